@@ -1,0 +1,1 @@
+"""Learn a classifier together without giving away your people."""

@@ -1,0 +1,1 @@
+"""Public facts: schemas, data-set loaders, organisations and public projections."""

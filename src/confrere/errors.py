@@ -1,0 +1,148 @@
+"""Every error raised on purpose.
+
+::
+
+    ConfrereError
+    ├── InvalidParameter (ValueError)      a setting is wrong; names the argument
+    ├── InvalidData (ValueError)           the data break a declared fact; never prints a value
+    ├── CalibrationError (ValueError)      no noise level meets the asked epsilon
+    ├── CompositionError (ValueError)      guarantees that do not compose
+    ├── LedgerError
+    │   ├── NotALedger                     the file is not a ledger, or cannot be written
+    │   ├── LedgerTampered                 the hash chain is broken
+    │   ├── UnknownAccount (KeyError)      no such account
+    │   └── BudgetExceeded                 the cap does not cover the price: asked, left
+    ├── SchemaError (ValueError)           a public schema is wrong; names the column
+    │   └── SchemaMismatch                 two organisations do not mean the same features
+    ├── DataSetError
+    │   ├── DataSetMissing                 the file is not there: what to put where
+    │   └── DataSetCorrupt                 the content is not the published one
+    ├── ReleaseError
+    │   ├── SimulatedRelease               seeded noise protects nobody
+    │   ├── InvalidRelease                 the folder is not a whole, valid release
+    │   └── SignatureError                 a signature is missing or does not verify
+    └── FederationError
+        ├── InvalidMessage (ValueError)    a payload breaks the wire format
+        ├── OperationRefused               a party's own policy says no
+        └── QuorumMissed                   too few parties answered
+
+Messages name the argument, what is wrong and what to do. They never contain a data value.
+"""
+
+from __future__ import annotations
+
+
+class ConfrereError(Exception):
+    """Root of every error raised on purpose."""
+
+
+class InvalidParameter(ConfrereError, ValueError):
+    """A setting is outside its range."""
+
+
+class InvalidData(ConfrereError, ValueError):
+    """The data contradict a declared public fact."""
+
+
+class CalibrationError(ConfrereError, ValueError):
+    """No noise level satisfies the requested epsilon."""
+
+
+class CompositionError(ConfrereError, ValueError):
+    """Guarantees with different units, neighbours or splits were combined."""
+
+
+class LedgerError(ConfrereError):
+    """Root of the ledger's errors."""
+
+
+class NotALedger(LedgerError):
+    """The file is not a ledger of this version, or cannot be opened for writing."""
+
+
+class LedgerTampered(LedgerError):
+    """The hash chain does not verify."""
+
+
+class UnknownAccount(LedgerError, KeyError):
+    """The ledger has no account of that name."""
+
+    def __str__(self) -> str:
+        # KeyError would print the repr of the message.
+        return str(self.args[0]) if self.args else ""
+
+
+class BudgetExceeded(LedgerError):
+    """The account's cap does not cover the price.
+
+    Attributes
+    ----------
+    asked : float
+        Epsilon that the operation costs.
+    left : float
+        Epsilon that the account still has.
+    """
+
+    def __init__(self, account: str, asked: float, left: float) -> None:
+        super().__init__(account, asked, left)
+        self.account = account
+        self.asked = asked
+        self.left = left
+
+    def __str__(self) -> str:
+        return (
+            f"account {self.account!r}: asked for epsilon {self.asked:g}, {self.left:g} left; "
+            "nothing was spent. Ask for less, or have the cap raised by who set it."
+        )
+
+
+class SchemaError(ConfrereError, ValueError):
+    """A public schema is wrong."""
+
+
+class SchemaMismatch(SchemaError):
+    """Two organisations' schemas differ."""
+
+
+class DataSetError(ConfrereError):
+    """Root of the data-set loaders' errors."""
+
+
+class DataSetMissing(DataSetError):
+    """A data set's file is not there and cannot be fetched."""
+
+
+class DataSetCorrupt(DataSetError):
+    """A data set's content is not the published one."""
+
+
+class ReleaseError(ConfrereError):
+    """Root of the errors about what leaves an organisation."""
+
+
+class SimulatedRelease(ReleaseError):
+    """A result with seeded noise was about to leave."""
+
+
+class InvalidRelease(ReleaseError):
+    """The folder is not a whole and valid release."""
+
+
+class SignatureError(ReleaseError):
+    """A signature is missing, unknown or wrong."""
+
+
+class FederationError(ConfrereError):
+    """Root of the errors between parties."""
+
+
+class InvalidMessage(FederationError, ValueError):
+    """A payload breaks the wire format."""
+
+
+class OperationRefused(FederationError):
+    """A party's own policy does not allow the operation."""
+
+
+class QuorumMissed(FederationError):
+    """Too few parties answered in time."""

@@ -1,0 +1,1 @@
+"""scikit-learn faces: validate, price, charge, call, set state."""

@@ -1,0 +1,1 @@
+"""Pure functions on arrays: losses, solvers, calibration, clipping and noise."""

@@ -1,0 +1,1 @@
+"""Multi-party algorithms, each written once as coordinator and party steps."""
