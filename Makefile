@@ -1,0 +1,34 @@
+# Everything runs in .venv, which the first command that needs it makes.
+PYTHON ?= python3
+BIN := .venv/bin
+ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
+
+.PHONY: demo test test-slow check bench clean
+
+demo: .venv/.ready
+	$(BIN)/python -m confrere.demo
+
+test: .venv/.ready
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal
+
+test-slow: .venv/.ready
+	$(ONE_THREAD) $(BIN)/python -m pytest -m slow
+
+check: .venv/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python benchmarks/module_sizes.py
+
+bench: .venv/.ready
+	$(ONE_THREAD) $(BIN)/python -m benchmarks
+
+.venv/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[onnx]" --group dev
+	touch $@
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis confrere-out
