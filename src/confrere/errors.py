@@ -77,22 +77,28 @@ class BudgetExceeded(LedgerError):
 
     Attributes
     ----------
+    account : str
+        The account that was to pay.
     asked : float
-        Epsilon that the operation costs.
+        What the operation costs.
     left : float
-        Epsilon that the account still has.
+        What the account still has.
+    currency : str
+        Which of the two ran short: ``"epsilon"`` or ``"delta"``.
     """
 
-    def __init__(self, account: str, asked: float, left: float) -> None:
-        super().__init__(account, asked, left)
+    def __init__(self, account: str, asked: float, left: float, currency: str = "epsilon") -> None:
+        super().__init__(account, asked, left, currency)
         self.account = account
         self.asked = asked
         self.left = left
+        self.currency = currency
 
     def __str__(self) -> str:
         return (
-            f"account {self.account!r}: asked for epsilon {self.asked:g}, {self.left:g} left; "
-            "nothing was spent. Ask for less, or have the cap raised by who set it."
+            f"account {self.account!r}: asked for {self.currency} {self.asked:g}, "
+            f"{self.left:g} left; nothing was spent. "
+            "Ask for less, or have the cap raised by who set it."
         )
 
 
