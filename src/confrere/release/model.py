@@ -1,0 +1,138 @@
+"""The release itself: noised arrays and public facts, with the card that describes them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from confrere.errors import InvalidParameter, InvalidRelease
+from confrere.ledger import Ledger, Receipt
+from confrere.privacy import Guarantee
+from confrere.release.arrays import Arrays, frozen_arrays, npz_bytes
+from confrere.release.card import Card
+from confrere.release.describe import build_card
+from confrere.release.keys import PrivateKey
+from confrere.release.kinds import to_plain
+from confrere.release.notes import CardNotes
+from confrere.release.plain import PlainModel
+from confrere.release.pricing import Spending
+from confrere.release.saving import save_release
+from confrere.release.strict_json import canonical_bytes, plain_json
+
+_KIND = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """What leaves an organisation.
+
+    Parameters
+    ----------
+    kind : str
+        Which family of models rebuilds from it: "plr", "pst-f", ...
+    arrays : mapping of str to array
+        Noised arrays and public facts only; kept as read-only copies.
+    facts : mapping of str to JSON value
+        What is public and the model needs: classes, data_norm, feature names, groups, ...
+    guarantee : Guarantee
+        What the mechanism proves.
+    receipt : Receipt or None
+        What the ledger recorded; without one the card says "unrecorded".
+    simulated : bool
+        Whether noise was seeded; then it protects nobody and does not leave by accident.
+    parties : mapping of str to Receipt or Guarantee, optional
+        Where several organisations' data are in it (an average, a transfer): what each one paid.
+    predictor : mapping, optional
+        The plain description that came with a loaded release; by default the kind's own.
+    """
+
+    kind: str
+    arrays: Arrays
+    facts: Mapping[str, Any]
+    guarantee: Guarantee
+    receipt: Receipt | None
+    simulated: bool
+    parties: Mapping[str, Receipt | Guarantee] = field(default_factory=dict)
+    predictor: Mapping[str, Any] | None = None
+    _card: Card | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.kind, str) or not _KIND.fullmatch(self.kind):
+            raise InvalidParameter("kind must be lower-case letters, digits, '_' or '-'.")
+        if not isinstance(self.simulated, bool):
+            raise InvalidParameter("simulated must be True or False.")
+        try:
+            facts = plain_json(dict(self.facts))
+        except (TypeError, ValueError) as error:
+            raise InvalidParameter(
+                "facts must be plain JSON values; use tolist() for arrays and numpy numbers."
+            ) from error
+        object.__setattr__(self, "arrays", frozen_arrays(self.arrays))
+        object.__setattr__(self, "facts", MappingProxyType(facts))
+        object.__setattr__(self, "parties", self.spending.parties)
+        if self.spending.simulated and not self.simulated:
+            raise InvalidParameter("simulated must be True: a receipt says the noise was seeded.")
+        if self._card is not None and self._card.release_id != self.release_id:
+            raise InvalidRelease("the card belongs to another release; build one for this.")
+
+    @property
+    def spending(self) -> Spending:
+        """What was promised and what was paid."""
+        return Spending(self.guarantee, self.receipt, self.parties)
+
+    @property
+    def release_id(self) -> str:
+        """The content's own name: equal content, equal id."""
+        content = {
+            "kind": self.kind,
+            "arrays": hashlib.sha256(npz_bytes(self.arrays)).hexdigest(),
+            "facts": dict(self.facts),
+            "simulated": self.simulated,
+            **self.spending.to_dict(),
+        }
+        return hashlib.sha256(canonical_bytes(content)).hexdigest()[:32]
+
+    @property
+    def card(self) -> Card:
+        """The card; the one of :meth:`describe`, or one that says what the library knows."""
+        if self._card is None:
+            object.__setattr__(self, "_card", build_card(self))
+        assert self._card is not None
+        return self._card
+
+    def describe(self, notes: CardNotes | None = None, *, ledger: Ledger | None = None) -> Release:
+        """Return the same release with a card that says more; see :func:`build_card`."""
+        return replace(self, _card=build_card(self, notes, ledger=ledger))
+
+    def plain_model(self) -> PlainModel:
+        """Return the classifier, predicting with numpy alone."""
+        return PlainModel.from_dict(to_plain(self))
+
+    def save(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        sign_with: PrivateKey | None = None,
+        party: str | None = None,
+        overwrite: bool = False,
+        allow_simulated: bool = False,
+        onnx: bool = False,
+        study: str | os.PathLike[str] | None = None,
+    ) -> Path:
+        """Write the release as a folder; see :func:`save_release`."""
+        return save_release(
+            self,
+            folder,
+            sign_with=sign_with,
+            party=party,
+            overwrite=overwrite,
+            allow_simulated=allow_simulated,
+            onnx=onnx,
+            study=study,
+        )

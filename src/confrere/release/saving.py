@@ -1,0 +1,142 @@
+"""Save a release as a folder that needs nothing of ours to be checked and used."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from confrere.errors import InvalidParameter, SimulatedRelease
+from confrere.release.arrays import npz_bytes
+from confrere.release.folder import SIGNATURES, check_party, sha256, sums_of
+from confrere.release.keys import PrivateKey, PublicKey
+from confrere.release.kinds import to_plain
+from confrere.release.plain import PlainModel
+from confrere.release.readme import readme
+from confrere.release.sshsig import sign_sums
+from confrere.release.strict_json import json_bytes
+from confrere.release.verifying import read_folder
+from confrere.release.writing import add_file, write_folder
+
+if TYPE_CHECKING:
+    from confrere.release.card import Card
+    from confrere.release.model import Release
+
+MODEL_SCHEMA = "confrere-model/1"
+
+
+def save_release(
+    release: Release,
+    folder: str | os.PathLike[str],
+    *,
+    sign_with: PrivateKey | None = None,
+    party: str | None = None,
+    overwrite: bool = False,
+    allow_simulated: bool = False,
+    onnx: bool = False,
+    study: str | os.PathLike[str] | None = None,
+) -> Path:
+    """Write a release as a folder, whole or not at all.
+
+    Parameters
+    ----------
+    release : Release
+        What leaves.
+    folder : path
+        Where; made here.
+    sign_with : path or Ed25519 private key, optional
+        Sign ``SHA256SUMS`` as ``party``; other parties add theirs with :func:`sign_release`.
+    party : str, optional
+        Who signs: the signature's file name.
+    overwrite : bool, default=False
+        Replace an earlier release; anything else is never replaced.
+    allow_simulated : bool, default=False
+        Write seeded noise, with status "simulated".
+    onnx : bool, default=False
+        Write ``model.onnx`` too; needs the ``onnx`` extra.
+    study : path, optional
+        The study file; the same bytes go along and their hash into the card.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    SimulatedRelease
+        If the noise was seeded and ``allow_simulated`` is false.
+    """
+    card = release.card
+    if (release.simulated or card.simulated) and not allow_simulated:
+        raise SimulatedRelease(
+            "the noise was seeded (random_state), so this protects nobody: fit again without a "
+            "seed to release it, or give allow_simulated=True to keep it as a simulation."
+        )
+    if (sign_with is None) != (party is None):
+        raise InvalidParameter("sign_with and party go together: a key, and whose it is.")
+    model = PlainModel.from_dict(to_plain(release))
+    files = {
+        "model.npz": npz_bytes(release.arrays),
+        "model.json": json_bytes(
+            {
+                "schema": MODEL_SCHEMA,
+                "kind": release.kind,
+                "facts": dict(release.facts),
+                "model": model.to_dict(),
+                "test_vectors": model.test_vectors(),
+            }
+        ),
+    }
+    if onnx:
+        from confrere.release.onnx_graph import onnx_bytes
+
+        files["model.onnx"] = onnx_bytes(model)
+    if study is not None:
+        files["study.toml"] = Path(study).read_bytes()
+        card = _with_study(card, sha256(files["study.toml"]))
+    card = replace(card, files={name: sha256(files[name]) for name in sorted(files)})
+    files["README.md"] = readme(card, model).encode()
+    files["card.json"] = json_bytes(card.to_dict())
+    signatures = {}
+    if sign_with is not None and party is not None:
+        signatures[check_party(party)] = sign_sums(sums_of(files), sign_with)
+    return write_folder(folder, files, signatures, overwrite=overwrite)
+
+
+def sign_release(
+    folder: str | os.PathLike[str],
+    key: PrivateKey,
+    party: str,
+    *,
+    require_signature_from: dict[str, PublicKey] | None = None,
+) -> Path:
+    """Add a party's signature to a release that is whole.
+
+    Parameters
+    ----------
+    folder : path
+        The release; it is verified first.
+    key : path or Ed25519 private key
+        The party's own.
+    party : str
+        The signature's file name; an existing one is not replaced.
+    require_signature_from : mapping of str to public key, optional
+        Who must have signed before.
+
+    Returns
+    -------
+    Path
+        The signature's file.
+    """
+    check_party(party)
+    files = read_folder(folder, require_signature_from=require_signature_from).files
+    place = Path(folder).absolute() / SIGNATURES / f"{party}.sig"
+    return add_file(place, sign_sums(sums_of(files), key))
+
+
+def _with_study(card: Card, digest: str) -> Card:
+    if card.study_sha256 not in (None, digest):
+        raise InvalidParameter("study: it is not the file whose hash the card holds.")
+    return replace(card, study_sha256=digest)

@@ -1,0 +1,72 @@
+"""JSON without its traps: no duplicate keys, no NaN, no surprises of depth or encoding."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from confrere.errors import InvalidRelease
+
+
+def plain_json(value: object) -> Any:
+    """Return a deep copy made of JSON values only, or raise ``ValueError`` or ``TypeError``."""
+    return json.loads(json.dumps(value, allow_nan=False))
+
+
+def json_bytes(value: object) -> bytes:
+    """Return the text of a file of a release: readable, ending in a newline, order kept."""
+    return (json.dumps(value, allow_nan=False, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def canonical_bytes(value: object) -> bytes:
+    """Return the form that is hashed: sorted keys, no spaces, ASCII."""
+    return json.dumps(value, allow_nan=False, sort_keys=True, separators=(",", ":")).encode()
+
+
+def read_json(content: bytes, name: str) -> dict[str, Any]:
+    """Return the object that ``content`` holds.
+
+    Raises
+    ------
+    InvalidRelease
+        If it is not one object of plain JSON.
+    """
+    try:
+        value = json.loads(
+            content.decode("utf-8"),
+            object_pairs_hook=_no_duplicates,
+            parse_constant=_no_constant,
+            parse_float=_finite,
+            parse_int=_machine_integer,
+        )
+    except (ValueError, RecursionError) as error:
+        raise InvalidRelease(f"{name} is not plain JSON; ask for the folder again.") from error
+    if not isinstance(value, dict):
+        raise InvalidRelease(f"{name} is not one JSON object; ask for the folder again.")
+    return value
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key appears twice")
+    return found
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError("a number is too large")
+    return value
+
+
+def _machine_integer(text: str) -> int:
+    value = int(text)
+    if value.bit_length() > 63:
+        raise ValueError("a number is too large")
+    return value
