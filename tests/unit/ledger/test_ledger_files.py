@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import sqlite3
+import stat
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sklearn.base import BaseEstimator, clone
+
+from confrere.errors import InvalidParameter, LedgerError, NotALedger
+from confrere.ledger import Ledger, default_ledger, store
+from confrere.privacy import Guarantee
+
+
+class TestWhatIsNoLedger:
+    def test_a_text_file(self, path):
+        path.write_text("epsilon spent: a little\n" * 100)
+        with pytest.raises(NotALedger, match=r"books\.ledger: it is not a database"):
+            Ledger(path)
+        assert path.read_text().startswith("epsilon")
+
+    def test_an_empty_file(self, path):
+        path.touch()
+        with pytest.raises(NotALedger, match="another application"):
+            Ledger(path)
+        assert path.stat().st_size == 0
+
+    @pytest.mark.parametrize("journal", ["DELETE", "WAL"])
+    def test_another_database(self, path, journal):
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(f"PRAGMA journal_mode = {journal}")
+            connection.execute("CREATE TABLE rows (seq INTEGER PRIMARY KEY)")
+        with pytest.raises(NotALedger, match="another application"):
+            Ledger(path)
+        with closing(sqlite3.connect(path)) as connection:
+            assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("rows",)]
+
+    def test_a_ledger_of_another_format(self, ledger, path):
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA user_version = 2")
+        with pytest.raises(NotALedger, match="format 2; this version of confrere reads 1"):
+            Ledger(path)
+
+    def test_a_directory(self, tmp_path):
+        with pytest.raises(NotALedger, match="not a file"):
+            Ledger(tmp_path)
+
+    def test_a_missing_folder(self, tmp_path):
+        with pytest.raises(NotALedger, match="its folder must exist"):
+            Ledger(tmp_path / "missing" / "books.ledger")
+
+    def test_a_folder_where_nobody_can_write(self):
+        with pytest.raises(NotALedger, match="cannot be created"):
+            Ledger("/proc/books.ledger")
+
+    @pytest.mark.parametrize("path", [7, b"books", "a\0b", object()])
+    def test_no_path_at_all(self, path):
+        with pytest.raises((InvalidParameter, NotALedger)):
+            Ledger(path)
+
+    def test_a_removed_file_is_not_made_anew(self, ledger, path, tenth):
+        path.unlink()
+        with pytest.raises(NotALedger, match="no such file"):
+            ledger.charge("study", tenth, purpose="fit")
+        assert not path.exists()
+
+
+class TestReadOnly:
+    def test_the_system_says_so(self, ledger, path, tenth, monkeypatch):
+        monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+        with pytest.raises(NotALedger, match="read-only"):
+            Ledger(path)
+        with pytest.raises(NotALedger, match="read-only"):
+            ledger.charge("study", tenth, purpose="fit")
+
+    def test_only_sqlite_notices(self, ledger, path, tenth, monkeypatch):
+        """As on a disk that turned read-only, or where access rights are not the whole story."""
+        connect = sqlite3.connect
+        monkeypatch.setattr(
+            sqlite3,
+            "connect",
+            lambda name, **how: connect(name.replace("mode=rw", "mode=ro"), **how),
+        )
+        with pytest.raises(NotALedger, match="cannot be written, and nothing was spent"):
+            ledger.charge("study", tenth, purpose="fit")
+        assert ledger.spent("study") == 0.0
+
+    def test_a_full_disk_spends_nothing(self, ledger, tenth, monkeypatch):
+        connect = sqlite3.connect
+
+        def cramped(name: str, **how: object) -> sqlite3.Connection:
+            connection = connect(name, **how)
+            connection.execute("PRAGMA max_page_count = 1")
+            return connection
+
+        monkeypatch.setattr(sqlite3, "connect", cramped)
+        with pytest.raises(LedgerError, match="full"):
+            ledger.charge("study", tenth, purpose="fit", detail={"long": "x" * 15_000})
+        monkeypatch.undo()
+        assert ledger.spent("study") == 0.0
+        ledger.charge("study", tenth, purpose="fit")
+        assert ledger.verify() == 3
+
+
+class TestFile:
+    def test_only_the_owner_may_read_it(self, path):
+        old = os.umask(0)
+        try:
+            Ledger(path)
+        finally:
+            os.umask(old)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+    def test_at_rest_it_is_one_file(self, ledger, path, tenth):
+        ledger.charge("study", tenth, purpose="fit")
+        assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+    def test_a_commit_waits_for_the_disk(self, ledger):
+        for books, expected in ((ledger, 2), (Ledger(), 0)):
+            with books._store.writing() as table:
+                query = table._connection.execute
+                assert query("PRAGMA journal_mode").fetchone() == ("wal",)
+                assert query("PRAGMA synchronous").fetchone() == (expected,)
+
+    def test_two_makers_make_one_ledger(self, path, monkeypatch):
+        """The second finds that the first was quicker, after it had looked."""
+        first = Ledger(path)
+        monkeypatch.setattr(Path, "exists", lambda self: False)
+        second = Ledger(path)
+        assert second._store.ledger_id == first._store.ledger_id
+        assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+    def test_a_relative_path_stays_where_it_was(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        ledger = Ledger("books.ledger")
+        monkeypatch.chdir("/")
+        ledger.open_account("study")
+        assert ledger.path == tmp_path / "books.ledger"
+
+    @pytest.mark.parametrize("name", ["50% off?mode=memory#1.ledger", "with space", "ümlaut"])
+    def test_any_file_name_will_do(self, tmp_path, name):
+        Ledger(tmp_path / name).open_account("study")
+        assert [account.name for account in Ledger(tmp_path / name).accounts()] == ["study"]
+        assert [file.name for file in tmp_path.iterdir()] == [name]
+
+    def test_a_ledger_held_by_another_is_waited_for_then_refused(
+        self, ledger, path, tenth, monkeypatch
+    ):
+        monkeypatch.setattr(store, "BUSY_SECONDS", 0.05)
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(LedgerError, match="another process held it"):
+                ledger.charge("study", tenth, purpose="fit")
+            assert ledger.spent("study") == 0.0
+        ledger.charge("study", tenth, purpose="fit")
+        assert ledger.spent("study") == 0.1
+
+
+class _Estimator(BaseEstimator):
+    def __init__(self, ledger=None):
+        self.ledger = ledger
+
+
+class TestHandle:
+    @pytest.fixture(params=["durable", "ephemeral"])
+    def either(self, request, path) -> Ledger:
+        return Ledger(path if request.param == "durable" else None)
+
+    def test_copies_are_the_same(self, either):
+        assert copy.copy(either) is either
+        assert copy.deepcopy({"ledger": either})["ledger"] is either
+        assert clone(_Estimator(either)).ledger is either
+
+    def test_a_pickle_is_the_same_ledger(self, either, tenth):
+        other = pickle.loads(pickle.dumps(either))
+        other.charge(None, tenth, purpose="fit") if either.ephemeral else other.open_account("new")
+        assert other == either
+        assert hash(other) == hash(either)
+        assert (other.path, other.ephemeral) == (either.path, either.ephemeral)
+        assert other.head() == either.head()
+
+    def test_a_pickle_does_not_change_when_charged(self, ledger, tenth):
+        before = pickle.dumps(ledger)
+        ledger.charge("study", tenth, purpose="fit")
+        assert pickle.dumps(ledger) == before
+
+    def test_a_pickle_loads_where_the_file_is_not(self, ledger, path, tenth):
+        pickled = pickle.dumps(ledger)
+        path.unlink()
+        orphan = pickle.loads(pickled)
+        assert orphan == ledger
+        with pytest.raises(NotALedger, match="no such file"):
+            orphan.charge("study", tenth, purpose="fit")
+        assert not path.exists()
+
+    def test_equality_is_by_file(self, ledger, path, tmp_path):
+        assert Ledger(path) == ledger
+        assert Ledger(os.path.relpath(path)) == ledger
+        assert Ledger(tmp_path / "other") != ledger
+        assert Ledger() != Ledger()
+        assert ledger != str(path)
+
+    def test_repr(self, ledger, path):
+        assert repr(ledger) == f"Ledger({str(path)!r})"
+        assert eval(repr(ledger)) == ledger
+        assert repr(Ledger()) == "Ledger()"
+
+
+def _run(script: str, **environment: str) -> str:
+    finished = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    return finished.stdout.strip()
+
+
+class TestEphemeral:
+    def test_it_is_private(self):
+        folder = Ledger().path.parent
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+    def test_it_goes_with_its_process_and_not_with_a_forked_child(self):
+        script = """
+import os, sys
+from confrere.ledger import Ledger
+from confrere.privacy import Guarantee
+ledger = Ledger()
+child = os.fork()
+if child == 0:
+    ledger.charge(None, Guarantee(0.1), purpose="fit")
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert ledger.spent() == 0.1
+print(ledger.path)
+"""
+        path = Path(_run(script))
+        assert path.name == "ephemeral.ledger"
+        assert not path.parent.exists()
+
+    def test_it_outlives_its_first_handle(self, tenth):
+        ledger = Ledger()
+        pickled = pickle.dumps(ledger)
+        ledger.charge(None, tenth, purpose="fit")
+        del ledger
+        assert pickle.loads(pickled).spent() == 0.1
+
+
+class TestDefault:
+    def test_the_environment_names_it(self, path, monkeypatch):
+        monkeypatch.setenv("CONFRERE_LEDGER", str(path))
+        assert default_ledger() == Ledger(path)
+        assert not default_ledger().ephemeral
+
+    def test_otherwise_it_is_one_ephemeral_ledger(self, monkeypatch):
+        monkeypatch.delenv("CONFRERE_LEDGER", raising=False)
+        assert default_ledger().ephemeral
+        assert default_ledger() is default_ledger()
+
+    def test_an_empty_name_is_none(self, monkeypatch):
+        monkeypatch.setenv("CONFRERE_LEDGER", "")
+        assert default_ledger().ephemeral
+
+    def test_a_process_started_afresh_has_its_own(self, monkeypatch):
+        monkeypatch.delenv("CONFRERE_LEDGER", raising=False)
+        script = "from confrere.ledger import default_ledger as d; print(d().path, d() is d())"
+        path, same = _run(script).split()
+        assert path != str(default_ledger().path)
+        assert same == "True"
+
+
+def test_the_ledger_prices_what_it_is_told(ledger):
+    """The handle holds no totals: what another handle spends is seen at once."""
+    other = Ledger(ledger.path)
+    other.charge("study", Guarantee(0.7), purpose="fit")
+    assert ledger.left("study") == 0.3

@@ -1,0 +1,146 @@
+"""Whatever is done in whatever order, the file agrees with a ledger kept in the head."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from fractions import Fraction
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
+
+from confrere.errors import BudgetExceeded, CompositionError, InvalidParameter, LedgerError
+from confrere.ledger import Ledger, Receipt
+from confrere.privacy import Guarantee, Unit
+
+names = st.sampled_from(["a", "b", "c"])
+caps = st.sampled_from([None, 0.3, 1.0, 2.5])
+guarantees = st.builds(
+    Guarantee,
+    st.sampled_from([0.1, 0.2, 0.3, 1 / 3, 1e-12, 1.0]) | st.floats(1e-6, 3.0),
+    unit=st.sampled_from([Unit.RECORD, Unit.RECORD, Unit.RECORD, Unit.PARTY]),
+)
+keys = st.none() | st.sampled_from(["k", "l"])
+ends = st.sampled_from([("released", None), ("released", "00"), ("failed", "A"), ("failed", "B")])
+
+
+class LedgerAgainstModel(RuleBasedStateMachine):
+    receipts = Bundle("receipts")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ledger = Ledger()
+        self.caps: dict[str, float | None] = {}
+        self.spent: dict[str, Fraction] = {}
+        self.units: dict[str, Unit] = {}
+        self.keys: dict[str, tuple[tuple[str, Guarantee], Receipt]] = {}
+        self.charged: list[tuple[Receipt, tuple[str, str | None] | None]] = []
+        self.heads: list[str] = []
+
+    @rule(name=names, cap=caps)
+    def open_account(self, name: str, cap: float | None) -> None:
+        if name in self.caps and self.caps[name] != cap:
+            with pytest.raises(InvalidParameter):
+                self.ledger.open_account(name, epsilon=cap)
+            return
+        self.ledger.open_account(name, epsilon=cap)
+        self.caps.setdefault(name, cap)
+        self.spent.setdefault(name, Fraction(0))
+
+    @rule(target=receipts, name=names, guarantee=guarantees, key=keys)
+    def charge(self, name: str, guarantee: Guarantee, key: str | None):
+        def charge() -> Receipt:
+            return self.ledger.charge(name, guarantee, purpose="fit", key=key)
+
+        error = self._expected_error(name, guarantee, key)
+        if error is not None:
+            with pytest.raises(error):
+                charge()
+            return multiple()
+        receipt = charge()
+        if key is not None and key in self.keys:
+            assert receipt == self.keys[key][1]
+            return multiple()
+        self.units.setdefault(name, guarantee.unit)
+        self.spent[name] += Fraction(repr(guarantee.epsilon))
+        self.charged.append((receipt, None))
+        if key is not None:
+            self.keys[key] = ((name, guarantee), receipt)
+        return receipt
+
+    def _expected_error(
+        self, name: str, guarantee: Guarantee, key: str | None
+    ) -> type[Exception] | None:
+        if name not in self.caps:
+            return KeyError
+        if key is not None and key in self.keys:
+            return None if self.keys[key][0] == (name, guarantee) else LedgerError
+        if self.units.get(name, guarantee.unit) is not guarantee.unit:
+            return CompositionError
+        cap = self.caps[name]
+        price = Fraction(repr(guarantee.epsilon))
+        if cap is not None and self.spent[name] + price > Fraction(repr(cap)):
+            return BudgetExceeded
+        return None
+
+    @rule(receipt=receipts, end=ends)
+    def mark(self, receipt: Receipt, end: tuple[str, str | None]) -> None:
+        position = [row for row, _ in self.charged].index(receipt)
+        earlier = self.charged[position][1]
+
+        def mark() -> None:
+            if end[0] == "released":
+                self.ledger.mark_released(receipt, digest=end[1])
+            else:
+                self.ledger.mark_failed(receipt, code=str(end[1]))
+
+        if earlier not in (None, end):
+            with pytest.raises(LedgerError):
+                mark()
+            return
+        mark()
+        self.charged[position] = (receipt, end)
+
+    @rule()
+    def go_elsewhere(self) -> None:
+        self.ledger = pickle.loads(pickle.dumps(self.ledger))
+
+    @rule()
+    def keep_the_head(self) -> None:
+        self.heads.append(self.ledger.head())
+
+    @invariant()
+    def agrees(self) -> None:
+        for account in self.ledger.accounts():
+            spent = self.spent[account.name]
+            assert account.epsilon == self.caps[account.name]
+            assert account.spent == pytest.approx(float(spent), rel=1e-15)
+            assert Fraction(repr(account.spent)) >= spent
+            cap = self.caps[account.name]
+            if cap is None:
+                assert account.left == math.inf
+            else:
+                assert 0 <= Fraction(repr(account.left)) <= Fraction(repr(cap)) - spent
+        assert len(self.ledger.accounts()) == len(self.caps)
+
+    @invariant()
+    def lists_what_was_charged(self) -> None:
+        found = [
+            (entry.row, entry.hash, entry.guarantee, entry.state, entry.digest or entry.code)
+            for entry in self.ledger.entries()
+        ]
+        expected = [
+            (receipt.row, receipt.hash, receipt.guarantee, *(end or ("open", None)))
+            for receipt, end in self.charged
+        ]
+        assert found == expected
+
+    def teardown(self) -> None:
+        for head in (None, *self.heads):
+            self.ledger.verify(head=head)
+
+
+TestLedgerAgainstModel = LedgerAgainstModel.TestCase
+TestLedgerAgainstModel.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)

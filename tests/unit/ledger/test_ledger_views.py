@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pandas as pd
+import pytest
+
+from confrere.ledger import Ledger
+from confrere.privacy import Guarantee
+
+
+@pytest.fixture
+def busy(ledger: Ledger, tenth: Guarantee) -> Ledger:
+    receipt = ledger.charge("study", tenth, purpose='fit, "quoted"', detail={"rounds": [1, 2]})
+    ledger.mark_released(receipt, digest="00ff")
+    ledger.open_account("open")
+    ledger.charge("open", Guarantee(2.0, 1e-6), purpose="vote", key="k", simulated=True)
+    return ledger
+
+
+def test_the_frame_has_one_row_per_charge(busy):
+    frame = busy.to_frame()
+    assert frame.index.tolist() == [3, 6]
+    assert frame.index.name == "row"
+    assert frame["epsilon"].tolist() == [0.1, 2.0]
+    assert frame["spent"].tolist() == [0.1, 2.0]
+    assert frame["state"].tolist() == ["released", "open"]
+    assert frame["unit"].tolist() == ["record", "record"]
+    assert frame["detail"].tolist() == [{"rounds": [1, 2]}, {}]
+    assert frame.loc[3, "ended"] > frame.loc[3, "time"]
+    assert pd.isna(frame.loc[6, "ended"])
+    assert frame.groupby("account")["epsilon"].sum().to_dict() == {"study": 0.1, "open": 2.0}
+
+
+def test_the_frame_has_the_same_types_without_charges(busy, tmp_path):
+    texts = ["key", "digest", "code"]
+    times = ["time", "ended"]
+    empty = Ledger(tmp_path / "empty.ledger").to_frame()
+    full = busy.to_frame()
+    assert len(empty) == 0
+    assert empty.columns.tolist() == full.columns.tolist()
+    assert empty[texts].dtypes.tolist() == full[texts].dtypes.tolist()
+    for frame in (empty, full):
+        assert [str(frame[time].dt.tz) for time in times] == ["UTC", "UTC"]
+
+
+def test_csv_reads_back(busy):
+    first, second = csv.DictReader(io.StringIO(busy.to_csv()))
+    assert first["purpose"] == 'fit, "quoted"'
+    assert float(first["epsilon"]) == 0.1
+    assert json.loads(first["detail"]) == {"rounds": [1, 2]}
+    assert (first["state"], first["digest"], first["key"]) == ("released", "00ff", "")
+    assert (second["state"], second["ended"], second["simulated"]) == ("open", "", "True")
+
+
+def test_json_is_whole_and_of_one_moment(busy):
+    document = json.loads(busy.to_json())
+    assert document["head"] == busy.head()
+    assert document["ledger_id"] == busy.charge("study", Guarantee(0.1), purpose="x").ledger_id
+    study, unbounded = document["accounts"]
+    assert (study["epsilon"], study["spent"], study["left"]) == (1.0, 0.1, 0.9)
+    assert (unbounded["epsilon"], unbounded["left"], unbounded["unit"]) == (None, None, "record")
+    assert [entry["guarantee"]["epsilon"] for entry in document["entries"]] == [0.1, 2.0]
+    assert document["entries"][0]["state"] == "released"
