@@ -204,11 +204,9 @@ class TopFeatures(OneToOneFeatureMixin, PublicProjection):  # type: ignore[misc]
 
 
 def _refuse_texts(X: Any) -> None:
-    """Refuse what is no number here: scikit-learn's own message would print it."""
-    is_sparse = sparse.issparse(X)
-    values = X.data if is_sparse else np.asarray(X)
-    if values.dtype.kind in "OUS":
+    """Refuse a text that is no number here: scikit-learn's own message would print it."""
+    if not sparse.issparse(X) and (values := np.asarray(X)).dtype.kind in "OUS":
         try:
             values.astype(np.float64)
-        except (TypeError, ValueError):
+        except ValueError:
             raise InvalidData("X must hold numbers only; encode it by a schema first.") from None
