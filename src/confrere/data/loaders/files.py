@@ -72,7 +72,9 @@ def data_directory(data_dir: DataDir = None) -> Path:
 
 def read_content(published: PublishedFile, data_dir: DataDir) -> bytes:
     """Return the verified plain bytes; the digest is the sha256 of them."""
-    return _read(published, data_dir, lambda content: (content, hashlib.sha256(content)))
+    return _read(
+        published, data_dir, lambda content: (content, hashlib.sha256(content).hexdigest())
+    )
 
 
 def read_archive(published: PublishedFile, data_dir: DataDir) -> dict[str, bytes]:
@@ -82,7 +84,7 @@ def read_archive(published: PublishedFile, data_dir: DataDir) -> dict[str, bytes
     packing the same members again changes nothing.
     """
 
-    def opened(content: bytes) -> tuple[dict[str, bytes], hashlib._Hash]:
+    def opened(content: bytes) -> tuple[dict[str, bytes], str]:
         members: dict[str, bytes] = {}
         with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
             for member in archive:
@@ -93,7 +95,7 @@ def read_archive(published: PublishedFile, data_dir: DataDir) -> dict[str, bytes
         digest = hashlib.sha256()
         for name, member_content in members.items():
             digest.update(name.encode() + b"\0" + hashlib.sha256(member_content).digest())
-        return members, digest
+        return members, digest.hexdigest()
 
     return _read(published, data_dir, opened)
 
@@ -106,14 +108,14 @@ def read_arrays(
     The digest is the sha256 over name, type, shape and bytes of each array, sorted by name.
     """
 
-    def opened(content: bytes) -> tuple[dict[str, NDArray[Any]], hashlib._Hash]:
+    def opened(content: bytes) -> tuple[dict[str, NDArray[Any]], str]:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             arrays = {name: np.ascontiguousarray(archive[name]) for name in sorted(names)}
         digest = hashlib.sha256()
         for name, array in arrays.items():
             digest.update(f"{name} {array.dtype.str} {array.shape}\0".encode())
             digest.update(array.tobytes())
-        return arrays, digest
+        return arrays, digest.hexdigest()
 
     return _read(published, data_dir, opened)
 
@@ -121,7 +123,7 @@ def read_arrays(
 def _read(
     published: PublishedFile,
     data_dir: DataDir,
-    opened: Callable[[bytes], tuple[Opened, hashlib._Hash]],
+    opened: Callable[[bytes], tuple[Opened, str]],
 ) -> Opened:
     """Open what is on disk, or else fetch it; only verified content is kept or returned."""
     plain = data_directory(data_dir) / published.folder / published.file
@@ -132,10 +134,10 @@ def _read(
     try:
         content = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
         del raw
-        value, digest = opened(content)
+        value, sha256 = opened(content)
     except _BROKEN as error:
         raise _corrupt(published, origin) from error
-    if digest.hexdigest() != published.sha256:
+    if sha256 != published.sha256:
         raise _corrupt(published, origin)
     if path is None:
         _store(plain, content)
@@ -143,6 +145,7 @@ def _read(
 
 
 def _fetch(published: PublishedFile, path: Path) -> bytes:
+    """Take the official container from beside ``path`` if it lies there, else download it."""
     by_hand = (
         f"Put its content at {path} (plain, or gzipped with .gz added to the name): it is "
         f"published at {published.page} and its sha256 is {published.sha256}. To look in another "
@@ -152,22 +155,29 @@ def _fetch(published: PublishedFile, path: Path) -> bytes:
         raise DataSetMissing(
             f"{published.file} is not there, and its publisher wants a person to ask. {by_hand}"
         )
+    container = path.with_name(published.url.rsplit("/", 1)[-1])
     try:
-        content = download(published.url)
+        content = container.read_bytes() if container.exists() else download(published.url)
         return published.convert(content) if published.convert else content
-    except (*_BROKEN, ImportError) as error:
+    except _BROKEN as error:
         raise DataSetMissing(
-            f"{published.file} is not there, and fetching {published.url} failed "
-            f"({type(error).__name__}). {by_hand}"
+            f"{published.file} is not there, and getting it from {published.url} failed "
+            f"({type(error).__name__}). Download that to {container}, and load again. Or: {by_hand}"
         ) from error
 
 
 def _store(path: Path, content: bytes) -> None:
     """Write so that nobody ever sees half of the file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    partial.write_bytes(content)
-    partial.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(content)
+        partial.replace(path)
+    except OSError as error:
+        raise DataSetMissing(
+            f"{path.name} was fetched, but {path.parent} cannot be written "
+            f"({type(error).__name__}). Give a data_dir that can, or set {DATA_VARIABLE}."
+        ) from error
 
 
 def _corrupt(published: PublishedFile, origin: str) -> DataSetCorrupt:
