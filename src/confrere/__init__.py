@@ -1,1 +1,19 @@
 """Learn a classifier together without giving away your people."""
+
+from confrere.data import PublicSchema
+from confrere.estimators import (
+    FeatureStackingClassifier,
+    PrivateLogisticRegression,
+    SampleStackingClassifier,
+)
+from confrere.ledger import Ledger
+from confrere.privacy import Guarantee
+
+__all__ = [
+    "FeatureStackingClassifier",
+    "Guarantee",
+    "Ledger",
+    "PrivateLogisticRegression",
+    "PublicSchema",
+    "SampleStackingClassifier",
+]

@@ -1,0 +1,153 @@
+"""What every private classifier does in the same order: check, price, charge, act, mark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.estimators.labels import declared_classes, encode_labels, plus_minus
+from confrere.ledger import Ledger, Receipt, default_ledger
+from confrere.maths.randomness import RandomSource, Seed, source_for
+from confrere.privacy import Guarantee
+
+Result = TypeVar("Result")
+
+
+class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """The way of the data, once: nothing is drawn before the ledger has the price on disk."""
+
+    ledger: Ledger | None
+    account: str | None
+    classes: Any
+    random_state: Seed | None
+    guarantee_: Guarantee
+    receipt_: Receipt
+    simulated_: bool
+    classes_: NDArray[Any]
+
+    def _open_ledger(self) -> Ledger:
+        """Return the ledger to charge, or say that the account does not exist."""
+        if self.ledger is not None and not isinstance(self.ledger, Ledger):
+            raise InvalidParameter("ledger must be a confrere.Ledger or None.")
+        ledger = default_ledger() if self.ledger is None else self.ledger
+        ledger.account_for(self.account)
+        return ledger
+
+    def _validate(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+        """Check arrays as scikit-learn does, without ever printing a value."""
+        try:
+            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=False)
+        except ValueError as error:
+            raise _without_values(error) from None
+        check_classification_targets(y)
+        return X, y
+
+    def _validate_binary(
+        self, X: Any, y: Any
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[Any]]:
+        """Return dense rows, labels -1 and +1, and the declared pair of classes."""
+        labels = y
+        try:
+            X, y = validate_data(self, X, y, dtype=np.float64)
+        except ValueError as error:
+            raise _without_values(error) from None
+        check_classification_targets(y)
+        classes = declared_classes(self.classes, labels, simulated=self.random_state is not None)
+        if len(classes) > 2:
+            raise InvalidParameter(
+                "Only binary classification is supported. classes must name two labels."
+            )
+        return X, plus_minus(encode_labels(y, classes)), classes
+
+    def _validate_rows(self, X: Any) -> Any:
+        """Check rows to predict."""
+        check_is_fitted(self)
+        try:
+            return validate_data(
+                self,
+                X,
+                accept_sparse="csr" if self.__sklearn_tags__().input_tags.sparse else False,
+                dtype=np.float64,
+                reset=False,
+            )
+        except ValueError as error:
+            raise _without_values(error) from None
+
+    def _spend(
+        self,
+        ledger: Ledger,
+        guarantee: Guarantee,
+        act: Callable[[RandomSource], Result],
+        *,
+        purpose: str,
+        detail: Mapping[str, Any],
+    ) -> Result:
+        """Charge, then act; a failure after the charge stays charged."""
+        source = source_for(self.random_state)
+        receipt = ledger.charge(
+            self.account, guarantee, purpose=purpose, detail=detail, simulated=source.simulated
+        )
+        try:
+            result = act(source)
+        except BaseException as error:
+            ledger.mark_failed(receipt, code=type(error).__name__)
+            raise
+        ledger.mark_released(receipt)
+        self.guarantee_ = guarantee
+        self.receipt_ = receipt
+        self.simulated_ = source.simulated
+        return result
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class LinearPrediction:
+    """Predictions of a released linear model: ``coef_``, ``intercept_`` and nothing else."""
+
+    coef_: NDArray[np.float64]
+    intercept_: NDArray[np.float64]
+    classes_: NDArray[Any]
+    _validate_rows: Callable[[Any], Any]
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Return the score of every row, ``(n,)`` for two classes and ``(n, K)`` for more."""
+        X = self._validate_rows(X)
+        scores = np.asarray(X @ self.coef_.T + self.intercept_)
+        return scores.ravel() if len(self.classes_) == 2 else scores
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the model's class probabilities."""
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.column_stack([special.expit(-scores), special.expit(scores)])
+        return np.asarray(special.softmax(scores, axis=1))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of every row."""
+        scores = self.decision_function(X)
+        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[codes])
+
+
+def check_choice(value: object, name: str, choices: tuple[str, ...]) -> None:
+    """Refuse a setting that is not one of the named ones."""
+    if value not in choices:
+        raise InvalidParameter(f"{name} must be one of {', '.join(map(repr, choices))}.")
+
+
+def _without_values(error: ValueError) -> ValueError:
+    """Return an error of the same meaning that quotes nothing from the data."""
+    if "could not convert" in str(error):
+        return InvalidData("X must be numeric; encode text columns with a PublicSchema first.")
+    return error

@@ -1,0 +1,94 @@
+"""Rows of feature groups, bounded by public facts alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confrere.maths.clipping import clip_rows, row_norms, with_constant
+from confrere.maths.partition import Clipping, Groups
+
+RowRule = Literal["clip", "unit"]
+
+
+@dataclass(frozen=True)
+class GroupRows:
+    """The public map from a row to the bounded rows of its groups.
+
+    Parameters
+    ----------
+    groups : tuple of int arrays
+        Columns of every group in use.
+    norms : tuple of float
+        Declared bound of every group (separate clipping) or of the whole row, repeated (joint).
+    rule : {"clip", "unit"}
+        Shorten rows that are too long, or give every row length one.
+    clipping : {"separate", "joint"}
+        Whether the bound is a group's own or the whole row's.
+    constant : float
+        The public constant appended to every group inside the bound.
+    """
+
+    groups: Groups
+    norms: tuple[float, ...]
+    rule: RowRule
+    clipping: Clipping
+    constant: float
+
+    def __call__(self, X: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        """Return one ``(n, d_k + 1)`` array per group."""
+        if self.clipping == "separate":
+            return [
+                np.asarray(with_constant(self._bounded(part, norm), self.constant))
+                for part, norm in zip(self.parts(X), self.norms, strict=True)
+            ]
+        shrink = math.sqrt(1 - self.constant**2)
+        column = np.full((len(X), 1), self._constant)
+        used = np.concatenate(self.groups)
+        whole = self._bounded(X[:, used], self.norms[0]) * shrink
+        ends = np.cumsum([len(group) for group in self.groups])[:-1]
+        return [np.hstack([part, column]) for part in np.split(whole, ends, axis=1)]
+
+    def parts(self, X: NDArray[np.float64]) -> Sequence[NDArray[np.float64]]:
+        """Return the columns of every group, of length one if the rule says so."""
+        if self.rule == "clip":
+            return [X[:, group] for group in self.groups]
+        if self.clipping == "joint":
+            whole = _unit(X[:, np.concatenate(self.groups)])
+            ends = np.cumsum([len(group) for group in self.groups])[:-1]
+            return np.split(whole, ends, axis=1)
+        return [_unit(X[:, group]) for group in self.groups]
+
+    def coefficients(
+        self, weights: NDArray[np.float64], k: int
+    ) -> tuple[NDArray[np.float64], float]:
+        """Return group ``k``'s weights and intercept on its :meth:`parts`."""
+        norm = self.norms[k] if self.rule == "clip" else 1.0
+        shrink = math.sqrt(1 - self.constant**2)
+        return weights[:-1] * shrink / norm, float(weights[-1] * self._constant)
+
+    def weights(self, coef: NDArray[np.float64], intercept: float, k: int) -> NDArray[np.float64]:
+        """Invert :meth:`coefficients`."""
+        norm = self.norms[k] if self.rule == "clip" else 1.0
+        shrink = math.sqrt(1 - self.constant**2)
+        return np.append(coef * norm / shrink, intercept / self._constant)
+
+    @property
+    def _constant(self) -> float:
+        """The constant of one group; under joint clipping the groups share its square."""
+        joint = self.clipping == "joint"
+        return self.constant / math.sqrt(len(self.groups)) if joint else self.constant
+
+    def _bounded(self, X: NDArray[np.float64], norm: float) -> NDArray[np.float64]:
+        rows = X if self.rule == "clip" else _unit(X)
+        return np.asarray(clip_rows(rows, norm if self.rule == "clip" else 1.0))
+
+
+def _unit(X: NDArray[np.float64]) -> NDArray[np.float64]:
+    norms = row_norms(X)
+    return np.asarray(X / np.where(norms > 0, norms, 1.0)[:, None])

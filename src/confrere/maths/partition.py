@@ -1,0 +1,110 @@
+"""Splits of rows and of features that never look at the data, and shares of a budget.
+
+Importances are public facts (experts, literature, public data): computed from the private data they
+would be a release of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confrere.errors import InvalidParameter
+
+Clipping = Literal["separate", "joint"]
+Allocation = Literal["importance", "least-noise"]
+Groups = tuple[NDArray[np.intp], ...]
+
+
+def split_rows(
+    n_rows: int, fractions: Sequence[float], *, seed: int | None = 0
+) -> list[NDArray[np.intp]]:
+    """Divide ``range(n_rows)`` into disjoint parts of public sizes.
+
+    Parameters
+    ----------
+    n_rows : int
+        Public number of rows.
+    fractions : sequence of float
+        Non-negative and of positive sum; sizes are rounded so that every row has one part.
+    seed : int or None, default=0
+        Public seed of the permutation; None keeps the rows in their order.
+    """
+    weights = np.asarray(fractions, dtype=np.float64)
+    if weights.ndim != 1 or not np.all(np.isfinite(weights) & (weights >= 0)) or not weights.sum():
+        raise InvalidParameter("fractions must be numbers >= 0 with a positive sum.")
+    order = np.arange(n_rows) if seed is None else np.random.default_rng(seed).permutation(n_rows)
+    ends = np.rint(np.cumsum(weights) / weights.sum() * n_rows).astype(np.intp)
+    return np.split(order, ends[:-1])
+
+
+def random_groups(n_features: int, n_groups: int, *, seed: int = 0) -> Groups:
+    """Return groups of nearly equal size, by a public permutation of the features."""
+    _check_groups(n_features, n_groups)
+    order = np.random.default_rng(seed).permutation(n_features)
+    return tuple(np.sort(part) for part in np.array_split(order, n_groups))
+
+
+def importance_groups(importance: ArrayLike, n_groups: int) -> Groups:
+    """Return groups of nearly equal size, the most important features first."""
+    weights = check_importance(importance)
+    _check_groups(len(weights), n_groups)
+    order = np.argsort(-weights, kind="stable")
+    return tuple(np.sort(part) for part in np.array_split(order, n_groups))
+
+
+def given_groups(groups: Sequence[ArrayLike], n_features: int) -> Groups:
+    """Return declared groups, checked to hold every feature exactly once."""
+    parts = tuple(np.asarray(part, dtype=np.intp) for part in groups)
+    together = np.sort(np.concatenate(parts)) if parts else np.array([], dtype=np.intp)
+    if not np.array_equal(together, np.arange(n_features)) or any(p.size == 0 for p in parts):
+        raise InvalidParameter(
+            f"groups must hold every column from 0 to {n_features - 1} exactly once."
+        )
+    return parts
+
+
+def group_importance(importance: ArrayLike, groups: Groups) -> NDArray[np.float64]:
+    """Return every group's share of the importance (equation 6); the shares sum to one."""
+    weights = check_importance(importance)
+    shares = np.array([weights[part].sum() for part in groups])
+    return np.asarray(shares / shares.sum())
+
+
+def allocate(
+    importance: ArrayLike,
+    sizes: Sequence[int],
+    *,
+    clipping: Clipping = "separate",
+    allocation: Allocation = "importance",
+) -> NDArray[np.float64]:
+    """Return the weights ``q_k`` of the groups' noise rates: group ``k`` gets ``rho q_k``.
+
+    ``clipping="separate"`` bounds every group's rows by themselves and needs ``sum q_k = 1``;
+    ``"joint"`` bounds the whole row and needs only ``sum q_k^2 = 1``. ``"importance"`` is the
+    papers' rule, in proportion to importance; ``"least-noise"`` minimises the importance-weighted
+    noise ``sum a_k d_k^2 / q_k^2`` under the same constraint.
+    """
+    a = check_importance(importance)
+    d = np.asarray(sizes, dtype=np.float64)
+    power = 1 if clipping == "separate" else 2
+    q = a if allocation == "importance" else (a * d**2) ** (1 / (2 + power))
+    if clipping == "joint" and allocation == "importance":
+        q = np.sqrt(a)
+    return np.asarray(q / np.sum(q**power) ** (1 / power))
+
+
+def check_importance(importance: ArrayLike) -> NDArray[np.float64]:
+    """Return importances as an array, or say what they must be."""
+    weights = np.asarray(importance, dtype=np.float64)
+    if weights.ndim != 1 or not np.all(np.isfinite(weights) & (weights >= 0)) or not weights.any():
+        raise InvalidParameter("importance must hold finite numbers >= 0, not all zero.")
+    return weights
+
+
+def _check_groups(n_features: int, n_groups: int) -> None:
+    if not 1 <= n_groups <= n_features:
+        raise InvalidParameter(f"n_groups must lie between 1 and the {n_features} columns.")

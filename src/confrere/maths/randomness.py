@@ -1,0 +1,69 @@
+"""Where randomness comes from: the operating system, or a seed for simulation.
+
+Both sources give uniforms only; every law in :mod:`confrere.maths.noise` is built on them, so the
+code that draws private noise is the code that the simulations test.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confrere.errors import InvalidParameter
+
+Seed = int | np.random.SeedSequence | np.random.Generator | np.random.RandomState
+
+
+class RandomSource(ABC):
+    """A stream of uniforms in the open interval (0, 1) on a grid of 2^-52."""
+
+    simulated: bool
+
+    @abstractmethod
+    def _words(self, count: int) -> NDArray[np.uint64]:
+        """Return ``count`` uniform 64-bit words."""
+
+    def uniforms(self, *shape: int) -> NDArray[np.float64]:
+        """Return uniforms ``(k + 1/2) 2^-52``: never 0, never 1, every value exact."""
+        words = self._words(int(np.prod(shape, dtype=np.int64)))
+        grid = (words >> np.uint64(12)).astype(np.float64)
+        result: NDArray[np.float64] = ((grid + 0.5) * 2.0**-52).reshape(shape)
+        return result
+
+
+class SystemSource(RandomSource):
+    """The operating system's cryptographic generator: the only source fit for a release."""
+
+    simulated = False
+
+    def _words(self, count: int) -> NDArray[np.uint64]:
+        return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
+
+
+class SeededSource(RandomSource):
+    """A reproducible stream: whoever knows the seed removes the noise, so nothing is protected."""
+
+    simulated = True
+
+    def __init__(self, seed: Seed) -> None:
+        if isinstance(seed, np.random.RandomState):
+            seed = int(seed.randint(np.iinfo(np.int32).max))
+        if isinstance(seed, bool) or (isinstance(seed, int | np.integer) and seed < 0):
+            raise InvalidParameter("random_state must be a non-negative integer or a generator.")
+        try:
+            self._generator = np.random.default_rng(seed)
+        except (TypeError, ValueError):
+            raise InvalidParameter(
+                "random_state must be None, a non-negative integer, or a numpy generator."
+            ) from None
+
+    def _words(self, count: int) -> NDArray[np.uint64]:
+        return self._generator.integers(0, 2**64, size=count, dtype=np.uint64)
+
+
+def source_for(random_state: Seed | None) -> RandomSource:
+    """Return the system's source for None, and a simulation for anything else."""
+    return SystemSource() if random_state is None else SeededSource(random_state)

@@ -1,0 +1,207 @@
+"""Objective perturbation on groups of features of the same records (PLR-FS; PST-F's low level).
+
+Proof: docs/proofs/feature_groups.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confrere.errors import CalibrationError, InvalidData, InvalidParameter
+from confrere.maths.calibration import Term, calibrate
+from confrere.maths.clipping import row_norms
+from confrere.maths.noise import l2_noise
+from confrere.maths.partition import Clipping
+from confrere.maths.randomness import RandomSource
+from confrere.maths.solver import minimise
+from confrere.mechanisms.lattice import LatticeStep
+from confrere.mechanisms.objective_perturbation import (
+    ASSUMPTIONS,
+    PUBLIC,
+    SOLVER_SHARE,
+    Calibration,
+    public_tolerance,
+)
+from confrere.privacy import Guarantee, Neighbours, check_epsilon, check_positive
+
+THEOREM = "docs/proofs/feature_groups.md"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureGroupPerturbation:
+    """One perturbed objective per group of features, all on the same records.
+
+    Rows are in coordinates in which a group's bound is one: with ``clipping="separate"`` every
+    group's rows lie in the unit ball, with ``"joint"`` the whole row does. Group ``k`` draws noise
+    at rate ``rho q_k``.
+
+    Parameters
+    ----------
+    epsilon : float
+        The whole price, solver's share included.
+    n_samples : int
+        Public number of records.
+    sizes : sequence of int
+        Number of columns of every group.
+    ridges : sequence of float
+        ``L_k`` of every group's summed objective.
+    weights : sequence of float
+        ``q_k > 0``; they sum to one under separate clipping, their squares under joint clipping.
+    clipping : {"separate", "joint"}
+        How rows are bounded.
+    calibration : {"tight", "printed"}
+        ``"printed"`` is Algorithm 3 as published: sound, but it wastes noise.
+    cap : float, default=1.0
+        Largest slope of the loss.
+    prior_norm : float, default=0.0
+        Public bound on the norm of any point shrunk towards.
+    """
+
+    epsilon: float
+    n_samples: int
+    sizes: tuple[int, ...]
+    ridges: tuple[float, ...]
+    weights: tuple[float, ...]
+    clipping: Clipping = "separate"
+    calibration: Calibration = "tight"
+    cap: float = 1.0
+    prior_norm: float = 0.0
+    rho: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        if self.n_samples < 1:
+            raise InvalidData("X needs at least one row.")
+        if not len(self.sizes) == len(self.ridges) == len(self.weights) >= 1:
+            raise InvalidParameter("sizes, ridges and weights must have one entry per group.")
+        for ridge, weight in zip(self.ridges, self.weights, strict=True):
+            check_positive(ridge, "ridge")
+            check_positive(weight, "weight")
+        budget = self.epsilon * (1 - SOLVER_SHARE)
+        if self.calibration == "printed":
+            self._set_printed(budget)
+            return
+        rho = self._joint_rho(budget) if self.clipping == "joint" else self._separate_rho(budget)
+        object.__setattr__(self, "rho", rho)
+
+    def _set_printed(self, budget: float) -> None:
+        """Set Algorithm 3's rate and ridges.
+
+        In these coordinates ``q_k^2/(4 n lambda_k)`` is ``1/(4 L_k)``. The printed ``Delta_k`` can be
+        negative; a ridge never shrinks here.
+        """
+        if self.clipping == "joint" or self.cap < 1:
+            raise InvalidParameter(
+                "calibration='printed' was published for separate clipping and the logistic loss; "
+                "use calibration='tight'."
+            )
+        left = budget - math.fsum(2 * math.log1p(1 / (4 * ridge)) for ridge in self.ridges)
+        if left > 0:
+            object.__setattr__(self, "rho", left / 2)
+            return
+        floors = (1 / (4 * math.expm1(budget * weight / 4)) for weight in self.weights)
+        ridges = tuple(max(pair) for pair in zip(self.ridges, floors, strict=True))
+        object.__setattr__(self, "ridges", ridges)
+        object.__setattr__(self, "rho", budget / 4)
+
+    def _separate_rho(self, budget: float) -> float:
+        terms = [
+            Term(ridge=ridge, weight=weight, cap=self.cap)
+            for ridge, weight in zip(self.ridges, self.weights, strict=True)
+        ]
+        return calibrate(budget, terms)
+
+    def _joint_rho(self, budget: float) -> float:
+        """Return rho with ``2 cap rho ||q|| + Jacobian <= budget``.
+
+        The Jacobian is free if the logistic bracket peaks at slope one in every group, that is if
+        ``rho q_k L_k >= 1``; otherwise it is bounded by ``max_k 1/(4 L_k)``.
+        """
+        length = math.sqrt(math.fsum(weight**2 for weight in self.weights))
+        free = budget / (2 * self.cap * length)
+        if self.cap == 1 and all(
+            free * weight * ridge >= 1
+            for ridge, weight in zip(self.ridges, self.weights, strict=True)
+        ):
+            return free
+        jacobian = 1 / (4 * min(self.ridges))
+        if jacobian >= budget:
+            raise CalibrationError(
+                "no noise level reaches epsilon at these ridges; raise alpha of the low level."
+            )
+        return (budget - jacobian) / (2 * self.cap * length)
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """Rate of every group's noise norm."""
+        return tuple(self.rho * weight for weight in self.weights)
+
+    def guarantee(self) -> Guarantee:
+        """Return the price of all groups together, without touching data."""
+        return Guarantee(
+            epsilon=self.epsilon,
+            neighbours=Neighbours.REPLACE_ONE,
+            theorem=THEOREM,
+            public=(*PUBLIC, "feature groups", "importances"),
+            assumptions=ASSUMPTIONS,
+        )
+
+    def run(
+        self,
+        rows: Sequence[NDArray[np.float64]],
+        y: NDArray[np.float64],
+        *,
+        source: RandomSource,
+        centres: Sequence[NDArray[np.float64] | None] | None = None,
+    ) -> list[NDArray[np.float64]]:
+        """Return every group's released weights.
+
+        Parameters
+        ----------
+        rows : one (n, d_k) array per group
+            Clipped rows.
+        y : (n,) array
+            Labels -1 and +1.
+        source : RandomSource
+            Where the noise comes from.
+        centres : one array per group, optional
+            Public points to shrink towards.
+        """
+        self._certify(rows)
+        points = centres if centres is not None else [None] * len(rows)
+        released = []
+        for X, ridge, rate, centre in zip(rows, self.ridges, self.rates, points, strict=True):
+            size = X.shape[1]
+            tolerance = public_tolerance(
+                self.n_samples, size, rho=rate, ridge=ridge, prior_norm=self.prior_norm
+            )
+            noise = l2_noise(rate, size, source)[0]
+            point = minimise(
+                X,
+                y,
+                ridge=ridge,
+                linear=noise,
+                centre=centre,
+                cap=self.cap,
+                tolerance=0.9 * tolerance,
+            ).w
+            step = LatticeStep(
+                epsilon=self.epsilon * SOLVER_SHARE / len(self.sizes),
+                radius=tolerance / ridge,
+                size=size,
+            )
+            released.append(step.release(point, source))
+        return released
+
+    def _certify(self, rows: Sequence[NDArray[np.float64]]) -> None:
+        if tuple(X.shape for X in rows) != tuple((self.n_samples, size) for size in self.sizes):
+            raise InvalidData("rows do not have the declared shapes.")
+        squares = np.array([row_norms(X) ** 2 for X in rows])
+        longest = squares.sum(axis=0) if self.clipping == "joint" else squares
+        if longest.max() > 1:
+            raise InvalidData("a row is longer than its group's bound; clip the rows first.")

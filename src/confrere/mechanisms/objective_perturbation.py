@@ -1,0 +1,226 @@
+"""Objective perturbation of regularised logistic regression (PLR, Algorithm 1), made exact.
+
+Proof: docs/proofs/objective_perturbation.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.maths.calibration import (
+    Term,
+    calibrate,
+    calibrate_softmax,
+    printed_calibration,
+)
+from confrere.maths.clipping import Rows, certify_rows
+from confrere.maths.noise import l2_noise, sum_zero_noise
+from confrere.maths.randomness import RandomSource
+from confrere.maths.solver import minimise, minimise_softmax, rounding_bound
+from confrere.mechanisms.lattice import LatticeStep
+from confrere.privacy import Guarantee, Neighbours, check_epsilon, check_positive
+
+THEOREM = "docs/proofs/objective_perturbation.md"
+PUBLIC = ("number of records", "number of features", "label set", "bounds", "every parameter")
+ASSUMPTIONS = (
+    "each person is in at most one record",
+    "tails of 52-bit uniforms (total variation below 1e-15)",
+)
+
+#: Share of epsilon that pays for the solver's tolerance and the floats.
+SOLVER_SHARE = 0.01
+
+#: Tolerance on the gradient of the summed objective, where rounding allows it.
+TOLERANCE = 1e-6
+
+Calibration = Literal["tight", "printed"]
+
+
+def public_tolerance(
+    n_samples: int,
+    n_features: int,
+    *,
+    rho: float,
+    ridge: float,
+    prior_norm: float = 0.0,
+    n_classes: int = 2,
+) -> float:
+    """Return a bound on the gradient that the solver can certify on every run.
+
+    A function of public quantities alone: it stands above the rounding error of the gradient and
+    of the noise for every noise vector but the longest (probability 1e-18). The weights are
+    bounded by comparing the objective at its minimiser with its value at the prior.
+    """
+    noise = float(stats.gamma.isf(1e-18, n_features * (n_classes - 1))) / rho
+    start = math.log(n_classes) + 2 * prior_norm
+    reach = (noise + math.sqrt(noise**2 + 2 * ridge * n_samples * start)) / ridge
+    gradient = rounding_bound(n_samples, n_features, row_norm=1.0, weight_norm=prior_norm + reach)
+    return max(TOLERANCE, 4 * gradient, 64 * noise * float(np.finfo(np.float64).eps))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectivePerturbation:
+    """Minimise a logistic objective with random linear term, then take the output step.
+
+    Price and act are two methods: :meth:`guarantee` touches no data, :meth:`run` does.
+
+    Parameters
+    ----------
+    epsilon : float
+        The whole price, solver's share included.
+    n_samples, n_features : int
+        Public sizes; ``n_features`` counts the constant column if there is one.
+    ridge : float
+        ``L`` of the summed objective.
+    n_classes : int, default=2
+        Two classes use the tight binary accountant, more the multinomial bound.
+    cap : float, default=1.0
+        Largest slope of the loss; 1 is the logistic loss.
+    neighbours : Neighbours
+        The relation that the guarantee speaks of.
+    calibration : {"tight", "printed"}
+        ``"printed"`` is Algorithm 1 as published: sound, but it wastes noise.
+    prior_norm : float, default=0.0
+        Public bound on the norm of the point shrunk towards.
+    """
+
+    epsilon: float
+    n_samples: int
+    n_features: int
+    ridge: float
+    n_classes: int = 2
+    cap: float = 1.0
+    neighbours: Neighbours = Neighbours.REPLACE_ONE
+    calibration: Calibration = "tight"
+    prior_norm: float = 0.0
+    rho: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        check_positive(self.ridge, "ridge")
+        if self.n_samples < 1 or self.n_features < 1:
+            raise InvalidData("X needs at least one row and one column.")
+        if self.n_classes < 2:
+            raise InvalidParameter("classes must name at least two labels.")
+        budget = self.epsilon * (1 - SOLVER_SHARE)
+        if self.calibration == "printed":
+            self._set_printed(budget)
+        elif self.n_classes > 2:
+            if self.cap < 1:
+                raise InvalidParameter("loss='capped' is for two classes only.")
+            rho = calibrate_softmax(budget, self.ridge, self.n_classes, neighbours=self.neighbours)
+            object.__setattr__(self, "rho", rho)
+        else:
+            term = Term(ridge=self.ridge, cap=self.cap)
+            object.__setattr__(self, "rho", calibrate(budget, [term], self.neighbours))
+
+    def _set_printed(self, budget: float) -> None:
+        if self.n_classes > 2 or self.cap < 1 or self.neighbours is not Neighbours.REPLACE_ONE:
+            raise InvalidParameter(
+                "calibration='printed' was published for two classes, the logistic loss and "
+                "replace-one neighbours; use calibration='tight'."
+            )
+        printed = printed_calibration(budget, self.n_samples, self.ridge / self.n_samples)
+        object.__setattr__(self, "rho", printed.rho)
+        object.__setattr__(self, "ridge", self.ridge + self.n_samples * printed.extra_ridge)
+
+    @property
+    def size(self) -> int:
+        """How many numbers are released."""
+        return self.n_features * (1 if self.n_classes == 2 else self.n_classes)
+
+    @property
+    def noise_dimension(self) -> int:
+        """Dimension of the space that the noise lives in."""
+        return self.n_features * (self.n_classes - 1)
+
+    @property
+    def tolerance(self) -> float:
+        """Certified bound on the gradient at the released point's pre-image.
+
+        See :func:`public_tolerance`.
+        """
+        return public_tolerance(
+            self.n_samples,
+            self.n_features,
+            rho=self.rho,
+            ridge=self.ridge,
+            prior_norm=self.prior_norm,
+            n_classes=self.n_classes,
+        )
+
+    @property
+    def output_step(self) -> LatticeStep:
+        """The step that pays for the tolerance."""
+        return LatticeStep(
+            epsilon=self.epsilon * SOLVER_SHARE,
+            radius=self.tolerance / self.ridge,
+            size=self.size,
+        )
+
+    def guarantee(self) -> Guarantee:
+        """Return the price, without touching data."""
+        return Guarantee(
+            epsilon=self.epsilon,
+            neighbours=self.neighbours,
+            theorem=THEOREM,
+            public=PUBLIC,
+            assumptions=ASSUMPTIONS,
+        )
+
+    def run(
+        self,
+        X: Rows,
+        y: NDArray[np.float64] | NDArray[np.intp],
+        *,
+        source: RandomSource,
+        centre: NDArray[np.float64] | None = None,
+    ) -> NDArray[np.float64]:
+        """Return the released weights: ``(d,)`` for two classes, ``(K, d)`` for more.
+
+        Parameters
+        ----------
+        X : (n, d) array or CSR
+            Rows in the unit ball.
+        y : (n,) array
+            Labels -1 and +1, or class codes ``0 .. K-1``.
+        source : RandomSource
+            Where the noise comes from.
+        centre : array, optional
+            Public point to shrink towards, of the shape that is released.
+        """
+        if X.shape != (self.n_samples, self.n_features):
+            raise InvalidData("X does not have the declared number of rows and columns.")
+        certify_rows(X)
+        # A tenth of the tolerance is kept for the rounding of the noise itself.
+        tolerance = 0.9 * self.tolerance
+        if self.n_classes == 2:
+            noise = l2_noise(self.rho, self.n_features, source)[0]
+            point = minimise(
+                X,
+                y,
+                ridge=self.ridge,
+                linear=noise,
+                centre=centre,
+                cap=self.cap,
+                tolerance=tolerance,
+            ).w
+        else:
+            noise = sum_zero_noise(self.rho, self.n_classes, self.n_features, source)
+            point = minimise_softmax(
+                X,
+                y,
+                self.n_classes,
+                ridge=self.ridge,
+                linear=noise,
+                centre=centre,
+                tolerance=tolerance,
+            ).w
+        return self.output_step.release(point, source)

@@ -1,0 +1,111 @@
+"""Output perturbation of regularised logistic regression.
+
+Proof: docs/proofs/output_perturbation.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confrere.errors import InvalidData
+from confrere.maths.clipping import Rows, certify_rows
+from confrere.maths.noise import l2_noise, sum_zero_noise
+from confrere.maths.randomness import RandomSource
+from confrere.maths.solver import minimise, minimise_softmax, rounding_bound
+from confrere.mechanisms.objective_perturbation import ASSUMPTIONS, PUBLIC, TOLERANCE
+from confrere.privacy import Guarantee, Neighbours, check_epsilon, check_positive
+
+THEOREM = "docs/proofs/output_perturbation.md"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputPerturbation:
+    """Minimise, then add noise to the minimiser.
+
+    The minimiser of an ``L``-strongly convex sum moves by at most the change of one record's
+    gradient over ``L``; the solver's own error is added to that distance, so nothing else has to
+    pay for it.
+
+    Parameters
+    ----------
+    epsilon : float
+        The price.
+    n_samples, n_features : int
+        Public sizes.
+    ridge : float
+        ``L`` of the summed objective.
+    n_classes : int, default=2
+        More than two use the softmax loss.
+    cap : float, default=1.0
+        Largest slope of the binary loss.
+    neighbours : Neighbours
+        The relation that the guarantee speaks of.
+    """
+
+    epsilon: float
+    n_samples: int
+    n_features: int
+    ridge: float
+    n_classes: int = 2
+    cap: float = 1.0
+    neighbours: Neighbours = Neighbours.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        check_positive(self.ridge, "ridge")
+        if self.n_samples < 1 or self.n_features < 1:
+            raise InvalidData("X needs at least one row and one column.")
+
+    @property
+    def tolerance(self) -> float:
+        """Certified bound on the gradient at the point before noise."""
+        weights = math.sqrt(2 * self.n_samples * math.log(self.n_classes) / self.ridge)
+        gradient = rounding_bound(
+            self.n_samples, self.n_features, row_norm=1.0, weight_norm=weights
+        )
+        return max(TOLERANCE, 4 * gradient)
+
+    @property
+    def sensitivity(self) -> float:
+        """Largest L2 move of the solver's answer between neighbours."""
+        slope = self.cap if self.n_classes == 2 else math.sqrt(2)
+        changes = 2 if self.neighbours is Neighbours.REPLACE_ONE else 1
+        if self.neighbours is Neighbours.LABEL_ONLY and self.n_classes == 2:
+            slope = 1.0  # p and 1-p of the two labels add up to one, capped or not
+        return (changes * slope + 2 * self.tolerance) / self.ridge
+
+    def guarantee(self) -> Guarantee:
+        """Return the price, without touching data."""
+        return Guarantee(
+            epsilon=self.epsilon,
+            neighbours=self.neighbours,
+            theorem=THEOREM,
+            public=PUBLIC,
+            assumptions=ASSUMPTIONS,
+        )
+
+    def run(
+        self, X: Rows, y: NDArray[np.float64] | NDArray[np.intp], *, source: RandomSource
+    ) -> NDArray[np.float64]:
+        """Return the noised minimiser: ``(d,)`` for two classes, ``(K, d)`` for more."""
+        if X.shape != (self.n_samples, self.n_features):
+            raise InvalidData("X does not have the declared number of rows and columns.")
+        certify_rows(X)
+        rho = self.epsilon / self.sensitivity
+        if self.n_classes == 2:
+            point = minimise(X, y, ridge=self.ridge, cap=self.cap, tolerance=self.tolerance).w
+            noise = l2_noise(rho, self.n_features, source)[0]
+        else:
+            point = minimise_softmax(
+                X, y, self.n_classes, ridge=self.ridge, tolerance=self.tolerance
+            ).w
+            # The minimiser's columns sum to zero; projecting the solver's answer keeps distances.
+            point = point - point.mean(axis=0)
+            noise = sum_zero_noise(rho, self.n_classes, self.n_features, source)
+        # Rounding to a public grid far below the noise drops the bits that floats would leak.
+        spacing = 2.0 ** math.floor(math.log2(self.tolerance / self.ridge / point.size))
+        return np.asarray(np.rint((point + noise) / spacing) * spacing)

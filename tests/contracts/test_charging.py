@@ -1,0 +1,173 @@
+"""Nobody spends for free: clone, cross-validation, searches, workers, threads and processes."""
+
+import pickle
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+from confrere import Ledger, PrivateLogisticRegression
+from confrere.errors import BudgetExceeded, UnknownAccount
+from tests.contracts.catalogue import CLASSES
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(200, 6)) / 4
+Y = (X[:, 0] > 0).astype(int)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    book = Ledger(tmp_path / "budget.ledger")
+    book.open_account("study", epsilon=3.0)
+    return book
+
+
+@pytest.mark.parametrize("estimator", CLASSES)
+class TestEveryEstimator:
+    def test_a_fit_costs_its_price_and_clones_pay_too(self, estimator, ledger):
+        model = estimator(epsilon=0.5, ledger=ledger, account="study")
+        assert model.price(200, 6).epsilon == 0.5
+        assert ledger.spent("study") == 0
+        model.fit(X, Y)
+        clone(model).fit(X, Y)
+        pickle.loads(pickle.dumps(clone(model))).fit(X, Y)
+        assert ledger.spent("study") == 1.5
+        assert model.receipt_.guarantee == model.guarantee_
+        assert [entry.state for entry in ledger.entries("study")] == ["released"] * 3
+
+    def test_cross_validation_pays_for_every_fold(self, estimator, ledger):
+        model = estimator(epsilon=0.25, ledger=ledger, account="study")
+        cross_val_score(model, X, Y, cv=5)
+        assert ledger.spent("study") == 1.25
+
+    def test_workers_reach_the_same_file(self, estimator, ledger):
+        model = estimator(epsilon=0.25, ledger=ledger, account="study")
+        cross_val_score(model, X, Y, cv=5, n_jobs=2)
+        assert ledger.spent("study") == 1.25
+        assert ledger.verify()
+
+    def test_the_cap_stops_a_fit_before_anything_is_drawn(self, estimator, ledger):
+        model = estimator(epsilon=2.0, ledger=ledger, account="study").fit(X, Y)
+        coefficients = pickle.dumps(model.__dict__.get("coef_"))
+        with pytest.raises(BudgetExceeded) as caught:
+            model.fit(X, Y)
+        assert (caught.value.asked, caught.value.left) == (2.0, 1.0)
+        assert ledger.spent("study") == 2.0
+        assert pickle.dumps(model.__dict__.get("coef_")) == coefficients
+
+    def test_bad_data_cost_nothing(self, estimator, ledger):
+        model = estimator(epsilon=0.5, ledger=ledger, account="study")
+        broken = X.copy()
+        broken[3, 2] = np.nan
+        for bad_X, bad_y in [
+            (broken, Y),
+            (np.where(np.isnan(broken), np.inf, X), Y),
+            (X, np.where(np.arange(200) == 7, 99, Y)),
+            (X[:0], Y[:0]),
+            (X, Y[:-1]),
+        ]:
+            with pytest.raises(ValueError):
+                model.fit(bad_X, bad_y)
+        with pytest.raises(UnknownAccount):
+            model.set_params(account="nobody").fit(X, Y)
+        assert ledger.spent("study") == 0
+
+    def test_a_failure_after_the_charge_stays_charged(self, estimator, ledger, monkeypatch):
+        from confrere.mechanisms import feature_groups, objective_perturbation
+
+        def broken(*args, **kwargs):
+            raise RuntimeError("the machine caught fire")
+
+        monkeypatch.setattr(objective_perturbation, "minimise", broken)
+        monkeypatch.setattr(feature_groups, "minimise", broken)
+        with pytest.raises(RuntimeError):
+            estimator(epsilon=0.5, ledger=ledger, account="study").fit(X, Y)
+        assert ledger.spent("study") == 0.5
+        assert [entry.state for entry in ledger.entries("study")] == ["failed"]
+
+    def test_two_fits_never_share_noise(self, estimator):
+        first, second = (estimator(epsilon=1.0).fit(X, Y) for _ in range(2))
+        difference = first.decision_function(X) - second.decision_function(X)
+        assert np.all(difference != 0)
+        assert not first.simulated_
+
+    def test_a_seed_is_a_confession(self, estimator):
+        assert estimator(random_state=0).fit(X, Y).simulated_
+
+
+def test_a_search_pays_for_every_candidate(ledger):
+    model = PrivateLogisticRegression(epsilon=0.25, ledger=ledger, account="study")
+    search = GridSearchCV(model, {"alpha": [1e-2, 1e-1]}, cv=5, error_score="raise")
+    search.fit(X, Y)
+    assert ledger.spent("study") == 0.25 * (2 * 5 + 1)
+
+
+def test_a_cap_stops_a_search(ledger):
+    model = PrivateLogisticRegression(epsilon=0.5, ledger=ledger, account="study")
+    search = GridSearchCV(model, {"alpha": [1e-2, 1e-1]}, cv=5, error_score="raise", n_jobs=2)
+    with pytest.raises(BudgetExceeded):
+        search.fit(X, Y)
+    assert ledger.spent("study") == 3.0
+
+
+def fit_once(ledger):
+    model = PrivateLogisticRegression(epsilon=0.25, ledger=ledger, account="study")
+    try:
+        return model.fit(X, Y).coef_
+    except BudgetExceeded:
+        return None
+
+
+def test_workers_share_the_cap_and_not_the_noise(ledger):
+    results = Parallel(n_jobs=2)(delayed(fit_once)(ledger) for _ in range(20))
+    released = [coef for coef in results if coef is not None]
+    assert len(released) == 12
+    assert ledger.left("study") == 0
+    firsts = {float(coef[0, 0]) for coef in released}
+    assert len(firsts) == 12
+
+
+def test_threads_share_the_cap(ledger):
+    threads = [threading.Thread(target=fit_once, args=(ledger,)) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert ledger.spent("study") == 3.0
+
+
+def test_two_processes_at_once_share_the_cap(ledger):
+    program = (
+        "import sys, numpy as np\n"
+        "from confrere import Ledger, PrivateLogisticRegression\n"
+        "from confrere.errors import BudgetExceeded\n"
+        "X = np.random.default_rng(0).normal(size=(50, 3)); y = (X[:, 0] > 0).astype(int)\n"
+        "model = PrivateLogisticRegression(epsilon=0.25, ledger=Ledger(sys.argv[1]))\n"
+        "done = 0\n"
+        "try:\n"
+        "    while True:\n"
+        "        model.fit(X, y); done += 1\n"
+        "except BudgetExceeded:\n"
+        "    print(done)\n"
+    )
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(ledger.path)], stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    done = [int(process.communicate(timeout=120)[0]) for process in processes]
+    assert sum(done) == 12
+    assert ledger.spent("study") == 3.0
+    ledger.verify()
+
+
+def test_classes_do_not_share_noise():
+    labels = np.arange(200) % 3
+    model = PrivateLogisticRegression(epsilon=0.1, classes=[0, 1, 2]).fit(X, labels)
+    assert np.linalg.matrix_rank(model.coef_) >= 2

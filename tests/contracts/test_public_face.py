@@ -1,0 +1,91 @@
+"""Exports, the Privacy section, and attributes that are post-processing."""
+
+import inspect
+import re
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import confrere
+from tests.contracts.catalogue import CLASSES, ESTIMATORS
+
+FIELDS = ("Unit", "Neighbours", "Guarantee", "Spends", "Public", "Releases", "Proof")
+REQUIRED = {"guarantee_", "receipt_", "simulated_", "classes_"}
+
+#: What scikit-learn sets from the shape and the names of X: public by declaration.
+PUBLIC_FACTS = {"n_features_in_", "feature_names_in_"}
+
+
+def test_exports_are_sorted_and_real():
+    assert list(confrere.__all__) == sorted(confrere.__all__)
+    for name in confrere.__all__:
+        assert getattr(confrere, name).__module__.startswith("confrere.")
+
+
+@pytest.mark.parametrize("estimator", CLASSES)
+def test_every_public_class_states_its_price(estimator):
+    doc = inspect.getdoc(estimator)
+    section = doc.split("Privacy\n-------\n")[1]
+    for field in FIELDS:
+        assert re.search(rf"^{field} : \S", section, flags=re.MULTILINE), field
+
+
+@pytest.mark.parametrize("estimator", CLASSES)
+def test_the_proof_exists(estimator, request):
+    page = re.search(r"Proof : (\S+)", inspect.getdoc(estimator)).group(1)
+    assert (request.config.rootpath / page).is_file()
+
+
+@pytest.mark.parametrize("estimator", CLASSES)
+def test_constructor_is_keyword_only_and_has_the_common_words(estimator):
+    parameters = inspect.signature(estimator.__init__).parameters
+    named = [p for name, p in parameters.items() if name != "self"]
+    assert all(p.kind is p.KEYWORD_ONLY for p in named)
+    assert all(p.default is not p.empty for p in named)
+    common = {"epsilon", "data_norm", "alpha", "calibration", "ledger", "account", "random_state"}
+    assert common <= set(parameters)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+def test_fitted_attributes_are_released_or_public(estimator):
+    """Nothing that ``fit`` leaves behind is a function of unnoised data.
+
+    Two data sets, the same seed and no influence of the data on what is released (the mechanisms
+    are replaced by constants): every attribute must then be the same.
+    """
+    from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
+    from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
+
+    def constant(self, X, y, **_):
+        shape = (self.n_classes, self.n_features) if self.n_classes > 2 else (self.n_features,)
+        return np.ones(shape)
+
+    def constants(self, rows, y, **_):
+        return [np.ones(size) for size in self.sizes]
+
+    rng = np.random.default_rng(0)
+    states = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ObjectivePerturbation, "run", constant)
+        patch.setattr(FeatureGroupPerturbation, "run", constants)
+        for _ in range(2):
+            X = rng.normal(size=(60, 6))
+            y = rng.integers(0, 2, size=60)
+            model = clone(estimator).set_params(random_state=1, classes=[0, 1]).fit(X, y)
+            states.append({k: v for k, v in vars(model).items() if k not in model.get_params()})
+    assert states[0].keys() == states[1].keys()
+    assert set(states[0]) >= REQUIRED
+    for name in states[0]:
+        if name != "receipt_":
+            np.testing.assert_equal(
+                _plain(states[0][name]), _plain(states[1][name]), err_msg=name
+            )
+
+
+def _plain(value):
+    if isinstance(value, tuple) and value and hasattr(value[0], "__dataclass_fields__"):
+        return [_plain(item) for item in value]
+    if hasattr(value, "__dataclass_fields__") and not isinstance(value, confrere.Guarantee):
+        return {name: getattr(value, name) for name in value.__dataclass_fields__}
+    return value

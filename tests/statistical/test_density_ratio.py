@@ -1,0 +1,160 @@
+"""The guarantee itself: exact density ratios on adversarial neighbours, and what breaks them."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from confrere import PrivateLogisticRegression
+from confrere.estimators import logistic_regression as estimator_module
+from confrere.maths import calibration, noise
+from confrere.maths.calibration import Term, calibrate, calibrate_softmax
+from confrere.maths.clipping import clip_rows
+from confrere.maths.density import log_density, log_density_softmax
+from confrere.maths.randomness import SeededSource
+from confrere.mechanisms.objective_perturbation import SOLVER_SHARE, ObjectivePerturbation
+from confrere.privacy import Neighbours
+from tests.statistical.density import Pair, loss_of_privacy, opposed_pair, unit, worst_loss
+
+ABOVE = 1 + 1e-9
+RELATIONS = [str(relation) for relation in Neighbours]
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+@pytest.mark.parametrize("cap", [1.0, 0.75, 0.5])
+@pytest.mark.parametrize("change", RELATIONS)
+@pytest.mark.parametrize(("epsilon", "ridge"), [(1.0, 2.0), (1.0, 0.4), (0.2, 3.0), (4.0, 0.05)])
+def test_never_above_epsilon_and_nothing_wasted(d, cap, change, epsilon, ridge):
+    rho = calibrate(epsilon, [Term(ridge=ridge, cap=cap)], Neighbours(change))
+    worst = worst_loss(d, rho=rho, ridge=ridge, cap=cap, change=change)
+    assert worst <= epsilon * ABOVE
+    if d > 1:  # on a line two badly fitted records cannot pull opposite ways
+        assert worst >= 0.99 * epsilon
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+@pytest.mark.parametrize("change", RELATIONS)
+@pytest.mark.parametrize("n_classes", [3, 5])
+def test_multinomial_never_above_epsilon(d, change, n_classes):
+    epsilon, ridge = 1.0, 3.0
+    rho = calibrate_softmax(epsilon, ridge, n_classes, neighbours=Neighbours(change))
+    basis = noise.sum_zero_basis(n_classes)
+    rng = np.random.default_rng(0)
+    largest = 0.0
+    for _ in range(100):
+        X = np.array([unit(rng, d) for _ in range(3)])
+        codes = rng.integers(0, n_classes, size=3)
+        X_other, codes_other = X.copy(), codes.copy()
+        codes_other[0] = rng.integers(n_classes)
+        if change == "replace-one":
+            X_other[0] = unit(rng, d)
+        if change == "add-remove":
+            X_other, codes_other = X[1:], codes[1:]
+        W = basis @ rng.normal(size=(n_classes - 1, d)) * 10 ** rng.uniform(-1, 1.5)
+        first = log_density_softmax(W, X, codes, basis, rho=rho, ridge=ridge)
+        second = log_density_softmax(W, X_other, codes_other, basis, rho=rho, ridge=ridge)
+        largest = max(largest, abs(first - second))
+    assert 0.1 * epsilon < largest <= epsilon * ABOVE
+
+
+def guarantee_holds(epsilon=1.0, ridge_floor=0.3):
+    """Check the estimator's own rows, ridge and noise, from end to end.
+
+    Returns nothing; raises AssertionError where the density ratio exceeds the objective's share
+    of epsilon or the noise that is drawn is not the noise that the ratio speaks of.
+    """
+    model = PrivateLogisticRegression(
+        epsilon=epsilon, alpha=1e-9, ridge_floor=ridge_floor, fit_intercept=True
+    )
+    mechanism = model._mechanism(20, 2, 2)
+    rows = model._rows(np.array([unit(np.random.default_rng(i), 2) for i in range(50)]))
+    constant_is_inside = np.linalg.norm(rows, axis=1).max() <= 1
+    reach = float(np.linalg.norm(rows, axis=1).max())
+    worst = 0.0
+    for margin in np.linspace(-4, 8, 25):
+        pair = opposed_pair(3, tilt=margin / 300, tilt_second=12 / 300, size=300)
+        long = Pair(
+            pair.common, reach * pair.first, 1.0, reach * pair.second, 1.0, pair.w / reach
+        )
+        worst = max(worst, loss_of_privacy(long, rho=mechanism.rho, ridge=mechanism.ridge))
+    assert worst <= epsilon * (1 - SOLVER_SHARE) * ABOVE
+    assert constant_is_inside
+    drawn = noise.l2_noise(mechanism.rho, 3, SeededSource(1), count=4000)
+    norms = np.linalg.norm(drawn, axis=1)
+    assert stats.kstest(norms, stats.gamma(3, scale=1 / mechanism.rho).cdf).pvalue > 1e-4
+
+
+def test_the_estimator_keeps_its_promise():
+    guarantee_holds()
+
+
+def without_jacobian(r, m, cap=1.0):
+    return cap
+
+
+def without_minus_sign(rho, dimension, count, source):
+    """Density growing as exp(+rho ||b||), on the ball where the right one has its mass."""
+    edge = stats.gamma.ppf(0.999, dimension, scale=1 / rho)
+    u = source.uniforms(count)
+    return np.log1p(u * np.expm1(rho * edge)) / rho
+
+
+def rate_for_scale(rho, dimension, count, source):
+    return -np.log(source.uniforms(count, dimension)).sum(axis=1) * rho
+
+
+def constant_outside(X, constant):
+    return np.hstack([X, np.full((len(X), 1), constant)])
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "mutant"),
+    [
+        (calibration, "worst_residual", without_jacobian),
+        (noise, "gamma_norm", without_minus_sign),
+        (noise, "gamma_norm", rate_for_scale),
+        (estimator_module, "with_constant", constant_outside),
+    ],
+    ids=["no Jacobian term", "no minus sign", "Gamma rate for scale", "intercept outside"],
+)
+def test_a_broken_rule_is_found(monkeypatch, place, name, mutant):
+    monkeypatch.setattr(place, name, mutant)
+    with pytest.raises(AssertionError):
+        guarantee_holds()
+
+
+def test_scaling_by_the_data_is_found():
+    """Rows scaled by their own largest norm: one record decides how long all others are."""
+    small = np.full((30, 1), 1.0)
+    large = small.copy()
+    large[0] = 1000.0
+
+    def scaled(X):
+        return X / np.abs(X).max()
+
+    def loss(prepare):
+        first, second = prepare(small), prepare(large)
+        y = np.ones(30)
+        rho = calibrate(1.0, [Term(ridge=2.0)])
+        ratios = [
+            abs(
+                log_density([w], first, y, rho=rho, ridge=2.0)
+                - log_density([w], second, y, rho=rho, ridge=2.0)
+            )
+            for w in np.linspace(-5, 15, 81)
+        ]
+        return max(ratios)
+
+    assert loss(scaled) > 5
+    assert loss(lambda X: clip_rows(X, 1.0)) <= ABOVE
+
+
+def test_printed_calibration_is_sound_but_loose():
+    mechanism = ObjectivePerturbation(
+        epsilon=1.0, n_samples=100, n_features=2, ridge=1.0, calibration="printed"
+    )
+    loss = worst_loss(2, rho=mechanism.rho, ridge=mechanism.ridge)
+    assert loss <= 1.0
+    tight = ObjectivePerturbation(
+        epsilon=1.0, n_samples=100, n_features=2, ridge=1.0, calibration="tight"
+    )
+    assert tight.rho > 1.5 * mechanism.rho

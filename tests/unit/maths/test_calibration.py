@@ -1,0 +1,144 @@
+"""Published and derived values, and the shape of the accountant."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from confrere.errors import CalibrationError, InvalidParameter
+from confrere.maths.calibration import (
+    Term,
+    automatic_ridge,
+    calibrate,
+    calibrate_softmax,
+    free_ridge,
+    printed_calibration,
+    printed_group_epsilon,
+    spent_epsilon,
+    spent_epsilon_softmax,
+    worst_residual,
+)
+from confrere.privacy import Neighbours
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "alpha", "n", "epsilon_prime", "delta"),
+    [
+        (1.0, 0.01, 1000, 0.950615, 0.0),
+        (1.0, 1e-4, 1000, 0.5, 7.80203e-4),
+        (0.1, 1e-3, 1000, 0.05, 8.87552e-3),
+        (1.0, 1.0, 1, 0.553713, 0.0),
+    ],
+)
+def test_printed_values(epsilon, alpha, n, epsilon_prime, delta):
+    printed = printed_calibration(epsilon, n, alpha)
+    assert round(printed.epsilon_prime, 6) == epsilon_prime
+    assert printed.extra_ridge == pytest.approx(delta, rel=1e-6)
+
+
+def test_mean_noise_of_the_printed_and_the_tight_calibration():
+    assert round(10 / printed_calibration(1.0, 1000, 0.01).rho, 4) == 21.0390
+    assert 10 / calibrate(1.0, [Term(ridge=10.0)]) == 20.0
+
+
+def test_printed_calibration_has_a_cliff_that_the_tight_one_has_not():
+    assert round(printed_calibration(0.25, 1, 2.0).epsilon_prime, 4) == 0.0144
+    assert 2 * calibrate(0.25, [Term(ridge=2.0)]) > 0.17
+
+
+def test_tight_values():
+    assert round(2 * calibrate(1.0, [Term(ridge=1.0)]), 6) == 0.945644
+    assert round(spent_epsilon(0.5, Term(ridge=0.39)), 6) == 1.284561
+    assert round(spent_epsilon(0.5, Term(ridge=1.0)), 6) == 1.048495
+    assert spent_epsilon(0.5, Term(ridge=2.0)) == 1.0
+
+
+@pytest.mark.parametrize(("ridge", "rho"), [(10, 0.975307), (2, 0.882217), (1, 0.776856)])
+def test_capped_values(ridge, rho):
+    assert round(calibrate(1.0, [Term(ridge=ridge, cap=0.5)]), 6) == rho
+    assert rho == pytest.approx(1 - math.log1p(1 / (4 * ridge)), abs=5e-7)
+
+
+def test_printed_group_values():
+    assert round(printed_group_epsilon(1, 1000, [0.01] * 5, [0.2] * 5), 6) == 0.990005
+    q = [0.5, 0.25, 0.15, 0.1, 0.0]
+    assert round(printed_group_epsilon(1, 1000, [0.01] * 5, q), 6) == 0.982792
+
+
+def test_jacobian_is_free_at_the_floor_and_not_below():
+    for epsilon in (0.1, 1.0, 8.0):
+        floor = free_ridge(epsilon)
+        assert 2 * calibrate(epsilon, [Term(ridge=floor)]) == pytest.approx(epsilon, rel=1e-15)
+        assert 2 * calibrate(epsilon, [Term(ridge=0.9 * floor)]) < epsilon
+    assert round(calibrate(1.0, [Term(ridge=free_ridge(1.0, factor=1.0))]), 3) == 0.473
+
+
+def test_label_only_needs_half_the_noise_at_any_ridge():
+    for ridge in (1e-6, 1.0, 100.0):
+        assert calibrate(1.0, [Term(ridge=ridge)], Neighbours.LABEL_ONLY) == 1.0
+
+
+def test_add_remove_needs_half_the_noise():
+    assert calibrate(1.0, [Term(ridge=2.0)], Neighbours.ADD_REMOVE) == 1.0
+
+
+def test_no_noise_level_exists_below_the_jacobian():
+    with pytest.raises(CalibrationError, match="Raise alpha"):
+        calibrate(0.1, [Term(ridge=0.01)])
+    terms = [Term(ridge=0.05, row_norm=0.2)] * 5
+    assert sum(spent_epsilon(0.0, term) for term in terms) > 0.5
+    with pytest.raises(CalibrationError):
+        calibrate(0.5, terms)
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, True])
+def test_bad_epsilon(bad):
+    with pytest.raises(InvalidParameter, match="epsilon"):
+        calibrate(bad, [Term(ridge=1.0)])
+
+
+positive = st.floats(0.01, 50)
+caps = st.floats(0.5, 1.0)
+relations = st.sampled_from(list(Neighbours))
+
+
+@given(r=st.floats(1e-6, 100), m=st.floats(1e-4, 1e4), cap=caps)
+@settings(deadline=None)
+def test_worst_residual_is_the_maximiser(r, m, cap):
+    def bracket(p):
+        return r * p + np.log1p(p * (1 - p) / m)
+
+    best = worst_residual(r, m, cap)
+    assert 0 <= best <= cap
+    assert bracket(best) >= bracket(np.linspace(0, cap, 400)).max() - 1e-12 * (1 + r)
+
+
+@given(epsilon=st.floats(0.05, 10), ridge=positive, cap=caps, relation=relations)
+@settings(deadline=None)
+def test_calibration_is_the_largest_safe_rho(epsilon, ridge, cap, relation):
+    term = Term(ridge=max(ridge, 1 / epsilon), cap=cap)
+    rho = calibrate(epsilon, [term], relation)
+    assert spent_epsilon(rho, term, relation) <= epsilon
+    assert spent_epsilon(rho * (1 + 1e-9), term, relation) > epsilon * (1 - 1e-12)
+
+
+@given(epsilon=st.floats(0.05, 10), ridge=positive, k=st.integers(2, 20), relation=relations)
+@settings(deadline=None)
+def test_softmax_calibration_is_the_largest_safe_rho(epsilon, ridge, k, relation):
+    ridge = max(ridge, 2 / epsilon)
+    rho = calibrate_softmax(epsilon, ridge, k, neighbours=relation)
+    assert spent_epsilon_softmax(rho, ridge, k, neighbours=relation) <= epsilon
+    assert spent_epsilon_softmax(rho * (1 + 1e-9), ridge, k, neighbours=relation) > epsilon
+
+
+def test_groups_with_equal_shares_cost_what_one_costs():
+    shares = [Term(ridge=10.0, row_norm=0.2)] * 5
+    assert calibrate(1.0, shares) == pytest.approx(0.5, rel=1e-15)
+
+
+def test_automatic_ridge():
+    assert automatic_ridge(1.0, 1000, 10) == 2.0
+    assert automatic_ridge(1.0, 1000, 100) == 1000.0
+    assert automatic_ridge(1.0, 1000, 100, capped=True) == 300.0

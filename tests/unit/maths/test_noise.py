@@ -1,0 +1,108 @@
+"""Noise laws, from both sources."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from confrere.errors import InvalidParameter
+from confrere.maths import noise
+from confrere.maths.randomness import SeededSource, SystemSource, source_for
+
+# The system's source cannot be seeded, so its tests fail by chance once in a million runs each.
+SOURCES = [pytest.param(SystemSource, 1e-6, id="system"),
+           pytest.param(lambda: SeededSource(7), 1e-3, id="seeded")]
+
+
+@pytest.mark.parametrize(("make", "level"), SOURCES)
+@pytest.mark.parametrize("d", [1, 3, 40])
+def test_norm_is_gamma_with_scale_one_over_rho(make, level, d):
+    rho = 0.37
+    norms = np.linalg.norm(noise.l2_noise(rho, d, make(), count=5000), axis=1)
+    assert stats.kstest(norms, stats.gamma(d, scale=1 / rho).cdf).pvalue > level
+
+
+@pytest.mark.parametrize(("make", "level"), SOURCES)
+@pytest.mark.parametrize("d", [2, 3, 40])
+def test_direction_is_uniform(make, level, d):
+    drawn = noise.l2_noise(2.0, d, make(), count=5000)
+    cosines = drawn[:, 0] / np.linalg.norm(drawn, axis=1)
+    law = stats.beta((d - 1) / 2, (d - 1) / 2, loc=-1, scale=2)
+    assert stats.kstest(cosines, law.cdf).pvalue > level
+    # and no direction is preferred: a random public axis looks like the first one
+    axis = np.random.default_rng(0).normal(size=d)
+    other = drawn @ axis / np.linalg.norm(axis) / np.linalg.norm(drawn, axis=1)
+    assert stats.kstest(other, law.cdf).pvalue > level
+
+
+@pytest.mark.parametrize(("make", "level"), SOURCES)
+def test_norm_and_direction_are_independent(make, level):
+    drawn = noise.l2_noise(1.0, 3, make(), count=5000)
+    norms = np.linalg.norm(drawn, axis=1)
+    assert stats.spearmanr(norms, drawn[:, 0] / norms).pvalue > level
+
+
+@pytest.mark.parametrize(("make", "level"), SOURCES)
+def test_discrete_laplace_has_its_law(make, level):
+    scale = 2.5
+    drawn = noise.discrete_laplace(scale, (20000,), make())
+    support = np.arange(-12, 13)
+    ratio = np.exp(-1 / scale)
+    law = (1 - ratio) / (1 + ratio) * ratio ** np.abs(support)
+    inside = np.array([(drawn == k).sum() for k in support])
+    observed = np.append(inside, len(drawn) - inside.sum())
+    expected = np.append(law, 1 - law.sum()) * len(drawn)
+    assert stats.chisquare(observed, expected).pvalue > level
+
+
+@pytest.mark.parametrize("k", [2, 3, 7])
+def test_sum_zero_noise_lives_in_its_subspace(k):
+    basis = noise.sum_zero_basis(k)
+    np.testing.assert_allclose(basis.T @ basis, np.eye(k - 1), atol=1e-14)
+    np.testing.assert_allclose(basis.sum(axis=0), 0, atol=1e-14)
+    drawn = [noise.sum_zero_noise(0.5, k, 4, SeededSource(i)) for i in range(2000)]
+    np.testing.assert_allclose(np.sum(drawn, axis=1), 0, atol=1e-12)
+    norms = [np.linalg.norm(B) for B in drawn]
+    assert stats.kstest(norms, stats.gamma(4 * (k - 1), scale=2).cdf).pvalue > 1e-3
+
+
+def test_uniforms_stay_inside_and_are_uniform():
+    u = SystemSource().uniforms(1000, 20)
+    assert u.shape == (1000, 20)
+    assert 0 < u.min() <= u.max() < 1
+    assert stats.kstest(u.ravel(), "uniform").pvalue > 1e-6
+
+
+def test_extreme_words_give_uniforms_inside():
+    class Extreme(SystemSource):
+        def _words(self, count):
+            return np.array([0, 2**64 - 1], dtype=np.uint64)
+
+    low, high = Extreme().uniforms(2)
+    assert 0 < low < 2**-52
+    assert 1 - 2**-52 < high < 1
+
+
+def test_system_source_never_repeats():
+    first, second = (noise.l2_noise(1.0, 5, source_for(None)) for _ in range(2))
+    assert not np.any(first == second)
+
+
+def test_a_seed_repeats_and_confesses():
+    first, second = (source_for(3) for _ in range(2))
+    np.testing.assert_array_equal(first.uniforms(4), second.uniforms(4))
+    assert first.simulated
+    assert not source_for(None).simulated
+    assert source_for(np.random.RandomState(0)).simulated
+
+
+@pytest.mark.parametrize("bad", [-1, True, "seed"])
+def test_bad_seeds(bad):
+    with pytest.raises(InvalidParameter, match="random_state"):
+        source_for(bad)
+
+
+def test_bad_rates():
+    with pytest.raises(InvalidParameter, match="rho"):
+        noise.l2_noise(0.0, 3, SeededSource(0))
+    with pytest.raises(InvalidParameter, match="scale"):
+        noise.discrete_laplace(-1.0, (3,), SeededSource(0))

@@ -1,0 +1,58 @@
+"""The output step: what it adds, and that it hides what it must."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from confrere.maths.randomness import SeededSource
+from confrere.mechanisms.lattice import LatticeStep
+
+steps = st.builds(
+    LatticeStep,
+    epsilon=st.floats(1e-3, 1),
+    radius=st.floats(1e-12, 1e-2),
+    size=st.integers(1, 30),
+)
+
+
+@given(step=steps, seed=st.integers(0, 2**32 - 1))
+@settings(deadline=None)
+def test_two_answers_of_the_solver_cannot_be_told_apart(step, seed):
+    """Exact loss of privacy for two points within the radius of one minimiser."""
+    rng = np.random.default_rng(seed)
+    minimiser = rng.normal(size=step.size)
+
+    def answer():
+        move = rng.normal(size=step.size)
+        return minimiser + step.radius * move / np.linalg.norm(move)
+
+    first, second = (np.rint(answer() / step.spacing) for _ in range(2))
+    # log P(out | first) - log P(out | second) <= ||first - second||_1 / scale for every out.
+    assert np.abs(first - second).sum() / step.scale <= step.epsilon
+
+
+def test_the_bound_is_reached_by_opposite_corners():
+    step = LatticeStep(epsilon=0.01, radius=1e-6, size=4)
+    corner = np.full(4, step.radius / 2)
+    first, second = np.rint(corner / step.spacing), np.rint(-corner / step.spacing)
+    assert np.abs(first - second).sum() / step.scale >= 0.6 * step.epsilon
+
+
+@given(step=steps, seed=st.integers(0, 2**32 - 1))
+@settings(deadline=None)
+def test_what_leaves_is_on_the_lattice(step, seed):
+    point = np.random.default_rng(seed).normal(size=step.size)
+    released = step.release(point, SeededSource(seed))
+    assert math.log2(step.spacing).is_integer()
+    assert np.array_equal(np.rint(released / step.spacing) * step.spacing, released)
+
+
+def test_the_noise_is_small():
+    step = LatticeStep(epsilon=0.01, radius=5e-7, size=100)
+    point = np.zeros(100)
+    drawn = [step.release(point, SeededSource(i)) for i in range(200)]
+    assert np.std(drawn) == pytest.approx(math.sqrt(2) * step.scale * step.spacing, rel=0.05)
+    assert np.std(drawn) < 4.3 * math.sqrt(100) * step.radius / step.epsilon
