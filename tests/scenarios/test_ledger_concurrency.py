@@ -1,0 +1,180 @@
+"""However many spend at once, and from wherever: never over the cap, and nothing is forgotten."""
+
+from __future__ import annotations
+
+import multiprocessing
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from joblib import Parallel, delayed
+
+from confrere.errors import BudgetExceeded
+from confrere.ledger import Ledger, default_ledger
+from confrere.privacy import Guarantee
+
+CAP = 2.0
+FITTING = 20  # charges of 0.1
+
+# Only newer versions of Python warn, and rightly so in general; the ledger holds forks back.
+forks = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+
+
+def spend(ledger: Ledger, tries: int) -> list[int]:
+    """Charge as often as it goes; return the rows paid."""
+    rows = []
+    for _ in range(tries):
+        try:
+            rows.append(ledger.charge("study", Guarantee(0.1), purpose="fit").row)
+        except BudgetExceeded:
+            continue
+    return rows
+
+
+@pytest.fixture(params=["durable", "ephemeral"])
+def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Ledger:
+    ledger = Ledger(tmp_path / "books.ledger" if request.param == "durable" else None)
+    ledger.open_account("study", epsilon=CAP)
+    return ledger
+
+
+def check_spent_exactly(ledger: Ledger, paid: list[list[int]]) -> None:
+    rows = sorted(row for rows in paid for row in rows)
+    assert len(rows) == FITTING
+    assert [entry.row for entry in ledger.entries()] == rows
+    assert ledger.spent("study") == CAP
+    assert ledger.left("study") == 0.0
+    assert ledger.verify() == FITTING + 2
+
+
+def test_threads_sharing_a_handle(ledger):
+    with ThreadPoolExecutor(8) as pool:
+        paid = list(pool.map(lambda _: spend(ledger, 6), range(8)))
+    check_spent_exactly(ledger, paid)
+
+
+def test_threads_with_handles_of_their_own(ledger):
+    handles = [Ledger(ledger.path) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        paid = list(pool.map(lambda handle: spend(handle, 10), handles))
+    check_spent_exactly(ledger, paid)
+
+
+def test_joblib_workers(ledger):
+    paid = Parallel(n_jobs=2, backend="loky")(delayed(spend)(ledger, 15) for _ in range(3))
+    check_spent_exactly(ledger, paid)
+
+
+def test_processes_started_afresh(ledger):
+    script = """
+import sys
+from confrere.errors import BudgetExceeded
+from confrere.ledger import Ledger, default_ledger
+from confrere.privacy import Guarantee
+ledger = Ledger(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(30):
+    try:
+        print(ledger.charge("study", Guarantee(0.1), purpose="fit").row)
+    except BudgetExceeded:
+        pass
+"""
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", script, str(ledger.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    for worker in workers:
+        assert worker.stdout.readline() == "ready\n"
+    for worker in workers:
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+    paid = [[int(row) for row in worker.communicate(timeout=60)[0].split()] for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0]
+    check_spent_exactly(ledger, paid)
+
+
+@forks
+def test_children_forked_while_threads_are_charging(ledger):
+    """A fork in the middle of a charge must not confuse the child's locks with the parent's."""
+    context = multiprocessing.get_context("fork")
+    reports = context.SimpleQueue()
+
+    def report(tries: int) -> None:
+        reports.put(spend(ledger, tries))
+
+    with ThreadPoolExecutor(3) as pool:
+        threads = [pool.submit(spend, ledger, 4) for _ in range(3)]
+        children = [context.Process(target=report, args=(3,)) for _ in range(6)]
+        for child in children:
+            child.start()
+        paid = [reports.get() for _ in children]
+        for child in children:
+            child.join(60)
+    assert [child.exitcode for child in children] == [0] * 6
+    check_spent_exactly(ledger, paid + [thread.result() for thread in threads])
+
+
+@forks
+def test_a_key_asked_by_many_is_paid_once(ledger):
+    def ask(_: int) -> tuple[int, str]:
+        receipt = ledger.charge("study", Guarantee(1.5), purpose="fit", key="round 1")
+        return receipt.row, receipt.hash
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = set(pool.map(ask, range(12)))
+    answers |= set(_in_children(ask, 4))
+    assert len(answers) == 1
+    assert ledger.spent("study") == 1.5
+
+
+@forks
+def test_makers_of_the_same_file_make_one(tmp_path):
+    path = tmp_path / "books.ledger"
+
+    def make(number: int) -> str:
+        ledger = Ledger(path)
+        ledger.open_account("study", epsilon=CAP)
+        return ledger.charge("study", Guarantee(0.1), purpose=f"fit {number}").ledger_id
+
+    assert len(set(_in_children(make, 6))) == 1
+    assert Ledger(path).spent("study") == 0.6
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def _in_children(function: Callable[[int], object], count: int) -> list[object]:
+    context = multiprocessing.get_context("fork")
+    reports = context.SimpleQueue()
+    start = context.Event()
+
+    def run(number: int) -> None:
+        start.wait()
+        reports.put(function(number))
+
+    children = [context.Process(target=run, args=(number,)) for number in range(count)]
+    for child in children:
+        child.start()
+    start.set()
+    results = [reports.get() for _ in children]
+    for child in children:
+        child.join(60)
+        assert child.exitcode == 0
+    return results
+
+
+@forks
+def test_forked_children_share_the_default_ledger(monkeypatch):
+    monkeypatch.delenv("CONFRERE_LEDGER", raising=False)
+    ledger = default_ledger()
+    account = ledger.account_for(None)
+    before = ledger.spent(account)
+    _in_children(lambda _: default_ledger().charge(account, Guarantee(0.5), purpose="fit").row, 2)
+    assert ledger.spent(account) == before + 1.0
