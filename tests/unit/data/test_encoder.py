@@ -240,6 +240,7 @@ def test_wrong_tables_are_refused():
         ({"clip_norm": "max"}, "clip_norm"),
         ({"clip_norm": np.inf}, "clip_norm"),
         ({"clip_norm": True}, "clip_norm"),
+        ({"weighted": True, "power": -1}, "power"),
         ({"extra": "drop"}, "extra"),
         ({"dtype": np.int64}, "dtype"),
         ({"dtype": "wide"}, "dtype"),
