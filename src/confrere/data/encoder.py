@@ -172,7 +172,7 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return np.ones_like(variances)
         if not self.schema.has_importances:
             raise SchemaError("weighted=True needs a schema that declares importances.")
-        if isinstance(self.power, str) or not 0 <= self.power < np.inf:
+        if not 0 <= self.power < np.inf:
             raise InvalidParameter("power must be a finite number >= 0.")
         importances = self.schema.importances()
         weights: NDArray[np.float64] = (importances / importances.max()) ** self.power
