@@ -152,11 +152,9 @@ def _key(receipt: Receipt) -> tuple[int, str]:
 
 
 def _unit_detail(unit: Unit) -> str:
-    return (
-        "whoever one row of the data is about"
-        if unit is Unit.RECORD
-        else "all data of one organisation"
-    )
+    if unit is Unit.RECORD:
+        return "whoever one row of the data is about"
+    return "all data of one organisation"
 
 
 def _across_parties(parties_per_unit: int) -> str:

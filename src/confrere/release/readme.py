@@ -47,6 +47,7 @@ def _clip_lines(model: PlainModel) -> list[str]:
     groups = model.predictor.groups if isinstance(model.predictor, Stack) else ()
     clips: list[Clip | None] = [model.clip, *(group.clip for group in groups)]
     norms = {clip.norm for clip in clips if clip is not None}
+    mixed = len({group.clip is None for group in groups}) == 2
     if not norms:
         return []
     euclidean, absolute = "math.sqrt(dot(u, u))", "dot(map(abs, u), [1.0] * len(u))"
@@ -55,6 +56,7 @@ def _clip_lines(model: PlainModel) -> list[str]:
         norm = euclidean
     return [
         "def clip(u, c):",
+        *(["    if c is None: return u"] if mixed else []),
         f"    n = {norm}",
         '    return [v * (c["radius"] / max(c["bound"], n)) for v in u]',
     ]
@@ -66,11 +68,9 @@ def _decision_lines(predictor: Linear | Stack) -> list[str]:
             return ['    return dot(x, m["coef"], m["intercept"])']
         return ['    return [dot(x, w, b) for w, b in zip(m["coef"], m["intercept"])]']
     part = '[x[j] for j in g["features"]]'
-    lines = [f'    parts = [({part}, g) for g in m["groups"]]']
     if any(group.clip for group in predictor.groups):
-        clipped = 'clip(u, g["clip"]) if g["clip"] else u'
-        lines.append(f"    parts = [({clipped}, g) for u, g in parts]")
-    lines.append('    z = [dot(u, g["coef"], g["intercept"]) for u, g in parts]')
+        part = f'clip({part}, g["clip"])'
+    lines = [f'    z = [dot({part}, g["coef"], g["intercept"]) for g in m["groups"]]']
     if predictor.combine == "vote":
         lines.append("    t = [(v > 0) - (v < 0) for v in z]")
     else:

@@ -1,0 +1,347 @@
+from __future__ import annotations
+
+import copy
+import json
+from datetime import UTC, datetime
+
+import jsonschema
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from confrere.errors import InvalidParameter, InvalidRelease
+from confrere.ledger import Ledger
+from confrere.privacy import Guarantee, Unit
+from confrere.release import (
+    Adversary,
+    Approval,
+    Card,
+    CardNotes,
+    Curator,
+    Utility,
+    build_card,
+    card_schema,
+)
+from confrere.release.schema import violations
+
+FIELDS = [
+    "schema",
+    "release_id",
+    "created",
+    "product",
+    "curators",
+    "guarantee",
+    "unprotected",
+    "trust",
+    "mechanism",
+    "accounting",
+    "prior_spend",
+    "preprocessing",
+    "tuning",
+    "post_processing",
+    "implementation",
+    "utility",
+    "risk_in_words",
+    "justification",
+    "approvals",
+    "study_sha256",
+    "ledger_head",
+    "files",
+    "replaces",
+    "status",
+]
+
+NOTES = CardNotes(
+    title="Diabetes",
+    purpose="Invite people at risk.",
+    not_for=("denying care",),
+    curators=(Curator("Main Hospital", "office@hospital.example"), Curator("Branch")),
+    unit_detail="one patient",
+    adversaries=(Adversary("the coordinator", "every party's message", False),),
+    trust="each organisation computes on its own data",
+    unprotected=("who the organisations are",),
+    preprocessing=("missing values become the declared mean",),
+    tuning="a public rule",
+    post_processing=("averaging",),
+    utility=(Utility("AUC", 0.81, "a public sample", "public data", 0.84, 0.5),),
+    justification="useful by simulation",
+    approvals=(Approval("A. Officer", "data-protection officer", "2026-11-10"),),
+    study_sha256="ab" * 32,
+    replaces="cd" * 16,
+)
+
+
+@pytest.fixture
+def document(release, ledger):
+    return build_card(release, NOTES, ledger=ledger).to_dict()
+
+
+def test_the_schema_is_a_schema_and_names_every_field():
+    jsonschema.Draft202012Validator.check_schema(card_schema())
+    assert card_schema()["required"] == FIELDS
+    assert list(card_schema()["properties"]) == FIELDS
+    assert list(Card.__dataclass_fields__) == FIELDS
+
+
+def test_cards_obey_the_schema(release, document):
+    validator = jsonschema.Draft202012Validator(card_schema())
+    for card in (document, release.card.to_dict()):
+        validator.validate(card)
+        assert list(violations(card, card_schema())) == []
+
+
+def paths(value, prefix=()):
+    yield prefix
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in items:
+            yield from paths(item, (*prefix, key))
+
+
+JUNK = st.sampled_from(
+    [None, True, 0, 1, -1, 0.5, 1.0, 2.5, "", "text", "x" * 3000, "ab" * 32, [], [1], ["t"], {}]
+)
+
+
+@settings(deadline=None, max_examples=300, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_the_reader_and_jsonschema_agree_on_what_is_valid(document, data):
+    spoiled = copy.deepcopy(document)
+    *above, last = data.draw(st.sampled_from(list(paths(document))[1:]))
+    place = spoiled
+    for key in above:
+        place = place[key]
+    action = data.draw(st.sampled_from(["replace", "delete", "add"]))
+    if action == "delete":
+        del place[last]
+    elif action == "add" and isinstance(place, dict):
+        place["another"] = data.draw(JUNK)
+    else:
+        place[last] = data.draw(JUNK)
+    valid = jsonschema.Draft202012Validator(card_schema()).is_valid(spoiled)
+    assert (list(violations(spoiled, card_schema())) == []) == valid
+    if not valid:
+        with pytest.raises(InvalidRelease):
+            Card.from_dict(spoiled)
+
+
+def test_an_unknown_keyword_of_the_schema_is_an_error():
+    with pytest.raises(NotImplementedError, match="uniqueItems"):
+        list(violations([], {"uniqueItems": True}))
+
+
+def test_cards_survive_json(document):
+    assert Card.from_dict(json.loads(json.dumps(document))).to_dict() == document
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+@given(
+    title=st.text(min_size=1, max_size=50),
+    texts=st.lists(st.text(min_size=1, max_size=20), max_size=3),
+    rows=st.integers(1, 5),
+)
+def test_any_words_survive_or_are_refused(release, title, texts, rows):
+    notes = CardNotes(title=title, not_for=tuple(texts), max_rows_per_unit=rows)
+    try:
+        card = build_card(release, notes)
+    except InvalidRelease:
+        printable = all(ord(letter) > 31 for text in (title, *texts) for letter in text)
+        unusual = any(letter in "\x7f\u2028\u2029" for text in (title, *texts) for letter in text)
+        assert not printable or unusual
+        return
+    back = Card.from_dict(json.loads(json.dumps(card.to_dict())))
+    assert back == card
+    assert back.product["title"] == title
+    assert back.epsilon == rows * 1.0
+
+
+def test_numbers_come_from_the_ledger(release, receipt, document):
+    assert document["guarantee"]["epsilon"] == receipt.guarantee.epsilon
+    assert document["accounting"]["receipt"] == receipt.to_dict()
+    assert document["ledger_head"]["hash"] == receipt.hash
+    assert document["prior_spend"] == {
+        "account": "checkups",
+        "before": 0.5,
+        "after": 1.5,
+        "cap": 3.0,
+        "left": 1.5,
+    }
+    assert release.card.prior_spend is None
+
+
+def test_the_budget_is_that_of_the_charge_and_not_of_today(release, ledger, document):
+    ledger.charge("checkups", Guarantee(1.0), purpose="later")
+    assert build_card(release, ledger=ledger).prior_spend == document["prior_spend"]
+
+
+def test_an_account_without_cap_has_nothing_left_to_show(make_release):
+    own = Ledger()
+    own.open_account("open")
+    release = make_release(receipt=own.charge("open", Guarantee(1.0), purpose="x"))
+    spend = build_card(release, ledger=own).prior_spend
+    assert (spend["cap"], spend["left"], spend["after"]) == (None, None, 1.0)
+
+
+def test_another_ledger_is_refused(release, make_release):
+    other = Ledger()
+    other.open_account("checkups")
+    other.charge("checkups", Guarantee(1.0), purpose="x")
+    with pytest.raises(InvalidParameter, match="no charge for this release"):
+        build_card(release, ledger=other)
+    with pytest.raises(InvalidParameter, match="no charge for this release"):
+        build_card(make_release(receipt=None), ledger=other)
+
+
+def test_words_come_from_the_curators(document):
+    assert document["product"] == {
+        "title": "Diabetes",
+        "kind": "test-linear",
+        "purpose": "Invite people at risk.",
+        "not_for": ["denying care"],
+    }
+    assert document["curators"][1] == {"name": "Branch", "contact": None}
+    assert document["trust"]["model"] == "each organisation computes on its own data"
+    assert "the declared norm 1.5" in document["preprocessing"][0]
+    assert document["preprocessing"][-1] == "missing values become the declared mean"
+    assert document["utility"][0]["basis"] == "public data"
+
+
+def test_who_is_not_protected_has_no_epsilon(document):
+    prices = {one["who"]: one["epsilon"] for one in document["guarantee"]["adversaries"]}
+    assert prices == {
+        "anyone who receives this release": 1.0,
+        "the coordinator": None,
+        "the organisation that holds the data": None,
+    }
+
+
+def test_a_person_in_both_domains_is_priced_and_told(make_release, receipt):
+    other = Ledger()
+    other.open_account("source", epsilon=1.0)
+    source = other.charge("source", Guarantee(0.25), purpose="source")
+    release = make_release(parties={"source": source, "target": receipt})
+    apart = build_card(release)
+    assert apart.epsilon == 1.0
+    assert any("epsilon is the sum, 1.25" in text for text in apart.unprotected)
+    both = build_card(release, CardNotes(parties_per_unit=2))
+    assert both.epsilon == 1.25
+    assert both.guarantee["across_parties"]["parties_per_unit"] == 2
+    assert "added" in both.guarantee["across_parties"]["assumption"]
+    assert both.guarantee["per_party"] == [
+        {"party": "source", "epsilon": 0.25, "delta": 0.0, "recorded": True},
+        {"party": "target", "epsilon": 1.0, "delta": 0.0, "recorded": True},
+    ]
+    assert not any("sum" in text for text in both.unprotected)
+
+
+def test_status_is_earned(make_release, receipt):
+    assert make_release().card.status == "released"
+    assert make_release(receipt=None).card.status == "unrecorded"
+    assert make_release(simulated=True).card.status == "simulated"
+    mixed = make_release(parties={"a": receipt, "b": Guarantee(1.0)})
+    assert mixed.card.status == "unrecorded"
+
+
+def test_a_seeded_receipt_makes_a_simulation(make_release):
+    own = Ledger()
+    own.open_account("a")
+    seeded = own.charge("a", Guarantee(1.0), purpose="x", simulated=True)
+    with pytest.raises(InvalidParameter, match="seeded"):
+        make_release(receipt=seeded)
+    card = make_release(receipt=seeded, simulated=True).card
+    assert card.status == "simulated"
+    assert all(one["epsilon"] is None for one in card.guarantee["adversaries"])
+
+
+def test_a_whole_party_can_be_the_unit(make_release):
+    card = make_release(receipt=None, guarantee=Guarantee(1.0, 1e-6, unit=Unit.PARTY)).card
+    assert card.guarantee["definition"] == "approximate differential privacy"
+    assert card.guarantee["unit_detail"] == "all data of one organisation"
+    assert card.trust["model"].startswith("not stated")
+
+
+def test_when_a_card_was_made_can_be_said(release):
+    card = build_card(release, created=datetime(2026, 11, 15, 12, tzinfo=UTC))
+    assert card.created == "2026-11-15T12:00:00+00:00"
+
+
+def edit(*path_and_value):
+    *path, value = path_and_value
+
+    def change(document):
+        for key in path[:-1]:
+            document = document[key]
+        document[path[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        edit("guarantee", "epsilon", 0.1),
+        edit("guarantee", "delta", 0.1),
+        edit("guarantee", "unit", "party"),
+        edit("guarantee", "adjacency", "add-remove"),
+        edit("guarantee", "definition", "approximate differential privacy"),
+        edit("guarantee", "max_rows_per_unit", 2),
+        edit("guarantee", "across_parties", "parties_per_unit", 2),
+        edit("guarantee", "adversaries", 0, "epsilon", 0.1),
+        edit(
+            "guarantee", "per_party", [{"party": "a", "epsilon": 1, "delta": 0, "recorded": True}]
+        ),
+        edit("accounting", "receipt", None),
+        edit("accounting", "receipt", "guarantee", "epsilon", 0.5),
+        edit("accounting", "receipt", "simulated", True),
+        edit("accounting", "guarantee", "epsilon", 2.0),
+        edit("risk_in_words", "detection_rate", 0.011),
+        edit("risk_in_words", "text", "No risk at all."),
+        edit("mechanism", "noise", "seeded"),
+        edit("status", "simulated"),
+        edit("status", "unrecorded"),
+        edit("ledger_head", "row", 99),
+        edit("ledger_head", None),
+        edit("prior_spend", "account", "another"),
+        edit("prior_spend", "after", 0.2),
+    ],
+)
+def test_a_card_that_contradicts_itself_is_refused(document, change):
+    change(document)
+    with pytest.raises(InvalidRelease, match="contradicts itself"):
+        Card.from_dict(document)
+
+
+def test_seeded_noise_is_never_released(make_release):
+    document = make_release(simulated=True).card.to_dict()
+    document["status"] = "released"
+    with pytest.raises(InvalidRelease, match="status does not fit"):
+        Card.from_dict(document)
+    document["status"] = "simulated"
+    document["guarantee"]["adversaries"][0].update(epsilon=1.0, delta=0.0)
+    with pytest.raises(InvalidRelease, match="protects against nobody"):
+        Card.from_dict(document)
+
+
+@pytest.mark.parametrize("word", ["anonymous", "Anonymised data", "pseudonymous or ANONYM"])
+def test_nothing_is_called_anonymous(release, word):
+    with pytest.raises(InvalidRelease, match="bounds a risk"):
+        build_card(release, CardNotes(purpose=f"Share {word}."))
+
+
+def test_texts_are_one_line(release):
+    with pytest.raises(InvalidRelease, match="one line"):
+        build_card(release, CardNotes(title="two\nlines"))
+
+
+def test_missing_and_unknown_fields_are_refused(document):
+    for wrong in ({**document, "more": 1}, {"status": "released"}, {}):
+        with pytest.raises(InvalidRelease, match="lacks fields or has others"):
+            Card.from_dict(wrong)
+
+
+def test_a_card_is_json_and_its_own_copy(document):
+    card = Card.from_dict(document)
+    document["guarantee"]["epsilon"] = 0.001
+    assert card.epsilon == 1.0
+    with pytest.raises(InvalidRelease, match="not JSON"):
+        Card.from_dict({**document, "tuning": object()})

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from confrere.errors import InvalidParameter
+from confrere.ledger import Ledger
+from confrere.privacy import Guarantee, Neighbours, Unit
+from confrere.release import Spending, detection_bound, shown
+from confrere.release.risk import risk_in_words, shown_down
+
+
+def paid(epsilon, **facts):
+    own = Ledger()
+    own.open_account("a")
+    return own.charge("a", Guarantee(epsilon, **facts), purpose="test")
+
+
+def test_without_records_the_proof_is_the_price():
+    spending = Spending(Guarantee(0.7, 1e-6))
+    assert spending.price() == (0.7, 1e-6)
+    assert not spending.recorded
+    assert not spending.simulated
+
+
+def test_the_ledger_wins_where_it_recorded_more():
+    spending = Spending(Guarantee(0.7), paid(0.9))
+    assert spending.price() == (0.9, 0.0)
+    assert spending.recorded
+
+
+@pytest.mark.parametrize(
+    ("receipt", "parties"),
+    [(paid(0.5), {}), (None, {"a": paid(0.5), "b": Guarantee(0.6)}), (paid(0.5), {"a": paid(2)})],
+)
+def test_a_record_of_less_than_the_proof_is_refused(receipt, parties):
+    with pytest.raises(InvalidParameter, match="covers less"):
+        Spending(Guarantee(0.7), receipt, parties)
+
+
+@pytest.mark.parametrize(
+    "other", [Guarantee(1.0, unit=Unit.PARTY), Guarantee(1.0, neighbours=Neighbours.ADD_REMOVE)]
+)
+def test_a_record_of_something_else_is_refused(other):
+    with pytest.raises(InvalidParameter, match="another unit or other neighbours"):
+        Spending(Guarantee(1.0), None, {"a": other})
+
+
+def test_a_person_in_both_domains_pays_the_sum():
+    spending = Spending(
+        Guarantee(1.0), paid(1.0), {"target": paid(1.0), "source": paid(0.5), "third": paid(0.1)}
+    )
+    assert spending.price() == (1.0, 0.0)
+    assert spending.price(parties_per_unit=2) == (1.5, 0.0)
+    assert spending.price(parties_per_unit=3) == (1.6, 0.0)
+    with pytest.raises(InvalidParameter, match="names 3 parties"):
+        spending.price(parties_per_unit=4)
+
+
+def test_a_person_with_several_rows_pays_for_each():
+    assert Spending(Guarantee(0.1)).price(max_rows_per_unit=3) == (0.3, 0.0)
+    epsilon, delta = Spending(Guarantee(0.5, 1e-6)).price(max_rows_per_unit=2)
+    assert epsilon == 1.0
+    assert delta == pytest.approx(1e-6 * (1 + math.exp(0.5)))
+    with pytest.raises(InvalidParameter, match="promises nothing"):
+        Spending(Guarantee(2.0, 0.01)).price(max_rows_per_unit=9)
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.0, True, "2"])
+@pytest.mark.parametrize("name", ["max_rows_per_unit", "parties_per_unit"])
+def test_counts_are_whole_numbers(name, count):
+    with pytest.raises(InvalidParameter, match=name):
+        Spending(Guarantee(1.0)).price(**{name: count})
+
+
+def test_a_party_is_one_unit():
+    with pytest.raises(InvalidParameter, match="whole party"):
+        Spending(Guarantee(1.0, unit=Unit.PARTY)).price(max_rows_per_unit=2)
+
+
+def test_spending_survives_json():
+    spending = Spending(Guarantee(0.7), paid(0.7), {"b": paid(0.7), "a": Guarantee(0.2)})
+    assert Spending.from_dict(spending.to_dict()) == spending
+    assert list(spending.parties) == ["a", "b"]
+    assert not spending.recorded
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.floats(1e-6, 100), min_size=1, max_size=5), st.integers(1, 4))
+def test_the_price_never_falls_below_any_part(epsilons, rows):
+    parties = {f"p{k}": Guarantee(value) for k, value in enumerate(epsilons)}
+    spending = Spending(Guarantee(max(epsilons)), None, parties)
+    prices = [spending.price(rows, places)[0] for places in range(1, len(epsilons) + 1)]
+    assert prices == sorted(prices)
+    assert Decimal(repr(prices[-1])) >= rows * sum(Decimal(repr(value)) for value in epsilons)
+    assert prices[-1] == pytest.approx(rows * sum(epsilons))
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.floats(1e-12, 1e12))
+def test_what_is_shown_is_rounded_up(value):
+    up, down, exact = Decimal(shown(value)), Decimal(shown_down(value)), Decimal(repr(value))
+    assert down <= exact <= up
+    assert up - down <= exact * Decimal("0.0011")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1.0, "1"), (0.1, "0.1"), (0.25, "0.25"), (1.00001, "1.001"), (2.71828, "2.719"), (10, "10")],
+)
+def test_shown_values(value, text):
+    assert shown(value) == text
+
+
+def test_the_bound_is_the_trade_off_of_differential_privacy():
+    assert detection_bound(1.0) == pytest.approx(math.e * 0.01)
+    assert detection_bound(8.0) == pytest.approx(1 - math.exp(-8) * 0.99)
+    assert detection_bound(1.0, 0.1) == pytest.approx(math.e * 0.01 + 0.1)
+    assert detection_bound(1e-9) == pytest.approx(0.01, abs=1e-8)
+    assert detection_bound(1e6) == 1.0
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.floats(0.01, 20), st.floats(0.0005, 0.9))
+def test_randomised_response_attains_the_bound(epsilon, false_alarm):
+    """Its best test has corners (0, 0), (q, 1 - q), (1, 1), with q = 1 / (1 + e^epsilon)."""
+    q = 1 / (1 + math.exp(epsilon))
+    left = false_alarm * (1 - q) / q
+    right = 1 - (1 - false_alarm) * q / (1 - q)
+    best = left if false_alarm <= q else right
+    assert detection_bound(epsilon, 0.0, false_alarm) == pytest.approx(best, rel=1e-9)
+
+
+@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("neighbours", Neighbours)
+def test_every_promise_has_words(unit, neighbours):
+    risk = risk_in_words(1.0, 1e-6, unit, neighbours)
+    assert risk["false_alarm_rate"] == 0.01
+    assert risk["detection_rate"] == detection_bound(1.0, 1e-6)
+    assert "at most 2.719 of 100" in risk["text"]
+    assert "except with probability 0.000001" in risk["text"]
+    assert ("label" in risk["text"]) == (neighbours is Neighbours.LABEL_ONLY)
+    assert ("organisation" in risk["text"]) == (unit is Unit.PARTY)
+
+
+def test_a_weak_promise_is_called_weak():
+    weak = risk_in_words(6.0, 0.0, Unit.RECORD, Neighbours.REPLACE_ONE)["text"]
+    strong = risk_in_words(1.0, 0.0, Unit.RECORD, Neighbours.REPLACE_ONE)["text"]
+    assert "excludes little" in weak
+    assert "excludes little" not in strong

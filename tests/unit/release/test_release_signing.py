@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import base64
+import shutil
+import subprocess
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from confrere.errors import InvalidParameter, SignatureError
+from confrere.release import (
+    NAMESPACE,
+    fingerprint,
+    generate_key,
+    read_private_key,
+    read_public_key,
+    sign_sums,
+    verify_signature,
+)
+from confrere.release.keys import public_line
+
+# Made by OpenSSH 9.2: ssh-keygen -t ed25519; ssh-keygen -Y sign -n NAMESPACE.
+MESSAGE = b"The quick brown fox.\n"
+PUBLIC = (
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAHUrmTyP1/O2WvWMIx54UbMR/0i/2kglXWY2UEC6XyV reference"
+)
+FINGERPRINT = "SHA256:E0Y5gZ58m2rwl2UKS/loThk3frvqy4mb7xRvIS+QT+E"
+SIGNATURE = b"""\
+-----BEGIN SSH SIGNATURE-----
+U1NIU0lHAAAAAQAAADMAAAALc3NoLWVkMjU1MTkAAAAgAdSuZPI/X87Za9YwjHnhRsxH/S
+L/aSCVdZjZQQLpfJUAAAAQY29uZnJlcmUtcmVsZWFzZQAAAAAAAAAGc2hhNTEyAAAAUwAA
+AAtzc2gtZWQyNTUxOQAAAEDfd0tdSoMCE2PMFdLZc5EXt5F5psbt8WAEJmurYilqJCkeuV
+rPkkIo5XnHCl96CqHo4d2gj9BRcT/comOCcrwE
+-----END SSH SIGNATURE-----
+"""
+OTHER_NAMESPACE = b"""\
+-----BEGIN SSH SIGNATURE-----
+U1NIU0lHAAAAAQAAADMAAAALc3NoLWVkMjU1MTkAAAAgAdSuZPI/X87Za9YwjHnhRsxH/S
+L/aSCVdZjZQQLpfJUAAAAKb3RoZXItbmFtZQAAAAAAAAAGc2hhNTEyAAAAUwAAAAtzc2gt
+ZWQyNTUxOQAAAECMddZwMiD8cZ4sSzA9SUHTn+ISVLAd4qmEJKcf4iFpJQ2Y1BYThDdHvd
+c2N1ToMjpGOpAnCsG0GbVkv9E16RsL
+-----END SSH SIGNATURE-----
+"""
+OTHER_HASH = b"""\
+-----BEGIN SSH SIGNATURE-----
+U1NIU0lHAAAAAQAAADMAAAALc3NoLWVkMjU1MTkAAAAgAdSuZPI/X87Za9YwjHnhRsxH/S
+L/aSCVdZjZQQLpfJUAAAAQY29uZnJlcmUtcmVsZWFzZQAAAAAAAAAGc2hhMjU2AAAAUwAA
+AAtzc2gtZWQyNTUxOQAAAEDcKI/echgQWZiz2YgXzxU+A9eKLIl32G4EU1yMcE+jmEgxqP
+LqcUZM2B7VGrhy9Ud3mwOYytmOskFUapRePywL
+-----END SSH SIGNATURE-----
+"""
+
+
+def test_a_signature_of_openssh_verifies():
+    signer = verify_signature(SIGNATURE, MESSAGE, [PUBLIC])
+    assert public_line(signer, "reference") == PUBLIC
+    assert fingerprint(signer) == fingerprint(PUBLIC) == FINGERPRINT
+
+
+def test_our_signature_verifies_and_is_repeatable(key_pair):
+    private, public = key_pair
+    signature = sign_sums(MESSAGE, private)
+    assert signature == sign_sums(MESSAGE, read_private_key(private))
+    assert fingerprint(verify_signature(signature, MESSAGE, [public])) == fingerprint(public)
+    # The same envelope as OpenSSH's, up to key and signature.
+    assert signature.splitlines()[1][:30] == SIGNATURE.splitlines()[1][:30]
+    assert len(signature) == len(SIGNATURE)
+
+
+def test_openssh_and_we_accept_each_other(key_pair, tmp_path):
+    """With ssh-keygen at hand; the pinned signature above stands in for it elsewhere."""
+    private, public = key_pair
+    program = shutil.which("ssh-keygen")
+    if program is None:
+        assert verify_signature(SIGNATURE, MESSAGE, [PUBLIC])
+        return
+    (tmp_path / "allowed").write_text(f"main {public.read_text()}")
+    (tmp_path / "ours.sig").write_bytes(sign_sums(MESSAGE, private))
+
+    def openssh(*arguments: str, message: bytes = MESSAGE) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            [program, *arguments], input=message, cwd=tmp_path, capture_output=True, check=False
+        )
+
+    check = ("-Y", "verify", "-f", "allowed", "-I", "main", "-n", NAMESPACE, "-s", "ours.sig")
+    assert openssh(*check).returncode == 0
+    assert openssh(*check, message=MESSAGE + b".").returncode != 0
+    theirs = openssh("-Y", "sign", "-n", NAMESPACE, "-f", str(private)).stdout
+    assert theirs == sign_sums(MESSAGE, private)
+    listed = openssh("-l", "-f", str(public)).stdout.decode()
+    assert fingerprint(public) in listed
+    assert "main" in listed
+
+
+def test_every_changed_byte_is_refused():
+    for position in range(len(SIGNATURE)):
+        for flip in (1, 0x20, 0x80):
+            changed = bytearray(SIGNATURE)
+            changed[position] ^= flip
+            with pytest.raises(SignatureError):
+                verify_signature(bytes(changed), MESSAGE)
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [OTHER_NAMESPACE, OTHER_HASH, b"", SIGNATURE + b"\n", SIGNATURE.replace(b"\n", b"\r\n")],
+)
+def test_other_envelopes_are_refused(signature):
+    with pytest.raises(SignatureError, match=r"ssh-keygen -Y sign|ask the party"):
+        verify_signature(signature, MESSAGE)
+
+
+def test_another_message_or_key_is_refused(key_pair):
+    with pytest.raises(SignatureError, match="changed after"):
+        verify_signature(SIGNATURE, MESSAGE + b" ")
+    with pytest.raises(SignatureError, match="do not trust"):
+        verify_signature(SIGNATURE, MESSAGE, [key_pair[1]])
+    with pytest.raises(SignatureError, match="do not trust"):
+        verify_signature(SIGNATURE, MESSAGE, [])
+    assert verify_signature(SIGNATURE, MESSAGE, [key_pair[1], PUBLIC])
+
+
+def test_keys_are_files_of_openssh(tmp_path):
+    public = generate_key(tmp_path / "key", "main hospital")
+    assert public == tmp_path / "key.pub"
+    assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "key").read_bytes().startswith(b"-----BEGIN OPENSSH PRIVATE KEY-----")
+    kind, _, comment = public.read_text().rstrip("\n").split(" ", 2)
+    assert (kind, comment) == ("ssh-ed25519", "main hospital")
+    own = read_private_key(tmp_path / "key").public_key()
+    for form in (public, str(public), public.read_text(), own):
+        assert fingerprint(form) == fingerprint(own)
+
+
+def test_keys_are_never_overwritten(tmp_path):
+    generate_key(tmp_path / "key")
+    secret = (tmp_path / "key").read_bytes()
+    with pytest.raises(InvalidParameter, match="exists"):
+        generate_key(tmp_path / "key")
+    (tmp_path / "key.pub").unlink()
+    with pytest.raises(InvalidParameter, match="exists"):
+        generate_key(tmp_path / "key")
+    assert (tmp_path / "key").read_bytes() == secret
+
+
+def test_keys_need_a_place_and_one_line(tmp_path):
+    with pytest.raises(InvalidParameter, match="another folder"):
+        generate_key(tmp_path / "nowhere" / "key")
+    with pytest.raises(InvalidParameter, match="one line"):
+        generate_key(tmp_path / "key", "two\nlines")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_private_key_that_others_can_read_is_refused(key_pair):
+    private, _ = key_pair
+    private.chmod(0o644)
+    with pytest.raises(InvalidParameter, match="chmod 600"):
+        sign_sums(MESSAGE, private)
+
+
+def private_file(content, path):
+    path.write_bytes(content)
+    path.chmod(0o600)
+    return path
+
+
+def locked(content):
+    """Say that a key is encrypted with a passphrase, as OpenSSH does."""
+    begin, *lines, end = content.splitlines()
+    blob = base64.b64decode(b"".join(lines))
+    none = b"\0\0\0\x04none"
+    assert blob.count(none) == 2
+    blob = blob.replace(none, b"\0\0\0\x0aaes256-ctr", 1).replace(none, b"\0\0\0\x06bcrypt")
+    return b"\n".join([begin, base64.b64encode(blob), end])
+
+
+def test_other_private_keys_are_refused(tmp_path, key_pair):
+    large = rsa.generate_private_key(65537, 2048).private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.OpenSSH,
+        serialization.NoEncryption(),
+    )
+    with pytest.raises(InvalidParameter, match="without passphrase"):
+        read_private_key(private_file(locked(key_pair[0].read_bytes()), tmp_path / "locked"))
+    with pytest.raises(InvalidParameter, match="Ed25519"):
+        read_private_key(private_file(large, tmp_path / "rsa"))
+    with pytest.raises(InvalidParameter, match="generate_key"):
+        read_private_key(private_file(b"hello", tmp_path / "text"))
+    with pytest.raises(InvalidParameter, match="cannot be read"):
+        read_private_key(tmp_path / "missing")
+
+
+def test_other_public_keys_are_refused(tmp_path):
+    large = rsa.generate_private_key(65537, 2048).public_key()
+    line = large.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    with pytest.raises(InvalidParameter, match="Ed25519"):
+        read_public_key(line.decode())
+    with pytest.raises(InvalidParameter, match=r"\.pub"):
+        read_public_key("ssh-ed25519 AAAA")
+    with pytest.raises(InvalidParameter, match="cannot be read"):
+        read_public_key(tmp_path / "missing.pub")
