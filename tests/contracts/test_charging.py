@@ -71,7 +71,7 @@ class TestEveryEstimator:
             (X[:0], Y[:0]),
             (X, Y[:-1]),
         ]:
-            with pytest.raises(ValueError):
+            with pytest.raises(ValueError, match=r"[Xyn]"):
                 model.fit(bad_X, bad_y)
         with pytest.raises(UnknownAccount):
             model.set_params(account="nobody").fit(X, Y)

@@ -78,9 +78,7 @@ def test_fitted_attributes_are_released_or_public(estimator):
     assert set(states[0]) >= REQUIRED
     for name in states[0]:
         if name != "receipt_":
-            np.testing.assert_equal(
-                _plain(states[0][name]), _plain(states[1][name]), err_msg=name
-            )
+            np.testing.assert_equal(_plain(states[0][name]), _plain(states[1][name]), err_msg=name)
 
 
 def _plain(value):

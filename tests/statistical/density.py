@@ -22,52 +22,33 @@ class Pair:
     w: np.ndarray
 
 
-def loss_of_privacy(pair: Pair, *, rho: float, ridge: float, cap: float = 1.0) -> float:
-    """Return |log density ratio| at ``w``, the public centre chosen to make it largest.
+def signed_loss(pair: Pair, *, rho: float, ridge: float, cap: float = 1.0) -> float:
+    """Return the log density ratio, first over second, at ``w``.
 
-    The centre ``u`` moves ``b(w)`` freely without touching the Hessian, so the noise of the first
-    data set is put on the line along which the second one's is longest.
+    The centre ``u`` is public and moves ``b(w)`` freely without touching the Hessian: it is chosen
+    so that the first data set needs no noise at all and the second one the most.
     """
-
-    def rows(x, label):
-        extra = [] if x is None else [label * x]
-        return np.vstack([pair.common, *extra]) if len(pair.common) + len(extra) else None
-
-    def pull(x, label):
-        if x is None:
-            return np.zeros_like(pair.w)
-        return residual(np.array([label * x @ pair.w]), cap)[0] * label * x
-
-    move = pull(pair.second, pair.second_label) - pull(pair.first, pair.first_label)
-    length = np.linalg.norm(move)
-    direction = move / length if length else np.eye(len(move))[0]
-    signed_first = rows(pair.first, pair.first_label)
-    signed_second = rows(pair.second, pair.second_label)
-    losses = []
-    for sign in (1.0, -1.0):
-        wanted = sign * direction * (0.0 if sign > 0 else length)
-        rest = _pull_of(signed_first, pair.w, cap)
-        centre = pair.w + (wanted - rest) / ridge
-        values = [
-            log_density(
-                pair.w,
-                signed if signed is not None else np.zeros((0, len(pair.w))),
-                np.ones(0 if signed is None else len(signed)),
-                rho=rho,
-                ridge=ridge,
-                centre=centre,
-                cap=cap,
-            )
-            for signed in (signed_first, signed_second)
-        ]
-        losses.append(abs(values[0] - values[1]))
-    return max(losses)
+    first = _signed_rows(pair, pair.first, pair.first_label)
+    second = _signed_rows(pair, pair.second, pair.second_label)
+    centre = pair.w - first.T @ residual(first @ pair.w, cap) / ridge
+    values = [
+        log_density(pair.w, rows, np.ones(len(rows)), rho=rho, ridge=ridge, centre=centre, cap=cap)
+        for rows in (first, second)
+    ]
+    return values[0] - values[1]
 
 
-def _pull_of(signed, w, cap):
-    if signed is None:
-        return np.zeros_like(w)
-    return signed.T @ residual(signed @ w, cap)
+def loss_of_privacy(pair: Pair, *, rho: float, ridge: float, cap: float = 1.0) -> float:
+    """Return the larger of the two directions' losses."""
+    swapped = Pair(
+        pair.common, pair.second, pair.second_label, pair.first, pair.first_label, pair.w
+    )
+    return max(abs(signed_loss(each, rho=rho, ridge=ridge, cap=cap)) for each in (pair, swapped))
+
+
+def _signed_rows(pair, x, label):
+    extra = np.zeros((0, len(pair.w))) if x is None else label * x[None, :]
+    return np.vstack([pair.common, extra])
 
 
 def unit(rng, d):

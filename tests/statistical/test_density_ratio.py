@@ -72,9 +72,7 @@ def guarantee_holds(epsilon=1.0, ridge_floor=0.3):
     worst = 0.0
     for margin in np.linspace(-4, 8, 25):
         pair = opposed_pair(3, tilt=margin / 300, tilt_second=12 / 300, size=300)
-        long = Pair(
-            pair.common, reach * pair.first, 1.0, reach * pair.second, 1.0, pair.w / reach
-        )
+        long = Pair(pair.common, reach * pair.first, 1.0, reach * pair.second, 1.0, pair.w / reach)
         worst = max(worst, loss_of_privacy(long, rho=mechanism.rho, ridge=mechanism.ridge))
     assert worst <= epsilon * (1 - SOLVER_SHARE) * ABOVE
     assert constant_is_inside

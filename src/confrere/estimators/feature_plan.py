@@ -159,7 +159,7 @@ def plan_feature_stack(
     split_seed: int | None,
     prior_norm: float = 0.0,
 ) -> FeatureStackPlan:
-    """Return the plan of a stack on ``n_samples`` rows; a ``high_fraction`` of 0 has no high level."""
+    """Return the plan of a stack; a ``high_fraction`` of 0 has no high level."""
     low_rows, high_rows = split_rows(n_samples, [1 - high_fraction, high_fraction], seed=split_seed)
     if not len(low_rows) or (high_fraction and not len(high_rows)):
         raise InvalidData(f"n_samples = {n_samples} is too few for both levels.")
@@ -210,8 +210,8 @@ def _low_ridges(
 ) -> list[float]:
     """Return every group's ridge, at least where its Jacobian is free.
 
-    A group with weight ``q`` is a private regression at budget ``q epsilon``; under joint clipping its
-    rows are shorter, by the square root of its part of the columns.
+    A group with weight ``q`` is a private regression at budget ``q epsilon``; under joint clipping
+    its rows are shorter, by the square root of its part of the columns.
     """
     total = sum(sizes)
     ridges = []

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from confrere.maths.calibration import automatic_ridge, free_ridge
@@ -70,8 +70,8 @@ class HighLevelModel:
 def common_sharpness(released: Sequence[NDArray[np.float64]]) -> float:
     """Return the factor that brings the longest of the weights on unit rows to ``sqrt(d)``.
 
-    A strong ridge makes small weights, small scores and meta features that drown in the high level's
-    noise, although their ranking is good. The weights are released already, so sharpening costs
+    A strong ridge makes small weights, small scores and meta features that drown in the high
+    level's noise, although their ranking is good. The weights are released already, so sharpening costs
     nothing. One factor for all models keeps what their lengths say about how much they learned;
     weights that are longer, as learned from much data, are left alone.
     """
@@ -113,7 +113,7 @@ def high_level_rows(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(with_constant(meta_features(scores), HIGH_LEVEL_CONSTANT))
 
 
-def high_level_prior(weights: Sequence[float]) -> NDArray[np.float64]:
+def high_level_prior(weights: ArrayLike) -> NDArray[np.float64]:
     """Return the public point to shrink towards: the weighted sum of the low level's logits.
 
     ``2 tanh(s/2)`` is ``s`` for small scores, so ``sum_k w_k s_k`` is this multiple of the meta
@@ -121,8 +121,8 @@ def high_level_prior(weights: Sequence[float]) -> NDArray[np.float64]:
     one the average for groups of samples.
     """
     shrink = math.sqrt(1 - HIGH_LEVEL_CONSTANT**2)
-    scale = 2 * math.sqrt(len(weights)) / shrink
-    return np.append(scale * np.asarray(weights, dtype=np.float64), 0.0)
+    factors = np.asarray(weights, dtype=np.float64)
+    return np.append(2 * math.sqrt(len(factors)) / shrink * factors, 0.0)
 
 
 def high_level_model(weights: NDArray[np.float64]) -> HighLevelModel:

@@ -1,9 +1,9 @@
 """From a budget to a noise level: the accountant of logistic objective perturbation.
 
 Objectives are sums, ``J(w) = sum_i l(y_i w.x_i) + (L/2)||w - u||^2 + b.w`` with rows of norm at
-most ``q``, and the noise ``b`` has density proportional to ``exp(-rho ||b||)``. Write ``p`` for the
-residual ``-l'`` of the changed record. Replacing it moves ``b(w)`` by at most ``q (p + p')`` and the
-Jacobian by a factor of at most ``1 + p(1-p) q^2 / L``, at the *same* ``p``; the loss of privacy is
+most ``q``, and the noise ``b`` has density proportional to ``exp(-rho ||b||)``. Write ``p`` for
+the residual ``-l'`` of the changed record. Replacing it moves ``b(w)`` by at most ``q (p + p')``
+and the Jacobian by a factor of at most ``1 + p(1-p) q^2 / L``, at the *same* ``p``; the loss of privacy is
 
     eps(rho) = rho q kappa + max_{0 <= p <= kappa} [rho q p + log(1 + p(1-p) q^2 / L)]
 
@@ -53,9 +53,7 @@ def worst_residual(r: float, m: float, cap: float = 1.0) -> float:
     return min(cap, p)
 
 
-def spent_epsilon(
-    rho: float, term: Term, neighbours: Neighbours = Neighbours.REPLACE_ONE
-) -> float:
+def spent_epsilon(rho: float, term: Term, neighbours: Neighbours = Neighbours.REPLACE_ONE) -> float:
     """Return the exact worst-case loss of privacy of one perturbed objective."""
     r = rho * term.weight * term.row_norm
     m = term.ridge / term.row_norm**2
@@ -188,9 +186,7 @@ def automatic_ridge(
     return max(free_ridge(epsilon, factor=floor), k * n_features**3 / (n_samples * epsilon**2))
 
 
-def _largest_rho(
-    epsilon: float, spent: Callable[[float], float], *, largest_slope: float
-) -> float:
+def _largest_rho(epsilon: float, spent: Callable[[float], float], *, largest_slope: float) -> float:
     """Invert an increasing function by bisection, always from the safe side.
 
     ``spent(rho) >= rho largest_slope`` for all relations here, hence the upper end.

@@ -16,8 +16,10 @@ Rows: TypeAlias = "NDArray[np.float64] | sparse.csr_array"
 def row_norms(X: Rows) -> NDArray[np.float64]:
     """Return the Euclidean norm of every row."""
     if sparse.issparse(X):
-        return np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
-    return np.sqrt(np.einsum("ij,ij->i", X, X))
+        squares = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+    else:
+        squares = np.einsum("ij,ij->i", X, X)
+    return np.asarray(np.sqrt(squares))
 
 
 def scale_columns(X: Rows, factors: NDArray[np.float64]) -> Rows:

@@ -19,7 +19,7 @@ def log_density(
     *,
     rho: float,
     ridge: float,
-    centre: ArrayLike = 0.0,
+    centre: NDArray[np.float64] | float = 0.0,
     cap: float = 1.0,
 ) -> float:
     """Return ``-rho ||b(w)|| + log det A(w)`` for labels in {-1, +1} and dense rows."""

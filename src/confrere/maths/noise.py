@@ -14,9 +14,7 @@ from confrere.maths.randomness import RandomSource
 from confrere.privacy import check_positive
 
 
-def gamma_norm(
-    rho: float, dimension: int, count: int, source: RandomSource
-) -> NDArray[np.float64]:
+def gamma_norm(rho: float, dimension: int, count: int, source: RandomSource) -> NDArray[np.float64]:
     """Return ``count`` draws of Gamma(shape ``dimension``, *scale* ``1/rho``).
 
     A sum of exponentials: exact for an integer shape, and sharp in both tails.
@@ -49,9 +47,7 @@ def sum_zero_noise(
     ``exp(-rho ||B||_F)``.
     """
     coordinates = l2_noise(rho, (n_classes - 1) * dimension, source)[0]
-    return np.asarray(
-        sum_zero_basis(n_classes) @ coordinates.reshape(n_classes - 1, dimension)
-    )
+    return np.asarray(sum_zero_basis(n_classes) @ coordinates.reshape(n_classes - 1, dimension))
 
 
 def sum_zero_basis(n_classes: int) -> NDArray[np.float64]:

@@ -92,8 +92,8 @@ class FeatureGroupPerturbation:
     def _set_printed(self, budget: float) -> None:
         """Set Algorithm 3's rate and ridges.
 
-        In these coordinates ``q_k^2/(4 n lambda_k)`` is ``1/(4 L_k)``. The printed ``Delta_k`` can be
-        negative; a ridge never shrinks here.
+        In these coordinates ``q_k^2/(4 n lambda_k)`` is ``1/(4 L_k)``. The printed ``Delta_k`` can
+        be negative; a ridge never shrinks here.
         """
         if self.clipping == "joint" or self.cap < 1:
             raise InvalidParameter(

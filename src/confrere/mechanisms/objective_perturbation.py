@@ -216,7 +216,7 @@ class ObjectivePerturbation:
             noise = sum_zero_noise(self.rho, self.n_classes, self.n_features, source)
             point = minimise_softmax(
                 X,
-                y,
+                np.asarray(y, dtype=np.intp),
                 self.n_classes,
                 ridge=self.ridge,
                 linear=noise,

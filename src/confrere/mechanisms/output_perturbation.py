@@ -101,7 +101,11 @@ class OutputPerturbation:
             noise = l2_noise(rho, self.n_features, source)[0]
         else:
             point = minimise_softmax(
-                X, y, self.n_classes, ridge=self.ridge, tolerance=self.tolerance
+                X,
+                np.asarray(y, dtype=np.intp),
+                self.n_classes,
+                ridge=self.ridge,
+                tolerance=self.tolerance,
             ).w
             # The minimiser's columns sum to zero; projecting the solver's answer keeps distances.
             point = point - point.mean(axis=0)

@@ -42,7 +42,7 @@ def check_positive(value: object, name: str) -> float:
     """Return ``value`` as a float if it is a number above zero."""
     if isinstance(value, bool) or not hasattr(value, "__float__") or isinstance(value, str):
         raise InvalidParameter(f"{name} must be a number > 0, got a {type(value).__name__}.")
-    number = float(value)  # type: ignore[arg-type]
+    number = float(value)
     if math.isnan(number) or number <= 0:
         raise InvalidParameter(f"{name} must be a number > 0, got {number!r}.")
     return number
