@@ -10,8 +10,8 @@ from confrere.errors import InvalidRelease
 
 
 def plain_json(value: object) -> Any:
-    """Return a deep copy made of JSON values only, or raise ``ValueError`` or ``TypeError``."""
-    return json.loads(json.dumps(value, allow_nan=False))
+    """Return a deep copy that a release can hold, or raise ``ValueError`` or ``TypeError``."""
+    return _parse(json_bytes(value))
 
 
 def json_bytes(value: object) -> bytes:
@@ -33,18 +33,22 @@ def read_json(content: bytes, name: str) -> dict[str, Any]:
         If it is not one object of plain JSON.
     """
     try:
-        value = json.loads(
-            content.decode("utf-8"),
-            object_pairs_hook=_no_duplicates,
-            parse_constant=_no_constant,
-            parse_float=_finite,
-            parse_int=_machine_integer,
-        )
+        value = _parse(content)
     except (ValueError, RecursionError) as error:
         raise InvalidRelease(f"{name} is not plain JSON; ask for the folder again.") from error
     if not isinstance(value, dict):
         raise InvalidRelease(f"{name} is not one JSON object; ask for the folder again.")
     return value
+
+
+def _parse(content: bytes) -> Any:
+    return json.loads(
+        content.decode("utf-8"),
+        object_pairs_hook=_no_duplicates,
+        parse_constant=_no_constant,
+        parse_float=_finite,
+        parse_int=_machine_integer,
+    )
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,0 +1,323 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import time
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from confrere.errors import InvalidParameter, InvalidRelease, SimulatedRelease
+from confrere.privacy import Guarantee
+from confrere.release import (
+    CardNotes,
+    Release,
+    build_card,
+    fingerprint,
+    generate_key,
+    load_release,
+    read_folder,
+    sign_release,
+    writing,
+)
+
+
+def contents(folder):
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("which", ["release", "stack_release"])
+def test_a_release_survives(which, request, tmp_path):
+    release = request.getfixturevalue(which)
+    back = load_release(release.save(tmp_path / "out", onnx=True))
+    assert back.kind == release.kind
+    assert back.facts == release.facts
+    assert back.guarantee == release.guarantee
+    assert back.receipt == release.receipt
+    assert back.simulated is False
+    assert list(back.arrays) == list(release.arrays)
+    for name, array in release.arrays.items():
+        assert back.arrays[name].tobytes() == array.tobytes()
+        assert back.arrays[name].dtype == array.dtype
+    assert back.release_id == release.release_id
+    assert back.card.guarantee == release.card.guarantee
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    own, loaded = release.plain_model(), back.plain_model()
+    assert np.array_equal(own.decision_function(X), loaded.decision_function(X))
+
+
+def test_the_folder_holds_what_it_says(release, tmp_path, key_pair):
+    study = tmp_path / "mine.toml"
+    study.write_text("schema = 1\n")
+    folder = release.save(
+        tmp_path / "out", onnx=True, study=study, sign_with=key_pair[0], party="main"
+    )
+    assert sorted(contents(folder)) == [
+        "README.md",
+        "SHA256SUMS",
+        "card.json",
+        "model.json",
+        "model.npz",
+        "model.onnx",
+        "signatures/main.sig",
+        "study.toml",
+    ]
+    card = json.loads((folder / "card.json").read_text())
+    assert sorted(card["files"]) == ["model.json", "model.npz", "model.onnx", "study.toml"]
+    assert card["study_sha256"] == hashlib.sha256(study.read_bytes()).hexdigest()
+    model = json.loads((folder / "model.json").read_text())
+    assert model["kind"] == "test-linear"
+    assert model["model"]["coef"] == [0.3, -2.0, 1.1]
+    assert len(model["test_vectors"]) == 5
+    with np.load(folder / "model.npz", allow_pickle=False) as arrays:
+        assert arrays["coef"].tolist() == [0.3, -2.0, 1.1]
+    mode = (folder / "card.json").stat().st_mode & 0o777
+    assert mode & 0o400
+    assert mode == 0o666 & ~_umask()
+
+
+def _umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_bytes_are_the_same_every_time(make_release, tmp_path):
+    card = build_card(make_release(), created=datetime(2026, 11, 15, tzinfo=UTC))
+    first = make_release(_card=card).save(tmp_path / "first", onnx=True)
+    reordered = make_release(_card=card, arrays=dict(reversed(list(make_release().arrays.items()))))
+    time.sleep(0.01)
+    second = reordered.save(tmp_path / "second", onnx=True)
+    again = load_release(first).save(tmp_path / "third", onnx=True)
+    assert contents(first) == contents(second) == contents(again)
+
+
+def test_an_id_names_the_content(make_release, guarantee):
+    own = make_release().release_id
+    assert make_release().release_id == own
+    others = [
+        make_release(kind="test-stack"),
+        make_release(arrays={"coef": np.zeros(3)}),
+        make_release(facts={}),
+        make_release(receipt=None),
+        make_release(simulated=True),
+        make_release(receipt=None, guarantee=Guarantee(1.5)),
+        make_release(parties={"a": guarantee}),
+    ]
+    assert len({own, *(other.release_id for other in others)}) == 8
+
+
+def test_a_card_of_another_release_is_refused(make_release):
+    with pytest.raises(InvalidRelease, match="belongs to another"):
+        make_release(facts={"classes": [0, 1]}, _card=make_release().card)
+
+
+def test_a_changed_card_is_not_saved(release, tmp_path):
+    release.card.guarantee["epsilon"] = 0.01
+    with pytest.raises(InvalidRelease, match="contradicts itself"):
+        release.save(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_release_cannot_be_changed(release):
+    with pytest.raises(ValueError, match="read-only"):
+        release.arrays["coef"][0] = 1
+    with pytest.raises(TypeError):
+        release.facts["classes"] = []
+    with pytest.raises(TypeError):
+        release.parties["x"] = release.guarantee
+    with pytest.raises(AttributeError):
+        release.kind = "other"
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"kind": "../plr"}, "kind"),
+        ({"kind": ""}, "kind"),
+        ({"simulated": None}, "simulated"),
+        ({"facts": {"classes": np.arange(2)}}, "facts"),
+        ({"facts": {"x": float("nan")}}, "facts"),
+        ({"arrays": {"coef": np.array([np.inf])}}, "arrays"),
+    ],
+)
+def test_wrong_parts_are_refused(make_release, change, named):
+    with pytest.raises(InvalidParameter, match=named):
+        make_release(**change)
+
+
+def test_a_simulation_stays_here(make_release, tmp_path):
+    release = make_release(simulated=True)
+    with pytest.raises(SimulatedRelease, match="without a seed"):
+        release.save(tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+    folder = release.save(tmp_path / "out", allow_simulated=True)
+    assert json.loads((folder / "card.json").read_text())["status"] == "simulated"
+    assert "SIMULATED" in (folder / "README.md").read_text()
+    with pytest.raises(SimulatedRelease, match="allow_simulated=True"):
+        load_release(folder)
+    assert load_release(folder, allow_simulated=True).simulated is True
+
+
+def test_nothing_is_overwritten_unasked(release, stack_release, tmp_path):
+    folder = release.save(tmp_path / "out")
+    with pytest.raises(InvalidParameter, match="overwrite=True"):
+        stack_release.save(folder)
+    stack_release.save(folder, overwrite=True)
+    assert load_release(folder).kind == "test-stack"
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_only_a_release_is_ever_replaced(release, tmp_path):
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "thesis.tex").write_text("years")
+    with pytest.raises(InvalidParameter, match="other things"):
+        release.save(tmp_path / "work", overwrite=True)
+    (tmp_path / "file").write_text("text")
+    with pytest.raises(InvalidParameter, match="other things"):
+        release.save(tmp_path / "file", overwrite=True)
+    (tmp_path / "link").symlink_to(tmp_path / "work")
+    with pytest.raises(InvalidParameter, match="exists"):
+        release.save(tmp_path / "link", overwrite=True)
+    assert (tmp_path / "work" / "thesis.tex").read_text() == "years"
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_failure_leaves_what_was_there(release, tmp_path, monkeypatch, overwrite):
+    before = contents(release.save(tmp_path / "out")) if overwrite else None
+    written = []
+
+    def full(path, content):
+        written.append(path)
+        if len(written) == 3:
+            raise OSError("no space left")
+        path.write_bytes(content)
+
+    monkeypatch.setattr(writing, "write_durably", full)
+    with pytest.raises(OSError, match="no space"):
+        release.save(tmp_path / "out", overwrite=overwrite)
+    if overwrite:
+        assert contents(tmp_path / "out") == before
+        assert len(list(tmp_path.iterdir())) == 1
+    else:
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_the_old_release_returns_if_the_new_cannot_take_its_place(release, tmp_path, monkeypatch):
+    before = contents(release.save(tmp_path / "out"))
+    rename, calls = type(tmp_path).rename, []
+
+    def second_fails(self, target):
+        calls.append(self)
+        if len(calls) == 2:
+            raise OSError("busy")
+        return rename(self, target)
+
+    monkeypatch.setattr(type(tmp_path), "rename", second_fails)
+    with pytest.raises(OSError, match="busy"):
+        release.save(tmp_path / "out", overwrite=True)
+    assert contents(tmp_path / "out") == before
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_parents_are_made_and_relative_paths_work(release, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = release.save("a/b/out")
+    assert folder == tmp_path / "a" / "b" / "out"
+    assert load_release("a/b/out").release_id == release.release_id
+
+
+def test_a_key_and_a_name_go_together(release, tmp_path, key_pair):
+    with pytest.raises(InvalidParameter, match="go together"):
+        release.save(tmp_path / "out", sign_with=key_pair[0])
+    with pytest.raises(InvalidParameter, match="go together"):
+        release.save(tmp_path / "out", party="main")
+    with pytest.raises(InvalidParameter, match="party must be"):
+        release.save(tmp_path / "out", sign_with=key_pair[0], party="../main")
+
+
+def test_several_parties_sign(release, tmp_path, key_pair):
+    branch = generate_key(tmp_path / "branch_key", "branch")
+    folder = release.save(tmp_path / "out", sign_with=key_pair[0], party="main")
+    keys = {"main": key_pair[1], "branch": branch.read_text()}
+    sign_release(
+        folder, tmp_path / "branch_key", "branch", require_signature_from={"main": keys["main"]}
+    )
+    signers = read_folder(folder, require_signature_from=keys).signers
+    assert signers == {"branch": fingerprint(branch), "main": fingerprint(key_pair[1])}
+    assert load_release(folder, require_signature_from=keys).kind == release.kind
+    with pytest.raises(InvalidParameter, match="exists already"):
+        sign_release(folder, tmp_path / "branch_key", "branch")
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_a_first_signature_can_come_later(release, tmp_path, key_pair, monkeypatch):
+    release.save(tmp_path / "out")
+    monkeypatch.chdir(tmp_path / "out")
+    sign_release(".", key_pair[0], "main")
+    assert read_folder(tmp_path / "out", require_signature_from={"main": key_pair[1]}).signers
+
+
+def test_a_damaged_release_is_not_signed(release, tmp_path, key_pair):
+    folder = release.save(tmp_path / "out")
+    (folder / "README.md").write_text("hello")
+    with pytest.raises(InvalidRelease, match="was changed"):
+        sign_release(folder, key_pair[0], "main")
+    assert not (folder / "signatures").exists()
+
+
+def test_a_partner_needs_none_of_this(release, tmp_path, key_pair):
+    """The README's own commands, with the tools every system has; by hand where it has not."""
+    folder = release.save(tmp_path / "out", sign_with=key_pair[0], party="main")
+    sums = (folder / "SHA256SUMS").read_text().splitlines()
+    assert [line.split("  ")[1] for line in sums] == sorted(
+        path.name for path in folder.iterdir() if path.name not in ("SHA256SUMS", "signatures")
+    )
+    for line in sums:
+        digest, name = line.split("  ")
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
+    (tmp_path / "allowed_signers").write_text(f"main {key_pair[1].read_text()}")
+    allowed = str(tmp_path / "allowed_signers")
+    verify = ["-Y", "verify", "-f", allowed, "-I", "main", "-n", "confrere-release"]
+    commands = [
+        ["sha256sum", "--check", "--strict", "SHA256SUMS"],
+        ["ssh-keygen", *verify, "-s", "signatures/main.sig"],
+    ]
+    for command in commands:
+        if shutil.which(command[0]):
+            with (folder / "SHA256SUMS").open("rb") as sums_file:
+                subprocess.run(
+                    command, cwd=folder, stdin=sums_file, check=True, capture_output=True
+                )
+
+
+def test_another_study_is_refused(release, tmp_path):
+    (tmp_path / "study.toml").write_text("schema = 1\n")
+    described = release.describe(CardNotes(study_sha256="ab" * 32))
+    with pytest.raises(InvalidParameter, match="study"):
+        described.save(tmp_path / "out", study=tmp_path / "study.toml")
+
+
+def test_words_of_curators_do_not_break_the_readme(release, tmp_path):
+    notes = CardNotes(title="A *bold* <b>claim</b> | `code` [link](x)")
+    text = (release.describe(notes).save(tmp_path / "out") / "README.md").read_text()
+    assert text.splitlines()[0] == r"# A \*bold\* \<b\>claim\</b\> \| \`code\` \[link\](x)"
+
+
+def test_a_missing_extra_is_named(release, tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "onnx", None)
+    with pytest.raises(InvalidParameter, match=r"confrere\[onnx\]"):
+        release.save(tmp_path / "out", onnx=True)
+
+
+def test_positional_construction_is_the_documented_order(receipt, guarantee):
+    release = Release("plr", {"coef": np.zeros(2)}, {}, guarantee, receipt, False)
+    assert (release.kind, release.receipt, release.simulated) == ("plr", receipt, False)

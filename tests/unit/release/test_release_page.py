@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from confrere.ledger import Ledger
+from confrere.privacy import Guarantee, Neighbours, Unit
+from confrere.release import (
+    Adversary,
+    Approval,
+    CardNotes,
+    Curator,
+    Utility,
+    build_card,
+    card_page,
+)
+
+SECTIONS = [
+    "The promise",
+    "In words",
+    "Protected against whom, who sees what",
+    "Not protected",
+    "Budget before and after",
+    "How",
+    "Limits",
+    "Quality",
+    "Approvals",
+    "Why this ε",
+    "How to check",
+]
+
+
+class Reader(HTMLParser):
+    """Titles and texts, and whether every element is closed."""
+
+    VOID = frozenset({"meta", "br"})
+
+    def __init__(self, page):
+        super().__init__()
+        self.titles, self.open, self.words = [], [], []
+        self.feed(page)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in self.VOID:
+            self.open.append(tag)
+        if tag == "h2":
+            self.titles.append("")
+
+    def handle_endtag(self, tag):
+        # A paragraph or an item may stay open in HTML; ours never do.
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open[-1:] == ["h2"]:
+            self.titles[-1] += data
+        if self.open and self.open[-1] != "style":
+            self.words.append(data)
+
+    @property
+    def text(self):
+        return re.sub(r"\s+", " ", " ".join(self.words)).replace("\u202f", " ")
+
+
+def test_every_section_is_there(release):
+    assert Reader(card_page(release)).titles == SECTIONS
+
+
+def test_the_page_needs_no_network_and_no_script(release):
+    page = card_page(release)
+    assert not re.search(r"https?:|<script|<img|<link|\bsrc=|\bhref=|@import|url\(", page)
+    assert "default-src 'none'" in page
+    assert "@page { size: A4;" in page
+
+
+def test_who_is_not_protected_is_told_in_capitals(release):
+    notes = CardNotes(adversaries=(Adversary("the coordinator", "the messages", False),))
+    text = Reader(card_page(release.describe(notes))).text
+    assert text.count("NOT PROTECTED") == 2
+    assert "the coordinator the messages NOT PROTECTED" in text
+
+
+def test_forbidden_words_do_not_appear(release):
+    assert "anonym" not in card_page(release).lower()
+
+
+def test_a_full_card_is_told_in_full(make_release, ledger):
+    notes = CardNotes(
+        title="Diabetes <script>alert(1)</script> & more",
+        purpose="Invite people.",
+        not_for=("denying care",),
+        curators=(Curator("Main Hospital", "office@hospital.example"),),
+        utility=(Utility("AUC", 0.8123, "a public sample", "public data", 0.8431),),
+        justification="It is useful.",
+        approvals=(Approval("A. Officer", "data protection", "2026-11-10"),),
+        study_sha256="ab" * 32,
+        replaces="cd" * 16,
+        post_processing=("averaging",),
+    )
+    page = card_page(make_release().describe(notes, ledger=ledger))
+    assert "<script" not in page
+    text = Reader(page).text
+    for part in (
+        "Diabetes <script>alert(1)</script> & more",
+        "Main Hospital (office@hospital.example)",
+        "ε = 1",
+        "at most 2.719 of 100",
+        "before ε 0.5",
+        "this release ε 1",
+        "left ε 1.5",
+        "ε 1.5 spent after this release, of a cap of 3",
+        "not given 0.8123 0.8431",
+        "a public sample (public data)",
+        "A. Officer data protection 2026-11-10",
+        "It is useful.",
+        "denying care",
+        "ab" * 32,
+        "cd" * 16,
+        "docs/proofs/objective_perturbation.md",
+        "averaging",
+        "each person is in at most one record",
+        "ssh-keygen -Y verify",
+        "sha256sum --check",
+    ):
+        assert part in text, part
+    assert "width:16.67%" in page
+    assert "width:33.33%" in page
+
+
+def test_epsilon_is_rounded_up_and_what_is_left_down(make_release):
+    own = Ledger()
+    own.open_account("a", epsilon=1.0)
+    guarantee = Guarantee(0.123412)
+    release = make_release(guarantee=guarantee, receipt=own.charge("a", guarantee, purpose="x"))
+    text = Reader(card_page(release.describe(ledger=own))).text
+    assert "ε = 0.1235" in text
+    assert "left ε 0.8765" in text
+
+
+def test_a_simulation_cannot_be_mistaken(make_release):
+    page = card_page(make_release(simulated=True))
+    text = Reader(page).text
+    assert "protects nobody" in text
+    assert "simulated" in text
+    assert '<span class="void">' in page
+    assert text.count("NOT PROTECTED") == 2
+    assert "The promise that unseeded noise would make" in text
+
+
+def test_an_unrecorded_release_says_so(make_release):
+    text = Reader(card_page(make_release(receipt=None))).text
+    assert "No ledger recorded this spending" in text
+    assert "No ledger recorded it." in text
+
+
+def test_several_parties_are_listed(make_release, receipt):
+    release = make_release(parties={"main": receipt, "branch": Guarantee(0.5)})
+    text = Reader(card_page(release)).text
+    assert "branch nowhere ε = 0.5" in text
+    assert "main in its ledger ε = 1" in text
+    assert "epsilon is the sum, 1.5" in text
+
+
+@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("neighbours", Neighbours)
+def test_every_kind_of_promise_has_a_page(make_release, unit, neighbours):
+    guarantee = Guarantee(0.5, 1e-6, unit=unit, neighbours=neighbours)
+    text = Reader(card_page(make_release(guarantee=guarantee, receipt=None))).text
+    said = {
+        Neighbours.REPLACE_ONE: "one unit been any other",
+        Neighbours.ADD_REMOVE: "one unit not been in the data",
+        Neighbours.LABEL_ONLY: "one unit's label been another",
+    }
+    assert said[neighbours] in text
+    assert "ε = 0.5, δ = 0.000001" in text
+    assert "approximate differential privacy" in text
+    assert ("of the data." in text) == (unit is Unit.RECORD)
+
+
+def test_a_cap_is_not_invented(make_release):
+    own = Ledger()
+    own.open_account("open")
+    release = make_release(receipt=own.charge("open", Guarantee(1.0), purpose="x"))
+    page = card_page(build_card(release, ledger=own))
+    assert "without a cap" in Reader(page).text
+    assert 'class="bar"' not in page
