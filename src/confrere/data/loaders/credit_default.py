@@ -41,11 +41,23 @@ COLUMNS = ("ID", *SCHEMA.columns, LABEL)
 
 
 def _renamed(content: bytes) -> bytes:
-    """Give the official table, whose columns are ID, X1 to X23 and Y, its documented names."""
+    """Give the official table, whose columns are ID, X1 to X23 and Y, its documented names.
+
+    The copy with names was written by R, which abbreviates round numbers: 1e+05.
+    """
     frame = pd.read_csv(io.BytesIO(content), usecols=["ID", *(f"X{n}" for n in range(1, 24)), "Y"])
     header = ",".join(f'"{name}"' for name in COLUMNS)
-    rows = frame.astype(np.int64).to_csv(index=False, header=False, lineterminator="\n")
+    rows = frame.astype(np.int64).map(_shortest).to_csv(index=False, header=False)
     return f"{header}\n{rows}".encode()
+
+
+def _shortest(value: int) -> str:
+    """Write a whole number in full, or with an exponent if that is shorter."""
+    full = str(value)
+    sign, figures = ("-", full[1:]) if value < 0 else ("", full)
+    leading = figures.rstrip("0") or "0"
+    mantissa = leading if len(leading) == 1 else f"{leading[0]}.{leading[1:]}"
+    return min(full, f"{sign}{mantissa}e+{len(figures) - 1:02d}", key=len)
 
 
 FILE = PublishedFile(

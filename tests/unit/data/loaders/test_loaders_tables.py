@@ -116,6 +116,25 @@ class TestCreditDefault:
         official = header.encode() + b"\n" + CREDIT.split(b"\n", 1)[1]
         assert credit_default._renamed(official) == CREDIT
 
+    @pytest.mark.parametrize(
+        ("value", "text"),
+        [
+            (0, "0"),
+            (7, "7"),
+            (-2, "-2"),
+            (10_000, "10000"),
+            (100_000, "1e+05"),
+            (-200_000, "-2e+05"),
+            (120_000, "120000"),
+            (1_000_000, "1e+06"),
+            (1_100_000, "1100000"),
+            (11_000_000, "1.1e+07"),
+        ],
+    )
+    def test_round_numbers_are_abbreviated_when_that_is_shorter(self, value, text):
+        assert credit_default._shortest(value) == text
+        assert float(text) == value
+
 
 class TestBrfss2015:
     def test_the_table_is_as_published(self, publish, monkeypatch, tmp_path):
