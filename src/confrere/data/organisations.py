@@ -17,7 +17,7 @@ from confrere.errors import InvalidData, InvalidParameter
 
 Indices = NDArray[np.int64]
 
-# Table 4 of Guo et al. (2020): patients of the main hospital and of branches 1 to 16.
+# Table 4 of Yao et al. (2019): patients of the main hospital and of branches 1 to 16.
 RUIJIN_MAIN_SIZE = 12_702
 RUIJIN_BRANCH_SIZES = (
     *(4_334, 4_739, 6_121, 2_327, 5_619, 6_360, 4_966, 5_793),

@@ -1,6 +1,6 @@
 """A simulated main hospital and its sixteen branches, with the published sizes and importances.
 
-The patients of Guo et al. (2020) are private and cannot be had. This world has their centres'
+The patients of Yao et al. (2019) are private and cannot be had. This world has their centres'
 sizes (Table 4) and their doctors' importances (Table 3); the rest is made up, and says so.
 """
 
@@ -92,7 +92,7 @@ class SimulatedHospitals:
 
 
 def ruijin_like(seed: int) -> SimulatedHospitals:
-    """Simulate the main hospital and the branches of Guo et al. (2020).
+    """Simulate the main hospital and the branches of Yao et al. (2019).
 
     Features go together through shared factors. Every centre has its own patients (shifted
     factors and features), its own prevalence (8% to 15%) and slightly its own effects.

@@ -1,6 +1,6 @@
 """The fifty features of the simulated diabetes study: public facts, and the hidden effects.
 
-Names and importances of nine of them are Table 3 of Guo et al. (2020); the other forty-one, and
+Names and importances of nine of them are Table 3 of Yao et al. (2019); the other forty-one, and
 every other number here, are made up to be plausible. Importances add up to 1. The effects are what
 the simulated world does, as log odds per standard deviation in any common unit; doctors'
 importances and signs follow them only roughly, as opinions do.

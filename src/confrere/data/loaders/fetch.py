@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pooch
@@ -27,7 +28,7 @@ def download(url: str) -> bytes:
     """
     bar = _RichBar(url.rsplit("/", 1)[-1])
     downloader = pooch.HTTPDownloader(progressbar=bar, chunk_size=1 << 16, timeout=SILENCE_SECONDS)
-    with tempfile.TemporaryDirectory() as folder, contextlib.closing(bar):
+    with tempfile.TemporaryDirectory() as folder, contextlib.closing(bar), _quiet_pooch():
         # The container's own hash is nobody's promise (archives are packed again and again):
         # what is inside is verified instead, on every load.
         path = pooch.retrieve(
@@ -46,6 +47,18 @@ def unzip(*members: str) -> Callable[[bytes], bytes]:
         return content
 
     return extract
+
+
+@contextlib.contextmanager
+def _quiet_pooch() -> Iterator[None]:
+    """Hold back pooch's advice to pin the container's hash and its talk of temporary files."""
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 class _RichBar:
