@@ -5,6 +5,8 @@ from confrere.estimators import (
     FeatureStackingClassifier,
     PrivateLogisticRegression,
     SampleStackingClassifier,
+    TransferClassifier,
+    TransferStackingClassifier,
 )
 from confrere.ledger import Ledger
 from confrere.privacy import Guarantee
@@ -16,4 +18,6 @@ __all__ = [
     "PrivateLogisticRegression",
     "PublicSchema",
     "SampleStackingClassifier",
+    "TransferClassifier",
+    "TransferStackingClassifier",
 ]

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from confrere import PrivateLogisticRegression
-from confrere.estimators import logistic_regression as estimator_module
+from confrere.estimators import linear_plan
 from confrere.maths import calibration, noise
 from confrere.maths.calibration import Term, calibrate, calibrate_softmax
 from confrere.maths.clipping import clip_rows
@@ -65,8 +65,9 @@ def guarantee_holds(epsilon=1.0, ridge_floor=0.3):
     model = PrivateLogisticRegression(
         epsilon=epsilon, alpha=1e-9, ridge_floor=ridge_floor, fit_intercept=True
     )
-    mechanism = model._mechanism(20, 2, 2)
-    rows = model._rows(np.array([unit(np.random.default_rng(i), 2) for i in range(50)]))
+    plan = model._plan(20, 2, 2)
+    mechanism = plan.mechanism
+    rows = plan.rows(np.array([unit(np.random.default_rng(i), 2) for i in range(50)]))
     constant_is_inside = np.linalg.norm(rows, axis=1).max() <= 1
     reach = float(np.linalg.norm(rows, axis=1).max())
     worst = 0.0
@@ -110,7 +111,7 @@ def constant_outside(X, constant):
         (calibration, "worst_residual", without_jacobian),
         (noise, "gamma_norm", without_minus_sign),
         (noise, "gamma_norm", rate_for_scale),
-        (estimator_module, "with_constant", constant_outside),
+        (linear_plan, "with_constant", constant_outside),
     ],
     ids=["no Jacobian term", "no minus sign", "Gamma rate for scale", "intercept outside"],
 )

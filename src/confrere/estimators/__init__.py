@@ -1,7 +1,19 @@
 """scikit-learn faces: validate, price, charge, call, set state."""
 
+from confrere.estimators.branches import fit_branches
 from confrere.estimators.feature_stacking import FeatureStackingClassifier
 from confrere.estimators.logistic_regression import PrivateLogisticRegression
+from confrere.estimators.released import ReleasedClassifier
 from confrere.estimators.sample_stacking import SampleStackingClassifier
+from confrere.estimators.transfer import TransferClassifier
+from confrere.estimators.transfer_stacking import TransferStackingClassifier
 
-__all__ = ["FeatureStackingClassifier", "PrivateLogisticRegression", "SampleStackingClassifier"]
+__all__ = [
+    "FeatureStackingClassifier",
+    "PrivateLogisticRegression",
+    "ReleasedClassifier",
+    "SampleStackingClassifier",
+    "TransferClassifier",
+    "TransferStackingClassifier",
+    "fit_branches",
+]

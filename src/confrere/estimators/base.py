@@ -41,31 +41,31 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ledger.account_for(self.account)
         return ledger
 
-    def _validate(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
-        """Check arrays as scikit-learn does, without ever printing a value."""
+    def _validate(
+        self, X: Any, y: Any, *, sparse: bool = True
+    ) -> tuple[Any, NDArray[np.intp], NDArray[Any]]:
+        """Return rows, class codes and the declared classes; errors never print a value."""
+        labels = y
         try:
-            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=False)
+            X, y = validate_data(
+                self, X, y, accept_sparse="csr" if sparse else False, dtype=np.float64
+            )
         except ValueError as error:
             raise _without_values(error) from None
         check_classification_targets(y)
-        return X, y
+        classes = declared_classes(self.classes, labels, simulated=self.random_state is not None)
+        return X, encode_labels(y, classes), classes
 
     def _validate_binary(
         self, X: Any, y: Any
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[Any]]:
         """Return dense rows, labels -1 and +1, and the declared pair of classes."""
-        labels = y
-        try:
-            X, y = validate_data(self, X, y, dtype=np.float64)
-        except ValueError as error:
-            raise _without_values(error) from None
-        check_classification_targets(y)
-        classes = declared_classes(self.classes, labels, simulated=self.random_state is not None)
+        rows, codes, classes = self._validate(X, y, sparse=False)
         if len(classes) > 2:
             raise InvalidParameter(
                 "Only binary classification is supported. classes must name two labels."
             )
-        return X, plus_minus(encode_labels(y, classes)), classes
+        return rows, plus_minus(codes), classes
 
     def _validate_rows(self, X: Any) -> Any:
         """Check rows to predict."""

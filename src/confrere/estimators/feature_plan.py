@@ -86,6 +86,16 @@ class FeatureStackPlan:
             )
         return {"parts": parts, "rows_low": len(self.parts[0]), "rows_high": len(self.parts[1])}
 
+    def facts(self) -> dict[str, Any]:
+        """Return the public facts that a release of this stack carries."""
+        return {
+            **self.rows.facts(),
+            "n_samples": sum(len(part) for part in self.parts),
+            "n_low": len(self.parts[0]),
+            "ridges": list(self.low.ridges),
+            "rates": list(self.low.rates),
+        }
+
     @property
     def names(self) -> list[str]:
         """Names of the groups in use."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from confrere.data import PublicSchema
 from confrere.errors import InvalidParameter
 from confrere.estimators.base import PrivateClassifier, check_choice
 from confrere.estimators.feature_plan import (
@@ -19,6 +20,7 @@ from confrere.estimators.feature_plan import (
 )
 from confrere.estimators.group_plot import plot_groups
 from confrere.estimators.groups import GroupRows, RowRule
+from confrere.estimators.releasing import stack_release
 from confrere.estimators.stack import Combiner, StackedPrediction
 from confrere.ledger import Ledger
 from confrere.maths.partition import (
@@ -35,6 +37,7 @@ from confrere.maths.partition import (
 from confrere.maths.randomness import Seed
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.privacy import Guarantee, check_epsilon
+from confrere.release import Release
 
 
 class FeatureStackingClassifier(StackedPrediction, PrivateClassifier):
@@ -168,7 +171,12 @@ class FeatureStackingClassifier(StackedPrediction, PrivateClassifier):
         self.classes_ = classes
         self.low_level_, self.high_level_ = low, high
         self._rows = plan.rows
+        self._facts = plan.facts()
         return self
+
+    def to_release(self, schema: PublicSchema | None = None) -> Release:
+        """Return what may leave: the released numbers and the public facts about them."""
+        return stack_release(self, "pst-f", schema, self.combiner)
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         return low_scores(self.low_level_, self._rows, X)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,20 +49,38 @@ class GroupRows:
             ]
         shrink = math.sqrt(1 - self.constant**2)
         column = np.full((len(X), 1), self._constant)
-        used = np.concatenate(self.groups)
-        whole = self._bounded(X[:, used], self.norms[0]) * shrink
-        ends = np.cumsum([len(group) for group in self.groups])[:-1]
-        return [np.hstack([part, column]) for part in np.split(whole, ends, axis=1)]
+        whole = self._bounded(X, self.norms[0]) * shrink
+        return [np.hstack([whole[:, group], column]) for group in self.groups]
 
     def parts(self, X: NDArray[np.float64]) -> Sequence[NDArray[np.float64]]:
         """Return the columns of every group, of length one if the rule says so."""
         if self.rule == "clip":
             return [X[:, group] for group in self.groups]
         if self.clipping == "joint":
-            whole = _unit(X[:, np.concatenate(self.groups)])
-            ends = np.cumsum([len(group) for group in self.groups])[:-1]
-            return np.split(whole, ends, axis=1)
+            whole = _unit(X)
+            return [whole[:, group] for group in self.groups]
         return [_unit(X[:, group]) for group in self.groups]
+
+    def facts(self) -> dict[str, Any]:
+        """Return plain values, for a release."""
+        return {
+            "groups": [group.tolist() for group in self.groups],
+            "norms": list(self.norms),
+            "rows": self.rule,
+            "clipping": self.clipping,
+            "constant": self.constant,
+        }
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> GroupRows:
+        """Read what :meth:`facts` wrote."""
+        return cls(
+            groups=tuple(np.asarray(group, dtype=np.intp) for group in facts["groups"]),
+            norms=tuple(float(norm) for norm in facts["norms"]),
+            rule=facts["rows"],
+            clipping=facts["clipping"],
+            constant=float(facts["constant"]),
+        )
 
     def coefficients(
         self, weights: NDArray[np.float64], k: int

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confrere.errors import InvalidData, InvalidParameter
+from confrere.data import PublicSchema
+from confrere.errors import InvalidParameter
 from confrere.estimators.base import LinearPrediction, PrivateClassifier
-from confrere.estimators.labels import declared_classes, encode_labels, plus_minus
-from confrere.ledger import Ledger
-from confrere.maths.calibration import automatic_ridge, free_ridge
-from confrere.maths.clipping import Rows, clip_rows, scale_columns, with_constant
-from confrere.maths.randomness import Seed
-from confrere.mechanisms.objective_perturbation import (
-    SOLVER_SHARE,
-    Calibration,
-    ObjectivePerturbation,
+from confrere.estimators.labels import plus_minus
+from confrere.estimators.linear_plan import (
+    Alpha,
+    LinearPlan,
+    Loss,
+    UnitRows,
+    check_linear_parameters,
+    plan_linear,
+    public_vector,
 )
-from confrere.privacy import Guarantee, Neighbours, check_epsilon, check_positive
-
-#: Under add-remove neighbours more rows than this multiple of the declared number are refused.
-LARGEST_SURPLUS = 10
+from confrere.estimators.releasing import linear_release
+from confrere.ledger import Ledger
+from confrere.maths.randomness import Seed
+from confrere.mechanisms.objective_perturbation import Calibration
+from confrere.privacy import Guarantee
+from confrere.release import Release
 
 
 class PrivateLogisticRegression(LinearPrediction, PrivateClassifier):
@@ -109,11 +112,11 @@ class PrivateLogisticRegression(LinearPrediction, PrivateClassifier):
         *,
         epsilon: float = 1.0,
         data_norm: float = 1.0,
-        alpha: float | Literal["auto"] = "auto",
+        alpha: Alpha = "auto",
         fit_intercept: bool = True,
         intercept_scale: float = 0.5,
         neighbours: str = "replace-one",
-        loss: Literal["logistic", "capped"] = "logistic",
+        loss: Loss = "logistic",
         calibration: Calibration = "tight",
         ridge_floor: float = 2.0,
         prior: ArrayLike | None = None,
@@ -145,128 +148,71 @@ class PrivateLogisticRegression(LinearPrediction, PrivateClassifier):
 
     def price(self, n_samples: int, n_features: int, n_classes: int = 2) -> Guarantee:
         """Return what one ``fit`` on data of these sizes would spend; touches no data."""
-        return self._mechanism(n_samples, n_features, n_classes).guarantee()
+        return self._plan(n_samples, n_features, n_classes).guarantee()
 
     def fit(self, X: Any, y: Any) -> PrivateLogisticRegression:
         """Charge ``epsilon``, then release a model of ``(X, y)``."""
         self._check_parameters()
         ledger = self._open_ledger()
-        classes_source = y
-        X, y = self._validate(X, y)
-        classes = declared_classes(
-            self.classes, classes_source, simulated=self.random_state is not None
-        )
-        codes = encode_labels(y, classes)
-        n_samples, n_features = X.shape
-        mechanism = self._mechanism(n_samples, n_features, max(2, len(classes)))
-        centre = self._centre(n_features, len(classes))
-        rows = self._rows(X)
+        rows, codes, classes = self._validate(X, y)
+        n_samples, n_features = rows.shape
+        plan = self._plan(n_samples, n_features, max(2, len(classes)))
         labels = codes if len(classes) > 2 else plus_minus(codes)
-        weights = self._spend(
+        coef, intercept = self._spend(
             ledger,
-            mechanism.guarantee(),
-            lambda source: mechanism.run(rows, labels, source=source, centre=centre),
+            plan.guarantee(),
+            lambda source: plan.run(rows, labels, source),
             purpose="fit PrivateLogisticRegression",
-            detail={"rho": mechanism.rho, "ridge": mechanism.ridge, "n_features": n_features},
+            detail=plan.detail(),
         )
         self.classes_ = classes
-        self._set_coefficients(np.atleast_2d(weights))
+        self.coef_, self.intercept_ = coef, intercept
+        self._facts = plan.facts()
         return self
 
-    def _check_parameters(self) -> None:
-        check_epsilon(self.epsilon)
-        check_epsilon(self.data_norm, "data_norm")
-        check_positive(self.ridge_floor, "ridge_floor")
-        if not (isinstance(self.alpha, str) and self.alpha == "auto"):
-            check_epsilon(self.alpha, "alpha")
-        if self.loss not in ("logistic", "capped"):
-            raise InvalidParameter("loss must be 'logistic' or 'capped'.")
-        if self.calibration not in ("tight", "printed"):
-            raise InvalidParameter("calibration must be 'tight' or 'printed'.")
-        if self.fit_intercept and not 0 < self.intercept_scale < 1:
-            raise InvalidParameter("intercept_scale must lie strictly between 0 and 1.")
-        if self.neighbours not in tuple(Neighbours):
-            raise InvalidParameter(f"neighbours must be one of {[str(n) for n in Neighbours]}.")
-        if self.neighbours == Neighbours.ADD_REMOVE and self.declared_samples is None:
-            raise InvalidParameter(
-                "declared_samples must be given with neighbours='add-remove': there the number of "
-                "rows is not public, so the ridge needs a public stand-in."
-            )
+    def to_release(self, schema: PublicSchema | None = None) -> Release:
+        """Return what may leave: the released numbers and the public facts about them."""
+        return linear_release(self, "plr", schema)
 
-    def _mechanism(self, n_samples: int, n_features: int, n_classes: int) -> ObjectivePerturbation:
-        self._check_parameters()
-        dimension = n_features + bool(self.fit_intercept)
-        public_samples = n_samples
-        if self.neighbours == Neighbours.ADD_REMOVE:
-            public_samples = int(self.declared_samples or 0)
-            if n_samples > LARGEST_SURPLUS * public_samples:
-                raise InvalidData(
-                    f"X has more than {LARGEST_SURPLUS} times declared_samples rows; declare a "
-                    "number nearer to the truth."
-                )
-        budget = self.epsilon * (1 - SOLVER_SHARE)
-        capped = self.loss == "capped"
-        if self.alpha == "auto":
-            ridge = automatic_ridge(
-                budget, public_samples, dimension, capped=capped, floor=self.ridge_floor
-            )
-        else:
-            ridge = public_samples * float(self.alpha)
-            if self.calibration == "tight":
-                ridge = max(ridge, free_ridge(budget, factor=self.ridge_floor))
-        return ObjectivePerturbation(
+    def _check_parameters(self) -> None:
+        check_linear_parameters(
             epsilon=self.epsilon,
-            n_samples=n_samples,
-            n_features=dimension,
-            ridge=ridge,
-            n_classes=n_classes,
-            cap=0.5 if capped else 1.0,
-            neighbours=Neighbours(self.neighbours),
+            alpha=self.alpha,
+            loss=self.loss,
             calibration=self.calibration,
-            prior_norm=float(np.linalg.norm(self._prior(n_features))),
+            neighbours=self.neighbours,
+            ridge_floor=self.ridge_floor,
+            declared_samples=self.declared_samples,
         )
 
-    def _scale(self, n_features: int) -> NDArray[np.float64]:
-        """Public factor from a column as given to a coordinate of the unit ball."""
-        shrink = np.sqrt(1 - self.intercept_scale**2) if self.fit_intercept else 1.0
-        if self.feature_scale is None:
-            return np.full(n_features, shrink / self.data_norm)
-        scale = np.asarray(self.feature_scale, dtype=np.float64)
-        if scale.shape != (n_features,) or not np.all(np.isfinite(scale) & (scale >= 0)):
-            raise InvalidParameter("feature_scale must hold one finite number >= 0 per column.")
-        return np.asarray(scale * shrink / self.data_norm)
+    def _plan(self, n_samples: int, n_features: int, n_classes: int) -> LinearPlan:
+        self._check_parameters()
+        scale = self.feature_scale
+        rows = UnitRows(
+            self.data_norm,
+            self.intercept_scale if self.fit_intercept else None,
+            None if scale is None else public_vector(scale, n_features, "feature_scale"),
+            n_features,
+        )
+        return plan_linear(
+            n_samples,
+            rows,
+            epsilon=self.epsilon,
+            n_classes=n_classes,
+            alpha=self.alpha,
+            ridge_floor=self.ridge_floor,
+            neighbours=self.neighbours,
+            loss=self.loss,
+            calibration=self.calibration,
+            declared_samples=self.declared_samples,
+            prior=self._prior(rows, n_classes),
+        )
 
-    def _prior(self, n_features: int) -> NDArray[np.float64]:
-        """Public point to shrink towards, in the coordinates of the unit ball."""
-        if self.prior is None:
-            prior = np.zeros(n_features)
-        else:
-            prior = np.asarray(self.prior, dtype=np.float64)
-            if prior.shape != (n_features,) or not np.all(np.isfinite(prior)):
-                raise InvalidParameter("prior must hold one finite number per column.")
-        scale = self._scale(n_features)
-        point = np.divide(prior, scale, out=np.zeros(n_features), where=scale > 0)
-        if self.fit_intercept:
-            point = np.append(point, self.prior_intercept / self.intercept_scale)
-        return point
-
-    def _centre(self, n_features: int, n_classes: int) -> NDArray[np.float64] | None:
+    def _prior(self, rows: UnitRows, n_classes: int) -> NDArray[np.float64] | None:
         if self.prior is None and self.prior_intercept == 0:
             return None
         if n_classes > 2:
             raise InvalidParameter("prior is for two classes.")
-        return self._prior(n_features)
-
-    def _rows(self, X: Any) -> Rows:
-        """Scale, clip and add the constant: the rows that the theorem speaks of."""
-        if self.feature_scale is not None:
-            X = scale_columns(X, np.asarray(self.feature_scale, dtype=np.float64))
-        rows = clip_rows(X, self.data_norm)
-        return with_constant(rows, self.intercept_scale) if self.fit_intercept else rows
-
-    def _set_coefficients(self, weights: NDArray[np.float64]) -> None:
-        n_features = weights.shape[1] - bool(self.fit_intercept)
-        self.coef_ = weights[:, :n_features] * self._scale(n_features)
-        self.intercept_ = (
-            weights[:, -1] * self.intercept_scale if self.fit_intercept else np.zeros(len(weights))
-        )
+        n_features = rows.n_features
+        coef = np.zeros(n_features) if self.prior is None else self.prior
+        return rows.weights(public_vector(coef, n_features, "prior"), self.prior_intercept)

@@ -7,8 +7,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from confrere.data import PublicSchema
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators.base import PrivateClassifier, check_choice
+from confrere.estimators.releasing import stack_release
 from confrere.estimators.stack import (
     HighLevelModel,
     LowLevelModel,
@@ -30,6 +32,7 @@ from confrere.mechanisms.objective_perturbation import (
     ObjectivePerturbation,
 )
 from confrere.privacy import Guarantee, Split, check_epsilon, in_parallel
+from confrere.release import Release
 
 
 class SampleStackingClassifier(StackedPrediction, PrivateClassifier):
@@ -165,7 +168,12 @@ class SampleStackingClassifier(StackedPrediction, PrivateClassifier):
         )
         self.classes_ = classes
         self.low_level_, self.high_level_ = low_level, high_level
+        self._facts = {"n_samples": len(rows), "rows": "clip", "clipping": "joint"}
         return self
+
+    def to_release(self, schema: PublicSchema | None = None) -> Release:
+        """Return what may leave: the released numbers and the public facts about them."""
+        return stack_release(self, "pst-s", schema, self.combiner)
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         return _scores(self.low_level_, X)

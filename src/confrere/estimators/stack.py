@@ -71,9 +71,9 @@ def common_sharpness(released: Sequence[NDArray[np.float64]]) -> float:
     """Return the factor that brings the longest of the weights on unit rows to ``sqrt(d)``.
 
     A strong ridge makes small weights, small scores and meta features that drown in the high
-    level's noise, although their ranking is good. The weights are released already, so sharpening costs
-    nothing. One factor for all models keeps what their lengths say about how much they learned;
-    weights that are longer, as learned from much data, are left alone.
+    level's noise, although their ranking is good. The weights are released already, so sharpening
+    costs nothing. One factor for all models keeps what their lengths say about how much they
+    learned; weights that are longer, as learned from much data, are left alone.
     """
     longest = max(released, key=lambda weights: float(np.linalg.norm(weights)))
     length = float(np.linalg.norm(longest))

@@ -1,0 +1,202 @@
+"""From a main hospital to a branch: one private model near another's release (SimComb)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confrere.data import PublicSchema
+from confrere.errors import InvalidParameter
+from confrere.estimators.base import LinearPrediction, PrivateClassifier
+from confrere.estimators.linear_plan import (
+    Alpha,
+    LinearPlan,
+    Loss,
+    UnitRows,
+    check_linear_parameters,
+    plan_linear,
+    public_vector,
+)
+from confrere.estimators.releasing import LINEAR_KINDS, linear_release
+from confrere.estimators.sources import (
+    SourceLike,
+    check_same_meaning,
+    feature_names,
+    open_sources,
+    precision_weights,
+)
+from confrere.ledger import Ledger
+from confrere.maths.randomness import Seed
+from confrere.mechanisms.objective_perturbation import Calibration
+from confrere.privacy import Guarantee
+from confrere.release import Release
+
+
+class TransferClassifier(LinearPrediction, PrivateClassifier):
+    """One private model that shrinks towards a released one (SimComb; PPHTL is the same idea).
+
+    The source's release is public once it is released: starting from it costs the target nothing
+    and the source nothing more.
+
+    Parameters
+    ----------
+    source : Release, path, or a sequence of them
+        What the main organisation (or several) released; required by ``fit``.
+    eta : float, default=0.0
+        Shrink towards ``(1 - eta)`` times the source's weights.
+    epsilon, data_norm, alpha, fit_intercept, intercept_scale, loss, calibration, feature_scale
+        As in :class:`PrivateLogisticRegression`, for the target's own fit. The automatic ridge is
+        multiplied by ``1 + n_source / n_target``.
+    schema : PublicSchema, optional
+        What the target means by its columns; a source with another meaning is refused.
+    source_keys : mapping of party to public key, optional
+        Signatures that a source read from disk must carry.
+    classes : list, optional
+        The public label set, two labels.
+    ledger, account, random_state
+        As in :class:`PrivateLogisticRegression`.
+
+    Attributes
+    ----------
+    coef_, intercept_, classes_, guarantee_, receipt_, simulated_
+        As in :class:`PrivateLogisticRegression`; the guarantee is the target's.
+    sources_ : tuple of Release
+        What was started from, each with its own guarantee.
+
+    Privacy
+    -------
+    Unit : record
+    Neighbours : replace one row of the target's ``(X, y)``
+    Guarantee : ``epsilon``-DP, pure, for the target's records; the sources' hold as released
+    Spends : ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
+    Public : n_samples, n_features, the label set, the sources, every parameter
+    Releases : coef_, intercept_
+    Proof : docs/proofs/transfer.md
+    """
+
+    def __init__(
+        self,
+        *,
+        source: SourceLike | Sequence[SourceLike] | None = None,
+        eta: float = 0.0,
+        epsilon: float = 1.0,
+        data_norm: float = 1.0,
+        alpha: Alpha = "auto",
+        fit_intercept: bool = True,
+        intercept_scale: float = 0.5,
+        loss: Loss = "logistic",
+        calibration: Calibration = "tight",
+        feature_scale: ArrayLike | None = None,
+        schema: PublicSchema | None = None,
+        source_keys: Mapping[str, Any] | None = None,
+        classes: ArrayLike | None = None,
+        ledger: Ledger | None = None,
+        account: str | None = None,
+        random_state: Seed | None = None,
+    ) -> None:
+        self.source = source
+        self.eta = eta
+        self.epsilon = epsilon
+        self.data_norm = data_norm
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.intercept_scale = intercept_scale
+        self.loss = loss
+        self.calibration = calibration
+        self.feature_scale = feature_scale
+        self.schema = schema
+        self.source_keys = source_keys
+        self.classes = classes
+        self.ledger = ledger
+        self.account = account
+        self.random_state = random_state
+
+    def price(self, n_samples: int, n_features: int) -> Guarantee:
+        """Return what one ``fit`` on data of these sizes would spend; touches no data."""
+        return self._plan(n_samples, n_features, self._open_sources()).guarantee()
+
+    def fit(self, X: Any, y: Any) -> TransferClassifier:
+        """Charge ``epsilon``, then release a model of ``(X, y)`` near the source's."""
+        self._check_parameters()
+        ledger = self._open_ledger()
+        sources = self._open_sources()
+        rows, labels, classes = self._validate_binary(X, y)
+        n_samples, n_features = rows.shape
+        check_same_meaning(
+            sources,
+            features=feature_names(getattr(self, "feature_names_in_", None), n_features),
+            classes=classes,
+            schema=self.schema,
+        )
+        plan = self._plan(n_samples, n_features, sources)
+        coef, intercept = self._spend(
+            ledger,
+            plan.guarantee(),
+            lambda randomness: plan.run(rows, labels, randomness),
+            purpose="fit TransferClassifier",
+            detail={**plan.detail(), "sources": [release.release_id for release in sources]},
+        )
+        self.classes_ = classes
+        self.coef_, self.intercept_ = coef, intercept
+        self.sources_ = tuple(sources)
+        self._facts = plan.facts()
+        return self
+
+    def to_release(self, schema: PublicSchema | None = None) -> Release:
+        """Return what may leave; its card says what a person in both domains pays."""
+        return linear_release(self, "simcomb", schema or self.schema, sources=self.sources_)
+
+    def _check_parameters(self) -> None:
+        check_linear_parameters(
+            epsilon=self.epsilon, alpha=self.alpha, loss=self.loss, calibration=self.calibration
+        )
+        if isinstance(self.eta, bool) or not 0 <= float(self.eta) <= 1:
+            raise InvalidParameter("eta must lie between 0 and 1.")
+
+    def _open_sources(self) -> list[Release]:
+        if self.source is None:
+            raise InvalidParameter("source must be given: the release to start from, or its path.")
+        return open_sources(
+            self.source,
+            kinds=LINEAR_KINDS,
+            keys=self.source_keys,
+            simulation=self.random_state is not None,
+        )
+
+    def _plan(self, n_samples: int, n_features: int, sources: list[Release]) -> LinearPlan:
+        scale = self.feature_scale
+        rows = UnitRows(
+            self.data_norm,
+            self.intercept_scale if self.fit_intercept else None,
+            None if scale is None else public_vector(scale, n_features, "feature_scale"),
+            n_features,
+        )
+        n_source = sum(release.facts["n_samples"] for release in sources)
+        return plan_linear(
+            n_samples,
+            rows,
+            epsilon=self.epsilon,
+            alpha=self.alpha,
+            ridge_factor=1 + n_source / max(n_samples, 1),
+            loss=self.loss,
+            calibration=self.calibration,
+            prior=self._prior(rows, sources),
+        )
+
+    def _prior(self, rows: UnitRows, sources: list[Release]) -> NDArray[np.float64]:
+        """Return ``(1 - eta)`` times the sources' combined model, on the target's scale."""
+        models = zip(precision_weights(sources), sources, strict=True)
+        points = [
+            weight * rows.weights(release.arrays["coef"][0], float(release.arrays["intercept"][0]))
+            for weight, release in models
+        ]
+        return np.asarray((1 - self.eta) * np.sum(points, axis=0))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        tags.classifier_tags.multi_class = False
+        return tags
