@@ -1,0 +1,165 @@
+"""What an ensemble of local classifiers says about auxiliary rows: votes, fractions, statistic.
+
+Ties are broken by fixed, public rules: a classifier whose scores tie votes for the first class
+(for two classes, -1), and a majority that ties is +1 for two classes (002, equation 6) and the
+first class for more.
+
+Scores are computed in float32. Rounding can turn the vote of a classifier on a row that lies on
+its boundary, but a product of blocks computes every score from that classifier's weights, that
+row and public sizes alone. So a party's votes stay a function of its own data, one party still
+changes one vote per row, and no sensitivity is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confrere.errors import InvalidData, InvalidParameter
+
+#: Models per block: their votes on a row are added up in one byte.
+_BALLOT = 240
+
+
+def count_votes(
+    W: NDArray[np.floating],
+    X: NDArray[np.floating],
+    *,
+    block: int = 2048,
+    progress: Callable[[int, int], None] | None = None,
+) -> NDArray[np.int64]:
+    """Count the votes of linear classifiers on every row.
+
+    The table of all scores never exists: memory is that of a float32 copy of ``X`` and about
+    ``1200 * block`` bytes (``1000 * block * (n_classes + 2)`` for more than two classes).
+
+    Parameters
+    ----------
+    W : ndarray of shape (n_models, n_features) or (n_models, n_classes, n_features)
+        A model votes +1 where ``w.x > 0`` else -1, or for the first of the largest scores ``W x``.
+    X : ndarray of shape (n_rows, n_features)
+        The auxiliary rows.
+    block : int, default=2048
+        Rows per block.
+    progress : callable, optional
+        Called with the number of models that have voted and the number of all.
+
+    Returns
+    -------
+    votes : ndarray of shape (n_rows,) or (n_rows, n_classes)
+        Votes for +1, or for each class.
+    """
+    if W.ndim not in (2, 3) or X.ndim != 2 or W.shape[-1] != X.shape[1]:
+        raise InvalidData("W and X must be matrices with the same number of features.")
+    if W.ndim == 3 and W.shape[1] < 2:
+        raise InvalidData("W must have scores for at least two classes.")
+    if block < 1:
+        raise InvalidParameter("block must be at least 1.")
+    rows = np.ascontiguousarray(X, dtype=np.float32)
+    n_models, n_rows = W.shape[0], rows.shape[0]
+    n_classes = 2 if W.ndim == 2 else W.shape[1]
+    votes = np.zeros((n_classes, n_rows), dtype=np.int64)
+    for first in range(0, n_models, _BALLOT):
+        models = _by_class(W[first : first + _BALLOT])
+        size = models.shape[1]
+        for start in range(0, n_rows, block):
+            part = rows[start : start + block]
+            scores = (models.reshape(-1, models.shape[2]) @ part.T).reshape(-1, size, len(part))
+            _poll(scores, votes[:, start : start + block])
+        if progress is not None:
+            progress(first + size, n_models)
+    return votes[1] if W.ndim == 2 else np.ascontiguousarray(votes.T)
+
+
+def _by_class(W: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Return float32 weights, classes outside, one class if two share a vector."""
+    stacked = W[:, None] if W.ndim == 2 else W
+    return np.ascontiguousarray(stacked.transpose(1, 0, 2), dtype=np.float32)
+
+
+def _poll(scores: NDArray[np.float32], votes: NDArray[np.int64]) -> None:
+    """Add one ballot's votes; scores have shape (n_classes, n_models, n_rows)."""
+    if len(scores) == 1:
+        votes[1] += _tally(scores[0] > 0)
+        return
+    highest = scores.max(axis=0)
+    # Every model votes once, for the first class that reaches its highest score.
+    free = np.ones(highest.shape, dtype=bool)
+    for k in range(len(scores)):
+        chosen = (scores[k] == highest) & free
+        free &= ~chosen
+        votes[k] += _tally(chosen)
+
+
+def _tally(chosen: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    return np.asarray(np.add.reduce(chosen.view(np.uint8), axis=0, dtype=np.uint8))
+
+
+def accumulate_votes(
+    ballots: Iterable[ArrayLike], *, n_rows: int, n_classes: int = 2
+) -> tuple[NDArray[np.int64], int]:
+    """Count votes that classifiers of any kind have cast as class codes.
+
+    Parameters
+    ----------
+    ballots : iterable of array-like of shape (n_rows,)
+        One array of codes 0 to ``n_classes - 1`` per party; with two classes, 1 stands for +1.
+    n_rows : int
+        Number of auxiliary rows.
+    n_classes : int, default=2
+        Number of classes.
+
+    Returns
+    -------
+    votes : ndarray of shape (n_rows,) or (n_rows, n_classes)
+        As :func:`count_votes` returns them.
+    n_parties : int
+        Number of ballots.
+    """
+    if n_classes < 2:
+        raise InvalidParameter("n_classes must be at least 2.")
+    votes = np.zeros((n_rows, n_classes), dtype=np.int64)
+    every_row = np.arange(n_rows)
+    n_parties = 0
+    for ballot in ballots:
+        codes = np.asarray(ballot)
+        if codes.shape != (n_rows,) or not np.issubdtype(codes.dtype, np.integer):
+            raise InvalidData("a ballot must hold one whole-numbered code per auxiliary row.")
+        if n_rows and (codes.min() < 0 or codes.max() >= n_classes):
+            raise InvalidData("a ballot's codes must lie between 0 and n_classes - 1.")
+        votes[every_row, codes] += 1
+        n_parties += 1
+    return (votes[:, 1].copy() if n_classes == 2 else votes), n_parties
+
+
+def vote_fractions(votes: NDArray[np.int64], n_parties: int) -> NDArray[np.float64]:
+    """Return the share of the parties behind +1, or behind each class (002, equation 12)."""
+    if n_parties < 1:
+        raise InvalidParameter("n_parties must be at least 1.")
+    return np.asarray(votes / n_parties)
+
+
+def majority_labels(votes: NDArray[np.int64], n_parties: int) -> NDArray[np.int64]:
+    """Return -1 or +1 (+1 from half the votes on), or the code of the first class with most."""
+    if votes.ndim == 1:
+        return np.where(2 * votes >= n_parties, 1, -1)
+    return np.asarray(np.argmax(votes, axis=1))
+
+
+def vote_statistic(X: NDArray[np.floating], fractions: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ``s = (1/N) sum_i alpha_i x_i``, the only way in which the parties enter the risk.
+
+    With ``log(1+exp(-t)) = log(1+exp(t)) - t`` the weighted risk (002, equation 19) is
+    ``mean log(1 + exp(w.x)) - s.w + (lambda/2)||w||^2``; for K classes it is
+    ``mean logsumexp(W x) - <S, W> + (lambda/2)||W||_F^2`` with ``S = (1/N) sum_i alpha_i x_i'``.
+
+    Returns
+    -------
+    s : ndarray of shape (n_features,) or (n_classes, n_features)
+        By the shape of ``fractions``; in float64.
+    """
+    if len(X) == 0 or len(X) != len(fractions):
+        raise InvalidData("X and the fractions must have the same number of rows, at least one.")
+    return np.asarray(fractions.T @ X.astype(np.float64, copy=False) / len(X))

@@ -1,0 +1,211 @@
+"""The batched solver: every party's own minimiser, certified, whatever its shape."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+from scipy.special import expit, softmax
+from sklearn.linear_model import LogisticRegression
+
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.maths.parties import PartySolutions, solve_parties, solve_parties_softmax
+
+
+def ragged(sizes, n_features, n_classes=2, seed=0, norm=1.0):
+    rng = np.random.default_rng(seed)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    X = rng.standard_normal((offsets[-1], n_features))
+    X *= norm / np.linalg.norm(X, axis=1, keepdims=True)
+    truth = 3 * rng.standard_normal((n_features, n_classes))
+    codes = np.argmax(X @ truth + rng.gumbel(size=(len(X), n_classes)), axis=1)
+    return X, codes, offsets
+
+
+def gradients(X, codes, offsets, W, alpha):
+    """Norms of the gradients, written down a second time."""
+    norms = []
+    for w, begin, end in zip(W, offsets[:-1], offsets[1:], strict=True):
+        rows, labels = X[begin:end].astype(float), codes[begin:end]
+        if w.ndim == 1:
+            residual = expit(rows @ w) - labels
+        else:
+            residual = softmax(rows @ w.T, axis=1) - np.eye(len(w))[labels]
+        norms.append(np.linalg.norm(residual.T @ rows / len(rows) + alpha * w))
+    return np.array(norms)
+
+
+@pytest.mark.parametrize("n_features", [4, 12, 60])
+@pytest.mark.parametrize("alpha", [1e-6, 1e-4, 1e-2, 1.0])
+def test_two_classes_equal_scikit_learn(n_features, alpha):
+    X, codes, offsets = ragged([5, 12, 3, 31, 12, 20], n_features, seed=3)
+    codes[offsets[:-1]], codes[offsets[:-1] + 1] = 0, 1
+    W = solve_parties(X, 2 * codes - 1, offsets, alpha=alpha).W
+    for w, begin, end in zip(W, offsets[:-1], offsets[1:], strict=True):
+        model = LogisticRegression(
+            C=1 / ((end - begin) * alpha),
+            fit_intercept=False,
+            solver="newton-cholesky",
+            tol=1e-13,
+            max_iter=500,
+        ).fit(X[begin:end], codes[begin:end])
+        np.testing.assert_allclose(w, model.coef_[0], atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(("n_classes", "n_features"), [(3, 5), (3, 40), (6, 50)])
+@pytest.mark.parametrize("alpha", [1e-4, 1e-2])
+def test_softmax_equals_scikit_learn(n_classes, n_features, alpha):
+    X, codes, offsets = ragged([9, 14, 25], n_features, n_classes, seed=4)
+    for begin in offsets[:-1]:
+        codes[begin : begin + n_classes] = np.arange(n_classes)
+    W = solve_parties_softmax(X, codes, offsets, n_classes, alpha=alpha).W
+    for weights, begin, end in zip(W, offsets[:-1], offsets[1:], strict=True):
+        model = LogisticRegression(
+            C=1 / ((end - begin) * alpha),
+            fit_intercept=False,
+            solver="newton-cholesky",
+            tol=1e-13,
+            max_iter=500,
+        ).fit(X[begin:end], codes[begin:end])
+        np.testing.assert_allclose(weights, model.coef_, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("alpha", [1e-8, 1e-4, 1e-1])
+@pytest.mark.parametrize(("n_rows", "n_features"), [(9, 50), (22, 40), (40, 22), (16, 16)])
+def test_every_gradient_is_below_the_tolerance(alpha, n_rows, n_features):
+    X, codes, offsets = ragged([n_rows] * 300, n_features, seed=5)
+    solutions = solve_parties(X, 2 * codes - 1, offsets, alpha=alpha)
+    checked = gradients(X, codes, offsets, solutions.W, alpha)
+    assert solutions.gradient_norms.max() <= 1e-8
+    assert checked.max() <= 1e-8
+    np.testing.assert_allclose(solutions.gradient_norms, checked, atol=1e-14)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 14), min_size=1, max_size=6),
+    n_features=st.integers(1, 16),
+    n_classes=st.integers(2, 4),
+    exponent=st.floats(-9, 2),
+    norm=st.sampled_from([0.0, 0.1, 1.0, 30.0]),
+    seed=st.integers(0, 10**6),
+)
+def test_any_ragged_problem_is_solved(sizes, n_features, n_classes, exponent, norm, seed):
+    X, codes, offsets = ragged(sizes, n_features, n_classes, seed, norm)
+    alpha = 10.0**exponent
+    solutions = solve_parties_softmax(X, codes, offsets, n_classes, alpha=alpha)
+    assert gradients(X, codes, offsets, solutions.W, alpha).max() <= 1e-8
+    # The classes' gradients sum to zero, so the minimiser's weights do.
+    assert np.abs(solutions.W.sum(axis=1)).max() <= 1e-8 * max(1.0, np.abs(solutions.W).max())
+    binary = solve_parties(X, np.where(codes > 0, 1, -1), offsets, alpha=alpha)
+    assert gradients(X, (codes > 0).astype(int), offsets, binary.W, alpha).max() <= 1e-8
+
+
+@pytest.mark.parametrize("label", [-1, 1])
+@pytest.mark.parametrize("n_copies", [1, 3, 9])
+def test_a_party_with_one_class_has_the_minimiser_of_its_equation(label, n_copies):
+    x, alpha = np.array([0.3, -0.4, 0.0, 0.2]), 1e-4
+    W = solve_parties(np.tile(x, (n_copies, 1)), [label] * n_copies, [0, n_copies], alpha=alpha).W
+    # w = r y x/||x|| with alpha r = ||x|| sigma(-r ||x||)
+    norm = np.linalg.norm(x)
+    r = brentq(lambda r: alpha * r - norm * expit(-r * norm), 0, 1e4, xtol=1e-14)
+    np.testing.assert_allclose(W[0], label * r * x / norm, rtol=1e-9)
+
+
+def test_two_softmax_classes_are_the_binary_problem_at_half_the_strength():
+    X, codes, offsets = ragged([4, 9, 17], 8, seed=6)
+    vector = solve_parties(X, 2 * codes - 1, offsets, alpha=5e-3).W
+    matrix = solve_parties_softmax(X, codes, offsets, 2, alpha=1e-2).W
+    np.testing.assert_allclose(matrix[:, 1] - matrix[:, 0], vector, atol=1e-6)
+
+
+def test_classes_that_a_party_has_not_seen_share_their_weights():
+    X, codes, offsets = ragged([6, 6], 10, 2, seed=7)
+    W = solve_parties_softmax(X, codes, offsets, 5, alpha=1e-3).W
+    np.testing.assert_allclose(W[:, 2:], W[:, [2]].repeat(3, axis=1), atol=1e-6)
+
+
+def test_repeated_and_empty_rows_do_not_stop_the_solver():
+    rows = np.zeros((12, 6))
+    rows[4:8] = 0.4
+    y = np.array([1, -1] * 6)
+    solutions = solve_parties(rows, y, [0, 4, 12], alpha=1e-6)
+    np.testing.assert_array_equal(solutions.W, 0)
+    lopsided = solve_parties(rows, np.where(np.arange(12) < 7, 1, -1), [0, 4, 12], alpha=1e-6)
+    assert lopsided.W[1].min() > 0
+    assert lopsided.gradient_norms.max() <= 1e-8
+
+
+def test_a_party_is_solved_alike_in_any_company_and_any_block():
+    X, codes, offsets = ragged(list(range(1, 30)), 15, seed=8)
+    y = 2 * codes - 1
+    whole = solve_parties(X, y, offsets, alpha=1e-4)
+    for block in (1, 7, 100):
+        split = solve_parties(X, y, offsets, alpha=1e-4, block=block)
+        np.testing.assert_array_equal(split.W, whole.W)
+    alone = slice(offsets[10], offsets[11])
+    one = solve_parties(X[alone], y[alone], [0, 11], alpha=1e-4)
+    np.testing.assert_array_equal(one.W[0], whole.W[10])
+
+
+def test_other_number_types_are_exact_in_float64():
+    X, codes, offsets = ragged([9] * 20, 12, seed=9)
+    single = X.astype(np.float32)
+    narrow = solve_parties(single, (2 * codes - 1).astype(np.int8), offsets, alpha=1e-4, block=3)
+    wide = solve_parties(np.asfortranarray(single, dtype=float), 2 * codes - 1, offsets, alpha=1e-4)
+    assert narrow.W.dtype == np.float64
+    np.testing.assert_array_equal(narrow.W, wide.W)
+
+
+def test_a_tighter_tolerance_is_met():
+    X, codes, offsets = ragged([9] * 50, 30, seed=10)
+    solutions = solve_parties(X, 2 * codes - 1, offsets, alpha=1e-2, tolerance=1e-14)
+    assert isinstance(solutions, PartySolutions)
+    assert solutions.gradient_norms.max() <= 1e-14
+
+
+@pytest.mark.parametrize("poison", [np.nan, np.inf, 1e200])
+@pytest.mark.parametrize("n_features", [3, 30])
+def test_what_cannot_be_solved_is_refused_without_its_values(poison, n_features):
+    X, codes, offsets = ragged([9] * 5, n_features, seed=11)
+    X[20, 1] = poison
+    with pytest.raises(InvalidData, match="cannot be solved") as caught:
+        solve_parties(X, 2 * codes - 1, offsets, alpha=1e-4)
+    assert str(poison) not in str(caught.value).replace("finite", "")
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "match"),
+    [
+        ({"y": [1, 0, 1, 1]}, InvalidData, "labels -1 and"),
+        ({"y": [1, -1, 1]}, InvalidData, "same number of rows"),
+        ({"offsets": [0, 2, 2, 4]}, InvalidData, "at least one row"),
+        ({"offsets": [0, 3]}, InvalidData, "rise from 0"),
+        ({"offsets": [1, 4]}, InvalidData, "rise from 0"),
+        ({"offsets": [0.0, 4.0]}, InvalidData, "whole numbers"),
+        ({"X": np.ones(4)}, InvalidData, "two-dimensional"),
+        ({"alpha": 0.0}, InvalidParameter, "alpha"),
+        ({"tolerance": -1.0}, InvalidParameter, "tolerance"),
+        ({"block": 0}, InvalidParameter, "block"),
+    ],
+)
+def test_wrong_arguments_are_named(change, error, match):
+    good = {"X": np.eye(4), "y": [1, -1, 1, 1], "offsets": [0, 2, 4], "alpha": 0.1}
+    with pytest.raises(error, match=match):
+        solve_parties(**(good | change))
+
+
+@pytest.mark.parametrize(
+    ("codes", "n_classes", "error"),
+    [
+        ([0, 1, 2, 3], 3, InvalidData),
+        ([0, -1, 2, 1], 3, InvalidData),
+        ([0.0, 1.0, 2.0, 1.0], 3, InvalidData),
+        ([0, 0, 0, 0], 1, InvalidParameter),
+    ],
+)
+def test_wrong_codes_are_refused(codes, n_classes, error):
+    with pytest.raises(error):
+        solve_parties_softmax(np.eye(4), codes, [0, 2, 4], n_classes, alpha=0.1)

@@ -1,0 +1,459 @@
+"""Sensitivities: never exceeded, and reached by the worst cases where they are said to be."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+from scipy.special import expit, lambertw, softmax
+
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.maths.parties import solve_parties, solve_parties_softmax
+from confrere.maths.sensitivity import (
+    auxiliary_radius,
+    average_sensitivity,
+    largest_norm,
+    soft_sensitivity,
+    statistic_sensitivity,
+    vote_sensitivity,
+)
+from confrere.maths.voting import count_votes, majority_labels
+
+SWITCH = 0.1703697665712313  # W(1/e)/(1 + W(1/e))^2
+ALPHAS = [1e-6, 1e-4, 1e-2, 0.1, SWITCH, 0.18, 0.5, 4.0]
+ROUNDING = 1 + 1e-9
+
+
+def solve(X, y, alpha):
+    return solve_parties(X, y, [0, len(X)], alpha=alpha, tolerance=1e-9).W[0]
+
+
+def solve_softmax(X, codes, n_classes, alpha):
+    return solve_parties_softmax(X, codes, [0, len(X)], n_classes, alpha=alpha, tolerance=1e-9).W[0]
+
+
+def solve_soft(X, fractions, alpha):
+    """Minimise the risk weighted by the fractions of +1: Newton's method, damped."""
+    w = np.zeros(X.shape[1])
+
+    def gradient(w):
+        return (expit(X @ w) - fractions) @ X / len(X) + alpha * w
+
+    g = gradient(w)
+    while np.linalg.norm(g) > 1e-13:
+        p = expit(X @ w)
+        step = np.linalg.solve((X.T * (p * (1 - p))) @ X / len(X) + alpha * np.eye(len(w)), g)
+        while np.linalg.norm(gradient(w - step)) >= np.linalg.norm(g):
+            step /= 2
+            if np.linalg.norm(step) < 1e-14:
+                return w
+        w = w - step
+        g = gradient(w)
+    return w
+
+
+def in_ball(rng, n_rows, n_features):
+    X = rng.standard_normal((n_rows, n_features))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    return X * rng.choice([1.0, rng.random(), rng.random() ** 4], size=(n_rows, 1))
+
+
+# The largest norm
+
+
+@pytest.mark.parametrize(
+    ("alpha", "value"), [(1e-4, 52.76974), (1e-2, 5.276974), (0.1, 1.668726), (0.5, 0.674832)]
+)
+def test_largest_norm_of_two_classes(alpha, value):
+    assert largest_norm(alpha) == pytest.approx(value, rel=1e-6)
+
+
+@pytest.mark.parametrize(("n_classes", "value"), [(3, 0.463056), (6, 0.814553), (10, 1.101003)])
+def test_largest_norm_of_many_classes(n_classes, value):
+    assert largest_norm(1e-6, n_classes) == pytest.approx(math.sqrt(value / 1e-6), rel=1e-6)
+
+
+def test_the_formula_changes_where_its_branches_meet():
+    peak = lambertw(1 / math.e).real
+    assert pytest.approx(peak / (1 + peak) ** 2, rel=1e-14) == SWITCH
+    assert largest_norm(SWITCH) == pytest.approx(1 + peak, rel=1e-9)
+    below, above = largest_norm(SWITCH * (1 - 1e-7)), largest_norm(SWITCH * (1 + 1e-7))
+    assert 0 < below - above < 1e-6
+    for alpha in (0.2, 1.0, 50.0):
+        root = brentq(lambda r, alpha=alpha: alpha * r - expit(-r), 0, 10, xtol=1e-15)
+        assert largest_norm(alpha) == pytest.approx(root, rel=1e-12)
+        assert largest_norm(alpha) < math.sqrt(peak / alpha)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 7])
+@pytest.mark.parametrize("alpha", [1e-12, 1e-300, 1e6, 1e300])
+def test_extreme_strengths(alpha, n_classes):
+    assert 0 < largest_norm(alpha, n_classes) < math.sqrt(2 / alpha)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_two_classes_reach_the_largest_norm(alpha):
+    R = largest_norm(alpha)
+    margin = 1 + lambertw(1 / math.e).real
+    X = np.zeros((3, 2))
+    X[:, 0] = min(1.0, margin / R)
+    w = solve(X, [1, 1, 1], alpha)
+    assert R * (1 - 1e-6) < np.linalg.norm(w) <= R * ROUNDING
+
+
+@pytest.mark.parametrize("n_classes", [3, 6])
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_many_classes_reach_the_largest_norm(alpha, n_classes):
+    R = largest_norm(alpha, n_classes)
+    margin = 1 + lambertw((n_classes - 1) / math.e).real
+    reach = math.sqrt(n_classes / (n_classes - 1))
+    X = np.full((2, 1), min(1.0, margin / (reach * R)))
+    W = solve_softmax(X, [0, 0], n_classes, alpha)
+    assert R * (1 - 1e-6) < np.linalg.norm(W) <= R * ROUNDING
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    n_rows=st.integers(1, 12),
+    n_features=st.integers(1, 5),
+    n_classes=st.integers(2, 5),
+    exponent=st.floats(-6, 1),
+    seed=st.integers(0, 10**6),
+)
+def test_no_minimiser_is_longer(n_rows, n_features, n_classes, exponent, seed):
+    rng = np.random.default_rng(seed)
+    X, alpha = in_ball(rng, n_rows, n_features), 10.0**exponent
+    codes = rng.integers(0, rng.integers(1, n_classes + 1), n_rows)
+    W = solve_softmax(X, codes, n_classes, alpha)
+    if n_classes > 2:
+        assert np.linalg.norm(W) <= largest_norm(alpha, n_classes) * ROUNDING
+    w = solve(X, np.where(codes > 0, 1, -1), alpha)
+    assert np.linalg.norm(w) <= largest_norm(alpha) * ROUNDING
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.floats(-8, 8), min_size=3, max_size=6),
+    st.integers(0, 2),
+)
+def test_equal_margins_pull_hardest_among_scores_of_a_norm(scores, right):
+    z = np.array(scores) - np.mean(scores)
+    n_classes, r = len(z), float(np.linalg.norm(z))
+    pull = z[right] - softmax(z) @ z
+    peak = lambertw((n_classes - 1) / math.e).real
+    margin = min(r * math.sqrt(n_classes / (n_classes - 1)), 1 + peak)
+    assert pull <= margin * (n_classes - 1) / (math.exp(margin) + n_classes - 1) + 1e-12
+
+
+# What the identity is about
+
+
+@given(st.floats(-700, 700))
+def test_the_two_slopes_of_the_logistic_loss_sum_to_minus_one(t):
+    slope, opposite = -expit(-t), -expit(t)
+    assert slope + opposite == pytest.approx(-1, abs=1e-15)
+
+
+def test_the_gradient_of_the_risk_moves_alike_everywhere():
+    rng = np.random.default_rng(0)
+    X, before, after = in_ball(rng, 20, 4), rng.random(20), rng.random(20)
+    for w in 5 * rng.standard_normal((5, 4)):
+        t = X @ w
+
+        def gradient(a, t=t):
+            return (-a * expit(-t) + (1 - a) * expit(t)) @ X / 20
+
+        np.testing.assert_allclose(gradient(after) - gradient(before), (before - after) @ X / 20)
+
+
+# Majority votes
+
+
+@pytest.mark.parametrize("alpha", [1e-6, 1e-4, 1e-2, 0.1, 0.5, 4.0])
+@pytest.mark.parametrize("n_parties", [1, 4, 7])
+def test_one_party_between_tied_votes_moves_the_vote_by_two_largest_norms(alpha, n_parties):
+    R = largest_norm(alpha)
+    auxiliary = np.zeros((5, 3))
+    auxiliary[:, 1] = min(1.0, (1 + lambertw(1 / math.e).real) / R)
+    others = np.zeros((n_parties - 1, 3))
+    others[:, 1] = -1.0
+    others[: (n_parties - 1) // 2, 1] = 1.0
+    released = []
+    for mine in (1.0, -1.0):
+        ensemble = np.vstack([others, [[0.0, mine, 0.0]]])
+        labels = majority_labels(count_votes(ensemble, auxiliary), n_parties)
+        released.append(solve(auxiliary, labels, alpha))
+    moved = np.linalg.norm(released[0] - released[1])
+    assert 2 * R * (1 - 1e-6) < moved <= 2 * R * ROUNDING
+    sharp, identity = vote_sensitivity(alpha), vote_sensitivity(alpha, bound="identity")
+    assert sharp == pytest.approx(min(2 * R, 1 / alpha))
+    # 2R never exceeds the identity's bound: the vote's sensitivity is exactly 2R.
+    assert identity * ROUNDING >= 2 * R
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    n_rows=st.integers(1, 15),
+    n_classes=st.integers(2, 4),
+    exponent=st.floats(-5, 1),
+    seed=st.integers(0, 10**6),
+)
+def test_no_relabelling_moves_the_vote_further(n_rows, n_classes, exponent, seed):
+    rng = np.random.default_rng(seed)
+    X, alpha = in_ball(rng, n_rows, 3), 10.0**exponent
+    before, after = rng.integers(0, n_classes, (2, n_rows))
+    if n_classes == 2:
+        moved = solve(X, 2 * before - 1, alpha) - solve(X, 2 * after - 1, alpha)
+    else:
+        moved = solve_softmax(X, before, n_classes, alpha)
+        moved -= solve_softmax(X, after, n_classes, alpha)
+    radius = auxiliary_radius(X)
+    assert np.linalg.norm(moved) <= vote_sensitivity(alpha, n_classes=n_classes) * ROUNDING
+    for bound in ("identity", "sharp"):
+        limit = vote_sensitivity(alpha, n_classes=n_classes, radius=radius, bound=bound)
+        assert np.linalg.norm(moved) <= limit * ROUNDING
+
+
+# Soft votes
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    n_rows=st.integers(1, 12),
+    n_parties=st.integers(1, 6),
+    exponent=st.floats(-4, 1),
+    seed=st.integers(0, 10**6),
+)
+def test_no_party_moves_the_soft_vote_further(n_rows, n_parties, exponent, seed):
+    rng = np.random.default_rng(seed)
+    X, alpha = in_ball(rng, n_rows, 3), 10.0**exponent
+    others = rng.integers(0, n_parties, n_rows)
+    mine, instead = rng.integers(0, 2, (2, n_rows))
+    before = solve_soft(X, (others + mine) / n_parties, alpha)
+    after = solve_soft(X, (others + instead) / n_parties, alpha)
+    limit = soft_sensitivity(alpha, n_parties, radius=auxiliary_radius(X))
+    assert np.linalg.norm(before - after) <= limit * ROUNDING + 1e-9
+
+
+def test_a_party_can_move_the_soft_vote_by_nearly_all_of_its_bound():
+    # A few short rows keep w long in one direction. The others then are decided by a large margin,
+    # bend nothing, and leave only the regulariser to resist across.
+    alpha, n_parties = 1e-8, 10**8
+    rows = np.zeros((100, 2))
+    rows[0, 0] = 0.003
+    rows[1:] = (0.06, math.sqrt(1 - 0.06**2))
+    fractions = np.ones(100)
+    moved = solve_soft(rows, fractions, alpha)
+    fractions[1:] -= 1 / n_parties
+    moved -= solve_soft(rows, fractions, alpha)
+    limit = soft_sensitivity(alpha, n_parties)
+    assert 0.95 * limit < np.linalg.norm(moved) <= limit
+
+
+@pytest.mark.parametrize("n_parties", [1, 3, 1000])
+def test_soft_is_the_smaller_of_two_bounds(n_parties):
+    for alpha in (1e-5, 1e-2, 1.0):
+        value = min(1 / (n_parties * alpha), 2 * largest_norm(alpha))
+        assert soft_sensitivity(alpha, n_parties) == pytest.approx(value)
+        many = min(math.sqrt(2) / (n_parties * alpha), 2 * largest_norm(alpha, 5))
+        assert soft_sensitivity(alpha, n_parties, n_classes=5) == pytest.approx(many)
+
+
+def test_what_the_paper_prints():
+    printed = {"bound": "printed"}
+    assert vote_sensitivity(1e-4, **printed) == pytest.approx(2e4)
+    assert soft_sensitivity(1e-4, 50, **printed) == pytest.approx(400)
+    assert soft_sensitivity(1e-4, 50, radius=0.3, **printed) == pytest.approx(400)
+    assert average_sensitivity(1e-4, 50, **printed) == pytest.approx(400)
+    assert vote_sensitivity(0.1, n_classes=4, **printed) == pytest.approx(10 * math.sqrt(2))
+    assert soft_sensitivity(0.1, 5, n_classes=4, **printed) == pytest.approx(2 * math.sqrt(2))
+    assert average_sensitivity(0.1, 5, n_classes=4, **printed) == pytest.approx(4 * math.sqrt(2))
+    # The sharp vote at the paper's strength.
+    assert vote_sensitivity(1e-4) == pytest.approx(105.53948, rel=1e-7)
+
+
+@given(
+    alpha=st.floats(1e-9, 1e3),
+    n_parties=st.integers(1, 10**5),
+    n_classes=st.integers(2, 20),
+    n_rows=st.none() | st.integers(1, 10**6),
+)
+def test_sharper_is_never_larger(alpha, n_parties, n_classes, n_rows):
+    bounds = [
+        soft_sensitivity(
+            alpha, n_parties, n_classes=n_classes, bound=bound, private_auxiliary=n_rows
+        )
+        for bound in ("sharp", "identity", "printed")
+    ]
+    assert bounds[0] <= bounds[1] <= bounds[2] * ROUNDING
+    assert average_sensitivity(alpha, n_parties, n_classes=n_classes) <= average_sensitivity(
+        alpha, n_parties, n_classes=n_classes, bound="printed"
+    )
+
+
+# Averages of weights
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("alpha", [1e-4, 1e-2, 0.5])
+def test_a_party_that_turns_its_rows_round_reaches_the_average_bound(alpha, n_classes):
+    R, n_parties = largest_norm(alpha, n_classes), 8
+    reach = 1.0 if n_classes == 2 else math.sqrt(n_classes / (n_classes - 1))
+    length = min(1.0, (1 + lambertw((n_classes - 1) / math.e).real) / (reach * R))
+    weights = []
+    for direction in (1, -1):
+        X = np.full((2, 1), direction * length)
+        if n_classes == 2:
+            weights.append(solve(X, [1, 1], alpha))
+        else:
+            weights.append(solve_softmax(X, [1, 1], n_classes, alpha))
+    moved = np.linalg.norm(weights[0] - weights[1]) / n_parties
+    limit = average_sensitivity(alpha, n_parties, n_classes=n_classes)
+    assert limit * (1 - 1e-6) < moved <= limit * ROUNDING
+
+
+# The statistic
+
+
+def turned_votes(n_rows):
+    return (np.array(delta) for delta in product((-1, 0, 1), repeat=n_rows))
+
+
+@settings(max_examples=30, deadline=None)
+@given(n_rows=st.integers(1, 6), n_features=st.integers(1, 4), seed=st.integers(0, 10**6))
+def test_no_votes_move_the_statistic_further(n_rows, n_features, seed):
+    X = in_ball(np.random.default_rng(seed), n_rows, n_features)
+    furthest = max(np.linalg.norm(delta @ X) / n_rows for delta in turned_votes(n_rows))
+    radius = auxiliary_radius(X)
+    assert furthest <= radius <= auxiliary_radius(X, "unit") == 1
+    assert furthest / 9 <= statistic_sensitivity(9, radius=radius)
+
+
+def test_orthogonal_rows_reach_the_spectral_radius():
+    H = np.array([[1.0]])
+    for _ in range(4):
+        H = np.block([[H, H], [H, -H]])
+    X = H / 4  # sixteen rows of norm one, X'X/N = I/16
+    moved = np.linalg.norm(H[:, 3] @ X) / 16
+    assert auxiliary_radius(X) == pytest.approx(1 / 4)
+    assert moved == pytest.approx(auxiliary_radius(X))
+
+
+def test_rows_of_mixed_length_reach_the_mean_norm():
+    lengths = np.array([1.0, 0.5, 0.0, 0.25])
+    X = np.outer(lengths, [0.6, 0.8])
+    assert auxiliary_radius(X) == pytest.approx(lengths.mean())
+    assert math.sqrt(np.linalg.eigvalsh(X.T @ X / 4)[-1]) > lengths.mean()
+
+
+def test_wide_and_tall_rows_have_the_same_radius_rule():
+    rng = np.random.default_rng(4)
+    for shape in ((6, 30), (30, 6)):
+        X = rng.standard_normal(shape)
+        X /= np.linalg.norm(X, axis=1, keepdims=True) * (1 + 1e-12)
+        expected = np.linalg.norm(X, 2) / math.sqrt(len(X))
+        assert auxiliary_radius(X) == pytest.approx(expected, rel=1e-9)
+        assert auxiliary_radius(X) >= expected
+
+
+@settings(max_examples=30, deadline=None)
+@given(n_classes=st.integers(3, 5), seed=st.integers(0, 10**6))
+def test_no_votes_move_the_matrix_further(n_classes, seed):
+    rng = np.random.default_rng(seed)
+    X, n_parties = in_ball(rng, 12, 3), 4
+    limit = statistic_sensitivity(n_parties, n_classes=n_classes, radius=auxiliary_radius(X))
+    before, after = np.eye(n_classes)[rng.integers(0, n_classes, (2, 12))]
+    moved = (before - after).T @ X / (12 * n_parties)
+    assert np.linalg.norm(moved) <= limit
+    np.testing.assert_allclose(moved.sum(axis=0), 0, atol=1e-15)
+
+
+def test_the_matrix_moves_by_its_bound_when_all_votes_change_on_equal_rows():
+    X = np.tile([0.6, 0.8], (5, 1))
+    moved = np.tile([1.0, -1.0, 0.0], (5, 1)).T @ X / (5 * 4)
+    limit = statistic_sensitivity(4, n_classes=3, radius=auxiliary_radius(X))
+    assert np.linalg.norm(moved) == pytest.approx(limit)
+
+
+# Private auxiliary rows
+
+
+def test_joint_factors():
+    for n_rows, n_parties in ((1, 1), (100, 7), (43_000, 20_000)):
+        plain = {"bound": "identity"}
+        joint = {"bound": "identity", "private_auxiliary": n_rows}
+        ratio = soft_sensitivity(1e-3, n_parties, **joint) / soft_sensitivity(
+            1e-3, n_parties, **plain
+        )
+        assert ratio == pytest.approx((n_rows + 2 * n_parties - 1) / n_rows)
+        ratio = soft_sensitivity(
+            1e-3, n_parties, bound="printed", private_auxiliary=n_rows
+        ) / soft_sensitivity(1e-3, n_parties, bound="printed")
+        assert ratio == pytest.approx((n_rows + n_parties - 1) / n_rows)
+    assert vote_sensitivity(0.1, bound="printed", private_auxiliary=9) == pytest.approx(20)
+    assert vote_sensitivity(0.1, bound="identity", private_auxiliary=9) == pytest.approx(100 / 9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(n_rows=st.integers(1, 6), n_parties=st.integers(1, 5), seed=st.integers(0, 10**6))
+def test_a_party_and_an_auxiliary_row_together_move_no_further(n_rows, n_parties, seed):
+    rng = np.random.default_rng(seed)
+    X, alpha = in_ball(rng, n_rows, 2), 10.0 ** rng.uniform(-3, 0)
+    others = rng.integers(0, n_parties, n_rows)
+    before = (others + rng.integers(0, 2, n_rows)) / n_parties
+    after = (others + rng.integers(0, 2, n_rows)) / n_parties
+    replaced = X.copy()
+    replaced[0] = in_ball(rng, 1, 2)
+    after[0] = rng.integers(0, n_parties + 1) / n_parties
+    moved = np.linalg.norm(solve_soft(X, before, alpha) - solve_soft(replaced, after, alpha))
+    for bound in ("sharp", "identity"):
+        limit = soft_sensitivity(alpha, n_parties, bound=bound, private_auxiliary=n_rows)
+        assert moved <= limit * ROUNDING + 1e-9
+
+
+def test_the_changed_row_can_move_the_gradient_by_two():
+    # Both rows lie far on the positive side of w and nearly opposite each other, voted -1 and -1.
+    w = np.array([1e4, 0.0])
+    x, other = np.array([0.01, 0.9999]), np.array([0.01, -0.9999])
+    moved = expit(x @ w) * x - expit(other @ w) * other
+    assert np.linalg.norm(moved) > 1.99
+
+
+# Arguments
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: largest_norm(0.0),
+        lambda: largest_norm(0.1, 1),
+        lambda: vote_sensitivity(-1.0),
+        lambda: vote_sensitivity(0.1, bound="tight"),
+        lambda: soft_sensitivity(0.1, 0),
+        lambda: soft_sensitivity(0.1, 5, radius=1.5),
+        lambda: soft_sensitivity(0.1, 5, radius=0.5, private_auxiliary=10),
+        lambda: soft_sensitivity(0.1, 5, private_auxiliary=0),
+        lambda: soft_sensitivity(0.1, 5, n_classes=1),
+        lambda: average_sensitivity(0.1, 5, bound="identity"),
+        lambda: statistic_sensitivity(0),
+        lambda: statistic_sensitivity(5, radius=-0.1),
+        lambda: auxiliary_radius(np.eye(2), "mean"),
+    ],
+)
+def test_wrong_settings_are_refused(call):
+    with pytest.raises(InvalidParameter):
+        call()
+
+
+@pytest.mark.parametrize(
+    "X", [np.ones((2, 2)), np.ones(3), np.empty((0, 2)), np.full((1, 1), np.nan)]
+)
+@pytest.mark.parametrize("kind", ["unit", "spectral"])
+def test_rows_outside_the_ball_are_refused(X, kind):
+    with pytest.raises(InvalidData):
+        auxiliary_radius(X, kind)

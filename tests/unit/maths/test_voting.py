@@ -1,0 +1,168 @@
+"""Votes: counted exactly, in bounded memory, with ties broken by public rules."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit, logsumexp
+
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.maths.voting import (
+    accumulate_votes,
+    count_votes,
+    majority_labels,
+    vote_fractions,
+    vote_statistic,
+)
+
+
+def whole_numbers(rng, *shape):
+    """Small whole numbers: their products are exact in float32, and tie often."""
+    return rng.integers(-2, 3, size=shape).astype(float)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    n_models=st.integers(0, 500),
+    n_rows=st.integers(0, 40),
+    n_features=st.integers(1, 5),
+    block=st.integers(1, 50),
+    seed=st.integers(0, 10**6),
+)
+def test_counts_are_exact_for_any_block(n_models, n_rows, n_features, block, seed):
+    rng = np.random.default_rng(seed)
+    W, X = whole_numbers(rng, n_models, n_features), whole_numbers(rng, n_rows, n_features)
+    votes = count_votes(W, X, block=block)
+    np.testing.assert_array_equal(votes, (X @ W.T > 0).sum(axis=1))
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    n_models=st.integers(0, 300),
+    n_classes=st.integers(2, 5),
+    block=st.integers(1, 50),
+    seed=st.integers(0, 10**6),
+)
+def test_every_model_votes_once_for_the_first_of_its_best_classes(n_models, n_classes, block, seed):
+    rng = np.random.default_rng(seed)
+    W, X = whole_numbers(rng, n_models, n_classes, 3), whole_numbers(rng, 30, 3)
+    votes = count_votes(W, X, block=block)
+    chosen = np.argmax(np.einsum("mkd,nd->nmk", W, X), axis=2)
+    for k in range(n_classes):
+        np.testing.assert_array_equal(votes[:, k], (chosen == k).sum(axis=1))
+
+
+def test_ties_go_to_the_first_class():
+    X = np.array([[1.0, 0.0], [0.0, 0.0]])
+    np.testing.assert_array_equal(count_votes(np.array([[0.0, 1.0], [2.0, 0.0]]), X), [1, 0])
+    np.testing.assert_array_equal(count_votes(np.zeros((4, 3, 2)), X), [[4, 0, 0]] * 2)
+
+
+def test_more_models_than_a_byte_can_count():
+    W = np.ones((1000, 1))
+    np.testing.assert_array_equal(count_votes(W, np.array([[1.0], [-1.0]])), [1000, 0])
+
+
+def test_counting_agrees_with_float64_away_from_the_boundary():
+    rng = np.random.default_rng(0)
+    W, X = rng.standard_normal((700, 20)), rng.standard_normal((300, 20))
+    scores = X @ W.T
+    votes = count_votes(W, X, block=64)
+    unsure = (np.abs(scores) < 1e-5).sum(axis=1)
+    assert np.all(np.abs(votes - (scores > 0).sum(axis=1)) <= unsure)
+    assert unsure.sum() < 10
+
+
+def test_memory_does_not_grow_with_the_table_of_scores():
+    rng = np.random.default_rng(0)
+    W, X = rng.standard_normal((3000, 4)), rng.standard_normal((20_000, 4))
+    tracemalloc.start()
+    count_votes(W, X, block=256)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    whole_table = 4 * len(W) * len(X)
+    assert peak < whole_table / 100
+
+
+def test_progress_is_reported_to_the_end():
+    seen = []
+    count_votes(np.ones((500, 2)), np.ones((3, 2)), progress=lambda *at: seen.append(at))
+    assert [at[0] for at in seen] == sorted({at[0] for at in seen})
+    assert seen[-1] == (500, 500)
+
+
+@given(st.lists(st.lists(st.integers(0, 3), min_size=5, max_size=5), max_size=8))
+@settings(deadline=None)
+def test_ballots_of_any_classifier_are_counted(ballots):
+    votes, n_parties = accumulate_votes(iter(ballots), n_rows=5, n_classes=4)
+    assert n_parties == len(ballots)
+    for row in range(5):
+        for k in range(4):
+            assert votes[row, k] == sum(ballot[row] == k for ballot in ballots)
+
+
+def test_ballots_and_linear_models_count_alike():
+    rng = np.random.default_rng(1)
+    W, X = whole_numbers(rng, 30, 4), whole_numbers(rng, 12, 4)
+    votes, n_parties = accumulate_votes(((X @ w > 0).astype(int) for w in W), n_rows=12)
+    assert n_parties == 30
+    np.testing.assert_array_equal(votes, count_votes(W, X))
+
+
+@pytest.mark.parametrize("ballot", [[0, 1], [0, 1, 2], [0, -1, 1], [0.0, 1.0, 1.0], [[0, 1, 1]]])
+def test_a_ballot_that_is_none_is_refused(ballot):
+    with pytest.raises(InvalidData, match="ballot"):
+        accumulate_votes([ballot], n_rows=3)
+
+
+def test_majorities():
+    np.testing.assert_array_equal(majority_labels(np.array([0, 1, 2, 3, 4]), 4), [-1, -1, 1, 1, 1])
+    np.testing.assert_array_equal(majority_labels(np.array([0, 1, 2, 3]), 3), [-1, -1, 1, 1])
+    counts = np.array([[1, 1, 1], [0, 2, 1], [1, 0, 2], [0, 2, 2]])
+    np.testing.assert_array_equal(majority_labels(counts, 3), [0, 1, 2, 1])
+
+
+def test_the_statistic_is_all_that_the_weighted_risk_knows_of_the_votes():
+    rng = np.random.default_rng(2)
+    X, alpha, w = rng.standard_normal((50, 4)), rng.random(50), rng.standard_normal(4)
+    t = X @ w
+    weighted = np.mean(alpha * np.logaddexp(0, -t) + (1 - alpha) * np.logaddexp(0, t))
+    s = vote_statistic(X, alpha)
+    assert weighted == pytest.approx(np.mean(np.logaddexp(0, t)) - s @ w)
+    assert np.allclose(np.mean((expit(t) - alpha)[:, None] * X, axis=0), expit(t) @ X / 50 - s)
+
+
+def test_the_statistic_of_many_classes():
+    rng = np.random.default_rng(3)
+    X, W = rng.standard_normal((50, 4)), rng.standard_normal((3, 4))
+    alpha = rng.dirichlet(np.ones(3), size=50)
+    z = X @ W.T
+    weighted = np.mean(logsumexp(z, axis=1) - np.sum(alpha * z, axis=1))
+    S = vote_statistic(X.astype(np.float32), alpha)
+    assert S.shape == (3, 4)
+    assert S.dtype == np.float64
+    assert weighted == pytest.approx(np.mean(logsumexp(z, axis=1)) - np.sum(S * W), abs=1e-6)
+    np.testing.assert_allclose(S.sum(axis=0), X.mean(axis=0), atol=1e-6)
+
+
+def test_fractions():
+    np.testing.assert_array_equal(vote_fractions(np.array([0, 1, 4]), 4), [0, 0.25, 1])
+    with pytest.raises(InvalidParameter, match="n_parties"):
+        vote_fractions(np.array([0]), 0)
+
+
+def test_shapes_that_do_not_fit_are_refused():
+    with pytest.raises(InvalidData, match="same number of features"):
+        count_votes(np.ones((2, 3)), np.ones((4, 2)))
+    with pytest.raises(InvalidData, match="at least two classes"):
+        count_votes(np.ones((2, 1, 3)), np.ones((4, 3)))
+    with pytest.raises(InvalidParameter, match="block"):
+        count_votes(np.ones((2, 3)), np.ones((4, 3)), block=0)
+    with pytest.raises(InvalidParameter, match="n_classes"):
+        accumulate_votes([], n_rows=1, n_classes=1)
+    with pytest.raises(InvalidData, match="same number of rows"):
+        vote_statistic(np.ones((3, 2)), np.ones(2))
