@@ -147,7 +147,17 @@ class InvalidMessage(FederationError, ValueError):
 
 
 class OperationRefused(FederationError):
-    """A party's own policy does not allow the operation."""
+    """A party's own policy does not allow the operation.
+
+    Attributes
+    ----------
+    reason : str
+        One word that may cross the wire: which rule said no.
+    """
+
+    def __init__(self, message: str, reason: str = "policy") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class QuorumMissed(FederationError):

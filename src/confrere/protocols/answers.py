@@ -1,0 +1,238 @@
+"""The answers a party gave: on its disk before they leave, and the same bytes ever after.
+
+One SQLite file per party, with the ledger's habits: a connection lives for one transaction, a
+commit waits for the disk, the file is its owner's alone. A question is claimed before it is paid
+for and answered once; the row then never changes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+import weakref
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, final
+
+from confrere.errors import FederationError, OperationRefused
+from confrere.ledger.amounts import exact, plus
+from confrere.ledger.store import BUSY_SECONDS, ONE_AT_A_TIME
+
+_APPLICATION_ID = int.from_bytes(b"cnfa")
+_FORMAT = 1
+_TABLE = """CREATE TABLE answers (
+    run TEXT NOT NULL,
+    operation TEXT NOT NULL,
+    step INTEGER NOT NULL,
+    question TEXT NOT NULL,
+    epsilon TEXT NOT NULL,
+    claimed TEXT NOT NULL,
+    answered TEXT,
+    answer BLOB,
+    failure TEXT,
+    PRIMARY KEY (run, operation, step)
+) WITHOUT ROWID"""
+_FINAL = """CREATE TRIGGER final BEFORE UPDATE ON answers
+    WHEN OLD.answer IS NOT NULL OR OLD.failure IS NOT NULL
+    BEGIN SELECT RAISE(ABORT, 'an answer does not change'); END"""
+_ASKED = (
+    "SELECT question, answer, failure FROM answers WHERE run = ? AND operation = ? AND step = ?"
+)
+_WITHDRAW = (
+    "DELETE FROM answers WHERE run = ? AND operation = ? AND step = ? "
+    "AND answer IS NULL AND failure IS NULL"
+)
+_FINISH = (
+    "UPDATE answers SET answer = ?, failure = ?, answered = ? "
+    "WHERE run = ? AND operation = ? AND step = ? AND answer IS NULL AND failure IS NULL"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Which question: asked again, it has the same key."""
+
+    run: str
+    operation: str
+    step: int
+
+    @property
+    def columns(self) -> tuple[str, str, int]:
+        """The key as the file has it."""
+        return (self.run, self.operation, self.step)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What is known of a question: nothing yet, its answer, or why there is none."""
+
+    answer: bytes | None = None
+    failure: str | None = None
+
+
+@final
+class Answers:
+    """A party's answer file.
+
+    Parameters
+    ----------
+    path : path-like, optional
+        The file, made if it is not there. None: a temporary one for simulations, gone with this
+        object.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        self._durable = path is not None
+        if path is None:
+            folder = tempfile.mkdtemp(prefix="confrere-")
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            path = Path(folder) / "answers"
+        self.path = Path(path).resolve()
+        if not self.path.exists():
+            self._create()
+        with self._transaction():
+            pass  # A file that is something else is refused here.
+
+    def claim(self, key: Key, *, question: str, epsilon: float, cap: float | None) -> Claim:
+        """Reserve a question, or find what became of it.
+
+        Parameters
+        ----------
+        key : Key
+        question : str
+            Digest of everything that was asked.
+        epsilon : float
+            Its price; 0 for public facts.
+        cap : float, optional
+            The most that all questions of the run may cost together.
+
+        Raises
+        ------
+        OperationRefused
+            If the key was used for another question, or the run would cost more than the cap.
+        """
+        with self._transaction() as db:
+            row = db.execute(_ASKED, key.columns).fetchone()
+            if row is not None:
+                if row[0] != question:
+                    raise OperationRefused(
+                        "this step of the run was asked another question before.", "changed"
+                    )
+                return Claim(row[1], row[2])
+            if cap is not None:
+                self._check_cap(db, key.run, epsilon, cap)
+            db.execute(
+                "INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, NULL, NULL, NULL)",
+                (*key.columns, question, str(exact(epsilon)), _now()),
+            )
+        return Claim()
+
+    def withdraw(self, key: Key) -> None:
+        """Forget a claim that nothing was paid for."""
+        with self._transaction() as db:
+            db.execute(_WITHDRAW, key.columns)
+
+    def keep(self, key: Key, answer: bytes) -> bytes:
+        """Put an answer on disk and return it, or the one that was there first."""
+        return self._finish(key, answer=answer).answer or b""
+
+    def fail(self, key: Key, code: str) -> bool:
+        """Note that the question has no answer and never will, unless it was answered."""
+        return self._finish(key, failure=code).answer is None
+
+    def _finish(
+        self, key: Key, *, answer: bytes | None = None, failure: str | None = None
+    ) -> Claim:
+        with self._transaction() as db:
+            db.execute(_FINISH, (answer, failure, _now(), *key.columns))
+            row = db.execute(_ASKED, key.columns).fetchone()
+            if row is None or (answer is not None and row[1] is None):
+                raise FederationError("the question was withdrawn or failed while it was answered.")
+            return Claim(row[1], row[2])
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Return what was asked, when, at which price, and whether it was answered."""
+        with self._transaction() as db:
+            rows = db.execute(
+                "SELECT run, operation, step, question, epsilon, claimed, answered, failure "
+                "FROM answers ORDER BY claimed"
+            ).fetchall()
+        names = (
+            "run", "operation", "step", "question", "epsilon", "claimed", "answered", "failure"
+        )  # fmt: skip
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def _check_cap(self, db: sqlite3.Connection, run: str, epsilon: float, cap: float) -> None:
+        total = exact(epsilon)
+        for (earlier,) in db.execute("SELECT epsilon FROM answers WHERE run = ?", (run,)):
+            total = plus(total, Decimal(earlier))
+        if total > exact(cap):
+            raise OperationRefused("the run would spend more than this party allows.", "price")
+
+    def _create(self) -> None:
+        # Made whole under another name, then linked: nobody ever sees half a file.
+        try:
+            handle, draft = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
+        except OSError as error:
+            raise FederationError(f"{self.path}: cannot be created ({error}).") from error
+        os.close(handle)
+        try:
+            with closing(sqlite3.connect(draft, isolation_level=None)) as db:
+                db.execute(self._synchronous)
+                for statement in (_TABLE, _FINAL):
+                    db.execute(statement)
+                db.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+                db.execute(f"PRAGMA user_version = {_FORMAT}")
+            try:
+                os.link(draft, self.path)
+            except FileExistsError:
+                return  # another process was quicker
+        finally:
+            Path(draft).unlink()
+        if not self._durable:
+            return
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    @property
+    def _synchronous(self) -> str:
+        return f"PRAGMA synchronous = {'FULL' if self._durable else 'OFF'}"
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with (
+                ONE_AT_A_TIME,
+                closing(
+                    sqlite3.connect(
+                        f"{self.path.as_uri()}?mode=rw",
+                        uri=True,
+                        timeout=BUSY_SECONDS,
+                        isolation_level=None,
+                    )
+                ) as db,
+            ):
+                db.execute(self._synchronous)
+                db.execute("PRAGMA fullfsync = ON")
+                db.execute("BEGIN IMMEDIATE")
+                (application,) = db.execute("PRAGMA application_id").fetchone()
+                (version,) = db.execute("PRAGMA user_version").fetchone()
+                if (application, version) != (_APPLICATION_ID, _FORMAT):
+                    raise FederationError(f"{self.path}: it is not an answer file.")
+                yield db
+                db.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise FederationError(f"{self.path}: the file could not be used ({error}).") from error
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")

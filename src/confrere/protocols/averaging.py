@@ -1,0 +1,169 @@
+"""Every party releases weights, the coordinator averages them: once, or in rounds.
+
+Proof: docs/proofs/averaging.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confrere.errors import InvalidMessage, InvalidParameter
+from confrere.maths.calibration import automatic_ridge, free_ridge
+from confrere.mechanisms.objective_perturbation import SOLVER_SHARE, Calibration
+from confrere.privacy import check_epsilon, shares
+from confrere.protocols.federation import Federation
+from confrere.protocols.frame import Frame
+from confrere.protocols.outcome import Outcome, joined, receipts_in
+from confrere.protocols.payload import Payload
+from confrere.protocols.releasing import OBJECTIVE, OUTPUT, ReleaseRequest
+from confrere.protocols.sizes import Sizes, ask_sizes
+
+Floats = NDArray[np.float64]
+Alpha = float | Literal["auto"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Averaging:
+    """How parties release and how often.
+
+    Parameters
+    ----------
+    frame : Frame
+        The public coordinates; with ``norm="l1"`` the noise is Laplace's.
+    epsilon : float
+        What each party spends in all.
+    alpha : float or "auto", default="auto"
+        Ridge per record of a party. ``"auto"`` is the public rule with N = the records of all
+        parties together, since their average is what is used.
+    cap : float, default=0.5
+        Largest slope of the loss; 1 is the logistic loss.
+    calibration : {"tight", "printed"}
+        Of the noise.
+    prior : array, optional
+        Public weights to shrink towards, in the frame's coordinates.
+    rounds : int, default=1
+        With more than one, epsilon is divided equally, and what was averaged in a round is what
+        parties shrink towards in the next.
+    perturb : {"objective", "output"}, default="objective"
+        Where noise enters.
+    count_epsilon : float, optional
+        Part of epsilon for counting records privately, under add-remove neighbours; by default
+        sizes are declared and neighbours replace one record.
+    """
+
+    frame: Frame
+    epsilon: float
+    alpha: Alpha = "auto"
+    cap: float = 0.5
+    calibration: Calibration = "tight"
+    prior: Floats | None = None
+    rounds: int = 1
+    perturb: Literal["objective", "output"] = "objective"
+    count_epsilon: float | None = None
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        if self.alpha != "auto":
+            check_epsilon(self.alpha, "alpha")
+        if isinstance(self.rounds, bool) or not 1 <= self.rounds <= 1000:
+            raise InvalidParameter("rounds must be a whole number from 1 to 1000.")
+        if self.perturb not in ("objective", "output"):
+            raise InvalidParameter("perturb must be 'objective' or 'output'.")
+        if self.perturb == "output" and (self.rounds > 1 or self.prior is not None):
+            raise InvalidParameter(
+                "output perturbation has neither rounds nor a prior; use perturb='objective'."
+            )
+        if self.count_epsilon is not None and not 0 < self.count_epsilon < self.epsilon:
+            raise InvalidParameter("count_epsilon must be a part of epsilon.")
+
+    @property
+    def round_epsilons(self) -> tuple[float, ...]:
+        """What each round spends."""
+        left = self.epsilon - (self.count_epsilon or 0.0)
+        return (left,) if self.rounds == 1 else shares(left, [1.0] * self.rounds)
+
+    def request(self, epsilon: float, sizes: Sizes, centre: Floats | None) -> ReleaseRequest:
+        """Return what parties are asked in a round."""
+        budget = epsilon * (1 - SOLVER_SHARE)
+        alpha = 0.0
+        if self.alpha != "auto":
+            alpha = float(self.alpha)
+            ridge = free_ridge(budget) if self.calibration == "tight" else 0.0
+        elif self.frame.norm == "l1":
+            # Laplace noise on d coordinates has the variance of L2 noise in two dimensions, and
+            # rows of the L1 ball are shorter by sqrt(d): d^3 becomes 2 d^2.
+            k = 0.3 if self.cap < 1 else 1.0
+            ridge = max(free_ridge(budget), 2 * k * self.frame.size**2 / (sizes.total * budget**2))
+        else:
+            ridge = automatic_ridge(budget, sizes.total, self.frame.size, capped=self.cap < 1)
+            if self.perturb == "output":
+                # Noise on the minimiser is not damped by the data's curvature, which for unit
+                # rows is n/(4d) per direction: a ridge below it would only let noise in.
+                alpha = 1 / (4 * self.frame.size)
+        return ReleaseRequest(
+            frame=self.frame,
+            epsilon=epsilon,
+            ridge=ridge,
+            alpha=alpha,
+            cap=self.cap,
+            calibration=self.calibration,
+            neighbours=str(sizes.neighbours),
+            centre=centre,
+        )
+
+
+def average(
+    federation: Federation,
+    plan: Averaging,
+    *,
+    quorum: float = 1.0,
+    timeout: float | None = None,
+) -> Outcome:
+    """Run the protocol.
+
+    Parameters
+    ----------
+    federation : Federation
+        Whom to ask, and under which run.
+    plan : Averaging
+        What to ask.
+    quorum : float, default=1.0
+        Share of the parties that must answer in every round.
+    timeout : float, optional
+        Seconds to wait for a round.
+
+    Returns
+    -------
+    Outcome
+        The average of the last round, weighted by records.
+    """
+    sizes = ask_sizes(federation, count_epsilon=plan.count_epsilon, quorum=quorum, timeout=timeout)
+    operation = OBJECTIVE if plan.perturb == "objective" else OUTPUT
+    names: Sequence[str] = list(sizes.counts)
+    receipts = dict(sizes.receipts)
+    centre = plan.prior
+    for step, epsilon in enumerate(plan.round_epsilons):
+        request = plan.request(epsilon, sizes, centre).to_payload()
+        answers = federation.gather(
+            operation.name, request, to=names, step=step, quorum=quorum, timeout=timeout
+        )
+        receipts = joined(receipts, receipts_in(answers))
+        centre = weighted_mean(answers, sizes.counts, plan.frame.size)
+    assert centre is not None
+    return Outcome(plan.frame, centre, {n: sizes.counts[n] for n in answers}, receipts)
+
+
+def weighted_mean(answers: Mapping[str, Payload], counts: Mapping[str, int], size: int) -> Floats:
+    """Return the mean of the released weights, each counted once per record."""
+    released = [answer.arrays.get("weights") for answer in answers.values()]
+    for weights in released:
+        if weights is None or weights.shape != (size,) or weights.dtype != np.float64:
+            raise InvalidMessage("a party's answer is not one float64 per weight.")
+    shares_ = np.array([counts[name] for name in answers], dtype=np.float64)
+    stacked = np.stack([weights for weights in released if weights is not None])
+    return np.asarray((shares_ / shares_.sum()) @ stacked)

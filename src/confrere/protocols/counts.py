@@ -1,0 +1,72 @@
+"""The operations that count: how many records a party has, and how many a model gets wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from confrere.errors import InvalidMessage
+from confrere.maths.randomness import RandomSource
+from confrere.mechanisms.counting import NoisyCount
+from confrere.privacy import Guarantee, Neighbours
+from confrere.protocols.operation import Facts, Operation, check_price, install
+from confrere.protocols.party import LocalParty, PartyGroup
+from confrere.protocols.payload import Payload
+
+
+def _price_size(request: Payload, facts: Facts) -> None:  # noqa: ARG001
+    # Where one record is replaced by another, the number of records is public.
+    if request.values or request.arrays:
+        raise InvalidMessage("size takes no arguments.")
+
+
+def _run_size(request: Payload, party: LocalParty, source: RandomSource) -> Payload:  # noqa: ARG001
+    return Payload(arrays={"size": np.int64(party.facts.n_samples)})
+
+
+def _run_sizes(request: Payload, group: PartyGroup, source: RandomSource) -> Payload:  # noqa: ARG001
+    return Payload(arrays={"size": group.sizes})
+
+
+def _count(request: Payload) -> NoisyCount:
+    if request.values.keys() != {"epsilon"} or request.arrays:
+        raise InvalidMessage("a count takes an epsilon and nothing else.")
+    epsilon = check_price(request.values["epsilon"])
+    return NoisyCount(epsilon=epsilon, neighbours=Neighbours.ADD_REMOVE)
+
+
+def _price_count(request: Payload, facts: Facts) -> Guarantee:  # noqa: ARG001
+    return _count(request).guarantee()
+
+
+def _run_count(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
+    noised = _count(request).run(party.facts.n_samples, source=source)
+    return Payload(arrays={"size": np.int64(noised)})
+
+
+def _errors(request: Payload, facts: Facts) -> NoisyCount:
+    values = request.values
+    if values.keys() != {"epsilon", "intercept"} or request.arrays.keys() != {"coef"}:
+        raise InvalidMessage("errors takes an epsilon, an intercept and coef.")
+    if type(values["intercept"]) is not float:
+        raise InvalidMessage("intercept must be a float.")
+    coef = request.arrays["coef"]
+    if coef.dtype != np.float64 or coef.shape != (facts.n_features,):
+        raise InvalidMessage("coef must be one float64 per column.")
+    return NoisyCount(epsilon=check_price(values["epsilon"]))
+
+
+def _price_errors(request: Payload, facts: Facts) -> Guarantee:
+    return _errors(request, facts).guarantee()
+
+
+def _run_errors(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
+    mechanism = _errors(request, party.facts)
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores = party.X @ request.arrays["coef"] + request.values["intercept"]
+    wrong = int(np.count_nonzero((scores > 0) != (party.y > 0)))
+    return Payload(arrays={"errors": np.int64(mechanism.run(wrong, source=source))})
+
+
+SIZE = install(Operation("size", _price_size, _run_size, _run_sizes))
+COUNT = install(Operation("count", _price_count, _run_count))
+ERRORS = install(Operation("errors", _price_errors, _run_errors))

@@ -1,0 +1,127 @@
+"""Every party releases the coefficients of its expanded loss once; their sum is minimised (OFAA).
+
+Proof: docs/proofs/functional_mechanism.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confrere.errors import InvalidMessage
+from confrere.maths.calibration import automatic_ridge
+from confrere.mechanisms.functional import FunctionalMechanism, unpack
+from confrere.protocols.averaging import Alpha
+from confrere.protocols.coefficients import COEFFICIENTS, CoefficientRequest
+from confrere.protocols.federation import Federation
+from confrere.protocols.frame import Frame
+from confrere.protocols.outcome import Outcome, receipts_in
+from confrere.protocols.payload import Payload
+from confrere.protocols.sizes import Sizes, ask_sizes
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Expansion:
+    """What parties release, and the ridge that the sum is minimised with.
+
+    Parameters
+    ----------
+    frame : Frame
+        The public coordinates, in L2.
+    epsilon : float
+        What each party spends.
+    alpha : float or "auto", default="auto"
+        Ridge per record of all parties; ``"auto"`` is the larger of the public rule and the
+        typical size of the noise in the curvature.
+    prior : array, optional
+        Public weights to shrink towards, in the frame's coordinates.
+    linear_share : float, default=0.5
+        Share of epsilon for the linear coefficients.
+    """
+
+    frame: Frame
+    epsilon: float
+    alpha: Alpha = "auto"
+    prior: Floats | None = None
+    linear_share: float = 0.5
+
+    def ridge(self, sizes: Sizes) -> float:
+        """Return the public ridge."""
+        if self.alpha != "auto":
+            return sizes.total * float(self.alpha)
+        size = self.frame.size
+        mechanism = FunctionalMechanism(
+            epsilon=self.epsilon,
+            n_samples=max(sizes.counts.values()),
+            n_features=size,
+            linear_share=self.linear_share,
+        )
+        # Noise of M has Frobenius norm about m/rate in m dimensions, spread over the entries; a
+        # symmetric matrix of entries sigma has norm 2 sigma sqrt(d), and the curvature is 2M.
+        dimension = size * (size + 1) / 2
+        entry = dimension / mechanism.quadratic_rate / math.sqrt(size * (size + 1))
+        noise = 4 * entry * math.sqrt(size * len(sizes.counts))
+        return max(noise, automatic_ridge(self.epsilon * self.linear_share, sizes.total, size))
+
+
+def expand(
+    federation: Federation,
+    plan: Expansion,
+    *,
+    quorum: float = 1.0,
+    timeout: float | None = None,
+) -> Outcome:
+    """Run the protocol; whatever follows the parties' one answer is post-processing.
+
+    Parameters
+    ----------
+    federation : Federation
+        Whom to ask, and under which run.
+    plan : Expansion
+        What to ask.
+    quorum, timeout
+        As for :meth:`~confrere.protocols.Federation.gather`.
+    """
+    sizes = ask_sizes(federation, quorum=quorum, timeout=timeout)
+    request = CoefficientRequest(
+        frame=plan.frame, epsilon=plan.epsilon, linear_share=plan.linear_share
+    )
+    answers = federation.gather(
+        COEFFICIENTS.name,
+        request.to_payload(),
+        to=list(sizes.counts),
+        quorum=quorum,
+        timeout=timeout,
+    )
+    size = plan.frame.size
+    linear, packed = np.zeros(size), np.zeros(size * (size + 1) // 2)
+    for answer in answers.values():
+        linear += _array(answer, "linear", linear.shape)
+        packed += _array(answer, "quadratic", packed.shape)
+    weights = minimise_quadratic(
+        linear, unpack(packed, size), ridge=plan.ridge(sizes), prior=plan.prior
+    )
+    counts = {name: sizes.counts[name] for name in answers}
+    return Outcome(plan.frame, weights, counts, receipts_in(answers))
+
+
+def minimise_quadratic(
+    linear: Floats, quadratic: Floats, *, ridge: float, prior: Floats | None = None
+) -> Floats:
+    """Minimise ``v.w + w'Mw + (L/2)||w - u||^2`` with M's negative eigenvalues set to zero."""
+    centre = np.zeros_like(linear) if prior is None else prior
+    eigenvalues, vectors = np.linalg.eigh((quadratic + quadratic.T) / 2)
+    curvature = 2 * np.maximum(eigenvalues, 0.0) + ridge
+    return np.asarray(vectors @ ((vectors.T @ (ridge * centre - linear)) / curvature))
+
+
+def _array(answer: Payload, name: str, shape: tuple[int, ...]) -> Floats:
+    array = answer.arrays.get(name)
+    if array is None or array.shape != shape or array.dtype != np.float64:
+        raise InvalidMessage(f"a party's answer has no {name} of the agreed shape.")
+    return array

@@ -1,0 +1,88 @@
+"""What a protocol ends with: public weights, and every receipt behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confrere.ledger import Receipt
+from confrere.privacy import Guarantee, Split, in_parallel, in_sequence
+from confrere.protocols.frame import Frame
+from confrere.protocols.payload import Payload
+from confrere.protocols.serving import receipt_of
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """A model of several parties: post-processing of what each of them released.
+
+    Parameters
+    ----------
+    frame : Frame
+        The coordinates that ``weights`` are in.
+    weights : (d,) array
+        The released model.
+    sizes : mapping of str to int
+        The parties in it and their number of records, declared or privately counted.
+    receipts : mapping of str to tuple of Receipt
+        What each party paid, in order.
+    """
+
+    frame: Frame
+    weights: Floats
+    sizes: Mapping[str, int]
+    receipts: Mapping[str, tuple[Receipt, ...]]
+
+    @property
+    def coef(self) -> Floats:
+        """Coefficients for rows as encoded."""
+        return self.frame.coefficients(self.weights)[0]
+
+    @property
+    def intercept(self) -> float:
+        """Intercept for rows as encoded."""
+        return self.frame.coefficients(self.weights)[1]
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """In sequence within a party, in parallel over parties: they hold disjoint records."""
+        return guarantee_of(self.receipts)
+
+    @property
+    def simulated(self) -> bool:
+        """Whether any party's noise was seeded."""
+        return any(receipt.simulated for paid in self.receipts.values() for receipt in paid)
+
+
+def guarantee_of(receipts: Mapping[str, tuple[Receipt, ...]]) -> Guarantee:
+    """Return what a person in one party's data is promised about everything released."""
+    distinct = {tuple((r.ledger_id, r.row) for r in paid): paid for paid in receipts.values()}
+    totals = [
+        paid[0].guarantee if len(paid) == 1 else in_sequence(r.guarantee for r in paid)
+        for paid in distinct.values()
+    ]
+    if len(totals) == 1:
+        return totals[0]
+    return in_parallel(totals, split=Split.BY_ORGANISATION)
+
+
+def receipts_in(answers: Mapping[str, Payload]) -> dict[str, tuple[Receipt, ...]]:
+    """Return the receipt that came with every answer; members of a group share one."""
+    read: dict[int, tuple[Receipt, ...]] = {}
+    for answer in answers.values():
+        if id(answer.values) not in read:
+            receipt = receipt_of(answer)
+            read[id(answer.values)] = () if receipt is None else (receipt,)
+    return {name: read[id(answer.values)] for name, answer in answers.items()}
+
+
+def joined(
+    earlier: Mapping[str, tuple[Receipt, ...]], later: Mapping[str, tuple[Receipt, ...]]
+) -> dict[str, tuple[Receipt, ...]]:
+    """Append receipts, party by party."""
+    return {name: earlier.get(name, ()) + later.get(name, ()) for name in {**earlier, **later}}
