@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from joblib import Parallel, delayed
@@ -32,6 +33,25 @@ def spend(ledger: Ledger, tries: int) -> list[int]:
         except BudgetExceeded:
             continue
     return rows
+
+
+def in_forked_children(function: Callable[[int], Any], count: int) -> list[Any]:
+    """Call ``function(0)``, ``function(1)``, ... each in a child of its own, all at once."""
+    context = multiprocessing.get_context("fork")
+    pipes = [context.Pipe(duplex=False) for _ in range(count)]
+
+    def report(number: int) -> None:
+        pipes[number][1].send(function(number))
+
+    children = [
+        context.Process(target=report, args=(number,), daemon=True) for number in range(count)
+    ]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(60)
+    assert [child.exitcode for child in children] == [0] * count
+    return [reader.recv() for reader, _ in pipes]
 
 
 @pytest.fixture(params=["durable", "ephemeral"])
@@ -105,21 +125,9 @@ for _ in range(30):
 @forks
 def test_children_forked_while_threads_are_charging(ledger):
     """A fork in the middle of a charge must not confuse the child's locks with the parent's."""
-    context = multiprocessing.get_context("fork")
-    reports = context.SimpleQueue()
-
-    def report(tries: int) -> None:
-        reports.put(spend(ledger, tries))
-
     with ThreadPoolExecutor(3) as pool:
         threads = [pool.submit(spend, ledger, 4) for _ in range(3)]
-        children = [context.Process(target=report, args=(3,)) for _ in range(6)]
-        for child in children:
-            child.start()
-        paid = [reports.get() for _ in children]
-        for child in children:
-            child.join(60)
-    assert [child.exitcode for child in children] == [0] * 6
+        paid = in_forked_children(lambda _: spend(ledger, 3), 6)
     check_spent_exactly(ledger, paid + [thread.result() for thread in threads])
 
 
@@ -131,7 +139,7 @@ def test_a_key_asked_by_many_is_paid_once(ledger):
 
     with ThreadPoolExecutor(4) as pool:
         answers = set(pool.map(ask, range(12)))
-    answers |= set(_in_children(ask, 4))
+    answers |= set(in_forked_children(ask, 4))
     assert len(answers) == 1
     assert ledger.spent("study") == 1.5
 
@@ -145,29 +153,9 @@ def test_makers_of_the_same_file_make_one(tmp_path):
         ledger.open_account("study", epsilon=CAP)
         return ledger.charge("study", Guarantee(0.1), purpose=f"fit {number}").ledger_id
 
-    assert len(set(_in_children(make, 6))) == 1
+    assert len(set(in_forked_children(make, 6))) == 1
     assert Ledger(path).spent("study") == 0.6
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
-
-
-def _in_children(function: Callable[[int], object], count: int) -> list[object]:
-    context = multiprocessing.get_context("fork")
-    reports = context.SimpleQueue()
-    start = context.Event()
-
-    def run(number: int) -> None:
-        start.wait()
-        reports.put(function(number))
-
-    children = [context.Process(target=run, args=(number,)) for number in range(count)]
-    for child in children:
-        child.start()
-    start.set()
-    results = [reports.get() for _ in children]
-    for child in children:
-        child.join(60)
-        assert child.exitcode == 0
-    return results
 
 
 @forks
@@ -176,5 +164,7 @@ def test_forked_children_share_the_default_ledger(monkeypatch):
     ledger = default_ledger()
     account = ledger.account_for(None)
     before = ledger.spent(account)
-    _in_children(lambda _: default_ledger().charge(account, Guarantee(0.5), purpose="fit").row, 2)
+    in_forked_children(
+        lambda _: default_ledger().charge(account, Guarantee(0.5), purpose="fit").row, 2
+    )
     assert ledger.spent(account) == before + 1.0

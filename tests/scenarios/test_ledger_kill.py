@@ -42,9 +42,9 @@ def test_nothing_let_out_is_ever_forgotten(tmp_path):
 
     for _ in range(KILLS):
         enough = len(let_out(artifacts)) + chance.randint(0, 2)
-        child = context.Process(target=release_forever, args=(path, artifacts))
+        child = context.Process(target=release_forever, args=(path, artifacts), daemon=True)
         child.start()
-        while len(let_out(artifacts)) < enough:
+        while child.is_alive() and len(let_out(artifacts)) < enough:
             time.sleep(0.0005)
         time.sleep(chance.uniform(0.0, 0.015))
         child.kill()

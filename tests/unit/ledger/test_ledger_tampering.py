@@ -275,6 +275,11 @@ class TestChargingOnATamperedLedger:
             ledger.charge("a", Guarantee(0.1), purpose="fit")
         assert _count(book) == N_ROWS
 
+    def test_a_row_missing_before_the_last_shows(self, book):
+        tamper(book, lambda connection: connection.execute("DELETE FROM rows WHERE seq = 7"))
+        with pytest.raises(LedgerTampered, match="row 8 does not follow"):
+            _unopened(book).charge("a", Guarantee(0.1), purpose="fit")
+
     def test_a_handle_notices_rows_cut_or_rewritten_since_it_last_looked(self, book):
         for act in (
             lambda c: c.execute("DELETE FROM rows WHERE seq = 8"),
