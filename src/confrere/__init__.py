@@ -2,6 +2,7 @@
 
 from confrere.data import PublicSchema
 from confrere.estimators import (
+    CollaborativeClassifier,
     FeatureStackingClassifier,
     PrivateLogisticRegression,
     SampleStackingClassifier,
@@ -12,6 +13,7 @@ from confrere.ledger import Ledger
 from confrere.privacy import Guarantee
 
 __all__ = [
+    "CollaborativeClassifier",
     "FeatureStackingClassifier",
     "Guarantee",
     "Ledger",

@@ -1,6 +1,7 @@
 """scikit-learn faces: validate, price, charge, call, set state."""
 
 from confrere.estimators.branches import fit_branches
+from confrere.estimators.collaborative import CollaborativeClassifier
 from confrere.estimators.feature_stacking import FeatureStackingClassifier
 from confrere.estimators.logistic_regression import PrivateLogisticRegression
 from confrere.estimators.released import ReleasedClassifier
@@ -9,6 +10,7 @@ from confrere.estimators.transfer import TransferClassifier
 from confrere.estimators.transfer_stacking import TransferStackingClassifier
 
 __all__ = [
+    "CollaborativeClassifier",
     "FeatureStackingClassifier",
     "PrivateLogisticRegression",
     "ReleasedClassifier",

@@ -5,20 +5,23 @@ Proof: docs/proofs/averaging.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidMessage, InvalidParameter
+from confrere.ledger.amounts import at_most, exact, minus
 from confrere.maths.calibration import automatic_ridge, free_ridge
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE, Calibration
-from confrere.privacy import check_epsilon, shares
+from confrere.privacy import Guarantee, Neighbours, check_epsilon, shares
 from confrere.protocols.federation import Federation
 from confrere.protocols.frame import Frame
-from confrere.protocols.outcome import Outcome, joined, receipts_in
+from confrere.protocols.operation import Facts
+from confrere.protocols.outcome import Outcome, joined, over_parties, receipts_in
 from confrere.protocols.payload import Payload
 from confrere.protocols.releasing import OBJECTIVE, OUTPUT, ReleaseRequest
 from confrere.protocols.sizes import Sizes, ask_sizes
@@ -84,8 +87,14 @@ class Averaging:
     @property
     def round_epsilons(self) -> tuple[float, ...]:
         """What each round spends."""
-        left = self.epsilon - (self.count_epsilon or 0.0)
-        return (left,) if self.rounds == 1 else shares(left, [1.0] * self.rounds)
+        left = self.epsilon
+        if self.count_epsilon is not None:
+            left = at_most(minus(exact(self.epsilon), exact(self.count_epsilon)))
+        parts = shares(left, [1.0] * self.rounds) if self.rounds > 1 else (left,)
+        # Ledgers add the decimals that floats print as: eleven times 1/11 would be above one.
+        while sum(map(exact, parts)) > exact(left):
+            parts = tuple(math.nextafter(part, 0.0) for part in parts)
+        return parts
 
     def request(self, epsilon: float, sizes: Sizes, centre: Floats | None) -> ReleaseRequest:
         """Return what parties are asked in a round."""
@@ -105,9 +114,12 @@ class Averaging:
                 # Noise on the minimiser is not damped by the data's curvature, which for unit
                 # rows is n/(4d) per direction: a ridge below it would only let noise in.
                 alpha = 1 / (4 * self.frame.size)
+        if sizes.neighbours is Neighbours.ADD_REMOVE:
+            # A party's own size is not public: the average of the counted ones stands for it.
+            ridge, alpha = max(ridge, alpha * sizes.total / len(sizes.counts)), 0.0
         return ReleaseRequest(
             frame=self.frame,
-            epsilon=epsilon,
+            epsilon=float(epsilon),
             ridge=ridge,
             alpha=alpha,
             cap=self.cap,
@@ -115,6 +127,14 @@ class Averaging:
             neighbours=str(sizes.neighbours),
             centre=centre,
         )
+
+    def guarantee(self, sizes: Sizes) -> Guarantee:
+        """Return what all rounds promise together, for parties of these public sizes."""
+        request = self.request(self.round_epsilons[0], sizes, self.prior)
+        mechanism = request.objective if self.perturb == "objective" else request.output
+        facts = [Facts(n, self.frame.n_features) for n in sorted(set(sizes.counts.values()))]
+        prices = [replace(mechanism(f).guarantee(), epsilon=self.epsilon) for f in facts]
+        return over_parties(prices, len(sizes.counts))
 
 
 def average(

@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 
 from confrere.errors import InvalidMessage
 from confrere.maths.calibration import automatic_ridge
-from confrere.mechanisms.functional import FunctionalMechanism, unpack
+from confrere.mechanisms.functional import unpack
+from confrere.privacy import Guarantee
 from confrere.protocols.averaging import Alpha
 from confrere.protocols.coefficients import COEFFICIENTS, CoefficientRequest
 from confrere.protocols.federation import Federation
 from confrere.protocols.frame import Frame
-from confrere.protocols.outcome import Outcome, receipts_in
+from confrere.protocols.operation import Facts
+from confrere.protocols.outcome import Outcome, over_parties, receipts_in
 from confrere.protocols.payload import Payload
 from confrere.protocols.sizes import Sizes, ask_sizes
 
@@ -50,17 +52,26 @@ class Expansion:
     prior: Floats | None = None
     linear_share: float = 0.5
 
+    @property
+    def request(self) -> CoefficientRequest:
+        """What parties are asked."""
+        return CoefficientRequest(
+            frame=self.frame, epsilon=float(self.epsilon), linear_share=self.linear_share
+        )
+
+    def guarantee(self, sizes: Sizes) -> Guarantee:
+        """Return what is promised, for parties of these public sizes."""
+        facts = [Facts(n, self.frame.n_features) for n in sorted(set(sizes.counts.values()))]
+        prices = [self.request.mechanism(f).guarantee() for f in facts]
+        return over_parties(prices, len(sizes.counts))
+
     def ridge(self, sizes: Sizes) -> float:
         """Return the public ridge."""
         if self.alpha != "auto":
             return sizes.total * float(self.alpha)
         size = self.frame.size
-        mechanism = FunctionalMechanism(
-            epsilon=self.epsilon,
-            n_samples=max(sizes.counts.values()),
-            n_features=size,
-            linear_share=self.linear_share,
-        )
+        facts = Facts(max(sizes.counts.values()), self.frame.n_features)
+        mechanism = self.request.mechanism(facts)
         # Noise of M has Frobenius norm about m/rate in m dimensions, spread over the entries; a
         # symmetric matrix of entries sigma has norm 2 sigma sqrt(d), and the curvature is 2M.
         dimension = size * (size + 1) / 2
@@ -88,12 +99,9 @@ def expand(
         As for :meth:`~confrere.protocols.Federation.gather`.
     """
     sizes = ask_sizes(federation, quorum=quorum, timeout=timeout)
-    request = CoefficientRequest(
-        frame=plan.frame, epsilon=plan.epsilon, linear_share=plan.linear_share
-    )
     answers = federation.gather(
         COEFFICIENTS.name,
-        request.to_payload(),
+        plan.request.to_payload(),
         to=list(sizes.counts),
         quorum=quorum,
         timeout=timeout,

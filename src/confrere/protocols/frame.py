@@ -34,7 +34,7 @@ class Frame:
         Columns of the rows as encoded.
     data_norm : float, default=1.0
         Declared bound on a row's norm after ``feature_scale``; longer rows are clipped to it.
-    constant : float, default=0.5
+    constant : float, default=0.4
         Public constant inside the bound that carries the intercept; 0 for no intercept.
     feature_scale : array of shape (n_features,), optional
         Public factors (importances) on the columns.
@@ -44,7 +44,7 @@ class Frame:
 
     n_features: int
     data_norm: float = 1.0
-    constant: float = 0.5
+    constant: float = 0.4
     feature_scale: Floats | None = None
     norm: Norm = "l2"
 

@@ -72,11 +72,9 @@ class Operation:
         sizes = np.unique(group.sizes).tolist()
         prices = [self.priced(request, Facts(size, group.n_features)) for size in sizes]
         guarantees = [price for price in prices if price is not None]
-        if not guarantees:
-            return None
-        if len(group.names) == 1:
-            return guarantees[0]
-        return in_parallel(guarantees, split=Split.BY_ORGANISATION)
+        if len(guarantees) <= 1 and len(group.names) == 1:
+            return prices[0]
+        return in_parallel(guarantees, split=Split.BY_ORGANISATION) if guarantees else None
 
     def acted_group(self, request: Payload, group: PartyGroup, source: RandomSource) -> Payload:
         """Run for all members and stack what they release."""

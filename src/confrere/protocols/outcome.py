@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,9 +66,14 @@ def guarantee_of(receipts: Mapping[str, tuple[Receipt, ...]]) -> Guarantee:
         paid[0].guarantee if len(paid) == 1 else in_sequence(r.guarantee for r in paid)
         for paid in distinct.values()
     ]
-    if len(totals) == 1:
-        return totals[0]
-    return in_parallel(totals, split=Split.BY_ORGANISATION)
+    return totals[0] if len(totals) == 1 else over_parties(totals, len(receipts))
+
+
+def over_parties(prices: Sequence[Guarantee], n_parties: int) -> Guarantee:
+    """Compose what parties of disjoint records promise: the largest counts."""
+    if n_parties == 1:
+        return prices[0]
+    return in_parallel(prices, split=Split.BY_ORGANISATION)
 
 
 def receipts_in(answers: Mapping[str, Payload]) -> dict[str, tuple[Receipt, ...]]:

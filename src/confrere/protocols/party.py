@@ -6,14 +6,15 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.errors import InvalidData, InvalidParameter
-from confrere.ledger import Ledger
+from confrere.errors import CompositionError, InvalidData, InvalidParameter
+from confrere.ledger import Ledger, Receipt
 from confrere.maths.randomness import RandomSource, Seed, SeededSource, SystemSource
-from confrere.privacy import check_epsilon
+from confrere.privacy import Guarantee, check_epsilon
 from confrere.protocols.answers import Answers
 from confrere.protocols.operation import OPERATIONS, Facts
 
@@ -52,26 +53,50 @@ class Policy:
         return cls(operations=frozenset(OPERATIONS))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Books:
     """Who pays, what is allowed, and what was answered.
 
     Parameters
     ----------
-    ledger : Ledger
+    ledger : Ledger, optional
         Charged before any noise is drawn.
     account : str, optional
         The account in it.
+    prepaid : Guarantee, optional
+        In place of a ledger: what whoever holds the data has charged for already. A run may spend
+        as much and no more.
     policy : Policy
-        What is agreed to.
+        What is agreed to; whatever is installed by default.
     answers : Answers
-        The file that every answer is in before it leaves.
+        The file that every answer is in before it leaves; a temporary one by default.
     """
 
-    ledger: Ledger
+    ledger: Ledger | None = None
     account: str | None = None
+    prepaid: Guarantee | None = None
     policy: Policy = field(default_factory=Policy.anything)
     answers: Answers = field(default_factory=Answers)
+
+    def __post_init__(self) -> None:
+        if (self.ledger is None) == (self.prepaid is None):
+            raise InvalidParameter("books need a ledger to charge, or else what was prepaid.")
+
+    @property
+    def epsilon_per_run(self) -> float | None:
+        """The most that one run may spend, before the account's own cap."""
+        caps = [self.policy.epsilon_per_run, self.prepaid.epsilon if self.prepaid else None]
+        return min((cap for cap in caps if cap is not None), default=None)
+
+    def charge(self, price: Guarantee, *, key: str, **facts: Any) -> Receipt | None:
+        """Put a price on disk, once per key; nothing more is due if it was prepaid."""
+        if self.ledger is not None:
+            return self.ledger.charge(self.account, price, key=key, **facts)
+        paid = self.prepaid
+        assert paid is not None
+        if (paid.unit, paid.neighbours) != (price.unit, price.neighbours):
+            raise CompositionError("what was prepaid is about another unit or other neighbours.")
+        return None
 
 
 class _Holder:

@@ -131,6 +131,8 @@ class ReleaseRequest:
     def _check(self, facts: Facts) -> None:
         if facts.n_features != self.frame.n_features:
             raise InvalidMessage("the request is for rows of another number of columns.")
+        if self.alpha > 0 and self.neighbours == Neighbours.ADD_REMOVE:
+            raise InvalidMessage("alpha: under add-remove neighbours a ridge must not follow n.")
 
 
 def _price_objective(request: Payload, facts: Facts) -> Guarantee:

@@ -11,7 +11,7 @@ import hashlib
 import logging
 from collections.abc import Mapping
 
-from confrere.errors import FederationError, LedgerError, OperationRefused
+from confrere.errors import CompositionError, FederationError, LedgerError, OperationRefused
 from confrere.ledger import Receipt
 from confrere.privacy import Guarantee
 from confrere.protocols.answers import Key
@@ -84,7 +84,7 @@ def serve(
         key,
         question=question_digest(payload, schema),
         epsilon=0.0 if price is None else price.epsilon,
-        cap=books.policy.epsilon_per_run,
+        cap=books.epsilon_per_run,
     )
     if claim.failure is not None:
         raise FederationError(f"{operation} failed before ({claim.failure}); it is not repeated.")
@@ -130,20 +130,18 @@ def _checked_step(step: object) -> int:
     return step
 
 
-def _charge(local: LocalParty | PartyGroup, key: Key, price: Guarantee) -> Receipt:
-    books = local.books
+def _charge(local: LocalParty | PartyGroup, key: Key, price: Guarantee) -> Receipt | None:
     name = hashlib.sha256("\n".join([local.name, *map(str, key.columns)]).encode()).hexdigest()
     try:
-        return books.ledger.charge(
-            books.account,
+        return local.books.charge(
             price,
+            key=name,
             purpose=f"answer {key.operation} in a federation",
             detail={"run": key.run, "step": key.step, "party": local.name},
             simulated=local.simulated,
-            key=name,
         )
-    except LedgerError:
-        books.answers.withdraw(key)
+    except (LedgerError, CompositionError):
+        local.books.answers.withdraw(key)
         raise
 
 
@@ -164,7 +162,7 @@ def _with_receipt(answer: Payload, receipt: Receipt | None) -> Payload:
 def _failed(local: LocalParty | PartyGroup, key: Key, receipt: Receipt | None, code: str) -> None:
     if not local.books.answers.fail(key, code):
         return  # another process of this party had answered meanwhile
-    if receipt is not None:
+    if receipt is not None and local.books.ledger is not None:
         local.books.ledger.mark_failed(receipt, code=code)
     logger.warning("%s: %s step %d of run %s failed (%s)", local.name, *_named(key), code)
 
@@ -172,7 +170,7 @@ def _failed(local: LocalParty | PartyGroup, key: Key, receipt: Receipt | None, c
 def _sent(content: bytes, local: LocalParty | PartyGroup, key: Key, *, again: bool) -> Payload:
     answer = Payload.decode(content)
     receipt = receipt_of(answer)
-    if receipt is not None:
+    if receipt is not None and local.books.ledger is not None:
         # Marking twice is harmless, and a kill may have come between keeping and marking.
         local.books.ledger.mark_released(receipt, digest=answer.digest)
     logger.info(
@@ -180,7 +178,7 @@ def _sent(content: bytes, local: LocalParty | PartyGroup, key: Key, *, again: bo
         local.name,
         *_named(key),
         "sent again" if again else "leaves",
-        "public facts" if receipt is None else f"ledger row {receipt.row}",
+        "nothing charged" if receipt is None else f"ledger row {receipt.row}",
         answer.digest[:16],
     )
     return answer
