@@ -2,19 +2,57 @@
 
 from __future__ import annotations
 
+from functools import cache
+
+import numpy as np
+
 from confrere import (
+    CollaborativeClassifier,
     FeatureStackingClassifier,
     PrivateLogisticRegression,
     SampleStackingClassifier,
+    TransferClassifier,
+    TransferStackingClassifier,
 )
 
-#: Fast and nearly noiseless: the contracts are about behaviour, not about noise.
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(200, 6)) / 4
+Y = (X[:, 0] > 0).astype(int)
+
+#: Fast and nearly noiseless: scikit-learn's checks are about behaviour, not about noise.
 GENEROUS = {"epsilon": 1e5, "data_norm": 10.0}
 
-ESTIMATORS = [
+#: What scikit-learn's own checks run on. The transfer classes are not among them: they refuse data
+#: whose columns are not the source's, and the checks fit all kinds of columns.
+CHECKED = [
     PrivateLogisticRegression(**GENEROUS, alpha=1e-5),
     FeatureStackingClassifier(**GENEROUS, alpha=1e-5, high_alpha=1e-5),
     SampleStackingClassifier(**GENEROUS, n_groups=2, alpha=1e-5, high_alpha=1e-5),
+    CollaborativeClassifier(**GENEROUS, alpha=1e-5),
+    CollaborativeClassifier(**GENEROUS, alpha=1e-5, method="ofaa"),
 ]
 
-CLASSES = [type(estimator) for estimator in ESTIMATORS]
+
+@cache
+def linear_source():
+    return PrivateLogisticRegression(epsilon=1.0).fit(X, Y).to_release()
+
+
+@cache
+def stacked_source():
+    return FeatureStackingClassifier(epsilon=1.0, n_groups=2).fit(X, Y).to_release()
+
+
+#: Makers of estimators that fit ``X`` and ``Y`` above.
+MAKERS = {
+    "CollaborativeClassifier": CollaborativeClassifier,
+    "PrivateLogisticRegression": PrivateLogisticRegression,
+    "FeatureStackingClassifier": FeatureStackingClassifier,
+    "SampleStackingClassifier": SampleStackingClassifier,
+    "TransferClassifier": lambda **kw: TransferClassifier(source=linear_source(), **kw),
+    "TransferStackingClassifier": lambda **kw: TransferStackingClassifier(
+        source=stacked_source(), **kw
+    ),
+}
+
+CLASSES = [type(maker()) for maker in MAKERS.values()]

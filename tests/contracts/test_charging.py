@@ -13,11 +13,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from confrere import Ledger, PrivateLogisticRegression
 from confrere.errors import BudgetExceeded, UnknownAccount
-from tests.contracts.catalogue import CLASSES
-
-RNG = np.random.default_rng(0)
-X = RNG.normal(size=(200, 6)) / 4
-Y = (X[:, 0] > 0).astype(int)
+from tests.contracts.catalogue import MAKERS, X, Y
 
 
 @pytest.fixture
@@ -27,7 +23,7 @@ def ledger(tmp_path):
     return book
 
 
-@pytest.mark.parametrize("estimator", CLASSES)
+@pytest.mark.parametrize("estimator", MAKERS.values(), ids=MAKERS)
 class TestEveryEstimator:
     def test_a_fit_costs_its_price_and_clones_pay_too(self, estimator, ledger):
         model = estimator(epsilon=0.5, ledger=ledger, account="study")

@@ -146,6 +146,14 @@ def check_choice(value: object, name: str, choices: tuple[str, ...]) -> None:
         raise InvalidParameter(f"{name} must be one of {', '.join(map(repr, choices))}.")
 
 
+def check_finite(value: object, name: str) -> None:
+    """Refuse a setting that is not a finite number."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise InvalidParameter(f"{name} must be a number, got a {type(value).__name__}.")
+    if not np.isfinite(value):
+        raise InvalidParameter(f"{name} must be finite.")
+
+
 def _without_values(error: ValueError) -> ValueError:
     """Return an error of the same meaning that quotes nothing from the data."""
     if "could not convert" in str(error):

@@ -50,6 +50,8 @@ class FeatureStackPlan:
         Rows of the low and of the high level.
     split : Split
         How the parts were made.
+    baseline : float
+        Public score of the base rate: what every intercept shrinks towards.
     """
 
     rows: GroupRows
@@ -58,6 +60,7 @@ class FeatureStackPlan:
     high: ObjectivePerturbation | None
     parts: tuple[NDArray[np.intp], NDArray[np.intp]]
     split: Split
+    baseline: float
 
     def guarantee(self) -> Guarantee:
         """Return the price of the whole stack: disjoint parts, so the larger of the two."""
@@ -92,6 +95,7 @@ class FeatureStackPlan:
             **self.rows.facts(),
             "n_samples": sum(len(part) for part in self.parts),
             "n_low": len(self.parts[0]),
+            "baseline": self.baseline,
             "ridges": list(self.low.ridges),
             "rates": list(self.low.rates),
         }
@@ -115,8 +119,11 @@ class FeatureStackPlan:
     ) -> tuple[tuple[LowLevelModel, ...], HighLevelModel | None]:
         """Return the released models of rows ``X`` with labels -1 and +1."""
         low_rows, high_rows = self.parts
+        if centres is None:
+            centres = [self.rows.baseline(self.baseline, k) for k in range(len(self.rows.groups))]
         weights = self.low.run(self.rows(X[low_rows]), y[low_rows], source=source, centres=centres)
-        factor = common_sharpness(weights)
+        learned = [w - self.rows.baseline(self.baseline, k) for k, w in enumerate(weights)]
+        factor = 1.0 if self.high is None else common_sharpness(learned)
         models = tuple(self._model(w, k, factor) for k, w in enumerate(weights))
         if self.high is None:
             return models, None
@@ -136,11 +143,12 @@ class FeatureStackPlan:
             importance=float(self.importances[k]),
             epsilon=self.epsilon_shares[k],
             noise=self.low.sizes[k] / self.low.rates[k],
+            baseline=self.baseline,
             sharpness=factor,
         )
 
     def _high_prior(self) -> NDArray[np.float64]:
-        return high_level_prior(np.ones(len(self.rows.groups)))
+        return high_level_prior(np.ones(len(self.rows.groups)), self.baseline)
 
 
 def low_scores(
@@ -167,6 +175,7 @@ def plan_feature_stack(
     clipping: Clipping,
     cap: float,
     split_seed: int | None,
+    baseline: float = 0.0,
     prior_norm: float = 0.0,
 ) -> FeatureStackPlan:
     """Return the plan of a stack; a ``high_fraction`` of 0 has no high level."""
@@ -192,11 +201,14 @@ def plan_feature_stack(
         clipping=clipping,
         calibration=calibration,
         cap=cap,
-        prior_norm=prior_norm,
+        prior_norm=max(
+            prior_norm,
+            *(float(np.linalg.norm(rows.baseline(baseline, k))) for k in range(len(sizes))),
+        ),
     )
     high = None
     if high_fraction:
-        prior = high_level_prior(np.ones(len(rows.groups)))
+        prior = high_level_prior(np.ones(len(rows.groups)), baseline)
         high = high_level_mechanism(
             epsilon,
             len(high_rows),
@@ -205,7 +217,7 @@ def plan_feature_stack(
             prior_norm=float(np.linalg.norm(prior)),
         )
     split = Split.BY_INDEX if split_seed is None else Split.SEEDED_PERMUTATION
-    return FeatureStackPlan(rows, importances, low, high, (low_rows, high_rows), split)
+    return FeatureStackPlan(rows, importances, low, high, (low_rows, high_rows), split, baseline)
 
 
 def _low_ridges(

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from confrere.data import PublicSchema
 from confrere.errors import InvalidParameter
-from confrere.estimators.base import PrivateClassifier, check_choice
+from confrere.estimators.base import PrivateClassifier, check_choice, check_finite
 from confrere.estimators.feature_plan import (
     Alpha,
     FeatureStackPlan,
@@ -77,8 +77,11 @@ class FeatureStackingClassifier(StackedPrediction, PrivateClassifier):
         Loss of the low level.
     calibration : {"tight", "printed"}, default="tight"
         ``"printed"`` is the published formula of the low level: sound, with more noise.
-    intercept_scale : float, default=0.3
+    intercept_scale : float, default=0.4
         Public constant inside every group's bound.
+    prior_intercept : float, default=0.0
+        Public log-odds of the second class (of a declared base rate) that intercepts shrink
+        towards; low-level models vote for the second class where they score above it.
     split_seed : int or None, default=0
         Public seed of the split of rows and of random groups; None splits rows by their index.
     classes : list, optional
@@ -123,7 +126,8 @@ class FeatureStackingClassifier(StackedPrediction, PrivateClassifier):
         high_alpha: Alpha = "auto",
         loss: Literal["logistic", "capped"] = "logistic",
         calibration: Calibration = "tight",
-        intercept_scale: float = 0.3,
+        intercept_scale: float = 0.4,
+        prior_intercept: float = 0.0,
         split_seed: int | None = 0,
         classes: ArrayLike | None = None,
         ledger: Ledger | None = None,
@@ -145,6 +149,7 @@ class FeatureStackingClassifier(StackedPrediction, PrivateClassifier):
         self.loss = loss
         self.calibration = calibration
         self.intercept_scale = intercept_scale
+        self.prior_intercept = prior_intercept
         self.split_seed = split_seed
         self.classes = classes
         self.ledger = ledger
@@ -199,6 +204,7 @@ class FeatureStackingClassifier(StackedPrediction, PrivateClassifier):
                 check_epsilon(getattr(self, name), name)
         if not 0 < self.intercept_scale < 1:
             raise InvalidParameter("intercept_scale must lie strictly between 0 and 1.")
+        check_finite(self.prior_intercept, "prior_intercept")
         if not 0 < self.high_fraction < 1:
             raise InvalidParameter("high_fraction must lie strictly between 0 and 1.")
 
@@ -225,6 +231,7 @@ class FeatureStackingClassifier(StackedPrediction, PrivateClassifier):
             clipping=self.clipping,
             cap=0.5 if self.loss == "capped" else 1.0,
             split_seed=self.split_seed,
+            baseline=float(self.prior_intercept),
         )
 
     def _groups(self, n_features: int) -> tuple[Groups, NDArray[np.float64]]:

@@ -96,6 +96,10 @@ class GroupRows:
         shrink = math.sqrt(1 - self.constant**2)
         return np.append(coef * norm / shrink, intercept / self._constant)
 
+    def baseline(self, intercept: float, k: int) -> NDArray[np.float64]:
+        """Return the weights of group ``k`` that score every row ``intercept``."""
+        return self.weights(np.zeros(len(self.groups[k])), intercept, k)
+
     @property
     def _constant(self) -> float:
         """The constant of one group; under joint clipping the groups share its square."""

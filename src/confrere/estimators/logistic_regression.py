@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from confrere.data import PublicSchema
 from confrere.errors import InvalidParameter
-from confrere.estimators.base import LinearPrediction, PrivateClassifier
+from confrere.estimators.base import LinearPrediction, PrivateClassifier, check_finite
 from confrere.estimators.labels import plus_minus
 from confrere.estimators.linear_plan import (
     Alpha,
@@ -43,7 +43,7 @@ class PrivateLogisticRegression(LinearPrediction, PrivateClassifier):
         n_samples and n_features.
     fit_intercept : bool, default=True
         Add a public constant inside the norm bound: regularised and noised like the rest.
-    intercept_scale : float, default=0.5
+    intercept_scale : float, default=0.4
         That constant, between 0 and 1.
     neighbours : {"replace-one", "add-remove", "label-only"}, default="replace-one"
         Which change of the data is hidden. ``"add-remove"`` does not take the number of rows to
@@ -58,7 +58,7 @@ class PrivateLogisticRegression(LinearPrediction, PrivateClassifier):
     prior : array of shape (n_features,), optional
         Public coefficients to shrink towards, in the units of ``coef_``; two classes only.
     prior_intercept : float, default=0.0
-        Public intercept to shrink towards.
+        Public intercept to shrink towards: the log-odds of a declared base rate.
     feature_scale : array of shape (n_features,), optional
         Public factors (importances) that multiply the columns before clipping: weighted PLR.
     classes : list, optional
@@ -114,7 +114,7 @@ class PrivateLogisticRegression(LinearPrediction, PrivateClassifier):
         data_norm: float = 1.0,
         alpha: Alpha = "auto",
         fit_intercept: bool = True,
-        intercept_scale: float = 0.5,
+        intercept_scale: float = 0.4,
         neighbours: str = "replace-one",
         loss: Loss = "logistic",
         calibration: Calibration = "tight",
@@ -184,6 +184,7 @@ class PrivateLogisticRegression(LinearPrediction, PrivateClassifier):
             ridge_floor=self.ridge_floor,
             declared_samples=self.declared_samples,
         )
+        check_finite(self.prior_intercept, "prior_intercept")
 
     def _plan(self, n_samples: int, n_features: int, n_classes: int) -> LinearPlan:
         self._check_parameters()

@@ -90,6 +90,7 @@ def stack_release(
             "importance": low.importance,
             "epsilon": low.epsilon,
             "noise": low.noise,
+            "baseline": low.baseline,
             "sharpness": low.sharpness,
         }
         for low in model.low_level_
@@ -122,6 +123,7 @@ def low_level_models(release: Release) -> tuple[LowLevelModel, ...]:
                 importance=float(facts["importance"]),
                 epsilon=float(facts["epsilon"]),
                 noise=float(facts["noise"]),
+                baseline=float(facts["baseline"]),
                 sharpness=float(facts["sharpness"]),
             )
             for k, facts in enumerate(release.facts["models"])
@@ -176,7 +178,7 @@ def _plain_stack(release: Release) -> dict[str, Any]:
         Group(
             features=tuple(low.features.tolist()),
             coef=low.sharpness * low.coef,
-            intercept=low.sharpness * low.intercept,
+            intercept=low.sharpness * (low.intercept - low.baseline),
             clip=Clip(bound=UNIT) if unit and not jointly else None,
         )
         for low in models

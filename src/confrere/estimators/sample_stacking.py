@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from confrere.data import PublicSchema
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.estimators.base import PrivateClassifier, check_choice
+from confrere.estimators.base import PrivateClassifier, check_choice, check_finite
 from confrere.estimators.releasing import stack_release
 from confrere.estimators.stack import (
     HighLevelModel,
@@ -59,8 +59,11 @@ class SampleStackingClassifier(StackedPrediction, PrivateClassifier):
         Loss of the low level.
     calibration : {"tight", "printed"}, default="tight"
         ``"printed"`` is the published formula: sound, with more noise.
-    intercept_scale : float, default=0.5
+    intercept_scale : float, default=0.4
         Public constant inside the norm bound.
+    prior_intercept : float, default=0.0
+        Public log-odds of the second class (of a declared base rate) that intercepts shrink
+        towards.
     split_seed : int or None, default=0
         Public seed of the split; None splits by index.
     classes : list, optional
@@ -100,7 +103,8 @@ class SampleStackingClassifier(StackedPrediction, PrivateClassifier):
         high_alpha: float | Literal["auto"] = "auto",
         loss: Literal["logistic", "capped"] = "logistic",
         calibration: Calibration = "tight",
-        intercept_scale: float = 0.5,
+        intercept_scale: float = 0.4,
+        prior_intercept: float = 0.0,
         split_seed: int | None = 0,
         classes: ArrayLike | None = None,
         ledger: Ledger | None = None,
@@ -117,6 +121,7 @@ class SampleStackingClassifier(StackedPrediction, PrivateClassifier):
         self.loss = loss
         self.calibration = calibration
         self.intercept_scale = intercept_scale
+        self.prior_intercept = prior_intercept
         self.split_seed = split_seed
         self.classes = classes
         self.ledger = ledger
@@ -134,14 +139,15 @@ class SampleStackingClassifier(StackedPrediction, PrivateClassifier):
         ledger = self._open_ledger()
         rows, labels, classes = self._validate_binary(X, y)
         low, high, parts = self._plan(*rows.shape)
+        centre = self._low_prior(rows.shape[1])
         bounded = with_constant(clip_rows(rows, self.data_norm), self.intercept_scale)
 
         def act(source: RandomSource) -> tuple[tuple[LowLevelModel, ...], HighLevelModel | None]:
             weights = [
-                mechanism.run(bounded[part], labels[part], source=source)
+                mechanism.run(bounded[part], labels[part], source=source, centre=centre)
                 for part, mechanism in zip(parts, low, strict=False)
             ]
-            factor = common_sharpness(weights)
+            factor = 1.0 if high is None else common_sharpness([w - centre for w in weights])
             models = tuple(self._model(k, w, low[k], factor) for k, w in enumerate(weights))
             if high is None:
                 return models, None
@@ -189,6 +195,7 @@ class SampleStackingClassifier(StackedPrediction, PrivateClassifier):
                 check_epsilon(getattr(self, name), name)
         if not 0 < self.intercept_scale < 1:
             raise InvalidParameter("intercept_scale must lie strictly between 0 and 1.")
+        check_finite(self.prior_intercept, "prior_intercept")
         if not 0 < self.high_fraction < 1:
             raise InvalidParameter("high_fraction must lie strictly between 0 and 1.")
         if isinstance(self.n_groups, bool) or int(self.n_groups) < 1:
@@ -233,6 +240,7 @@ class SampleStackingClassifier(StackedPrediction, PrivateClassifier):
             ridge=ridge,
             cap=0.5 if capped else 1.0,
             calibration=self.calibration,
+            prior_norm=float(np.linalg.norm(self._low_prior(dimension - 1))),
         )
 
     def _guarantee(
@@ -258,11 +266,15 @@ class SampleStackingClassifier(StackedPrediction, PrivateClassifier):
             importance=1 / self.n_groups,
             epsilon=self.epsilon,
             noise=mechanism.n_features / mechanism.rho,
+            baseline=float(self.prior_intercept),
             sharpness=factor,
         )
 
     def _high_prior(self) -> NDArray[np.float64]:
-        return high_level_prior([1 / self.n_groups] * self.n_groups)
+        return high_level_prior([1 / self.n_groups] * self.n_groups, self.prior_intercept)
+
+    def _low_prior(self, n_features: int) -> NDArray[np.float64]:
+        return np.append(np.zeros(n_features), self.prior_intercept / self.intercept_scale)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

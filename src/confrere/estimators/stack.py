@@ -41,6 +41,8 @@ class LowLevelModel:
         The group's share of the budget.
     noise : float
         Expected norm of the noise in its objective, for rows in the unit ball.
+    baseline : float
+        Public score of the base rate, taken off before the score is used.
     sharpness : float
         Factor on its score before it becomes a meta feature; see :func:`common_sharpness`.
     """
@@ -52,11 +54,12 @@ class LowLevelModel:
     importance: float
     epsilon: float
     noise: float
+    baseline: float
     sharpness: float
 
     def score(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the sharpened score of rows that hold only this model's columns."""
-        return np.asarray(self.sharpness * (X @ self.coef + self.intercept))
+        """Return the sharpened score above the baseline, of rows with only this model's columns."""
+        return np.asarray(self.sharpness * (X @ self.coef + self.intercept - self.baseline))
 
 
 @dataclass(frozen=True)
@@ -113,16 +116,16 @@ def high_level_rows(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(with_constant(meta_features(scores), HIGH_LEVEL_CONSTANT))
 
 
-def high_level_prior(weights: ArrayLike) -> NDArray[np.float64]:
+def high_level_prior(weights: ArrayLike, baseline: float = 0.0) -> NDArray[np.float64]:
     """Return the public point to shrink towards: the weighted sum of the low level's logits.
 
     ``2 tanh(s/2)`` is ``s`` for small scores, so ``sum_k w_k s_k`` is this multiple of the meta
     features; weights of one are the naive Bayes rule for groups of features, weights that sum to
-    one the average for groups of samples.
+    one the average for groups of samples. The intercept starts from the baseline.
     """
     shrink = math.sqrt(1 - HIGH_LEVEL_CONSTANT**2)
     factors = np.asarray(weights, dtype=np.float64)
-    return np.append(2 * math.sqrt(len(factors)) / shrink * factors, 0.0)
+    return np.append(2 * math.sqrt(len(factors)) / shrink * factors, baseline / HIGH_LEVEL_CONSTANT)
 
 
 def high_level_model(weights: NDArray[np.float64]) -> HighLevelModel:
@@ -151,7 +154,7 @@ class StackedPrediction:
             combined = meta_features(scores) @ self.high_level_.coef + self.high_level_.intercept
             return np.asarray(combined)
         if scores.shape[1] == 1:
-            return scores[:, 0]
+            return scores[:, 0] + self.low_level_[0].baseline
         votes = np.where(scores > 0, 1.0, -1.0)
         if self.combiner == "weighted_vote":
             return np.asarray(votes @ [model.importance for model in self.low_level_])

@@ -86,7 +86,7 @@ class TransferClassifier(LinearPrediction, PrivateClassifier):
         data_norm: float = 1.0,
         alpha: Alpha = "auto",
         fit_intercept: bool = True,
-        intercept_scale: float = 0.5,
+        intercept_scale: float = 0.4,
         loss: Loss = "logistic",
         calibration: Calibration = "tight",
         feature_scale: ArrayLike | None = None,

@@ -232,6 +232,7 @@ class TransferStackingClassifier(StackedPrediction, PrivateClassifier):
             clipping=rows.clipping,
             cap=0.5 if self.loss == "capped" else 1.0,
             split_seed=self.split_seed,
+            baseline=float(facts["baseline"]),
             prior_norm=max(float(np.linalg.norm(centre)) for centre in centres),
         )
 

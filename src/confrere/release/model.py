@@ -81,6 +81,25 @@ class Release:
         if self._card is not None and self._card.release_id != self.release_id:
             raise InvalidRelease("the card belongs to another release; build one for this.")
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Release:
+        """Return itself: nothing in it changes, and an estimator's clone keeps its source."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let workers of the same organisation have it; what leaves is never pickled."""
+        fields = (
+            self.kind,
+            dict(self.arrays),
+            dict(self.facts),
+            self.guarantee,
+            self.receipt,
+            self.simulated,
+            dict(self.parties),
+            None if self.predictor is None else dict(self.predictor),
+            self._card,
+        )
+        return (Release, fields)
+
     @property
     def spending(self) -> Spending:
         """What was promised and what was paid."""

@@ -1,0 +1,51 @@
+"""Every estimator's release: saved, loaded and predicting the same, without this library too."""
+
+import numpy as np
+import pytest
+
+from confrere.errors import SimulatedRelease
+from confrere.estimators import ReleasedClassifier
+from confrere.release import PlainModel, load_release
+from tests.contracts.catalogue import MAKERS, X, Y
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_a_release_predicts_what_the_estimator_predicts(make, tmp_path):
+    model = make(epsilon=5.0).fit(X, Y)
+    folder = model.to_release().save(tmp_path / "release")
+    loaded = load_release(folder)
+    plain = loaded.plain_model()
+    assert isinstance(plain, PlainModel)
+    np.testing.assert_allclose(plain.decision_function(X), model.decision_function(X), atol=1e-12)
+    np.testing.assert_allclose(plain.predict_proba(X), model.predict_proba(X), atol=1e-12)
+    np.testing.assert_array_equal(plain.predict(X), model.predict(X))
+    used = ReleasedClassifier(source=folder).fit()
+    np.testing.assert_array_equal(used.predict(X), model.predict(X))
+    assert loaded.guarantee == model.guarantee_
+    assert loaded.receipt == model.receipt_
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_a_simulation_does_not_leave(make, tmp_path):
+    release = make(random_state=0).fit(X, Y).to_release()
+    with pytest.raises(SimulatedRelease):
+        release.save(tmp_path / "release")
+    assert not (tmp_path / "release").exists()
+
+
+def onnx_scores(folder, rows):
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession((folder / "model.onnx").read_bytes())
+    names = [output.name for output in session.get_outputs()]
+    values = session.run(None, {session.get_inputs()[0].name: rows})
+    return dict(zip(names, values, strict=True))
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_a_partner_predicts_with_onnx(make, tmp_path):
+    model = make(epsilon=5.0).fit(X, Y)
+    folder = model.to_release().save(tmp_path / "release", onnx=True)
+    outputs = onnx_scores(folder, X)
+    probabilities = next(v for v in outputs.values() if np.shape(v) == (len(X), 2))
+    np.testing.assert_allclose(probabilities, model.predict_proba(X), atol=1e-6)
