@@ -1,0 +1,20 @@
+"""From a name in a specification to a method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from confrere.experiments.methods import one_party
+from confrere.experiments.methods.run import Run
+
+#: Every method: the problem and a run in, metrics out.
+METHODS: dict[str, Callable[[Any, Run], dict[str, Any]]] = {
+    "plr": one_party.plr,
+    "pst-s": one_party.pst_s,
+    "pst-f": one_party.pst_f,
+    "ceiling": one_party.ceiling,
+    "printed plr": one_party.printed_plr,
+    "printed pst-s": one_party.printed_pst_s,
+    "printed pst-f": one_party.printed_pst_f,
+}

@@ -1,0 +1,27 @@
+"""From a name in a specification to data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from confrere.experiments.problems.mnist import digits_apart, digits_transferred
+from confrere.experiments.spec import derived_seed
+
+#: Every problem: settings of the data and a seed in, data out.
+PROBLEMS: dict[str, Callable[[Mapping[str, Any], int], Any]] = {
+    "digits apart": digits_apart,
+    "digits transferred": digits_transferred,
+}
+
+
+def make_problem(name: str, data: Mapping[str, Any], repeat: int) -> Any:
+    """Return the data of one repeat; the split depends on the problem and the repeat alone."""
+    return _cached(name, json.dumps(data, sort_keys=True), repeat)
+
+
+@lru_cache(maxsize=4)
+def _cached(name: str, data: str, repeat: int) -> Any:
+    return PROBLEMS[name](json.loads(data), derived_seed(name, repeat))
