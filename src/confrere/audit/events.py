@@ -1,0 +1,129 @@
+"""Which event tells two data sets apart: chosen on one half of the runs, counted on the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confrere.audit.bounds import epsilon_lower_bound
+
+Floats = NDArray[np.float64]
+Reduce = Callable[[Floats], Floats]
+
+#: Coordinates of the output that are tried one by one.
+_COORDINATES = 12
+
+#: Shares of the runs at which events are cut: the middle evenly, the tails geometrically.
+_TAIL = np.geomspace(1e-4, 0.02, 12)
+_LEVELS = np.concatenate([_TAIL, np.linspace(0.025, 0.975, 77), 1 - _TAIL[::-1]])
+
+
+@dataclass(frozen=True)
+class Event:
+    """``statistic > threshold`` (or ``<=``), expected more often on one data set.
+
+    Attributes
+    ----------
+    name : str
+        The statistic in words.
+    reduce : callable
+        From outputs, one row per run, to one number per run.
+    threshold : float
+        Where it is cut.
+    above : bool
+        Whether the event is the part above the threshold.
+    swapped : bool
+        Whether the event is the more likely one on the second data set.
+    promise : float
+        The bound on epsilon that the runs it was chosen on would give.
+    """
+
+    name: str
+    reduce: Reduce
+    threshold: float
+    above: bool
+    swapped: bool
+    promise: float
+
+    def __str__(self) -> str:
+        return f"{self.name} {'>' if self.above else '<='} {self.threshold:.4g}"
+
+    def hits(self, values: Floats) -> int:
+        """Count the runs in which it happened, from the statistic's values."""
+        above = int(np.count_nonzero(values > self.threshold))
+        return above if self.above else len(values) - above
+
+
+def best_event(
+    first: Floats,
+    second: Floats,
+    *,
+    confidence: float,
+    delta: float = 0.0,
+    statistic: Reduce | None = None,
+) -> Event:
+    """Return the event with the largest bound on these runs, over statistics and thresholds."""
+    named = [("statistic", statistic)] if statistic is not None else _statistics(first, second)
+    best = None
+    for name, reduce in named:
+        a, b = reduce(first), reduce(second)
+        cuts = np.unique(np.quantile(np.concatenate([a, b]), _LEVELS, method="lower"))
+        over = [len(v) - np.searchsorted(np.sort(v), cuts, side="right") for v in (a, b)]
+        for above in (True, False):
+            hits = over if above else [len(a) - count for count in over]
+            for swapped in (False, True):
+                likely, rare = hits[::-1] if swapped else hits
+                bounds = epsilon_lower_bound(
+                    likely, rare, len(a), confidence=confidence, delta=delta
+                )
+                k = int(np.argmax(bounds))
+                if best is None or bounds[k] > best.promise:
+                    best = Event(name, reduce, float(cuts[k]), above, swapped, float(bounds[k]))
+    assert best is not None
+    return best
+
+
+def _statistics(first: Floats, second: Floats) -> Iterator[tuple[str, Reduce]]:
+    """Yield what is tried without being told; directions are learned from these runs."""
+    spread = np.vstack([first, second]).std(axis=0)
+    varying = np.flatnonzero(spread > 0)
+    if not varying.size:
+        varying, spread = np.arange(first.shape[1]), np.ones(first.shape[1])
+    shift = np.abs(np.median(first, axis=0) - np.median(second, axis=0))
+    order = varying[np.argsort(-shift[varying] / spread[varying], kind="stable")]
+    for j in order[:_COORDINATES]:
+        yield f"output {j}", _coordinate(int(j))
+    if len(varying) > 1:
+        for name, reduce in _SUMMARIES.items():
+            yield f"{name} of the outputs", _restricted(reduce, varying)
+        yield "linear discriminant", _discriminant(first, second, varying)
+
+
+def _coordinate(j: int) -> Reduce:
+    return lambda outputs: outputs[:, j]
+
+
+def _restricted(reduce: Reduce, columns: NDArray[np.intp]) -> Reduce:
+    return lambda outputs: reduce(outputs[:, columns])
+
+
+_SUMMARIES: dict[str, Reduce] = {
+    "smallest": lambda w: np.asarray(w.min(axis=1)),
+    "largest": lambda w: np.asarray(w.max(axis=1)),
+    "sum": lambda w: np.asarray(w.sum(axis=1)),
+    "number positive": lambda w: np.count_nonzero(w > 0, axis=1).astype(np.float64),
+    "length": lambda w: np.asarray(np.linalg.norm(w, axis=1)),
+}
+
+
+def _discriminant(first: Floats, second: Floats, columns: NDArray[np.intp]) -> Reduce:
+    """Return the direction that separates the two clouds best, as Fisher's rule has it."""
+    clouds = [outputs[:, columns] for outputs in (first, second)]
+    within = np.mean([np.cov(cloud, rowvar=False) for cloud in clouds], axis=0)
+    within += 1e-6 * np.diag(np.diag(within)) + np.finfo(np.float64).tiny * np.eye(len(columns))
+    towards = clouds[0].mean(axis=0) - clouds[1].mean(axis=0)
+    direction = np.linalg.lstsq(within, towards, rcond=None)[0]
+    return lambda outputs: np.asarray(outputs[:, columns] @ direction)

@@ -1,0 +1,129 @@
+"""Neighbouring data sets on which broken mechanisms show."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confrere.errors import InvalidParameter
+
+#: Columns of the pairs made here: two are enough for records that pull opposite ways.
+N_FEATURES = 2
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two data sets that differ in one unit. They must be made up: an audit protects nobody.
+
+    Attributes
+    ----------
+    name : str
+        What differs.
+    first, second : object
+        For estimators, a mapping from the names of ``fit``'s arguments to their values; for
+        functions, whatever they take.
+    """
+
+    name: str
+    first: Any
+    second: Any
+
+    @classmethod
+    def of_rows(
+        cls,
+        name: str,
+        first: tuple[ArrayLike, ArrayLike],
+        second: tuple[ArrayLike, ArrayLike],
+        **public: Any,
+    ) -> Pair:
+        """Make a pair for ``fit(X, y, **public)`` from two times ``(X, y)``."""
+        sides = [
+            {"X": np.asarray(X, dtype=np.float64), "y": np.asarray(y), **public}
+            for X, y in (first, second)
+        ]
+        return cls(name, *sides)
+
+
+def worst_pairs(estimator: Any, *, n_samples: int = 60, tilt: float = 0.5) -> list[Pair]:
+    """Return neighbours, replacing one record, that expose common faults of ``fit(X, y)``.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Its ``data_norm`` says how long rows may be.
+    n_samples : int, default=60
+        Records of each data set.
+    tilt : float, default=0.5
+        Angle, in radians, at which the changed record pulls against all others.
+
+    Returns
+    -------
+    list of Pair
+        A flipped label among equal rows (composition that was not paid for); a badly fitted record
+        that becomes another one pulling the opposite way (too little noise), at the first and at
+        the last position (splits); a record that grows a thousandfold (scaling by the data).
+    """
+    needed = [
+        name
+        for name, parameter in inspect.signature(estimator.fit).parameters.items()
+        if parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    ]
+    if not set(needed) <= {"X", "y"}:
+        raise InvalidParameter(
+            f"pair must be given: {type(estimator).__name__}.fit takes more than X and y."
+        )
+    norm = float(np.max(np.atleast_1d(getattr(estimator, "data_norm", 1.0))))
+    return [
+        _flipped_label(n_samples, norm),
+        _opposed_misfits(n_samples, norm, tilt, 0),
+        _opposed_misfits(n_samples, norm, tilt, n_samples - 1),
+        _grown_record(n_samples, norm),
+    ]
+
+
+def as_pairs(pair: Pair | Sequence[Pair]) -> list[Pair]:
+    """Return a list of pairs, or say what a pair must be."""
+    pairs = [pair] if isinstance(pair, Pair) else list(pair)
+    if not pairs or not all(isinstance(each, Pair) for each in pairs):
+        raise InvalidParameter("pair must be a confrere.audit.Pair, or several of them.")
+    if len({each.name for each in pairs}) < len(pairs):
+        raise InvalidParameter("pairs must have different names.")
+    return pairs
+
+
+def _flipped_label(n: int, norm: float) -> Pair:
+    X = np.tile([norm, 0.0], (n, 1))
+    y = np.arange(n) % 2
+    flipped = y.copy()
+    flipped[0] = 1
+    return Pair.of_rows("one label flipped", (X, y), (X, flipped))
+
+
+def _opposed_misfits(n: int, norm: float, tilt: float, position: int) -> Pair:
+    """All records but one agree on the second axis; that one contradicts, to either side."""
+    X = np.tile([0.0, norm], (n, 1))
+    y = np.ones(n, dtype=np.intp)
+    y[position] = 0
+    other = X.copy()
+    X[position] = _turned(norm, tilt)
+    other[position] = _turned(norm, math.pi - tilt)
+    return Pair.of_rows(f"opposed misfits at row {position}", (X, y), (other, y))
+
+
+def _grown_record(n: int, norm: float) -> Pair:
+    X = np.tile([norm, 0.0], (n, 1))
+    y = np.ones(n, dtype=np.intp)
+    grown = X.copy()
+    grown[0] *= 1000
+    return Pair.of_rows("one record a thousand times longer", (X, y), (grown, y))
+
+
+def _turned(norm: float, angle: float) -> NDArray[np.float64]:
+    return norm * np.array([math.cos(angle), math.sin(angle)])

@@ -1,0 +1,147 @@
+"""Workers, records, what is read off a model, and the picture."""
+
+import json
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+from confrere import FeatureStackingClassifier, Ledger, PrivateLogisticRegression
+from confrere.audit import Pair, audit, audit_function, worst_pairs
+from confrere.audit.released import released_numbers
+from confrere.errors import InvalidParameter
+
+mpl.use("Agg")
+
+PAIR = Pair("0 and 1", 0.0, 1.0)
+
+
+def laplace(data, count, generator):
+    return data + generator.laplace(size=(count, 2))
+
+
+class Counted:
+    def __init__(self, stop_after=None):
+        self.calls = 0
+        self.stop_after = stop_after
+
+    def __call__(self, data, count, generator):
+        if self.calls == self.stop_after:
+            raise KeyboardInterrupt
+        self.calls += 1
+        return laplace(data, count, generator)
+
+
+def test_workers_do_not_change_the_result():
+    one, two = (
+        audit_function(laplace, PAIR, runs=2_000, n_jobs=jobs, batch=200) for jobs in (1, 2)
+    )
+    assert one.to_dict() == two.to_dict()
+    np.testing.assert_array_equal(one.values, two.values)
+
+
+def test_an_audit_that_was_stopped_goes_on(tmp_path):
+    path = tmp_path / "deep" / "audit.jsonl"
+    whole = audit_function(Counted(), PAIR, runs=1_000, batch=100, label="laplace")
+    stopped = Counted(stop_after=7)
+    with pytest.raises(KeyboardInterrupt):
+        audit_function(stopped, PAIR, runs=1_000, batch=100, label="laplace", records=path)
+    # Killed in the middle of a line.
+    path.write_text(path.read_text() + '{"batch": ["0 an')
+    resumed = Counted()
+    result = audit_function(resumed, PAIR, runs=1_000, batch=100, label="laplace", records=path)
+    assert result.to_dict() == whole.to_dict()
+    assert resumed.calls == 20 - 7
+    again = Counted(stop_after=0)
+    audit_function(again, PAIR, runs=1_000, batch=100, label="laplace", records=path)
+    assert len(path.read_text().splitlines()) == 1 + 20
+
+
+def test_records_of_another_audit_are_refused(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    audit_function(laplace, PAIR, runs=100, records=path)
+    with pytest.raises(InvalidParameter, match="other settings"):
+        audit_function(laplace, PAIR, runs=100, records=path, random_state=1)
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([lines[0], "not json", *lines[1:]]) + "\n")
+    with pytest.raises(InvalidParameter, match="broken line"):
+        audit_function(laplace, PAIR, runs=100, records=path)
+
+
+def test_results_are_plain_values():
+    result = audit_function(laplace, PAIR, claimed=0.5, runs=4_000)
+    plain = json.loads(json.dumps(result.to_dict()))
+    assert plain["epsilon"] == result.epsilon
+    assert plain["refuted"] is True
+    assert "claimed 0.5" in str(result)
+    assert "0 and 1" in str(result)
+
+
+def test_the_callers_ledger_is_not_charged(tmp_path):
+    ledger = Ledger(tmp_path / "budget.ledger")
+    ledger.open_account("study", epsilon=1.0)
+    for model in (
+        PrivateLogisticRegression(epsilon=0.5, ledger=ledger, account="study"),
+        FeatureStackingClassifier(epsilon=0.5, ledger=ledger, account="study"),
+    ):
+        assert audit(model, worst_pairs(model, n_samples=12)[0], runs=8).claimed == 0.5
+    assert ledger.spent("study") == 0
+
+
+def test_everything_that_fit_leaves_behind_is_read():
+    data = worst_pairs(PrivateLogisticRegression(), n_samples=20)[0].first
+    model = PrivateLogisticRegression(random_state=0).fit(**data)
+    numbers = released_numbers(model)
+    assert set(model.coef_.ravel()) <= set(numbers)
+    assert set(model.intercept_) <= set(numbers)
+    model.training_score_ = 0.12345
+    assert 0.12345 in released_numbers(model)
+    stack = FeatureStackingClassifier(random_state=0).fit(**data)
+    numbers = set(released_numbers(stack))
+    assert {float(v) for low in stack.low_level_ for v in low.coef} <= numbers
+    assert set(stack.high_level_.coef) <= numbers
+
+
+class Leaky(PrivateLogisticRegression):
+    """Honest noise on the weights, and one number too many."""
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.positives_ = int(np.sum(y))
+        return self
+
+
+def test_a_leaking_attribute_is_found():
+    from confrere.audit.estimator import FitSampler
+
+    pair = worst_pairs(Leaky(), n_samples=10)[0]
+    assert audit_function(FitSampler(Leaky()), pair, claimed=1.0, runs=60, batch=15).refuted
+
+
+def test_pairs_differ_in_one_record():
+    for pair in worst_pairs(PrivateLogisticRegression(data_norm=3.0)):
+        first, second = (np.column_stack([s["X"], s["y"]]) for s in (pair.first, pair.second))
+        assert np.any(first != second, axis=1).sum() == 1
+        assert first.shape == (60, 3)
+
+
+def test_fits_with_other_arguments_need_their_own_pair():
+    class Multiparty(PrivateLogisticRegression):
+        def fit(self, X, y, party):
+            return super().fit(X, y)
+
+    with pytest.raises(InvalidParameter, match="pair"):
+        audit(Multiparty())
+    X, y = np.eye(4, 2), np.array([0, 1, 0, 1])
+    pair = Pair.of_rows("label", (X, y), (X, 1 - y), party=np.array([0, 0, 1, 1]))
+    assert set(pair.first) == {"X", "y", "party"}
+
+
+def test_the_picture(tmp_path):
+    result = audit_function(laplace, PAIR, claimed=1.0, runs=4_000)
+    axes = result.plot()
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert sum("of 2000" in label for label in labels) == 2
+    assert "claimed 1" in axes.get_title()
+    assert result.plot(axes) is axes
+    axes.figure.savefig(tmp_path / "audit.png")

@@ -1,0 +1,109 @@
+"""Clopper and Pearson's limits, the choice of events, and the honesty of the bound."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from confrere.audit import Pair, audit_function
+from confrere.audit.bounds import epsilon_lower_bound, lower_probability, upper_probability
+from confrere.audit.events import best_event
+from confrere.errors import InvalidData, InvalidParameter
+
+
+@given(st.integers(0, 50), st.sampled_from([0.05, 0.0005]))
+def test_limits_are_those_of_the_binomial_test(hits, risk):
+    low = float(lower_probability(hits, 50, risk))
+    high = float(upper_probability(hits, 50, risk))
+    expected = stats.binomtest(hits, 50).proportion_ci(1 - 2 * risk, method="exact")
+    assert low == pytest.approx(expected.low, abs=1e-12)
+    assert high == pytest.approx(expected.high, abs=1e-12)
+
+
+def test_the_bound_by_hand():
+    # All of one and none of the other: log of a certain event over the rule of three's cousin.
+    risk = 0.0005
+    bound = float(epsilon_lower_bound(1000, 0, 1000, confidence=1 - 2 * risk))
+    assert bound == pytest.approx(np.log(risk ** (1 / 1000) / (1 - risk ** (1 / 1000))))
+    assert float(epsilon_lower_bound(0, 10, 1000, confidence=0.999)) == 0
+    delta = float(epsilon_lower_bound(500, 100, 1000, confidence=0.999, delta=0.3))
+    assert 0 < delta < float(epsilon_lower_bound(500, 100, 1000, confidence=0.999))
+
+
+def laplace(scale):
+    def sample(data, count, generator):
+        return data + generator.laplace(scale=scale, size=(count, 1))
+
+    return sample
+
+
+PAIR = Pair("0 and 1", 0.0, 1.0)
+
+
+def test_the_bound_approaches_the_truth_and_stays_below():
+    for scale in (1.0, 0.5):
+        result = audit_function(laplace(scale), PAIR, claimed=1.0, runs=40_000)
+        assert 0.9 / scale < result.epsilon <= 1 / scale
+        assert result.refuted == (scale < 1)
+
+
+def test_a_sound_mechanism_is_refuted_no_more_often_than_the_confidence_allows():
+    refuted = sum(
+        audit_function(
+            laplace(1.0), PAIR, claimed=1.0, runs=1_000, confidence=0.9, random_state=seed
+        ).refuted
+        for seed in range(150)
+    )
+    # Chosen on the counting runs themselves, events would refute far more than one in ten.
+    assert refuted <= stats.binom.ppf(0.999, 150, 0.1)
+
+
+def test_the_most_telling_pair_is_counted():
+    pairs = [Pair("same", 0.0, 0.0), PAIR, Pair("near", 0.0, 0.1)]
+    assert audit_function(laplace(1.0), pairs, runs=6_000).pair == "0 and 1"
+
+
+def test_both_directions_are_tried():
+    def rare_on_the_first(data, count, generator):
+        return (generator.uniform(size=(count, 1)) < data).astype(float)
+
+    for pair in (Pair("up", 0.01, 0.1), Pair("down", 0.1, 0.01)):
+        result = audit_function(rare_on_the_first, pair, runs=20_000)
+        assert 1.8 < result.epsilon < np.log(10)
+
+
+def test_a_statistic_can_be_given():
+    def hidden(data, count, generator):
+        noise = generator.normal(size=(count, 2))
+        return np.column_stack([noise[:, 0], data * noise[:, 0] + 0.1 * noise[:, 1]])
+
+    result = audit_function(hidden, PAIR, statistic=lambda w: np.abs(w[:, 0] - w[:, 1]), runs=4_000)
+    assert result.epsilon > 3
+    assert result.event.startswith("statistic")
+
+
+def test_constant_outputs_tell_nothing():
+    same = np.zeros((100, 3))
+    assert best_event(same, same, confidence=0.99).promise == 0
+
+
+@pytest.mark.parametrize(
+    ("sample", "error"),
+    [
+        (lambda data, count, generator: np.full((count, 1), np.nan), InvalidData),
+        (lambda data, count, generator: np.zeros((count - 1, 1)), InvalidData),
+    ],
+)
+def test_outputs_are_checked(sample, error):
+    with pytest.raises(error):
+        audit_function(sample, PAIR, runs=100)
+
+
+def test_settings_are_checked():
+    for bad in ({"runs": 2}, {"confidence": 1.0}):
+        with pytest.raises(InvalidParameter):
+            audit_function(laplace(1.0), PAIR, **bad)
+    for pair in ([], [PAIR, PAIR], "0 and 1"):
+        with pytest.raises(InvalidParameter):
+            audit_function(laplace(1.0), pair, runs=100)
