@@ -25,7 +25,7 @@ class PartySolutions:
     Parameters
     ----------
     W : ndarray of shape (n_parties, n_features) or (n_parties, n_classes, n_features)
-        The minimisers; those of a softmax sum to zero over the classes.
+        The minimisers, each within its gradient norm over ``alpha`` of the exact one.
     gradient_norms : ndarray of shape (n_parties,)
         Euclidean norm of each party's gradient at ``W``, all at most the tolerance asked for.
     """

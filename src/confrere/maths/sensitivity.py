@@ -29,6 +29,7 @@ from scipy.optimize import brentq
 from scipy.special import lambertw
 
 from confrere.errors import InvalidData, InvalidParameter
+from confrere.maths.clipping import row_norms
 from confrere.privacy import check_positive
 
 #: ``printed``: as the paper has it. ``identity``: by l'(t) + l'(-t) = -1. ``sharp``: by both the
@@ -239,14 +240,14 @@ def auxiliary_radius(
     if X.ndim != 2 or X.size == 0:
         raise InvalidData("X must be a matrix with at least one row.")
     rows = X.astype(np.float64, copy=False)
-    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    n_rows, n_features = rows.shape
-    # What sums of so many products, and the eigenvalues of so large a matrix, may be off by.
-    hair = 4 * (n_rows + n_features) * float(np.finfo(np.float64).eps)
-    if not float(norms.max()) <= 1 + hair:
+    norms = row_norms(rows)
+    if not float(norms.max()) <= 1:
         raise InvalidData("X has rows longer than 1; clip them first.")
     if kind == "unit":
         return 1.0
+    n_rows, n_features = rows.shape
+    # What sums of so many products, and the eigenvalues of so large a matrix, may be off by.
+    hair = 4 * (n_rows + n_features) * float(np.finfo(np.float64).eps)
     gram = rows.T @ rows if n_features <= n_rows else rows @ rows.T
     largest = float(np.linalg.eigvalsh(gram)[-1] + hair * np.trace(gram))
     return float(min(1.0, math.sqrt(largest / n_rows), norms.mean() * (1 + hair)))

@@ -59,7 +59,7 @@ def solve_soft(X, fractions, alpha):
 
 def in_ball(rng, n_rows, n_features):
     X = rng.standard_normal((n_rows, n_features))
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    X /= np.linalg.norm(X, axis=1, keepdims=True) * (1 + 1e-14)
     return X * rng.choice([1.0, rng.random(), rng.random() ** 4], size=(n_rows, 1))
 
 
