@@ -1,0 +1,153 @@
+"""From a starting point to a certified one: fast where the curvature is tame, safe elsewhere.
+
+The fast path is a limited-memory quasi-Newton method whose initial metric is a factored Hessian:
+of a subsample where there are many rows, of all rows where there are few or where progress is
+slow. It takes full steps, one pass over the data each, and certifies on every pass. A problem
+that stops improving is handed to :mod:`confrere.maths.solver.newton`, which always arrives.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confrere.maths.solver.newton import newton
+from confrere.maths.solver.objective import Objective
+from confrere.maths.solver.preconditioner import Preconditioner
+from confrere.maths.solver.rows import Floats
+
+#: Pairs of steps and gradient changes that the quasi-Newton method remembers.
+_MEMORY = 4
+
+#: Steps that a metric is given before it may be replaced.
+_TRIALS = 3
+
+#: Passes after which the fast path gives up.
+_PATIENCE = 100
+
+#: How far below its sampling error the minimiser of a subsample is sought.
+_LOOSENESS = 0.01
+
+
+def descend(objective: Objective, W: Floats, tolerance: float) -> tuple[Floats, Floats]:
+    """Return points, and gradients there that are certified to be at most ``tolerance``."""
+    if objective.m > 1:
+        return _fan_out(objective, W, tolerance)
+    thin = objective.thinned()
+    if thin is None:
+        metric = objective.preconditioner(W)
+    else:
+        sampling_error = objective.rows.row_norm * thin.scale * math.sqrt(thin.rows.n)
+        # A subsample has fewer rows, each weighs more: so does its rounding.
+        attainable = tolerance * objective.rows.n / thin.rows.n
+        W, _ = descend(thin, W, max(attainable, _LOOSENESS * sampling_error))
+        metric = thin.preconditioner(W)
+    return _settle(objective, W, metric, tolerance)
+
+
+def _fan_out(objective: Objective, W: Floats, tolerance: float) -> tuple[Floats, Floats]:
+    """Solve the mean of all problems, and start each of them one Newton step from there."""
+    pull = objective.linear - objective.ridge * objective.centre
+    apart = pull - pull.mean(axis=0)
+    looseness = max(tolerance, _LOOSENESS * float(np.linalg.norm(apart, axis=1).min()))
+    middle, _ = descend(objective.mean(), W.mean(axis=0, keepdims=True), looseness)
+    metric = objective.preconditioner(middle)
+    return _settle(objective, middle - metric(apart), metric, tolerance)
+
+
+def _settle(
+    objective: Objective, W: Floats, metric: Preconditioner, tolerance: float
+) -> tuple[Floats, Floats]:
+    W, G, strays = _QuasiNewton(objective, W, metric).run(tolerance)
+    for j in strays:
+        one, start = objective.select(slice(j, j + 1)), W[j : j + 1]
+        if objective.m == 1:
+            W, G = newton(one, start, tolerance)
+        else:
+            W[j], G[j] = _settle(one, start, one.preconditioner(start), tolerance)
+    return W, G
+
+
+class _QuasiNewton:
+    """Full quasi-Newton steps on many problems at once; those that are done leave the batch."""
+
+    def __init__(self, objective: Objective, W: Floats, metric: Preconditioner) -> None:
+        self.objective = objective
+        self.metric = metric
+        self.problems = np.arange(len(W))
+        self.W = W
+        self.G = objective.gradient(W)
+        self.size = self._size()
+        self.pairs: list[tuple[Floats, Floats, Floats]] = []
+        # A Hessian of all rows costs about 2 + d/16 passes for one problem, then 4 steps are left.
+        self._worth = 4 + (2 + objective.rows.d / 16) / objective.m
+
+    # A problem that is exactly solved, or runs away, divides by zero and then leaves the batch.
+    @np.errstate(all="ignore")
+    def run(self, tolerance: float) -> tuple[Floats, Floats, NDArray[np.intp]]:
+        """Return points, gradients there, and the numbers of problems not yet certified."""
+        points, gradients = self.W.copy(), self.G.copy()
+        strays: list[NDArray[np.intp]] = []
+        for _ in range(_PATIENCE):
+            points[self.problems], gradients[self.problems] = self.W, self.G
+            self._keep(~self.objective.certified(self.W, self.G, tolerance))
+            if not len(self.problems):
+                break
+            progress = self._step()
+            improved = progress < 1
+            strays.append(self.problems[~improved])
+            self._keep(improved)
+            slow = self._steps_left(progress[improved], tolerance) > self._worth
+            if slow and len(self.pairs) >= _TRIALS:
+                self.metric = self.objective.preconditioner(self.W)
+                self.size = self._size()
+                self.pairs.clear()
+        return points, gradients, np.concatenate([*strays, self.problems])
+
+    def _steps_left(self, progress: Floats, tolerance: float) -> float:
+        """Forecast how many steps the slowest problem still needs at its present pace."""
+        distance = np.log(tolerance / np.linalg.norm(self.G, axis=1))
+        return float(np.max(distance / np.log(progress), initial=0.0))
+
+    def _step(self) -> Floats:
+        """Take one step; return by which factor each gradient shrank, in the metric."""
+        step = -self._direction()
+        gradient = self.objective.gradient(self.W + step)
+        change = gradient - self.G
+        self.pairs = [*self.pairs[1 - _MEMORY :], (step, change, _dot(step, change))]
+        before = self.size
+        self.W, self.G = self.W + step, gradient
+        self.size = self._size()
+        return self.size / before
+
+    def _size(self) -> Floats:
+        return np.sqrt(_dot(self.G, self.metric(self.G))[:, 0])
+
+    def _direction(self) -> Floats:
+        """Apply the inverse Hessian, as known from the metric and the last pairs, to ``G``."""
+        Q = self.G.copy()
+        shares = []
+        for step, change, curvature in reversed(self.pairs):
+            share = _dot(step, Q) / curvature
+            Q -= share * change
+            shares.append(share)
+        D = self.metric(Q)
+        for (step, change, curvature), share in zip(self.pairs, reversed(shares), strict=True):
+            D += (share - _dot(change, D) / curvature) * step
+        return D
+
+    def _keep(self, which: NDArray[np.bool]) -> None:
+        if which.all():
+            return
+        self.problems = self.problems[which]
+        self.objective = self.objective.select(which)
+        self.W, self.G, self.size = self.W[which], self.G[which], self.size[which]
+        self.pairs = [(s[which], c[which], sc[which]) for s, c, sc in self.pairs]
+
+
+def _dot(A: Floats, B: Floats) -> Floats:
+    """Return the inner products of the rows, as a column."""
+    products: Floats = np.vecdot(A, B)
+    return products[:, None]

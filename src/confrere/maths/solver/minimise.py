@@ -1,0 +1,251 @@
+"""The three ways to ask for a certified minimiser."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.maths.logistic import check_cap
+from confrere.maths.solver.binary import Binary
+from confrere.maths.solver.descent import descend
+from confrere.maths.solver.objective import Objective
+from confrere.maths.solver.rounding import Certificate, check_tolerance, smallest_tolerance
+from confrere.maths.solver.rows import Floats, Matrix, Rows
+from confrere.maths.solver.softmax import Softmax
+from confrere.privacy import check_positive
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """One certified minimiser.
+
+    Parameters
+    ----------
+    w : ndarray
+        ``(d,)``, or ``(K, d)`` for the softmax objective.
+    certificate : Certificate
+        How small the gradient at ``w`` is.
+    """
+
+    w: Floats
+    certificate: Certificate
+
+
+@dataclass(frozen=True, slots=True)
+class Solutions:
+    """Certified minimisers of several objectives on the same rows.
+
+    Parameters
+    ----------
+    W : (m, d) ndarray
+        One minimiser per row.
+    certificates : tuple of Certificate
+        One per row of ``W``.
+    """
+
+    W: Floats
+    certificates: tuple[Certificate, ...]
+
+
+def minimise(
+    X: Matrix,
+    y: ArrayLike,
+    *,
+    ridge: float,
+    linear: Floats | None = None,
+    centre: Floats | None = None,
+    cap: float = 1.0,
+    tolerance: float = 1e-6,
+    start: Floats | None = None,
+    row_norm: float = 1.0,
+) -> Solution:
+    r"""Minimise :math:`\sum_i \ell(y_i w \cdot x_i) + \frac{L}{2}\|w-u\|^2 + b \cdot w`.
+
+    Parameters
+    ----------
+    X : (n, d) ndarray or CSR
+        One row per record. It is read in blocks and never copied whole; double precision in C
+        order is fastest.
+    y : (n,) array
+        Labels -1 and +1.
+    ridge : float
+        ``L``, above zero.
+    linear : (d,) array, optional
+        ``b``; zero by default.
+    centre : (d,) array, optional
+        ``u``; zero by default.
+    cap : float, default=1.0
+        Largest slope of the loss; 1 is the logistic loss.
+    tolerance : float, default=1e-6
+        Bound on the Euclidean norm of the gradient of ``J``, to be certified.
+    start : (d,) array, optional
+        Where to begin; by default at ``centre``.
+    row_norm : float, default=1.0
+        Public bound on the norms of the rows; their root mean square is checked against it.
+
+    Returns
+    -------
+    Solution
+        Within ``tolerance / ridge`` of the exact minimiser.
+
+    Raises
+    ------
+    InvalidParameter
+        If ``tolerance`` is below :func:`smallest_tolerance` at the norms of ``linear`` and
+        ``centre``. A very long ``linear`` moves the minimiser so far out that doubles no longer
+        resolve it: a caller that draws it at random chooses a tolerance that suits all but a
+        negligible share of draws. The refusal does not depend on the records.
+    """
+    rows = Rows(X, check_positive(row_norm, "row_norm"))
+    objective = Binary(
+        rows=rows,
+        labels=_signs(y, rows.n),
+        ridge=_finite_positive(ridge, "ridge"),
+        linear=_vectors(linear, (1, rows.d), "linear"),
+        centre=_vectors(centre, (1, rows.d), "centre"),
+        cap=check_cap(cap),
+    )
+    begin = objective.centre if start is None else _vectors(start, (1, rows.d), "start")
+    W, (certificate,) = _certified(objective, begin, tolerance)
+    return Solution(W[0], certificate)
+
+
+def minimise_many(
+    X: Matrix,
+    y: ArrayLike,
+    *,
+    ridge: float,
+    linear: Floats,
+    centre: Floats | None = None,
+    cap: float = 1.0,
+    tolerance: float = 1e-6,
+    row_norm: float = 1.0,
+) -> Solutions:
+    """Minimise for every row of ``linear``, sharing each pass over the data.
+
+    Parameters
+    ----------
+    X, y, ridge, cap, tolerance, row_norm
+        As for :func:`minimise`.
+    linear : (m, d) array
+        One ``b`` per problem.
+    centre : (d,) or (m, d) array, optional
+        One ``u`` for all problems, or one each.
+
+    Returns
+    -------
+    Solutions
+        What ``m`` calls of :func:`minimise` would certify, much sooner.
+    """
+    rows = Rows(X, check_positive(row_norm, "row_norm"))
+    shape = (len(linear), rows.d)
+    objective = Binary(
+        rows=rows,
+        labels=_signs(y, rows.n),
+        ridge=_finite_positive(ridge, "ridge"),
+        linear=_vectors(linear, shape, "linear"),
+        centre=_vectors(centre, shape, "centre"),
+        cap=check_cap(cap),
+    )
+    return Solutions(*_certified(objective, objective.centre, tolerance))
+
+
+def minimise_softmax(
+    X: Matrix,
+    codes: NDArray[np.integer],
+    n_classes: int,
+    *,
+    ridge: float,
+    linear: Floats | None = None,
+    centre: Floats | None = None,
+    tolerance: float = 1e-6,
+    row_norm: float = 1.0,
+) -> Solution:
+    r"""Minimise the softmax objective of ``K`` classes.
+
+    .. math:: \sum_i [\mathrm{logsumexp}(W x_i) - W_{c_i} \cdot x_i]
+              + \tfrac{L}{2}\|W - U\|_F^2 + \langle B, W \rangle
+
+    If the columns of ``B`` and ``U`` sum to zero, so do those of ``W``.
+
+    Parameters
+    ----------
+    X, ridge, tolerance, row_norm
+        As for :func:`minimise`.
+    codes : (n,) integer array
+        Class of every row, from 0 to ``n_classes - 1``.
+    n_classes : int
+        ``K``, at least 2.
+    linear, centre : (K, d) arrays, optional
+        ``B`` and ``U``; zero by default.
+
+    Returns
+    -------
+    Solution
+        ``w`` has shape ``(K, d)``.
+    """
+    rows = Rows(X, check_positive(row_norm, "row_norm"))
+    if n_classes < 2:
+        raise InvalidParameter("n_classes must be at least 2.")
+    codes = np.asarray(codes)
+    if codes.shape != (rows.n,) or not np.all((codes >= 0) & (codes < n_classes)):
+        raise InvalidData("codes must be one integer from 0 to n_classes - 1 per row of X.")
+    size = n_classes * rows.d
+    objective = Softmax(
+        rows=rows,
+        labels=codes.astype(np.intp, copy=False),
+        ridge=_finite_positive(ridge, "ridge"),
+        linear=_vectors(linear, (n_classes, rows.d), "linear").reshape(1, size),
+        centre=_vectors(centre, (n_classes, rows.d), "centre").reshape(1, size),
+        classes=n_classes,
+    )
+    W, (certificate,) = _certified(objective, objective.centre, tolerance)
+    return Solution(W.reshape(n_classes, rows.d), certificate)
+
+
+def _certified(
+    objective: Objective, start: Floats, tolerance: float
+) -> tuple[Floats, tuple[Certificate, ...]]:
+    smallest = smallest_tolerance(
+        objective.rows.n,
+        objective.rows.d,
+        ridge=objective.ridge,
+        row_norm=objective.rows.row_norm,
+        linear_norm=float(np.linalg.norm(objective.linear, axis=1).max()),
+        centre_norm=float(np.linalg.norm(objective.centre, axis=1).max()),
+        n_classes=objective.n_classes,
+    )
+    check_tolerance(tolerance, smallest)
+    W, G = descend(objective, start, tolerance)
+    norms = np.linalg.norm(G, axis=1)
+    return W, tuple(
+        Certificate(norm + rounding, rounding, tolerance)
+        for norm, rounding in zip(norms.tolist(), objective.rounding(W).tolist(), strict=True)
+    )
+
+
+def _signs(y: ArrayLike, n: int) -> Floats:
+    y = np.asarray(y, dtype=np.float64)
+    if y.shape != (n,) or not np.all(np.abs(y) == 1.0):
+        raise InvalidData("y must be one label, -1 or +1, per row of X.")
+    return y
+
+
+def _vectors(value: ArrayLike | None, shape: tuple[int, int], name: str) -> Floats:
+    if value is None:
+        return np.zeros(shape)
+    value = np.asarray(value, dtype=np.float64)
+    fits = value.ndim <= 2 and value.shape in (shape, shape[1:], (1, shape[1]))
+    if not fits or not np.all(np.isfinite(value)):
+        raise InvalidParameter(f"{name} must be finite, one number per column of X.")
+    return np.broadcast_to(value, shape)
+
+
+def _finite_positive(value: float, name: str) -> float:
+    number = check_positive(value, name)
+    if not np.isfinite(number):
+        raise InvalidParameter(f"{name} must be finite.")
+    return number

@@ -1,0 +1,105 @@
+"""Approximate inverses of a Hessian, from weighted Gram matrices."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import numpy as np
+
+from confrere.maths.solver.rounding import block_rows
+from confrere.maths.solver.rows import Floats, Rows, dense
+
+#: Entries of all Gram matrices together beyond which only their diagonals are kept: 16 MB.
+_GRAM_ENTRIES = 2**21
+
+
+class Preconditioner(ABC):
+    """A symmetric positive definite map that stands for the inverse of a Hessian."""
+
+    @abstractmethod
+    def __call__(self, G: Floats) -> Floats:
+        """Apply it to every row of ``G``: ``(m, size)`` to ``(m, size)``."""
+
+
+class Blocks(Preconditioner):
+    """One dense block of the Hessian per class, ``(K, d, d)``, factored."""
+
+    def __init__(self, grams: Floats, ridge: float) -> None:
+        d = grams.shape[-1]
+        # Below this much of the trace a ridge drowns in the rounding of the factors.
+        floor = 4 * d * np.finfo(np.float64).eps * np.trace(grams, axis1=1, axis2=2)
+        grams[:, np.arange(d), np.arange(d)] += np.maximum(ridge, floor)[:, None]
+        self._roots = np.linalg.inv(np.linalg.cholesky(grams))
+
+    def __call__(self, G: Floats) -> Floats:
+        """Solve with every class's block."""
+        K, d, _ = self._roots.shape
+        parts = G.reshape(-1, K, 1, d)
+        solved: Floats = parts @ self._roots.mT @ self._roots
+        return solved.reshape(G.shape)
+
+
+class Diagonal(Preconditioner):
+    """The diagonal of the Hessian, where there are too many columns for more."""
+
+    def __init__(self, squares: Floats, ridge: float) -> None:
+        self._inverse = 1.0 / (squares.ravel() + ridge)
+
+    def __call__(self, G: Floats) -> Floats:
+        """Divide by the diagonal."""
+        return G * self._inverse
+
+
+class SumZero(Preconditioner):
+    """Another preconditioner on weights that sum to zero over the classes, ``1/L`` off them.
+
+    The softmax does not see what is added to all classes alike: there the Hessian is ``L``.
+    """
+
+    def __init__(self, within: Preconditioner, n_classes: int, ridge: float) -> None:
+        self._within = within
+        self._n_classes = n_classes
+        self._ridge = ridge
+
+    def __call__(self, G: Floats) -> Floats:
+        """Treat what all classes share, and how they differ, apart."""
+        common = self._common(G)
+        within = self._within(G - common)
+        return within - self._common(within) + common / self._ridge
+
+    def _common(self, G: Floats) -> Floats:
+        mean = G.reshape(len(G), self._n_classes, -1).mean(axis=1)
+        return np.tile(mean, self._n_classes)
+
+
+def precondition(
+    rows: Rows, weigh: Callable[[slice, Floats], Floats], n_classes: int, ridge: float
+) -> Preconditioner:
+    """Build the inverse of ``X' diag(c_k) X + L I`` for every class ``k``.
+
+    Parameters
+    ----------
+    rows : Rows
+        The data.
+    weigh : callable
+        From a block's position and rows to the curvatures ``c``, ``(n_blocks, rows)``.
+    n_classes : int
+        How many blocks: 1 for a binary loss.
+    ridge : float
+        ``L``.
+    """
+    if n_classes * rows.d**2 > _GRAM_ENTRIES:
+        squares = np.zeros((n_classes, rows.d))
+        for part, block in rows:
+            squares += weigh(part, block) @ block**2
+        return Diagonal(squares, ridge)
+    grams = np.zeros((n_classes, rows.d, rows.d))
+    buffer = np.empty((min(rows.n, block_rows(rows.d)), rows.d))
+    for part, block in rows:
+        roots = np.sqrt(weigh(part, block))
+        entries = dense(block)
+        for gram, root in zip(grams, roots, strict=True):
+            scaled = np.multiply(entries, root[:, None], out=buffer[: len(entries)])
+            gram += scaled.T @ scaled
+    return Blocks(grams, ridge)

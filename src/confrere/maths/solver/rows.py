@@ -1,0 +1,104 @@
+"""A data matrix read in blocks of rows, dense or sparse, without ever copying it whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from confrere.errors import InvalidData
+from confrere.maths.solver.rounding import block_rows
+
+Floats: TypeAlias = NDArray[np.float64]
+Matrix: TypeAlias = "NDArray[np.float64] | NDArray[np.float32] | sparse.csr_array"
+
+#: Largest number of entries of a subsample, dense: 32 MB.
+_SUBSAMPLE_ENTRIES = 2**22
+
+_GOLDEN = 0.6180339887498949
+
+
+class Rows:
+    """The rows of ``X``, in the blocks that :func:`rounding_bound` speaks of.
+
+    Iterating yields ``(slice, block)`` where ``block`` is float64, dense or CSR: both know
+    ``W @ block.T`` and ``R @ block``. The first pass also checks what the bound needs of the rows:
+    that the root mean square of their norms is at most ``row_norm``.
+
+    Parameters
+    ----------
+    X : (n, d) ndarray or CSR
+        Any memory order; single precision is widened block by block.
+    row_norm : float
+        Declared bound on the norm of a row.
+    """
+
+    def __init__(self, X: Matrix, row_norm: float) -> None:
+        if sparse.issparse(X):
+            X = sparse.csr_array(X)
+        elif np.ndim(X) != 2:
+            raise InvalidData("X must be a matrix: one row per record.")
+        if min(X.shape) < 1:
+            raise InvalidData("X needs at least one row and one column.")
+        self.X = X
+        self.n, self.d = X.shape
+        self.row_norm = row_norm
+        self._checked = False
+
+    def __iter__(self) -> Iterator[tuple[slice, Floats]]:
+        step = block_rows(self.d)
+        squares = 0.0
+        for start in range(0, self.n, step):
+            part = slice(start, min(start + step, self.n))
+            block = self._block(part)
+            if not self._checked:
+                squares += _square_norm(block)
+            yield part, block
+        # Clipping leaves rows within a few roundings of the bound; not a number fails too.
+        if not squares <= self.n * self.row_norm**2 * (1 + 1e-9):
+            raise InvalidData(
+                "X has rows that are longer than row_norm, or not finite; clip them to a public "
+                "bound first."
+            )
+        self._checked = True
+
+    def _block(self, part: slice) -> Floats:
+        if not sparse.issparse(self.X):
+            return np.asarray(self.X[part], dtype=np.float64)
+        first, last = self.X.indptr[part.start], self.X.indptr[part.stop]
+        block = sparse.csr_array(
+            (
+                self.X.data[first:last].astype(np.float64, copy=False),
+                self.X.indices[first:last],
+                self.X.indptr[part.start : part.stop + 1] - first,
+            ),
+            shape=(part.stop - part.start, self.d),
+        )
+        return cast(Floats, block)
+
+    def subsample(self) -> NDArray[np.intp] | None:
+        """Return a sixteenth of the row numbers, spread evenly; None if that is too few.
+
+        The choice is a fixed function of the shape. It decides how fast a solver is, never where
+        it stops.
+        """
+        count = min(max(self.n // 16, 20 * self.d, 2000), _SUBSAMPLE_ENTRIES // self.d)
+        if self.n < 4 * count:
+            return None
+        steps = np.arange(count)
+        jitter = (steps * _GOLDEN) % 1
+        chosen: NDArray[np.intp] = ((steps + jitter) * (self.n / count)).astype(np.intp)
+        return chosen
+
+
+def dense(block: Any) -> Floats:
+    """Return a block as an array."""
+    return block.toarray() if isinstance(block, sparse.csr_array) else block
+
+
+def _square_norm(block: Any) -> float:
+    entries = block.data if isinstance(block, sparse.csr_array) else block
+    return float(np.linalg.norm(entries)) ** 2
