@@ -22,8 +22,8 @@ from confrere.protocols.payload import Payload
 
 Floats = NDArray[np.float64]
 
-#: A prior further out than this is a mistake or an attack.
-LONGEST_PRIOR = 1e6
+#: A prior with a coordinate further out than this is a mistake or an attack.
+FARTHEST_PRIOR = 1e6
 
 _VALUES = frozenset({"frame", "epsilon", "ridge", "alpha", "cap", "calibration", "neighbours"})
 
@@ -86,7 +86,7 @@ class ReleaseRequest:
         if centre is not None and (
             centre.dtype != np.float64
             or centre.shape != (frame.size,)
-            or float(np.linalg.norm(centre)) > LONGEST_PRIOR
+            or float(np.abs(centre).max()) > FARTHEST_PRIOR
         ):
             raise InvalidMessage("centre must be one number per weight, of reasonable length.")
         known = {name: values[name] for name in _VALUES - {"frame"}}
