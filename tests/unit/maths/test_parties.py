@@ -167,6 +167,12 @@ def test_a_tighter_tolerance_is_met():
     assert solutions.gradient_norms.max() <= 1e-14
 
 
+def test_a_tolerance_below_rounding_is_refused_and_not_passed_over():
+    X, codes, offsets = ragged([9] * 5, 30, seed=12)
+    with pytest.raises(InvalidData, match="cannot be solved"):
+        solve_parties(X, 2 * codes - 1, offsets, alpha=1e-2, tolerance=1e-25)
+
+
 @pytest.mark.parametrize("poison", [np.nan, np.inf, 1e200])
 @pytest.mark.parametrize("n_features", [3, 30])
 def test_what_cannot_be_solved_is_refused_without_its_values(poison, n_features):
