@@ -30,7 +30,7 @@ def main() -> None:
     """Fit one private model on scikit-learn's breast-cancer data and tell the whole story."""
     console = Console()
     frame = load_breast_cancer(as_frame=True)
-    schema = PublicSchema([Number(name, bounds=bounds) for name, bounds in BOUNDS.items()])
+    schema = PublicSchema(tuple(Number(name, bounds=bounds) for name, bounds in BOUNDS.items()))
     encoder = schema.encoder()
     X_train, X_test, y_train, y_test = train_test_split(
         frame.data[list(BOUNDS)], frame.target, test_size=0.3, random_state=0

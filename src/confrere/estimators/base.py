@@ -37,9 +37,23 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the ledger to charge, or say that the account does not exist."""
         if self.ledger is not None and not isinstance(self.ledger, Ledger):
             raise InvalidParameter("ledger must be a confrere.Ledger or None.")
+        if self.ledger is None and default_ledger().ephemeral and self.account is None:
+            return default_ledger()
         ledger = default_ledger() if self.ledger is None else self.ledger
         ledger.account_for(self.account)
         return ledger
+
+    def _account(self, ledger: Ledger, guarantee: Guarantee) -> str | None:
+        """Return the account to charge.
+
+        A notebook that names neither ledger nor account gets an account without cap for every
+        unit and relation, since guarantees of different kinds do not add up.
+        """
+        if self.ledger is None and ledger.ephemeral and self.account is None:
+            name = f"per {guarantee.unit}, {guarantee.neighbours}"
+            ledger.open_account(name)
+            return name
+        return self.account
 
     def _validate(
         self, X: Any, y: Any, *, sparse: bool = True
@@ -93,7 +107,11 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Charge, then act; a failure after the charge stays charged."""
         source = source_for(self.random_state)
         receipt = ledger.charge(
-            self.account, guarantee, purpose=purpose, detail=detail, simulated=source.simulated
+            self._account(ledger, guarantee),
+            guarantee,
+            purpose=purpose,
+            detail=detail,
+            simulated=source.simulated,
         )
         try:
             result = act(source)

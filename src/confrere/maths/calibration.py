@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from confrere.errors import CalibrationError, InvalidParameter
+from confrere.errors import CalibrationError, InvalidData, InvalidParameter
 from confrere.privacy import Neighbours, check_epsilon, check_positive
 
 
@@ -182,6 +182,8 @@ def automatic_ridge(
     ``max(floor/epsilon, k d^3/(n epsilon^2))`` with ``k = 1``, or ``.3`` for the capped loss: the
     variance of the noise over prior variance times curvature.
     """
+    if n_samples < 1:
+        raise InvalidData("X needs at least one row.")
     k = 0.3 if capped else 1.0
     return max(free_ridge(epsilon, factor=floor), k * n_features**3 / (n_samples * epsilon**2))
 

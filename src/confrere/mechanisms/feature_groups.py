@@ -23,6 +23,7 @@ from confrere.mechanisms.lattice import LatticeStep
 from confrere.mechanisms.objective_perturbation import (
     ASSUMPTIONS,
     PUBLIC,
+    SOLVER_PART,
     SOLVER_SHARE,
     Calibration,
     public_tolerance,
@@ -188,7 +189,7 @@ class FeatureGroupPerturbation:
                 linear=noise,
                 centre=centre,
                 cap=self.cap,
-                tolerance=0.9 * tolerance,
+                tolerance=SOLVER_PART * tolerance,
             ).w
             step = LatticeStep(
                 epsilon=self.epsilon * SOLVER_SHARE / len(self.sizes),

@@ -5,7 +5,6 @@ Proof: docs/proofs/objective_perturbation.md.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -23,7 +22,7 @@ from confrere.maths.calibration import (
 from confrere.maths.clipping import Rows, certify_rows
 from confrere.maths.noise import l2_noise, sum_zero_noise
 from confrere.maths.randomness import RandomSource
-from confrere.maths.solver import minimise, minimise_softmax, rounding_bound
+from confrere.maths.solver import minimise, minimise_softmax, smallest_tolerance
 from confrere.mechanisms.lattice import LatticeStep
 from confrere.privacy import Guarantee, Neighbours, check_epsilon, check_positive
 
@@ -40,6 +39,9 @@ SOLVER_SHARE = 0.01
 #: Tolerance on the gradient of the summed objective, where rounding allows it.
 TOLERANCE = 1e-6
 
+#: Part of the tolerance that the solver may use; the rest is for the rounding of the noise itself.
+SOLVER_PART = 0.9
+
 Calibration = Literal["tight", "printed"]
 
 
@@ -55,14 +57,18 @@ def public_tolerance(
     """Return a bound on the gradient that the solver can certify on every run.
 
     A function of public quantities alone: it stands above the rounding error of the gradient and
-    of the noise for every noise vector but the longest (probability 1e-18). The weights are
-    bounded by comparing the objective at its minimiser with its value at the prior.
+    of the noise for every noise vector but the longest (probability 1e-18).
     """
     noise = float(stats.gamma.isf(1e-18, n_features * (n_classes - 1))) / rho
-    start = math.log(n_classes) + 2 * prior_norm
-    reach = (noise + math.sqrt(noise**2 + 2 * ridge * n_samples * start)) / ridge
-    gradient = rounding_bound(n_samples, n_features, row_norm=1.0, weight_norm=prior_norm + reach)
-    return max(TOLERANCE, 4 * gradient, 64 * noise * float(np.finfo(np.float64).eps))
+    smallest = smallest_tolerance(
+        n_samples,
+        n_features,
+        ridge=ridge,
+        linear_norm=noise,
+        centre_norm=prior_norm,
+        n_classes=n_classes,
+    )
+    return max(TOLERANCE, smallest / SOLVER_PART, 64 * noise * float(np.finfo(np.float64).eps))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,8 +205,7 @@ class ObjectivePerturbation:
         if X.shape != (self.n_samples, self.n_features):
             raise InvalidData("X does not have the declared number of rows and columns.")
         certify_rows(X)
-        # A tenth of the tolerance is kept for the rounding of the noise itself.
-        tolerance = 0.9 * self.tolerance
+        tolerance = SOLVER_PART * self.tolerance
         if self.n_classes == 2:
             noise = l2_noise(self.rho, self.n_features, source)[0]
             point = minimise(

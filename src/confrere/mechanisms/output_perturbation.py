@@ -15,7 +15,7 @@ from confrere.errors import InvalidData
 from confrere.maths.clipping import Rows, certify_rows
 from confrere.maths.noise import l2_noise, sum_zero_noise
 from confrere.maths.randomness import RandomSource
-from confrere.maths.solver import minimise, minimise_softmax, rounding_bound
+from confrere.maths.solver import minimise, minimise_softmax, smallest_tolerance
 from confrere.mechanisms.objective_perturbation import ASSUMPTIONS, PUBLIC, TOLERANCE
 from confrere.privacy import Guarantee, Neighbours, check_epsilon, check_positive
 
@@ -63,11 +63,10 @@ class OutputPerturbation:
     @property
     def tolerance(self) -> float:
         """Certified bound on the gradient at the point before noise."""
-        weights = math.sqrt(2 * self.n_samples * math.log(self.n_classes) / self.ridge)
-        gradient = rounding_bound(
-            self.n_samples, self.n_features, row_norm=1.0, weight_norm=weights
+        smallest = smallest_tolerance(
+            self.n_samples, self.n_features, ridge=self.ridge, n_classes=self.n_classes
         )
-        return max(TOLERANCE, 4 * gradient)
+        return max(TOLERANCE, smallest)
 
     @property
     def sensitivity(self) -> float:

@@ -1,0 +1,219 @@
+"""Private logistic regression: what it accepts, what it refuses, and what it learns."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from confrere import Ledger, PrivateLogisticRegression
+from confrere.errors import ConfrereError, InvalidData, InvalidParameter
+
+X, Y = make_classification(n_samples=600, n_features=6, n_informative=4, random_state=0)
+SECRET = 987654.321
+
+
+def generous(**settings):
+    return PrivateLogisticRegression(
+        **{"epsilon": 1e6, "data_norm": 20.0, "alpha": 1e-4, "random_state": 0} | settings
+    )
+
+
+@pytest.mark.parametrize("bad", [0, -1, math.nan, math.inf, True, "1", None])
+def test_bad_epsilon(bad):
+    ledger = Ledger()
+    with pytest.raises(InvalidParameter, match="epsilon"):
+        PrivateLogisticRegression(epsilon=bad, ledger=ledger).fit(X, Y)
+    assert ledger.entries() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [
+        ("data_norm", 0),
+        ("data_norm", -1.0),
+        ("data_norm", math.inf),
+        ("alpha", 0),
+        ("alpha", math.nan),
+        ("alpha", "big"),
+        ("ridge_floor", 0),
+        ("intercept_scale", 1.0),
+        ("loss", "hinge"),
+        ("calibration", "loose"),
+        ("neighbours", "all"),
+        ("neighbours", "add-remove"),
+        ("classes", [0]),
+        ("classes", [0, 0, 1]),
+        ("prior", [1.0]),
+        ("prior", [math.nan] * 6),
+        ("prior_intercept", math.inf),
+        ("feature_scale", [1.0] * 5),
+        ("feature_scale", [-1.0] * 6),
+        ("ledger", "budget.ledger"),
+        ("random_state", -3),
+    ],
+)
+def test_bad_settings_are_named_and_cost_nothing(name, bad):
+    ledger = Ledger()
+    model = PrivateLogisticRegression(ledger=ledger).set_params(**{name: bad})
+    expected = "declared_samples" if bad == "add-remove" else name
+    with pytest.raises(InvalidParameter, match=expected):
+        model.fit(X, Y)
+    assert ledger.entries() == []
+
+
+def test_errors_never_print_a_value():
+    frame = pd.DataFrame(X).astype(object)
+    frame.iloc[3, 2] = f"patient {SECRET}"
+    labels = np.where(np.arange(len(Y)) == 5, SECRET, Y)
+    text_labels = np.where(np.arange(len(Y)) == 5, f"person {SECRET}", Y.astype(str))
+    for rows, y, settings in [
+        (frame, Y, {}),
+        (X, labels, {}),
+        (X, labels, {"classes": [0, 1]}),
+        (X, text_labels, {"classes": ["0", "1"]}),
+        (X, text_labels, {}),
+    ]:
+        with pytest.raises((ConfrereError, ValueError)) as caught:
+            PrivateLogisticRegression(**settings).fit(rows, y)
+        assert str(SECRET) not in str(caught.value)
+        assert caught.value.__cause__ is None
+
+
+def test_labels_must_be_declared_unless_they_are_zero_and_one():
+    words = np.where(Y == 1, "ill", "well")
+    with pytest.raises(InvalidParameter, match="classes"):
+        PrivateLogisticRegression().fit(X, words)
+    model = PrivateLogisticRegression(classes=["well", "ill"]).fit(X, words)
+    assert list(model.classes_) == ["ill", "well"]
+    assert set(model.predict(X)) <= {"ill", "well"}
+    categories = pd.Series(words, dtype=pd.CategoricalDtype(["ill", "well"]))
+    assert list(PrivateLogisticRegression().fit(X, categories).classes_) == ["ill", "well"]
+    assert list(PrivateLogisticRegression().fit(X, Y == 1).classes_) == [False, True]
+
+
+def test_one_class_in_the_data_is_no_event():
+    model = PrivateLogisticRegression(classes=[0, 1], epsilon=100.0).fit(X, np.ones(len(X)))
+    assert list(model.classes_) == [0, 1]
+    assert model.predict(X).mean() > 0.9
+    three = PrivateLogisticRegression(classes=[0, 1, 2]).fit(X, np.ones(len(X)))
+    assert three.coef_.shape == (3, 6)
+
+
+def test_without_noise_it_is_scikit_learns_regression():
+    model = generous(fit_intercept=False).fit(X, Y)
+    clipped = X / 20.0
+    ridge = 1e-4 * len(X)
+    reference = LogisticRegression(C=1 / ridge, fit_intercept=False, tol=1e-10, max_iter=10000)
+    reference.fit(clipped, Y)
+    np.testing.assert_allclose(model.coef_ * 20.0, reference.coef_, rtol=1e-2)
+
+
+def test_intercept_is_a_feature_inside_the_bound():
+    shifted = X + 1.0
+    model = generous(intercept_scale=0.4).fit(shifted, Y)
+    rows = np.hstack([shifted * math.sqrt(1 - 0.16) / 20.0, np.full((len(X), 1), 0.4)])
+    reference = LogisticRegression(C=1 / (1e-4 * len(X)), fit_intercept=False, tol=1e-10)
+    reference.fit(rows, Y)
+    np.testing.assert_allclose(
+        model.decision_function(shifted), reference.decision_function(rows), atol=0.05
+    )
+
+
+def test_pandas_names_and_sparse_rows():
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    named = generous().fit(frame, Y)
+    assert list(named.feature_names_in_) == list("abcdef")
+    dense = generous().fit(X, Y)
+    csr = generous().fit(sparse.csr_array(X), Y)
+    np.testing.assert_allclose(csr.coef_, dense.coef_, atol=1e-4)
+    np.testing.assert_allclose(csr.predict_proba(sparse.csr_array(X)), csr.predict_proba(X))
+    scale = np.linspace(0.5, 2, 6)
+    np.testing.assert_allclose(
+        generous(feature_scale=scale).fit(sparse.csr_array(X), Y).coef_,
+        generous(feature_scale=scale).fit(X, Y).coef_,
+        atol=1e-4,
+    )
+
+
+def test_multinomial_learns_three_classes():
+    X3, y3 = make_classification(
+        n_samples=900, n_features=5, n_informative=4, n_redundant=0, n_classes=3, random_state=1
+    )
+    model = generous(classes=[0, 1, 2]).fit(X3, y3)
+    reference = LogisticRegression(max_iter=5000).fit(X3, y3)
+    assert model.score(X3, y3) > reference.score(X3, y3) - 0.03
+    np.testing.assert_allclose(model.predict_proba(X3).sum(axis=1), 1)
+
+
+def test_a_column_with_factor_zero_has_weight_zero():
+    scale = np.array([1.0, 0, 1, 1, 1, 1])
+    model = PrivateLogisticRegression(feature_scale=scale, prior=np.ones(6)).fit(X, Y)
+    assert model.coef_[0, 1] == 0
+
+
+def test_shrinks_towards_the_prior():
+    prior = np.arange(6.0)
+    model = generous(epsilon=1.0, alpha=1e9, prior=prior, prior_intercept=-2.0, data_norm=3.0).fit(
+        X, Y
+    )
+    np.testing.assert_allclose(model.coef_[0], prior, atol=1e-3)
+    assert model.intercept_[0] == pytest.approx(-2.0, abs=1e-3)
+
+
+@pytest.mark.parametrize("neighbours", ["replace-one", "label-only", "add-remove"])
+@pytest.mark.parametrize("loss", ["logistic", "capped"])
+def test_every_relation_and_loss_learns(neighbours, loss):
+    declared = 500 if neighbours == "add-remove" else None
+    model = PrivateLogisticRegression(
+        epsilon=2.0,
+        data_norm=4.0,
+        neighbours=neighbours,
+        loss=loss,
+        declared_samples=declared,
+        random_state=1,
+    ).fit(X, Y)
+    assert roc_auc_score(Y, model.decision_function(X)) > 0.7
+    assert model.guarantee_.neighbours == neighbours
+
+
+def test_add_remove_takes_its_ridge_from_the_declared_number():
+    settings = {"neighbours": "add-remove", "declared_samples": 1000, "alpha": 0.01}
+    model = PrivateLogisticRegression(**settings)
+    plans = [model._plan(n, 6, 2) for n in (300, 301, 5000)]
+    assert len({plan.mechanism.ridge for plan in plans}) == 1
+    assert {plan.facts()["n_samples"] for plan in plans} == {1000}
+    with pytest.raises(InvalidData, match="declared_samples"):
+        model._plan(10_001, 6, 2)
+
+
+def test_the_printed_calibration_is_noisier():
+    tight = PrivateLogisticRegression(alpha=1e-3)._plan(1000, 6, 2).mechanism
+    printed = PrivateLogisticRegression(alpha=1e-3, calibration="printed")._plan(1000, 6, 2)
+    assert printed.mechanism.rho < tight.rho
+    with pytest.raises(InvalidParameter, match="printed"):
+        PrivateLogisticRegression(calibration="printed", loss="capped").fit(X, Y)
+
+
+def test_more_budget_is_more_accurate():
+    def error(epsilon):
+        scores = [
+            PrivateLogisticRegression(epsilon=epsilon, data_norm=4.0, random_state=seed)
+            .fit(X, Y)
+            .score(X, Y)
+            for seed in range(8)
+        ]
+        return 1 - np.mean(scores)
+
+    assert error(0.05) > error(0.5) > error(50.0)
+
+
+def test_price_touches_no_data():
+    price = PrivateLogisticRegression(epsilon=0.3, neighbours="label-only").price(100, 4)
+    assert (price.epsilon, str(price.neighbours)) == (0.3, "label-only")
+    with pytest.raises(InvalidData):
+        PrivateLogisticRegression().price(0, 4)

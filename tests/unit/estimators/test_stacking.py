@@ -1,0 +1,205 @@
+"""Stacks over samples and over features: groups, combiners, reductions and pictures."""
+
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.metrics import roc_auc_score
+
+from confrere import (
+    FeatureStackingClassifier,
+    Ledger,
+    PrivateLogisticRegression,
+    SampleStackingClassifier,
+)
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.estimators.groups import GroupRows
+from confrere.maths.partition import allocate
+
+matplotlib.use("Agg")
+
+X, Y = make_classification(
+    n_samples=2000, n_features=12, n_informative=6, shuffle=False, random_state=3
+)
+IMPORTANCE = np.r_[np.full(6, 1.0), np.full(6, 0.1)]
+SETTINGS = {"epsilon": 4.0, "data_norm": 6.0, "random_state": 0}
+
+
+def auc(model):
+    return roc_auc_score(Y, model.decision_function(X))
+
+
+@pytest.mark.parametrize("clipping", ["joint", "separate"])
+@pytest.mark.parametrize("rows", ["clip", "unit"])
+@pytest.mark.parametrize("combiner", ["stack", "vote", "weighted_vote"])
+@pytest.mark.parametrize("allocation", ["importance", "least-noise"])
+def test_every_combination_learns(clipping, rows, combiner, allocation):
+    model = FeatureStackingClassifier(
+        **SETTINGS,
+        n_groups=3,
+        importance=IMPORTANCE,
+        clipping=clipping,
+        rows=rows,
+        combiner=combiner,
+        allocation=allocation,
+    ).fit(X, Y)
+    assert auc(model) > 0.7
+    probabilities = model.predict_proba(X)
+    assert probabilities.min() >= 0
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    assert (model.high_level_ is None) == (combiner != "stack")
+
+
+@pytest.mark.parametrize("clipping", ["joint", "separate"])
+def test_one_important_group_is_plain_private_regression(clipping):
+    """Remark 1 of the stacking paper: one group of nonzero importance is Algorithm 1 on it."""
+    importance = np.r_[np.ones(4), np.zeros(8)]
+    groups = [np.arange(4), np.arange(4, 12)]
+    rows = X.copy()
+    rows[:, 4:] = 0  # under joint clipping the other columns still count towards the norm
+    stack = FeatureStackingClassifier(
+        **SETTINGS, importance=importance, groups=groups, clipping=clipping, intercept_scale=0.4
+    ).fit(rows, Y)
+    plain = PrivateLogisticRegression(**SETTINGS, intercept_scale=0.4).fit(rows[:, :4], Y)
+    assert len(stack.low_level_) == 1
+    np.testing.assert_allclose(stack.low_level_[0].coef, plain.coef_[0], rtol=1e-12)
+    np.testing.assert_allclose(
+        stack.decision_function(rows), plain.decision_function(rows[:, :4]), rtol=1e-10
+    )
+    assert stack.guarantee_.epsilon == plain.guarantee_.epsilon
+
+
+def test_one_part_of_samples_is_plain_private_regression():
+    stack = SampleStackingClassifier(**SETTINGS, n_groups=1, split_seed=None).fit(X, Y)
+    plain = PrivateLogisticRegression(**SETTINGS).fit(X, Y)
+    np.testing.assert_allclose(stack.decision_function(X), plain.decision_function(X), rtol=1e-10)
+
+
+def test_groups_by_importance_and_their_shares():
+    model = FeatureStackingClassifier(**SETTINGS, n_groups=2, importance=IMPORTANCE).fit(X, Y)
+    first, second = model.low_level_
+    assert set(first.features) == set(range(6))
+    assert first.importance == pytest.approx(6 / 6.6)
+    assert first.epsilon > second.epsilon
+    assert first.noise < second.noise
+
+
+def test_unused_groups_are_left_out():
+    importance = np.r_[np.ones(8), np.zeros(4)]
+    model = FeatureStackingClassifier(
+        **SETTINGS, importance=importance, groups=[range(4), range(4, 8), range(8, 12)]
+    ).fit(X, Y)
+    assert [list(low.features) for low in model.low_level_] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+@pytest.mark.parametrize("stack", [FeatureStackingClassifier, SampleStackingClassifier])
+@pytest.mark.parametrize("share", [0.15, 0.85])
+def test_unbalanced_labels_do_not_turn_the_ranking_around(stack, share):
+    rng = np.random.default_rng(0)
+    n = 1500
+    y = (rng.uniform(size=n) < share).astype(int)
+    rows = rng.normal(size=(n, 8)) / 3
+    rows[:, :4] += 0.4 * (2 * y[:, None] - 1)
+    for seed in range(10):
+        model = stack(epsilon=1.0, data_norm=2.0, n_groups=4, random_state=seed).fit(rows, y)
+        assert roc_auc_score(y, model.decision_function(rows)) > 0.8
+
+
+@pytest.mark.parametrize("stack", [FeatureStackingClassifier, SampleStackingClassifier])
+def test_a_declared_base_rate_is_where_intercepts_start(stack):
+    rng = np.random.default_rng(0)
+    y = (rng.uniform(size=1000) < 0.1).astype(int)
+    rows = rng.normal(size=(1000, 6)) / 5
+    base = float(np.log(0.1 / 0.9))
+    model = stack(
+        epsilon=0.05, alpha=1e3, high_alpha=1e3, prior_intercept=base, random_state=0
+    ).fit(rows, y)
+    assert model.predict_proba(rows)[:, 1].mean() == pytest.approx(0.1, abs=0.05)
+
+
+def test_one_ledger_entry_lists_the_parts():
+    ledger = Ledger()
+    model = FeatureStackingClassifier(epsilon=0.5, n_groups=3, ledger=ledger).fit(X, Y)
+    (entry,) = ledger.entries()
+    assert entry.guarantee.epsilon == 0.5
+    parts = entry.detail["parts"]
+    assert [part["part"] for part in parts] == ["group 0", "group 1", "group 2", "high level"]
+    assert entry.detail["rows_low"] + entry.detail["rows_high"] == len(X)
+    assert "disjoint parts, split seeded permutation" in model.guarantee_.assumptions
+
+
+def test_bad_settings_are_named():
+    for settings, name in [
+        ({"importance": -np.ones(12)}, "importance"),
+        ({"importance": np.zeros(12)}, "importance"),
+        ({"importance": np.ones(11)}, "importance"),
+        ({"groups": [range(6)]}, "groups"),
+        ({"groups": [range(12), range(2)]}, "groups"),
+        ({"high_fraction": 1.0}, "high_fraction"),
+        ({"combiner": "mean"}, "combiner"),
+        ({"clipping": "none"}, "clipping"),
+        ({"data_norm": [1.0, 2.0]}, "data_norm"),
+        ({"alpha": -1.0}, "alpha"),
+        ({"calibration": "printed"}, "printed"),
+    ]:
+        ledger = Ledger()
+        with pytest.raises(InvalidParameter, match=name):
+            FeatureStackingClassifier(ledger=ledger, **settings).fit(X, Y)
+        assert ledger.entries() == []
+    with pytest.raises(InvalidData, match="n_samples"):
+        SampleStackingClassifier(n_groups=5).fit(X[:6], Y[:6])
+
+
+def test_printed_calibration_is_noisier():
+    settings = {"importance": IMPORTANCE, "clipping": "separate", "alpha": 1e-3}
+    tight = FeatureStackingClassifier(**settings)._plan(1000, 12)
+    printed = FeatureStackingClassifier(**settings, calibration="printed")._plan(1000, 12)
+    assert all(p < t for p, t in zip(printed.low.rates, tight.low.rates, strict=True))
+
+
+def test_allocations_meet_their_constraints():
+    a, d = np.array([0.6, 0.3, 0.1]), [4, 4, 8]
+    for allocation in ("importance", "least-noise"):
+        separate = allocate(a, d, clipping="separate", allocation=allocation)
+        assert separate.sum() == pytest.approx(1)
+        joint = allocate(a, d, clipping="joint", allocation=allocation)
+        assert (joint**2).sum() == pytest.approx(1)
+
+    def weighted_noise(q):
+        return np.sum(a * np.square(d) / q**2)
+
+    best = allocate(a, d, clipping="separate", allocation="least-noise")
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        q = rng.dirichlet(np.ones(3))
+        assert weighted_noise(best) <= weighted_noise(q) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("clipping", ["joint", "separate"])
+@pytest.mark.parametrize("rule", ["clip", "unit"])
+def test_group_rows_are_bounded_and_invertible(clipping, rule):
+    rng = np.random.default_rng(0)
+    rows = GroupRows((np.arange(4), np.arange(4, 12)), (2.0, 2.0), rule, clipping, constant=0.4)
+    parts = rows(rng.normal(size=(50, 12)) * 3)
+    squares = np.array([np.sum(part**2, axis=1) for part in parts])
+    longest = squares.sum(axis=0) if clipping == "joint" else squares
+    assert longest.max() <= 1
+    weights = rng.normal(size=5)
+    np.testing.assert_allclose(rows.weights(*rows.coefficients(weights, 0), 0), weights)
+    assert GroupRows.from_facts(rows.facts()).facts() == rows.facts()
+    score = parts[1] @ rows.baseline(-1.5, 1)
+    np.testing.assert_allclose(score, -1.5)
+
+
+def test_plot_groups_shows_every_group():
+    model = FeatureStackingClassifier(**SETTINGS, n_groups=3, importance=IMPORTANCE).fit(X, Y)
+    axes = model.plot_groups()
+    assert [tick.get_text().split("\n")[0] for tick in axes.get_xticklabels()] == [
+        "group 0",
+        "group 1",
+        "group 2",
+    ]
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels == ["importance", "share of epsilon", "noise"]
+    plt.close(axes.figure)
