@@ -1,0 +1,212 @@
+"""Transfer: what a release brings, and which releases are refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.metrics import roc_auc_score
+
+from confrere import (
+    FeatureStackingClassifier,
+    Ledger,
+    PrivateLogisticRegression,
+    PublicSchema,
+    TransferClassifier,
+    TransferStackingClassifier,
+)
+from confrere.data import Number
+from confrere.errors import (
+    BudgetExceeded,
+    InvalidParameter,
+    InvalidRelease,
+    SchemaMismatch,
+    SignatureError,
+    SimulatedRelease,
+)
+from confrere.estimators import ReleasedClassifier, fit_branches
+from confrere.release import CardNotes, generate_key
+
+X, Y = make_classification(n_samples=4000, n_features=10, n_informative=6, random_state=5)
+X = X / 3
+MAIN, BRANCH = slice(0, 3700), slice(3700, 4000)
+NAMES = [f"f{j}" for j in range(10)]
+SETTINGS = {"epsilon": 1.0, "data_norm": 2.0}
+SCHEMA = PublicSchema(tuple(Number(name, bounds=(-2, 2)) for name in NAMES))
+
+
+@pytest.fixture(scope="module")
+def linear():
+    return PrivateLogisticRegression(**SETTINGS).fit(X[MAIN], Y[MAIN])
+
+
+@pytest.fixture(scope="module")
+def stack():
+    return FeatureStackingClassifier(**SETTINGS, n_groups=3).fit(X[MAIN], Y[MAIN])
+
+
+def auc(model, rows=slice(0, 3700)):
+    return roc_auc_score(Y[rows], model.decision_function(X[rows]))
+
+
+def test_a_branch_gains_from_the_main_hospital(linear, stack):
+    alone = np.mean(
+        [
+            auc(PrivateLogisticRegression(**SETTINGS, random_state=i).fit(X[BRANCH], Y[BRANCH]))
+            for i in range(10)
+        ]
+    )
+    near = [
+        TransferClassifier(source=linear.to_release(), **SETTINGS).fit(X[BRANCH], Y[BRANCH]),
+        TransferStackingClassifier(source=stack.to_release()).fit(X[BRANCH], Y[BRANCH]),
+    ]
+    for model in near:
+        assert auc(model) > alone + 0.02
+        assert len(model.sources_) == 1
+
+
+def test_eta_one_forgets_the_source(linear):
+    settings = {**SETTINGS, "random_state": 1, "alpha": 0.1}
+    forgot = TransferClassifier(source=linear.to_release(), eta=1.0, **settings)
+    alone = PrivateLogisticRegression(**settings)
+    np.testing.assert_allclose(
+        forgot.fit(X[BRANCH], Y[BRANCH]).coef_, alone.fit(X[BRANCH], Y[BRANCH]).coef_, atol=1e-4
+    )
+
+
+def test_without_own_data_the_source_is_what_remains(linear, stack):
+    settings = {"alpha": 1e6, "random_state": 0}
+    target = TransferClassifier(source=linear.to_release(), **settings).fit(X[BRANCH], Y[BRANCH])
+    np.testing.assert_allclose(target.coef_, linear.coef_, atol=1e-2)
+    stacked = TransferStackingClassifier(source=stack.to_release(), **settings)
+    stacked.fit(X[BRANCH], Y[BRANCH])
+    for ours, theirs in zip(stacked.low_level_, stack.low_level_, strict=True):
+        np.testing.assert_allclose(ours.coef, theirs.coef, atol=1e-2)
+
+
+def test_weights_are_mapped_to_the_targets_scale(linear):
+    """The target may declare another bound and other column factors: the point is the same."""
+    model = TransferClassifier(
+        source=linear.to_release(),
+        data_norm=7.0,
+        intercept_scale=0.2,
+        feature_scale=np.linspace(0.5, 2, 10),
+        alpha=1e7,
+        random_state=0,
+    ).fit(X[BRANCH], Y[BRANCH])
+    np.testing.assert_allclose(model.coef_, linear.coef_, atol=1e-2)
+    np.testing.assert_allclose(model.intercept_, linear.intercept_, atol=1e-2)
+
+
+def test_several_sources_are_weighted_by_what_the_noise_left():
+    good = PrivateLogisticRegression(epsilon=4.0, data_norm=2.0).fit(X[MAIN], Y[MAIN])
+    poor = PrivateLogisticRegression(epsilon=0.2, data_norm=2.0).fit(X[:300], Y[:300])
+    model = TransferClassifier(
+        source=[good.to_release(), poor.to_release()], alpha=1e7, random_state=0
+    ).fit(X[BRANCH], Y[BRANCH])
+    assert np.linalg.norm(model.coef_ - good.coef_) < 0.2 * np.linalg.norm(good.coef_) + 0.05
+    stacks = [
+        FeatureStackingClassifier(**SETTINGS, n_groups=3).fit(X[:2000], Y[:2000]).to_release(),
+        FeatureStackingClassifier(**SETTINGS, n_groups=3).fit(X[2000:], Y[2000:]).to_release(),
+    ]
+    assert auc(TransferStackingClassifier(source=stacks).fit(X[BRANCH], Y[BRANCH])) > 0.7
+    other = FeatureStackingClassifier(**SETTINGS, n_groups=2).fit(X[MAIN], Y[MAIN]).to_release()
+    with pytest.raises(SchemaMismatch, match="groups"):
+        TransferStackingClassifier(source=[stacks[0], other]).fit(X[BRANCH], Y[BRANCH])
+
+
+def test_guarantees_are_separate_and_the_card_says_the_sum(linear):
+    ledger = Ledger()
+    ledger.open_account("branch", epsilon=1.0)
+    target = TransferClassifier(
+        source=linear.to_release(), epsilon=0.4, ledger=ledger, account="branch"
+    ).fit(X[BRANCH], Y[BRANCH])
+    assert target.guarantee_.epsilon == 0.4
+    assert ledger.spent("branch") == 0.4
+    release = target.to_release()
+    assert release.spending.price(parties_per_unit=2)[0] == pytest.approx(1.4)
+    card = release.describe(CardNotes(parties_per_unit=2)).card
+    assert card.guarantee["epsilon"] == pytest.approx(1.4)
+    assert {"source", "target"} == set(release.parties)
+
+
+def test_many_branches_each_on_its_own_account(linear):
+    ledger = Ledger()
+    branches = {f"branch {k}": (X[k::50], Y[k::50]) for k in range(4)}
+    for name in branches:
+        ledger.open_account(name, epsilon=1.0)
+    estimator = TransferClassifier(source=linear.to_release(), epsilon=0.75, ledger=ledger)
+    models = fit_branches(estimator, branches, n_jobs=2)
+    assert list(models) == list(branches)
+    assert [ledger.left(name) for name in branches] == [0.25] * 4
+    with pytest.raises(BudgetExceeded):
+        fit_branches(estimator, branches)
+    assert [ledger.left(name) for name in branches] == [0.25] * 4
+
+
+def saved(model, folder, **settings):
+    return model.to_release(schema=SCHEMA).save(folder, **settings)
+
+
+@pytest.fixture(scope="module")
+def named():
+    frame = pd.DataFrame(X, columns=NAMES)
+    return PrivateLogisticRegression(**SETTINGS).fit(frame[:3700], Y[:3700])
+
+
+def target(folder, **settings):
+    frame = pd.DataFrame(X, columns=NAMES)
+    return TransferClassifier(source=folder, **settings).fit(frame[3700:], Y[3700:])
+
+
+def test_a_path_a_schema_and_a_signature(named, tmp_path):
+    generate_key(tmp_path / "key", "main hospital")
+    folder = saved(named, tmp_path / "release", sign_with=tmp_path / "key", party="main")
+    keys = {"main": tmp_path / "key.pub"}
+    assert target(folder, schema=SCHEMA, source_keys=keys).sources_[0].kind == "plr"
+
+
+def test_what_does_not_fit_is_refused_and_costs_nothing(named, tmp_path):
+    folder = saved(named, tmp_path / "release")
+    ledger = Ledger()
+    settings = {"ledger": ledger}
+    other = PublicSchema(tuple(Number(name, bounds=(-2, 3)) for name in NAMES))
+    with pytest.raises(SchemaMismatch, match="f0"):
+        target(folder, schema=other, **settings)
+    with pytest.raises(SchemaMismatch, match="columns"):
+        TransferClassifier(source=folder, **settings).fit(X[:50, :5], Y[:50])
+    swapped = pd.DataFrame(X, columns=NAMES[::-1])
+    with pytest.raises(SchemaMismatch, match="column 0: source 'f0', target 'f9'"):
+        TransferClassifier(source=folder, **settings).fit(swapped, Y)
+    frame = pd.DataFrame(X, columns=NAMES)
+    with pytest.raises(SchemaMismatch, match="classes"):
+        TransferClassifier(source=folder, classes=[1, 2], **settings).fit(frame, Y + 1)
+    generate_key(tmp_path / "key", "somebody")
+    with pytest.raises(SignatureError):
+        target(folder, source_keys={"main": tmp_path / "key.pub"}, **settings)
+    with pytest.raises(InvalidParameter, match="pst-f"):
+        TransferStackingClassifier(source=folder, **settings).fit(frame, Y)
+    with pytest.raises(InvalidParameter, match="source"):
+        TransferClassifier(**settings).fit(X, Y)
+    model = folder / "model.npz"
+    content = bytearray(model.read_bytes())
+    content[len(content) // 2] ^= 1
+    model.write_bytes(bytes(content))
+    with pytest.raises(InvalidRelease):
+        target(folder, **settings)
+    assert ledger.entries() == []
+
+
+def test_a_simulated_source_is_for_simulations_only():
+    source = PrivateLogisticRegression(random_state=0).fit(X, Y).to_release()
+    with pytest.raises(SimulatedRelease):
+        TransferClassifier(source=source).fit(X[BRANCH], Y[BRANCH])
+    assert TransferClassifier(source=source, random_state=1).fit(X[BRANCH], Y[BRANCH]).simulated_
+
+
+def test_the_source_alone_costs_nothing(linear):
+    ledger = Ledger()
+    used = ReleasedClassifier(source=linear.to_release()).fit(X[BRANCH], Y[BRANCH])
+    np.testing.assert_allclose(used.decision_function(X), linear.decision_function(X), atol=1e-12)
+    assert ledger.entries() == []
+    with pytest.raises(InvalidParameter, match="source"):
+        ReleasedClassifier().fit()
