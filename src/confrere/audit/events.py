@@ -98,7 +98,7 @@ def _statistics(first: Floats, second: Floats) -> Iterator[tuple[str, Reduce]]:
         yield f"output {j}", _coordinate(int(j))
     if len(varying) > 1:
         for name, reduce in _SUMMARIES.items():
-            yield f"{name} of the outputs", _restricted(reduce, varying)
+            yield name, _restricted(reduce, varying)
         yield "linear discriminant", _discriminant(first, second, varying)
 
 
@@ -111,11 +111,11 @@ def _restricted(reduce: Reduce, columns: NDArray[np.intp]) -> Reduce:
 
 
 _SUMMARIES: dict[str, Reduce] = {
-    "smallest": lambda w: np.asarray(w.min(axis=1)),
-    "largest": lambda w: np.asarray(w.max(axis=1)),
-    "sum": lambda w: np.asarray(w.sum(axis=1)),
-    "number positive": lambda w: np.count_nonzero(w > 0, axis=1).astype(np.float64),
-    "length": lambda w: np.asarray(np.linalg.norm(w, axis=1)),
+    "smallest output": lambda w: np.asarray(w.min(axis=1)),
+    "largest output": lambda w: np.asarray(w.max(axis=1)),
+    "sum of the outputs": lambda w: np.asarray(w.sum(axis=1)),
+    "number of positive outputs": lambda w: np.count_nonzero(w > 0, axis=1).astype(np.float64),
+    "length of the outputs": lambda w: np.asarray(np.linalg.norm(w, axis=1)),
 }
 
 

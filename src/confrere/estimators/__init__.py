@@ -6,6 +6,7 @@ from confrere.estimators.feature_stacking import FeatureStackingClassifier
 from confrere.estimators.logistic_regression import PrivateLogisticRegression
 from confrere.estimators.released import ReleasedClassifier
 from confrere.estimators.sample_stacking import SampleStackingClassifier
+from confrere.estimators.selection import PrivateSelection
 from confrere.estimators.transfer import TransferClassifier
 from confrere.estimators.transfer_stacking import TransferStackingClassifier
 
@@ -13,6 +14,7 @@ __all__ = [
     "CollaborativeClassifier",
     "FeatureStackingClassifier",
     "PrivateLogisticRegression",
+    "PrivateSelection",
     "ReleasedClassifier",
     "SampleStackingClassifier",
     "TransferClassifier",
