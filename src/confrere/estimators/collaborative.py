@@ -197,15 +197,16 @@ class CollaborativeClassifier(LinearPrediction, PrivateClassifier):
         names = tuple(str(name) for name in parties)
         guarantee = plan.guarantee(_sizes(names, sizes.tolist()))
 
+        group = PartyGroup(
+            names,
+            rows[order],
+            labels[order],
+            np.concatenate([[0], np.cumsum(sizes)]),
+            Books(prepaid=guarantee),
+            self.random_state,
+        )
+
         def act(_: RandomSource) -> Outcome:
-            group = PartyGroup(
-                names,
-                rows[order],
-                labels[order],
-                np.concatenate([[0], np.cumsum(sizes)]),
-                Books(prepaid=guarantee),
-                self.random_state,
-            )
             federation = LocalFederation(group, on_error="raise")
             if isinstance(plan, Expansion):
                 return expand(federation, plan)
