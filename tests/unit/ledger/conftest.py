@@ -8,17 +8,24 @@ from confrere.ledger import Ledger
 from confrere.privacy import Guarantee
 
 
+@pytest.fixture(scope="session")
+def one_account(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A file with one account, capped at 1: copied, not made for each test, to spare the disk."""
+    ledger = Ledger(tmp_path_factory.mktemp("one account") / "books.ledger")
+    ledger.open_account("study", epsilon=1.0)
+    return ledger.path.read_bytes()
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "books.ledger"
 
 
 @pytest.fixture
-def ledger(path: Path) -> Ledger:
+def ledger(path: Path, one_account: bytes) -> Ledger:
     """A durable ledger with one account, capped at 1."""
-    ledger = Ledger(path)
-    ledger.open_account("study", epsilon=1.0)
-    return ledger
+    path.write_bytes(one_account)
+    return Ledger(path)
 
 
 @pytest.fixture

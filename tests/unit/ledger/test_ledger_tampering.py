@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -229,6 +230,15 @@ def test_a_twin_of_a_key_an_account_or_a_genesis_shows(book):
         genesis = Row.sealed("genesis", rows[0].facts, after=rows[1])
         with pytest.raises(LedgerTampered, match="row 3 contradicts"):
             audit([*rows[:2], genesis], head=None)
+
+
+def test_a_gap_in_the_numbers_shows_though_the_hashes_fit(book):
+    with Ledger(book)._store.reading() as table:
+        rows = list(table.rows())
+    later = Row.sealed(rows[2].kind, rows[2].facts, after=replace(rows[1], seq=7))
+    assert (later.seq, later.previous) == (8, rows[1].hash)
+    with pytest.raises(LedgerTampered, match="row 8 does not follow"):
+        audit([*rows[:2], later], head=None)
 
 
 class TestHead:
