@@ -59,5 +59,6 @@ def with_constant(X: Rows, constant: float) -> Rows:
 
 def certify_rows(X: Rows, bound: float = 1.0) -> None:
     """Refuse rows outside the ball: the theorem's hypothesis, checked before any draw."""
-    if X.shape[0] and float(row_norms(X).max()) > bound:
+    # Written so that NaN is refused: no comparison with it is true.
+    if X.shape[0] and not float(row_norms(X).max()) <= bound:
         raise InvalidData("a row is longer than the declared bound; clip the rows first.")

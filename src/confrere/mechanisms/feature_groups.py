@@ -204,5 +204,5 @@ class FeatureGroupPerturbation:
             raise InvalidData("rows do not have the declared shapes.")
         squares = np.array([row_norms(X) ** 2 for X in rows])
         longest = squares.sum(axis=0) if self.clipping == "joint" else squares
-        if longest.max() > 1:
+        if not longest.max() <= 1:
             raise InvalidData("a row is longer than its group's bound; clip the rows first.")

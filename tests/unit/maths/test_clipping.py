@@ -69,6 +69,11 @@ def test_long_rows_are_refused_without_printing_them():
     assert "123" not in str(caught.value)
 
 
+def test_nan_is_refused():
+    with pytest.raises(InvalidData):
+        certify_rows(np.array([[np.nan]]))
+
+
 def test_overflowing_norms_are_refused():
     with np.errstate(over="ignore"), pytest.raises(InvalidData, match="overflow"):
         clip_rows(np.full((1, 4), 1e200), 1.0)
