@@ -1,0 +1,86 @@
+"""Output perturbation: how far a minimiser can move, and that the noise covers it."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.maths.randomness import SeededSource
+from confrere.maths.solver import minimise, minimise_softmax
+from confrere.mechanisms.output_perturbation import OutputPerturbation
+from confrere.privacy import Neighbours
+
+
+def unit_rows(rng, n, d):
+    X = rng.normal(size=(n, d))
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
+def mechanism(**settings):
+    return OutputPerturbation(
+        **{"epsilon": 1.0, "n_samples": 6, "n_features": 2, "ridge": 0.5} | settings
+    )
+
+
+@pytest.mark.parametrize("relation", list(Neighbours))
+@pytest.mark.parametrize("cap", [1.0, 0.5])
+def test_no_neighbour_moves_the_minimiser_further(relation, cap):
+    rng = np.random.default_rng(0)
+    bound = mechanism(neighbours=relation, cap=cap).sensitivity
+    largest = 0.0
+    for _ in range(200):
+        X, y = unit_rows(rng, 6, 2), rng.choice([-1.0, 1.0], size=6)
+        X_other, y_other = X.copy(), y.copy()
+        if relation is Neighbours.ADD_REMOVE:
+            X_other, y_other = X[1:], y[1:]
+        else:
+            y_other[0] = -y[0]
+            if relation is Neighbours.REPLACE_ONE:
+                X_other[0] = unit_rows(rng, 1, 2)[0]
+        first, second = (
+            minimise(rows, labels, ridge=0.5, cap=cap, tolerance=1e-9).w
+            for rows, labels in ((X, y), (X_other, y_other))
+        )
+        largest = max(largest, float(np.linalg.norm(first - second)))
+    assert 0.2 * bound < largest <= bound
+
+
+def test_no_neighbour_moves_the_multinomial_minimiser_further():
+    rng = np.random.default_rng(1)
+    bound = mechanism(n_classes=3).sensitivity
+    for _ in range(100):
+        X, y = unit_rows(rng, 6, 2), rng.integers(0, 3, size=6)
+        X_other, y_other = X.copy(), y.copy()
+        X_other[0], y_other[0] = unit_rows(rng, 1, 2)[0], rng.integers(3)
+        first, second = (
+            minimise_softmax(rows, labels, 3, ridge=0.5, tolerance=1e-9).w
+            for rows, labels in ((X, y), (X_other, y_other))
+        )
+        assert np.linalg.norm(first - second) <= bound
+
+
+def test_the_noise_is_as_long_as_the_sensitivity_asks():
+    rng = np.random.default_rng(2)
+    X, y = unit_rows(rng, 6, 2), rng.choice([-1.0, 1.0], size=6)
+    plan = mechanism()
+    exact = minimise(X, y, ridge=0.5, tolerance=1e-9).w
+    norms = [np.linalg.norm(plan.run(X, y, source=SeededSource(i)) - exact) for i in range(2000)]
+    assert stats.kstest(norms, stats.gamma(2, scale=plan.sensitivity).cdf).pvalue > 1e-3
+
+
+def test_multinomial_noise_needs_no_more_dimensions_than_the_model():
+    rng = np.random.default_rng(3)
+    X, y = unit_rows(rng, 6, 2), rng.integers(0, 3, size=6)
+    released = mechanism(n_classes=3).run(X, y, source=SeededSource(0))
+    np.testing.assert_allclose(released.sum(axis=0), 0, atol=1e-5)
+
+
+def test_wrong_shapes_and_long_rows_are_refused():
+    with pytest.raises(InvalidData, match="declared"):
+        mechanism().run(np.zeros((5, 2)), np.ones(5), source=SeededSource(0))
+    with pytest.raises(InvalidData, match="longer"):
+        mechanism().run(np.full((6, 2), 2.0), np.ones(6), source=SeededSource(0))
+    with pytest.raises(InvalidParameter, match="epsilon"):
+        mechanism(epsilon=0)
+    with pytest.raises(InvalidData):
+        mechanism(n_samples=0)
