@@ -57,10 +57,10 @@ class Store:
 
     def create_if_missing(self) -> None:
         """Make the file, readable by its owner only, unless it is there."""
-        if self.path.exists():
-            return
         try:
-            _create(self.path)
+            with ONE_AT_A_TIME:
+                if not self.path.exists():
+                    _create(self.path)
         except (OSError, sqlite3.Error) as error:
             raise NotALedger(
                 f"{self.path}: cannot be created ({error}); its folder must exist and be writable."
