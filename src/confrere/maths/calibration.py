@@ -3,7 +3,8 @@
 Objectives are sums, ``J(w) = sum_i l(y_i w.x_i) + (L/2)||w - u||^2 + b.w`` with rows of norm at
 most ``q``, and the noise ``b`` has density proportional to ``exp(-rho ||b||)``. Write ``p`` for
 the residual ``-l'`` of the changed record. Replacing it moves ``b(w)`` by at most ``q (p + p')``
-and the Jacobian by a factor of at most ``1 + p(1-p) q^2 / L``, at the *same* ``p``; the loss of privacy is
+and the Jacobian by a factor of at most ``1 + p(1-p) q^2 / L``, at the *same* ``p``; the loss of
+privacy is
 
     eps(rho) = rho q kappa + max_{0 <= p <= kappa} [rho q p + log(1 + p(1-p) q^2 / L)]
 
