@@ -11,7 +11,7 @@ certified is refused before a record is read, on public grounds: see :func:`smal
 How many passes a run took depends on the data; it is not returned.
 """
 
-from confrere.maths.solver.minimise import (
+from confrere.maths.solver.certified import (
     Solution,
     Solutions,
     minimise,

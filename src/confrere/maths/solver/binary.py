@@ -20,9 +20,9 @@ class Binary(Objective):
     cap: float = 1.0
 
     @property
-    def n_classes(self) -> int:
-        """Two."""
-        return 2
+    def n_classes(self) -> None:
+        """None: one weight vector tells two classes apart."""
+        return None
 
     def _sum_gradient(self, W: Floats) -> Floats:
         total = np.zeros_like(W)

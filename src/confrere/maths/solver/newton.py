@@ -27,6 +27,9 @@ _FORCING = 0.01
 #: Conjugate-gradient steps after which the direction is taken as it is.
 _LONGEST_SOLVE = 2000
 
+#: Bisections after which a slope is told apart from zero no more.
+_LONGEST_SEARCH = 200
+
 
 def newton(objective: Objective, W: Floats, tolerance: float) -> tuple[Floats, Floats]:
     """Return the minimiser of a single problem, and a gradient certified at ``tolerance``.
@@ -73,7 +76,7 @@ def _step_length(slope: Callable[[float], float]) -> float:
     """Return ``a`` where the slope is negative, but at most half as steep as at 0."""
     steep = slope(0.0) / 2
     low, high, a = 0.0, math.inf, 1.0
-    while high - low > 1e-12 * low:
+    for _ in range(_LONGEST_SEARCH):
         here = slope(a)
         if here > 0:
             high = a
@@ -82,4 +85,4 @@ def _step_length(slope: Callable[[float], float]) -> float:
         else:
             return a
         a = 2 * a if math.isinf(high) else (low + high) / 2
-    return low
+    return low or 1.0  # the slope at 0 is lost in rounding: one step is as good as another

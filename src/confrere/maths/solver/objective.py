@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.maths.solver.preconditioner import Preconditioner
-from confrere.maths.solver.rounding import penalty_rounding, rounding_bound
+from confrere.maths.solver.rounding import UNIT, penalty_rounding, rounding_bound
 from confrere.maths.solver.rows import Floats, Rows
 
 
@@ -65,8 +65,8 @@ class Objective(ABC):
 
     @property
     @abstractmethod
-    def n_classes(self) -> int:
-        """How many classes the labels name."""
+    def n_classes(self) -> int | None:
+        """How many weight vectors compete in the softmax; None if there is a single one."""
 
     @property
     def m(self) -> int:
@@ -106,12 +106,16 @@ class Objective(ABC):
         ]
         return np.array(bounds)
 
-    def certified(self, W: Floats, G: Floats, tolerance: float) -> NDArray[np.bool]:
-        """Tell which problems' gradients ``G`` are below ``tolerance``, rounding included."""
+    def bound(self, W: Floats, G: Floats) -> Floats:
+        """Bound the norms of the true gradients at ``W``, given the computed ones ``G``."""
         norms = np.sqrt(np.vecdot(G, G))
-        if not np.any(norms <= tolerance):
+        return np.asarray(norms * (1 + G.shape[1] * UNIT) + self.rounding(W))
+
+    def certified(self, W: Floats, G: Floats, tolerance: float) -> NDArray[np.bool]:
+        """Tell which problems' gradients are at most ``tolerance``, rounding included."""
+        if np.all(np.vecdot(G, G) > tolerance**2):
             return np.zeros(len(G), dtype=np.bool)
-        return np.asarray(norms + self.rounding(W) <= tolerance)
+        return self.bound(W, G) <= tolerance
 
     def select(self, problems: NDArray[np.bool] | slice) -> Self:
         """Return the same objective for some of its problems."""

@@ -16,10 +16,11 @@ multiply-add) gives, to first order in :math:`u`:
 
 By Cauchy-Schwarz it is enough that the root mean square of the row norms is at most :math:`q`.
 
-The constant below is rounded up generously (16 for 8; :math:`d + 4` for :math:`d`), which also
-covers the terms of second order, the final norm, and adding the penalty's gradient to the sum.
-With :math:`K > 2` classes a record's residual has norm at most :math:`\sqrt 2`, the softmax is
-1/2-Lipschitz, and normalising it costs :math:`K` more roundings.
+The constants below are rounded up generously (16 for 8; :math:`d + 4` for :math:`d`), which also
+covers the terms of second order and adding the penalty's gradient to the sum.
+
+In the softmax of :math:`K` classes a record's residual has norm at most :math:`\sqrt 2`, it is
+1/2-Lipschitz in the margins, and normalising it costs :math:`K` more roundings.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def block_rows(d: int) -> int:
 
 
 def rounding_bound(
-    n: int, d: int, *, row_norm: float, weight_norm: float, n_classes: int = 2
+    n: int, d: int, *, row_norm: float, weight_norm: float, n_classes: int | None = None
 ) -> float:
     """Bound the floating-point error of the computed gradient of the summed loss.
 
@@ -73,8 +74,8 @@ def rounding_bound(
         Public bound on the norm of every row.
     weight_norm : float
         Norm of the weights (Frobenius for a matrix) at which the gradient is computed.
-    n_classes : int, default=2
-        More than two stands for the softmax objective.
+    n_classes : int, optional
+        ``K`` of the softmax objective; by default the binary one.
 
     Returns
     -------
@@ -83,7 +84,7 @@ def rounding_bound(
     """
     block = min(n, block_rows(d))
     margin = (d + 4) * row_norm * weight_norm
-    if n_classes == 2:
+    if n_classes is None:
         each = block + math.ceil(n / block) + 16 + margin / 4
     else:
         each = math.sqrt(2) * (block + math.ceil(n / block) + 16 + n_classes) + margin / 2
@@ -103,7 +104,7 @@ def smallest_tolerance(
     row_norm: float = 1.0,
     linear_norm: float = 0.0,
     centre_norm: float = 0.0,
-    n_classes: int = 2,
+    n_classes: int | None = None,
 ) -> float:
     r"""Return the smallest tolerance that every data set of this shape can be certified at.
 
@@ -121,11 +122,11 @@ def smallest_tolerance(
         ``L``.
     row_norm, linear_norm, centre_norm : float
         Bounds on the norms of a row, of ``linear`` and of ``centre``.
-    n_classes : int, default=2
-        More than two stands for the softmax objective.
+    n_classes : int, optional
+        ``K`` of the softmax objective; by default the binary one.
     """
-    at_centre = n * (math.log(n_classes) + 2 * row_norm * centre_norm)
-    pull = n * row_norm * (1.0 if n_classes == 2 else math.sqrt(2))
+    at_centre = n * (math.log(n_classes or 2) + 2 * row_norm * centre_norm)
+    pull = n * row_norm * (1.0 if n_classes is None else math.sqrt(2))
     reach = min(linear_norm + math.sqrt(linear_norm**2 + 2 * ridge * at_centre), linear_norm + pull)
     weight_norm = centre_norm + reach / ridge
     rounding = rounding_bound(n, d, row_norm=row_norm, weight_norm=weight_norm, n_classes=n_classes)

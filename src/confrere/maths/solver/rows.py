@@ -15,7 +15,7 @@ from confrere.maths.solver.rounding import block_rows
 Floats: TypeAlias = NDArray[np.float64]
 Matrix: TypeAlias = "NDArray[np.float64] | NDArray[np.float32] | sparse.csr_array"
 
-#: Largest number of entries of a subsample, dense: 32 MB.
+#: Largest number of entries of a subsample: 32 MB.
 _SUBSAMPLE_ENTRIES = 2**22
 
 _GOLDEN = 0.6180339887498949
@@ -85,8 +85,9 @@ class Rows:
         The choice is a fixed function of the shape. It decides how fast a solver is, never where
         it stops.
         """
-        count = min(max(self.n // 16, 20 * self.d, 2000), _SUBSAMPLE_ENTRIES // self.d)
-        if self.n < 4 * count:
+        width = max(1, self.X.nnz // self.n) if sparse.issparse(self.X) else self.d
+        count = min(max(self.n // 16, 20 * self.d, 2000), _SUBSAMPLE_ENTRIES // width)
+        if not self.d <= count <= self.n // 4:
             return None
         steps = np.arange(count)
         jitter = (steps * _GOLDEN) % 1

@@ -104,11 +104,13 @@ def minimise(
         rows=rows,
         labels=_signs(y, rows.n),
         ridge=_finite_positive(ridge, "ridge"),
-        linear=_vectors(linear, (1, rows.d), "linear"),
-        centre=_vectors(centre, (1, rows.d), "centre"),
+        linear=_weights(linear, (1, rows.d), "linear", shared=True),
+        centre=_weights(centre, (1, rows.d), "centre", shared=True),
         cap=check_cap(cap),
     )
-    begin = objective.centre if start is None else _vectors(start, (1, rows.d), "start")
+    begin = (
+        objective.centre if start is None else _weights(start, (1, rows.d), "start", shared=True)
+    )
     W, (certificate,) = _certified(objective, begin, tolerance)
     return Solution(W[0], certificate)
 
@@ -142,12 +144,14 @@ def minimise_many(
     """
     rows = Rows(X, check_positive(row_norm, "row_norm"))
     shape = (len(linear), rows.d)
+    if shape[0] < 1:
+        raise InvalidParameter("linear needs at least one row.")
     objective = Binary(
         rows=rows,
         labels=_signs(y, rows.n),
         ridge=_finite_positive(ridge, "ridge"),
-        linear=_vectors(linear, shape, "linear"),
-        centre=_vectors(centre, shape, "centre"),
+        linear=_weights(linear, shape, "linear"),
+        centre=_weights(centre, shape, "centre", shared=True),
         cap=check_cap(cap),
     )
     return Solutions(*_certified(objective, objective.centre, tolerance))
@@ -198,8 +202,8 @@ def minimise_softmax(
         rows=rows,
         labels=codes.astype(np.intp, copy=False),
         ridge=_finite_positive(ridge, "ridge"),
-        linear=_vectors(linear, (n_classes, rows.d), "linear").reshape(1, size),
-        centre=_vectors(centre, (n_classes, rows.d), "centre").reshape(1, size),
+        linear=_weights(linear, (n_classes, rows.d), "linear").reshape(1, size),
+        centre=_weights(centre, (n_classes, rows.d), "centre").reshape(1, size),
         classes=n_classes,
     )
     W, (certificate,) = _certified(objective, objective.centre, tolerance)
@@ -218,12 +222,12 @@ def _certified(
         centre_norm=float(np.linalg.norm(objective.centre, axis=1).max()),
         n_classes=objective.n_classes,
     )
-    check_tolerance(tolerance, smallest)
+    tolerance = check_tolerance(tolerance, smallest)
     W, G = descend(objective, start, tolerance)
-    norms = np.linalg.norm(G, axis=1)
+    bounds, roundings = objective.bound(W, G).tolist(), objective.rounding(W).tolist()
     return W, tuple(
-        Certificate(norm + rounding, rounding, tolerance)
-        for norm, rounding in zip(norms.tolist(), objective.rounding(W).tolist(), strict=True)
+        Certificate(bound, rounding, tolerance)
+        for bound, rounding in zip(bounds, roundings, strict=True)
     )
 
 
@@ -234,14 +238,21 @@ def _signs(y: ArrayLike, n: int) -> Floats:
     return y
 
 
-def _vectors(value: ArrayLike | None, shape: tuple[int, int], name: str) -> Floats:
+def _weights(
+    value: ArrayLike | None, shape: tuple[int, int], name: str, *, shared: bool = False
+) -> Floats:
+    """Return ``value`` in the given shape; a ``shared`` vector stands for every row."""
     if value is None:
         return np.zeros(shape)
     value = np.asarray(value, dtype=np.float64)
-    fits = value.ndim <= 2 and value.shape in (shape, shape[1:], (1, shape[1]))
-    if not fits or not np.all(np.isfinite(value)):
-        raise InvalidParameter(f"{name} must be finite, one number per column of X.")
-    return np.broadcast_to(value, shape)
+    if shared and value.shape == shape[1:]:
+        value = np.broadcast_to(value, shape)
+    if value.shape != shape or not np.all(np.isfinite(value)):
+        raise InvalidParameter(
+            f"{name} must be finite, with one number per column of X"
+            f"{'' if shared else ' in every row'}."
+        )
+    return value
 
 
 def _finite_positive(value: float, name: str) -> float:

@@ -1,0 +1,191 @@
+"""The solver finds the minimiser, whatever the data look like."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.maths.logistic import residual
+from confrere.maths.solver import minimise, smallest_tolerance
+from confrere.maths.solver.binary import Binary
+from confrere.maths.solver.newton import newton
+from confrere.maths.solver.rows import Rows
+
+
+def rows_and_labels(n, d, seed=0, signal=10.0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * np.linspace(1, 0.2, d)
+    X /= np.linalg.norm(X, axis=1).max()
+    p = 1 / (1 + np.exp(-signal * (X @ rng.standard_normal(d))))
+    return X, np.where(rng.random(n) < p, 1.0, -1.0)
+
+
+def gradient(X, y, w, *, ridge, linear=0.0, centre=0.0, cap=1.0):
+    return ridge * (w - centre) + linear - (y * residual(y * (X @ w), cap)) @ X
+
+
+@pytest.mark.parametrize("shape", [(40, 3), (500, 30), (9000, 12), (30, 60)])
+@pytest.mark.parametrize("alpha", [1e-1, 1e-2, 1e-4])
+def test_it_agrees_with_scikit_learn(shape, alpha):
+    X, y = rows_and_labels(*shape)
+    ridge = alpha * len(X)
+    w = minimise(X, y, ridge=ridge, tolerance=1e-8 * ridge).w
+    reference = LogisticRegression(
+        C=1 / ridge, fit_intercept=False, solver="newton-cholesky", tol=1e-12, max_iter=200
+    ).fit(X, y)
+    assert np.abs(w - reference.coef_[0]).max() < 1e-8
+
+
+def test_a_linear_term_and_a_centre_move_the_minimiser_together():
+    # (L/2)||w-u||^2 + b.w is the same penalty as (L/2)||w-(u-b/L)||^2.
+    X, y = rows_and_labels(300, 5)
+    rng = np.random.default_rng(1)
+    b, u = rng.standard_normal((2, 5))
+    one = minimise(X, y, ridge=2.0, linear=b, centre=u, tolerance=1e-10).w
+    two = minimise(X, y, ridge=2.0, centre=u - b / 2.0, tolerance=1e-10).w
+    assert np.abs(one - two).max() < 1e-9
+
+
+@pytest.mark.parametrize("cap", [0.5, 0.2])
+def test_the_capped_objective_is_minimised(cap):
+    X, y = rows_and_labels(2000, 8)
+    b = np.full(8, 3.0)
+    w = minimise(X, y, ridge=0.5, linear=b, cap=cap, tolerance=1e-9).w
+    assert np.linalg.norm(gradient(X, y, w, ridge=0.5, linear=b, cap=cap)) < 1e-9
+    at_cap = residual(y * (X @ w), cap) == cap
+    assert at_cap.any()
+    assert not at_cap.all()
+
+
+def test_the_start_decides_nothing_but_the_time():
+    X, y = rows_and_labels(400, 6)
+    expected = minimise(X, y, ridge=1.0, tolerance=1e-10).w
+    for start in (expected, np.full(6, 1e3), np.full(6, -1e6)):
+        w = minimise(X, y, ridge=1.0, tolerance=1e-10, start=start).w
+        assert np.abs(w - expected).max() < 1e-9
+
+
+@pytest.mark.parametrize("cap", [1.0, 0.3])
+@pytest.mark.parametrize("far", [0.0, 1e2, 1e5])
+def test_newton_arrives_from_everywhere(far, cap):
+    X, y = rows_and_labels(300, 7)
+    objective = Binary(
+        rows=Rows(X, 1.0),
+        labels=y,
+        ridge=1e-4,
+        linear=np.full((1, 7), 2.0),
+        centre=np.zeros((1, 7)),
+        cap=cap,
+    )
+    start = far * np.random.default_rng(2).standard_normal((1, 7))
+    W, G = newton(objective, start, 1e-7)
+    assert np.linalg.norm(G) < 1e-7
+    truth = gradient(X, y, W[0], ridge=1e-4, linear=2.0, cap=cap)
+    assert np.linalg.norm(truth) < 2e-7
+
+
+def test_sparse_rows_are_dense_rows():
+    rng = np.random.default_rng(3)
+    X = sparse.random_array((9000, 25), density=0.2, format="csr", rng=rng)
+    X = sparse.csr_array(X / np.sqrt(X.power(2).sum(axis=1).max()))
+    y = np.where(rng.random(9000) < 0.4, 1.0, -1.0)
+    b = rng.standard_normal(25)
+    for ridge in (1.0, 300.0):
+        one = minimise(X, y, ridge=ridge, linear=b, tolerance=1e-8)
+        two = minimise(X.toarray(), y, ridge=ridge, linear=b, tolerance=1e-8)
+        assert np.abs(one.w - two.w).max() <= 2e-8 / ridge
+
+
+def test_more_columns_than_a_hessian_has_room_for():
+    rng = np.random.default_rng(4)
+    X = sparse.random_array((600, 4000), density=0.005, format="csr", rng=rng)
+    X = sparse.csr_array(X / np.sqrt(X.power(2).sum(axis=1).max()))
+    y = np.where(rng.random(600) < 0.5, 1.0, -1.0)
+    w = minimise(X, y, ridge=0.01, tolerance=1e-7).w
+    assert np.linalg.norm(gradient(X.toarray(), y, w, ridge=0.01)) < 1e-7
+
+
+def test_memory_order_and_single_precision_are_no_matter():
+    X, y = rows_and_labels(3000, 9)
+    single = X.astype(np.float32)
+    expected = minimise(X, y, ridge=3.0).w
+    assert np.abs(minimise(np.asfortranarray(X), y, ridge=3.0).w - expected).max() < 1e-6
+    assert np.array_equal(
+        minimise(single, y, ridge=3.0).w, minimise(single.astype(np.float64), y, ridge=3.0).w
+    )
+
+
+@pytest.mark.parametrize("kind", ["one row", "one column", "zeros", "copies", "one class", "apart"])
+@pytest.mark.parametrize("alpha", [1e-8, 1e-2, 1e8])
+@pytest.mark.parametrize("noise", [0.0, 1.0, 1e6])
+@pytest.mark.parametrize("cap", [1.0, 0.5])
+def test_degenerate_data_are_solved(kind, alpha, noise, cap):
+    rng = np.random.default_rng(5)
+    n, d = {"one row": (1, 4), "one column": (60, 1)}.get(kind, (60, 4))
+    X = rng.standard_normal((n, d))
+    X /= np.linalg.norm(X, axis=1).max()
+    y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    if kind == "zeros":
+        X[:] = 0.0
+    elif kind == "copies":
+        X[:] = X[0]
+    elif kind == "one class":
+        y[:] = 1.0
+    elif kind == "apart":
+        y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    ridge, b = alpha * n, noise * rng.standard_normal(d)
+    tolerance = 1.01 * smallest_tolerance(n, d, ridge=ridge, linear_norm=np.linalg.norm(b))
+    w = minimise(X, y, ridge=ridge, linear=b, cap=cap, tolerance=tolerance).w
+    assert np.linalg.norm(gradient(X, y, w, ridge=ridge, linear=b, cap=cap)) <= tolerance
+
+
+def test_rows_sorted_by_label_are_no_trap():
+    X, y = rows_and_labels(40000, 5)
+    order = np.argsort(y)
+    expected = minimise(X, y, ridge=40.0).w
+    assert np.abs(minimise(X[order], y[order], ridge=40.0).w - expected).max() < 1e-6
+
+
+def test_nothing_that_is_given_is_changed():
+    X, y = rows_and_labels(9000, 4)
+    b, u, start = np.ones(4), np.full(4, 0.5), np.zeros(4)
+    copies = [a.copy() for a in (X, y, b, u, start)]
+    minimise(X, y, ridge=1.0, linear=b, centre=u, start=start)
+    for array, copy in zip((X, y, b, u, start), copies, strict=True):
+        assert np.array_equal(array, copy)
+
+
+def test_wrong_settings_are_named():
+    X, y = rows_and_labels(20, 3)
+    for wrong, name in [
+        ({"ridge": 0.0}, "ridge"),
+        ({"ridge": float("inf")}, "ridge"),
+        ({"cap": 0.0}, "cap"),
+        ({"linear": np.ones(4)}, "linear"),
+        ({"linear": np.array([np.nan, 0, 0])}, "linear"),
+        ({"centre": np.ones((2, 3))}, "centre"),
+        ({"start": np.ones(2)}, "start"),
+        ({"row_norm": 0.0}, "row_norm"),
+        ({"tolerance": float("nan")}, "tolerance"),
+    ]:
+        with pytest.raises(InvalidParameter, match=name):
+            minimise(X, y, **{"ridge": 1.0, **wrong})
+
+
+def test_wrong_data_are_refused_without_being_printed():
+    X, y = rows_and_labels(20, 3)
+    bad_rows = X.copy()
+    bad_rows[7, 1] = np.nan
+    for data, labels, word in [
+        (X * 1234.5, y, "row_norm"),
+        (bad_rows, y, "finite"),
+        (X[0], y[:1], "matrix"),
+        (X[:0], y[:0], "at least one row"),
+        (X, y[:-1], "label"),
+        (X, (y + 1) / 2, "label"),
+    ]:
+        with pytest.raises(InvalidData, match=word) as refusal:
+            minimise(data, labels, ridge=1.0)
+        assert "1234" not in str(refusal.value)
+    assert minimise(X * 1234.5, y, ridge=1e6, row_norm=1234.5, tolerance=1e-3).w.shape == (3,)

@@ -1,0 +1,169 @@
+"""What the solver certifies is true: checked in extended precision."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from confrere.errors import InvalidParameter
+from confrere.maths.solver import (
+    minimise,
+    minimise_softmax,
+    rounding_bound,
+    smallest_tolerance,
+)
+from confrere.maths.solver.binary import Binary
+from confrere.maths.solver.rounding import UNIT, block_rows
+from confrere.maths.solver.rows import Rows
+from confrere.maths.solver.softmax import Softmax
+
+EXTENDED = np.longdouble
+
+
+def exact_gradient(X, y, w, *, ridge, linear=0.0, centre=0.0, cap=1.0):
+    """The gradient in extended precision, as a double."""
+    X, w = X.astype(EXTENDED), w.astype(EXTENDED)
+    t = y * (X @ w)
+    e = np.exp(-np.abs(t))
+    p = np.minimum(np.where(t > 0, e, 1) / (1 + e), EXTENDED(cap))
+    return EXTENDED(ridge) * (w - centre) + linear - (y * p) @ X
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    n=st.integers(1, 300),
+    d=st.integers(1, 12),
+    alpha=st.floats(-8, 8),
+    noise=st.floats(-3, 6),
+    cap=st.sampled_from([1.0, 0.9, 0.5, 0.05]),
+    moved=st.booleans(),
+    seed=st.integers(0, 2**32),
+)
+def test_the_certificate_is_true(n, d, alpha, noise, cap, moved, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    X /= np.linalg.norm(X, axis=1).max()
+    y = np.where(rng.random(n) < rng.random(), 1.0, -1.0)
+    ridge = n * 10**alpha
+    b = 10**noise * rng.standard_normal(d)
+    u = 3.0 * moved * rng.standard_normal(d)
+    tolerance = max(
+        1e-9,
+        1.001
+        * smallest_tolerance(
+            n, d, ridge=ridge, linear_norm=np.linalg.norm(b), centre_norm=np.linalg.norm(u)
+        ),
+    )
+    solution = minimise(X, y, ridge=ridge, linear=b, centre=u, cap=cap, tolerance=tolerance)
+    truth = exact_gradient(X, y, solution.w, ridge=ridge, linear=b, centre=u, cap=cap)
+    certificate = solution.certificate
+    assert np.sqrt(truth @ truth) <= certificate.gradient_norm <= certificate.tolerance
+    assert certificate.tolerance == tolerance
+    assert 0 < certificate.rounding <= certificate.gradient_norm
+
+
+def copies(rng):
+    """Every rounding goes the same way."""
+    return np.tile(rng.random(6) / 3, (20000, 1)), np.zeros(6)
+
+
+def twelve_orders_of_magnitude(rng):
+    X = rng.standard_normal((20000, 6)) * 10.0 ** rng.integers(-12, 1, (20000, 1))
+    return X, np.ones(6)
+
+
+def margins_that_cancel(rng):
+    X = np.repeat(rng.standard_normal((20000, 3)), 2, axis=1) + 1e-9
+    return X, 1e9 * np.tile([1.0, -1.0], 3) + rng.standard_normal(6)
+
+
+def wide_rows(rng):
+    return rng.standard_normal((50, 3000)), rng.standard_normal(3000)
+
+
+@pytest.mark.parametrize(
+    "adversary", [copies, twelve_orders_of_magnitude, margins_that_cancel, wide_rows]
+)
+@pytest.mark.parametrize("one_class", [True, False])
+def test_rounding_stays_below_its_bound(adversary, one_class):
+    rng = np.random.default_rng(0)
+    X, w = adversary(rng)
+    X /= np.linalg.norm(X, axis=1).max()
+    y = np.where((rng.random(len(X)) < 0.5) | one_class, 1.0, -1.0)
+    zero = np.zeros((1, X.shape[1]))
+    objective = Binary(rows=Rows(X, 1.0), labels=y, ridge=1e-300, linear=zero, centre=zero)
+    computed = objective.gradient(w[None])[0]
+    error = np.linalg.norm((computed - exact_gradient(X, y, w, ridge=0.0)).astype(float))
+    bound = rounding_bound(*X.shape, row_norm=1.0, weight_norm=float(np.linalg.norm(w)))
+    assert 0 < error <= bound
+    assert objective.rounding(w[None])[0] >= bound
+
+
+def test_rounding_of_the_softmax_stays_below_its_bound():
+    rng = np.random.default_rng(1)
+    n, d, K = 5000, 7, 5
+    X = rng.standard_normal((n, d))
+    X /= np.linalg.norm(X, axis=1).max()
+    codes = rng.integers(K, size=n)
+    for size in (1.0, 1e6):
+        W = size * rng.standard_normal((K, d))
+        zero = np.zeros((1, K * d))
+        objective = Softmax(
+            rows=Rows(X, 1.0), labels=codes, ridge=1e-300, linear=zero, centre=zero, classes=K
+        )
+        computed = objective.gradient(W.reshape(1, -1)).reshape(K, d)
+        t = W.astype(EXTENDED) @ X.T.astype(EXTENDED)
+        e = np.exp(t - t.max(axis=0))
+        truth = (e / e.sum(axis=0) - (codes == np.arange(K)[:, None])) @ X.astype(EXTENDED)
+        error = np.linalg.norm((computed - truth).astype(float))
+        bound = rounding_bound(
+            n, d, row_norm=1.0, weight_norm=float(np.linalg.norm(W)), n_classes=K
+        )
+        assert 0 < error <= bound
+
+
+def test_the_bound_is_the_formula_of_its_derivation():
+    n, d, q, norm = 10_000, 20, 0.5, 3.0
+    block = block_rows(d)
+    each = block + math.ceil(n / block) + 16 + (d + 4) * q * norm / 4
+    assert rounding_bound(n, d, row_norm=q, weight_norm=norm) == UNIT * n * q * each
+    assert rounding_bound(10**6, 20, row_norm=1.0, weight_norm=40.0) < 4e-7
+    assert rounding_bound(n, d, row_norm=q, weight_norm=norm, n_classes=3) > UNIT * n * q * each
+
+
+def test_what_rounding_could_hide_is_refused_before_the_rows_are_read():
+    unread = np.full((50, 3), np.nan)
+    y = np.ones(50)
+    smallest = smallest_tolerance(50, 3, ridge=1.0)
+    with pytest.raises(InvalidParameter, match="use at least"):
+        minimise(unread, y, ridge=1.0, tolerance=0.99 * smallest)
+    with pytest.raises(InvalidParameter, match="use at least"):
+        minimise_softmax(unread, np.zeros(50, int), 4, ridge=1.0, tolerance=1e-16)
+
+
+def test_the_refusal_names_a_tolerance_that_works():
+    X, y, b = np.full((50, 3), 0.5), np.ones(50), np.full(3, 1e7)
+    with pytest.raises(InvalidParameter) as refusal:
+        minimise(X, y, ridge=1e-3, linear=b, tolerance=1e-6)
+    named = float(str(refusal.value).rstrip(".").split()[-1])
+    assert minimise(X, y, ridge=1e-3, linear=b, tolerance=named).certificate.tolerance == named
+
+
+@given(
+    n=st.integers(1, 10**7),
+    d=st.integers(1, 10**4),
+    ridge=st.floats(1e-6, 1e6),
+    linear_norm=st.floats(0, 1e6),
+    more=st.floats(1.01, 10),
+)
+def test_harder_problems_need_larger_tolerances(n, d, ridge, linear_norm, more):
+    def smallest(n=n, d=d, ridge=ridge, linear_norm=linear_norm, **others):
+        return smallest_tolerance(n, d, ridge=ridge, linear_norm=linear_norm, **others)
+
+    assert smallest() > rounding_bound(n, d, row_norm=1.0, weight_norm=linear_norm / ridge)
+    assert smallest(linear_norm=linear_norm * more + 1) > smallest()
+    assert smallest(centre_norm=more) > smallest()
+    assert smallest(row_norm=more) > smallest()
+    assert smallest(n_classes=3) > smallest()

@@ -1,0 +1,62 @@
+"""Many linear terms on the same rows: the same answers, shared passes."""
+
+import numpy as np
+import pytest
+
+from confrere.errors import InvalidParameter
+from confrere.maths.solver import minimise, minimise_many
+
+
+def problem(n, d, m, noise, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    X /= np.linalg.norm(X, axis=1).max()
+    y = np.where(X[:, 0] + 0.1 * rng.standard_normal(n) > 0, 1.0, -1.0)
+    return X, y, noise * rng.standard_normal((m, d))
+
+
+@pytest.mark.parametrize("cap", [1.0, 0.5])
+@pytest.mark.parametrize(
+    ("n", "ridge", "noise"), [(200, 1.0, 0.1), (200, 0.01, 30.0), (9000, 9.0, 3.0)]
+)
+def test_many_are_as_many_singles(n, ridge, noise, cap):
+    X, y, B = problem(n, 5, 12, noise)
+    many = minimise_many(X, y, ridge=ridge, linear=B, cap=cap, tolerance=1e-8)
+    for b, w, certificate in zip(B, many.W, many.certificates, strict=True):
+        one = minimise(X, y, ridge=ridge, linear=b, cap=cap, tolerance=1e-8)
+        assert np.linalg.norm(w - one.w) <= 2e-8 / ridge
+        assert certificate.gradient_norm <= certificate.tolerance == 1e-8
+
+
+def test_problems_of_very_different_difficulty_all_arrive():
+    X, y, B = problem(300, 6, 9, 1.0)
+    B *= 10.0 ** np.arange(-4, 5)[:, None]
+    many = minimise_many(X, y, ridge=0.1, linear=B, tolerance=1e-5)
+    for b, w in zip(B, many.W, strict=True):
+        one = minimise(X, y, ridge=0.1, linear=b, tolerance=1e-5)
+        assert np.linalg.norm(w - one.w) <= 2e-5 / 0.1
+
+
+def test_centres_may_be_shared_or_not():
+    X, y, B = problem(150, 4, 3, 1.0)
+    shared = np.arange(4.0)
+    one = minimise_many(X, y, ridge=2.0, linear=B, centre=shared, tolerance=1e-9)
+    each = minimise_many(X, y, ridge=2.0, linear=B, centre=np.tile(shared, (3, 1)), tolerance=1e-9)
+    moved = minimise_many(X, y, ridge=2.0, linear=B - 2.0 * shared, tolerance=1e-9)
+    assert np.abs(one.W - each.W).max() < 1e-9
+    assert np.abs(one.W - moved.W).max() < 1e-8
+
+
+def test_equal_problems_and_a_single_one():
+    X, y, B = problem(100, 3, 1, 1.0)
+    one = minimise_many(X, y, ridge=1.0, linear=B, tolerance=1e-9)
+    same = minimise_many(X, y, ridge=1.0, linear=np.repeat(B, 5, axis=0), tolerance=1e-9)
+    assert one.W.shape == (1, 3)
+    assert np.abs(same.W - one.W).max() < 1e-8
+
+
+@pytest.mark.parametrize("linear", [np.ones(3), np.ones((0, 3)), np.ones((2, 4))])
+def test_linear_must_be_a_matrix_of_the_right_width(linear):
+    X, y, _ = problem(50, 3, 1, 1.0)
+    with pytest.raises(InvalidParameter, match="linear"):
+        minimise_many(X, y, ridge=1.0, linear=linear)

@@ -1,0 +1,110 @@
+"""Several classes at once."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import logsumexp, softmax
+from sklearn.linear_model import LogisticRegression
+
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.maths.solver import minimise, minimise_softmax, smallest_tolerance
+
+
+def problem(n, d, K, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    X /= np.linalg.norm(X, axis=1).max()
+    scores = 8 * X @ rng.standard_normal((d, K)) + rng.gumbel(size=(n, K)) + np.linspace(0, 2, K)
+    B = rng.standard_normal((K, d))
+    return X, scores.argmax(axis=1), B - B.mean(axis=0)
+
+
+def gradient(X, codes, W, ridge, B):
+    p = softmax(X @ W.T, axis=1)
+    return (p - np.eye(len(W))[codes]).T @ X + ridge * W + B
+
+
+@pytest.mark.parametrize(("n", "d", "K"), [(200, 4, 3), (3000, 12, 5), (12000, 6, 4), (40, 30, 3)])
+@pytest.mark.parametrize("alpha", [1e-1, 1e-3])
+def test_it_agrees_with_scikit_learn(n, d, K, alpha):
+    X, codes, _ = problem(n, d, K)
+    ridge = alpha * n
+    W = minimise_softmax(X, codes, K, ridge=ridge, tolerance=1e-8 * ridge).w
+    reference = LogisticRegression(
+        C=1 / ridge, fit_intercept=False, solver="newton-cholesky", tol=1e-12, max_iter=200
+    ).fit(X, codes)
+    assert np.abs(W - reference.coef_).max() < 1e-8
+
+
+@pytest.mark.parametrize("alpha", [1.0, 1e-2, 1e-5])
+@pytest.mark.parametrize("noise", [0.0, 1.0, 100.0])
+def test_the_gradient_vanishes_and_the_classes_sum_to_zero(alpha, noise):
+    X, codes, B = problem(400, 6, 4)
+    B *= noise
+    ridge = alpha * 400
+    tolerance = 2 * smallest_tolerance(
+        400, 6, ridge=ridge, linear_norm=np.linalg.norm(B), n_classes=4
+    )
+    solution = minimise_softmax(X, codes, 4, ridge=ridge, linear=B, tolerance=tolerance)
+    assert np.linalg.norm(gradient(X, codes, solution.w, ridge, B)) <= tolerance
+    assert solution.certificate.gradient_norm <= tolerance
+    scale = max(1.0, np.abs(solution.w).max())
+    assert np.abs(solution.w.sum(axis=0)).max() < 1e-11 * scale
+
+
+def test_a_common_pull_moves_all_classes_alike():
+    # The softmax does not see it: only the ridge holds against it.
+    X, codes, B = problem(300, 5, 3)
+    common = np.arange(5.0)
+    one = minimise_softmax(X, codes, 3, ridge=4.0, linear=B, tolerance=1e-9).w
+    two = minimise_softmax(X, codes, 3, ridge=4.0, linear=B + common, tolerance=1e-9).w
+    assert np.abs(two - (one - common / 4.0)).max() < 1e-8
+
+
+def test_a_centre_is_a_linear_term():
+    X, codes, B = problem(300, 5, 3)
+    one = minimise_softmax(X, codes, 3, ridge=4.0, centre=B, tolerance=1e-9).w
+    two = minimise_softmax(X, codes, 3, ridge=4.0, linear=-4.0 * B, tolerance=1e-9).w
+    assert np.abs(one - two).max() < 1e-8
+
+
+def test_two_classes_are_the_binary_objective():
+    # W = (-v, v) gives margins 2v.x and the penalty L||v||^2: the binary ridge is L/2 for 2v.
+    X, codes, _ = problem(500, 4, 2)
+    v = minimise_softmax(X, codes, 2, ridge=3.0, tolerance=1e-9).w[1]
+    w = minimise(X, 2.0 * codes - 1, ridge=1.5, tolerance=1e-9).w
+    assert np.abs(2 * v - w).max() < 1e-8
+
+
+def test_no_other_point_is_lower():
+    X, codes, B = problem(120, 3, 3)
+
+    def objective(W):
+        scores = X @ W.T
+        fit = logsumexp(scores, axis=1) - scores[np.arange(120), codes]
+        return fit.sum() + 0.5 * (W**2).sum() + (B * W).sum()
+
+    W = minimise_softmax(X, codes, 3, ridge=1.0, linear=B).w
+    rng = np.random.default_rng(2)
+    for size in (1e-3, 1e-1, 10.0):
+        assert objective(W) < objective(W + size * rng.standard_normal(W.shape))
+
+
+def test_classes_without_rows_and_sparse_rows():
+    X, codes, _ = problem(300, 4, 3)
+    dense = minimise_softmax(X, codes, 6, ridge=2.0, tolerance=1e-8).w
+    assert dense.shape == (6, 4)
+    assert np.abs(dense[3] - dense[5]).max() < 1e-8
+    csr = minimise_softmax(sparse.csr_array(X), codes, 6, ridge=2.0, tolerance=1e-8).w
+    assert np.abs(csr - dense).max() < 1e-8
+
+
+def test_wrong_codes_are_refused():
+    X, codes, B = problem(50, 3, 3)
+    for wrong in (codes - 1, codes + 1, codes[:-1], codes[:, None]):
+        with pytest.raises(InvalidData, match="codes"):
+            minimise_softmax(X, wrong, 3, ridge=1.0)
+    with pytest.raises(InvalidParameter, match="n_classes"):
+        minimise_softmax(X, codes * 0, 1, ridge=1.0)
+    with pytest.raises(InvalidParameter, match="linear"):
+        minimise_softmax(X, codes, 3, ridge=1.0, linear=B[0])
