@@ -1,0 +1,219 @@
+"""Ask private records how good a model is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.estimators.labels import encode_labels
+from confrere.evaluation.estimates import CalibrationBin, Estimate, Evaluation
+from confrere.evaluation.intervals import area, noise_quantile, proportion, ratio
+from confrere.ledger import Ledger, default_ledger
+from confrere.maths.randomness import RandomSource, Seed, source_for
+from confrere.mechanisms.counts import PrivateCounts
+from confrere.privacy import Guarantee, check_epsilon, in_sequence, shares
+
+Metric = Literal["accuracy", "confusion", "auc", "calibration"]
+
+#: Which query answers a metric; metrics of one query cost no more than one of them.
+_QUERIES = {
+    "accuracy": "errors",
+    "confusion": "confusion",
+    "auc": "scores",
+    "calibration": "scores",
+}
+#: Largest sum of changes of a query's counts when one record is replaced.
+_SENSITIVITY = {"errors": 1, "confusion": 2, "scores": 2}
+
+THRESHOLDS = tuple(float(k) / 20 for k in range(1, 20))
+
+
+def evaluate(
+    model: Any,
+    X: Any,
+    y: ArrayLike,
+    *,
+    epsilon: float,
+    metrics: Sequence[Metric] = ("accuracy", "auc"),
+    thresholds: Sequence[float] = THRESHOLDS,
+    confidence: float = 0.95,
+    ledger: Ledger | None = None,
+    account: str | None = None,
+    random_state: Seed | None = None,
+) -> Evaluation:
+    """Estimate a model's quality on private records, from noised counts.
+
+    Parameters
+    ----------
+    model : fitted classifier
+        Public or released; ``predict`` and ``classes_``, and ``predict_proba`` for scores. Records
+        that it was fitted on pay twice: once for the fit, once here.
+    X, y : arrays
+        Private records.
+    epsilon : float
+        Price of all metrics together; shared equally by the queries that they need.
+    metrics : sequence of {"accuracy", "confusion", "auc", "calibration"}
+        What to estimate. The last two need one and the same query, for two classes.
+    thresholds : sequence of float, default=(0.05, 0.10, ..., 0.95)
+        Public grid of probabilities at which scores are counted. A grid that fits the model's
+        scores makes the area's interval narrower; it must not be chosen by looking at ``X``.
+    confidence : float, default=0.95
+        Of every interval, each by itself.
+    ledger, account, random_state
+        As in :class:`confrere.PrivateLogisticRegression`.
+
+    Returns
+    -------
+    Evaluation
+
+    Notes
+    -----
+    Unit : record. Neighbours : replace one row of ``(X, y)``. Guarantee : ``epsilon``-DP, pure.
+    Spends : ``epsilon`` on ``account`` before noise is drawn. Proof :
+    docs/proofs/private_evaluation.md.
+    """
+    check_epsilon(epsilon)
+    queries = _queries(metrics)
+    grid = _grid(thresholds)
+    if not 0 < confidence < 1:
+        raise InvalidParameter("confidence must lie strictly between 0 and 1.")
+    classes = np.asarray(model.classes_)
+    if "scores" in queries and len(classes) != 2:
+        raise InvalidParameter("metrics: 'auc' and 'calibration' are for two classes.")
+    codes = encode_labels(np.asarray(y), classes)
+    if not len(codes):
+        raise InvalidData("y needs at least one record.")
+    truths = {name: _count(name, model, X, codes, classes, grid) for name in queries}
+    counters = {
+        name: PrivateCounts(epsilon=share, sensitivity=_SENSITIVITY[name])
+        for name, share in zip(queries, shares(epsilon, [1.0] * len(queries)), strict=True)
+    }
+    guarantees = {name: counter.guarantee() for name, counter in counters.items()}
+    guarantee = in_sequence(guarantees.values())
+    book, payer = _payer(ledger, account, guarantee)
+    source: RandomSource = source_for(random_state)
+    receipt = book.charge(
+        payer,
+        guarantee,
+        purpose=f"evaluate {type(model).__name__}",
+        detail={"queries": {name: each.epsilon for name, each in guarantees.items()}},
+        simulated=source.simulated,
+    )
+    try:
+        noisy = {
+            name: counter.run(truths[name], source=source) for name, counter in counters.items()
+        }
+    except BaseException as error:
+        book.mark_failed(receipt, code=type(error).__name__)
+        raise
+    book.mark_released(receipt)
+    scales = {name: counter.scale for name, counter in counters.items()}
+    return Evaluation(
+        n_samples=len(codes),
+        confidence=confidence,
+        guarantees=guarantees,
+        guarantee=guarantee,
+        receipt=receipt,
+        simulated=source.simulated,
+        **_estimates(noisy, scales, metrics, len(codes), classes, grid, confidence),
+    )
+
+
+def _payer(
+    ledger: Ledger | None, account: str | None, guarantee: Guarantee
+) -> tuple[Ledger, str | None]:
+    """Return whom to charge; a session that names nobody has one account per kind of promise."""
+    book = default_ledger() if ledger is None else ledger
+    if ledger is None and account is None and book.ephemeral:
+        account = f"per {guarantee.unit}, {guarantee.neighbours}"
+        book.open_account(account)
+    return book, book.account_for(account)
+
+
+def _queries(metrics: Sequence[Metric]) -> list[str]:
+    if isinstance(metrics, str) or not metrics or not set(metrics) <= set(_QUERIES):
+        raise InvalidParameter(f"metrics must be some of {', '.join(map(repr, _QUERIES))}.")
+    return list(dict.fromkeys(_QUERIES[metric] for metric in metrics))
+
+
+def _grid(thresholds: Sequence[float]) -> NDArray[np.float64]:
+    grid = np.asarray(thresholds, dtype=np.float64)
+    inside = grid.ndim == 1 and grid.size and np.all((grid > 0) & (grid < 1))
+    if not inside or np.any(np.diff(grid) <= 0):
+        raise InvalidParameter("thresholds must be increasing numbers strictly between 0 and 1.")
+    return grid
+
+
+def _count(
+    query: str,
+    model: Any,
+    X: Any,
+    codes: NDArray[np.intp],
+    classes: NDArray[Any],
+    grid: NDArray[np.float64],
+) -> NDArray[np.int64]:
+    """Return a query's exact counts: the only place that reads the records."""
+    if query == "scores":
+        bins = np.searchsorted(grid, model.predict_proba(X)[:, 1], side="right")
+        return _table(codes, bins, (2, len(grid) + 1))
+    predicted = encode_labels(np.asarray(model.predict(X)), classes)
+    if query == "confusion":
+        return _table(codes, predicted, (len(classes), len(classes)))
+    return np.array([np.count_nonzero(predicted != codes)])
+
+
+def _table(
+    first: NDArray[np.intp], second: NDArray[np.intp], shape: tuple[int, int]
+) -> NDArray[np.int64]:
+    cells = np.ravel_multi_index((first, second), shape)
+    return np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape)
+
+
+def _estimates(
+    noisy: dict[str, NDArray[np.int64]],
+    scales: dict[str, float],
+    metrics: Sequence[Metric],
+    n: int,
+    classes: NDArray[Any],
+    grid: NDArray[np.float64],
+    confidence: float,
+) -> dict[str, Any]:
+    """Post-process the noised counts."""
+    found: dict[str, Any] = {}
+    if "accuracy" in metrics:
+        wrong, scale = int(noisy["errors"][0]), scales["errors"]
+        found["accuracy"] = proportion(wrong, n, scale, confidence).complement()
+        reach = noise_quantile(scale, confidence)
+        bounds = np.clip([wrong, wrong - reach, wrong + reach], 0, n)
+        found["errors"] = Estimate(*(float(bound) for bound in bounds))
+    if "confusion" in metrics:
+        found["confusion"] = {
+            (label, predicted): proportion(
+                int(noisy["confusion"][i, j]), n, scales["confusion"], confidence
+            )
+            for i, label in enumerate(classes.tolist())
+            for j, predicted in enumerate(classes.tolist())
+        }
+    if "scores" in noisy:
+        negatives, positives = noisy["scores"].astype(np.float64)
+        scale = scales["scores"]
+        if "auc" in metrics:
+            found["auc"] = area(positives, negatives, scale, confidence)
+        if "calibration" in metrics:
+            edges = np.concatenate([[0.0], grid, [1.0]])
+            found["calibration"] = tuple(
+                CalibrationBin(
+                    float(low),
+                    float(high),
+                    float(yes + no),
+                    ratio(float(yes), float(no), scale, confidence),
+                )
+                for low, high, yes, no in zip(
+                    edges[:-1], edges[1:], positives, negatives, strict=True
+                )
+            )
+    return found

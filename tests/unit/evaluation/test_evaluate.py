@@ -1,0 +1,140 @@
+"""What an evaluation charges, answers and refuses."""
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import confusion_matrix, roc_auc_score
+
+from confrere import Ledger, PrivateLogisticRegression
+from confrere.errors import BudgetExceeded, InvalidData, InvalidParameter
+from confrere.evaluation import evaluate
+from confrere.evaluation.evaluate import _count
+
+mpl.use("Agg")
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(600, 3))
+Y = (X[:, 0] + 0.5 * RNG.normal(size=600) > 0).astype(int)
+MODEL = LogisticRegression().fit(X[:300], Y[:300])
+ALL = ("accuracy", "confusion", "auc", "calibration")
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    book = Ledger(tmp_path / "budget.ledger")
+    book.open_account("test set", epsilon=1.0)
+    return book
+
+
+def test_one_charge_for_all_metrics(ledger):
+    found = evaluate(MODEL, X, Y, epsilon=0.6, metrics=ALL, ledger=ledger, account="test set")
+    (entry,) = ledger.entries("test set")
+    assert ledger.spent("test set") == 0.6
+    assert entry.state == "released"
+    assert entry.guarantee == found.guarantee == found.receipt.guarantee
+    assert sum(each.epsilon for each in found.guarantees.values()) == pytest.approx(0.6)
+    assert set(found.guarantees) == {"errors", "confusion", "scores"}
+    assert not found.simulated
+    with pytest.raises(BudgetExceeded):
+        evaluate(MODEL, X, Y, epsilon=0.6, ledger=ledger, account="test set")
+    assert ledger.spent("test set") == 0.6
+
+
+def test_metrics_of_one_query_share_it():
+    found = evaluate(MODEL, X, Y, epsilon=1.0, metrics=("auc", "calibration"))
+    assert set(found.guarantees) == {"scores"}
+    assert found.guarantees["scores"].epsilon == 1.0
+    assert found.accuracy is None
+    assert found.confusion is None
+
+
+def test_without_noise_the_answers_are_the_usual_ones():
+    found = evaluate(MODEL, X, Y, epsilon=1e6, metrics=ALL, random_state=0)
+    assert found.simulated
+    predicted = MODEL.predict(X)
+    assert found.accuracy.value == pytest.approx(np.mean(predicted == Y))
+    assert found.errors.value == np.sum(predicted != Y) == found.errors.low == found.errors.high
+    table = confusion_matrix(Y, predicted) / 600
+    assert found.confusion[1, 0].value == pytest.approx(table[1, 0])
+    exact = roc_auc_score(Y, MODEL.predict_proba(X)[:, 1])
+    assert found.auc.value == pytest.approx(exact, abs=0.01)
+    assert found.auc.low < exact < found.auc.high
+    assert sum(each.count for each in found.calibration) == 600
+    binned = MODEL.predict_proba(X)[:, 1] >= 0.95
+    assert found.calibration[-1].positive.value == pytest.approx(Y[binned].mean())
+
+
+def test_every_record_is_in_one_cell():
+    grid = np.array([0.25, 0.5])
+    for query, moves in (("errors", 1), ("confusion", 2), ("scores", 2)):
+        before = _count(query, MODEL, X, Y, MODEL.classes_, grid)
+        largest = 0
+        for i in range(20):
+            other, labels = X.copy(), Y.copy()
+            other[i], labels[i] = -3 * X[i], Y[i] if i % 2 else 1 - Y[i]
+            after = _count(query, MODEL, other, labels, MODEL.classes_, grid)
+            largest = max(largest, int(np.abs(after - before).sum()))
+        assert largest == moves
+
+
+def test_several_classes():
+    labels = np.digitize(X[:, 0], [-0.5, 0.5])
+    model = LogisticRegression().fit(X, labels)
+    found = evaluate(model, X, labels, epsilon=5.0, metrics=("accuracy", "confusion"))
+    assert len(found.confusion) == 9
+    with pytest.raises(InvalidParameter, match="two classes"):
+        evaluate(model, X, labels, epsilon=5.0)
+
+
+def test_a_private_model_is_evaluated_too():
+    model = PrivateLogisticRegression(data_norm=3.0).fit(X[:300], Y[:300])
+    found = evaluate(model, X[300:], Y[300:], epsilon=1.0)
+    assert 0 <= found.accuracy.low <= found.accuracy.value <= found.accuracy.high <= 1
+    assert "accuracy" in str(found)
+    assert "1-DP" in str(found)
+
+
+def test_noise_that_drowns_everything_says_so():
+    found = evaluate(MODEL, X[:20], Y[:20], epsilon=0.01, metrics=ALL, random_state=0)
+    assert (found.auc.low, found.auc.high) == (0, 1)
+    assert found.accuracy.high - found.accuracy.low > 0.9
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"epsilon": 0},
+        {"metrics": ()},
+        {"metrics": "accuracy"},
+        {"metrics": ("f1",)},
+        {"confidence": 1.0},
+        {"thresholds": ()},
+        {"thresholds": (0.5, 0.5)},
+        {"thresholds": (0.0, 0.5)},
+    ],
+    ids=str,
+)
+def test_wrong_settings_are_refused(bad, ledger):
+    with pytest.raises(InvalidParameter):
+        evaluate(MODEL, X, Y, **{"epsilon": 1.0, "ledger": ledger, **bad})
+    assert ledger.spent("test set") == 0
+
+
+def test_wrong_labels_cost_nothing(ledger):
+    for labels in (Y + 5, Y[:0]):
+        with pytest.raises(InvalidData):
+            evaluate(MODEL, X, labels, epsilon=1.0, ledger=ledger)
+    with pytest.raises(ValueError, match=r"inconsistent|shape"):
+        evaluate(MODEL, X[:-1], Y, epsilon=1.0, ledger=ledger)
+    assert ledger.spent("test set") == 0
+
+
+def test_the_picture(tmp_path):
+    found = evaluate(MODEL, X, Y, epsilon=3.0, metrics=("calibration",), random_state=0)
+    axes = found.plot_calibration()
+    assert axes.get_xlabel() == "predicted probability"
+    assert found.plot_calibration(axes) is axes
+    axes.figure.savefig(tmp_path / "calibration.png")
+    with pytest.raises(InvalidParameter, match="calibration"):
+        evaluate(MODEL, X, Y, epsilon=3.0).plot_calibration()
