@@ -48,13 +48,19 @@ def release_outputs(
     points = np.empty((len(sizes), X.shape[1]))
     for size, mechanism in mechanisms.items():
         members = np.flatnonzero(sizes == size)
-        rows = (offsets[members][:, None] + np.arange(size)).ravel()
+        # One slice if all are of one size: no copy of what may be most of the memory.
+        rows: slice | NDArray[np.int64] = slice(None)
+        if len(members) < len(sizes):
+            rows = (offsets[members][:, None] + np.arange(size)).ravel()
         points[members] = _minimisers(mechanism, X[rows], y[rows], len(members))
-    rates = np.array([mechanisms[n].epsilon / mechanisms[n].sensitivity for n in sizes.tolist()])
-    # Noise of rate rho is noise of rate one, divided by rho.
-    noised = points + l2_noise(1.0, X.shape[1], source, count=len(sizes)) / rates[:, None]
-    spacings = np.array([_spacing(mechanisms[n]) for n in sizes.tolist()])[:, None]
-    return np.asarray(np.rint(noised / spacings) * spacings)
+    noise = l2_noise(1.0, X.shape[1], source, count=len(sizes))
+    for size, mechanism in mechanisms.items():
+        members = np.flatnonzero(sizes == size)
+        # Noise of rate one, divided by the rate, has that rate.
+        noised = points[members] + noise[members] * (mechanism.sensitivity / mechanism.epsilon)
+        spacing = _spacing(mechanism)
+        points[members] = np.rint(noised / spacing) * spacing
+    return points
 
 
 def _minimisers(mechanism: OutputPerturbation, X: Floats, y: Floats, count: int) -> Floats:

@@ -1,0 +1,175 @@
+"""The collaborative classifier: a face of the protocols, with one price for every record."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+
+from confrere import CollaborativeClassifier, Ledger, PrivateLogisticRegression
+from confrere.errors import BudgetExceeded, InvalidData, InvalidParameter
+from confrere.maths.solver import minimise
+from confrere.protocols import Frame
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(300, 4)) / 3
+Y = (X[:, 0] + 0.2 * RNG.normal(size=300) > 0).astype(int)
+PARTY = np.repeat(["a", "b", "c"], [150, 100, 50])
+METHODS = ["average", "ofpa", "ofaa", "laplace"]
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    book = Ledger(tmp_path / "ledger")
+    book.open_account("study", epsilon=1.0)
+    return book
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_one_charge_whatever_the_number_of_parties(ledger, method):
+    model = CollaborativeClassifier(method=method, epsilon=0.5, ledger=ledger)
+    model.fit(X, Y, party=PARTY)
+    assert ledger.spent("study") == 0.5
+    (entry,) = ledger.entries("study")
+    assert entry.state == "released"
+    assert entry.guarantee == model.guarantee_ == model.receipt_.guarantee
+    assert model.guarantee_.assumptions[-1] == "disjoint parts, split by organisation"
+    assert entry.detail == {"method": method, "parties": 3, "rounds": 1}
+    assert list(model.party_) == ["a", "b", "c"]
+    np.testing.assert_allclose(model.party_weights_, [1 / 2, 1 / 3, 1 / 6])
+    assert model.coef_.shape == (1, 4)
+    assert not model.simulated_
+    assert model.guarantee_.theorem in {
+        "docs/proofs/averaging.md",
+        "docs/proofs/objective_perturbation.md",
+        "docs/proofs/functional_mechanism.md",
+        "docs/proofs/output_perturbation.md",
+    }
+
+
+@pytest.mark.parametrize("rounds", [2, 3, 11])
+def test_rounds_share_one_price(ledger, rounds):
+    model = CollaborativeClassifier(epsilon=1.0, rounds=rounds, ledger=ledger)
+    model.fit(X, Y, party=PARTY)
+    assert ledger.spent("study") == 1.0
+    assert model.guarantee_.epsilon == model.price(300, 4).epsilon == 1.0
+    with pytest.raises(BudgetExceeded):
+        model.fit(X, Y, party=PARTY)
+
+
+def test_rows_may_come_in_any_order():
+    shuffled = np.random.default_rng(1).permutation(300)
+    settings = {"epsilon": 1e6, "alpha": 0.1, "random_state": 0}
+    first = CollaborativeClassifier(**settings).fit(X, Y, party=PARTY)
+    second = CollaborativeClassifier(**settings).fit(
+        X[shuffled], Y[shuffled], party=PARTY[shuffled]
+    )
+    np.testing.assert_allclose(first.coef_, second.coef_, atol=1e-4)
+    np.testing.assert_array_equal(first.party_weights_, second.party_weights_)
+
+
+def test_one_party_is_private_logistic_regression():
+    settings = {"epsilon": 1e6, "alpha": 0.1, "data_norm": 1.5, "random_state": 0, "loss": "capped"}
+    alone = CollaborativeClassifier(**settings).fit(X, Y)
+    plain = PrivateLogisticRegression(**settings).fit(X, Y)
+    np.testing.assert_allclose(alone.coef_, plain.coef_, atol=1e-4)
+    np.testing.assert_allclose(alone.intercept_, plain.intercept_, atol=1e-4)
+    assert alone.guarantee_ == plain.guarantee_
+
+
+def test_it_is_the_weighted_average_of_the_parties_models():
+    model = CollaborativeClassifier(
+        epsilon=1e7, alpha=0.05, loss="logistic", feature_scale=[1.0, 0.5, 2.0, 0.0]
+    ).fit(X, Y, party=PARTY)
+    frame = Frame(4, feature_scale=np.array([1.0, 0.5, 2.0, 0.0]))
+    labels = np.where(Y > 0, 1.0, -1.0)
+    exact = [
+        minimise(frame.rows(X[p == PARTY]), labels[p == PARTY], ridge=0.05 * (p == PARTY).sum()).w
+        for p in "abc"
+    ]
+    coef, intercept = frame.coefficients(np.average(exact, axis=0, weights=[150, 100, 50]))
+    np.testing.assert_allclose(model.coef_[0], coef, atol=1e-4)
+    assert model.intercept_[0] == pytest.approx(intercept, abs=1e-4)
+    assert model.coef_[0, 3] == 0
+
+
+@pytest.mark.parametrize("method", ["average", "ofpa", "ofaa"])
+def test_a_prior_is_the_answer_when_the_ridge_is_large(method):
+    model = CollaborativeClassifier(
+        method=method, epsilon=1e6, alpha=1e4, prior=[1.0, -2.0, 0.0, 3.0], prior_intercept=0.5
+    ).fit(X, Y, party=PARTY)
+    np.testing.assert_allclose(model.coef_[0], [1.0, -2.0, 0.0, 3.0], atol=1e-3)
+    assert model.intercept_[0] == pytest.approx(0.5, abs=1e-3)
+
+
+def test_a_seed_repeats_and_two_seeds_do_not():
+    fits = [
+        CollaborativeClassifier(random_state=seed, rounds=2).fit(X, Y, party=PARTY).coef_
+        for seed in (0, 0, 1)
+    ]
+    np.testing.assert_array_equal(fits[0], fits[1])
+    assert np.all(fits[0] != fits[2])
+
+
+def test_parties_of_a_fold_are_routed():
+    import sklearn
+
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = CollaborativeClassifier(epsilon=5.0).set_fit_request(party=True)
+        scores = cross_val_score(clone(model), X, Y, params={"party": PARTY}, cv=3)
+    assert np.mean(scores) > 0.6
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"method": "sum"},
+        {"loss": "hinge"},
+        {"calibration": "printed"},
+        {"calibration": "printed", "loss": "logistic", "method": "ofpa"},
+        {"rounds": 2, "method": "ofaa"},
+        {"rounds": 0},
+        {"rounds": 2, "method": "laplace"},
+        {"method": "laplace", "prior": [1.0, 0.0, 0.0, 0.0]},
+        {"intercept_scale": 1.0},
+        {"epsilon": 0.0},
+        {"data_norm": -1.0},
+        {"alpha": "none"},
+        {"feature_scale": [1.0]},
+        {"prior": [1.0]},
+        {"prior_intercept": np.nan},
+    ],
+)
+def test_wrong_settings_cost_nothing(ledger, settings):
+    with pytest.raises(InvalidParameter):
+        CollaborativeClassifier(**{"epsilon": 0.5, "ledger": ledger} | settings).fit(X, Y)
+    assert ledger.spent("study") == 0
+
+
+def test_printed_calibration_is_sound_and_noisier(ledger):
+    model = CollaborativeClassifier(
+        calibration="printed", loss="logistic", epsilon=0.5, alpha=0.01, ledger=ledger
+    ).fit(X, Y, party=PARTY)
+    assert model.guarantee_.epsilon == 0.5
+
+
+@pytest.mark.parametrize(
+    "party", [["a"] * 299, [["a"]] * 300, ["a", 1, None] * 100, np.array(["a", 2.0] * 150, object)]
+)
+def test_wrong_parties_cost_nothing(ledger, party):
+    with pytest.raises((InvalidData, InvalidParameter)):
+        CollaborativeClassifier(ledger=ledger).fit(X, Y, party=party)
+    with pytest.raises(InvalidData):
+        CollaborativeClassifier(ledger=ledger).fit(X * 1e200, Y)
+    assert ledger.spent("study") == 0
+
+
+def test_without_an_intercept():
+    model = CollaborativeClassifier(fit_intercept=False, random_state=0).fit(X, Y, party=PARTY)
+    assert model.intercept_[0] == 0
+
+
+def test_a_release_names_its_kind(tmp_path):
+    release = CollaborativeClassifier(rounds=2).fit(X, Y, party=PARTY).to_release()
+    assert release.kind == "collaborative"
+    assert release.facts["parties"] == 3
+    assert (release.save(tmp_path / "release") / "card.json").exists()
