@@ -14,6 +14,7 @@
     │   └── BudgetExceeded                 the cap does not cover the price: asked, left
     ├── SchemaError (ValueError)           a public schema is wrong; names the column
     │   └── SchemaMismatch                 two organisations do not mean the same features
+    ├── StudyError (ValueError)            a study, local or plan file is wrong; names the key
     ├── DataSetError
     │   ├── DataSetMissing                 the file is not there: what to put where
     │   └── DataSetCorrupt                 the content is not the published one
@@ -98,7 +99,7 @@ class BudgetExceeded(LedgerError):
         return (
             f"account {self.account!r}: asked for {self.currency} {self.asked:g}, "
             f"{self.left:g} left; nothing was spent. "
-            "Ask for less, or have the cap raised by who set it."
+            "Ask for less; who set the cap may open another account."
         )
 
 
@@ -108,6 +109,10 @@ class SchemaError(ConfrereError, ValueError):
 
 class SchemaMismatch(SchemaError):
     """Two organisations' schemas differ."""
+
+
+class StudyError(ConfrereError, ValueError):
+    """A study, a party's local file or a plan is wrong."""
 
 
 class DataSetError(ConfrereError):

@@ -1,0 +1,196 @@
+"""Every method by its name: the class, where it was published, and the page that proves it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+from confrere.errors import InvalidParameter
+from confrere.estimators import (
+    CollaborativeClassifier,
+    FeatureStackingClassifier,
+    PrivateLogisticRegression,
+    ReleasedClassifier,
+    SampleStackingClassifier,
+    TransferClassifier,
+    TransferStackingClassifier,
+)
+
+#: Who takes part: each organisation by itself; a source, then targets; all at once; nobody.
+Shape = Literal["alone", "transfer", "together", "as-is"]
+
+_STACKING = "Yao et al. (2019), Privacy-preserving Stacking"
+_TRANSFER = "Guo et al. (2018), Privacy-preserving Transfer Learning"
+_LOGISTIC = "Du, Li and Li (2018), Multiparty Learning for Logistic Regression"
+_OURS = "this library"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """One method.
+
+    Attributes
+    ----------
+    name : str
+        How studies and the command line call it.
+    title : str
+        What it does, in a few words.
+    estimator : type
+        The class.
+    paper, algorithm : str
+        Where it comes from.
+    proof : str or None
+        The page that proves its guarantee; None if it spends nothing.
+    shape : {"alone", "transfer", "together", "as-is"}
+        Who takes part.
+    settings : mapping
+        Arguments that make the class this method.
+    source : str or None
+        For transfer: the method whose release it starts from.
+    operations : tuple of str
+        For methods that ask parties: what a party's policy must allow.
+    weighted : bool
+        Whether it learns best from rows that are weighted by importance; stacks over features
+        use importances in their own way.
+    """
+
+    name: str
+    title: str
+    estimator: type[Any]
+    paper: str
+    algorithm: str
+    proof: str | None
+    shape: Shape = "alone"
+    settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    source: str | None = None
+    operations: tuple[str, ...] = ()
+    weighted: bool = True
+
+    def make(self, **parameters: Any) -> Any:
+        """Return the estimator with these parameters."""
+        return self.estimator(**{**self.settings, **parameters})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "class": self.estimator.__name__,
+            "paper": self.paper,
+            "algorithm": self.algorithm,
+            "proof": self.proof,
+            "shape": self.shape,
+            "source": self.source,
+        }
+
+
+def _together(name: str, title: str, paper: str, algorithm: str, page: str, ask: str) -> Method:
+    return Method(
+        name=name,
+        title=title,
+        estimator=CollaborativeClassifier,
+        paper=paper,
+        algorithm=algorithm,
+        proof=f"docs/proofs/{page}.md",
+        shape="together",
+        settings=MappingProxyType({"method": name}),
+        operations=("size", ask),
+    )
+
+
+_METHODS = (
+    Method(
+        name="plr",
+        title="private logistic regression",
+        estimator=PrivateLogisticRegression,
+        paper=_STACKING,
+        algorithm="Algorithm 1",
+        proof="docs/proofs/objective_perturbation.md",
+    ),
+    Method(
+        name="pst-s",
+        title="a stack over parts of the rows",
+        estimator=SampleStackingClassifier,
+        paper=_STACKING,
+        algorithm="Algorithm 2",
+        proof="docs/proofs/sample_stacking.md",
+    ),
+    Method(
+        name="pst-f",
+        title="a stack over groups of features",
+        estimator=FeatureStackingClassifier,
+        paper=_STACKING,
+        algorithm="Algorithm 3",
+        proof="docs/proofs/feature_groups.md",
+        weighted=False,
+    ),
+    Method(
+        name="simcomb",
+        title="one model near another organisation's release",
+        estimator=TransferClassifier,
+        paper=_TRANSFER,
+        algorithm="SimComb",
+        proof="docs/proofs/transfer.md",
+        shape="transfer",
+        source="plr",
+    ),
+    Method(
+        name="pst-h",
+        title="a stack near another organisation's released stack",
+        estimator=TransferStackingClassifier,
+        paper=_STACKING,
+        algorithm="Algorithm 4",
+        proof="docs/proofs/transfer.md",
+        shape="transfer",
+        source="pst-f",
+        weighted=False,
+    ),
+    Method(
+        name="source-d",
+        title="another organisation's release, used as it is",
+        estimator=ReleasedClassifier,
+        paper=_TRANSFER,
+        algorithm="SourceD",
+        proof=None,
+        shape="as-is",
+    ),
+    _together(
+        "average", "every organisation releases once, averaged", _OURS, "", "averaging", "objective"
+    ),
+    _together(
+        "ofpa",
+        "the same with Laplace noise",
+        _LOGISTIC,
+        "OFPA, made sound",
+        "averaging",
+        "objective",
+    ),
+    _together(
+        "ofaa",
+        "noisy coefficients of the expanded loss, summed",
+        _LOGISTIC,
+        "OFAA, made sound",
+        "functional_mechanism",
+        "coefficients",
+    ),
+    _together(
+        "laplace",
+        "noise on every organisation's model, averaged",
+        _LOGISTIC,
+        "baseline, made sound",
+        "output_perturbation",
+        "output",
+    ),
+)
+
+#: Every method by its name, in the order of the papers.
+CATALOGUE: Mapping[str, Method] = MappingProxyType({method.name: method for method in _METHODS})
+
+
+def find_method(name: object) -> Method:
+    """Return a method, or say which there are."""
+    if not isinstance(name, str) or name not in CATALOGUE:
+        raise InvalidParameter(f"name must be one of {', '.join(CATALOGUE)}.")
+    return CATALOGUE[name]

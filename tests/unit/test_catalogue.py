@@ -1,0 +1,59 @@
+"""One registry of methods: every one of them can be made, priced and looked up."""
+
+import inspect
+import re
+
+import pytest
+
+import confrere
+from confrere.catalogue import CATALOGUE, find_method
+from confrere.errors import InvalidParameter
+from confrere.protocols import OPERATIONS
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_every_method_is_what_its_class_says(name, request):
+    method = find_method(name)
+    assert method.name == name
+    if method.shape == "as-is":
+        assert method.proof is None
+        return
+    assert method.estimator.__name__ in confrere.__all__
+    assert (request.config.rootpath / method.proof).is_file()
+    assert method.proof in inspect.getdoc(method.estimator)
+    assert set(method.operations) <= set(OPERATIONS)
+    assert bool(method.operations) == (method.shape == "together")
+
+
+@pytest.mark.parametrize("name", [n for n, m in CATALOGUE.items() if m.shape != "as-is"])
+def test_every_method_can_be_made_with_a_price(name):
+    method = find_method(name)
+    model = method.make(epsilon=0.5)
+    assert model.epsilon == 0.5
+    assert model.get_params().items() >= method.settings.items()
+    if method.shape != "transfer":
+        assert model.price(1000, 5).epsilon == 0.5
+
+
+def test_a_transfer_names_an_existing_method_that_stands_alone():
+    for method in CATALOGUE.values():
+        assert (method.source is not None) == (method.shape == "transfer")
+        if method.source:
+            assert find_method(method.source).shape == "alone"
+
+
+def test_names_are_plain_and_plain_values_are_json():
+    for name, method in CATALOGUE.items():
+        assert re.fullmatch(r"[a-z][a-z-]*", name)
+        assert all(isinstance(value, str | None) for value in method.to_dict().values())
+
+
+@pytest.mark.parametrize("name", ["no-such", "", None, 3, ["plr"]])
+def test_an_unknown_method_is_told_which_there_are(name):
+    with pytest.raises(InvalidParameter, match="plr, pst-s"):
+        find_method(name)
+
+
+def test_the_registry_cannot_be_changed():
+    with pytest.raises(TypeError):
+        CATALOGUE["plr"] = None
