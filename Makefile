@@ -1,9 +1,10 @@
 # Everything runs in .venv, which the first command that needs it makes.
 PYTHON ?= python3
 BIN := .venv/bin
+PIP := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
-.PHONY: demo test test-slow check bench clean
+.PHONY: demo test test-slow check docs bench clean
 
 demo: .venv/.ready
 	$(BIN)/python -m confrere.demo
@@ -21,13 +22,18 @@ check: .venv/.ready
 	$(BIN)/lint-imports
 	$(BIN)/python benchmarks/module_sizes.py
 
+docs: .venv/.ready
+	$(PIP) --group docs
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
 bench: .venv/.ready
 	$(ONE_THREAD) $(BIN)/python -m benchmarks
 
 .venv/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
-	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[onnx]" --group dev
+	$(PIP) --upgrade "pip>=25.1"
+	$(PIP) --editable ".[onnx]" --group dev
 	touch $@
 
 clean:

@@ -1,0 +1,48 @@
+"""How the documentation is built: offline, from packages alone."""
+
+from importlib.metadata import version as installed_version
+
+project = "confrere"
+copyright = "The confrere authors"  # noqa: A001
+version = release = installed_version("confrere")
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx_gallery.gen_gallery",
+    "sphinx-mathjax-offline",
+]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+exclude_patterns = ["_build", "**/GALLERY_HEADER.rst"]
+nitpicky = False
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "none"
+napoleon_google_docstring = False
+napoleon_use_ivar = True
+# Every public class states its price in a section of its own.
+napoleon_custom_sections = [("Privacy", "params_style")]
+templates_path = ["_templates"]
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "examples",
+    "filename_pattern": r"/\d\d_",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "min_reported_time": 10,
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = "confrere"
+html_theme_options = {
+    "navigation_with_keys": False,
+    "show_toc_level": 2,
+    "secondary_sidebar_items": ["page-toc"],
+}
+html_show_sourcelink = False
