@@ -27,7 +27,7 @@ class Method:
         As in the paper.
     variant : {"printed", "sound", "best", "ceiling"}
         The paper's formulas without a guarantee; the same algorithm with one; what this library
-        recommends at the same epsilon; no privacy.
+        recommends at the same epsilon; references without noise.
     run : str
         Name in :data:`confrere.experiments.methods.METHODS`.
     options : mapping

@@ -69,8 +69,7 @@ def pst_f(problem: OneParty, run: Run) -> Metrics:
     )
     if alone is None:
         return _scored(model, problem)
-    model.set_params(combiner="vote").fit(problem.train.X, problem.train.y)
-    low = model.low_level_[int(alone)]
+    low = model.fit(problem.train.X, problem.train.y).low_level_[int(alone)]
     part = problem.test.X[:, low.features]
     return {"auc": auc(problem.test.y, low.score(part))}
 

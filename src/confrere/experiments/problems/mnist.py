@@ -1,4 +1,4 @@
-"""MNIST: pairs of digits, projected by principal components of other digits."""
+"""MNIST: pairs of digits, projected by principal components of other writers' digits."""
 
 from __future__ import annotations
 
@@ -10,16 +10,21 @@ import numpy as np
 from sklearn.decomposition import PCA
 
 from confrere.data import load_mnist
-from confrere.experiments.problems.shapes import Floats, Labels, OneParty, Rows, SourceAndTarget
-
-#: Digits that nobody protects, for the public projection.
-PUBLIC_ROWS = 5000
+from confrere.experiments.problems.shapes import (
+    Floats,
+    Labels,
+    OneParty,
+    Rows,
+    SourceAndTargets,
+    Split,
+)
 
 
 def digits_apart(data: Mapping[str, Any], seed: int) -> OneParty:
     """Return two digits, 3000 rows to learn from and 2000 to test.
 
-    ``projection="public"`` takes the components of other digits, ``"own"`` those of the data
+    ``projection="public"`` takes the components of the official test part: ten digits without
+    labels, by other writers, whom nobody protects here. ``"own"`` takes those of the data
     themselves: the papers' way, and a leak.
     """
     n_train, n_test = data["n_train"], data["n_test"]
@@ -28,18 +33,23 @@ def digits_apart(data: Mapping[str, Any], seed: int) -> OneParty:
     return OneParty(Rows(Z[:n_train], y[:n_train]), Rows(Z[n_train:], y[n_train:]), deviations)
 
 
-def digits_transferred(data: Mapping[str, Any], seed: int) -> SourceAndTarget:
-    """Return one pair of digits as source, another as target; a fifth of the target is tested."""
+def digits_transferred(data: Mapping[str, Any], seed: int) -> SourceAndTargets:
+    """Return one pair of digits as source, another as target; four fifths of each are learned."""
     X_source, y_source = _drawn(tuple(data["source"]), data["n_source"], seed)
     X_target, y_target = _drawn(tuple(data["target"]), data["n_target"], seed + 1)
     Z, deviations = _projected(np.vstack([X_source, X_target]), data)
-    n_source = len(y_source)
-    n_train = n_source + round(0.8 * len(y_target))
-    train = Rows(Z[n_source:n_train], y_target[: n_train - n_source])
-    test = Rows(Z[n_train:], y_target[n_train - n_source :])
-    # Four fifths of the source are learned from, as in the paper.
-    kept = round(0.8 * n_source)
-    return SourceAndTarget(Rows(Z[:kept], y_source[:kept]), OneParty(train, test, deviations))
+    Z_source, Z_target = np.split(Z, [len(y_source)])
+    n_source, n_target = round(0.8 * len(y_source)), round(0.8 * len(y_target))
+    target = Split(
+        Rows(Z_target[:n_target], y_target[:n_target]),
+        Rows(Z_target[n_target:], y_target[n_target:]),
+    )
+    return SourceAndTargets(
+        source=Rows(Z_source[:n_source], y_source[:n_source]),
+        targets=(target,),
+        importance=deviations**2,
+        norm=float(np.linalg.norm(deviations)),
+    )
 
 
 def _projected(X: Floats, data: Mapping[str, Any]) -> tuple[Floats, Floats]:
@@ -47,7 +57,7 @@ def _projected(X: Floats, data: Mapping[str, Any]) -> tuple[Floats, Floats]:
     if data["projection"] == "own":
         pca = _components(X, n_components)
     else:
-        pca = _public_components(tuple(data["public_digits"]), n_components)
+        pca = _public_components(n_components)
     return pca.transform(X), np.sqrt(pca.explained_variance_)
 
 
@@ -56,14 +66,13 @@ def _components(X: Floats, n_components: int) -> PCA:
 
 
 @lru_cache(maxsize=4)
-def _public_components(digits: tuple[int, ...], n_components: int) -> PCA:
-    X, _ = _drawn(digits, PUBLIC_ROWS, 0)
-    return _components(X, n_components)
+def _public_components(n_components: int) -> PCA:
+    return _components(_images()[2].astype(np.float64), n_components)
 
 
 def _drawn(digits: Sequence[int], n_rows: int, seed: int) -> tuple[Floats, Labels]:
     """Return rows of some digits, drawn without replacement; the label is the digit's place."""
-    X, y = _images()
+    X, y, _ = _images()
     chosen = np.flatnonzero(np.isin(y, digits))
     chosen = np.random.default_rng(seed).permutation(chosen)[:n_rows]
     place = np.argmax(y[chosen][:, None] == np.asarray(digits), axis=1)
@@ -71,6 +80,6 @@ def _drawn(digits: Sequence[int], n_rows: int, seed: int) -> tuple[Floats, Label
 
 
 @lru_cache(maxsize=1)
-def _images() -> tuple[Any, Labels]:
-    train = load_mnist().train
-    return train.X, train.y
+def _images() -> tuple[Any, Labels, Any]:
+    data = load_mnist()
+    return data.train.X, data.train.y, data.test.X if data.test else data.train.X[:0]

@@ -28,19 +28,23 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class OneParty:
+class Split:
+    """What is learned from, and what is scored."""
+
+    train: Rows
+    test: Rows
+
+
+@dataclass(frozen=True)
+class OneParty(Split):
     """One organisation.
 
     Attributes
     ----------
-    train, test : Rows
-        What is learned from, and what is scored.
     deviations : array
         Standard deviation of every column: public where the projection is, else the data's own.
     """
 
-    train: Rows
-    test: Rows
     deviations: Floats
 
     @property
@@ -50,8 +54,28 @@ class OneParty:
 
 
 @dataclass(frozen=True)
-class SourceAndTarget:
-    """A source's rows and a target's, in the same columns."""
+class SourceAndTargets:
+    """A main organisation and its branches, in the same columns.
+
+    Attributes
+    ----------
+    source : Rows
+        What the main organisation learns from.
+    targets : tuple of Split
+        The branches.
+    importance : array
+        Importance of every column: declared, or the deviations' squares.
+    norm : float
+        Public norm at which rows are clipped.
+    base_log_odds : float
+        Of the declared base rate; 0 if none is declared.
+    expert : array or None
+        Unit vector along which rows follow what experts expect without any data.
+    """
 
     source: Rows
-    target: OneParty
+    targets: tuple[Split, ...]
+    importance: Floats
+    norm: float
+    base_log_odds: float = 0.0
+    expert: Floats | None = None
