@@ -35,13 +35,10 @@ def plot_calibration(evaluation: Evaluation, ax: Any = None) -> Any:
         capsize=2,
         label=f"observed, {evaluation.confidence:.0%} intervals",
     )
-    ax.plot(
-        middles[~known],
-        np.full((~known).sum(), 0.02),
-        "x",
-        color="0.6",
-        label="too few records for the noise",
-    )
+    if not known.all():
+        unknown = middles[~known]
+        label = "too few records for the noise"
+        ax.plot(unknown, np.full(len(unknown), 0.02), "x", color="0.6", label=label)
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="predicted probability", ylabel="share of positives")
     ax.set_title(str(evaluation.guarantee), fontsize=10)
     ax.legend(frameon=False, fontsize=8, loc="upper left")

@@ -1,0 +1,320 @@
+"""A plan: noise, margins, excess risk and expected quality, as functions of public sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from scipy import stats
+
+from confrere.errors import CalibrationError, InvalidParameter
+from confrere.estimators import FeatureStackingClassifier, PrivateLogisticRegression
+from confrere.maths.calibration import automatic_ridge
+from confrere.mechanisms.objective_perturbation import SOLVER_SHARE
+from confrere.planning.working_model import (
+    Objective,
+    coordinate_variance,
+    expected_area,
+    expected_margin,
+    stiffness,
+)
+from confrere.privacy import check_epsilon, check_positive
+
+#: Most records that :meth:`Plan.samples_for_excess` looks for.
+_MOST_SAMPLES = 10**12
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseTerm:
+    """The noise in one objective, for rows in the unit ball.
+
+    Attributes
+    ----------
+    name : str
+        Which objective.
+    size : int
+        Dimension of the noise, the constant included.
+    rate : float
+        Its density is proportional to ``exp(-rate ||b||)``.
+    ridge : float
+        ``L`` of the summed objective.
+    """
+
+    name: str
+    size: int
+    rate: float
+    ridge: float
+
+    @property
+    def mean(self) -> float:
+        """Expected norm of the noise."""
+        return self.size / self.rate
+
+    def quantile(self, probability: float) -> float:
+        """Return the norm that the noise stays below with this probability."""
+        return float(stats.gamma.ppf(probability, self.size, scale=1 / self.rate))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What to expect of a private fit. Nothing in it comes from data.
+
+    Attributes
+    ----------
+    n, d : int
+        Records per party, and features.
+    epsilon : float
+        What every party spends.
+    parties : int
+        Models that are averaged, each of ``n`` records.
+    groups : int
+        Groups of features of the low level; 1 is plain private logistic regression.
+    importance : tuple of float or None
+        Share of the signal in every feature; None is the same for all.
+    area : float
+        What a model without privacy and with unlimited data would reach.
+    row_norm : float
+        Root mean square norm of rows, as a share of the declared bound.
+    loss : {"logistic", "capped"}
+        The loss.
+    terms : tuple of NoiseTerm
+        The noise of every objective.
+    samples_used : int
+        Records behind the objectives; a stack keeps some for its high level.
+    """
+
+    n: int
+    d: int
+    epsilon: float
+    parties: int
+    groups: int
+    importance: tuple[float, ...] | None
+    area: float
+    row_norm: float
+    loss: Literal["logistic", "capped"]
+    terms: tuple[NoiseTerm, ...]
+    samples_used: int
+    _signals: tuple[float, ...]
+    _features: tuple[int, ...]
+    _shrink: float
+
+    @property
+    def margin_spread(self) -> float:
+        """Standard deviation that noise adds to the score of a row of norm one.
+
+        The noise is divided by ridge plus curvature; an average of parties has less of it. A row's
+        squared length lies in the groups in proportion to their features.
+        """
+        objectives = self._objectives([term.rate for term in self.terms])
+        v = coordinate_variance(objectives, area=self.area, row_norm=self.row_norm * self._shrink)
+        total = 0.0
+        for each in objectives:
+            _, across = stiffness(each, self.samples_used, area=self.area, v=v)
+            variance = (each.noise_size + 1) / each.rate**2 / across**2
+            total += each.n_features / self.d * variance
+        return self._shrink * math.sqrt(total / self.parties)
+
+    @property
+    def margin(self) -> float:
+        """Score of a class's mean row without noise, to be compared with the spread."""
+        return expected_margin(
+            self._objectives([term.rate for term in self.terms]),
+            n_samples=self.samples_used,
+            area=self.area,
+            row_norm=self.row_norm * self._shrink,
+        )
+
+    def excess(self, delta: float = 0.01) -> float:
+        """Bound the mean objective above its minimum, on one party's records.
+
+        ``||b||^2 / (2 L n)`` at the noise's quantile; true with probability ``1 - delta``.
+        """
+        share = delta / len(self.terms)
+        squares = [term.quantile(1 - share) ** 2 / term.ridge for term in self.terms]
+        return math.fsum(squares) / (2 * self.samples_used)
+
+    def samples_for_excess(self, excess: float, delta: float = 0.01) -> int:
+        """Return the fewest records per party at which :meth:`excess` is at most ``excess``."""
+        check_positive(excess, "excess")
+        low, high = 0, self.n
+        while self.resized(high).excess(delta) > excess:
+            low, high = high, 4 * high
+            if high > _MOST_SAMPLES:
+                raise CalibrationError("no number of records brings the excess that low.")
+        while high - low > 1:
+            middle = (low + high) // 2
+            try:
+                enough = self.resized(middle).excess(delta) <= excess
+            except ValueError:
+                enough = False  # too few rows for every part of a stack
+            low, high = (low, middle) if enough else (middle, high)
+        return high
+
+    def expected_auc(self) -> float:
+        """Return the expected area under the curve, under the working model."""
+        return self._expected([term.rate for term in self.terms])
+
+    def auc_without_noise(self) -> float:
+        """Return the same without the noise: what sampling and the ridge alone leave."""
+        return self._expected([math.inf] * len(self.terms))
+
+    def resized(self, n: int, epsilon: float | None = None) -> Plan:
+        """Return the plan for another number of records, and perhaps another price."""
+        return plan(
+            n=n,
+            d=self.d,
+            epsilon=self.epsilon if epsilon is None else epsilon,
+            parties=self.parties,
+            groups=self.groups,
+            importance=self.importance,
+            auc=self.area,
+            row_norm=self.row_norm,
+            loss=self.loss,
+        )
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.parties} x {self.n} records, {self.d} features, epsilon {self.epsilon:g} each",
+            *(
+                f"{term.name}: ||b|| about {term.mean:.4g}, below {term.quantile(0.99):.4g} in 99% "
+                f"of runs (ridge {term.ridge:.4g})"
+                for term in self.terms
+            ),
+            f"noise in a score: {self.margin_spread:.3g} (standard deviation), where a typical "
+            f"margin is {self.margin:.3g}",
+            f"excess objective below {self.excess():.3g} in 99% of runs",
+            f"expected AUC {self.expected_auc():.3f}; {self.auc_without_noise():.3f} without "
+            f"noise; {self.area:.3f} at best",
+        ]
+        return "\n".join(lines)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw expected quality against epsilon, for several numbers of records."""
+        from confrere.planning.plot import plot_plan
+
+        return plot_plan(self, ax)
+
+    def _objectives(self, rates: Sequence[float]) -> list[Objective]:
+        return [
+            Objective(features, term.size, rate, term.ridge, signal)
+            for features, term, rate, signal in zip(
+                self._features, self.terms, rates, self._signals, strict=True
+            )
+        ]
+
+    def _expected(self, rates: Sequence[float]) -> float:
+        return expected_area(
+            self._objectives(rates),
+            n_samples=self.samples_used,
+            n_parties=self.parties,
+            area=self.area,
+            row_norm=self.row_norm * self._shrink,
+        )
+
+
+def plan(
+    *,
+    n: int,
+    d: int,
+    epsilon: float = 1.0,
+    parties: int = 1,
+    groups: int = 1,
+    importance: Sequence[float] | None = None,
+    auc: float = 0.85,
+    row_norm: float = 1.0,
+    loss: Literal["logistic", "capped"] = "logistic",
+) -> Plan:
+    """Plan a private fit without touching data.
+
+    Parameters
+    ----------
+    n, d : int
+        Records of every party, and features.
+    epsilon : float, default=1.0
+        What every party spends.
+    parties : int, default=1
+        Each releases one model and the average is used.
+    groups : int, default=1
+        More than one plans the low level of a :class:`confrere.FeatureStackingClassifier`.
+    importance : sequence of float, optional
+        Public importances of the features, taken to be their shares of the signal.
+    auc : float, default=0.85
+        What the best linear model reaches without privacy: a guess, from the literature.
+    row_norm : float, default=1.0
+        Root mean square norm of the rows as a share of ``data_norm``.
+    loss : {"logistic", "capped"}, default="logistic"
+        The loss.
+
+    Returns
+    -------
+    Plan
+    """
+    check_epsilon(epsilon)
+    check_positive(row_norm, "row_norm")
+    if not 0.5 < auc < 1:
+        raise InvalidParameter("auc must lie strictly between 0.5 and 1.")
+    if min(n, d, parties, groups) < 1:
+        raise InvalidParameter("n, d, parties and groups must be at least 1.")
+    if groups > 1 and parties > 1:
+        raise InvalidParameter("groups of features are planned for one party at a time.")
+    if importance is not None and len(importance) != d:
+        raise InvalidParameter(f"importance must have one entry per feature ({d}).")
+    if groups > 1:
+        made = _stack(n, d, epsilon, groups, importance, loss)
+    else:
+        made = _linear(n, d, epsilon, parties, loss)
+    return Plan(
+        n=n,
+        d=d,
+        epsilon=float(epsilon),
+        parties=parties,
+        groups=groups,
+        importance=None if importance is None else tuple(float(a) for a in importance),
+        area=auc,
+        row_norm=row_norm,
+        loss=loss,
+        **made,
+    )
+
+
+def _linear(n: int, d: int, epsilon: float, parties: int, loss: Any) -> dict[str, Any]:
+    """Return the noise of plain private regression at every party, ridges for their average."""
+    model = PrivateLogisticRegression(epsilon=epsilon, loss=loss)
+    if parties > 1:
+        budget = epsilon * (1 - SOLVER_SHARE)
+        ridge = automatic_ridge(budget, n * parties, d + 1, capped=loss == "capped")
+        model.set_params(alpha=ridge / n)
+    mechanism = model._plan(n, d, 2).mechanism
+    name = "one model" if parties == 1 else "every party's model"
+    return {
+        "terms": (NoiseTerm(name, mechanism.n_features, mechanism.rho, mechanism.ridge),),
+        "samples_used": n,
+        "_signals": (1.0,),
+        "_features": (d,),
+        "_shrink": math.sqrt(1 - model.intercept_scale**2),
+    }
+
+
+def _stack(
+    n: int, d: int, epsilon: float, groups: int, importance: Sequence[float] | None, loss: Any
+) -> dict[str, Any]:
+    """Return the noise of a stack's low level."""
+    model = FeatureStackingClassifier(
+        epsilon=epsilon, n_groups=groups, importance=importance, loss=loss
+    )
+    made = model._plan(n, d)
+    low = made.low
+    return {
+        "terms": tuple(
+            NoiseTerm(f"group {k}", size, rate, ridge)
+            for k, (size, rate, ridge) in enumerate(
+                zip(low.sizes, low.rates, low.ridges, strict=True)
+            )
+        ),
+        "samples_used": low.n_samples,
+        "_signals": tuple(float(share) for share in made.importances),
+        "_features": tuple(len(group) for group in made.rows.groups),
+        "_shrink": math.sqrt(1 - model.intercept_scale**2),
+    }

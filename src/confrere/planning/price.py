@@ -1,0 +1,57 @@
+"""What a fit would spend, and on whose account."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from confrere.errors import InvalidParameter
+from confrere.ledger import Ledger, default_ledger
+from confrere.privacy import Guarantee
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """A price tag. Nothing was charged.
+
+    Attributes
+    ----------
+    guarantee : Guarantee
+        What one ``fit`` would promise and cost.
+    account : str or None
+        Who would pay; None is the session's own account, without a cap.
+    left : float
+        Epsilon that the account still has; infinite without a cap.
+    affordable : bool
+        Whether the account covers it now.
+    """
+
+    guarantee: Guarantee
+    account: str | None
+    left: float
+    affordable: bool
+
+    def __str__(self) -> str:
+        who = "the session's own account" if self.account is None else f"account {self.account!r}"
+        verdict = "covered" if self.affordable else "not covered"
+        return f"{self.guarantee}, paid by {who} ({self.left:g} left: {verdict})"
+
+
+def price(estimator: Any, n_samples: int, n_features: int) -> Price:
+    """Return what ``estimator.fit`` on data of these sizes would spend, without spending it.
+
+    Parameters
+    ----------
+    estimator : private classifier
+        Its ``ledger`` and ``account`` say who would pay.
+    n_samples, n_features : int
+        Public sizes.
+    """
+    if not hasattr(estimator, "price"):
+        raise InvalidParameter("estimator must be a private classifier: it states a price.")
+    guarantee: Guarantee = estimator.price(n_samples, n_features)
+    ledger: Ledger = default_ledger() if estimator.ledger is None else estimator.ledger
+    if ledger.ephemeral and estimator.account is None:
+        return Price(guarantee, None, float("inf"), True)
+    account = ledger.account_for(estimator.account)
+    return Price(guarantee, account, ledger.left(account), ledger.affords(account, guarantee))

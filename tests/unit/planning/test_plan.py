@@ -1,0 +1,230 @@
+"""Plans against draws of the real noise, and against fits on data of the working model."""
+
+import math
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from scipy import special
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from confrere import (
+    CollaborativeClassifier,
+    FeatureStackingClassifier,
+    Ledger,
+    PrivateLogisticRegression,
+)
+from confrere.audit.bulk import LogisticSampler
+from confrere.errors import CalibrationError, InvalidParameter
+from confrere.maths.noise import l2_noise
+from confrere.maths.randomness import SeededSource
+from confrere.maths.solver import minimise
+from confrere.planning import plan, price
+
+mpl.use("Agg")
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"n": 500, "d": 4, "epsilon": 0.3},
+        {"n": 3000, "d": 20, "epsilon": 2.0, "loss": "capped"},
+        {"n": 900, "d": 12, "groups": 3, "importance": np.arange(12) + 1.0},
+        {"n": 200, "d": 6, "parties": 8},
+    ],
+    ids=str,
+)
+def test_quantiles_are_those_of_the_noise(sizes):
+    for k, term in enumerate(plan(**sizes).terms):
+        drawn = l2_noise(term.rate, term.size, SeededSource(k), count=10_000)
+        norms = np.linalg.norm(drawn, axis=1)
+        assert norms.mean() == pytest.approx(term.mean, rel=0.03)
+        for probability in (0.5, 0.9, 0.99):
+            below = np.mean(norms <= term.quantile(probability))
+            spread = math.sqrt(probability * (1 - probability) / 10_000)
+            assert below == pytest.approx(probability, abs=4 * spread)
+
+
+def test_the_papers_value():
+    # Ten coordinates with the constant, epsilon 1 and a free Jacobian: d/rho is 20, and a
+    # hundredth of epsilon pays for the solver.
+    made = plan(n=100_000, d=9, epsilon=1.0)
+    assert made.terms[0].mean == pytest.approx(20 / 0.99)
+
+
+def test_terms_are_those_of_the_estimators():
+    made = plan(n=400, d=6, epsilon=0.7)
+    mechanism = PrivateLogisticRegression(epsilon=0.7)._plan(400, 6, 2).mechanism
+    assert (made.terms[0].rate, made.terms[0].ridge) == (mechanism.rho, mechanism.ridge)
+    stack = plan(n=400, d=6, epsilon=0.7, groups=3)
+    low = FeatureStackingClassifier(epsilon=0.7, n_groups=3)._plan(400, 6).low
+    assert tuple(term.rate for term in stack.terms) == low.rates
+    assert stack.samples_used == low.n_samples == 200
+
+
+def draw(generator, n, d, auc):
+    distance = math.sqrt(2) * special.ndtri(auc)
+    v = 1 / (d + distance**2 / 4)
+    mean = np.zeros(d)
+    mean[0] = distance * math.sqrt(v)
+
+    def rows(count):
+        y = generator.integers(0, 2, size=count)
+        X = generator.normal(scale=math.sqrt(v), size=(count, d))
+        return X + np.where(y, 0.5, -0.5)[:, None] * mean, y
+
+    return rows(n), rows(4_000)
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "auc", "epsilon"), [(2000, 20, 0.85, 0.5), (500, 5, 0.8, 0.5), (300, 10, 0.75, 0.3)]
+)
+def test_expected_quality_is_what_fits_reach(n, d, auc, epsilon):
+    made = plan(n=n, d=d, epsilon=epsilon, auc=auc)
+    reached, free = [], []
+    generator = np.random.default_rng(0)
+    for seed in range(25):
+        (X, y), (X_test, y_test) = draw(generator, n, d, auc)
+        model = PrivateLogisticRegression(epsilon=epsilon, random_state=seed).fit(X, y)
+        reached.append(roc_auc_score(y_test, model.decision_function(X_test)))
+        open_model = LogisticRegression(C=1 / made.terms[0].ridge).fit(X, y)
+        free.append(roc_auc_score(y_test, open_model.decision_function(X_test)))
+    error = np.std(reached) / math.sqrt(len(reached))
+    assert made.expected_auc() == pytest.approx(np.mean(reached), abs=0.01 + 3 * error)
+    assert made.auc_without_noise() == pytest.approx(np.mean(free), abs=0.015)
+
+
+def test_expected_quality_of_an_average_of_parties():
+    n, d, parties, epsilon = 150, 8, 10, 0.5
+    made = plan(n=n, d=d, epsilon=epsilon, parties=parties, auc=0.85)
+    assert made.expected_auc() > plan(n=n, d=d, epsilon=epsilon, auc=0.85).expected_auc() + 0.05
+    generator = np.random.default_rng(1)
+    reached = []
+    for seed in range(12):
+        (X, y), (X_test, y_test) = draw(generator, n * parties, d, 0.85)
+        model = CollaborativeClassifier(epsilon=epsilon, random_state=seed)
+        model.fit(X, y, party=np.arange(n * parties) % parties)
+        reached.append(roc_auc_score(y_test, model.decision_function(X_test)))
+    error = np.std(reached) / math.sqrt(len(reached))
+    assert made.expected_auc() == pytest.approx(np.mean(reached), abs=0.02 + 3 * error)
+
+
+def test_quality_grows_with_epsilon_and_records():
+    made = plan(n=1000, d=15, epsilon=0.5)
+    areas = [made.resized(1000, epsilon).expected_auc() for epsilon in (0.1, 0.5, 2.0, 8.0)]
+    assert np.all(np.diff(areas) > 0)
+    assert made.resized(4000).expected_auc() > made.expected_auc()
+    assert areas[-1] <= made.area
+    resized = [made.resized(n) for n in (500, 2000, 8000)]
+    assert np.all(np.diff([each.margin_spread / each.margin for each in resized]) < 0)
+
+
+def test_noise_and_margin_are_those_of_releases():
+    n, d, auc = 3000, 6, 0.85
+    # Rows short enough that hardly one is clipped.
+    made = plan(n=n, d=d, epsilon=0.5, auc=auc, row_norm=0.6)
+    (X, y), _ = draw(np.random.default_rng(0), n, d, auc)
+    X *= 0.6
+    data = {"X": X, "y": y}
+    weights = LogisticSampler(PrivateLogisticRegression(epsilon=0.5))(
+        data, 1_500, np.random.default_rng(0)
+    )
+    factor = math.sqrt(0.75)
+    spread = np.mean([weights[:, j].std() * factor for j in range(1, d)])
+    assert made.margin_spread == pytest.approx(spread, rel=0.1)
+    distance = X[y == 1].mean(axis=0) - X[y == 0].mean(axis=0)
+    margin = factor * weights[:, :d].mean(axis=0) @ distance / 2
+    assert made.margin == pytest.approx(margin, rel=0.1)
+
+
+def test_importance_that_is_right_helps():
+    importance = np.array([8.0, 8.0] + [0.25] * 8)
+    informed = plan(n=2000, d=10, epsilon=0.5, groups=5, importance=importance)
+    assert informed.expected_auc() > plan(n=2000, d=10, epsilon=0.5, groups=5).expected_auc()
+
+
+def test_the_excess_bound_holds_on_data():
+    made = plan(n=300, d=5, epsilon=0.5)
+    term = made.terms[0]
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(300, term.size))
+    X /= np.linalg.norm(X, axis=1, keepdims=True) * (1 + 1e-12)
+    y = np.where(generator.uniform(size=300) < 0.5, 1.0, -1.0)
+
+    def objective(w):
+        return np.logaddexp(0, -y * (X @ w)).sum() + term.ridge / 2 * w @ w
+
+    best = objective(minimise(X, y, ridge=term.ridge).w)
+    above = []
+    for b in l2_noise(term.rate, term.size, SeededSource(3), count=200):
+        w = minimise(X, y, ridge=term.ridge, linear=b, tolerance=1e-5).w
+        above.append((objective(w) - best) / 300)
+    assert np.mean(np.array(above) <= made.excess(0.1)) >= 0.9
+    assert max(above) > 0.02 * made.excess(0.1)
+
+
+def test_samples_for_an_excess():
+    made = plan(n=1000, d=8, epsilon=0.5)
+    n = made.samples_for_excess(0.02)
+    assert made.resized(n).excess() <= 0.02 < made.resized(n - 1).excess()
+    grouped = plan(n=1000, d=8, epsilon=0.5, groups=4).samples_for_excess(5.0)
+    assert grouped < 1000
+    with pytest.raises(CalibrationError):
+        made.samples_for_excess(1e-12)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"n": 0},
+        {"d": 0},
+        {"epsilon": -1},
+        {"auc": 0.5},
+        {"auc": 1.0},
+        {"row_norm": 0},
+        {"importance": [1.0, 2.0]},
+        {"groups": 2, "parties": 2},
+    ],
+    ids=str,
+)
+def test_wrong_sizes_are_refused(bad):
+    with pytest.raises(InvalidParameter):
+        plan(**{"n": 100, "d": 5, **bad})
+
+
+def test_text_and_picture(tmp_path):
+    made = plan(n=500, d=5)
+    assert "expected AUC" in str(made)
+    axes = made.plot()
+    assert axes.get_xscale() == "log"
+    assert made.plot(axes) is axes
+    axes.figure.savefig(tmp_path / "plan.png")
+
+
+# --- prices -------------------------------------------------------------------------------------
+
+
+def test_a_price_is_a_question(tmp_path):
+    ledger = Ledger(tmp_path / "budget.ledger")
+    ledger.open_account("study", epsilon=1.0)
+    model = PrivateLogisticRegression(epsilon=0.7, ledger=ledger)
+    first = price(model, 100, 5)
+    assert (first.account, first.left, first.affordable) == ("study", 1.0, True)
+    assert first.guarantee == model.price(100, 5)
+    assert ledger.spent("study") == 0
+    generator = np.random.default_rng(0)
+    model.fit(generator.normal(size=(100, 5)), np.arange(100) % 2)
+    second = price(model, 100, 5)
+    assert not second.affordable
+    assert second.left == pytest.approx(0.3)
+    assert "not covered" in str(second)
+
+
+def test_a_session_pays_for_itself():
+    tag = price(FeatureStackingClassifier(), 100, 5)
+    assert tag.account is None
+    assert tag.affordable
+    assert "session" in str(tag)
+    with pytest.raises(InvalidParameter):
+        price(LogisticRegression(), 100, 5)
