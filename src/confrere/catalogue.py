@@ -86,7 +86,9 @@ class Method:
         }
 
 
-def _together(name: str, title: str, paper: str, algorithm: str, page: str, ask: str) -> Method:
+def _together(
+    name: str, title: str, paper: str, algorithm: str, page: str, ask: str, **settings: Any
+) -> Method:
     return Method(
         name=name,
         title=title,
@@ -95,7 +97,7 @@ def _together(name: str, title: str, paper: str, algorithm: str, page: str, ask:
         algorithm=algorithm,
         proof=f"docs/proofs/{page}.md",
         shape="together",
-        settings=MappingProxyType({"method": name}),
+        settings=MappingProxyType({"method": name, **settings}),
         operations=("size", ask),
     )
 
@@ -182,6 +184,7 @@ _METHODS = (
         "baseline, made sound",
         "output_perturbation",
         "output",
+        prior_intercept=0.0,  # noise on the minimiser leaves no room for a prior
     ),
 )
 

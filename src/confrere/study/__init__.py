@@ -1,0 +1,43 @@
+"""A study from its file: read, priced before any data are touched, and run in one process."""
+
+from confrere.study.limits import Budget, budget_of
+from confrere.study.local import Local, LocalPolicy, gather_locals, read_local
+from confrere.study.plan import Agreed, Plan, Price, make_plan, read_plan
+from confrere.study.predicting import predict
+from confrere.study.rows import Rows, read_rows, read_table
+from confrere.study.running import Made, Runner, prepare
+from confrere.study.saving import check_destination, check_keys, save_made
+from confrere.study.study import Encoding, Party, Promise, Study, read_study, study_from_bytes
+from confrere.study.template import write_example, write_template
+
+__all__ = [
+    "Agreed",
+    "Budget",
+    "Encoding",
+    "Local",
+    "LocalPolicy",
+    "Made",
+    "Party",
+    "Plan",
+    "Price",
+    "Promise",
+    "Rows",
+    "Runner",
+    "Study",
+    "budget_of",
+    "check_destination",
+    "check_keys",
+    "gather_locals",
+    "make_plan",
+    "predict",
+    "prepare",
+    "read_local",
+    "read_plan",
+    "read_rows",
+    "read_study",
+    "read_table",
+    "save_made",
+    "study_from_bytes",
+    "write_example",
+    "write_template",
+]

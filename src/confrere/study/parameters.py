@@ -1,0 +1,121 @@
+"""From a study to its estimators: declared parameters on top of the settings that serve well."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import TYPE_CHECKING, Any
+
+from confrere.catalogue import Method, find_method
+from confrere.errors import CalibrationError, InvalidData, InvalidParameter, StudyError
+
+if TYPE_CHECKING:
+    from confrere.study.study import Study
+
+#: What the study decides by other tables, or what needs more than plain values.
+RESERVED = frozenset(
+    {
+        *("epsilon", "ledger", "account", "random_state", "classes", "split_seed", "method"),
+        *("source", "source_keys", "schema", "importance", "feature_scale", "prior", "groups"),
+        *("neighbours", "declared_samples"),
+    }
+)
+
+#: A number of rows to ask a price with: the price does not depend on it.
+NOMINAL_ROWS = 10_000
+
+
+def estimator_for(study: Study, method: Method, **more: Any) -> Any:
+    """Return the estimator of ``method`` as the study wants it.
+
+    Parameters
+    ----------
+    study : Study
+    method : Method
+        The study's own, or the one that makes its source.
+    **more
+        Further arguments, such as ``source``.
+    """
+    known = _arguments(method)
+    wanted = {**_defaults(study), **study.parameters, **_settled(study), **more}
+    return method.make(**{name: value for name, value in wanted.items() if name in known})
+
+
+def check_parameters(study: Study) -> None:
+    """Refuse wrong parameters by their name; touches no data.
+
+    Raises
+    ------
+    StudyError
+        Naming the key.
+    """
+    methods = [study.method] + ([find_method(study.method.source)] if study.method.source else [])
+    known: dict[str, inspect.Parameter] = {}
+    for method in methods:
+        known |= {n: p for n, p in _arguments(method).items() if n not in RESERVED}
+    for name, value in study.parameters.items():
+        if name not in known:
+            raise StudyError(
+                f"method.{name}: {study.method.name} does not know it; it knows "
+                f"{', '.join(sorted(known))}."
+            )
+        _check_kind(name, value, known[name].default)
+    n_features = len(study.schema.feature_names)
+    for method in methods:
+        if method.shape == "transfer":
+            continue  # its price is asked once there is a source; the source's comes first
+        try:
+            estimator_for(study, method).price(NOMINAL_ROWS, n_features)
+        except (InvalidParameter, InvalidData, CalibrationError) as error:
+            raise StudyError(f"method: {error}") from None
+        except (TypeError, ValueError, ArithmeticError) as error:
+            raise StudyError(f"method: a parameter is wrong ({type(error).__name__}).") from None
+
+
+def _arguments(method: Method) -> dict[str, inspect.Parameter]:
+    parameters = inspect.signature(method.estimator).parameters
+    return {name: value for name, value in parameters.items() if name not in method.settings}
+
+
+def _check_kind(name: str, value: Any, default: Any) -> None:
+    """Refuse a value that is of another kind than the default."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    fits = {
+        bool: isinstance(value, bool),
+        int: type(value) is int,
+        float: number,
+        str: isinstance(value, str) or (default == "auto" and number),
+    }.get(type(default), number)
+    if not fits or (number and not math.isfinite(value)):
+        kind = "auto or a number" if default == "auto" else type(default).__name__
+        raise StudyError(f"method.{name}: must be of the kind {kind}.")
+    if number and abs(value) > 1e12:
+        raise StudyError(f"method.{name}: is too large.")
+
+
+def _defaults(study: Study) -> dict[str, Any]:
+    """Return what serves well unless the study says otherwise."""
+    outcome = study.schema.outcome
+    defaults: dict[str, Any] = {"clipping": "separate", "rows": "unit"}
+    binary = outcome is not None and (outcome.classes is None or len(outcome.classes) == 2)
+    if binary and study.parameters.get("calibration", "tight") == "tight":
+        defaults["loss"] = "capped"
+    if outcome is not None and outcome.base_rate is not None:
+        defaults["prior_intercept"] = math.log(outcome.base_rate / (1 - outcome.base_rate))
+    return defaults
+
+
+def _settled(study: Study) -> dict[str, Any]:
+    """Return what other tables of the study decide."""
+    outcome = study.schema.outcome
+    assert outcome is not None
+    settled: dict[str, Any] = {
+        "epsilon": study.epsilon,
+        "classes": [-1, 1] if outcome.classes is None else list(outcome.classes),
+        "split_seed": study.split_seed,
+        "schema": study.schema,
+        "random_state": (study.noise_seed or 0) if study.simulated else None,
+    }
+    if study.schema.has_importances:
+        settled["importance"] = study.schema.importances()
+    return settled

@@ -1,0 +1,206 @@
+"""The price of a study, said before any data are touched, and written down to be agreed to."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from confrere.catalogue import find_method
+from confrere.errors import StudyError
+from confrere.privacy import Guarantee
+from confrere.release import Spending
+from confrere.study.limits import Budget, budget_of
+from confrere.study.local import Local
+from confrere.study.parameters import NOMINAL_ROWS, estimator_for
+from confrere.study.study import Study
+from confrere.study.tables import read_bytes
+
+SCHEMA = "confrere-plan/1"
+
+
+@dataclass(frozen=True)
+class Price:
+    """What one party would spend.
+
+    Attributes
+    ----------
+    party, account : str
+    guarantee : Guarantee
+        What is charged, per record.
+    budget : Budget
+        Its account before.
+    here : bool
+        Whether the party lives here, so that its ledger was read.
+    """
+
+    party: str
+    account: str
+    guarantee: Guarantee
+    budget: Budget
+    here: bool
+
+    @property
+    def left_after(self) -> float:
+        """What would be left; below zero where it is refused."""
+        return self.budget.left - self.guarantee.epsilon
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON, which has no infinity."""
+        return {
+            "party": self.party,
+            "account": self.account,
+            "here": self.here,
+            "guarantee": self.guarantee.to_dict(),
+            "spent": self.budget.spent,
+            "limit": self.budget.limit,
+            "limit_by": self.budget.limit_by,
+            "left": _finite(self.budget.left),
+            "left_after": _finite(self.left_after),
+        }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A priced study, to be carried out once.
+
+    Attributes
+    ----------
+    plan_id : str
+        In the ledger every charge has it: a plan pays once.
+    created : str
+    study_id, study_sha256, method, mode : str
+    promised : float
+        Epsilon of one unit, with all its rows and at all organisations it may be in.
+    prices : tuple of Price
+    """
+
+    plan_id: str
+    created: str
+    study_id: str
+    study_sha256: str
+    method: str
+    mode: str
+    promised: float
+    prices: tuple[Price, ...]
+
+    @property
+    def amount(self) -> float:
+        """What every party that lives here is asked to spend."""
+        here = [price.guarantee.epsilon for price in self.prices if price.here]
+        return max(here or [price.guarantee.epsilon for price in self.prices])
+
+    def check(self) -> None:
+        """Refuse what a budget that is known here does not cover.
+
+        Raises
+        ------
+        BudgetExceeded
+        """
+        for price in self.prices:
+            price.budget.check(price.account, price.guarantee)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        facts = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {"schema": SCHEMA, **facts, "prices": [price.to_dict() for price in self.prices]}
+
+    def save(self, path: Path, study_path: Path) -> None:
+        """Write the plan beside what it is about."""
+        study_file = os.path.relpath(study_path, path.parent)
+        document = {**self.to_dict(), "study_file": study_file}
+        path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+
+
+def make_plan(study: Study, locals_: Mapping[str, Local], plan_id: str | None = None) -> Plan:
+    """Price a study.
+
+    Parameters
+    ----------
+    study : Study
+    locals_ : mapping of party to Local
+        The parties that live here: their ledgers say what is left.
+    plan_id : str, optional
+        Of a plan that was agreed to; a fresh one by default.
+    """
+    guarantee = _guarantee(study)
+    prices = tuple(
+        Price(
+            party.name,
+            party.account,
+            guarantee,
+            budget_of(party, locals_.get(party.name)),
+            party.name in locals_,
+        )
+        for party in study.parties
+    )
+    paid: dict[str, Any] = {price.party: price.guarantee for price in prices}
+    promised, _ = Spending(guarantee, parties=paid).price(
+        study.promise.max_rows_per_unit, study.promise.parties_per_unit
+    )
+    return Plan(
+        plan_id=plan_id or uuid.uuid4().hex,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        study_id=study.id,
+        study_sha256=study.sha256,
+        method=study.method.name,
+        mode=study.mode,
+        promised=promised,
+        prices=prices,
+    )
+
+
+@dataclass(frozen=True)
+class Agreed:
+    """What a plan file says: which plan, of which study, at what price."""
+
+    plan_id: str
+    study_sha256: str
+    study_path: Path
+    amounts: Mapping[str, float]
+
+    def check(self, study: Study, plan: Plan) -> None:
+        """Refuse a study that is not the one that was priced, or another price."""
+        if study.sha256 != self.study_sha256:
+            raise StudyError(
+                "the plan is for another version of the study; price it again: confrere price."
+            )
+        if dict(self.amounts) != {p.party: p.guarantee.epsilon for p in plan.prices}:
+            raise StudyError("the plan says other prices than the study; price it again.")
+
+
+def read_plan(path: Path) -> Agreed:
+    """Read a plan file."""
+    try:
+        document = json.loads(read_bytes(path, "the plan"))
+        if document["schema"] != SCHEMA:
+            raise StudyError(f"the plan is not a {SCHEMA}; price the study again.")
+        plan_id, digest = document["plan_id"], document["study_sha256"]
+        study_file = document["study_file"]
+        amounts = {p["party"]: p["guarantee"]["epsilon"] for p in document["prices"]}
+    except (KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+        raise StudyError("the plan is not one that confrere price wrote.") from None
+    if not all(isinstance(text, str) for text in (plan_id, digest, study_file)) or not (
+        plan_id.isalnum() and len(plan_id) == 32
+    ):
+        raise StudyError("the plan is not one that confrere price wrote.")
+    return Agreed(plan_id, digest, path.parent / study_file, amounts)
+
+
+def _guarantee(study: Study) -> Guarantee:
+    """Return one party's price: of the study's method, or of its source, which costs the same."""
+    method = find_method(study.method.source) if study.method.source else study.method
+    guarantee: Guarantee = estimator_for(study, method).price(
+        NOMINAL_ROWS, len(study.schema.feature_names)
+    )
+    return guarantee
+
+
+def _finite(number: float) -> float | None:
+    return None if math.isinf(number) else number

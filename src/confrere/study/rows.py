@@ -1,0 +1,79 @@
+"""A party's table: read, its rows per unit bounded, encoded by the public schema."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from numpy.typing import NDArray
+
+from confrere.data import PublicSchema
+from confrere.errors import InvalidData
+from confrere.study.study import Study
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What a method learns from: bounded rows under public names, and labels."""
+
+    X: pd.DataFrame
+    y: NDArray[Any]
+
+
+def read_table(path: Path, columns: set[str] | None = None) -> pd.DataFrame:
+    """Read a CSV file; of its columns, only those that are needed.
+
+    Raises
+    ------
+    InvalidData
+        If it cannot be read; the message quotes nothing from it.
+    """
+    try:
+        wanted = None if columns is None else (lambda name: name in columns)
+        table = pd.read_csv(path, usecols=wanted)
+    except OSError as error:
+        raise InvalidData(f"data: {path.name} cannot be read ({error.strerror}).") from None
+    except (ValueError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise InvalidData(
+            f"data: {path.name} is not a table of comma-separated values ({type(error).__name__})."
+        ) from None
+    if table.empty:
+        raise InvalidData(f"data: {path.name} has no rows with the declared columns.")
+    return table
+
+
+def read_rows(study: Study, path: Path) -> Rows:
+    """Return what a study learns from one party's table."""
+    schema, unit = study.schema, study.promise.unit_column
+    assert schema.outcome is not None
+    columns = {*schema.columns, schema.outcome.column} | ({unit} if unit else set())
+    table = bounded_per_unit(read_table(path, columns), unit, study.promise.max_rows_per_unit)
+    return Rows(encoded(study, table), schema.label(table))
+
+
+def encoded(study: Study, table: pd.DataFrame) -> pd.DataFrame:
+    """Return bounded rows under the names of the encoded columns."""
+    return named_rows(study.schema, study.encoder().transform(table))
+
+
+def named_rows(schema: PublicSchema, rows: NDArray[Any]) -> pd.DataFrame:
+    """Put the public names on encoded rows: a release carries them."""
+    return pd.DataFrame(rows, columns=list(schema.feature_names))
+
+
+def bounded_per_unit(table: pd.DataFrame, column: str | None, most: int) -> pd.DataFrame:
+    """Keep the first ``most`` rows of every unit; without a column nothing can be bounded.
+
+    Which rows of a unit stay depends on that unit's rows alone.
+    """
+    if column is None:
+        return table
+    if column not in table.columns:
+        raise InvalidData(f"data: there is no column {column!r} (privacy.unit_column).")
+    missing = int(table[column].isna().sum())
+    if missing:
+        raise InvalidData(f"column {column!r}: {missing} rows belong to nobody.")
+    kept = table.groupby(column, sort=False).cumcount() < most
+    return table[kept].reset_index(drop=True)
