@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from confrere import PrivateLogisticRegression
+from confrere.audit.adversary import loss_of_privacy, opposed_case, random_unit, worst_loss
 from confrere.estimators import linear_plan
 from confrere.maths import calibration, noise
 from confrere.maths.calibration import Term, calibrate, calibrate_softmax
@@ -13,7 +14,6 @@ from confrere.maths.density import log_density, log_density_softmax
 from confrere.maths.randomness import SeededSource
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE, ObjectivePerturbation
 from confrere.privacy import Neighbours
-from tests.statistical.density import Pair, loss_of_privacy, opposed_pair, unit, worst_loss
 
 ABOVE = 1 + 1e-9
 RELATIONS = [str(relation) for relation in Neighbours]
@@ -25,7 +25,7 @@ RELATIONS = [str(relation) for relation in Neighbours]
 @pytest.mark.parametrize(("epsilon", "ridge"), [(1.0, 2.0), (1.0, 0.4), (0.2, 3.0), (4.0, 0.05)])
 def test_never_above_epsilon_and_nothing_wasted(d, cap, change, epsilon, ridge):
     rho = calibrate(epsilon, [Term(ridge=ridge, cap=cap)], Neighbours(change))
-    worst = worst_loss(d, rho=rho, ridge=ridge, cap=cap, change=change)
+    worst = worst_loss(d, rho=rho, ridge=ridge, cap=cap, change=Neighbours(change))
     assert worst <= epsilon * ABOVE
     if d > 1:  # on a line two badly fitted records cannot pull opposite ways
         assert worst >= 0.99 * epsilon
@@ -41,12 +41,12 @@ def test_multinomial_never_above_epsilon(d, change, n_classes):
     rng = np.random.default_rng(0)
     largest = 0.0
     for _ in range(100):
-        X = np.array([unit(rng, d) for _ in range(3)])
+        X = np.array([random_unit(rng, d) for _ in range(3)])
         codes = rng.integers(0, n_classes, size=3)
         X_other, codes_other = X.copy(), codes.copy()
         codes_other[0] = rng.integers(n_classes)
         if change == "replace-one":
-            X_other[0] = unit(rng, d)
+            X_other[0] = random_unit(rng, d)
         if change == "add-remove":
             X_other, codes_other = X[1:], codes[1:]
         W = basis @ rng.normal(size=(n_classes - 1, d)) * 10 ** rng.uniform(-1, 1.5)
@@ -67,14 +67,15 @@ def guarantee_holds(epsilon=1.0, ridge_floor=0.3):
     )
     plan = model._plan(20, 2, 2)
     mechanism = plan.mechanism
-    rows = plan.rows(np.array([unit(np.random.default_rng(i), 2) for i in range(50)]))
+    rows = plan.rows(np.array([random_unit(np.random.default_rng(i), 2) for i in range(50)]))
     constant_is_inside = np.linalg.norm(rows, axis=1).max() <= 1
     reach = float(np.linalg.norm(rows, axis=1).max())
     worst = 0.0
     for margin in np.linspace(-4, 8, 25):
-        pair = opposed_pair(3, tilt=margin / 300, tilt_second=12 / 300, size=300)
-        long = Pair(pair.common, reach * pair.first, 1.0, reach * pair.second, 1.0, pair.w / reach)
-        worst = max(worst, loss_of_privacy(long, rho=mechanism.rho, ridge=mechanism.ridge))
+        case = opposed_case(3, tilt=margin / 300, tilt_second=12 / 300, size=300)
+        worst = max(
+            worst, loss_of_privacy(case.scaled(reach), rho=mechanism.rho, ridge=mechanism.ridge)
+        )
     assert worst <= epsilon * (1 - SOLVER_SHARE) * ABOVE
     assert constant_is_inside
     drawn = noise.l2_noise(mechanism.rho, 3, SeededSource(1), count=4000)

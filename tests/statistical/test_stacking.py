@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 
+from confrere.audit.adversary import opposed_case, random_case, signed_loss
 from confrere.errors import CalibrationError
 from confrere.maths.calibration import Term, calibrate
 from confrere.maths.density import log_density
 from confrere.maths.partition import split_rows
 from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE
-from tests.statistical.density import Pair, opposed_pair, random_pair, signed_loss
 
 ABOVE = 1 + 1e-9
 WEIGHTS = {
@@ -36,15 +36,6 @@ def mechanism(weights, clipping, ridge_factor, cap=1.0, epsilon=1.0, calibration
     )
 
 
-def shortened(pair, length):
-    def short(x):
-        return None if x is None else x * length
-
-    return Pair(
-        pair.common * length, short(pair.first), 1.0, short(pair.second), 1.0, pair.w / length
-    )
-
-
 def joint_loss(mech, margins, tilt_second):
     """Sum the groups' losses, all in the same direction, on the worst pair known."""
     lengths = np.array(mech.weights) if mech.clipping == "joint" else np.ones(len(mech.sizes))
@@ -52,9 +43,8 @@ def joint_loss(mech, margins, tilt_second):
     for rate, ridge, length in zip(mech.rates, mech.ridges, lengths, strict=True):
         best = max(
             signed_loss(
-                shortened(
-                    opposed_pair(2, tilt=m / 1000, tilt_second=tilt_second / 1000, size=1000.0),
-                    length,
+                opposed_case(2, tilt=m / 1000, tilt_second=tilt_second / 1000, size=1000.0).scaled(
+                    length
                 ),
                 rho=rate,
                 ridge=ridge,
@@ -89,7 +79,7 @@ def test_random_joint_neighbours(clipping):
             lengths = np.abs(rng.normal(size=5))
             lengths /= np.linalg.norm(lengths)
         loss = sum(
-            signed_loss(shortened(random_pair(rng, 2), length), rho=rate, ridge=ridge)
+            signed_loss(random_case(rng, 2).scaled(length), rho=rate, ridge=ridge)
             for rate, ridge, length in zip(mech.rates, mech.ridges, lengths, strict=True)
         )
         assert abs(loss) <= mech.epsilon * ABOVE
@@ -97,9 +87,9 @@ def test_random_joint_neighbours(clipping):
 
 def test_the_transfer_papers_step_six_is_false():
     """Noise at the full epsilon without paying for the Jacobian: 1.28 at a claim of 1."""
-    pair = opposed_pair(2, tilt=0, tilt_second=12 / 1000, size=1000.0)
+    pair = opposed_case(2, tilt=0, tilt_second=12 / 1000, size=1000.0)
     pairs = [
-        opposed_pair(2, tilt=m / 1000, tilt_second=12 / 1000, size=1000.0)
+        opposed_case(2, tilt=m / 1000, tilt_second=12 / 1000, size=1000.0)
         for m in np.linspace(-1, 6, 71)
     ]
     printed = max(signed_loss(each, rho=0.5, ridge=0.39) for each in [pair, *pairs])

@@ -152,3 +152,18 @@ def adversarial_cases(
             tilt, length = (margin / size, size) if d > 1 else (0.0, margin)
             yield opposed_case(d, tilt=tilt, size=length, change=change)
             yield opposed_case(d, tilt=tilt, tilt_second=12 / size, size=length, change=change)
+
+
+def worst_loss(
+    d: int,
+    *,
+    rho: float,
+    ridge: float,
+    cap: float = 1.0,
+    change: Neighbours = Neighbours.REPLACE_ONE,
+    seed: int = 0,
+    draws: int = 60,
+) -> float:
+    """Return the largest loss over random and constructed cases."""
+    cases = adversarial_cases(d, cap=cap, change=change, seed=seed, draws=draws)
+    return max(loss_of_privacy(case, rho=rho, ridge=ridge, cap=cap) for case in cases)

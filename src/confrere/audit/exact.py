@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
 
-from confrere.audit.adversary import adversarial_cases, loss_of_privacy, signed_loss
+from confrere.audit.adversary import adversarial_cases, signed_loss, worst_loss
 from confrere.audit.pairs import Pair, as_pairs, worst_pairs
 from confrere.errors import InvalidParameter
 from confrere.estimators import FeatureStackingClassifier, PrivateLogisticRegression
@@ -87,16 +87,14 @@ def exact_audit(
 def _audit_objective(mechanism: ObjectivePerturbation, draws: int, seed: int) -> ExactAudit:
     if mechanism.n_classes > 2:
         raise InvalidParameter("target must have two classes: give its estimator to audit().")
-    cases = adversarial_cases(
+    worst = worst_loss(
         mechanism.n_features,
+        rho=mechanism.rho,
+        ridge=mechanism.ridge,
         cap=mechanism.cap,
         change=mechanism.neighbours,
         seed=seed,
         draws=draws,
-    )
-    worst = max(
-        loss_of_privacy(case, rho=mechanism.rho, ridge=mechanism.ridge, cap=mechanism.cap)
-        for case in cases
     )
     return ExactAudit(worst, mechanism.epsilon, f"constructed neighbours, {mechanism.neighbours}")
 
