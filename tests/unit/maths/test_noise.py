@@ -9,8 +9,10 @@ from confrere.maths import noise
 from confrere.maths.randomness import SeededSource, SystemSource, source_for
 
 # The system's source cannot be seeded, so its tests fail by chance once in a million runs each.
-SOURCES = [pytest.param(SystemSource, 1e-6, id="system"),
-           pytest.param(lambda: SeededSource(7), 1e-3, id="seeded")]
+SOURCES = [
+    pytest.param(SystemSource, 1e-6, id="system"),
+    pytest.param(lambda: SeededSource(7), 1e-3, id="seeded"),
+]
 
 
 @pytest.mark.parametrize(("make", "level"), SOURCES)
