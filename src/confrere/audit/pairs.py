@@ -56,7 +56,7 @@ def worst_pairs(estimator: Any, *, n_samples: int = 60, tilt: float = 0.5) -> li
     Parameters
     ----------
     estimator : classifier
-        Its ``data_norm`` says how long rows may be.
+        Its ``data_norm`` says how long rows may be; one, if it says nothing.
     n_samples : int, default=60
         Records of each data set.
     tilt : float, default=0.5
@@ -79,7 +79,8 @@ def worst_pairs(estimator: Any, *, n_samples: int = 60, tilt: float = 0.5) -> li
         raise InvalidParameter(
             f"pair must be given: {type(estimator).__name__}.fit takes more than X and y."
         )
-    norm = float(np.max(np.atleast_1d(getattr(estimator, "data_norm", 1.0))))
+    declared = getattr(estimator, "data_norm", None)
+    norm = 1.0 if declared is None else float(np.max(np.atleast_1d(declared)))
     return [
         _flipped_label(n_samples, norm),
         _opposed_misfits(n_samples, norm, tilt, 0),
