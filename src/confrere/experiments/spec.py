@@ -104,7 +104,9 @@ class Spec:
     data: Mapping[str, Any]
     axis: Axis | None
     published: tuple[Published, ...]
-    published_at: str
+    published_at: Literal["epsilon", "branch"]
+    published_epsilon: float | None
+    comparable: bool
     claims: tuple[Mapping[str, Any], ...]
     external_data: bool
     simulated_data: bool
@@ -174,7 +176,7 @@ def load_specs() -> dict[str, Spec]:
     folder = files("confrere.experiments") / "specs"
     paths = sorted(
         (path for path in folder.iterdir() if path.name.endswith(".toml")),
-        key=lambda path: ("STMC".index(path.name[0]), path.name),
+        key=lambda path: ("STMC".index(path.name[0]), path.name.removesuffix(".toml")),
     )
     specs = (read_spec(tomllib.loads(path.read_text(encoding="utf-8"))) for path in paths)
     return {spec.item: spec for spec in specs}
@@ -210,6 +212,8 @@ def read_spec(facts: Mapping[str, Any]) -> Spec:
             for name, entry in published.get("methods", {}).items()
         ),
         published_at=published.get("at", "epsilon"),
+        published_epsilon=published.get("epsilon"),
+        comparable=published.get("comparable", True),
         claims=tuple(facts.get("claims", ())),
         external_data=facts.get("external_data", True),
         simulated_data=facts.get("simulated_data", False),
