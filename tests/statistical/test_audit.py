@@ -136,13 +136,16 @@ def test_half_the_noise_is_refuted(monkeypatch, runs):
         PrivateLogisticRegression(),
         PrivateLogisticRegression(loss="capped"),
         PrivateLogisticRegression(calibration="printed", alpha=1.0),
+        PrivateLogisticRegression(neighbours="label-only"),
+        PrivateLogisticRegression(neighbours="add-remove", declared_samples=60),
     ],
-    ids=["logistic", "capped", "printed"],
+    ids=["logistic", "capped", "printed", "label-only", "add-remove"],
 )
 @pytest.mark.parametrize("runs", [6_000, LARGE])
 def test_private_regression_passes(model, runs):
     result = audit(model, runs=runs)
     assert result.epsilon <= result.claimed == 1.0
+    assert 0.1 < exact_audit(model).epsilon <= 0.99 * (1 + 1e-9)
 
 
 def linear_source():

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confrere.errors import InvalidParameter
+from confrere.privacy import Neighbours
 
 #: Columns of the pairs made here: two are enough for records that pull opposite ways.
 N_FEATURES = 2
@@ -51,12 +52,13 @@ class Pair:
 
 
 def worst_pairs(estimator: Any, *, n_samples: int = 60, tilt: float = 0.5) -> list[Pair]:
-    """Return neighbours, replacing one record, that expose common faults of ``fit(X, y)``.
+    """Return neighbours that expose common faults of ``fit(X, y)``.
 
     Parameters
     ----------
     estimator : classifier
-        Its ``data_norm`` says how long rows may be; one, if it says nothing.
+        Its ``data_norm`` says how long rows may be (one, if it says nothing) and its
+        ``neighbours`` what may change (one record is replaced, if it says nothing).
     n_samples : int, default=60
         Records of each data set.
     tilt : float, default=0.5
@@ -67,7 +69,9 @@ def worst_pairs(estimator: Any, *, n_samples: int = 60, tilt: float = 0.5) -> li
     list of Pair
         A flipped label among equal rows (composition that was not paid for); a badly fitted record
         that becomes another one pulling the opposite way (too little noise), at the first and at
-        the last position (splits); a record that grows a thousandfold (scaling by the data).
+        the last position (splits); a record that grows a thousandfold (scaling by the data). Where
+        only labels may change, the two kinds with a label; where records come and go, the badly
+        fitted record and the long one are there or not.
     """
     needed = [
         name
@@ -81,12 +85,18 @@ def worst_pairs(estimator: Any, *, n_samples: int = 60, tilt: float = 0.5) -> li
         )
     declared = getattr(estimator, "data_norm", None)
     norm = 1.0 if declared is None else float(np.max(np.atleast_1d(declared)))
-    return [
+    replaced = [
         _flipped_label(n_samples, norm),
         _opposed_misfits(n_samples, norm, tilt, 0),
         _opposed_misfits(n_samples, norm, tilt, n_samples - 1),
         _grown_record(n_samples, norm),
     ]
+    relation = Neighbours(getattr(estimator, "neighbours", Neighbours.REPLACE_ONE))
+    if relation is Neighbours.LABEL_ONLY:
+        return [replaced[0], _flipped_misfit(replaced[1])]
+    if relation is Neighbours.ADD_REMOVE:
+        return [_removed(pair) for pair in replaced[1:]]
+    return replaced
 
 
 def as_pairs(pair: Pair | Sequence[Pair]) -> list[Pair]:
@@ -124,6 +134,20 @@ def _grown_record(n: int, norm: float) -> Pair:
     grown = X.copy()
     grown[0] *= 1000
     return Pair.of_rows("one record a thousand times longer", (X, y), (grown, y))
+
+
+def _flipped_misfit(pair: Pair) -> Pair:
+    y = pair.first["y"].copy()
+    y[0] = 1 - y[0]
+    return Pair("a misfit's label flipped", pair.first, pair.first | {"y": y})
+
+
+def _removed(pair: Pair) -> Pair:
+    """Take away the record in which the second data set differs from the first."""
+    both = (np.column_stack([side["X"], side["y"]]) for side in (pair.first, pair.second))
+    kept = np.all(np.equal(*both), axis=1)
+    without = {name: values[kept] for name, values in pair.second.items()}
+    return Pair(f"{pair.name}, or not there", pair.second, without)
 
 
 def _turned(norm: float, angle: float) -> NDArray[np.float64]:
