@@ -4,6 +4,7 @@ from confrere.data import PublicSchema
 from confrere.estimators import (
     CollaborativeClassifier,
     FeatureStackingClassifier,
+    MultipartyClassifier,
     PrivateLogisticRegression,
     PrivateSelection,
     SampleStackingClassifier,
@@ -18,6 +19,7 @@ __all__ = [
     "FeatureStackingClassifier",
     "Guarantee",
     "Ledger",
+    "MultipartyClassifier",
     "PrivateLogisticRegression",
     "PrivateSelection",
     "PublicSchema",

@@ -9,6 +9,7 @@ import numpy as np
 from confrere import (
     CollaborativeClassifier,
     FeatureStackingClassifier,
+    MultipartyClassifier,
     PrivateLogisticRegression,
     SampleStackingClassifier,
     TransferClassifier,
@@ -18,19 +19,29 @@ from confrere import (
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 6)) / 4
 Y = (X[:, 0] > 0).astype(int)
+AUXILIARY = RNG.normal(size=(150, 6)) / 4
 
 #: Fast and nearly noiseless: scikit-learn's checks are about behaviour, not about noise.
 GENEROUS = {"epsilon": 1e5, "data_norm": 10.0}
 
 #: What scikit-learn's own checks run on. The transfer classes are not among them: they refuse data
-#: whose columns are not the source's, and the checks fit all kinds of columns.
+#: whose columns are not the source's, and the checks fit all kinds of columns. Of the multiparty
+#: methods only the average needs no auxiliary rows, which the checks do not give.
 CHECKED = [
     PrivateLogisticRegression(**GENEROUS, alpha=1e-5),
     FeatureStackingClassifier(**GENEROUS, alpha=1e-5, high_alpha=1e-5),
     SampleStackingClassifier(**GENEROUS, n_groups=2, alpha=1e-5, high_alpha=1e-5),
     CollaborativeClassifier(**GENEROUS, alpha=1e-5),
     CollaborativeClassifier(**GENEROUS, alpha=1e-5, method="ofaa"),
+    MultipartyClassifier(**GENEROUS, method="average", on_faulty="refuse"),
 ]
+
+
+class Voting(MultipartyClassifier):
+    """Parties that vote on rows which everyone knows."""
+
+    def fit(self, X, y):
+        return super().fit(X, y, auxiliary=AUXILIARY)
 
 
 @cache
@@ -46,6 +57,10 @@ def stacked_source():
 #: Makers of estimators that fit ``X`` and ``Y`` above.
 MAKERS = {
     "CollaborativeClassifier": CollaborativeClassifier,
+    "MultipartyClassifier": lambda **kw: Voting(on_faulty="refuse", **kw),
+    "MultipartyClassifier, average": lambda **kw: MultipartyClassifier(
+        method="average", on_faulty="refuse", **kw
+    ),
     "PrivateLogisticRegression": PrivateLogisticRegression,
     "FeatureStackingClassifier": FeatureStackingClassifier,
     "SampleStackingClassifier": SampleStackingClassifier,

@@ -55,6 +55,8 @@ def test_fitted_attributes_are_released_or_public(estimator):
     """
     from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
     from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
+    from confrere.mechanisms.party_average import PartyAverage
+    from confrere.mechanisms.party_statistic import PartyStatistic
 
     def constant(self, X, y, **_):
         shape = (self.n_classes, self.n_features) if self.n_classes > 2 else (self.n_features,)
@@ -63,11 +65,19 @@ def test_fitted_attributes_are_released_or_public(estimator):
     def constants(self, rows, y, **_):
         return [np.ones(size) for size in self.sizes]
 
+    def constant_mean(self, total, **_):
+        return np.ones(self.shape)
+
+    def constant_statistic(self, tally, **_):
+        return np.full(self.rows.shape[1], 0.1)
+
     rng = np.random.default_rng(0)
     states = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ObjectivePerturbation, "run", constant)
         patch.setattr(FeatureGroupPerturbation, "run", constants)
+        patch.setattr(PartyAverage, "run", constant_mean)
+        patch.setattr(PartyStatistic, "run", constant_statistic)
         for _ in range(2):
             X = rng.normal(size=(60, 6))
             y = rng.integers(0, 2, size=60)

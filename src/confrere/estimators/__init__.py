@@ -4,6 +4,7 @@ from confrere.estimators.branches import fit_branches
 from confrere.estimators.collaborative import CollaborativeClassifier
 from confrere.estimators.feature_stacking import FeatureStackingClassifier
 from confrere.estimators.logistic_regression import PrivateLogisticRegression
+from confrere.estimators.multiparty import MultipartyClassifier
 from confrere.estimators.released import ReleasedClassifier
 from confrere.estimators.sample_stacking import SampleStackingClassifier
 from confrere.estimators.selection import PrivateSelection
@@ -13,6 +14,7 @@ from confrere.estimators.transfer_stacking import TransferStackingClassifier
 __all__ = [
     "CollaborativeClassifier",
     "FeatureStackingClassifier",
+    "MultipartyClassifier",
     "PrivateLogisticRegression",
     "PrivateSelection",
     "ReleasedClassifier",

@@ -20,7 +20,7 @@ from confrere.release import Clip, Group, Linear, PlainModel, Release, Stack, re
 #: A clipping bound below every row's norm: rows of length one.
 UNIT = 1e-300
 
-LINEAR_KINDS = ("plr", "simcomb", "collaborative")
+LINEAR_KINDS = ("plr", "simcomb", "collaborative", "multiparty")
 STACK_KINDS = ("pst-s", "pst-f", "pst-h")
 
 

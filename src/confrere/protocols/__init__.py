@@ -2,6 +2,7 @@
 
 from confrere.protocols.answers import Answers
 from confrere.protocols.averaging import Averaging, average
+from confrere.protocols.ballots import Elected, poll
 from confrere.protocols.evaluation import Evaluation, evaluate
 from confrere.protocols.expansion import Expansion, expand
 from confrere.protocols.federation import Federation, PartyError
@@ -14,6 +15,7 @@ from confrere.protocols.party import Books, LocalParty, PartyGroup, Policy
 from confrere.protocols.payload import Payload
 from confrere.protocols.question import Question, answer, read_reply
 from confrere.protocols.serving import PROTOCOL, serve
+from confrere.protocols.voting import Released, Voting
 
 __all__ = [
     "OPERATIONS",
@@ -21,6 +23,7 @@ __all__ = [
     "Answers",
     "Averaging",
     "Books",
+    "Elected",
     "Evaluation",
     "Expansion",
     "Facts",
@@ -36,11 +39,14 @@ __all__ = [
     "Payload",
     "Policy",
     "Question",
+    "Released",
+    "Voting",
     "answer",
     "average",
     "evaluate",
     "expand",
     "install",
+    "poll",
     "read_reply",
     "serve",
 ]

@@ -1,0 +1,208 @@
+"""What all parties send, added up in blocks: votes on auxiliary rows, or clipped weights.
+
+Blocks are made of public numbers only (parties, auxiliary rows, classes), and a faulty party keeps
+its place in them: no party's data decide in which company another's floats are computed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import Progress
+from sklearn.base import clone
+
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.estimators.labels import encode_labels
+from confrere.estimators.multiparty_parties import OnFaulty, Parties
+from confrere.maths.parties import solve_parties, solve_parties_softmax
+from confrere.maths.voting import accumulate_votes, count_votes
+from confrere.mechanisms.party_average import PartyAverage
+from confrere.mechanisms.party_tally import Tally
+from confrere.protocols.frame import Frame
+
+Floats = NDArray[np.float64]
+Step = Callable[[int], None]
+
+#: Parties per block, a multiple of what :func:`count_votes` polls together.
+_BALLOT = 240
+
+#: Rows of a party that blocks are sized for; larger parties take more memory than asked for.
+_ROWS = 32
+
+#: Products of a weight and a value from which on a bar is shown.
+_LONG = 5e9
+
+logger = logging.getLogger("confrere.estimators")
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """How much is held at once.
+
+    Parameters
+    ----------
+    memory : float
+        Megabytes for what is computed in blocks.
+    n_features, n_classes : int
+        Public sizes.
+    """
+
+    memory: float
+    n_features: int
+    n_classes: int
+
+    @property
+    def parties(self) -> int:
+        """Parties that are solved together."""
+        outputs = 1 if self.n_classes == 2 else self.n_classes
+        each = 8 * self.n_features * (2 * _ROWS + 2 * outputs)
+        return _BALLOT * max(1, min(10, int(self.memory * 2**19 / each / _BALLOT)))
+
+    @property
+    def rows(self) -> int:
+        """Auxiliary rows that are voted on together."""
+        each = 1200 if self.n_classes == 2 else 1000 * (self.n_classes + 2)
+        return max(64, min(8192, int(self.memory * 2**19 / each)))
+
+
+@contextmanager
+def progress_bar(label: str, total: int, *, work: float) -> Iterator[Step]:
+    """Show a bar on a terminal if the work is long."""
+    console = Console(stderr=True)
+    hidden = work < _LONG or not console.is_terminal
+    with Progress(console=console, disable=hidden, transient=True) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def tally_linear(
+    parties: Parties, frame: Frame, rows: Floats, blocks: Blocks, *, alpha: float
+) -> Tally:
+    """Solve every party's own problem and add up the votes on the auxiliary rows."""
+    n_classes = blocks.n_classes
+    votes = np.zeros(len(rows) if n_classes == 2 else (len(rows), n_classes), dtype=np.int64)
+    ballot_rows = np.ascontiguousarray(rows, dtype=np.float32)
+    work = float(len(parties)) * rows.size
+    with progress_bar("votes", len(parties), work=work) as step:
+        for first, W in _solutions(parties, frame, blocks, alpha):
+            votes += count_votes(W, ballot_rows, block=blocks.rows)
+            step(first + len(W))
+    faulty = len(parties.faults)
+    if n_classes > 2:
+        votes[:, 0] -= faulty  # weights of zero tie, and a tie is a vote for the first class
+    return Tally(votes, len(parties) - faulty, len(parties))
+
+
+def total_weights(
+    parties: Parties, frame: Frame, blocks: Blocks, mechanism: PartyAverage
+) -> Floats:
+    """Solve every party's own problem and add up the clipped weights; faulty parties are zero."""
+    total = np.zeros(mechanism.shape)
+    work = float(len(parties)) * _ROWS * blocks.n_features**2
+    with progress_bar("solutions", len(parties), work=work) as step:
+        for first, W in _solutions(parties, frame, blocks, mechanism.alpha):
+            total += mechanism.clipped(W).sum(axis=0)
+            step(first + len(W))
+    return total
+
+
+def tally_estimators(
+    parties: Parties,
+    auxiliary: Any,
+    classes: NDArray[Any],
+    local: Any,
+    *,
+    on_faulty: OnFaulty,
+) -> Tally:
+    """Fit a classifier of any kind on each party's rows and add up the votes.
+
+    A party whose rows are of one class votes for it. One whose classifier fails is faulty too.
+    """
+    failed: list[str] = []
+
+    def ballots(step: Step) -> Iterator[NDArray[np.intp]]:
+        for k in range(len(parties)):
+            step(k)
+            if k in parties.faults:
+                continue
+            try:
+                yield _ballot(parties, k, auxiliary, classes, local)
+            except (InvalidParameter, MemoryError):
+                raise
+            except Exception as error:
+                if on_faulty == "refuse":
+                    raise InvalidData(
+                        f"party {parties.names[k]!s}: its local classifier failed "
+                        f"({type(error).__name__})."
+                    ) from error
+                failed.append(f"party {parties.names[k]!s}: {type(error).__name__}")
+
+    with progress_bar("local classifiers", len(parties), work=_LONG) as step:
+        votes, counted = accumulate_votes(
+            ballots(step), n_rows=auxiliary.shape[0], n_classes=len(classes)
+        )
+    if failed:
+        logger.warning("left out %d whose local classifier failed: %s", len(failed), failed[:10])
+    return Tally(votes, counted, len(parties))
+
+
+def local_of(local: Any, position: int, n_parties: int, name: Any) -> Any:
+    """Return the unfitted classifier of a party: one for all, one each, or as a rule says."""
+    if isinstance(local, list | tuple):
+        if len(local) != n_parties:
+            raise InvalidParameter("local: a list must hold one classifier per party.")
+        chosen = local[position]
+    else:
+        chosen = local(name) if callable(local) and not hasattr(local, "fit") else local
+    if not (hasattr(chosen, "fit") and hasattr(chosen, "predict")):
+        raise InvalidParameter(
+            "local must be a classifier, a list of them, or party -> classifier."
+        )
+    return clone(chosen)
+
+
+def _ballot(
+    parties: Parties, k: int, auxiliary: Any, classes: NDArray[Any], local: Any
+) -> NDArray[np.intp]:
+    where, _ = parties.rows_of(np.array([k]))
+    codes = parties.codes[where]
+    if np.all(codes == codes[0]):
+        return np.full(auxiliary.shape[0], codes[0], dtype=np.intp)
+    model = local_of(local, k, len(parties), parties.names[k])
+    model.fit(parties.X[where], classes[codes])
+    return encode_labels(np.asarray(model.predict(auxiliary)), classes)
+
+
+def _solutions(
+    parties: Parties, frame: Frame, blocks: Blocks, alpha: float
+) -> Iterator[tuple[int, Floats]]:
+    """Yield blocks of parties' weights, zeros for the faulty ones."""
+    shape = (frame.size,) if blocks.n_classes == 2 else (blocks.n_classes, frame.size)
+    for first in range(0, len(parties), blocks.parties):
+        last = min(first + blocks.parties, len(parties))
+        W = np.zeros((last - first, *shape))
+        sound = parties.sound(first, last)
+        if len(sound):
+            where, offsets = parties.rows_of(sound)
+            rows, codes = frame.rows(parties.take(where)), parties.codes[where]
+            W[sound - first] = _solve(rows, codes, offsets, blocks.n_classes, alpha)
+        yield first, W
+
+
+def _solve(
+    rows: Floats,
+    codes: NDArray[np.intp],
+    offsets: NDArray[np.int64],
+    n_classes: int,
+    alpha: float,
+) -> Floats:
+    if n_classes == 2:
+        return solve_parties(rows, np.where(codes == 1, 1, -1), offsets, alpha=alpha).W
+    return solve_parties_softmax(rows, codes, offsets, n_classes, alpha=alpha).W

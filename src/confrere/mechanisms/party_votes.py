@@ -1,0 +1,128 @@
+"""Output perturbation of the model trained on what the parties vote (002, Algorithms 1 and 2).
+
+Proof: docs/proofs/multiparty.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.maths.clipping import certify_rows
+from confrere.maths.randomness import RandomSource
+from confrere.maths.sensitivity import soft_sensitivity, vote_sensitivity
+from confrere.maths.voting import vote_statistic
+from confrere.maths.weighted_risk import (
+    minimise_weighted,
+    statistic_rounding,
+    weighted_tolerance,
+)
+from confrere.mechanisms.objective_perturbation import TOLERANCE, Calibration
+from confrere.mechanisms.party_release import Floats, on_grid, party_guarantee, party_noise
+from confrere.mechanisms.party_tally import Tally
+from confrere.privacy import Guarantee, check_epsilon
+
+THEOREM = "docs/proofs/multiparty.md"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartyVotes:
+    """Minimise the risk of voted auxiliary rows, then add noise to the minimiser.
+
+    Parameters
+    ----------
+    epsilon : float
+        The price.
+    n_parties : int
+        Public number of parties.
+    n_auxiliary, n_features : int
+        Public sizes of the auxiliary rows.
+    alpha : float
+        Ridge on the mean loss.
+    labels : {"soft", "vote"}, default="soft"
+        Fractions of the votes, or their majority: one vote can turn a majority on every row.
+    n_classes : int, default=2
+        More than two use the softmax loss.
+    calibration : {"tight", "printed"}, default="tight"
+        ``"printed"`` is the published sensitivity: sound, with more noise.
+    radius : float, default=1.0
+        From :func:`~confrere.maths.sensitivity.auxiliary_radius`, if the rows are public.
+    auxiliary_private : bool, default=False
+        Whether one auxiliary row may change together with the party.
+    """
+
+    epsilon: float
+    n_parties: int
+    n_auxiliary: int
+    n_features: int
+    alpha: float
+    labels: Literal["soft", "vote"] = "soft"
+    n_classes: int = 2
+    calibration: Calibration = "tight"
+    radius: float = 1.0
+    auxiliary_private: bool = False
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        check_epsilon(self.alpha, "alpha")
+        if self.n_auxiliary < 1 or self.n_features < 1:
+            raise InvalidData("auxiliary needs at least one row and one column.")
+        if self.labels not in ("soft", "vote"):
+            raise InvalidParameter("labels must be 'soft' or 'vote'.")
+
+    @property
+    def tolerance(self) -> float:
+        """Certified bound on the gradient of the summed risk before noise."""
+        smallest = weighted_tolerance(
+            self.n_auxiliary, self.n_features, alpha=self.alpha, n_classes=self.n_classes
+        )
+        return max(TOLERANCE, smallest)
+
+    @property
+    def sensitivity(self) -> float:
+        """Largest L2 move of the solver's answer between neighbours."""
+        bound = "sharp" if self.calibration == "tight" else "printed"
+        rows = self.n_auxiliary if self.auxiliary_private else None
+        if self.labels == "vote":
+            exact = vote_sensitivity(
+                self.alpha,
+                n_classes=self.n_classes,
+                bound=bound,
+                radius=self.radius,
+                private_auxiliary=rows,
+            )
+        else:
+            exact = soft_sensitivity(
+                self.alpha,
+                self.n_parties,
+                n_classes=self.n_classes,
+                bound=bound,
+                radius=self.radius,
+                private_auxiliary=rows,
+            )
+        # Each of the two answers is off by the certified gradient, and its risk by rounding.
+        off = self.tolerance / self.n_auxiliary + statistic_rounding(self.n_auxiliary)
+        return exact + 2 * off / self.alpha
+
+    def guarantee(self) -> Guarantee:
+        """Return the price, without touching data."""
+        known = "number of auxiliary rows" if self.auxiliary_private else "auxiliary rows"
+        return party_guarantee(
+            self.epsilon, THEOREM, auxiliary=known, jointly=self.auxiliary_private
+        )
+
+    def run(self, tally: Tally, rows: Floats, *, source: RandomSource) -> Floats:
+        """Return the noised minimiser: ``(d,)`` for two classes, ``(K, d)`` for more."""
+        if tally.n_parties != self.n_parties or tally.n_classes != self.n_classes:
+            raise InvalidData("the tally is of other parties or classes than were declared.")
+        if rows.shape != (self.n_auxiliary, self.n_features):
+            raise InvalidData("auxiliary does not have the declared number of rows and columns.")
+        certify_rows(rows)
+        labels = tally.fractions if self.labels == "soft" else tally.majority
+        statistic = vote_statistic(rows, labels)
+        point = minimise_weighted(rows, statistic, alpha=self.alpha, tolerance=self.tolerance)
+        scale = self.sensitivity / self.epsilon
+        return on_grid(np.asarray(point + party_noise(1 / scale, point, source)), scale)
