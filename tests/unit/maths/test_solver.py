@@ -189,3 +189,13 @@ def test_wrong_data_are_refused_without_being_printed():
             minimise(data, labels, ridge=1.0)
         assert "1234" not in str(refusal.value)
     assert minimise(X * 1234.5, y, ridge=1e6, row_norm=1234.5, tolerance=1e-3).w.shape == (3,)
+
+
+def test_entries_of_a_sparse_row_that_are_given_twice_are_added():
+    X, y = rows_and_labels(30, 3)
+    twice = sparse.csr_array(
+        (np.repeat(X.ravel() / 2, 2), np.tile(np.repeat(np.arange(3), 2), 30), np.arange(31) * 6)
+    )
+    assert np.abs(minimise(twice, y, ridge=1.0).w - minimise(X, y, ridge=1.0).w).max() < 1e-6
+    with pytest.raises(InvalidData, match="row_norm"):
+        minimise(twice, y, ridge=1.0, row_norm=0.75 * np.sqrt(np.mean(X**2) * 3))

@@ -233,7 +233,7 @@ def _certified(
 
 def _signs(y: ArrayLike, n: int) -> Floats:
     y = np.asarray(y, dtype=np.float64)
-    if y.shape != (n,) or not np.all(np.abs(y) == 1.0):
+    if y.shape != (n,) or not np.all((y == 1.0) | (y == -1.0)):
         raise InvalidData("y must be one label, -1 or +1, per row of X.")
     return y
 

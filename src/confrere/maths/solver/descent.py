@@ -28,7 +28,7 @@ _TRIALS = 3
 _PATIENCE = 100
 
 #: How far below its sampling error the minimiser of a subsample is sought.
-_LOOSENESS = 0.01
+_LOOSENESS = 0.03
 
 
 def descend(objective: Objective, W: Floats, tolerance: float) -> tuple[Floats, Floats]:
@@ -99,8 +99,8 @@ class _QuasiNewton:
             improved = progress < 1
             strays.append(self.problems[~improved])
             self._keep(improved)
-            slow = self._steps_left(progress[improved], tolerance) > self._worth
-            if slow and len(self.pairs) >= _TRIALS:
+            tried = len(self.pairs) >= _TRIALS
+            if tried and self._steps_left(progress[improved], tolerance) > self._worth:
                 self.metric = self.objective.preconditioner(self.W)
                 self.size = self._size()
                 self.pairs.clear()

@@ -6,7 +6,6 @@ problems at once that share the rows and differ in ``u`` and ``b``: weights are 
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -134,11 +133,9 @@ class Objective(ABC):
         chosen = self.rows.subsample()
         if chosen is None:
             return None
-        share = len(chosen) / self.rows.n
         return replace(
             self,
-            # Rows whose root mean square norm is q may hold some that are longer.
-            rows=Rows(self.rows.X[chosen], self.rows.row_norm / math.sqrt(share)),
+            rows=self.rows.take(chosen),
             labels=self.labels[chosen],
-            scale=self.scale / share,
+            scale=self.scale * self.rows.n / len(chosen),
         )

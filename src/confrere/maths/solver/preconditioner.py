@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import numpy as np
+from scipy.linalg.lapack import dtrtri
 
 from confrere.maths.solver.rounding import block_rows
 from confrere.maths.solver.rows import Floats, Rows, dense
@@ -30,7 +31,8 @@ class Blocks(Preconditioner):
         # Below this much of the trace a ridge drowns in the rounding of the factors.
         floor = 4 * d * np.finfo(np.float64).eps * np.trace(grams, axis1=1, axis2=2)
         grams[:, np.arange(d), np.arange(d)] += np.maximum(ridge, floor)[:, None]
-        self._roots = np.linalg.inv(np.linalg.cholesky(grams))
+        factors = np.linalg.cholesky(grams)
+        self._roots = np.stack([dtrtri(factor, lower=1)[0] for factor in factors])
 
     def __call__(self, G: Floats) -> Floats:
         """Solve with every class's block."""

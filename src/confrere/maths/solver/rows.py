@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, TypeAlias, cast
 
@@ -39,11 +40,16 @@ class Rows:
     def __init__(self, X: Matrix, row_norm: float) -> None:
         if sparse.issparse(X):
             X = sparse.csr_array(X)
-        elif np.ndim(X) != 2:
+            if not X.has_canonical_format:
+                X = X.copy()
+                X.sum_duplicates()
+        else:
+            X = cast(Matrix, np.asarray(X))
+        if X.ndim != 2:
             raise InvalidData("X must be a matrix: one row per record.")
         if min(X.shape) < 1:
             raise InvalidData("X needs at least one row and one column.")
-        self.X = X
+        self.X: Matrix = X
         self.n, self.d = X.shape
         self.row_norm = row_norm
         self._checked = False
@@ -66,12 +72,12 @@ class Rows:
         self._checked = True
 
     def _block(self, part: slice) -> Floats:
-        if not sparse.issparse(self.X):
+        if isinstance(self.X, np.ndarray):
             return np.asarray(self.X[part], dtype=np.float64)
         first, last = self.X.indptr[part.start], self.X.indptr[part.stop]
         block = sparse.csr_array(
             (
-                self.X.data[first:last].astype(np.float64, copy=False),
+                np.asarray(self.X.data[first:last], dtype=np.float64),
                 self.X.indices[first:last],
                 self.X.indptr[part.start : part.stop + 1] - first,
             ),
@@ -80,19 +86,29 @@ class Rows:
         return cast(Floats, block)
 
     def subsample(self) -> NDArray[np.intp] | None:
-        """Return a sixteenth of the row numbers, spread evenly; None if that is too few.
+        """Return a twelfth of the row numbers, spread evenly; None if that is too few.
 
         The choice is a fixed function of the shape. It decides how fast a solver is, never where
         it stops.
         """
-        width = max(1, self.X.nnz // self.n) if sparse.issparse(self.X) else self.d
-        count = min(max(self.n // 16, 20 * self.d, 2000), _SUBSAMPLE_ENTRIES // width)
+        width = self.d if isinstance(self.X, np.ndarray) else max(1, self.X.nnz // self.n)
+        count = min(max(self.n // 12, 20 * self.d, 2000), _SUBSAMPLE_ENTRIES // width)
         if not self.d <= count <= self.n // 4:
             return None
         steps = np.arange(count)
         jitter = (steps * _GOLDEN) % 1
         chosen: NDArray[np.intp] = ((steps + jitter) * (self.n / count)).astype(np.intp)
         return chosen
+
+    def take(self, chosen: NDArray[np.intp]) -> Rows:
+        """Return some of the rows.
+
+        Their root mean square norm may be larger than that of all, by no more than the square
+        root of how few they are.
+        """
+        X = self.X
+        some = X.take(chosen, axis=0) if isinstance(X, np.ndarray) else X[chosen]
+        return Rows(some, self.row_norm * math.sqrt(self.n / len(chosen)))
 
 
 def dense(block: Any) -> Floats:
@@ -102,4 +118,4 @@ def dense(block: Any) -> Floats:
 
 def _square_norm(block: Any) -> float:
     entries = block.data if isinstance(block, sparse.csr_array) else block
-    return float(np.linalg.norm(entries)) ** 2
+    return float(np.vdot(entries, entries))

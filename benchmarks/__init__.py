@@ -1,0 +1,1 @@
+"""What is fast, and by how much: ``python -m benchmarks``."""

@@ -1,0 +1,27 @@
+"""Fail if a module of the package has outgrown one idea."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parent.parent / "src"
+HABIT, LIMIT = 250, 400
+
+
+def main() -> int:
+    lengths = {
+        path.relative_to(SOURCE): len(path.read_text(encoding="utf-8").splitlines())
+        for path in SOURCE.rglob("*.py")
+    }
+    longest_first = sorted(lengths.items(), key=lambda item: -item[1])
+    for path, lines in longest_first:
+        if lines > HABIT:
+            print(f"{lines:5d}  {path}{'  too long' if lines > LIMIT else ''}")
+    too_long = sum(lines > LIMIT for lines in lengths.values())
+    print(f"{len(lengths)} modules, {too_long} of more than {LIMIT} lines.")
+    return min(1, too_long)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
