@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from confrere.errors import InvalidMessage
 from confrere.ledger import Receipt
 from confrere.privacy import Guarantee, Split, in_parallel, in_sequence
 from confrere.protocols.frame import Frame
@@ -57,6 +58,25 @@ class Outcome:
     def simulated(self) -> bool:
         """Whether any party's noise was seeded."""
         return any(receipt.simulated for paid in self.receipts.values() for receipt in paid)
+
+    def to_payload(self) -> Payload:
+        """Return everything as one payload, to be kept or sent."""
+        paid = {name: [r.to_dict() for r in receipts] for name, receipts in self.receipts.items()}
+        values = {"sizes": dict(self.sizes), "receipts": paid}
+        return self.frame.to_payload(values, weights=self.weights)
+
+    @classmethod
+    def from_payload(cls, payload: Payload) -> Outcome:
+        """Read what :meth:`to_payload` wrote."""
+        try:
+            receipts = {
+                name: tuple(Receipt.from_dict(r) for r in paid)
+                for name, paid in payload.values["receipts"].items()
+            }
+            frame = Frame.from_payload(payload)
+            return cls(frame, payload.arrays["weights"], payload.values["sizes"], receipts)
+        except (KeyError, AttributeError, TypeError) as error:
+            raise InvalidMessage("this payload is not an outcome.") from error
 
 
 def guarantee_of(receipts: Mapping[str, tuple[Receipt, ...]]) -> Guarantee:

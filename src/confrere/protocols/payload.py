@@ -23,7 +23,7 @@ from confrere.errors import InvalidMessage
 #: Version of the wire format; another one is refused.
 FORMAT = 1
 MAX_BYTES = 1 << 28
-MAX_HEADER = 1 << 16
+MAX_HEADER = 1 << 20
 MAX_ARRAYS = 64
 MAX_DIMENSIONS = 4
 

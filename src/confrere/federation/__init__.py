@@ -1,0 +1,21 @@
+"""The Flower engine: parties on other machines, with TLS and node keys.
+
+Needs ``pip install 'confrere[flower]'``. Everything else in this library works without it.
+"""
+
+from confrere.federation.engine import FlowerFederation
+from confrere.federation.keys import make_authority, make_node_key
+from confrere.federation.launch import Coordinator, run_coordinator, run_party
+from confrere.federation.party_app import party_app
+from confrere.federation.party_file import load_party
+
+__all__ = [
+    "Coordinator",
+    "FlowerFederation",
+    "load_party",
+    "make_authority",
+    "make_node_key",
+    "party_app",
+    "run_coordinator",
+    "run_party",
+]
