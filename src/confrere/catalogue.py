@@ -11,6 +11,7 @@ from confrere.errors import InvalidParameter
 from confrere.estimators import (
     CollaborativeClassifier,
     FeatureStackingClassifier,
+    MultipartyClassifier,
     PrivateLogisticRegression,
     ReleasedClassifier,
     SampleStackingClassifier,
@@ -18,12 +19,14 @@ from confrere.estimators import (
     TransferStackingClassifier,
 )
 
-#: Who takes part: each organisation by itself; a source, then targets; all at once; nobody.
-Shape = Literal["alone", "transfer", "together", "as-is"]
+#: Who takes part: each organisation by itself; a source, then targets; all at once; many small
+#: ones that vote on auxiliary rows; nobody.
+Shape = Literal["alone", "transfer", "together", "votes", "as-is"]
 
 _STACKING = "Yao et al. (2019), Privacy-preserving Stacking"
 _TRANSFER = "Guo et al. (2018), Privacy-preserving Transfer Learning"
 _LOGISTIC = "Du, Li and Li (2018), Multiparty Learning for Logistic Regression"
+_MULTIPARTY = "Hamm, Cao and Belkin (2016), Learning Privately from Multiparty Data"
 _OURS = "this library"
 
 
@@ -43,7 +46,7 @@ class Method:
         Where it comes from.
     proof : str or None
         The page that proves its guarantee; None if it spends nothing.
-    shape : {"alone", "transfer", "together", "as-is"}
+    shape : {"alone", "transfer", "together", "votes", "as-is"}
         Who takes part.
     settings : mapping
         Arguments that make the class this method.
@@ -99,6 +102,19 @@ def _together(
         shape="together",
         settings=MappingProxyType({"method": name, **settings}),
         operations=("size", ask),
+    )
+
+
+def _votes(name: str, title: str, algorithm: str, page: str, paper: str = _MULTIPARTY) -> Method:
+    return Method(
+        name=name,
+        title=title,
+        estimator=MultipartyClassifier,
+        paper=paper,
+        algorithm=algorithm,
+        proof=f"docs/proofs/{page}.md",
+        shape="votes",
+        settings=MappingProxyType({"method": name}),
     )
 
 
@@ -186,6 +202,9 @@ _METHODS = (
         "output",
         prior_intercept=0.0,  # noise on the minimiser leaves no room for a prior
     ),
+    _votes("vote", "the majority of many parties' classifiers", "Algorithm 1", "multiparty"),
+    _votes("soft", "the fractions of many parties' votes", "Algorithm 2", "multiparty"),
+    _votes("statistic", "the one vector through which votes enter", "", "statistic", _OURS),
 )
 
 #: Every method by its name, in the order of the papers.

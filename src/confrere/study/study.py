@@ -46,7 +46,7 @@ class Promise:
 
 @dataclass(frozen=True)
 class Encoding:
-    """How rows are bounded: ``rows`` and ``weighted`` of ``[data]``."""
+    """How rows are bounded and weighted: ``[encoding]``; see :class:`SchemaEncoder`."""
 
     rows: Literal["clip", "unit"]
     weighted: bool
@@ -193,7 +193,10 @@ def study_from_bytes(content: bytes) -> Study:
         raise method_table.error("name", str(error).rstrip(".")) from None
     if method.shape == "as-is":
         raise method_table.error("name", "learns nothing: use confrere predict with the release")
-    schema, encoding = _data(top.table("data"), method)
+    if method.shape == "votes":
+        raise method_table.error("name", "needs auxiliary rows: use MultipartyClassifier in Python")
+    schema = _schema(top.table("data"), method)
+    encoding = _encoding(top.table("encoding", required=False), schema, method)
     parties = _parties(top.tables("party"), method)
     federation = top.table("federation", required=False)
     random = top.table("random", required=False)
@@ -240,9 +243,7 @@ def _promise(table: Table, n_parties: int) -> Promise:
     return promise
 
 
-def _data(table: Table, method: Method) -> tuple[PublicSchema, Encoding]:
-    rows = table.choice("rows", ("clip", "unit"), "unit")
-    weighted = table.truth("weighted", None)
+def _schema(table: Table, method: Method) -> PublicSchema:
     try:
         schema = PublicSchema.from_dict(table.rest())
     except SchemaError as error:
@@ -255,11 +256,16 @@ def _data(table: Table, method: Method) -> tuple[PublicSchema, Encoding]:
     tags = get_tags(method.make())
     if classes is not None and len(classes) > 2 and not tags.classifier_tags.multi_class:
         raise table.error("label", f"{method.name} needs two sides: declare positive values")
+    return schema
+
+
+def _encoding(table: Table, schema: PublicSchema, method: Method) -> Encoding:
+    rows = table.choice("rows", ("clip", "unit"), "unit")
+    weighted = table.truth("weighted", schema.has_importances and method.weighted)
+    table.done()
     if weighted and not schema.has_importances:
         raise table.error("weighted", "needs an importance for every feature")
-    if weighted is None:
-        weighted = schema.has_importances and method.weighted
-    return schema, Encoding(rows, weighted)
+    return Encoding(rows, weighted)
 
 
 def _parties(tables: list[Table], method: Method) -> tuple[Party, ...]:

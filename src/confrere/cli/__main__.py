@@ -1,0 +1,5 @@
+"""``python -m confrere.cli``."""
+
+from confrere.cli import main
+
+main()

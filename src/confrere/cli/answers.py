@@ -1,0 +1,175 @@
+"""One way out of every command: for people on the screen, for programs one JSON envelope."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import logging
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from confrere.cli.exits import ExitCode, ending_of
+
+SCHEMA_VERSION = "1"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command found.
+
+    Attributes
+    ----------
+    message : str
+        In one line.
+    data : dict
+        For programs: plain JSON values.
+    shown : list of renderables
+        For people.
+    text : str
+        For people and pipes alike, printed as it is.
+    exit_code : ExitCode
+    error_code : str or None
+        Set where the answer itself is bad news: a refuted claim, schemas that differ.
+    """
+
+    message: str
+    data: dict[str, Any] = field(default_factory=dict)
+    shown: list[RenderableType] = field(default_factory=list)
+    text: str = ""
+    exit_code: ExitCode = ExitCode.OK
+    error_code: str | None = None
+
+
+def screen() -> Console:
+    """Return where results are shown."""
+    return Console(highlight=False, markup=False)
+
+
+def aside() -> Console:
+    """Return where prompts, progress and warnings go: never into a program's input."""
+    return Console(stderr=True, highlight=False, markup=False)
+
+
+def good(word: str, text: object) -> Text:
+    """Return a line that begins with a word of success."""
+    return Text.assemble((word, "green"), f" {text}")
+
+
+def envelope(
+    code: int,
+    message: str,
+    *,
+    error_code: str | None = None,
+    hint: str | None = None,
+    data: dict[str, Any] | None = None,
+) -> str:
+    """Return the one JSON document that ``--json`` prints."""
+    return json.dumps(
+        {
+            "schema_version": SCHEMA_VERSION,
+            "status": "ok" if code == ExitCode.OK else "error",
+            "exit_code": int(code),
+            "error_code": error_code,
+            "message": message,
+            "hint": hint,
+            "data": data or {},
+        },
+        allow_nan=False,
+    )
+
+
+def command(app: typer.Typer, name: str) -> Callable[[Callable[..., Answer]], Any]:
+    """Register a function that returns an :class:`Answer`, with ``--json`` and ``--debug``."""
+
+    def register(function: Callable[..., Answer]) -> Callable[..., None]:
+        @functools.wraps(function)
+        def run(*args: Any, as_json: bool, debug: bool, **kwargs: Any) -> None:
+            logging.getLogger("confrere").addHandler(logging.NullHandler())
+            try:
+                answer = function(*args, **kwargs)
+            except (typer.Exit, typer.Abort):
+                raise
+            except BaseException as error:
+                if _is_usage(error) or isinstance(error, BrokenPipeError | SystemExit):
+                    raise
+                raise typer.Exit(_failed(error, as_json=as_json, debug=debug)) from None
+            _show(answer, as_json=as_json)
+            raise typer.Exit(int(answer.exit_code))
+
+        _add_options(run, function)
+        app.command(name)(run)
+        return run
+
+    return register
+
+
+def _add_options(run: Any, function: Callable[..., Answer]) -> None:
+    """Give the wrapper the function's own arguments and the two that all commands share."""
+    signature = inspect.signature(function, eval_str=True)
+    shared = [
+        inspect.Parameter(
+            "as_json",
+            inspect.Parameter.KEYWORD_ONLY,
+            default=False,
+            annotation=Annotated[
+                bool, typer.Option("--json", help="Print one JSON document on standard output.")
+            ],
+        ),
+        inspect.Parameter(
+            "debug",
+            inspect.Parameter.KEYWORD_ONLY,
+            default=False,
+            annotation=Annotated[
+                bool, typer.Option("--debug", help="Show the whole trace of an error.")
+            ],
+        ),
+    ]
+    parameters = [*signature.parameters.values(), *shared]
+    run.__signature__ = signature.replace(parameters=parameters, return_annotation=None)
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+
+
+def _show(answer: Answer, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(
+            envelope(
+                answer.exit_code, answer.message, error_code=answer.error_code, data=answer.data
+            )
+        )
+        return
+    console = screen()
+    for part in answer.shown:
+        console.print(part)
+    if answer.text:
+        typer.echo(answer.text, nl=not answer.text.endswith("\n"))
+    if answer.message:
+        typer.echo(answer.message)
+
+
+def _failed(error: BaseException, *, as_json: bool, debug: bool) -> int:
+    if debug:
+        typer.echo("".join(traceback.format_exception(error)), err=True)
+    code, message, hint = ending_of(error)
+    name = "Interrupted" if code is ExitCode.INTERRUPTED else type(error).__name__
+    report(code, message, error_code=name, hint=hint, as_json=as_json)
+    return int(code)
+
+
+def report(code: int, message: str, *, error_code: str, hint: str, as_json: bool) -> None:
+    """Say that a command failed: one line and the next step."""
+    if as_json:
+        typer.echo(envelope(code, message, error_code=error_code, hint=hint))
+    else:
+        typer.echo(f"confrere: {message} ({hint})", err=True)
+
+
+def _is_usage(error: BaseException) -> bool:
+    """Whether the parser raised it: those have a usage line and a code of their own."""
+    return hasattr(error, "format_message") and hasattr(error, "exit_code")

@@ -1,0 +1,1 @@
+"""The commands, one file per thing that they are about."""

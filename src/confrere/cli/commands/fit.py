@@ -1,0 +1,147 @@
+"""Fit: show the price, have the amount typed, learn, and write the releases."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from confrere.cli.answers import Answer, aside, command, good
+from confrere.cli.exits import NotConfirmed
+from confrere.cli.options import Data, LedgerFile, Locals, pairs
+from confrere.cli.views import price_table, promise_line, receipt_facts, receipt_table
+from confrere.release import Release, load_release, shown
+from confrere.study import (
+    Local,
+    Made,
+    Study,
+    check_destination,
+    check_keys,
+    gather_locals,
+    make_plan,
+    prepare,
+    read_plan,
+    read_study,
+    save_made,
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    command(app, "fit")(fit)
+
+
+def fit(
+    study: Annotated[
+        Path | None, typer.Argument(metavar="[STUDY]", help="The study file, or --plan.")
+    ] = None,
+    plan: Annotated[Path | None, typer.Option(help="A plan that confrere price wrote.")] = None,
+    local: Locals = None,
+    data: Data = None,
+    ledger: LedgerFile = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option("--key", metavar="PARTY=FILE", help="The private key to sign with."),
+    ] = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PARTY=FOLDER", help="What a source elsewhere has released."),
+    ] = None,
+    source_key: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PARTY=FILE", help="Its public key: it must have signed."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(envvar="CONFRERE_OUT", help="Where releases go; confrere-out/ID by default."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Spend without asking.")] = False,
+) -> Answer:
+    """Learn what a study describes, for the parties that live here, and write the releases.
+
+    Shows the price first and asks for the amount to be typed. Every party's own ledger is charged
+    before any noise is drawn; a plan is carried out once.
+    """
+    if study is None and plan is None:
+        raise typer.BadParameter("give a study file or --plan.", param_hint="'STUDY'")
+    agreed = None if plan is None else read_plan(plan)
+    path = study if study is not None else agreed.study_path if agreed else Path()
+    found = read_study(path)
+    locals_ = gather_locals(
+        found,
+        path,
+        local or (),
+        data=pairs(data, "--data", found),
+        keys=pairs(key, "--key", found),
+        ledger=ledger,
+    )
+    priced = make_plan(found, locals_, None if agreed is None else agreed.plan_id)
+    if agreed is not None:
+        agreed.check(found, priced)
+    folder = out or Path("confrere-out") / found.id
+    runner = prepare(found, priced, locals_, _sources(found, source, source_key))
+    check_keys(locals_)
+    console = aside()
+    console.print(price_table(priced))
+    console.print(promise_line(priced, found.promise.unit))
+    if not yes:
+        _confirm(priced.amount)
+    check_destination(found, folder, list(runner.rows))
+    with console.status("learning") as status:
+        made = runner.run(lambda text: status.update(f"learning: {text}"))
+    places = {one.name: save_made(found, one, folder, locals_) for one in made}
+    return _answer(found, made, places, locals_)
+
+
+def _sources(
+    study: Study, texts: list[str] | None, key_texts: list[str] | None
+) -> dict[str, Release]:
+    keys = pairs(key_texts, "--source-key")
+    return {
+        name: load_release(
+            folder,
+            require_signature_from={name: keys[name]} if name in keys else None,
+            allow_simulated=study.simulated,
+        )
+        for name, folder in pairs(texts, "--source").items()
+    }
+
+
+def _confirm(epsilon: float) -> None:
+    """Have the amount typed; an empty input is a no."""
+    typer.echo(f"Type {shown(epsilon)} to spend it: ", err=True, nl=False)
+    typed = sys.stdin.readline().strip()
+    try:
+        agreed = math.isclose(float(typed), epsilon, rel_tol=1e-4)
+    except ValueError:
+        agreed = False
+    if not agreed:
+        raise NotConfirmed("the amount was not typed; nothing was spent.")
+
+
+def _answer(
+    study: Study, made: list[Made], places: dict[str, Path], locals_: dict[str, Local]
+) -> Answer:
+    signed = [name for one in made for name in one.receipts if locals_[name].key_path]
+    releases = [
+        {
+            "name": one.name,
+            "folder": str(places[one.name]),
+            "page": str(places[one.name].with_name(f"{one.name}.html")),
+            "release_id": one.release.release_id,
+            "status": one.release.card.status,
+            "epsilon": one.release.card.epsilon,
+            "receipts": [receipt_facts(name, paid) for name, paid in one.receipts.items()],
+        }
+        for one in made
+    ]
+    first = places[made[0].name]
+    return Answer(
+        f"{len(made)} release(s), {'signed' if signed else 'not signed'}; next: confrere verify "
+        f"{first}",
+        {"study_sha256": study.sha256, "releases": releases},
+        [receipt_table(made), *(good("wrote", f"{r['folder']} and {r['page']}") for r in releases)],
+    )

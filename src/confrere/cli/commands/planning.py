@@ -1,0 +1,52 @@
+"""plan: what an epsilon would bring, from public sizes alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from confrere.cli.answers import Answer, command
+from confrere.cli.views import listing
+from confrere.planning import plan as planned
+
+_EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    command(app, "plan")(plan)
+
+
+def plan(
+    records: Annotated[int, typer.Option(min=1, max=10**9, help="Records of each party.")],
+    features: Annotated[int, typer.Option(min=1, max=10**5, help="Encoded columns.")],
+    epsilon: Annotated[float, typer.Option(min=1e-3, max=1e3, help="What each spends.")] = 1.0,
+    parties: Annotated[int, typer.Option(min=1, max=10**5, help="Averaged models.")] = 1,
+    groups: Annotated[int, typer.Option(min=1, max=1000, help="Groups of features.")] = 1,
+    auc: Annotated[
+        float, typer.Option(min=0.501, max=0.999, help="The best model's, from the literature.")
+    ] = 0.85,
+    picture: Annotated[Path | None, typer.Option(help="Draw it into this file.")] = None,
+) -> Answer:
+    """Say what to expect of a private model before any data are touched; spends nothing."""
+    found = planned(n=records, d=features, epsilon=epsilon, parties=parties, groups=groups, auc=auc)
+    others = {e: found.resized(records, e).expected_auc() for e in _EPSILONS}
+    table = listing("Expected AUC", *(f"epsilon {e:g}" for e in others))
+    table.add_row(*(f"{value:.3f}" for value in others.values()))
+    if picture is not None:
+        found.plot().figure.savefig(picture, dpi=150)
+    return Answer(
+        "" if picture is None else f"drawn in {picture}",
+        {
+            "epsilon": epsilon,
+            "expected_auc": found.expected_auc(),
+            "auc_without_noise": found.auc_without_noise(),
+            "margin": found.margin,
+            "margin_spread": found.margin_spread,
+            "excess": found.excess(),
+            "by_epsilon": {f"{e:g}": value for e, value in others.items()},
+        },
+        [str(found), table],
+    )

@@ -1,0 +1,68 @@
+"""The outermost layer: usage errors and interrupts in the same form as everything else."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from confrere.cli.answers import report
+from confrere.cli.exits import ExitCode
+
+
+class Group(TyperGroup):
+    """A group of commands whose every ending has a documented exit code."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command line; in standalone mode, exit with its code."""
+        given = list(sys.argv[1:] if args is None else args)
+        try:
+            code = super().main(
+                given,
+                prog_name=prog_name,
+                complete_var=complete_var,
+                standalone_mode=False,
+                windows_expand_args=windows_expand_args,
+                **extra,
+            )
+        except BrokenPipeError:
+            # Whoever read us has gone; nothing more can be said, not even at shutdown.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            code = ExitCode.FAILED
+        except (KeyboardInterrupt, typer.Abort):
+            code = ExitCode.INTERRUPTED
+            report(
+                code,
+                "interrupted",
+                error_code="Interrupted",
+                hint="what was charged stays charged: see the ledger",
+                as_json="--json" in given,
+            )
+        except Exception as error:
+            format_message = getattr(error, "format_message", None)
+            if format_message is None:
+                raise
+            code = ExitCode.USAGE
+            report(
+                code,
+                " ".join(format_message().split()).rstrip("."),
+                error_code="UsageError",
+                hint=f"{prog_name or 'confrere'} --help",
+                as_json="--json" in given,
+            )
+        code = int(code) if isinstance(code, int) else int(ExitCode.OK)
+        if standalone_mode:
+            sys.exit(code)
+        return code

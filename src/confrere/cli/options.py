@@ -1,0 +1,55 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from confrere.study import Study
+
+StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="The study file.")]
+Release = Annotated[Path, typer.Argument(metavar="RELEASE", help="The folder of a release.")]
+Locals = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--local",
+        envvar="CONFRERE_LOCAL",
+        help="A party's local file, or a folder of them; by default local.toml and local/ beside "
+        "the study.",
+    ),
+]
+Data = Annotated[
+    list[str] | None,
+    typer.Option("--data", metavar="PARTY=FILE", help="A party's table, before its local file's."),
+]
+LedgerFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--ledger", envvar="CONFRERE_LEDGER", help="One ledger for all, before the local files'."
+    ),
+]
+Keys = Annotated[
+    list[str] | None,
+    typer.Option("--key", metavar="PARTY=FILE", help="A party's public key: it must have signed."),
+]
+AllowSimulated = Annotated[
+    bool, typer.Option("--allow-simulated", help="Accept seeded noise, which protects nobody.")
+]
+
+
+def pairs(texts: Sequence[str] | None, option: str, study: Study | None = None) -> dict[str, Path]:
+    """Read ``PARTY=FILE``; in a study of one party, the file alone will do."""
+    found: dict[str, Path] = {}
+    for text in texts or ():
+        name, equals, path = text.partition("=")
+        if not equals and study is not None and len(study.parties) == 1:
+            name, path = study.parties[0].name, text
+        if not name or not path:
+            raise typer.BadParameter("must be PARTY=FILE.", param_hint=f"'{option}'")
+        if name in found:
+            raise typer.BadParameter(f"{name} is there twice.", param_hint=f"'{option}'")
+        found[name] = Path(path)
+    return found

@@ -1,0 +1,119 @@
+"""Tables for people: prices, receipts, accounts and entries."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from confrere.ledger import Account, Entry, Receipt
+from confrere.release import shown
+from confrere.release.risk import shown_down
+from confrere.study import Made, Plan
+
+
+def listing(title: str, *columns: str, right: Iterable[str] = ()) -> Table:
+    """Return an empty table with a title and named columns; numbers stand to the right."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    return table
+
+
+def facts(title: str, values: Mapping[str, object]) -> Table:
+    """Return a table of names and values."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=None)
+    table.show_header = False
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in values.items():
+        table.add_row(name, str(value))
+    return table
+
+
+def amount(value: float | None) -> str:
+    """Return what is left, rounded down; a dash where nobody set a limit."""
+    if value is None or math.isinf(value):
+        return "no limit"
+    return shown_down(value) if value >= 0 else f"{value:.4g}"
+
+
+def price_table(plan: Plan) -> Table:
+    """Say what would be spent by whom, and what would be left."""
+    numbers = ("spends", "spent so far", "left", "left after")
+    title = f"Price of {plan.study_id} by {plan.method}"
+    table = listing(title, "party", *numbers, "limit set by", right=numbers)
+    for price in plan.prices:
+        refused = price.left_after < 0
+        table.add_row(
+            price.party,
+            f"epsilon {shown(price.guarantee.epsilon)}",
+            shown(price.budget.spent) if price.here else "not here",
+            amount(price.budget.left),
+            Text("refused", style="red") if refused else amount(price.left_after),
+            price.budget.limit_by or "nobody",
+        )
+    return table
+
+
+def promise_line(plan: Plan, unit: str) -> str:
+    """Say what a unit is promised."""
+    text = f"Promise: {plan.prices[0].guarantee}; one {unit} pays epsilon {shown(plan.promised)}."
+    if plan.mode == "simulation":
+        text += " SIMULATION: seeded noise protects nobody, and its card can never be released."
+    return text
+
+
+def receipt_table(made: Iterable[Made]) -> Table:
+    """Show what was paid."""
+    table = listing("Receipts", "party", "epsilon", "account", "ledger row", "hash")
+    for one in made:
+        for party, receipt in one.receipts.items():
+            table.add_row(
+                party,
+                shown(receipt.guarantee.epsilon),
+                receipt.account,
+                str(receipt.row),
+                receipt.hash[:12],
+            )
+    return table
+
+
+def receipt_facts(party: str, receipt: Receipt) -> dict[str, object]:
+    """Return a receipt for programs."""
+    return {"party": party, **receipt.to_dict()}
+
+
+def account_table(accounts: Iterable[Account]) -> Table:
+    """Show every budget."""
+    numbers = ("cap", "spent", "left")
+    table = listing("Accounts", "account", "per", *numbers, right=numbers)
+    for one in accounts:
+        table.add_row(
+            one.name,
+            "" if one.unit is None else f"{one.unit} ({one.neighbours})",
+            "no limit" if one.epsilon is None else shown_down(one.epsilon),
+            shown(one.spent),
+            amount(one.left),
+        )
+    return table
+
+
+def entry_table(entries: Iterable[Entry]) -> Table:
+    """Show every charge."""
+    columns = ("row", "when", "account", "epsilon", "what for", "ended", "noise")
+    table = listing("Charges", *columns, right=("row", "epsilon"))
+    for one in entries:
+        table.add_row(
+            str(one.row),
+            one.time[:19].replace("T", " "),
+            one.account,
+            shown(one.guarantee.epsilon),
+            one.purpose,
+            one.state if one.code is None else f"{one.state} ({one.code})",
+            "seeded" if one.simulated else "system",
+        )
+    return table
