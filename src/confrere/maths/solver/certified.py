@@ -2,52 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.maths.logistic import check_cap
 from confrere.maths.solver.binary import Binary
+from confrere.maths.solver.certificate import Certificate, Solution, Solutions
 from confrere.maths.solver.descent import descend
 from confrere.maths.solver.objective import Objective
-from confrere.maths.solver.rounding import Certificate, check_tolerance, smallest_tolerance
+from confrere.maths.solver.rounding import check_tolerance, smallest_tolerance
 from confrere.maths.solver.rows import Floats, Matrix, Rows
 from confrere.maths.solver.softmax import Softmax
 from confrere.privacy import check_positive
-
-
-@dataclass(frozen=True, slots=True)
-class Solution:
-    """One certified minimiser.
-
-    Parameters
-    ----------
-    w : ndarray
-        ``(d,)``, or ``(K, d)`` for the softmax objective.
-    certificate : Certificate
-        How small the gradient at ``w`` is.
-    """
-
-    w: Floats
-    certificate: Certificate
-
-
-@dataclass(frozen=True, slots=True)
-class Solutions:
-    """Certified minimisers of several objectives on the same rows.
-
-    Parameters
-    ----------
-    W : (m, d) ndarray
-        One minimiser per row.
-    certificates : tuple of Certificate
-        One per row of ``W``.
-    """
-
-    W: Floats
-    certificates: tuple[Certificate, ...]
 
 
 def minimise(
@@ -98,6 +65,8 @@ def minimise(
         ``centre``. A very long ``linear`` moves the minimiser so far out that doubles no longer
         resolve it: a caller that draws it at random chooses a tolerance that suits all but a
         negligible share of draws. The refusal does not depend on the records.
+    InvalidData
+        If the labels or the rows are not as declared; a caller that clips never sees it.
     """
     rows = Rows(X, check_positive(row_norm, "row_norm"))
     objective = Binary(

@@ -20,13 +20,13 @@ The constants below are rounded up generously (16 for 8; :math:`d + 4` for :math
 covers the terms of second order and adding the penalty's gradient to the sum.
 
 In the softmax of :math:`K` classes a record's residual has norm at most :math:`\sqrt 2`, it is
-1/2-Lipschitz in the margins, and normalising it costs :math:`K` more roundings.
+1/2-Lipschitz in the margins, subtracting the largest of them adds :math:`(1 + \sqrt K)\,u\,q\|W\|`
+to their error, and normalising costs :math:`K` more roundings.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from confrere.errors import InvalidParameter
 
@@ -35,25 +35,6 @@ UNIT = 2.0**-53
 
 #: What a tolerance must leave above the rounding error, so that certifying it always succeeds.
 HEADROOM = 1.5
-
-
-@dataclass(frozen=True, slots=True)
-class Certificate:
-    """What is known of the gradient of the objective at a returned point.
-
-    Parameters
-    ----------
-    gradient_norm : float
-        Upper bound on the Euclidean norm: the computed norm plus ``rounding``.
-    rounding : float
-        Bound on the floating-point error of the computed gradient.
-    tolerance : float
-        What was asked; ``gradient_norm <= tolerance`` always holds.
-    """
-
-    gradient_norm: float
-    rounding: float
-    tolerance: float
 
 
 def block_rows(d: int) -> int:
@@ -83,11 +64,13 @@ def rounding_bound(
         Bound on the Euclidean norm of the error; see the module for its derivation.
     """
     block = min(n, block_rows(d))
-    margin = (d + 4) * row_norm * weight_norm
+    additions = block + math.ceil(n / block) + 16
+    margin = row_norm * weight_norm
     if n_classes is None:
-        each = block + math.ceil(n / block) + 16 + margin / 4
+        each = additions + (d + 4) * margin / 4
     else:
-        each = math.sqrt(2) * (block + math.ceil(n / block) + 16 + n_classes) + margin / 2
+        K = n_classes
+        each = math.sqrt(2) * (additions + K) + (d + 4 + math.sqrt(K)) * margin / 2
     return UNIT * n * row_norm * each
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import softmax
 
 from confrere.maths.solver.objective import Objective
 from confrere.maths.solver.preconditioner import Preconditioner, SumZero, precondition
@@ -36,12 +35,12 @@ class Softmax(Objective):
 
     def _residual(self, t: Floats, part: slice) -> Floats:
         """Probabilities minus indicators, ``(K, rows)``."""
-        p = softmax(t, axis=0)
+        p = _softmax(t)
         p[self.labels[part], np.arange(p.shape[1])] -= 1.0
         return p
 
     def _sum_hessian(self, w: Floats) -> Callable[[Floats], Floats]:
-        p = softmax(self._margins(w), axis=0)
+        p = _softmax(self._margins(w))
 
         def product(v: Floats) -> Floats:
             total = np.zeros((self.classes, self.rows.d))
@@ -71,7 +70,15 @@ class Softmax(Objective):
         K = self.classes
 
         def weigh(_: slice, block: Floats) -> Floats:
-            p = np.mean([softmax(self._matrix(w) @ block.T, axis=0) for w in W], axis=0)
+            p = np.mean([_softmax(self._matrix(w) @ block.T) for w in W], axis=0)
             return np.asarray(self.scale * K / (K - 1) * p * (1.0 - p))
 
         return SumZero(precondition(self.rows, weigh, K, self.ridge), K, self.ridge)
+
+
+def _softmax(t: Floats) -> Floats:
+    """Turn margins into probabilities of the classes, in place."""
+    t -= t.max(axis=0)
+    np.exp(t, out=t)
+    t /= t.sum(axis=0)
+    return t
