@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from confrere.errors import InvalidMessage
 from confrere.maths.randomness import RandomSource
-from confrere.mechanisms.counting import NoisyCount
+from confrere.mechanisms.counts import PrivateCounts
 from confrere.privacy import Guarantee, Neighbours
 from confrere.protocols.operation import Facts, Operation, check_price, install
 from confrere.protocols.party import LocalParty, PartyGroup
 from confrere.protocols.payload import Payload
+
+THEOREM = "docs/proofs/counting.md"
 
 
 def _price_size(request: Payload, facts: Facts) -> None:  # noqa: ARG001
@@ -27,23 +31,28 @@ def _run_sizes(request: Payload, group: PartyGroup, source: RandomSource) -> Pay
     return Payload(arrays={"size": group.sizes})
 
 
-def _count(request: Payload) -> NoisyCount:
+def _count(request: Payload) -> PrivateCounts:
     if request.values.keys() != {"epsilon"} or request.arrays:
         raise InvalidMessage("a count takes an epsilon and nothing else.")
-    epsilon = check_price(request.values["epsilon"])
-    return NoisyCount(epsilon=epsilon, neighbours=Neighbours.ADD_REMOVE)
+    return PrivateCounts(epsilon=check_price(request.values["epsilon"]), sensitivity=1)
 
 
 def _price_count(request: Payload, facts: Facts) -> Guarantee:  # noqa: ARG001
-    return _count(request).guarantee()
+    # A record that comes or goes moves the count by one, as a replaced one moves other counts.
+    return replace(
+        _count(request).guarantee(),
+        neighbours=Neighbours.ADD_REMOVE,
+        theorem=THEOREM,
+        public=("number of features", "every parameter"),
+    )
 
 
 def _run_count(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
-    noised = _count(request).run(party.facts.n_samples, source=source)
-    return Payload(arrays={"size": np.int64(noised)})
+    size = np.array(party.facts.n_samples)
+    return Payload(arrays={"size": _count(request).run(size, source=source)})
 
 
-def _errors(request: Payload, facts: Facts) -> NoisyCount:
+def _errors(request: Payload, facts: Facts) -> PrivateCounts:
     values = request.values
     if values.keys() != {"epsilon", "intercept"} or request.arrays.keys() != {"coef"}:
         raise InvalidMessage("errors takes an epsilon, an intercept and coef.")
@@ -52,7 +61,7 @@ def _errors(request: Payload, facts: Facts) -> NoisyCount:
     coef = request.arrays["coef"]
     if coef.dtype != np.float64 or coef.shape != (facts.n_features,):
         raise InvalidMessage("coef must be one float64 per column.")
-    return NoisyCount(epsilon=check_price(values["epsilon"]))
+    return PrivateCounts(epsilon=check_price(values["epsilon"]), sensitivity=1)
 
 
 def _price_errors(request: Payload, facts: Facts) -> Guarantee:
@@ -63,8 +72,8 @@ def _run_errors(request: Payload, party: LocalParty, source: RandomSource) -> Pa
     mechanism = _errors(request, party.facts)
     with np.errstate(over="ignore", invalid="ignore"):
         scores = party.X @ request.arrays["coef"] + request.values["intercept"]
-    wrong = int(np.count_nonzero((scores > 0) != (party.y > 0)))
-    return Payload(arrays={"errors": np.int64(mechanism.run(wrong, source=source))})
+    wrong = np.array(np.count_nonzero((scores > 0) != (party.y > 0)))
+    return Payload(arrays={"errors": mechanism.run(wrong, source=source)})
 
 
 SIZE = install(Operation("size", _price_size, _run_size, _run_sizes))

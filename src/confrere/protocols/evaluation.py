@@ -1,6 +1,6 @@
 """How many records a public model gets wrong at every party, counted with noise.
 
-Proof: docs/proofs/counting.md.
+Proof: docs/proofs/private_evaluation.md.
 """
 
 from __future__ import annotations

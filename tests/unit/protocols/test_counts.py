@@ -5,15 +5,16 @@ import pytest
 from scipy import stats
 
 from confrere.maths.randomness import SeededSource
-from confrere.mechanisms.counting import NoisyCount
 from confrere.privacy import Neighbours
-from confrere.protocols import LocalFederation, evaluate
+from confrere.protocols import LocalFederation, Payload, evaluate
+from confrere.protocols.counts import COUNT
 
 
-def test_the_law_is_two_sided_geometric():
-    mechanism = NoisyCount(epsilon=0.7)
-    source = SeededSource(2)
-    drawn = np.array([mechanism.run(100, source=source) - 100 for _ in range(20_000)])
+def test_the_law_is_two_sided_geometric(make_party):
+    party, request, source = make_party(n=100), Payload({"epsilon": 0.7}), SeededSource(2)
+    drawn = np.array(
+        [int(COUNT.run(request, party, source).arrays["size"]) - 100 for _ in range(20_000)]
+    )
     q = np.exp(-0.7)
     support = np.arange(-6, 7)
     expected = (1 - q) / (1 + q) * q ** np.abs(support)
