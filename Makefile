@@ -7,7 +7,7 @@ ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_N
 .PHONY: demo test test-slow check docs bench clean
 
 demo: .venv/.ready
-	$(BIN)/python -m confrere.demo
+	$(BIN)/confrere demo
 
 test: .venv/.ready
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal

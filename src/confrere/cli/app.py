@@ -6,6 +6,7 @@ import typer
 
 from confrere.cli.commands import (
     audit,
+    demo,
     fit,
     keys,
     ledgers,
@@ -18,6 +19,12 @@ from confrere.cli.commands import (
 )
 from confrere.cli.group import Group
 
+#: In the order of the help.
+_ROOMS = (
+    *(demo, studies, fit, releases, ledgers, schemas),
+    *(audit, planning, reproduce, keys, version),
+)
+
 
 def build() -> typer.Typer:
     """Return the application."""
@@ -28,18 +35,7 @@ def build() -> typer.Typer:
         pretty_exceptions_enable=False,
         help="Organisations learn a classifier together without giving away their people.",
     )
-    for room in (
-        studies,
-        fit,
-        releases,
-        ledgers,
-        schemas,
-        audit,
-        planning,
-        reproduce,
-        keys,
-        version,
-    ):
+    for room in _ROOMS:
         room.add_to(app)
     return app
 

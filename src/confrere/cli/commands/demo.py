@@ -1,0 +1,175 @@
+"""demo: the main job from the price to the card, in a minute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.panel import Panel
+from rich.table import Table
+
+from confrere.cli.answers import Answer, aside, command, good, screen
+from confrere.cli.demo.cards import save_releases
+from confrere.cli.demo.learning import CAPS, EPSILON, Learned, learn, open_accounts
+from confrere.cli.demo.picture import draw
+from confrere.cli.demo.world import World, open_world
+from confrere.cli.views import amount, listing
+from confrere.errors import BudgetExceeded
+from confrere.estimators import PrivateLogisticRegression
+from confrere.ledger import Ledger
+from confrere.release import shown
+
+_COLUMNS = {
+    "experts": "experts",
+    "alone": "alone",
+    "pst-h": "PST-H",
+    "transfer": "transfer",
+    "together": "averaged",
+    "ceiling": "ceiling",
+}
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    command(app, "demo")(demo)
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Where everything is written.")] = Path(
+        "confrere-out/demo"
+    ),
+    seed: Annotated[int, typer.Option(min=0, help="Of the simulated world, not of noise.")] = 0,
+) -> Answer:
+    """Show the main job: price, release, transfer to sixteen branches, cards and ledger.
+
+    On simulated patients, or on survey data where CONFRERE_DATA says where they lie. What an
+    earlier demonstration wrote into the same folder is replaced.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    console = aside()
+    with console.status("opening the world") as status:
+        world = open_world(seed)
+        ledger = _fresh_ledger(out / "demo.ledger")
+        open_accounts(world, ledger)
+        price = PrivateLogisticRegression(epsilon=EPSILON).price(
+            len(world.main.y), len(world.schema.feature_names)
+        )
+        before = _price_table(world, ledger)
+        learned = learn(world, ledger, status.update)
+        status.update("cards and picture")
+        places = save_releases(world, learned, ledger, out / "releases")
+        draw(world, learned, out / "branches.png")
+        patients = out / "patients.csv"
+        world.branches[0].X_test.head(20).to_csv(patients, index=False)
+        refusal = _refusal(world, ledger)
+        rows = ledger.verify()
+    branch = places[world.branches[0].name]
+    files = {
+        "picture": out / "branches.png",
+        "card": branch.with_name(f"{branch.name}.html"),
+        "card of the average": branch.with_name("together.html"),
+        "ledger": ledger.path,
+    }
+    return Answer(
+        f"next: confrere verify {_short(branch)}\n"
+        f"      confrere predict {_short(branch)} {patients}\n"
+        f"      confrere ledger show {_short(ledger.path)}",
+        {
+            "simulated_data": world.basis == "synthetic data",
+            "epsilon": EPSILON,
+            "mean_auc": {method: learned.mean(method) for method in _COLUMNS},
+            "auc": dict(learned.scores),
+            "releases": {name: str(place) for name, place in places.items()},
+            "files": {name: str(path) for name, path in files.items()},
+            "ledger_head": ledger.head(),
+            "refused": refusal,
+        },
+        [
+            Panel(world.warning, style="bold yellow", width=min(100, screen().width)),
+            f"\n{len(world):,} {world.people}: {world.main.name} ({len(world.main):,}) and "
+            f"{len(world.branches)} branches, {len(world.schema.columns)} features with public "
+            "bounds, means and importances.",
+            f"\nPrice of one model, said before any row is touched: {price}.",
+            before,
+            _branch_table(world, learned),
+            _words(world, learned),
+            "\nAnd then somebody asks for more than is left:",
+            f"  {refusal}",
+            f"\nLedger: {rows} rows verified, head {ledger.head()[:16]}; every price was on disk "
+            "before its noise was drawn.",
+            *(good("wrote", f"{name}: {_short(path)}") for name, path in files.items()),
+        ],
+    )
+
+
+def _fresh_ledger(path: Path) -> Ledger:
+    """Return a new ledger: an earlier demonstration's people are not these ones' budget."""
+    for old in path.parent.glob(f"{path.name}*"):
+        old.unlink()
+    return Ledger(path)
+
+
+def _price_table(world: World, ledger: Ledger) -> Table:
+    numbers = ("cap", "left", "transfer", "averaged", "left after")
+    table = listing("Budgets", "organisation", *numbers, right=numbers)
+    kinds = {
+        world.main.name: (world.main.name, CAPS["main"]),
+        f"each of {len(world.branches)} branches": (world.branches[0].name, CAPS["branch"]),
+    }
+    for words, (name, cap) in kinds.items():
+        left = ledger.left(name)
+        after = amount(left - 2 * EPSILON)
+        table.add_row(words, shown(cap), amount(left), shown(EPSILON), shown(EPSILON), after)
+    return table
+
+
+def _branch_table(world: World, learned: Learned) -> Table:
+    title = f"AUC on people kept aside, epsilon = {EPSILON:g} each"
+    table = listing(
+        title, "branch", "people", *_COLUMNS.values(), right=("people", *_COLUMNS.values())
+    )
+    table.columns[0].no_wrap = True
+    table.padding = (0, 0, 0, 1)
+    for branch in world.branches:
+        table.add_row(
+            branch.name,
+            f"{len(branch):,}",
+            *(f"{learned.scores[method][branch.name]:.3f}" for method in _COLUMNS),
+        )
+    table.add_section()
+    table.add_row("mean", "", *(f"{learned.mean(m):.3f}" for m in _COLUMNS), style="bold")
+    return table
+
+
+def _words(world: World, learned: Learned) -> str:
+    count = len(world.branches)
+    return (
+        "experts: declared signs and importances, no data at all. alone: the branch's own private "
+        "model. PST-H and transfer (SimComb): near the main hospital's release. averaged: every "
+        "organisation releases once. ceiling: no privacy, all data pooled.\n\n"
+        f"At the same price {learned.above('transfer', 'alone')} of {count} branches do better "
+        f"than alone near the main release, and {learned.above('together', 'alone')} with the "
+        f"average, which beats the experts in {learned.above('together', 'experts')}. Released "
+        "and charged: transfer and averaged. The rest is for comparison, on books of its own; with "
+        "real people one would choose before spending."
+    )
+
+
+def _refusal(world: World, ledger: Ledger) -> str:
+    """Have the main hospital ask for its whole cap again, and return what it is told."""
+    greedy = PrivateLogisticRegression(
+        epsilon=CAPS["main"], ledger=ledger, account=world.main.name, classes=[0, 1]
+    )
+    try:
+        greedy.fit(world.schema.encoder().transform(world.main.X.head(100)), world.main.y[:100])
+    except BudgetExceeded as refused:
+        return str(refused)
+    raise AssertionError("the ledger let more through than its cap")
+
+
+def _short(path: Path) -> str:
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

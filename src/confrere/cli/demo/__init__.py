@@ -1,0 +1,1 @@
+"""The main job, shown: a main hospital helps sixteen branches, each person paid for."""
