@@ -174,10 +174,11 @@ def _codes(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def _usable_rows(X: Any) -> NDArray[np.bool_]:
+    largest = min(_LARGEST_VALUE, float(np.finfo(X.dtype).max))
     if not hasattr(X, "indptr"):
-        return np.asarray((np.abs(X) <= _LARGEST_VALUE).all(axis=1))
+        return np.asarray((np.abs(X) <= largest).all(axis=1))
     owners = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-    bad = owners[~(np.abs(X.data) <= _LARGEST_VALUE)]
+    bad = owners[~(np.abs(X.data) <= largest)]
     return np.asarray(np.bincount(bad, minlength=X.shape[0]) == 0)
 
 

@@ -58,7 +58,8 @@ def party_noise(rho: float, point: Floats, source: RandomSource) -> Floats:
     """Return noise for a vector, or for a matrix whose columns sum to zero."""
     if point.ndim == 1:
         return np.asarray(l2_noise(rho, len(point), source)[0])
-    return sum_zero_noise(rho, *point.shape, source)
+    n_classes, n_features = point.shape
+    return sum_zero_noise(rho, n_classes, n_features, source)
 
 
 def on_grid(noised: Floats, scale: float) -> Floats:

@@ -13,7 +13,7 @@ import numpy as np
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.maths.clipping import certify_rows
 from confrere.maths.randomness import RandomSource
-from confrere.maths.sensitivity import soft_sensitivity, vote_sensitivity
+from confrere.maths.sensitivity import Bound, soft_sensitivity, vote_sensitivity
 from confrere.maths.voting import vote_statistic
 from confrere.maths.weighted_risk import (
     minimise_weighted,
@@ -84,7 +84,7 @@ class PartyVotes:
     @property
     def sensitivity(self) -> float:
         """Largest L2 move of the solver's answer between neighbours."""
-        bound = "sharp" if self.calibration == "tight" else "printed"
+        bound: Bound = "sharp" if self.calibration == "tight" else "printed"
         rows = self.n_auxiliary if self.auxiliary_private else None
         if self.labels == "vote":
             exact = vote_sensitivity(
