@@ -1,0 +1,143 @@
+"""Prices before data, and the strictest limit."""
+
+import json
+
+import pytest
+
+from confrere.errors import BudgetExceeded, StudyError
+from confrere.ledger import Ledger
+from confrere.privacy import Guarantee
+from confrere.study import gather_locals, make_plan, prepare, read_local, read_plan, read_study
+from tests.unit.study.conftest import ready
+
+
+def test_a_price_is_said_without_touching_data_or_making_a_ledger(edit, folder):
+    path = edit()
+    for table in (folder / "local").glob("*.csv"):
+        table.unlink()
+    before = sorted(folder.rglob("*"))
+    _, _, plan = ready(path)
+    plan.check()
+    assert sorted(folder.rglob("*")) == before
+    assert [price.guarantee.epsilon for price in plan.prices] == [1.0] * 3
+    assert [price.left_after for price in plan.prices] == [2.0, 1.0, 1.0]
+    assert plan.amount == plan.promised == 1.0
+
+
+def test_a_person_pays_for_all_rows_at_all_parties(edit):
+    path = edit(unit_rows="max_rows_per_unit = 2", parties_per_unit="parties_per_unit = 3")
+    assert ready(path)[2].promised == 6.0
+
+
+@pytest.mark.parametrize(
+    ("cap", "lifetime", "ledger_cap", "limit", "by"),
+    [
+        (3.0, 30.0, None, 3.0, "study"),
+        (3.0, 2.0, None, 2.0, "local policy"),
+        (3.0, 2.0, 1.5, 1.5, "ledger"),
+        (3.0, 30.0, 9.0, 3.0, "study"),
+    ],
+)
+def test_of_all_limits_the_strictest_wins(edit, folder, cap, lifetime, ledger_cap, limit, by):
+    path = edit(main_cap=f"cap = {{ epsilon = {cap} }}")
+    local = folder / "local" / "main.toml"
+    local.write_text(local.read_text().replace("30.0", str(lifetime)))
+    if ledger_cap is not None:
+        ledger = Ledger(folder / "local" / "main.ledger")
+        ledger.open_account("main/checkups-2010", epsilon=ledger_cap)
+        ledger.charge("main/checkups-2010", Guarantee(0.25), purpose="earlier")
+    budget = ready(path)[2].prices[0].budget
+    assert (budget.limit, budget.limit_by) == (limit, by)
+    assert budget.left == limit - (0.25 if ledger_cap else 0)
+
+
+def test_what_a_limit_does_not_cover_is_refused_before_anything_is_spent(edit, folder):
+    path = edit(main_cap="cap = { epsilon = 0.5 }")
+    study, locals_, plan = ready(path)
+    with pytest.raises(BudgetExceeded, match=r"0\.5 left"):
+        plan.check()
+    with pytest.raises(BudgetExceeded):
+        prepare(study, plan, locals_)
+    assert not list(folder.rglob("*.ledger"))
+
+
+def test_a_party_limits_every_single_run(edit, folder):
+    local = folder / "local" / "main.toml"
+    local.write_text(local.read_text() + "max_epsilon_per_run = 0.5\n")
+    with pytest.raises(BudgetExceeded, match="epsilon per run"):
+        ready(edit())[2].check()
+
+
+def test_a_plan_is_read_back_and_is_for_one_version_of_one_study(edit, folder):
+    path = edit()
+    study, locals_, plan = ready(path)
+    plan.save(folder / "plan.json", path)
+    agreed = read_plan(folder / "plan.json")
+    assert agreed.study_path.resolve() == path.resolve()
+    again = make_plan(study, locals_, agreed.plan_id)
+    assert again.plan_id == plan.plan_id
+    agreed.check(study, again)
+    edit(epsilon="epsilon = 0.5   ")
+    other = read_study(path)
+    with pytest.raises(StudyError, match="another version"):
+        agreed.check(other, make_plan(other, locals_))
+
+
+def test_a_plan_with_other_prices_is_refused(edit, folder):
+    path = edit()
+    study, _, plan = ready(path)
+    plan.save(folder / "plan.json", path)
+    document = json.loads((folder / "plan.json").read_text())
+    document["prices"][0]["guarantee"]["epsilon"] = 0.1
+    (folder / "plan.json").write_text(json.dumps(document))
+    with pytest.raises(StudyError, match="other prices"):
+        read_plan(folder / "plan.json").check(study, plan)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"schema": "x"}', "\x00", "[" * 100_000])
+def test_what_is_no_plan_is_refused(tmp_path, content):
+    file = tmp_path / "plan.json"
+    file.write_text(content)
+    with pytest.raises(StudyError):
+        read_plan(file)
+
+
+def test_local_files_are_relative_to_themselves_and_strict(folder):
+    local = read_local(folder / "local" / "main.toml")
+    assert local.data_path == folder / "local" / "main.csv"
+    assert local.ledger_path == folder / "local" / "main.ledger"
+    file = folder / "local" / "main.toml"
+    file.write_text('party = "main"\ndata = "x.csv"\n')
+    with pytest.raises(StudyError, match="does not know 'data'"):
+        read_local(file)
+    file.write_text('party = "main"\n[policy]\nmax_epsilon = 1\n')
+    with pytest.raises(StudyError, match=r"\[policy\] does not know 'max_epsilon'"):
+        read_local(file)
+
+
+def test_parties_here_are_those_with_a_local_file_or_a_table(edit, folder):
+    path = edit()
+    study = read_study(path)
+    only = gather_locals(study, path, [folder / "local" / "branch-1.toml"])
+    assert list(only) == ["branch-1"]
+    table = folder / "elsewhere.csv"
+    given = gather_locals(study, path, [folder / "local" / "branch-1.toml"], data={"main": table})
+    assert list(given) == ["main", "branch-1"]
+    assert given["main"].data_path == table
+    one = gather_locals(study, path, ledger=folder / "one.ledger")
+    assert {local.ledger_path for local in one.values()} == {folder / "one.ledger"}
+
+
+def test_strangers_and_doubles_are_refused(edit, folder):
+    path = edit()
+    study = read_study(path)
+    with pytest.raises(StudyError, match="no party 'stranger'"):
+        gather_locals(study, path, data={"stranger": folder / "x.csv"})
+    twin = folder / "local" / "twin.toml"
+    twin.write_text('party = "main"\n')
+    with pytest.raises(StudyError, match="two local files"):
+        gather_locals(study, path)
+    empty = folder / "empty"
+    empty.mkdir()
+    with pytest.raises(StudyError, match=r"holds no \.toml"):
+        gather_locals(study, path, [empty])

@@ -1,0 +1,276 @@
+"""A study in one process: who pays, when, and what comes out."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from confrere.errors import (
+    InvalidData,
+    InvalidParameter,
+    LedgerError,
+    OperationRefused,
+    QuorumMissed,
+    SchemaMismatch,
+    SimulatedRelease,
+    StudyError,
+)
+from confrere.estimators import CollaborativeClassifier, PrivateLogisticRegression
+from confrere.ledger import Ledger
+from confrere.release import generate_key, load_release, read_folder
+from confrere.study import (
+    check_destination,
+    check_keys,
+    gather_locals,
+    make_plan,
+    predict,
+    prepare,
+    read_rows,
+    read_table,
+    save_made,
+)
+from confrere.study.rows import bounded_per_unit
+from tests.unit.study.conftest import ready
+
+
+def entries(folder, party):
+    return Ledger(folder / "local" / f"{party}.ledger").entries()
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        ("average", ["diabetes-2026"]),
+        ("laplace", ["diabetes-2026"]),
+        ("plr", ["main", "branch-1", "branch-2"]),
+        ("pst-f", ["main", "branch-1", "branch-2"]),
+        ("simcomb", ["main", "branch-1", "branch-2"]),
+        ("pst-h", ["main", "branch-1", "branch-2"]),
+    ],
+)
+def test_every_shape_pays_at_each_party_and_makes_releases(edit, folder, name, made):
+    path = edit(name=f'name = "{name}"')
+    study, locals_, plan = ready(path)
+    found = prepare(study, plan, locals_).run()
+    assert [one.name for one in found] == made
+    for party in locals_:
+        (entry,) = entries(folder, party)
+        assert entry.state == "released"
+        assert entry.guarantee.epsilon == 1.0
+        assert entry.detail["study_sha256"] == study.sha256
+        assert entry.detail["plan"] == plan.plan_id
+        assert not entry.simulated
+    for one in found:
+        card = one.release.card
+        assert card.status == "released"
+        assert card.study_sha256 == study.sha256
+        assert card.epsilon == 1.0
+        paid = {r.hash for r in one.receipts.values()}
+        assert paid <= {e.hash for p in locals_ for e in entries(folder, p)}
+
+
+def test_releases_are_saved_signed_and_predict_from_raw_tables(edit, folder):
+    path = edit(epsilon="epsilon = 5.0   ", main_cap="cap = { epsilon = 9.0 }")
+    path.write_text(path.read_text().replace("epsilon = 2.0 }", "epsilon = 9.0 }"))
+    study, _, plan = ready(path)
+    key = folder / "main.key"
+    generate_key(key)
+    locals_ = gather_locals(study, folder / "study.toml", keys={"main": key})
+    (made,) = prepare(study, plan, locals_).run()
+    check_keys(locals_)
+    place = save_made(study, made, folder / "out", locals_)
+    assert set(read_folder(place).signers) == {"main"}
+    release = load_release(place, require_signature_from={"main": folder / "main.key.pub"})
+    assert (place / "study.toml").read_bytes() == study.content
+    assert "<html" in (folder / "out" / "diabetes-2026.html").read_text()
+    table = read_table(folder / "local" / "branch-2.csv")
+    found = predict(release, table)
+    assert roc_auc_score(table["diabetes"] == "yes", found["probability of 1"]) > 0.75
+    assert set(found["predicted"]) <= {-1, 1}
+
+
+def test_a_plan_is_carried_out_once(edit):
+    study, locals_, plan = ready(edit())
+    prepare(study, plan, locals_).run()
+    with pytest.raises(StudyError, match="has carried it out already"):
+        prepare(study, plan, locals_)
+    prepare(study, make_plan(study, locals_), locals_)  # another plan is another matter
+
+
+def test_of_two_runs_of_one_plan_at_once_one_pays_and_the_other_stops(edit, folder):
+    """Both have passed every check; the ledger itself decides."""
+    study, locals_, plan = ready(edit())
+    first, second = (prepare(study, plan, locals_) for _ in range(2))
+    first.run()
+    with pytest.raises(LedgerError, match="used for another charge"):
+        second.run()
+    assert len(entries(folder, "main")) == 1
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_a_failure_after_the_charge_stays_charged(edit, folder, monkeypatch, error):
+    study, locals_, plan = ready(edit())
+    runner = prepare(study, plan, locals_)
+
+    def fail(self, *args, **kwargs):
+        assert len(entries(folder, "branch-2")) == 1, "noise before the price"
+        raise error
+
+    monkeypatch.setattr(CollaborativeClassifier, "fit", fail)
+    with pytest.raises(error):
+        runner.run()
+    for party in locals_:
+        (entry,) = entries(folder, party)
+        assert (entry.state, entry.code) == ("failed", error.__name__)
+        assert Ledger(locals_[party].ledger_path).verify() == 4
+
+
+def test_a_simulation_is_repeatable_and_never_released(edit, folder):
+    path = edit(
+        name='name = "plr"', mode='mode = "simulation"', random="split_seed = 1\nnoise_seed = 7"
+    )
+    weights = []
+    for _ in range(2):
+        study, locals_, plan = ready(path)
+        made = prepare(study, plan, locals_).run()
+        weights.append([one.release.arrays["coef"] for one in made])
+    np.testing.assert_array_equal(weights[0], weights[1])
+    assert made[0].release.card.status == "simulated"
+    noise = [one.release.arrays["coef"] for one in made]
+    assert not np.allclose(noise[1], noise[2]), "parties share their noise"
+    place = save_made(study, made[0], folder / "out", locals_)
+    with pytest.raises(SimulatedRelease):
+        load_release(place)
+    with pytest.raises(SimulatedRelease):
+        made[0].release.save(folder / "elsewhere")
+
+
+def test_private_noise_is_never_repeated(edit):
+    path = edit(name='name = "plr"')
+    drawn = []
+    for _ in range(2):
+        study, locals_, plan = ready(path)
+        drawn.append(prepare(study, plan, locals_).run()[0].release.arrays["coef"])
+    assert not np.array_equal(*drawn)
+
+
+def test_a_target_starts_from_a_release_made_elsewhere(edit, folder):
+    path = edit(name='name = "simcomb"')
+    study, locals_, plan = ready(path, paths=[folder / "local" / "main.toml"])
+    (source,) = prepare(study, plan, locals_).run()
+    study, here, plan = ready(path, paths=[folder / "local" / "branch-1.toml"])
+    with pytest.raises(StudyError, match="--source main=FOLDER"):
+        prepare(study, plan, here)
+    (made,) = prepare(study, plan, here, {"main": source.release}).run()
+    assert made.name == "branch-1"
+    assert set(made.release.parties) == {"source", "target"}
+    with pytest.raises(StudyError, match="'branch-2' is not a source"):
+        prepare(study, plan, here, {"branch-2": source.release})
+
+
+def test_a_source_of_another_meaning_is_refused_before_a_price_is_paid(edit, folder):
+    path = edit(name='name = "simcomb"')
+    study, locals_, plan = ready(path, paths=[folder / "local" / "main.toml"])
+    (source,) = prepare(study, plan, locals_).run()
+    edit(encoding='rows = "clip"')
+    study, here, plan = ready(path, paths=[folder / "local" / "branch-1.toml"])
+    with pytest.raises(SchemaMismatch, match="encoded in another way"):
+        prepare(study, plan, here, {"main": source.release})
+    assert not here["branch-1"].ledger_path.exists()
+
+
+def test_a_quorum_may_go_ahead_without_everyone(edit, folder):
+    two = [folder / "local" / f"{name}.toml" for name in ("main", "branch-1")]
+    study, locals_, plan = ready(edit(), paths=two)
+    with pytest.raises(QuorumMissed, match="branch-2"):
+        prepare(study, plan, locals_)
+    study, locals_, plan = ready(edit(quorum="quorum = 0.6"), paths=two)
+    (made,) = prepare(study, plan, locals_).run()
+    assert set(made.receipts) == {"main", "branch-1"}
+
+
+def test_a_partys_policy_has_the_last_word(edit, folder):
+    local = folder / "local" / "main.toml"
+    local.write_text(local.read_text() + 'operations = ["size"]\n')
+    study, locals_, plan = ready(edit())
+    with pytest.raises(OperationRefused, match="does not allow objective"):
+        prepare(study, plan, locals_)
+
+
+def test_bad_data_are_refused_before_a_price_is_paid_and_never_quoted(edit, folder):
+    table = pd.read_csv(folder / "local" / "main.csv")
+    table["smoker"] = "S3CRET"
+    table.to_csv(folder / "local" / "main.csv", index=False)
+    study, locals_, plan = ready(edit())
+    with pytest.raises(InvalidData) as refused:
+        prepare(study, plan, locals_)
+    assert "S3CRET" not in str(refused.value)
+    assert not list(folder.rglob("*.ledger"))
+
+
+def test_rows_per_unit_are_bounded_by_the_unit_alone():
+    table = pd.DataFrame({"who": ["a", "b", "a", "a", "b"], "x": range(5)})
+    assert bounded_per_unit(table, "who", 2)["x"].tolist() == [0, 1, 2, 4]
+    assert bounded_per_unit(table, "who", 1)["x"].tolist() == [0, 1]
+    assert bounded_per_unit(table, None, 1) is table
+    with pytest.raises(InvalidData, match="no column 'id'"):
+        bounded_per_unit(table, "id", 1)
+    with pytest.raises(InvalidData, match="1 rows belong to nobody"):
+        bounded_per_unit(table.assign(who=["a", None, "a", "a", "b"]), "who", 1)
+
+
+def test_surplus_rows_of_a_patient_are_not_learned_from(edit, folder):
+    table = pd.read_csv(folder / "local" / "main.csv")
+    pd.concat([table, table]).to_csv(folder / "local" / "main.csv", index=False)
+    study, locals_, _ = ready(edit())
+    assert len(read_rows(study, locals_["main"].data_path).y) == len(table)
+
+
+def test_a_patient_with_several_rows_pays_for_each_on_the_card(edit):
+    study, locals_, plan = ready(edit(unit_rows="max_rows_per_unit = 2"))
+    (made,) = prepare(study, plan, locals_).run()
+    assert plan.promised == made.release.card.epsilon == 2.0
+
+
+@pytest.mark.parametrize("content", ["", "a,b\n", "\x00\x01", "a,b\n1,2,3\n"])
+def test_tables_that_cannot_be_read_are_refused(tmp_path, content):
+    file = tmp_path / "x.csv"
+    file.write_text(content)
+    with pytest.raises(InvalidData):
+        read_table(file, {"age"})
+    with pytest.raises(InvalidData, match="cannot be read"):
+        read_table(tmp_path / "none.csv")
+
+
+def test_flower_is_not_run_in_one_process(edit):
+    study, locals_, plan = ready(edit(engine='engine = "flower"'))
+    with pytest.raises(StudyError, match="confrere coordinator"):
+        prepare(study, plan, locals_)
+
+
+def test_nobody_here_is_an_error(edit, folder):
+    study, _, plan = ready(edit())
+    with pytest.raises(StudyError, match="no party lives here"):
+        prepare(study, plan, {})
+
+
+def test_a_place_or_key_that_will_not_do_is_found_before_spending(edit, folder):
+    study, _, _ = ready(edit())
+    (folder / "out" / "diabetes-2026").mkdir(parents=True)
+    with pytest.raises(StudyError, match="holds diabetes-2026 already"):
+        check_destination(study, folder / "out", ["main"])
+    with pytest.raises(StudyError, match="cannot be written"):
+        check_destination(study, folder / "study.toml" / "out", ["main"])
+    keyed = gather_locals(study, folder / "study.toml", keys={"main": folder / "no.key"})
+    with pytest.raises(InvalidParameter, match="cannot be read"):
+        check_keys(keyed)
+
+
+def test_a_release_without_a_schema_predicts_encoded_rows():
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)), columns=["a", "b"])
+    release = PrivateLogisticRegression().fit(X, (X["a"] > 0).astype(int)).to_release()
+    assert len(predict(release, X)) == 50
+    with pytest.raises(InvalidData, match="lacks 1"):
+        predict(release, X[["a"]])
+    with pytest.raises(InvalidData, match="numbers only"):
+        predict(release, X.assign(a="text"))

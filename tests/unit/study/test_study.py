@@ -1,0 +1,154 @@
+"""The study file: what is accepted, and the key that every refusal names."""
+
+import hashlib
+from importlib.resources import files
+
+import pytest
+
+from confrere.catalogue import CATALOGUE
+from confrere.errors import ConfrereError, SchemaError, StudyError
+from confrere.study import read_study, study_from_bytes
+
+TEMPLATE = files("confrere.study").joinpath("templates", "study.toml").read_text()
+STUDIED = [n for n, m in CATALOGUE.items() if m.shape in ("alone", "transfer", "together")]
+
+
+def read(text):
+    return study_from_bytes(text.encode())
+
+
+def changed(old, new):
+    assert old in TEMPLATE
+    return TEMPLATE.replace(old, new)
+
+
+def test_the_template_is_a_valid_study_and_its_hash_is_of_its_bytes():
+    study = read(TEMPLATE)
+    assert study.id == "diabetes-2026"
+    assert study.method.name == "average"
+    assert study.epsilon == 1.0
+    assert [party.name for party in study.parties] == ["main", "branch-1", "branch-2"]
+    assert [party.cap for party in study.parties] == [3.0, 2.0, 2.0]
+    assert study.promise.unit_column == "patient_id"
+    assert study.encoding.to_dict() == {"rows": "unit", "weighted": True}
+    assert study.sha256 == hashlib.sha256(TEMPLATE.encode()).hexdigest()
+    assert study.noise_seed is None
+    assert not study.simulated
+
+
+@pytest.mark.parametrize("name", STUDIED)
+def test_every_method_of_the_catalogue_has_a_study(name):
+    study = read(changed('name = "average"', f'name = "{name}"'))
+    assert study.method.name == name
+    assert study.encoding.weighted == study.method.weighted
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("schema = 1", "schema = 2", "schema: must be 1"),
+        ("schema = 1", "", "schema: is missing"),
+        ("schema = 1", 'schema = "1"', "schema: must be a whole number"),
+        ('id = "diabetes-2026"', 'id = "../up"', "study.id: must be letters"),
+        ('id = "diabetes-2026"', "", "study.id: is missing"),
+        ('title = "Dia', 'subtitle = "x"\ntitle = "Dia', r"\[study\] does not know 'subtitle'"),
+        ("not for denying care", "anonymous", "study.purpose: says anonymous"),
+        ('mode = "private"', 'mode = "public"', "study.mode: must be one of"),
+        ('unit = "patient"', 'unit = "a\\nb"', "privacy.unit: must be one line"),
+        ("max_rows_per_unit = 1", "max_rows_per_unit = 0", "privacy.max_rows_per_unit"),
+        ("parties_per_unit = 1", "parties_per_unit = 4", "privacy.parties_per_unit: is more"),
+        ("[privacy]", "[privacy]\nmagic = 1", r"\[privacy\] does not know 'magic'"),
+        ('name = "average"', 'name = "magic"', "method.name: name must be one of plr"),
+        ('name = "average"', "name = 3", "method.name: must be one line"),
+        ('name = "average"', 'name = "source-d"', "method.name: learns nothing"),
+        ('name = "average"', 'name = "vote"', "method.name: needs auxiliary rows"),
+        ("epsilon = 1.0   ", "epsilon = 0   ", "method.epsilon: must be a number above 0"),
+        ("epsilon = 1.0   ", "epsilon = inf   ", "method.epsilon"),
+        ("epsilon = 1.0   ", "epsilon = nan   ", "method.epsilon"),
+        ("epsilon = 1.0   ", "epsilon = true   ", "method.epsilon"),
+        ("epsilon = 1.0   ", 'epsilon = 1.0\nloss = "square"  ', "method: loss must be"),
+        ("epsilon = 1.0   ", "epsilon = 1.0\nrounds = 0.5  ", "method.rounds: must be of the kind"),
+        ("epsilon = 1.0   ", "epsilon = 1.0\nn_groups = 3  ", "method.n_groups: average does not"),
+        ("epsilon = 1.0   ", "epsilon = 1.0\nledger = 3  ", "method.ledger: average does not know"),
+        ("epsilon = 1.0   ", "epsilon = 1.0\nrandom_state = 3  ", "method.random_state"),
+        ("epsilon = 1.0   ", "epsilon = 1.0\nalpha = -1  ", "method: alpha"),
+        ('name = "branch-1"', 'name = "main"', "party.name: 'main' is there twice"),
+        ('name = "branch-1"', 'name = "no spaces"', r"party\[1\].name: must be letters"),
+        ('role = "source"', 'role = "boss"', r"party\[0\].role: must be one of"),
+        ("cap = { epsilon = 3.0 }", "cap = 3.0", r"party\[0\].cap: must be a table"),
+        ("cap = { epsilon = 3.0 }", "cap = { delta = 1 }", r"\[party\[0\].cap\] does not know"),
+        ('engine = "local"', 'engine = "smoke"', "federation.engine"),
+        ("quorum = 1.0", "quorum = 1.5", "federation.quorum: must be a share"),
+        ("split_seed = 20261115", "split_seed = -1", "random.split_seed"),
+        ("split_seed = 20261115", "noise_seed = 3", "random.noise_seed: needs study.mode"),
+        ('rows = "unit"', 'rows = "all"', "encoding.rows: must be one of"),
+    ],
+)
+def test_a_refusal_names_the_table_and_the_key(old, new, told):
+    with pytest.raises(StudyError, match=told):
+        read(changed(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("bounds = [18, 100]", "bounds = [100, 18]", "data: column 'age'"),
+        ('kind = "category"', 'kind = "magic"', "data: column 'smoker': kind must be"),
+        ('clip_norm = "rms"', "clip_norm = -1", "data: clip_norm"),
+        ("importance = 0.010", "sign = 0", "declares no importance"),
+        ('clip_norm = "rms"', "colour = 3", "does not know 'colour'"),
+    ],
+)
+def test_wrong_public_facts_are_refused_by_the_schema(old, new, told):
+    with pytest.raises(SchemaError, match=told):
+        read(changed(old, new))
+
+
+def test_a_transfer_needs_a_source_and_somebody_else():
+    text = changed('name = "average"', 'name = "simcomb"')
+    with pytest.raises(StudyError, match=r"party\.role: simcomb needs"):
+        read(text.replace('role = "source"', 'role = "member"'))
+
+
+def test_a_label_of_three_classes_is_for_methods_that_know_them():
+    label = 'classes = ["a", "b", "c"]'
+    text = changed('positive = ["yes"], base_rate = 0.12', label)
+    with pytest.raises(StudyError, match=r"data\.label: average needs two sides"):
+        read(text)
+    assert read(text.replace('name = "average"', 'name = "plr"')).method.name == "plr"
+
+
+def test_weights_need_importances():
+    text = TEMPLATE
+    for importance in ("0.018", "0.043", "0.060", "0.010"):
+        text = text.replace(f", importance = {importance}", "")
+    assert not read(text).encoding.weighted
+    with pytest.raises(StudyError, match=r"encoding\.weighted: needs an importance"):
+        read(text.replace("# weighted = true", "weighted = true"))
+
+
+def test_flower_is_for_methods_that_ask_everyone():
+    text = changed('engine = "local"', 'engine = "flower"')
+    assert read(text).engine == "flower"
+    with pytest.raises(StudyError, match=r"federation\.engine"):
+        read(text.replace('name = "average"', 'name = "plr"'))
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"= 1", b"a = [" * 5000, b"[study"])
+def test_what_is_no_toml_is_refused(content):
+    with pytest.raises(StudyError):
+        study_from_bytes(content)
+
+
+def test_a_file_that_is_not_there_or_too_large_is_refused(tmp_path):
+    with pytest.raises(StudyError, match="cannot be read"):
+        read_study(tmp_path / "no.toml")
+    large = tmp_path / "large.toml"
+    large.write_bytes(b"#" * 2_000_000)
+    with pytest.raises(StudyError, match="larger than"):
+        read_study(large)
+
+
+def test_an_unknown_party_is_told_which_there_are():
+    with pytest.raises(ConfrereError, match="main, branch-1, branch-2"):
+        read(TEMPLATE).party("elsewhere")
