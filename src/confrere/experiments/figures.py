@@ -16,6 +16,7 @@ from confrere.experiments.style import COLOURS, DASHES, MARKERS, house_style, ne
 from confrere.experiments.summary import Point, summarise
 
 LABELS = {"auc": "AUC", "error": "misclassification", "accuracy": "accuracy"}
+UNBOUNDED = {"seconds": "CPU seconds"}
 
 
 def draw_item(spec: Spec, records: Sequence[Record]) -> Figure:
@@ -30,7 +31,7 @@ def draw_item(spec: Spec, records: Sequence[Record]) -> Figure:
             left, right = figure.subplots(1, 2, sharey=True)
             _lines(left, spec, points, ("printed", "ceiling"))
             _lines(right, spec, points, ("sound", "best", "ceiling"))
-            left.set_ylabel(LABELS.get(spec.metric, spec.metric))
+            left.set_ylabel(_label(spec))
             left.set_title("as printed (no guarantee)")
             right.set_title("sound, and best at the same epsilon")
         title = spec.title + (" — simulated data" if spec.simulated_data else "")
@@ -51,6 +52,10 @@ def save_figure(spec: Spec, records: Sequence[Record], out: Path) -> Path:
 def _is_bars(spec: Spec, points: Sequence[Point]) -> bool:
     """Whether nothing varies but the method, so that lines would have one point each."""
     return spec.axis is None and len({p.epsilon for p in points if p.epsilon is not None}) == 1
+
+
+def _label(spec: Spec) -> str:
+    return {**LABELS, **UNBOUNDED}[spec.metric]
 
 
 def _lines(axes: Axes, spec: Spec, points: Sequence[Point], variants: tuple[str, ...]) -> None:
@@ -78,7 +83,8 @@ def _lines(axes: Axes, spec: Spec, points: Sequence[Point], variants: tuple[str,
         _published(axes, spec, names)
     _axis(axes, spec)
     _stretch(axes, spec, points)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
 
 
 def _look(index: int, variant: str) -> dict[str, Any]:
@@ -141,7 +147,7 @@ def _axis(axes: Axes, spec: Spec) -> None:
 
 def _bars_within(means: list[float], sds: list[float], metric: str) -> Any:
     """Return error bars that stay inside [0, 1], where these metrics live."""
-    if metric not in LABELS:
+    if metric in UNBOUNDED:
         return sds
     mean, sd = np.array(means), np.array(sds)
     return [np.minimum(sd, mean - 1e-4), np.clip(np.minimum(sd, 1 - 1e-4 - mean), 0, None)]
@@ -170,6 +176,6 @@ def _bars(axes: Axes, spec: Spec, points: Sequence[Point]) -> None:
             axes.text(point.mean, row, f" {point.flips} flipped", fontsize=5, color="#B00000")
     axes.set_yticks(range(len(points)), [f"{p.method} ({p.variant})" for p in points])
     axes.invert_yaxis()
-    axes.set_xlabel(LABELS.get(spec.metric, spec.metric))
+    axes.set_xlabel(_label(spec))
     if spec.metric == "auc":
         axes.set_xlim(left=0.4)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.experiments.records import Record
+from confrere.experiments.records import Record, Value
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def _point(
     place: tuple[str, str, str, float | None, float | None], records: list[Record], metric: str
 ) -> Point:
     # One row per repeat, one column per branch.
-    table = np.array([np.atleast_1d(record.values[metric]) for record in records], dtype=np.float64)
+    table = np.array([np.atleast_1d(_value(record, metric)) for record in records], np.float64)
     repeats: NDArray[np.float64] = table.mean(axis=1)
     spread = _sd(table)
     branched = table.shape[1] > 1
@@ -89,6 +89,10 @@ def _point(
         branch_sd=tuple(map(float, spread)) if branched else (),
         seconds=float(np.mean([record.seconds for record in records])),
     )
+
+
+def _value(record: Record, metric: str) -> Value:
+    return record.seconds if metric == "seconds" else record.values[metric]
 
 
 def _sd(table: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -108,16 +108,13 @@ def _pairs(claim: Mapping[str, Any], points: Sequence[Point]) -> Iterator[tuple[
 
 
 def _above(spec: Spec, claim: Mapping[str, Any], points: Sequence[Point]) -> Iterator[Finding]:
-    """Judge "better than" (or, of seconds, "slower than") at every epsilon named."""
+    """Judge "better than" at every epsilon named."""
     sign = 1 if spec.higher_is_better else -1
     for where, ours, other in _pairs(claim, points):
-        metric = claim.get("metric")
-        first, second = (p.seconds if metric == "seconds" else p.mean for p in (ours, other))
-        gain = (first - second) * (1 if metric == "seconds" else sign)
         yield Finding(
-            f"{_name(ours)} {'slower' if metric == 'seconds' else 'better'} than {_name(other)}",
-            gain > 0,
-            f"{_number(first)} against {_number(second)} at {where}",
+            f"{_name(ours)} better than {_name(other)}",
+            sign * (ours.mean - other.mean) > 0,
+            f"{_number(ours.mean)} against {_number(other.mean)} at {where}",
             ours=claim.get("ours", False),
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from confrere.experiments.methods import one_party, printed_transfer, transfer
+from confrere.experiments.methods import many_parties, one_party, printed_transfer, transfer
 from confrere.experiments.methods.run import Run
 
 #: Every method: the problem and a run in, metrics out.
@@ -29,4 +29,11 @@ METHODS: dict[str, Callable[[Any, Run], dict[str, Any]]] = {
     "printed source only": printed_transfer.source_only,
     "printed simcomb": printed_transfer.simcomb,
     "printed pst-h": printed_transfer.pst_h,
+    "collaborative": many_parties.collaborative,
+    "printed ofpa": many_parties.printed_ofpa,
+    "printed ofaa": many_parties.printed_ofaa,
+    "multiparty": many_parties.multiparty,
+    "batch": many_parties.batch,
+    "individual": many_parties.individual,
+    "majority": many_parties.majority,
 }

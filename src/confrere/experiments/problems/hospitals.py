@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from confrere.data import PublicSchema, brfss_organisations, load_brfss2022, ruijin_like
-from confrere.data.encoder import standardised_columns
+from confrere.experiments.problems.encoding import encoded_rows
 from confrere.experiments.problems.shapes import Floats, Labels, Rows, SourceAndTargets, Split
 
 
@@ -54,7 +54,7 @@ def _encoded(
     or "range" (each column to [0, 1] by its own range: the papers' way, and a leak);
     ``branches`` says which ones to keep, all if it is missing.
     """
-    X, norm = _rows(frame, schema, data["encoding"])
+    X, norm = encoded_rows(frame, schema, data["encoding"])
     ends = np.cumsum(sizes)
     streams = np.random.default_rng(seed).spawn(len(sizes))
     centres = [
@@ -72,15 +72,6 @@ def _encoded(
         base_log_odds=0.0 if rate is None else math.log(rate / (1 - rate)),
         expert=schema.encoder(weighted=weighted).expert_direction(),
     )
-
-
-def _rows(frame: pd.DataFrame, schema: PublicSchema, encoding: str) -> tuple[Floats, float]:
-    if encoding == "range":
-        columns = standardised_columns(schema, frame)
-        low = columns.min(axis=1, keepdims=True)
-        span = np.maximum(columns.max(axis=1, keepdims=True) - low, 1e-12)
-        return np.ascontiguousarray(((columns - low) / span).T), math.sqrt(len(columns))
-    return schema.encoder(weighted=encoding == "weighted").transform(frame), 1.0
 
 
 def _split(X: Floats, y: Labels, rng: np.random.Generator) -> Split:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from confrere.experiments.problems.customers import customers_of_parties
+from confrere.experiments.problems.devices import devices
 from confrere.experiments.problems.hospitals import simulated_hospitals, states_as_hospitals
 from confrere.experiments.problems.mnist import digits_apart, digits_transferred
 from confrere.experiments.problems.news20 import science_or_talk
@@ -14,6 +16,8 @@ from confrere.experiments.spec import derived_seed
 
 #: Every problem: settings of the data and a seed in, data out.
 PROBLEMS: dict[str, Callable[[Mapping[str, Any], int], Any]] = {
+    "customers of parties": customers_of_parties,
+    "devices": devices,
     "digits apart": digits_apart,
     "digits transferred": digits_transferred,
     "science or talk": science_or_talk,

@@ -79,3 +79,19 @@ class SourceAndTargets:
     norm: float
     base_log_odds: float = 0.0
     expert: Floats | None = None
+
+
+@dataclass(frozen=True)
+class ManyParties(Split):
+    """Rows of several parties, and what is scored.
+
+    Attributes
+    ----------
+    party : array of int
+        Whose row of ``train`` it is.
+    auxiliary : array or None
+        Public rows without labels.
+    """
+
+    party: Labels
+    auxiliary: Floats | None = None

@@ -1,0 +1,62 @@
+"""Many parties with few rows each: activities, connections and addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from sklearn.decomposition import PCA
+
+from confrere.data import load_har, load_iscx_urls, load_kdd99
+from confrere.experiments.problems.shapes import Floats, Labels, ManyParties, Rows
+
+LOADERS = {"har": load_har, "kdd99": load_kdd99, "iscx_urls": load_iscx_urls}
+
+
+def devices(data: Mapping[str, Any], seed: int) -> ManyParties:
+    """Return ``n_parties`` with ``rows_each`` rows, and ``n_auxiliary`` public rows.
+
+    With ``n_components`` everything is projected to the components of the auxiliary rows; all rows
+    are divided by the largest norm among those, which is as public, and clipped to 1.
+    """
+    X, y, X_test, y_test = _table(data["table"], int(data["n_test"]))
+    n_private = int(data["n_parties"]) * int(data["rows_each"])
+    order = np.random.default_rng(seed).permutation(len(y))
+    private, public, _ = np.split(order, [n_private, n_private + int(data["n_auxiliary"])])
+    auxiliary = _dense(X[public])
+    rows, held = _dense(X[private]), _dense(X_test)
+    if "n_components" in data:
+        pca = PCA(int(data["n_components"]), svd_solver="randomized", random_state=0)
+        pca.fit(auxiliary)
+        auxiliary, rows, held = (pca.transform(Z) for Z in (auxiliary, rows, held))
+    norm = float(np.linalg.norm(auxiliary, axis=1).max())
+    return ManyParties(
+        Rows(_clipped(rows / norm), y[private]),
+        Rows(_clipped(held / norm), y_test),
+        np.repeat(np.arange(int(data["n_parties"])), int(data["rows_each"])),
+        auxiliary=_clipped(auxiliary / norm),
+    )
+
+
+@lru_cache(maxsize=1)
+def _table(name: str, n_test: int) -> tuple[Any, Labels, Any, Labels]:
+    """Return training rows and a fixed sample of test rows; URLs have no official test part."""
+    loaded: Any = LOADERS[name]()
+    held = loaded.test
+    if held is None:
+        order = np.random.default_rng(0).permutation(len(loaded.train))
+        test, train = np.split(order, [n_test])
+        X, y = loaded.train.X, loaded.train.y
+        return X[train], y[train], X[test], y[test]
+    sample = np.random.default_rng(0).permutation(len(held))[:n_test]
+    return loaded.train.X, loaded.train.y, held.X[sample], held.y[sample]
+
+
+def _dense(X: Any) -> Floats:
+    return np.asarray(X if isinstance(X, np.ndarray) else X.toarray(), dtype=np.float64)
+
+
+def _clipped(X: Floats) -> Floats:
+    return np.asarray(X / np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True)))
