@@ -1,0 +1,157 @@
+"""verify, predict, release, ledger, schema, keys: what one does with what there is."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from confrere.data import load_schema
+
+
+def test_verify_with_study_and_ledger(line, fitted):
+    answer = line.json("verify", fitted, "--study", "study.toml", "--ledger", "local/main.ledger")
+    assert len(answer["data"]["checked"]) == 4
+    assert "give --key" in answer["message"]
+
+
+def test_verify_refuses_a_changed_file_another_study_and_another_ledger(line, fitted):
+    Path("other.toml").write_text("schema = 1\n")
+    assert "another study" in line("verify", fitted, "--study", "other.toml", code=5).stderr
+    line("keys", "new", "k")
+    line("fit", "study.toml", "--yes", "--out", "two", "--ledger", "two.ledger")
+    answer = line.json("verify", fitted, "--ledger", "two.ledger", code=5)
+    assert "no charge of this release" in answer["message"]
+    (fitted / "model.json").write_text((fitted / "model.json").read_text().replace("1", "2", 1))
+    assert line.json("verify", fitted, code=5)["error_code"] == "InvalidRelease"
+
+
+def test_predict_prints_or_writes_a_table(line, fitted):
+    printed = line("predict", fitted, "local/branch-1.csv").stdout
+    rows = list(csv.DictReader(io.StringIO(printed)))
+    assert len(rows) == 1500
+    assert set(rows[0]) == {"predicted", "probability of -1", "probability of 1"}
+    line("predict", fitted, "local/branch-1.csv", "--out", "p.csv")
+    assert Path("p.csv").read_text() == printed
+    answer = line.json("predict", fitted, "local/branch-1.csv")
+    assert len(answer["data"]["predictions"]["predicted"]) == 1500
+    line("predict", fitted, "nowhere.csv", code=3)
+    line("predict", "nowhere", "local/branch-1.csv", code=5)
+
+
+def test_release_show_page_and_sign(line, fitted):
+    shown = line("release", "show", fitted).stdout
+    assert "NOT PROTECTED" in shown
+    assert "not for denying care" in shown
+    assert line.json("release", "show", fitted)["data"]["status"] == "released"
+    line("release", "page", fitted, "--out", "page.html")
+    assert "<html" in Path("page.html").read_text()
+    line("keys", "new", "main.key")
+    line("release", "sign", fitted, "--party", "main", "--key", "main.key")
+    line("verify", fitted, "--key", "main=main.key.pub")
+    line("release", "sign", fitted, "--party", "../up", "--key", "main.key", code=3)
+
+
+def test_ledger_show_verify_export(line, fitted):
+    shown = line("ledger", "show", "local/main.ledger").stdout
+    assert "main/checkups-2010" in shown
+    answer = line.json("ledger", "show", "local/main.ledger", "--account", "main/checkups-2010")
+    (entry,) = answer["data"]["entries"]
+    assert entry["state"] == "released"
+    assert line("ledger", "show", "local/main.ledger", "--account", "x", code=3)
+    head = answer["data"]["head"]
+    assert line.json("ledger", "verify", "local/main.ledger", "--head", head)["data"]["rows"] == 4
+    answer = line.json("ledger", "verify", "local/main.ledger", "--head", "0" * 64, code=5)
+    assert answer["error_code"] == "LedgerTampered"
+    exported = line("ledger", "export", "local/main.ledger").stdout
+    assert json.loads(exported)["head"] == head
+    line("ledger", "export", "local/main.ledger", "--format", "csv", "--out", "l.csv")
+    assert len(Path("l.csv").read_text().splitlines()) == 2
+
+
+def test_a_look_at_a_ledger_that_is_not_there_makes_none(line, folder):
+    for action in ("show", "verify", "export"):
+        assert line.json("ledger", action, "none.ledger", code=3)["error_code"] == "NotALedger"
+    assert not Path("none.ledger").exists()
+    line("ledger", "show", "study.toml", code=3)
+
+
+def test_schema_show_fingerprint_diff_and_draft(line, folder):
+    assert "Glu0" in line("schema", "show", "study.toml").stdout
+    printed = line("schema", "fingerprint", "brfss2022").stdout.strip()
+    assert printed == load_schema("brfss2022").fingerprint()
+    assert "mean the same" in line("schema", "diff", "study.toml", "study.toml").stdout
+    Path("b.toml").write_text(Path("study.toml").read_text().replace("mean = 52", "mean = 53"))
+    answer = line.json("schema", "diff", "study.toml", "b.toml", code=3)
+    assert answer["data"]["differences"] == ["age.mean: 52.0 here, 53.0 there"]
+    draft = ("schema", "draft", "local/main.csv", "--label", "diabetes", "--positive", "yes")
+    assert "public data only" in line(*draft, code=2).stderr
+    public = "--this-table-is-public"
+    result = line(*draft, public, "--exclude", "patient_id", "--out", "d.toml")
+    assert "right only if it is public" in result.stderr
+    assert "smoker" in line("schema", "show", "d.toml").stdout
+    line("schema", "show", "nowhere.toml", code=3)
+
+
+def test_keys_are_made_once_and_shown(line, folder):
+    made = line.json("keys", "new", "k", "--comment", "main")["data"]
+    assert line("keys", "show", "k.pub").stdout.strip() == made["fingerprint"]
+    line("keys", "new", "k", code=3)
+    line("keys", "show", "nothing.pub", code=3)
+
+
+@pytest.mark.parametrize("method", ["plr", "pst-f"])
+def test_audit_by_densities_does_not_refute_what_is_proved(line, method):
+    answer = line.json("audit", method, "--exact")
+    assert 0 < answer["data"]["epsilon"] <= answer["data"]["claimed"] == 1.0
+    assert not answer["data"]["refuted"]
+
+
+def test_audit_by_sampling_counts(line):
+    assert "not refuted" in line("audit", "plr", "--runs", "400").stdout
+
+
+def test_a_refuted_claim_ends_with_code_5(line, monkeypatch):
+    from confrere.audit import ExactAudit
+    from confrere.cli.commands import audit
+
+    monkeypatch.setattr(audit, "exact_audit", lambda _: ExactAudit(1.5, 1.0, "somewhere"))
+    answer = line.json("audit", "plr", "--exact", code=5)
+    assert answer["message"].startswith("REFUTED")
+
+
+def test_plan_says_what_to_expect(line, folder):
+    answer = line.json("plan", "--records", "5000", "--features", "20", "--picture", "p.png")
+    areas = answer["data"]["by_epsilon"]
+    assert 0.5 < areas["0.1"] < areas["1"] < areas["10"] < 0.85
+    assert Path("p.png").stat().st_size > 1000
+    line("plan", "--records", "0", "--features", "20", code=2)
+
+
+def test_reproduce_lists_and_runs(line, folder, monkeypatch):
+    from confrere.cli.commands import reproduce
+
+    assert "S1" in line("reproduce").stdout
+    assert "UsageError" in line.json("reproduce", "S99", code=2)["error_code"]
+    asked = {}
+
+    def run_items(items, **options):
+        asked.update(options, items=items)
+        return {item: [] for item in items}
+
+    monkeypatch.setattr(reproduce, "run_items", run_items)
+    line("reproduce", "S1", "--quick", "--out", "here")
+    assert asked == {
+        "items": ["S1"],
+        "quick": True,
+        "out": Path("here"),
+        "n_jobs": 2,
+        "fresh": False,
+    }
+
+
+def test_version_names_every_method(line):
+    answer = line.json("version")
+    assert {m["name"] for m in answer["data"]["methods"]} >= {"plr", "pst-h", "average", "vote"}
+    assert "numpy" in line("version").stdout

@@ -1,0 +1,173 @@
+"""init, check, price and fit: from nothing to a release."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from confrere.estimators import CollaborativeClassifier
+from confrere.ledger import Ledger
+
+
+def charges(folder):
+    return [e for path in folder.rglob("*.ledger") for e in Ledger(path).entries()]
+
+
+def test_init_writes_files_that_check_and_are_never_overwritten(line, tmp_path):
+    answer = line.json("init", tmp_path / "new")
+    assert len(answer["data"]["files"]) == 4
+    line("check", tmp_path / "new" / "study.toml")
+    answer = line.json("init", tmp_path / "new", code=3)
+    assert answer["error_code"] == "StudyError"
+    assert "study.toml is there already" in answer["message"]
+
+
+def test_check_says_what_the_study_is_and_fits_a_table_without_quoting_it(line, folder):
+    told = line("check", "study.toml", "--data", "main=local/main.csv").stdout
+    assert "4000 rows of main fit the schema" in told
+    table = Path("local/main.csv")
+    table.write_text(table.read_text().replace("never", "S3CRET"))
+    result = line("check", "study.toml", "--data", "main=local/main.csv", code=3)
+    assert "column 'smoker'" in result.stderr
+    assert "S3CRET" not in result.stdout + result.stderr
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+
+
+def test_price_touches_no_data_and_writes_a_plan(line, folder):
+    for table in Path("local").glob("*.csv"):
+        table.unlink()
+    answer = line.json("price", "study.toml", "--out", "plan.json")
+    prices = answer["data"]["prices"]
+    assert [p["party"] for p in prices] == ["main", "branch-1", "branch-2"]
+    assert [p["left_after"] for p in prices] == [2.0, 1.0, 1.0]
+    assert isinstance(answer["data"]["plan_id"], str)
+    plan = json.loads(Path("plan.json").read_text())
+    assert plan["plan_id"] == answer["data"]["plan_id"]
+    assert not list(folder.rglob("*.ledger"))
+
+
+def test_price_beyond_a_cap_is_refused_with_code_4(line, folder):
+    study = Path("study.toml")
+    study.write_text(
+        study.read_text().replace("cap = { epsilon = 3.0 }", "cap = { epsilon = 0.5 }")
+    )
+    answer = line.json("price", "study.toml", code=4)
+    assert answer["error_code"] == "BudgetExceeded"
+    assert "0.5 left" in answer["message"]
+    assert "ledger show" in answer["hint"]
+
+
+def test_fit_shows_the_price_has_it_typed_and_writes_everything(line, folder):
+    line("price", "study.toml", "--out", "plan.json")
+    result = line("fit", "--plan", "plan.json", "--out", "out", typed="1\n")
+    assert "Type 1 to spend it" in result.stderr
+    assert "left after" in result.stderr
+    assert "Receipts" in result.stdout
+    assert "not signed" in result.stdout
+    assert {p.name for p in Path("out").iterdir()} == {"diabetes-2026", "diabetes-2026.html"}
+    assert [e.state for e in charges(folder)] == ["released"] * 3
+    again = line.json("fit", "--plan", "plan.json", "--out", "two", "--yes", code=3)
+    assert "has carried it out already" in again["message"]
+    assert len(charges(folder)) == 3
+
+
+@pytest.mark.parametrize("typed", ["", "\n", "yes\n", "2\n", "0.99\n", "nan\n", "1 please\n"])
+def test_what_is_not_the_amount_spends_nothing(line, folder, typed):
+    answer = line.json("fit", "study.toml", code=7, typed=typed)
+    assert answer["error_code"] == "NotConfirmed"
+    assert not list(folder.rglob("*.ledger"))
+
+
+def test_fit_in_json_has_every_receipt_and_strings_for_ids(line, folder):
+    answer = line.json("fit", "study.toml", "--yes", "--out", "out")
+    (release,) = answer["data"]["releases"]
+    assert release["status"] == "released"
+    assert isinstance(release["release_id"], str)
+    assert {r["party"] for r in release["receipts"]} == {"main", "branch-1", "branch-2"}
+    assert (
+        answer["data"]["study_sha256"]
+        == json.loads(Path(release["folder"], "card.json").read_text())["study_sha256"]
+    )
+
+
+def test_flags_come_before_local_files_and_sign(line, folder):
+    line("keys", "new", "main.key", "--comment", "main")
+    line(
+        *("fit", "study.toml", "--yes", "--out", "out"),
+        *("--ledger", "all.ledger", "--key", "main=main.key"),
+    )
+    assert len(Ledger("all.ledger").entries()) == 3
+    assert not list(Path("local").glob("*.ledger"))
+    answer = line.json("verify", "out/diabetes-2026", "--key", "main=main.key.pub")
+    assert answer["data"]["verified_signers"] == ["main"]
+    line("keys", "new", "other.key")
+    answer = line.json("verify", "out/diabetes-2026", "--key", "main=other.key.pub", code=5)
+    assert answer["error_code"] == "SignatureError"
+
+
+def test_the_environment_comes_before_local_files(line, folder, monkeypatch):
+    monkeypatch.setenv("CONFRERE_LEDGER", "env.ledger")
+    monkeypatch.setenv("CONFRERE_OUT", "env-out")
+    line("fit", "study.toml", "--yes")
+    assert len(Ledger("env.ledger").entries()) == 3
+    assert Path("env-out/diabetes-2026/card.json").is_file()
+    line("fit", "study.toml", "--yes", "--ledger", "flag.ledger", "--out", "flag-out")
+    assert len(Ledger("flag.ledger").entries()) == 3
+
+
+def test_a_branch_starts_from_the_source_s_signed_release(line, folder):
+    study = Path("study.toml")
+    study.write_text(study.read_text().replace('name = "average"', 'name = "simcomb"'))
+    line("keys", "new", "main.key")
+    line(
+        *("fit", "study.toml", "--yes", "--local", "local/main.toml"),
+        *("--key", "main=main.key", "--out", "from-main"),
+    )
+    branch = ("fit", "study.toml", "--yes", "--local", "local/branch-1.toml", "--out", "mine")
+    assert "--source main=FOLDER" in line(*branch, code=3).stderr
+    source = ("--source", "main=from-main/main")
+    line("keys", "new", "other.key")
+    line(*branch, *source, "--source-key", "main=other.key.pub", code=5)
+    line(*branch, *source, "--source-key", "main=main.key.pub")
+    assert Path("mine/branch-1/card.json").is_file()
+
+
+def test_a_simulation_is_marked_and_refused_unless_allowed(line, folder):
+    study = Path("study.toml")
+    study.write_text(study.read_text().replace('mode = "private"', 'mode = "simulation"'))
+    result = line("fit", "study.toml", "--yes", "--out", "out")
+    assert "SIMULATION" in result.stderr
+    assert line.json("verify", "out/diabetes-2026", code=5)["error_code"] == "SimulatedRelease"
+    line("verify", "out/diabetes-2026", "--allow-simulated")
+
+
+def test_control_c_ends_with_130_and_a_consistent_ledger(line, folder, monkeypatch):
+    def interrupted(self, *args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(CollaborativeClassifier, "fit", interrupted)
+    answer = line.json("fit", "study.toml", "--yes", code=130)
+    assert answer["error_code"] == "Interrupted"
+    assert [(e.state, e.code) for e in charges(folder)] == [("failed", "KeyboardInterrupt")] * 3
+    for path in folder.rglob("*.ledger"):
+        Ledger(path).verify()
+
+
+def test_an_unexpected_error_shows_its_class_and_never_its_words(line, folder, monkeypatch):
+    def broken(self, *args, **kwargs):
+        raise RuntimeError("S3CRET")
+
+    monkeypatch.setattr(CollaborativeClassifier, "fit", broken)
+    result = line("fit", "study.toml", "--yes", code=1)
+    assert "unexpected RuntimeError" in result.stderr
+    assert "S3CRET" not in result.stderr
+    debugged = line.runner.invoke(line_app(), ["fit", "study.toml", "--yes", "--debug"])
+    assert debugged.exit_code == 1
+    assert "S3CRET" in debugged.stderr
+
+
+def line_app():
+    from confrere.cli import app
+
+    return app
