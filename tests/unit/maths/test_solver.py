@@ -106,6 +106,26 @@ def test_more_columns_than_a_hessian_has_room_for():
     assert np.linalg.norm(gradient(X.toarray(), y, w, ridge=0.01)) < 1e-7
 
 
+def test_a_hessian_that_cannot_be_factored_is_no_failure(monkeypatch):
+    def refuse(matrix):
+        raise np.linalg.LinAlgError
+
+    X, y = rows_and_labels(9000, 6)
+    expected = minimise(X, y, ridge=2.0, tolerance=1e-8).w
+    monkeypatch.setattr(np.linalg, "cholesky", refuse)
+    assert np.abs(minimise(X, y, ridge=2.0, tolerance=1e-8).w - expected).max() < 1e-8
+
+
+@pytest.mark.parametrize("alpha", [1e-16, 1e-20])
+def test_a_ridge_below_the_rounding_of_the_hessian_is_no_failure(alpha):
+    n = 9000
+    X = np.tile([[0.6, 0.3, 0.1]], (n, 1)) + 1e-9 * np.random.default_rng(6).random((n, 3))
+    y = np.where(np.arange(n) % 3, 1.0, -1.0)
+    tolerance = 1.01 * smallest_tolerance(n, 3, ridge=alpha * n)
+    w = minimise(X, y, ridge=alpha * n, tolerance=tolerance).w
+    assert np.linalg.norm(gradient(X, y, w, ridge=alpha * n)) <= tolerance
+
+
 def test_memory_order_and_single_precision_are_no_matter():
     X, y = rows_and_labels(3000, 9)
     single = X.astype(np.float32)

@@ -26,27 +26,23 @@ class Preconditioner(ABC):
 class Blocks(Preconditioner):
     """One dense block of the Hessian per class, ``(K, d, d)``, factored."""
 
-    def __init__(self, grams: Floats, ridge: float) -> None:
-        d = grams.shape[-1]
-        # Below this much of the trace a ridge drowns in the rounding of the factors.
-        floor = 4 * d * np.finfo(np.float64).eps * np.trace(grams, axis1=1, axis2=2)
-        grams[:, np.arange(d), np.arange(d)] += np.maximum(ridge, floor)[:, None]
-        factors = np.linalg.cholesky(grams)
+    def __init__(self, hessians: Floats) -> None:
+        factors = np.linalg.cholesky(hessians)
         self._roots = np.stack([dtrtri(factor, lower=1)[0] for factor in factors])
 
     def __call__(self, G: Floats) -> Floats:
         """Solve with every class's block."""
         K, d, _ = self._roots.shape
-        parts = G.reshape(-1, K, 1, d)
+        parts = G.reshape(-1, K, d).swapaxes(0, 1)
         solved: Floats = parts @ self._roots.mT @ self._roots
-        return solved.reshape(G.shape)
+        return solved.swapaxes(0, 1).reshape(G.shape)
 
 
 class Diagonal(Preconditioner):
     """The diagonal of the Hessian, where there are too many columns for more."""
 
-    def __init__(self, squares: Floats, ridge: float) -> None:
-        self._inverse = 1.0 / (squares.ravel() + ridge)
+    def __init__(self, diagonal: Floats) -> None:
+        self._inverse = 1.0 / diagonal.ravel()
 
     def __call__(self, G: Floats) -> Floats:
         """Divide by the diagonal."""
@@ -95,7 +91,7 @@ def precondition(
         squares = np.zeros((n_classes, rows.d))
         for part, block in rows:
             squares += weigh(part, block) @ block**2
-        return Diagonal(squares, ridge)
+        return Diagonal(squares + ridge)
     grams = np.zeros((n_classes, rows.d, rows.d))
     buffer = np.empty((min(rows.n, block_rows(rows.d)), rows.d))
     for part, block in rows:
@@ -104,4 +100,9 @@ def precondition(
         for gram, root in zip(grams, roots, strict=True):
             scaled = np.multiply(entries, root[:, None], out=buffer[: len(entries)])
             gram += scaled.T @ scaled
-    return Blocks(grams, ridge)
+    diagonals = np.einsum("kii->ki", grams)  # a view
+    diagonals += ridge
+    try:
+        return Blocks(grams)
+    except np.linalg.LinAlgError:  # the ridge drowns in the rounding of the sums
+        return Diagonal(diagonals)
