@@ -121,7 +121,7 @@ def selection(method, **settings):
 
 
 @pytest.mark.parametrize("method", ["parts", "random-stopping"])
-@pytest.mark.parametrize("runs", [60, pytest.param(1_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("runs", [40, pytest.param(500, marks=pytest.mark.slow)])
 def test_selections_pass_an_audit(method, runs):
     model = selection(method)
     result = audit(model, worst_pairs(model)[:2], runs=runs)
