@@ -1,0 +1,142 @@
+"""The command line as people start it: real processes, real signals, the whole demonstration."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from confrere.cli import app
+from confrere.ledger import Ledger
+from confrere.release import load_release
+from confrere.study import write_example
+
+COMMAND = [sys.executable, "-m", "confrere.cli"]
+
+SLOW_FIT = """
+import sys, time
+from confrere.estimators import CollaborativeClassifier
+
+def fit(self, *args, **kwargs):
+    print("learning", flush=True)
+    time.sleep(60)
+
+CollaborativeClassifier.fit = fit
+from confrere.cli import main
+main()
+"""
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory):
+    place = tmp_path_factory.mktemp("example")
+    write_example(place)
+    return place
+
+
+@pytest.fixture
+def folder(example, tmp_path):
+    return shutil.copytree(example, tmp_path / "here")
+
+
+@pytest.fixture
+def environment():
+    return {k: v for k, v in os.environ.items() if not k.startswith("CONFRERE_")}
+
+
+def run(folder, environment, *arguments, typed=""):
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        cwd=folder,
+        env=environment,
+        input=typed,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_from_the_price_to_a_verified_release(folder, environment):
+    """Prompts go to standard error, so that a program reads one document and nothing else."""
+    done = run(folder, environment, "fit", "study.toml", "--json", "--out", "out", typed="1\n")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert "Type 1 to spend it" in done.stderr
+    (release,) = answer["data"]["releases"]
+    assert load_release(release["folder"]).card.status == "released"
+    refused = run(folder, environment, "verify", "study.toml")
+    assert refused.returncode == 5
+    assert refused.stdout == ""
+
+
+def test_control_c_while_learning_leaves_a_ledger_that_verifies(folder, environment):
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW_FIT, "fit", "study.toml", "--yes"],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout.readline() == "learning\n"
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert "interrupted" in told
+    assert "Traceback" not in told
+    for name in ("main", "branch-1", "branch-2"):
+        ledger = Ledger(folder / "local" / f"{name}.ledger")
+        assert ledger.verify() == 4
+        assert [(e.state, e.code) for e in ledger.entries()] == [("failed", "KeyboardInterrupt")]
+
+
+def test_a_reader_that_goes_away_is_no_traceback(folder, environment):
+    line = f"{sys.executable} -m confrere.cli version | head -c 1 >/dev/null"
+    done = subprocess.run(
+        line, shell=True, env=environment, capture_output=True, text=True, check=False
+    )
+    assert "Traceback" not in done.stderr
+
+
+def test_the_demonstration(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CONFRERE_DATA", raising=False)
+    began = time.process_time()
+    result = CliRunner().invoke(app, ["demo"])
+    assert time.process_time() - began < 60
+    assert result.exit_code == 0, result.output
+    told = " ".join(result.stdout.split())
+    assert "SIMULATED PATIENTS" in told
+    assert "asked for epsilon 3, 1 left; nothing was spent" in told
+    out = tmp_path / "confrere-out" / "demo"
+    assert (out / "branches.png").stat().st_size > 20_000
+    ledger = Ledger(out / "demo.ledger")
+    assert {e.state for e in ledger.entries()} == {"released"}
+    assert {a.name: a.left for a in ledger.accounts()} == {
+        "main": 1.0,
+        **{f"branch {k}": 0.0 for k in range(1, 17)},
+    }
+    for name in ("main", "branch-1", "branch-16", "together"):
+        card = load_release(out / "releases" / name).card
+        assert card.status == "released"
+        assert any("SIMULATED PATIENTS" in line for line in card.unprotected)
+        assert "SIMULATED PATIENTS" in (out / "releases" / f"{name}.html").read_text()
+    patients = str(out / "patients.csv")
+    found = CliRunner().invoke(app, ["predict", str(out / "releases" / "branch-1"), patients])
+    assert len(found.stdout.splitlines()) == 21
+    row = next(line for line in result.stdout.splitlines() if line.startswith("  mean"))
+    experts, alone, stack, transfer, together, ceiling = map(float, row.split()[1:])
+    # Wide enough for any noise: sixteen branches, one release of the main hospital.
+    assert 0.5 < stack < ceiling
+    assert 0.65 < min(alone, transfer) < ceiling
+    assert experts < together < ceiling

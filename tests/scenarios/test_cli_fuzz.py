@@ -1,0 +1,126 @@
+"""Whatever is typed and whatever a study file holds: no traceback, a known code, nothing spent."""
+
+import json
+import os
+import shutil
+from importlib.resources import files
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from confrere.cli import app
+from confrere.ledger import Ledger
+from confrere.study import write_example
+
+CODES = {0, 1, 2, 3, 4, 5, 6, 7}
+STUDY = files("confrere.study").joinpath("templates", "study.toml").read_text()
+
+#: Commands that are quick whatever follows, those that spend among them.
+COMMANDS = [
+    *(["init"], ["check"], ["price"], ["fit"], ["predict"], ["verify"], ["version"], ["plan"]),
+    *(["ledger", "show"], ["ledger", "verify"], ["ledger", "export"], ["keys", "new"]),
+    *(["schema", "show"], ["schema", "draft"], ["schema", "diff"], ["schema", "fingerprint"]),
+    *(["release", "show"], ["release", "page"], ["release", "sign"], ["keys", "show"], []),
+    *(["audit", "none"], ["reproduce", "none"], ["nonsense"]),
+]
+TOKENS = [
+    *("study.toml", "local", "local/main.toml", "local/main.csv", "plan.json", "nowhere", ""),
+    *("--json", "--debug", "--help", "--out", "--local", "--data", "--key", "--ledger", "--plan"),
+    *("main=local/main.csv", "main=", "=", "main=nowhere", "--source", "--format", "csv", "--head"),
+    *("--party", "--records", "--features", "5", "-1", "1e400", "nan", "--epsilon", "--label"),
+    *("--this-table-is-public", "--account", "--allow-simulated", "--example", "brfss2022", "--"),
+]
+# No path leads out of the folder: a slash comes only in the names above.
+words = st.text(st.characters(exclude_characters="/\\", exclude_categories=("Cs",)), max_size=8)
+command_lines = st.tuples(
+    st.sampled_from(COMMANDS), st.lists(st.sampled_from(TOKENS) | words, max_size=6)
+).map(lambda parts: parts[0] + parts[1])
+
+LINES = STUDY.splitlines()
+VALUES = ["0", "-1", "1e400", "nan", "true", '""', '"x"', "[]", "{}", "[[1]]", '"\\u0000"', "1e-9"]
+
+
+@st.composite
+def studies(draw):
+    """Return the template with a few lines dropped, doubled, swapped or given another value."""
+    lines = list(LINES)
+    for _ in range(draw(st.integers(1, 3))):
+        place = draw(st.integers(0, len(lines) - 1))
+        kind = draw(st.sampled_from(["drop", "double", "value", "swap", "text"]))
+        if kind == "drop":
+            lines[place] = ""
+        elif kind == "double":
+            lines.insert(place, lines[place])
+        elif kind == "swap":
+            other = draw(st.integers(0, len(lines) - 1))
+            lines[place], lines[other] = lines[other], lines[place]
+        elif kind == "text":
+            cut = draw(st.integers(0, len(lines[place])))
+            lines[place] = lines[place][:cut] + draw(words) + lines[place][cut + 1 :]
+        elif "=" in lines[place]:
+            key = lines[place].partition("=")[0]
+            lines[place] = f"{key}= {draw(st.sampled_from(VALUES))}"
+    return "\n".join(lines)
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory):
+    place = tmp_path_factory.mktemp("fuzz") / "deep" / "deeper"
+    write_example(place)
+    return place
+
+
+@pytest.fixture
+def here(example, tmp_path, monkeypatch):
+    place = shutil.copytree(example, tmp_path / "deep" / "deeper")
+    monkeypatch.chdir(place)
+    for name in [name for name in os.environ if name.startswith("CONFRERE_")]:
+        monkeypatch.delenv(name)
+    return place
+
+
+def run(arguments):
+    result = CliRunner().invoke(app, arguments, input="")
+    told = result.stdout + result.stderr
+    assert result.exception is None or isinstance(result.exception, SystemExit), arguments
+    assert result.exit_code in CODES, (arguments, told)
+    assert "run it again with --debug" not in told, (arguments, told)
+    assert "Traceback" not in told or "--debug" in arguments, (arguments, told)
+    if "--json" in arguments and result.stdout.startswith("{"):
+        assert json.loads(result.stdout)["exit_code"] == result.exit_code
+    return result
+
+
+def spent(folder):
+    found = 0.0
+    for path in folder.rglob("*.ledger"):
+        found += sum(account.spent for account in Ledger(path).accounts())
+    return found
+
+
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(arguments=command_lines)
+def test_any_command_line_ends_well_and_spends_nothing(here, arguments):
+    run(arguments)
+    assert spent(here) == 0
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(text=studies())
+def test_any_study_file_ends_well_and_spends_nothing(here, text):
+    (here / "mutated.toml").write_text(text, encoding="utf-8")
+    checked = run(["check", "mutated.toml"])
+    priced = run(["price", "mutated.toml", "--json"])
+    fitted = run(["fit", "mutated.toml"])
+    if checked.exit_code:
+        assert priced.exit_code == fitted.exit_code == checked.exit_code
+    else:
+        assert priced.exit_code in (0, 4)
+        assert fitted.exit_code in (3, 4, 6, 7)
+    assert spent(here) == 0
