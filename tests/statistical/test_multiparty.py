@@ -1,0 +1,143 @@
+"""The promise to whole parties: the law of the noise, exact ratios on worst pairs, audits."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from confrere.audit import Pair, audit_function
+from confrere.maths.randomness import SeededSource
+from confrere.mechanisms.party_tally import Tally
+from confrere.protocols import Frame, Voting
+
+M, N = 5, 12
+FRAME = Frame(2, constant=0.0)
+
+#: Rows of one direction: what every party can move at once.
+ALIGNED = np.tile([1.0, 0.0], (N, 1))
+
+SETTINGS = {
+    "statistic": {"method": "statistic"},
+    "statistic, spectral": {"method": "statistic", "radius": "spectral"},
+    "statistic, unit": {"method": "statistic", "radius": "unit"},
+    "soft": {"method": "soft", "alpha": 20.0},
+    "vote": {"method": "vote", "alpha": 0.1},
+    "average": {"method": "average", "alpha": 0.1},
+    "average, normalised": {"method": "average", "normalise": True},
+    "soft, printed": {"method": "soft", "alpha": 20.0, "calibration": "printed"},
+}
+
+
+def plan(name, epsilon=1.0, auxiliary=ALIGNED):
+    return Voting(frame=FRAME, epsilon=epsilon, auxiliary=auxiliary, **SETTINGS[name])
+
+
+def sides(voting):
+    """What is added up when the odd party between ties turns round."""
+    if voting.votes:
+        return [Tally(np.full(N, votes), M, M) for votes in (2, 3)]
+    mechanism = voting.average(M)
+    uploads = np.zeros((M, 2))
+    uploads[:, 0] = [1e3, 1e3, -1e3, -1e3, 1e3]
+    other = uploads * np.where(np.arange(M) == M - 1, -1, 1)[:, None]
+    return [mechanism.clipped(u).sum(axis=0) for u in (uploads, other)]
+
+
+def mechanism_of(voting):
+    if voting.method == "statistic":
+        return voting.statistic(M)
+    return voting.output(M) if voting.votes else voting.average(M)
+
+
+def draws(voting, side, count, source):
+    """Return that many releases of one side."""
+    mechanism = mechanism_of(voting)
+    arguments = (side, voting.rows) if voting.method in ("soft", "vote") else (side,)
+    return np.stack([mechanism.run(*arguments, source=source) for _ in range(count)])
+
+
+def whitened(mechanism, noise):
+    """Return noise in the coordinates in which it is round, and its rate there."""
+    if not hasattr(mechanism, "rho"):
+        return noise, mechanism.epsilon / mechanism.sensitivity
+    axes, directions = mechanism.shape
+    return noise @ directions / axes, mechanism.rho
+
+
+def exact_points(name):
+    """The released arrays of both sides without noise, and the plan that noises them."""
+    voting = plan(name)
+    quiet = plan(name, epsilon=1e12)
+    return voting, [draws(quiet, side, 1, SeededSource(0))[0] for side in sides(voting)]
+
+
+def log_density(voting, out, point):
+    """Logarithm of the density of an output around the point without noise, up to a constant."""
+    noise, rate = whitened(mechanism_of(voting), out - point)
+    return -rate * np.linalg.norm(noise, axis=1)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_no_output_tells_the_worst_pair_apart_by_more_than_the_claim(name):
+    voting, (first, second) = exact_points(name)
+    spread = np.linalg.norm(first - second)
+    outputs = np.random.default_rng(0).normal(size=(2000, 2)) * 3 * spread
+    # Beyond both points on their line the ratio is largest.
+    outputs[:2] = [first + 50 * (first - second), second - 50 * (first - second)]
+    ratio = log_density(voting, outputs, first) - log_density(voting, outputs, second)
+    assert np.abs(ratio).max() <= 1.0
+    tight = 0.95 if name not in ("soft, printed",) else 0.45
+    assert np.abs(ratio).max() >= tight
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_noise_has_the_law_that_the_proof_takes(name):
+    voting, (point, _) = exact_points(name)
+    drawn = draws(voting, sides(voting)[0], 800, SeededSource(0))
+    noise, rate = whitened(mechanism_of(voting), drawn - point)
+    lengths = np.linalg.norm(noise, axis=1)
+    angles = np.arctan2(noise[:, 1], noise[:, 0])
+    assert stats.kstest(lengths, stats.gamma(2, scale=1 / rate).cdf).pvalue > 1e-4
+    assert stats.kstest(angles, stats.uniform(-np.pi, 2 * np.pi).cdf).pvalue > 1e-4
+    # A rate that is a fifth too large would be seen.
+    assert stats.kstest(lengths, stats.gamma(2, scale=0.8 / rate).cdf).pvalue < 1e-6
+
+
+def sampler(name, claim=1.0):
+    def sample(data, count, generator):
+        return draws(plan(name, epsilon=claim), data, count, SeededSource(generator))
+
+    return sample
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_an_audit_does_not_refute_the_claim(name):
+    pair = Pair("the odd party turns round", *sides(plan(name)))
+    result = audit_function(sampler(name), pair, claimed=1.0, runs=1000, progress=False)
+    assert result.epsilon <= 1.0
+
+
+@pytest.mark.parametrize("name", ["statistic", "soft", "average"])
+def test_an_audit_sees_a_third_of_the_noise(name):
+    pair = Pair("the odd party turns round", *sides(plan(name)))
+    result = audit_function(sampler(name, claim=3.0), pair, claimed=1.0, runs=2000, progress=False)
+    assert result.epsilon > 1.0
+
+
+def test_noise_of_many_classes_lies_where_columns_sum_to_zero():
+    rows = np.random.default_rng(0).normal(size=(N, 2)) / 3
+    votes = np.eye(3, dtype=np.int64)[np.arange(N) % 3] * M
+    tally = Tally(votes, M, M)
+    for settings in (
+        {"method": "statistic"},
+        {"method": "soft", "alpha": 1.0},
+        {"method": "average", "alpha": 0.1},
+    ):
+        voting = Voting(frame=FRAME, epsilon=1.0, auxiliary=rows, n_classes=3, **settings)
+        side = tally if voting.votes else np.zeros((3, 2))
+        drawn = draws(voting, side, 500, SeededSource(0))
+        np.testing.assert_allclose(np.ptp(drawn.sum(axis=1), axis=0), 0, atol=1e-3)
+        noise, rate = whitened(mechanism_of(voting), drawn - drawn.mean(axis=0))
+        lengths = np.linalg.norm(noise.reshape(len(noise), -1), axis=1)
+        # Four dimensions; the mean of the draws stands for the point, hence the mild level.
+        assert stats.kstest(lengths, stats.gamma(4, scale=1 / rate).cdf).pvalue > 1e-6
+        assert stats.kstest(lengths, stats.gamma(6, scale=1 / rate).cdf).pvalue < 1e-12

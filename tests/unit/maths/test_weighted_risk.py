@@ -1,0 +1,130 @@
+"""The weighted risk from its statistic: the minimiser, its certificate, and the automatic ridge."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit, logsumexp, softmax
+
+from confrere.errors import InvalidData
+from confrere.maths.voting import vote_statistic
+from confrere.maths.weighted_risk import (
+    centred,
+    minimise_weighted,
+    ridge_under_noise,
+    statistic_rounding,
+    weighted_tolerance,
+)
+
+
+def unit_rows(n, d, seed=0):
+    X = np.random.default_rng(seed).normal(size=(n, d))
+    return X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1) * 0.999
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    n_rows=st.integers(1, 40),
+    n_features=st.integers(1, 6),
+    exponent=st.floats(-5, 1),
+    seed=st.integers(0, 1000),
+)
+def test_two_classes_are_minimised_to_the_tolerance(n_rows, n_features, exponent, seed):
+    X = unit_rows(n_rows, n_features, seed)
+    alpha = 10**exponent
+    fractions = np.random.default_rng(seed).uniform(size=n_rows)
+    tolerance = max(1e-6, weighted_tolerance(n_rows, n_features, alpha=alpha))
+    w = minimise_weighted(X, vote_statistic(X, fractions), alpha=alpha, tolerance=tolerance)
+    gradient = X.T @ (expit(X @ w) - fractions) + n_rows * alpha * w
+    assert np.linalg.norm(gradient) <= 1.01 * tolerance
+
+
+@settings(max_examples=30, deadline=None)
+@given(n_classes=st.integers(3, 5), exponent=st.floats(-4, 1), seed=st.integers(0, 1000))
+def test_many_classes_are_minimised_to_the_tolerance(n_classes, exponent, seed):
+    X = unit_rows(25, 3, seed)
+    alpha = 10**exponent
+    fractions = np.random.default_rng(seed).dirichlet(np.ones(n_classes), size=25)
+    tolerance = max(1e-6, weighted_tolerance(25, 3, alpha=alpha, n_classes=n_classes))
+    W = minimise_weighted(X, vote_statistic(X, fractions), alpha=alpha, tolerance=tolerance)
+    gradient = (softmax(X @ W.T, axis=1) - fractions).T @ X + 25 * alpha * W
+    assert np.linalg.norm(gradient) <= 1.01 * tolerance
+    np.testing.assert_allclose(W.sum(axis=0), 0, atol=1e-12)
+
+
+def test_two_classes_of_a_softmax_are_the_binary_model():
+    X, alpha = unit_rows(30, 4), 0.01
+    share = np.random.default_rng(1).uniform(size=30)
+    w = minimise_weighted(X, vote_statistic(X, share), alpha=alpha, tolerance=1e-8)
+    both = np.column_stack([1 - share, share])
+    W = minimise_weighted(X, vote_statistic(X, both), alpha=2 * alpha, tolerance=1e-8)
+    np.testing.assert_allclose(W[1] - W[0], w, atol=1e-6)
+
+
+def test_even_votes_leave_nothing_to_learn():
+    X = unit_rows(20, 3)
+    for fractions in (np.full(20, 0.5), np.full((20, 4), 0.25)):
+        statistic = vote_statistic(X, fractions)
+        np.testing.assert_allclose(centred(X, statistic), 0, atol=1e-16)
+        np.testing.assert_allclose(
+            minimise_weighted(X, statistic, alpha=0.1, tolerance=1e-8), 0, atol=1e-8
+        )
+
+
+def test_a_statistic_that_no_votes_have_is_still_minimised():
+    X = unit_rows(50, 3)
+    statistic = np.array([40.0, -3.0, 7.0])
+    tolerance = 2 * weighted_tolerance(50, 3, alpha=0.1, statistic_norm=41.0)
+    w = minimise_weighted(X, statistic, alpha=0.1, tolerance=max(tolerance, 1e-6))
+    gradient = X.T @ expit(X @ w) - 50 * statistic + 5.0 * w
+    assert np.linalg.norm(gradient) < 1e-5
+
+
+def test_columns_must_agree():
+    with pytest.raises(InvalidData, match="column"):
+        minimise_weighted(unit_rows(9, 2), np.ones((3, 4)), alpha=1.0, tolerance=1e-3)
+
+
+def test_rounding_of_a_statistic_is_below_its_bound():
+    rng = np.random.default_rng(0)
+    X = unit_rows(3000, 5).astype(np.longdouble)
+    fractions = rng.uniform(size=3000)
+    exact = fractions.astype(np.longdouble) @ X / 3000
+    computed = vote_statistic(X.astype(np.float64), fractions)
+    error = float(np.linalg.norm(np.asarray(computed - exact, dtype=np.float64)))
+    assert error < statistic_rounding(3000)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_the_automatic_ridge_grows_with_the_noise_and_loses_little(n_classes):
+    rng = np.random.default_rng(0)
+    X = unit_rows(2000, 8)
+    truth = 6 * rng.normal(size=(8, n_classes))
+    fractions = expit(X @ truth[:, 0]) if n_classes == 2 else softmax(X @ truth, axis=1)
+    statistic = vote_statistic(X, fractions)
+    axes, directions = np.full(8, 1.0), np.eye(8)
+
+    def excess(w):
+        scores = X @ np.atleast_2d(w).T
+        if n_classes == 2:
+            risk = np.mean(np.logaddexp(0, scores[:, 0])) - statistic @ w
+        else:
+            risk = np.mean(logsumexp(scores, axis=1)) - np.sum(statistic * w)
+        return float(risk)
+
+    chosen = []
+    for deviation in (1e-4, 1e-2, 1e-1):
+        noise = deviation * rng.normal(size=statistic.shape)
+        if n_classes > 2:
+            noise -= noise.mean(axis=0)
+        noised = statistic + noise
+        alpha = ridge_under_noise(X, noised, axes, directions, deviation)
+        chosen.append(alpha)
+
+        def risk(a, noised=noised):
+            return excess(minimise_weighted(X, noised, alpha=a, tolerance=1e-2))
+
+        grid = [risk(a) for a in np.geomspace(1e-5, 1, 11)]
+        assert risk(alpha) - min(grid) < 0.1 * (max(grid) - min(grid))
+    assert chosen == sorted(chosen)
+    assert chosen[0] < 1e-3 < chosen[-1]

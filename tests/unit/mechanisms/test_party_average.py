@@ -1,0 +1,96 @@
+"""The average of weights: nothing that is uploaded counts for more than the bound."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.maths.parties import solve_parties, solve_parties_softmax
+from confrere.maths.randomness import SeededSource
+from confrere.maths.sensitivity import average_sensitivity, largest_norm
+from confrere.mechanisms.party_average import PartyAverage
+from confrere.privacy import Unit
+
+
+def make(n_parties=4, d=3, alpha=0.01, epsilon=1.0, **kw):
+    return PartyAverage(epsilon=epsilon, n_parties=n_parties, n_features=d, alpha=alpha, **kw)
+
+
+def norms(uploads):
+    return np.linalg.norm(uploads.reshape(len(uploads), -1), axis=1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    scale=st.sampled_from([0.0, 1e-300, 1e-3, 1.0, 1e3, 1e200]),
+    n_classes=st.integers(2, 4),
+    normalise=st.booleans(),
+    seed=st.integers(0, 100),
+)
+def test_no_upload_is_longer_than_the_bound(scale, n_classes, normalise, seed):
+    mechanism = make(n_classes=n_classes, normalise=normalise)
+    uploads = scale * np.random.default_rng(seed).normal(size=(6, *mechanism.shape))
+    clipped = mechanism.clipped(uploads)
+    assert np.all(norms(clipped) <= mechanism.norm)
+    if n_classes > 2:
+        uploads = uploads - uploads.mean(axis=1, keepdims=True)
+    if normalise and 0 < scale < 1e200:
+        np.testing.assert_allclose(norms(clipped), 1, rtol=1e-12)
+    elif not normalise and scale <= 1:
+        np.testing.assert_allclose(clipped, uploads, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("alpha", [1e-4, 1e-2, 1.0])
+def test_honest_parties_are_not_clipped_and_reach_the_sensitivity(n_classes, alpha):
+    mechanism = make(d=1, alpha=alpha, n_classes=n_classes, n_parties=10)
+    reach = 1.0 if n_classes == 2 else np.sqrt(1.5)
+    peak = 1 + (0.278465 if n_classes == 2 else 0.463056)
+    rows = np.full((2, 1), min(1.0, peak / (reach * largest_norm(alpha, n_classes))))
+    if n_classes == 2:
+        W = solve_parties(rows, [1, -1], [0, 1, 2], alpha=alpha).W
+        assert norms(W[:1] - W[1:])[0] / 10 == pytest.approx(mechanism.sensitivity, rel=1e-4)
+    else:
+        W = solve_parties_softmax(rows, np.array([0, 1]), [0, 1, 2], 3, alpha=alpha).W
+    np.testing.assert_allclose(mechanism.clipped(W), W, rtol=1e-5, atol=1e-9)
+    assert norms(W).max() == pytest.approx(mechanism.norm, rel=1e-4)
+
+
+def test_sensitivities():
+    assert make().sensitivity == pytest.approx(2 * largest_norm(0.01) / 4)
+    assert make(normalise=True).sensitivity == pytest.approx(2 / 4)
+    for n_classes in (2, 3):
+        printed = make(calibration="printed", n_classes=n_classes)
+        exact = average_sensitivity(0.01, 4, n_classes=n_classes, bound="printed")
+        assert printed.sensitivity == pytest.approx(exact)
+    assert make().guarantee().unit is Unit.PARTY
+    assert not any("auxiliary" in fact for fact in make().guarantee().public)
+
+
+def test_almost_without_noise_it_is_the_mean():
+    mechanism = make(epsilon=1e9)
+    uploads = mechanism.clipped(np.random.default_rng(0).normal(size=(4, 3)))
+    released = mechanism.run(uploads.sum(axis=0), source=SeededSource(0))
+    np.testing.assert_allclose(released, uploads.mean(axis=0), atol=1e-6)
+
+
+def test_the_mean_of_many_classes_sums_to_zero():
+    mechanism = make(n_classes=3)
+    released = mechanism.run(np.ones((3, 3)), source=SeededSource(0))
+    np.testing.assert_allclose(released.sum(axis=0), 0, atol=1e-4)
+    assert np.linalg.norm(released) > 0.1
+
+
+def test_what_was_not_clipped_is_refused():
+    with pytest.raises(InvalidData, match="clipped"):
+        make().run(np.full(3, 1e3), source=SeededSource(0))
+    with pytest.raises(InvalidData, match="shape"):
+        make().run(np.ones(4), source=SeededSource(0))
+    for uploads in (np.full((2, 3), np.nan), np.ones((2, 4)), np.ones((2, 2, 3))):
+        with pytest.raises(InvalidData, match="upload"):
+            make().clipped(uploads)
+    with pytest.raises(InvalidParameter, match="normalise"):
+        make(normalise=True, calibration="printed")
+    with pytest.raises(InvalidData):
+        make(n_parties=0)

@@ -1,0 +1,149 @@
+"""The noised statistic: an ellipsoid that holds every move a party can make, and little else."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from confrere.errors import InvalidData
+from confrere.maths.randomness import SeededSource
+from confrere.maths.sensitivity import auxiliary_radius
+from confrere.maths.voting import vote_statistic
+from confrere.mechanisms.party_statistic import PartyStatistic
+from confrere.mechanisms.party_tally import Tally
+from confrere.privacy import Neighbours, Unit
+
+
+def unit_rows(n, d, seed=0, flat=1.0):
+    X = np.random.default_rng(seed).normal(size=(n, d)) * np.geomspace(1, flat, d)
+    return 0.999 * X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1)
+
+
+def whitened(mechanism, difference):
+    axes, directions = mechanism.shape
+    return float(np.linalg.norm(np.atleast_2d(difference) @ directions / axes))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    n_rows=st.integers(1, 30),
+    n_features=st.integers(1, 8),
+    n_classes=st.integers(2, 4),
+    flat=st.sampled_from([1.0, 1e-3, 1e-9]),
+    radius=st.sampled_from(["ellipsoid", "spectral", "unit"]),
+    seed=st.integers(0, 1000),
+)
+def test_no_party_moves_the_statistic_out_of_the_ellipsoid(
+    n_rows, n_features, n_classes, flat, radius, seed
+):
+    rng = np.random.default_rng(seed)
+    X, M = unit_rows(n_rows, n_features, seed, flat), 7
+    mechanism = PartyStatistic(epsilon=1.0, n_parties=M, rows=X, n_classes=n_classes, radius=radius)
+    ballots = rng.integers(n_classes, size=(M + 1, n_rows))
+    # The worst change for the first direction: vote by the sign of what a row adds to it.
+    pull = X @ mechanism.shape[1][:, -1] > 0
+    ballots[0], ballots[-1] = pull, ~pull
+    codes = np.eye(n_classes, dtype=np.int64)[ballots]
+    votes = [codes[:M].sum(axis=0), codes[1:].sum(axis=0)]
+    if n_classes == 2:
+        votes = [v[:, 1] for v in votes]
+    first, second = (vote_statistic(X, Tally(v, M, M).fractions) for v in votes)
+    assert whitened(mechanism, first - second) <= mechanism.sensitivity
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_orthogonal_rows_reach_every_axis(n_classes):
+    X = np.vstack([np.eye(4) * [[1.0], [0.5], [0.3], [0.1]]] * 5)
+    mechanism = PartyStatistic(epsilon=1.0, n_parties=9, rows=X, n_classes=n_classes)
+    change = np.ones(len(X)) / 9
+    if n_classes == 3:
+        change = np.outer(change, [1.0, -1.0, 0.0])
+    moved = vote_statistic(X, change)
+    # All votes turn on orthogonal rows: every direction is at the boundary at once.
+    assert whitened(mechanism, moved) == pytest.approx(mechanism.sensitivity, rel=1e-4)
+
+
+def test_the_ellipsoid_lies_within_the_spectral_ball():
+    X = unit_rows(500, 10, flat=0.05)
+    ellipsoid = PartyStatistic(epsilon=1.0, n_parties=100, rows=X)
+    ball = PartyStatistic(epsilon=1.0, n_parties=100, rows=X, radius="spectral")
+    unit = PartyStatistic(epsilon=1.0, n_parties=100, rows=X, radius="unit")
+    assert ball.shape[0][0] == auxiliary_radius(X) < unit.shape[0][0] == 1.0
+    assert np.all(ellipsoid.shape[0] < 1.0001 * ball.shape[0][0])
+    volume = [float(np.sum(np.log(m.shape[0] * m.sensitivity))) for m in (ellipsoid, ball)]
+    assert volume[0] < volume[1] - 5
+    assert ellipsoid.sensitivity == pytest.approx(1 / 100, rel=1e-4)
+
+
+def test_rows_without_some_direction_get_almost_no_noise_there():
+    X = np.zeros((50, 3))
+    X[:, :2] = unit_rows(50, 2)
+    mechanism = PartyStatistic(epsilon=1.0, n_parties=10, rows=X)
+    tally = Tally(np.arange(50) % 11, 10, 10)
+    released = np.stack([mechanism.run(tally, source=SeededSource(k)) for k in range(300)])
+    deviations = released.std(axis=0)
+    assert deviations[2] < 5e-3 * deviations[:2].min()
+    assert np.all(np.isfinite(released))
+
+
+def test_many_classes_keep_the_mean_of_the_rows():
+    X = unit_rows(40, 3)
+    rng = np.random.default_rng(0)
+    votes = np.eye(4, dtype=np.int64)[rng.integers(4, size=(6, 40))].sum(axis=0)
+    mechanism = PartyStatistic(epsilon=0.1, n_parties=8, rows=X, n_classes=4)
+    released = mechanism.run(Tally(votes, 6, 8), source=SeededSource(0))
+    assert released.shape == (4, 3)
+    np.testing.assert_allclose(released.sum(axis=0), X.mean(axis=0), atol=1e-4)
+
+
+def test_almost_without_noise_it_is_the_statistic():
+    X = unit_rows(40, 3)
+    tally = Tally(np.arange(40) % 10, 9, 10)
+    for radius in ("ellipsoid", "spectral", "unit"):
+        mechanism = PartyStatistic(epsilon=1e9, n_parties=10, rows=X, radius=radius)
+        exact = vote_statistic(X, tally.fractions)
+        np.testing.assert_allclose(mechanism.run(tally, source=SeededSource(0)), exact, atol=1e-7)
+
+
+def test_the_declared_deviation_is_that_of_the_noise():
+    X = unit_rows(60, 3, flat=0.2)
+    mechanism = PartyStatistic(epsilon=0.5, n_parties=4, rows=X)
+    tally = Tally(np.zeros(60, dtype=np.int64), 4, 4)
+    noise = np.stack([mechanism.run(tally, source=SeededSource(k)) for k in range(4000)])
+    axes, directions = mechanism.shape
+    np.testing.assert_allclose(
+        (noise @ directions / axes).std(axis=0), mechanism.deviation, rtol=0.1
+    )
+
+
+def test_the_promise_is_to_whole_parties():
+    promise = PartyStatistic(epsilon=0.3, n_parties=4, rows=unit_rows(5, 2)).guarantee()
+    assert (promise.epsilon, promise.unit, promise.neighbours) == (
+        0.3,
+        Unit.PARTY,
+        Neighbours.REPLACE_ONE,
+    )
+    assert "auxiliary rows" in promise.public
+    assert promise.theorem == "docs/proofs/statistic.md"
+
+
+def test_what_is_released_lies_on_a_grid():
+    mechanism = PartyStatistic(epsilon=1.0, n_parties=4, rows=unit_rows(20, 3))
+    released = mechanism.run(Tally(np.arange(20) % 5, 4, 4), source=SeededSource(0))
+    spacing = 2.0 ** math.floor(math.log2(1e-6 * float(mechanism.shape[0].min()) / mechanism.rho))
+    np.testing.assert_array_equal(released / spacing, np.rint(released / spacing))
+
+
+@pytest.mark.parametrize("rows", [np.zeros((3, 2)), np.ones((3, 2)), np.empty((0, 2)), np.ones(3)])
+def test_rows_that_carry_no_votes_are_refused(rows):
+    with pytest.raises(InvalidData):
+        PartyStatistic(epsilon=1.0, n_parties=4, rows=rows)
+
+
+def test_a_tally_of_others_is_refused():
+    mechanism = PartyStatistic(epsilon=1.0, n_parties=4, rows=unit_rows(5, 2))
+    for tally in (Tally(np.zeros(5, dtype=int), 3, 3), Tally(np.ones((5, 3), dtype=int), 3, 4)):
+        with pytest.raises(InvalidData, match="declared"):
+            mechanism.run(tally, source=SeededSource(0))

@@ -1,0 +1,138 @@
+"""Noise on the model of the votes: worst cases of the whole computation, solver included."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.maths.randomness import SeededSource
+from confrere.maths.sensitivity import largest_norm, soft_sensitivity, vote_sensitivity
+from confrere.mechanisms.party_tally import Tally
+from confrere.mechanisms.party_votes import PartyVotes
+from confrere.privacy import Unit
+
+
+def make(n_parties=5, n=20, d=3, alpha=0.1, epsilon=1.0, **kw):
+    return PartyVotes(
+        epsilon=epsilon, n_parties=n_parties, n_auxiliary=n, n_features=d, alpha=alpha, **kw
+    )
+
+
+def model(mechanism, tally, rows):
+    """The released model without its noise."""
+    from dataclasses import replace
+
+    return replace(mechanism, epsilon=1e12).run(tally, rows, source=SeededSource(0))
+
+
+def unit_rows(n, d, seed=0):
+    X = np.random.default_rng(seed).normal(size=(n, d))
+    return 0.999 * X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1)
+
+
+@pytest.mark.parametrize("labels", ["soft", "vote"])
+@pytest.mark.parametrize("alpha", [1e-4, 1e-2, 1.0])
+def test_the_odd_party_between_ties(labels, alpha):
+    # Rows at the length that lets the weights grow longest, and M - 1 tied votes.
+    n_parties, r = 5, largest_norm(alpha)
+    rows = np.full((10, 1), min(1.0, 1.278465 / r))
+    mechanism = make(n_parties, 10, 1, alpha, labels=labels)
+    w = [
+        model(mechanism, Tally(np.full(10, votes), n_parties, n_parties), rows)[0]
+        for votes in (2, 3)
+    ]
+    moved = abs(w[1] - w[0])
+    assert moved <= mechanism.sensitivity
+    if labels == "vote":
+        assert moved == pytest.approx(2 * r, rel=1e-3)
+        assert mechanism.sensitivity == pytest.approx(min(2 * r, 1 / alpha), rel=1e-3)
+
+
+def test_soft_votes_reach_their_bound_under_a_strong_ridge():
+    mechanism = make(7, 30, 1, alpha=100.0)
+    rows = np.ones((30, 1))
+    w = [model(mechanism, Tally(np.full(30, v), 7, 7), rows)[0] for v in (3, 4)]
+    assert abs(w[1] - w[0]) == pytest.approx(mechanism.sensitivity, rel=0.01)
+    assert abs(w[1] - w[0]) <= mechanism.sensitivity
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    n_classes=st.integers(2, 4),
+    labels=st.sampled_from(["soft", "vote"]),
+    exponent=st.floats(-4, 1),
+    left_out=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+def test_no_party_moves_the_model_further(n_classes, labels, exponent, left_out, seed):
+    rng = np.random.default_rng(seed)
+    rows, M = unit_rows(15, 3, seed), 4
+    mechanism = make(M, 15, 3, 10**exponent, labels=labels, n_classes=n_classes)
+    codes = np.eye(n_classes, dtype=np.int64)[rng.integers(n_classes, size=(M + 1, 15))]
+    first, second = codes[:M].sum(axis=0), codes[1:].sum(axis=0)
+    if left_out:
+        second = codes[1:M].sum(axis=0)
+    tallies = [Tally(first, M, M), Tally(second, M - left_out, M)]
+    if n_classes == 2:
+        tallies = [Tally(t.votes[:, 1], t.counted, M) for t in tallies]
+    a, b = (model(mechanism, tally, rows) for tally in tallies)
+    assert np.linalg.norm(a - b) <= mechanism.sensitivity
+    if n_classes > 2:
+        np.testing.assert_allclose(a.sum(axis=0), 0, atol=1e-9)
+
+
+def test_the_solver_is_paid_for():
+    mechanism = make(alpha=1e-4, n_parties=1000)
+    exact = soft_sensitivity(1e-4, 1000)
+    off = mechanism.sensitivity - exact
+    assert off >= 2 * mechanism.tolerance / 20 / 1e-4
+    assert off < 0.01 * exact
+
+
+def test_printed_is_looser_and_joint_is_larger():
+    for labels, exact in (("soft", soft_sensitivity), ("vote", vote_sensitivity)):
+        args = (0.1, 5) if labels == "soft" else (0.1,)
+        printed = make(labels=labels, calibration="printed")
+        tight = make(labels=labels)
+        joint = make(labels=labels, auxiliary_private=True, alpha=10.0)
+        assert printed.sensitivity == pytest.approx(exact(*args, bound="printed"), rel=1e-4)
+        assert printed.sensitivity > 1.5 * tight.sensitivity
+        alone = make(labels=labels, alpha=10.0).sensitivity
+        # One vote may turn every label already: a row more does not take a majority further.
+        assert joint.sensitivity > alone if labels == "soft" else joint.sensitivity == alone
+        assert "number of auxiliary rows" in joint.guarantee().public
+        assert "auxiliary rows" not in joint.guarantee().public
+        assert "one auxiliary row" in joint.guarantee().assumptions[-1]
+    assert make(radius=0.3, alpha=10.0).sensitivity == pytest.approx(0.3 / 50, rel=1e-3)
+    assert make().guarantee().unit is Unit.PARTY
+
+
+def test_a_private_row_and_a_party_together_move_no_further():
+    rng = np.random.default_rng(0)
+    for labels in ("soft", "vote"):
+        mechanism = make(4, 10, 2, 1.0, labels=labels, auxiliary_private=True)
+        for _ in range(30):
+            rows = unit_rows(10, 2, int(rng.integers(1e6)))
+            other = rows.copy()
+            other[0] = -rows[0]
+            votes = rng.integers(0, 4, size=10)
+            changed = np.clip(votes + rng.integers(-1, 2, size=10), 0, 4)
+            changed[0] = rng.integers(0, 5)  # others vote anew on a row that is new
+            a = model(mechanism, Tally(votes, 4, 4), rows)
+            b = model(mechanism, Tally(changed, 4, 4), other)
+            assert np.linalg.norm(a - b) <= mechanism.sensitivity
+
+
+def test_wrong_settings_and_rows_are_refused():
+    for kw in ({"labels": "hard"}, {"alpha": 0.0}, {"epsilon": np.inf}):
+        with pytest.raises(InvalidParameter):
+            make(**kw)
+    with pytest.raises(InvalidData):
+        make(n=0)
+    tally = Tally(np.zeros(20, dtype=int), 5, 5)
+    for rows in (unit_rows(19, 3), 2 * unit_rows(20, 3)):
+        with pytest.raises(InvalidData):
+            make().run(tally, rows, source=SeededSource(0))
+    with pytest.raises(InvalidData):
+        make(4).run(tally, unit_rows(20, 3), source=SeededSource(0))
