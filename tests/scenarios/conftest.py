@@ -4,4 +4,6 @@ from __future__ import annotations
 
 import os
 
-collect_ignore = [] if os.environ.get("CONFRERE_DATA") else ["test_real_data.py"]
+collect_ignore = (
+    [] if os.environ.get("CONFRERE_DATA") else ["test_real_data.py", "test_reproduce_real.py"]
+)

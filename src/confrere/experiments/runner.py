@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 import time
+import warnings
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import groupby
@@ -97,7 +98,9 @@ def _computed(spec: Spec, batches: Sequence[list[Cell]], n_jobs: int) -> Iterabl
     if n_jobs == 1 or len(batches) < 2:
         yield from (_run_batch(spec, batch) for batch in batches)
         return
-    with parallel_config("loky", inner_max_num_threads=1):
+    with warnings.catch_warnings(), parallel_config("loky", inner_max_num_threads=1):
+        # A worker keeps its last data sets, which looks like a leak: it is replaced, nothing lost.
+        warnings.filterwarnings("ignore", message="A worker stopped while", category=UserWarning)
         yield from Parallel(n_jobs=n_jobs, return_as="generator_unordered")(
             delayed(_run_batch)(spec, batch) for batch in batches
         )

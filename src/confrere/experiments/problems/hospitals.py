@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from confrere.data import PublicSchema, brfss_organisations, load_brfss2022, ruijin_like
+from confrere.data import (
+    PublicSchema,
+    SimulatedHospitals,
+    brfss_organisations,
+    load_brfss2022,
+    ruijin_like,
+)
 from confrere.experiments.problems.encoding import encoded_rows
 from confrere.experiments.problems.shapes import Floats, Labels, Rows, SourceAndTargets, Split
 
@@ -28,11 +34,16 @@ def states_as_hospitals(data: Mapping[str, Any], seed: int) -> SourceAndTargets:
 
 def simulated_hospitals(data: Mapping[str, Any], seed: int) -> SourceAndTargets:
     """Return simulated patients with the published sizes; none of them exists."""
-    world = ruijin_like(seed)
+    world = _world(seed)
     centres = [world.main, *world.branches.values()]
     frame = pd.concat([centre.X for centre in centres], ignore_index=True)
     labels = np.concatenate([centre.y for centre in centres])
     return _encoded(frame, labels, [len(c) for c in centres], world.schema, data, seed)
+
+
+@lru_cache(maxsize=1)
+def _world(seed: int) -> SimulatedHospitals:
+    return ruijin_like(seed)
 
 
 @lru_cache(maxsize=1)
