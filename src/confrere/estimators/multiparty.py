@@ -20,6 +20,7 @@ from confrere.estimators.base import LinearPrediction, PrivateClassifier, check_
 from confrere.estimators.labels import declared_classes
 from confrere.estimators.multiparty_local import (
     Blocks,
+    local_of,
     tally_estimators,
     tally_linear,
     total_weights,
@@ -224,6 +225,8 @@ class MultipartyClassifier(LinearPrediction, PrivateClassifier):
         voted = self._auxiliary(auxiliary)
         plan = self._plan(parties.X.shape[1], max(2, len(classes)), voted)
         plan.check(len(parties))
+        if self.local is not None:
+            local_of(self.local, 0, len(parties), parties.names[0])
         apply_policy(parties, self.on_faulty)
         released = self._spend(
             ledger,

@@ -123,19 +123,27 @@ def tally_estimators(
 ) -> Tally:
     """Fit a classifier of any kind on each party's rows and add up the votes.
 
-    A party whose rows are of one class votes for it. One whose classifier fails is faulty too.
+    A party whose rows are of one class votes for it. One whose classifier fails is faulty too; if
+    all fail, it is the classifier that is.
     """
     failed: list[str] = []
+    trained = 0
 
     def ballots(step: Step) -> Iterator[NDArray[np.intp]]:
+        nonlocal trained
         for k in range(len(parties)):
             step(k)
             if k in parties.faults:
                 continue
+            where, _ = parties.rows_of(np.array([k]))
+            codes = parties.codes[where]
+            if np.all(codes == codes[0]):
+                yield np.full(auxiliary.shape[0], codes[0], dtype=np.intp)
+                continue
+            model = local_of(local, k, len(parties), parties.names[k])
             try:
-                yield _ballot(parties, k, auxiliary, classes, local)
-            except (InvalidParameter, MemoryError):
-                raise
+                model.fit(parties.X[where], classes[codes])
+                ballot = encode_labels(np.asarray(model.predict(auxiliary)), classes)
             except Exception as error:
                 if on_faulty == "refuse":
                     raise InvalidData(
@@ -143,11 +151,16 @@ def tally_estimators(
                         f"({type(error).__name__})."
                     ) from error
                 failed.append(f"party {parties.names[k]!s}: {type(error).__name__}")
+                continue
+            trained += 1
+            yield ballot
 
     with progress_bar("local classifiers", len(parties), work=_LONG) as step:
         votes, counted = accumulate_votes(
             ballots(step), n_rows=auxiliary.shape[0], n_classes=len(classes)
         )
+    if failed and not trained:
+        raise InvalidData(f"local: every party's classifier failed; the first is {failed[0]}.")
     if failed:
         logger.warning("left out %d whose local classifier failed: %s", len(failed), failed[:10])
     return Tally(votes, counted, len(parties))
@@ -166,18 +179,6 @@ def local_of(local: Any, position: int, n_parties: int, name: Any) -> Any:
             "local must be a classifier, a list of them, or party -> classifier."
         )
     return clone(chosen)
-
-
-def _ballot(
-    parties: Parties, k: int, auxiliary: Any, classes: NDArray[Any], local: Any
-) -> NDArray[np.intp]:
-    where, _ = parties.rows_of(np.array([k]))
-    codes = parties.codes[where]
-    if np.all(codes == codes[0]):
-        return np.full(auxiliary.shape[0], codes[0], dtype=np.intp)
-    model = local_of(local, k, len(parties), parties.names[k])
-    model.fit(parties.X[where], classes[codes])
-    return encode_labels(np.asarray(model.predict(auxiliary)), classes)
 
 
 def _solutions(

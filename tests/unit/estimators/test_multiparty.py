@@ -1,0 +1,424 @@
+"""Many parties: one price per party, faults left out or refused, any local classifier, any size."""
+
+import logging
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
+
+from confrere import Ledger, MultipartyClassifier
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.estimators.multiparty_local import Blocks
+from confrere.maths.parties import solve_parties
+from confrere.maths.voting import count_votes
+from confrere.privacy import Neighbours, Unit
+from confrere.protocols import Frame
+
+RNG = np.random.default_rng(0)
+D, M, N = 4, 60, 8
+X = RNG.normal(size=(M * N, D)) / 3
+Y = (X[:, 0] + 0.5 * X[:, 1] + 0.1 * RNG.normal(size=M * N) > 0).astype(int)
+PARTY = np.repeat(np.arange(M), N)
+AUXILIARY = RNG.normal(size=(200, D)) / 3
+TEST = RNG.normal(size=(400, D)) / 3
+TRUTH = (TEST[:, 0] + 0.5 * TEST[:, 1] > 0).astype(int)
+METHODS = ["statistic", "soft", "vote", "average"]
+QUIET = {"epsilon": 1e7, "random_state": 0}
+
+
+def fit(X=X, y=Y, party=PARTY, auxiliary=AUXILIARY, **kw):
+    return MultipartyClassifier(**kw).fit(X, y, party=party, auxiliary=auxiliary)
+
+
+# --- price ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_one_charge_for_each_whole_party(tmp_path, method):
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.open_account("study", epsilon=1.0)
+    model = fit(method=method, epsilon=0.5, ledger=ledger)
+    (entry,) = ledger.entries("study")
+    assert (entry.state, entry.detail) == ("released", {"method": method, "parties": M})
+    assert ledger.spent("study") == 0.5
+    promise = model.guarantee_
+    assert promise == model.price(M, D) == entry.guarantee
+    assert (promise.unit, promise.neighbours) == (Unit.PARTY, Neighbours.REPLACE_ONE)
+    assert not model.simulated_
+    assert model.n_parties_ == M
+
+
+def test_what_cannot_be_done_costs_nothing(tmp_path):
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.open_account("study", epsilon=1.0)
+    for kw in ({"auxiliary": None}, {"auxiliary": np.zeros((5, D))}, {"auxiliary": AUXILIARY[:0]}):
+        with pytest.raises(ValueError, match=r"auxiliary|sample"):
+            fit(ledger=ledger, fit_intercept=False, **kw)
+    with pytest.raises(InvalidData, match="party"):
+        fit(ledger=ledger, party=PARTY[:-1])
+    with pytest.raises(InvalidData, match="one type"):
+        fit(ledger=ledger, party=np.array([None, 1] * (M * N // 2)))
+    with pytest.raises(ValueError, match="features"):
+        fit(ledger=ledger, auxiliary=AUXILIARY[:, :2])
+    for local in ("tree", [GaussianNB()], lambda name: name):
+        with pytest.raises(InvalidParameter, match="local"):
+            fit(ledger=ledger, local=local)
+    assert ledger.spent("study") == 0
+
+
+@pytest.mark.parametrize(
+    "kw",
+    [
+        {"method": "mean"},
+        {"epsilon": 0},
+        {"alpha": -1},
+        {"local_alpha": 0},
+        {"radius": "round"},
+        {"on_faulty": "ignore"},
+        {"memory": 0},
+        {"intercept_scale": 1.0},
+        {"normalise": True},
+        {"auxiliary_private": True},
+        {"calibration": "printed"},
+        {"method": "average", "local": GaussianNB()},
+        {"data_norm": np.inf},
+    ],
+    ids=str,
+)
+def test_wrong_settings_are_refused(kw):
+    with pytest.raises(InvalidParameter):
+        fit(**kw)
+
+
+# --- what is learned -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_almost_without_noise_it_learns(method, fit_intercept):
+    model = fit(method=method, fit_intercept=fit_intercept, data_norm=1.5, **QUIET)
+    assert model.score(TEST, TRUTH) > 0.94
+    assert model.coef_.shape == (1, D)
+    assert (model.intercept_ != 0) == fit_intercept
+
+
+def test_the_votes_are_those_of_the_parties():
+    model = fit(data_norm=1.5, **QUIET)
+    frame = Frame(D, data_norm=1.5)
+    W = solve_parties(frame.rows(X), 2 * Y - 1, np.arange(0, M * N + 1, N), alpha=1e-4).W
+    fractions = count_votes(W, frame.rows(AUXILIARY)) / M
+    exact = fractions @ frame.rows(AUXILIARY) / len(AUXILIARY)
+    np.testing.assert_allclose(model.statistic_, exact, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_many_classes(method):
+    labels = np.array(["low", "middle", "top"])
+    cuts = np.digitize(X[:, 0], [-0.15, 0.15])
+    model = fit(y=labels[cuts], method=method, classes=labels, data_norm=1.5, **QUIET)
+    assert model.coef_.shape == (3, D)
+    np.testing.assert_allclose(model.coef_.sum(axis=0), 0, atol=1e-2)
+    truth = labels[np.digitize(TEST[:, 0], [-0.15, 0.15])]
+    # A linear model of three classes along one direction needs its intercepts.
+    assert model.score(TEST, truth) > 0.8
+    assert list(model.classes_) == sorted(labels)
+
+
+def test_private_is_nearly_as_good_with_many_parties():
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(1500 * 6, D)) / 3
+    labels = (rows[:, 0] + 0.5 * rows[:, 1] > 0).astype(int)
+    scores = {
+        method: fit(
+            rows, labels, np.repeat(np.arange(1500), 6), method=method, epsilon=0.5, random_state=0
+        ).score(TEST, TRUTH)
+        for method in METHODS
+    }
+    assert min(scores["statistic"], scores["average"]) > 0.93
+    assert scores["statistic"] > scores["vote"] + 0.05
+
+
+def test_printed_needs_more_noise():
+    for method in ("soft", "vote", "average"):
+        kw = {"method": method, "alpha": 1e-2, "epsilon": 1.0, "random_state": 0}
+        exact = fit(**kw | {"epsilon": 1e7})
+        tight, printed = fit(**kw), fit(calibration="printed", **kw)
+        distance = [np.linalg.norm(m.coef_ - exact.coef_) for m in (tight, printed)]
+        assert distance[1] > 1.5 * distance[0]
+
+
+def test_the_released_statistic_serves_any_number_of_models():
+    model = fit(epsilon=1.0, random_state=0)
+    again = fit(epsilon=1.0, alpha=model.alpha_, random_state=0)
+    np.testing.assert_array_equal(again.statistic_, model.statistic_)
+    np.testing.assert_array_equal(again.coef_, model.coef_)
+    stronger = fit(epsilon=1.0, alpha=10.0, random_state=0)
+    np.testing.assert_array_equal(stronger.statistic_, model.statistic_)
+    assert np.linalg.norm(stronger.coef_) < np.linalg.norm(model.coef_)
+
+
+def test_without_party_every_row_is_one():
+    model = fit(party=None, **QUIET)
+    assert model.n_parties_ == M * N
+    same = fit(party=np.arange(M * N), **QUIET)
+    np.testing.assert_array_equal(model.coef_, same.coef_)
+
+
+def test_order_and_type_of_rows_do_not_matter():
+    whole = fit(**QUIET)
+    shuffled = RNG.permutation(M * N)
+    other = fit(X[shuffled], Y[shuffled], PARTY[shuffled], **QUIET)
+    np.testing.assert_allclose(other.coef_, whole.coef_, atol=1e-6)
+    thin = fit(sparse.csr_array(X), auxiliary=sparse.csr_array(AUXILIARY), **QUIET)
+    np.testing.assert_array_equal(thin.coef_, whole.coef_)
+    names = np.array([f"party {k:03}" for k in PARTY])
+    np.testing.assert_array_equal(fit(party=names, **QUIET).coef_, whole.coef_)
+    tables = fit(np.split(X, M), np.split(Y, M), None, **QUIET)
+    np.testing.assert_array_equal(tables.coef_, whole.coef_)
+
+
+def test_cross_validation_keeps_parties_in_step():
+    model = MultipartyClassifier(method="average", epsilon=100.0, random_state=0)
+    scores = cross_val_score(model, X, Y, cv=3, params={"party": PARTY})
+    assert scores.min() > 0.85
+
+
+# --- faults --------------------------------------------------------------------------------------
+
+
+def tables():
+    return np.split(X.copy(), M), np.split(Y.copy(), M)
+
+
+def faulty_tables():
+    rows, labels = tables()
+    rows[3][2, 1] = np.nan
+    rows[5] = rows[5][:, :2]
+    labels[7][0] = 9
+    rows[11] = rows[11][:-1]
+    rows[13] = rows[13][:0]
+    labels[13] = labels[13][:0]
+    rows[17] = np.array([["a"] * D] * N)
+    return rows, labels
+
+
+WRONG = {
+    3: "X has NaN or infinite values",
+    5: "X has another number of columns",
+    7: "y has labels outside classes",
+    11: "X and y must be tables of the same number of rows, at least one",
+    13: "X and y must be tables of the same number of rows, at least one",
+    17: "X has NaN or infinite values",
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_faulty_parties_are_named_and_left_out(method, caplog):
+    rows, labels = faulty_tables()
+    model = MultipartyClassifier(method=method, classes=[0, 1], **QUIET)
+    assert model.faults(rows, labels, auxiliary=AUXILIARY) == WRONG
+    with caplog.at_level(logging.WARNING, logger="confrere.estimators"):
+        model.fit(rows, labels, auxiliary=AUXILIARY)
+    assert "left out 6 of 60 parties: party 3: X has NaN" in caplog.text
+    assert model.n_parties_ == M
+    assert model.score(TEST, TRUTH) > 0.9
+    held = [value for value in vars(model).values() if isinstance(value, dict)]
+    assert not any("left" in str(value) or "fault" in str(value) for value in held)
+
+
+def test_faulty_parties_are_refused_by_name(tmp_path):
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.open_account("study", epsilon=1.0)
+    rows, labels = faulty_tables()
+    model = MultipartyClassifier(classes=[0, 1], on_faulty="refuse", ledger=ledger)
+    with pytest.raises(InvalidData, match=r"party 3: X has NaN.*party 5: .*on_faulty='leave-out'"):
+        model.fit(rows, labels, auxiliary=AUXILIARY)
+    broken = X.copy()
+    broken[PARTY == 30, 0] = np.inf
+    with pytest.raises(InvalidData, match="party 30"):
+        model.fit(broken, Y, party=PARTY, auxiliary=AUXILIARY)
+    assert ledger.spent("study") == 0
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, lambda x: x.astype(np.float32)])
+def test_a_left_out_party_is_a_split_vote(kind):
+    broken, labels = X.copy(), Y.copy()
+    broken[PARTY == 4, 1] = np.nan
+    labels[PARTY == 9] = 5
+    model = fit(kind(broken), labels, classes=[0, 1], data_norm=1.5, **QUIET)
+    frame = Frame(D, data_norm=1.5)
+    W = solve_parties(frame.rows(X), 2 * Y - 1, np.arange(0, M * N + 1, N), alpha=1e-4).W
+    votes = count_votes(np.delete(W, [4, 9], axis=0), frame.rows(AUXILIARY))
+    exact = ((votes + 1) / M) @ frame.rows(AUXILIARY) / len(AUXILIARY)
+    np.testing.assert_allclose(model.statistic_, exact, atol=2e-5)
+
+
+def test_a_left_out_party_of_many_classes_votes_for_none():
+    labels = np.digitize(X[:, 0], [-0.15, 0.15])
+    broken = X.copy()
+    broken[PARTY == 4] = np.nan
+    kw = {"classes": [0, 1, 2], "data_norm": 1.5, **QUIET}
+    without = fit(X[PARTY != 4], labels[PARTY != 4], PARTY[PARTY != 4], **kw).statistic_
+    mean = Frame(D, data_norm=1.5).rows(AUXILIARY).mean(axis=0)
+    expected = (without * (M - 1) + mean / 3) / M
+    np.testing.assert_allclose(fit(broken, labels, **kw).statistic_, expected, atol=1e-5)
+
+
+def test_parties_of_one_row_or_one_class_take_part():
+    party = PARTY.copy()
+    party[:3] = [1000, 1001, 1002]
+    labels = Y.copy()
+    labels[PARTY == 20] = 1
+    for method in METHODS:
+        model = fit(y=labels, party=party, method=method, **QUIET)
+        assert model.n_parties_ == M + 3
+        assert model.faults(X, labels, party, AUXILIARY) == {}
+        assert model.score(TEST, TRUTH) > 0.9
+
+
+def test_all_parties_faulty_is_all_noise_and_still_released():
+    model = fit(np.full_like(X, np.nan), epsilon=1.0, random_state=0)
+    assert np.all(np.isfinite(model.coef_))
+    with pytest.raises(InvalidData, match="no party"):
+        fit([np.full((2, D), np.nan)] * 3, [np.zeros(2)] * 3, None)
+
+
+def test_tables_must_come_one_per_party():
+    rows, labels = tables()
+    for kw in (
+        {"y": labels[:-1]},
+        {"party": np.zeros(M)},
+        {"party": np.arange(3)},
+    ):
+        with pytest.raises(InvalidData, match="one table"):
+            fit(rows, **{"y": labels, "party": None} | kw)
+
+
+# --- local classifiers ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "local",
+    [
+        DecisionTreeClassifier(max_depth=3, random_state=0),
+        lambda name: GaussianNB() if name % 2 else LogisticRegression(),
+        [LogisticRegression(C=100.0), DecisionTreeClassifier(random_state=0)] * (M // 2),
+    ],
+    ids=["one kind", "a rule", "a list"],
+)
+def test_any_local_classifier_votes(local):
+    model = fit(local=local, **QUIET)
+    assert model.score(TEST, TRUTH) > 0.9
+
+
+def test_a_local_classifier_sees_its_party_only():
+    seen = []
+
+    class Recorder(DummyClassifier):
+        def fit(self, X, y):
+            seen.append((X.copy(), y.copy()))
+            return super().fit(X, y)
+
+    fit(local=Recorder(), y=np.where(Y == 1, "b", "a"), classes=["a", "b"], **QUIET)
+    mixed = [k for k in range(M) if 0 < Y[k == PARTY].sum() < N]
+    assert len(seen) == len(mixed) > M // 2
+    for (rows, labels), k in zip(seen, mixed, strict=True):
+        np.testing.assert_array_equal(rows, X[k == PARTY])
+        np.testing.assert_array_equal(labels == "b", Y[k == PARTY] == 1)
+
+
+def test_linear_votes_are_those_of_the_same_classifier_in_a_loop():
+    loop = LogisticRegression(C=1 / (N * 1e-2), fit_intercept=False, tol=1e-10, max_iter=1000)
+    kw = {"fit_intercept": False, "data_norm": 10.0, **QUIET}
+    # Rows within the bound are only scaled, by 1/10: the same problem with a ridge 100 times this.
+    fast = fit(local_alpha=1.0, **kw).statistic_
+    slow = fit(local=loop, **kw).statistic_
+    mixed = [k for k in range(M) if 0 < Y[k == PARTY].sum() < N]
+    # Parties of one class vote as their classifier would, or always alike.
+    assert np.linalg.norm(fast - slow) <= 0.05 * (M - len(mixed)) / M + 1e-3
+
+
+def test_a_failing_local_classifier_is_a_faulty_party(caplog):
+    class Fragile(GaussianNB):
+        def fit(self, X, y):
+            if X[0, 0] > 0.3:
+                raise ArithmeticError("row 1: 0.42")
+            return super().fit(X, y)
+
+    with caplog.at_level(logging.WARNING, logger="confrere.estimators"):
+        model = fit(local=Fragile(), **QUIET)
+    assert "ArithmeticError" in caplog.text
+    assert "0.42" not in caplog.text
+    assert model.score(TEST, TRUTH) > 0.85
+    with pytest.raises(InvalidData, match="local classifier failed"):
+        fit(local=Fragile(), on_faulty="refuse", **QUIET)
+    with pytest.raises(InvalidData, match="every party's classifier failed"):
+        fit(local=LogisticRegression(C=-1.0), **QUIET)
+
+
+# --- size ----------------------------------------------------------------------------------------
+
+
+def test_blocks_follow_public_sizes_and_do_not_change_the_votes():
+    small, large = Blocks(1.0, 124, 2), Blocks(1e6, 124, 2)
+    assert small.parties == 240 < large.parties == 2400
+    assert small.rows < large.rows
+    rng = np.random.default_rng(2)
+    rows = rng.normal(size=(3000, D))
+    labels = (rows[:, 0] > 0).astype(int)
+    party = np.repeat(np.arange(1000), 3)
+    kw = {"epsilon": 1e7, "random_state": 0}
+    for method in ("statistic", "average"):
+        whole = fit(rows, labels, party, method=method, **kw).coef_
+        parts = fit(rows, labels, party, method=method, memory=0.1, **kw).coef_
+        np.testing.assert_allclose(parts, whole, atol=1e-5)
+
+
+def test_twenty_thousand_parties_with_faulty_ones():
+    n_parties, size = 20_000, 5
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(n_parties * size, D)).astype(np.float32)
+    labels = (rows[:, 0] + 0.5 * rows[:, 1] > 0).astype(int)
+    party = np.repeat(np.arange(n_parties), size)
+    for k in range(0, n_parties, 100):
+        rows[party == k, 0] = [np.nan, np.inf, -np.inf, 0, 0]
+    labels[size * 50 :: size * 100] = 7
+    model = MultipartyClassifier(epsilon=0.1, classes=[0, 1], random_state=0, data_norm=3.0)
+    faults = model.faults(rows, labels, party, AUXILIARY)
+    assert len(faults) == 400
+    tracemalloc.start()
+    model.fit(rows, labels, party=party, auxiliary=AUXILIARY)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert model.score(TEST, TRUTH) > 0.97
+    # The table of 20,000 x 200 scores would take 16 MB, all rows in doubles 3 MB.
+    assert peak < 64e6
+
+
+# --- releases ------------------------------------------------------------------------------------
+
+
+def test_a_release_carries_public_facts_only():
+    model = fit(epsilon=1.0)
+    release = model.to_release()
+    assert release.kind == "multiparty"
+    assert release.guarantee.unit is Unit.PARTY
+    assert set(release.facts) == {
+        "classes",
+        "features",
+        "schema",
+        "method",
+        "parties",
+        "alpha",
+        "n_auxiliary",
+        "data_norm",
+        "intercept_scale",
+        "feature_scale",
+    }
+    assert release.facts["parties"] == M
