@@ -6,7 +6,6 @@ from scipy import stats
 
 from confrere import PrivateLogisticRegression
 from confrere.audit.adversary import loss_of_privacy, opposed_case, random_unit, worst_loss
-from confrere.estimators import linear_plan
 from confrere.maths import calibration, noise
 from confrere.maths.calibration import Term, calibrate, calibrate_softmax
 from confrere.maths.clipping import clip_rows
@@ -14,6 +13,7 @@ from confrere.maths.density import log_density, log_density_softmax
 from confrere.maths.randomness import SeededSource
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE, ObjectivePerturbation
 from confrere.privacy import Neighbours
+from confrere.protocols import frame
 
 ABOVE = 1 + 1e-9
 RELATIONS = [str(relation) for relation in Neighbours]
@@ -112,7 +112,7 @@ def constant_outside(X, constant):
         (calibration, "worst_residual", without_jacobian),
         (noise, "gamma_norm", without_minus_sign),
         (noise, "gamma_norm", rate_for_scale),
-        (linear_plan, "with_constant", constant_outside),
+        (frame, "with_constant", constant_outside),
     ],
     ids=["no Jacobian term", "no minus sign", "Gamma rate for scale", "intercept outside"],
 )

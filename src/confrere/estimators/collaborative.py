@@ -16,6 +16,7 @@ from confrere.estimators.base import (
     check_choice,
     check_finite,
 )
+from confrere.estimators.linear_plan import linear_frame
 from confrere.estimators.releasing import linear_release
 from confrere.ledger import Ledger
 from confrere.maths.randomness import RandomSource, Seed
@@ -25,7 +26,6 @@ from confrere.protocols import (
     Averaging,
     Books,
     Expansion,
-    Frame,
     LocalFederation,
     Outcome,
     PartyGroup,
@@ -250,8 +250,6 @@ class CollaborativeClassifier(LinearPrediction, PrivateClassifier):
         check_choice(self.calibration, "calibration", ("tight", "printed"))
         if not (isinstance(self.alpha, str) and self.alpha == "auto"):
             check_epsilon(self.alpha, "alpha")
-        if self.fit_intercept and not 0 < self.intercept_scale < 1:
-            raise InvalidParameter("intercept_scale must lie strictly between 0 and 1.")
         if self.calibration == "printed" and (self.method, self.loss) != ("average", "logistic"):
             raise InvalidParameter(
                 "calibration='printed' was published for L2 noise and the logistic loss: use it "
@@ -264,12 +262,12 @@ class CollaborativeClassifier(LinearPrediction, PrivateClassifier):
 
     def _plan(self, n_features: int) -> Averaging | Expansion:
         self._check_parameters()
-        scale = None if self.feature_scale is None else np.asarray(self.feature_scale, float)
-        frame = Frame(
-            int(n_features),
-            data_norm=float(self.data_norm),
-            constant=float(self.intercept_scale) if self.fit_intercept else 0.0,
-            feature_scale=scale,
+        frame = linear_frame(
+            n_features,
+            data_norm=self.data_norm,
+            fit_intercept=self.fit_intercept,
+            intercept_scale=self.intercept_scale,
+            feature_scale=self.feature_scale,
             norm="l1" if self.method == "ofpa" else "l2",
         )
         has_prior = self.prior is not None or self.prior_intercept != 0

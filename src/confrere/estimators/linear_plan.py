@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.maths.calibration import automatic_ridge, free_ridge
-from confrere.maths.clipping import Rows, clip_rows, scale_columns, with_constant
+from confrere.maths.clipping import Rows
 from confrere.maths.randomness import RandomSource
 from confrere.mechanisms.objective_perturbation import (
     SOLVER_SHARE,
@@ -19,6 +18,7 @@ from confrere.mechanisms.objective_perturbation import (
     ObjectivePerturbation,
 )
 from confrere.privacy import Guarantee, Neighbours, check_epsilon, check_positive
+from confrere.protocols.frame import Frame, Norm
 
 Alpha = float | Literal["auto"]
 Loss = Literal["logistic", "capped"]
@@ -27,76 +27,33 @@ Loss = Literal["logistic", "capped"]
 LARGEST_SURPLUS = 10
 
 
-@dataclass(frozen=True)
-class UnitRows:
-    """The public map from a row as given to a row of the unit ball, and back for weights.
-
-    Parameters
-    ----------
-    data_norm : float
-        Declared bound on the norm of a row, after ``feature_scale``.
-    constant : float or None
-        Public constant inside the bound; None has no intercept.
-    feature_scale : array of shape (n_features,) or None
-        Public factors of the columns.
-    n_features : int
-        Number of columns as given.
-    """
-
-    data_norm: float
-    constant: float | None
-    feature_scale: NDArray[np.float64] | None
-    n_features: int
-
-    def __post_init__(self) -> None:
-        check_epsilon(self.data_norm, "data_norm")
-        if self.constant is not None and not 0 < self.constant < 1:
-            raise InvalidParameter("intercept_scale must lie strictly between 0 and 1.")
-        scale = self.feature_scale
-        if scale is not None and (
-            scale.shape != (self.n_features,) or not np.all(np.isfinite(scale) & (scale >= 0))
-        ):
-            raise InvalidParameter("feature_scale must hold one finite number >= 0 per column.")
-
-    @property
-    def dimension(self) -> int:
-        """Number of coordinates, constant included."""
-        return self.n_features + (self.constant is not None)
-
-    def __call__(self, X: Any) -> Rows:
-        """Scale, clip and add the constant: the rows that the theorem speaks of."""
-        scaled = X if self.feature_scale is None else scale_columns(X, self.feature_scale)
-        rows = clip_rows(scaled, self.data_norm)
-        return rows if self.constant is None else with_constant(rows, self.constant)
-
-    def coefficients(
-        self, weights: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return ``(K, n_features)`` coefficients and ``(K,)`` intercepts for rows as given."""
-        weights = np.atleast_2d(weights)
-        coef = weights[:, : self.n_features] * self._factors
-        if self.constant is None:
-            return coef, np.zeros(len(weights))
-        return coef, weights[:, -1] * self.constant
-
-    def weights(self, coef: NDArray[np.float64], intercept: float) -> NDArray[np.float64]:
-        """Return one model's weights in the unit ball's coordinates; zero where a column is."""
-        used = self._factors > 0
-        weights = np.divide(coef, self._factors, out=np.zeros(self.n_features), where=used)
-        return weights if self.constant is None else np.append(weights, intercept / self.constant)
-
-    @property
-    def _factors(self) -> NDArray[np.float64]:
-        shrink = 1.0 if self.constant is None else math.sqrt(1 - self.constant**2)
-        scale = np.ones(self.n_features) if self.feature_scale is None else self.feature_scale
-        return np.asarray(scale * shrink / self.data_norm)
+def linear_frame(
+    n_features: int,
+    *,
+    data_norm: float,
+    fit_intercept: bool,
+    intercept_scale: float,
+    feature_scale: ArrayLike | None = None,
+    norm: Norm = "l2",
+) -> Frame:
+    """Return the public coordinates that an estimator's common parameters declare."""
+    if fit_intercept and not 0 < intercept_scale < 1:
+        raise InvalidParameter("intercept_scale must lie strictly between 0 and 1.")
+    scale = None if feature_scale is None else np.asarray(feature_scale, dtype=np.float64)
+    return Frame(
+        int(n_features),
+        data_norm=check_epsilon(data_norm, "data_norm"),
+        constant=float(intercept_scale) if fit_intercept else 0.0,
+        feature_scale=scale,
+        norm=norm,
+    )
 
 
 @dataclass(frozen=True)
 class LinearPlan:
     """Everything that is decided before the data are touched."""
 
-    rows: UnitRows
+    frame: Frame
     mechanism: ObjectivePerturbation
     centre: NDArray[np.float64] | None
     public_samples: int
@@ -110,32 +67,37 @@ class LinearPlan:
         return {
             "rho": self.mechanism.rho,
             "ridge": self.mechanism.ridge,
-            "n_features": self.rows.n_features,
+            "n_features": self.frame.n_features,
         }
 
     def facts(self) -> dict[str, Any]:
         """Return the public facts that a release of this model carries."""
-        scale = self.rows.feature_scale
+        scale = self.frame.feature_scale
         return {
             "n_samples": self.public_samples,
             "rho": self.mechanism.rho,
             "ridge": self.mechanism.ridge,
-            "data_norm": self.rows.data_norm,
-            "intercept_scale": self.rows.constant,
+            "data_norm": self.frame.data_norm,
+            "intercept_scale": self.frame.constant,
             "feature_scale": None if scale is None else scale.tolist(),
         }
+
+    def rows(self, X: Any) -> Rows:
+        """Return the rows that the theorem speaks of."""
+        return self.frame.rows(X)
 
     def run(
         self, X: Any, labels: NDArray[Any], source: RandomSource
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return released coefficients and intercepts, for rows as given."""
         weights = self.mechanism.run(self.rows(X), labels, source=source, centre=self.centre)
-        return self.rows.coefficients(weights)
+        models = [self.frame.coefficients(row) for row in np.atleast_2d(weights)]
+        return np.array([coef for coef, _ in models]), np.array([b for _, b in models])
 
 
 def plan_linear(
     n_samples: int,
-    rows: UnitRows,
+    frame: Frame,
     *,
     epsilon: float,
     n_classes: int = 2,
@@ -159,7 +121,7 @@ def plan_linear(
     capped = loss == "capped"
     if alpha == "auto":
         ridge = ridge_factor * automatic_ridge(
-            budget, public_samples, rows.dimension, capped=capped, floor=ridge_floor
+            budget, public_samples, frame.size, capped=capped, floor=ridge_floor
         )
     else:
         ridge = public_samples * float(alpha)
@@ -168,15 +130,18 @@ def plan_linear(
     mechanism = ObjectivePerturbation(
         epsilon=epsilon,
         n_samples=n_samples,
-        n_features=rows.dimension,
+        n_features=frame.size,
         ridge=ridge,
         n_classes=n_classes,
         cap=0.5 if capped else 1.0,
         neighbours=relation,
         calibration=calibration,
         prior_norm=0.0 if prior is None else float(np.linalg.norm(prior)),
+        largest_samples=(
+            LARGEST_SURPLUS * public_samples if relation is Neighbours.ADD_REMOVE else None
+        ),
     )
-    return LinearPlan(rows, mechanism, prior, public_samples)
+    return LinearPlan(frame, mechanism, prior, public_samples)
 
 
 def check_linear_parameters(
@@ -205,14 +170,6 @@ def check_linear_parameters(
             "declared_samples must be given with neighbours='add-remove': there the number of "
             "rows is not public, so the ridge needs a public stand-in."
         )
-
-
-def public_vector(values: ArrayLike, n_features: int, name: str) -> NDArray[np.float64]:
-    """Return a declared vector with one finite number per column."""
-    vector = np.asarray(values, dtype=np.float64)
-    if vector.shape != (n_features,) or not np.all(np.isfinite(vector)):
-        raise InvalidParameter(f"{name} must hold one finite number per column.")
-    return vector
 
 
 def _public_samples(n_samples: int, relation: Neighbours, declared: int | None) -> int:

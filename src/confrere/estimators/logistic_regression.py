@@ -15,16 +15,16 @@ from confrere.estimators.linear_plan import (
     Alpha,
     LinearPlan,
     Loss,
-    UnitRows,
     check_linear_parameters,
+    linear_frame,
     plan_linear,
-    public_vector,
 )
 from confrere.estimators.releasing import linear_release
 from confrere.ledger import Ledger
 from confrere.maths.randomness import Seed
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.privacy import Guarantee
+from confrere.protocols.frame import Frame
 from confrere.release import Release
 
 
@@ -188,16 +188,16 @@ class PrivateLogisticRegression(LinearPrediction, PrivateClassifier):
 
     def _plan(self, n_samples: int, n_features: int, n_classes: int) -> LinearPlan:
         self._check_parameters()
-        scale = self.feature_scale
-        rows = UnitRows(
-            self.data_norm,
-            self.intercept_scale if self.fit_intercept else None,
-            None if scale is None else public_vector(scale, n_features, "feature_scale"),
+        frame = linear_frame(
             n_features,
+            data_norm=self.data_norm,
+            fit_intercept=self.fit_intercept,
+            intercept_scale=self.intercept_scale,
+            feature_scale=self.feature_scale,
         )
         return plan_linear(
             n_samples,
-            rows,
+            frame,
             epsilon=self.epsilon,
             n_classes=n_classes,
             alpha=self.alpha,
@@ -206,14 +206,12 @@ class PrivateLogisticRegression(LinearPrediction, PrivateClassifier):
             loss=self.loss,
             calibration=self.calibration,
             declared_samples=self.declared_samples,
-            prior=self._prior(rows, n_classes),
+            prior=self._prior(frame, n_classes),
         )
 
-    def _prior(self, rows: UnitRows, n_classes: int) -> NDArray[np.float64] | None:
+    def _prior(self, frame: Frame, n_classes: int) -> NDArray[np.float64] | None:
         if self.prior is None and self.prior_intercept == 0:
             return None
         if n_classes > 2:
             raise InvalidParameter("prior is for two classes.")
-        n_features = rows.n_features
-        coef = np.zeros(n_features) if self.prior is None else self.prior
-        return rows.weights(public_vector(coef, n_features, "prior"), self.prior_intercept)
+        return frame.weights(self.prior, self.prior_intercept)

@@ -18,6 +18,7 @@ from confrere.data import PublicSchema
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators.base import LinearPrediction, PrivateClassifier, check_choice
 from confrere.estimators.labels import declared_classes
+from confrere.estimators.linear_plan import linear_frame
 from confrere.estimators.multiparty_local import (
     Blocks,
     local_of,
@@ -40,7 +41,6 @@ from confrere.maths.randomness import RandomSource, Seed
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.mechanisms.party_statistic import Radius
 from confrere.privacy import Guarantee, check_epsilon, check_positive
-from confrere.protocols.frame import Frame
 from confrere.protocols.voting import Method, Released, Voting
 from confrere.release import Release
 
@@ -314,8 +314,6 @@ class MultipartyClassifier(LinearPrediction, PrivateClassifier):
         check_epsilon(self.data_norm, "data_norm")
         check_positive(self.memory, "memory")
         check_choice(self.on_faulty, "on_faulty", ("leave-out", "refuse"))
-        if self.fit_intercept and not 0 < self.intercept_scale < 1:
-            raise InvalidParameter("intercept_scale must lie strictly between 0 and 1.")
         if self.local is not None and self.method == "average":
             raise InvalidParameter(
                 "local: only weights of the built-in classifier have a bound to average under; "
@@ -326,12 +324,12 @@ class MultipartyClassifier(LinearPrediction, PrivateClassifier):
         self, n_features: int, n_classes: int, auxiliary: NDArray[np.float64] | None
     ) -> Voting:
         self._check_parameters()
-        scale = None if self.feature_scale is None else np.asarray(self.feature_scale, float)
-        frame = Frame(
-            int(n_features),
-            data_norm=float(self.data_norm),
-            constant=float(self.intercept_scale) if self.fit_intercept else 0.0,
-            feature_scale=scale,
+        frame = linear_frame(
+            n_features,
+            data_norm=self.data_norm,
+            fit_intercept=self.fit_intercept,
+            intercept_scale=self.intercept_scale,
+            feature_scale=self.feature_scale,
         )
         return Voting(
             frame=frame,

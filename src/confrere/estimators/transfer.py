@@ -15,10 +15,9 @@ from confrere.estimators.linear_plan import (
     Alpha,
     LinearPlan,
     Loss,
-    UnitRows,
     check_linear_parameters,
+    linear_frame,
     plan_linear,
-    public_vector,
 )
 from confrere.estimators.releasing import LINEAR_KINDS, linear_release
 from confrere.estimators.sources import (
@@ -32,6 +31,7 @@ from confrere.ledger import Ledger
 from confrere.maths.randomness import Seed
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.privacy import Guarantee
+from confrere.protocols.frame import Frame
 from confrere.release import Release
 
 
@@ -167,30 +167,30 @@ class TransferClassifier(LinearPrediction, PrivateClassifier):
         )
 
     def _plan(self, n_samples: int, n_features: int, sources: list[Release]) -> LinearPlan:
-        scale = self.feature_scale
-        rows = UnitRows(
-            self.data_norm,
-            self.intercept_scale if self.fit_intercept else None,
-            None if scale is None else public_vector(scale, n_features, "feature_scale"),
+        frame = linear_frame(
             n_features,
+            data_norm=self.data_norm,
+            fit_intercept=self.fit_intercept,
+            intercept_scale=self.intercept_scale,
+            feature_scale=self.feature_scale,
         )
         n_source = sum(release.facts["n_samples"] for release in sources)
         return plan_linear(
             n_samples,
-            rows,
+            frame,
             epsilon=self.epsilon,
             alpha=self.alpha,
             ridge_factor=1 + n_source / max(n_samples, 1),
             loss=self.loss,
             calibration=self.calibration,
-            prior=self._prior(rows, sources),
+            prior=self._prior(frame, sources),
         )
 
-    def _prior(self, rows: UnitRows, sources: list[Release]) -> NDArray[np.float64]:
+    def _prior(self, frame: Frame, sources: list[Release]) -> NDArray[np.float64]:
         """Return ``(1 - eta)`` times the sources' combined model, on the target's scale."""
         models = zip(precision_weights(sources), sources, strict=True)
         points = [
-            weight * rows.weights(release.arrays["coef"][0], float(release.arrays["intercept"][0]))
+            weight * frame.weights(release.arrays["coef"][0], float(release.arrays["intercept"][0]))
             for weight, release in models
         ]
         return np.asarray((1 - self.eta) * np.sum(points, axis=0))

@@ -66,7 +66,7 @@ def public_tolerance(
         ridge=ridge,
         linear_norm=noise,
         centre_norm=prior_norm,
-        n_classes=n_classes,
+        n_classes=n_classes if n_classes > 2 else None,
     )
     return max(TOLERANCE, smallest / SOLVER_PART, 64 * noise * float(np.finfo(np.float64).eps))
 
@@ -95,6 +95,9 @@ class ObjectivePerturbation:
         ``"printed"`` is Algorithm 1 as published: sound, but it wastes noise.
     prior_norm : float, default=0.0
         Public bound on the norm of the point shrunk towards.
+    largest_samples : int, optional
+        Public bound on the number of rows where that number itself is not public; the solver's
+        tolerance comes from it.
     """
 
     epsilon: float
@@ -106,6 +109,7 @@ class ObjectivePerturbation:
     neighbours: Neighbours = Neighbours.REPLACE_ONE
     calibration: Calibration = "tight"
     prior_norm: float = 0.0
+    largest_samples: int | None = None
     rho: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -154,7 +158,7 @@ class ObjectivePerturbation:
         See :func:`public_tolerance`.
         """
         return public_tolerance(
-            self.n_samples,
+            self.largest_samples or self.n_samples,
             self.n_features,
             rho=self.rho,
             ridge=self.ridge,

@@ -64,7 +64,10 @@ class OutputPerturbation:
     def tolerance(self) -> float:
         """Certified bound on the gradient at the point before noise."""
         smallest = smallest_tolerance(
-            self.n_samples, self.n_features, ridge=self.ridge, n_classes=self.n_classes
+            self.n_samples,
+            self.n_features,
+            ridge=self.ridge,
+            n_classes=self.n_classes if self.n_classes > 2 else None,
         )
         return max(TOLERANCE, smallest)
 

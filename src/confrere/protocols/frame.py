@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confrere.errors import InvalidData, InvalidMessage, InvalidParameter
-from confrere.maths.clipping import clip_rows, with_constant
+from confrere.maths.clipping import clip_rows, scale_columns, with_constant
 from confrere.privacy import check_epsilon
 from confrere.protocols.payload import Payload
 
@@ -80,14 +80,18 @@ class Frame:
         return np.asarray(self.feature_scale * factor)
 
     def rows(self, X: Floats) -> Floats:
-        """Return the rows that the theorems speak of: their norm is at most one."""
+        """Return the rows that the theorems speak of: their norm is at most one.
+
+        CSR rows stay CSR, in the Euclidean ball.
+        """
         if X.shape[1:] != (self.n_features,):
             raise InvalidData("X does not have the number of columns that was agreed.")
-        scaled = X if self.feature_scale is None else X * self.feature_scale
+        scaled = X if self.feature_scale is None else scale_columns(X, self.feature_scale)
         if self.norm == "l1":
-            return self._rows_in_l1(scaled)
-        clipped = np.asarray(clip_rows(scaled, self.data_norm))
-        return np.asarray(with_constant(clipped, self.constant)) if self.constant else clipped
+            return self._rows_in_l1(np.asarray(scaled))
+        clipped = clip_rows(scaled, self.data_norm)
+        rows = with_constant(clipped, self.constant) if self.constant else clipped
+        return cast(Floats, rows)
 
     def _rows_in_l1(self, scaled: Floats) -> Floats:
         # The same hair as in clip_rows: rounding in the norm must not leave a row outside.

@@ -187,6 +187,7 @@ def test_add_remove_takes_its_ridge_from_the_declared_number():
     plans = [model._plan(n, 6, 2) for n in (300, 301, 5000)]
     assert len({plan.mechanism.ridge for plan in plans}) == 1
     assert {plan.facts()["n_samples"] for plan in plans} == {1000}
+    assert len({plan.mechanism.tolerance for plan in plans}) == 1
     with pytest.raises(InvalidData, match="declared_samples"):
         model._plan(10_001, 6, 2)
 
