@@ -32,8 +32,8 @@ TOKENS = [
     *("--party", "--records", "--features", "5", "-1", "1e400", "nan", "--epsilon", "--label"),
     *("--this-table-is-public", "--account", "--allow-simulated", "--example", "brfss2022", "--"),
 ]
-# No path leads out of the folder: a slash comes only in the names above.
-words = st.text(st.characters(exclude_characters="/\\", exclude_categories=("Cs",)), max_size=8)
+# No path leads out of the folder: a slash comes only in the names above. No argument holds a zero.
+words = st.text(st.characters(exclude_characters="/\\\x00", exclude_categories=("Cs",)), max_size=8)
 command_lines = st.tuples(
     st.sampled_from(COMMANDS), st.lists(st.sampled_from(TOKENS) | words, max_size=6)
 ).map(lambda parts: parts[0] + parts[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from confrere.cli.answers import report
-from confrere.cli.exits import ExitCode
+from confrere.cli.exits import ExitCode, ending_of
 
 
 class Group(TyperGroup):
@@ -51,18 +52,23 @@ class Group(TyperGroup):
                 as_json="--json" in given,
             )
         except Exception as error:
-            format_message = getattr(error, "format_message", None)
-            if format_message is None:
-                raise
-            code = ExitCode.USAGE
-            report(
-                code,
-                " ".join(format_message().split()).rstrip("."),
-                error_code="UsageError",
-                hint=f"{prog_name or 'confrere'} --help",
-                as_json="--json" in given,
-            )
+            if "--debug" in given:
+                traceback.print_exc()
+            code = _report(error, prog_name or "confrere", as_json="--json" in given)
         code = int(code) if isinstance(code, int) else int(ExitCode.OK)
         if standalone_mode:
             sys.exit(code)
         return code
+
+
+def _report(error: Exception, program: str, *, as_json: bool) -> ExitCode:
+    """Say what the parser found; whatever else comes this far is told by its class alone."""
+    format_message = getattr(error, "format_message", None)
+    if format_message is None:
+        code, message, hint = ending_of(error)
+        name = type(error).__name__
+    else:
+        code, name, hint = ExitCode.USAGE, "UsageError", f"{program} --help"
+        message = " ".join(format_message().split()).rstrip(".")
+    report(code, message, error_code=name, hint=hint, as_json=as_json)
+    return code
