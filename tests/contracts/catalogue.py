@@ -15,6 +15,7 @@ from confrere import (
     TransferClassifier,
     TransferStackingClassifier,
 )
+from confrere.estimators.base import PrivateClassifier
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 6)) / 4
@@ -70,4 +71,15 @@ MAKERS = {
     ),
 }
 
-CLASSES = [type(maker()) for maker in MAKERS.values()]
+#: The public classes among them, each once.
+CLASSES = sorted(
+    {
+        cls
+        for maker in MAKERS.values()
+        for cls in type(maker()).__mro__
+        if cls.__module__.startswith("confrere.")
+        and cls.__name__.endswith(("Classifier", "Regression"))
+    }
+    - {PrivateClassifier},
+    key=lambda cls: cls.__name__,
+)

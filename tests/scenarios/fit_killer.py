@@ -32,15 +32,26 @@ def fit_forever(ledger, folder):
         count += 1
 
 
+def fit_time(ledger):
+    """Return how long a fit takes here and now, so that kills fall into fits on any machine."""
+    model = PrivateLogisticRegression(epsilon=0.25, ledger=ledger, account="trial")
+    ledger.open_account("trial")
+    start = time.perf_counter()
+    for _ in range(5):
+        model.fit(X, Y)
+    return (time.perf_counter() - start) / 5
+
+
 def main(path, folder, kills, seed):
     ledger = Ledger(path)
     ledger.open_account("study")
     moments = random.Random(seed)
+    usual = fit_time(ledger)
     for _ in range(kills):
         child = os.fork()
         if child == 0:
             fit_forever(ledger, folder)
-        time.sleep(moments.uniform(0.0, 0.12))
+        time.sleep(moments.uniform(0.0, 4 * usual))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         released = [json.loads(file.read_text()) for file in folder.glob("*.json")]

@@ -162,7 +162,8 @@ def test_makers_of_the_same_file_make_one(tmp_path):
 def test_forked_children_share_the_default_ledger(monkeypatch):
     monkeypatch.delenv("CONFRERE_LEDGER", raising=False)
     ledger = default_ledger()
-    account = ledger.account_for(None)
+    account = "forked children"
+    ledger.open_account(account)
     before = ledger.spent(account)
     in_forked_children(
         lambda _: default_ledger().charge(account, Guarantee(0.5), purpose="fit").row, 2
