@@ -5,5 +5,7 @@ from __future__ import annotations
 import os
 
 collect_ignore = (
-    [] if os.environ.get("CONFRERE_DATA") else ["test_real_data.py", "test_reproduce_real.py"]
+    []
+    if os.environ.get("CONFRERE_DATA")
+    else ["test_real_data.py", "test_real_multiparty.py", "test_reproduce_real.py"]
 )
