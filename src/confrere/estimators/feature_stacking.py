@@ -21,7 +21,7 @@ from confrere.estimators.feature_plan import (
 from confrere.estimators.group_plot import plot_groups
 from confrere.estimators.groups import GroupRows, RowRule
 from confrere.estimators.releasing import stack_release
-from confrere.estimators.stack import Combiner, StackedPrediction
+from confrere.estimators.stack import Combiner, Stacking
 from confrere.ledger import Ledger
 from confrere.maths.partition import (
     Allocation,
@@ -40,7 +40,7 @@ from confrere.privacy import Guarantee, check_epsilon
 from confrere.release import Release
 
 
-class FeatureStackingClassifier(StackedPrediction, PrivateClassifier):
+class FeatureStackingClassifier(Stacking, PrivateClassifier):
     """Private stacking over feature groups (PST-F, Algorithm 3); importances make it PST-F(W).
 
     One private model per group of features is learned on one part of the rows, and a private
@@ -192,21 +192,13 @@ class FeatureStackingClassifier(StackedPrediction, PrivateClassifier):
         return plot_groups(self.low_level_, ax=ax)
 
     def _check_parameters(self) -> None:
-        check_epsilon(self.epsilon)
-        check_choice(self.combiner, "combiner", ("stack", "vote", "weighted_vote"))
+        self._check_stack(("stack", "vote", "weighted_vote"))
         check_choice(self.rows, "rows", ("clip", "unit"))
         check_choice(self.clipping, "clipping", ("separate", "joint"))
         check_choice(self.allocation, "allocation", ("importance", "least-noise"))
-        check_choice(self.loss, "loss", ("logistic", "capped"))
-        check_choice(self.calibration, "calibration", ("tight", "printed"))
-        for name in ("alpha", "high_alpha"):
-            if getattr(self, name) != "auto":
-                check_epsilon(getattr(self, name), name)
         if not 0 < self.intercept_scale < 1:
             raise InvalidParameter("intercept_scale must lie strictly between 0 and 1.")
         check_finite(self.prior_intercept, "prior_intercept")
-        if not 0 < self.high_fraction < 1:
-            raise InvalidParameter("high_fraction must lie strictly between 0 and 1.")
 
     def _plan(self, n_samples: int, n_features: int) -> FeatureStackPlan:
         self._check_parameters()

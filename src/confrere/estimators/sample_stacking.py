@@ -9,12 +9,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from confrere.data import PublicSchema
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.estimators.base import PrivateClassifier, check_choice, check_finite
+from confrere.estimators.base import PrivateClassifier, check_finite
 from confrere.estimators.releasing import stack_release
 from confrere.estimators.stack import (
     HighLevelModel,
     LowLevelModel,
-    StackedPrediction,
+    Stacking,
     common_sharpness,
     high_level_mechanism,
     high_level_model,
@@ -35,7 +35,7 @@ from confrere.privacy import Guarantee, Split, check_epsilon, in_parallel
 from confrere.release import Release
 
 
-class SampleStackingClassifier(StackedPrediction, PrivateClassifier):
+class SampleStackingClassifier(Stacking, PrivateClassifier):
     """Private stacking over parts of the samples (PST-S, Algorithm 2).
 
     Rows are split, without looking at them, into ``n_groups`` parts and one more for the high
@@ -185,19 +185,11 @@ class SampleStackingClassifier(StackedPrediction, PrivateClassifier):
         return _scores(self.low_level_, X)
 
     def _check_parameters(self) -> None:
-        check_epsilon(self.epsilon)
+        self._check_stack(("stack", "vote"))
         check_epsilon(self.data_norm, "data_norm")
-        check_choice(self.combiner, "combiner", ("stack", "vote"))
-        check_choice(self.loss, "loss", ("logistic", "capped"))
-        check_choice(self.calibration, "calibration", ("tight", "printed"))
-        for name in ("alpha", "high_alpha"):
-            if getattr(self, name) != "auto":
-                check_epsilon(getattr(self, name), name)
         if not 0 < self.intercept_scale < 1:
             raise InvalidParameter("intercept_scale must lie strictly between 0 and 1.")
         check_finite(self.prior_intercept, "prior_intercept")
-        if not 0 < self.high_fraction < 1:
-            raise InvalidParameter("high_fraction must lie strictly between 0 and 1.")
         if isinstance(self.n_groups, bool) or int(self.n_groups) < 1:
             raise InvalidParameter("n_groups must be at least 1.")
 

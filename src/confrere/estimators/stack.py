@@ -11,9 +11,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+from confrere.errors import InvalidParameter
+from confrere.estimators.base import check_choice
+from confrere.estimators.linear_plan import Alpha, Loss, check_linear_parameters
 from confrere.maths.calibration import automatic_ridge, free_ridge
 from confrere.maths.clipping import with_constant
-from confrere.mechanisms.objective_perturbation import SOLVER_SHARE, ObjectivePerturbation
+from confrere.mechanisms.objective_perturbation import (
+    SOLVER_SHARE,
+    Calibration,
+    ObjectivePerturbation,
+)
+from confrere.privacy import check_epsilon
 
 Combiner = Literal["stack", "vote", "weighted_vote"]
 
@@ -137,15 +145,32 @@ def high_level_model(weights: NDArray[np.float64]) -> HighLevelModel:
     )
 
 
-class StackedPrediction:
-    """Predictions of a released stack."""
+class Stacking:
+    """What every stacking classifier checks, and how its released stack predicts."""
 
+    epsilon: float
+    alpha: Alpha
+    high_alpha: Alpha
+    high_fraction: float
+    loss: Loss
+    calibration: Calibration
     combiner: Combiner
     classes_: NDArray[Any]
     low_level_: tuple[LowLevelModel, ...]
     high_level_: HighLevelModel | None
     _validate_rows: Callable[[Any], Any]
     _scores: Callable[[Any], NDArray[np.float64]]
+
+    def _check_stack(self, combiners: tuple[str, ...]) -> None:
+        """Refuse wrong settings that all stacks share."""
+        check_linear_parameters(
+            epsilon=self.epsilon, alpha=self.alpha, loss=self.loss, calibration=self.calibration
+        )
+        check_choice(self.combiner, "combiner", combiners)
+        if self.high_alpha != "auto":
+            check_epsilon(self.high_alpha, "high_alpha")
+        if not 0 < self.high_fraction < 1:
+            raise InvalidParameter("high_fraction must lie strictly between 0 and 1.")
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the score of every row; positive means the second class."""

@@ -23,19 +23,19 @@ from confrere.estimators.sources import (
     feature_names,
     open_sources,
 )
-from confrere.estimators.stack import Combiner, StackedPrediction
+from confrere.estimators.stack import Combiner, Stacking
 from confrere.ledger import Ledger
 from confrere.maths.partition import Allocation, allocate
 from confrere.maths.randomness import Seed
 from confrere.mechanisms.objective_perturbation import Calibration
-from confrere.privacy import Guarantee, check_epsilon
+from confrere.privacy import Guarantee
 from confrere.release import Release
 
 #: The public facts on which source and target must agree.
 SHARED_FACTS = ("groups", "norms", "rows", "clipping", "constant")
 
 
-class TransferStackingClassifier(StackedPrediction, PrivateClassifier):
+class TransferStackingClassifier(Stacking, PrivateClassifier):
     """A private stack that shrinks, group by group, towards a released one (PST-H, PPTL-FS).
 
     The source is a release of :class:`FeatureStackingClassifier`; groups of features, their bounds
@@ -173,16 +173,8 @@ class TransferStackingClassifier(StackedPrediction, PrivateClassifier):
         return low_scores(self.low_level_, self._rows, X)
 
     def _check_parameters(self) -> None:
-        check_epsilon(self.epsilon)
-        check_choice(self.combiner, "combiner", ("stack", "vote", "weighted_vote"))
+        self._check_stack(("stack", "vote", "weighted_vote"))
         check_choice(self.allocation, "allocation", ("importance", "least-noise"))
-        check_choice(self.loss, "loss", ("logistic", "capped"))
-        check_choice(self.calibration, "calibration", ("tight", "printed"))
-        for name in ("alpha", "high_alpha"):
-            if getattr(self, name) != "auto":
-                check_epsilon(getattr(self, name), name)
-        if not 0 < self.high_fraction < 1:
-            raise InvalidParameter("high_fraction must lie strictly between 0 and 1.")
         if self.data_norm is not None:
             raise InvalidParameter("data_norm comes from the source; leave it None.")
         eta = np.atleast_1d(np.asarray(self.eta, dtype=np.float64))
