@@ -19,7 +19,7 @@ from confrere.errors import InvalidData
 
 OnFaulty = Literal["leave-out", "refuse"]
 
-NOT_FINITE = "X has NaN or infinite values"
+NOT_FINITE = "X has NaN, infinite or non-numeric values"
 UNDECLARED = "y has labels outside classes"
 COLUMNS = "X has another number of columns"
 LENGTHS = "X and y must be tables of the same number of rows, at least one"

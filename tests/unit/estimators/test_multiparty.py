@@ -144,6 +144,22 @@ def test_private_is_nearly_as_good_with_many_parties():
     assert scores["statistic"] > scores["vote"] + 0.05
 
 
+@pytest.mark.parametrize("epsilon", [1e-6, 1e9])
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_any_price_ends_in_finite_weights(method, epsilon, n_classes):
+    for settings in ({}, {"alpha": 1e-6}):
+        model = fit(
+            y=Y + (X[:, 2] > 0.2) * (n_classes - 2),
+            classes=range(n_classes),
+            method=method,
+            epsilon=epsilon,
+            random_state=0,
+            **settings,
+        )
+        assert np.all(np.isfinite(model.coef_))
+
+
 def test_printed_needs_more_noise():
     for method in ("soft", "vote", "average"):
         kw = {"method": method, "alpha": 1e-2, "epsilon": 1.0, "random_state": 0}
@@ -209,12 +225,12 @@ def faulty_tables():
 
 
 WRONG = {
-    3: "X has NaN or infinite values",
+    3: "X has NaN, infinite or non-numeric values",
     5: "X has another number of columns",
     7: "y has labels outside classes",
     11: "X and y must be tables of the same number of rows, at least one",
     13: "X and y must be tables of the same number of rows, at least one",
-    17: "X has NaN or infinite values",
+    17: "X has NaN, infinite or non-numeric values",
 }
 
 

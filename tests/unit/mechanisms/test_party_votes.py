@@ -90,6 +90,17 @@ def test_the_solver_is_paid_for():
     assert off < 0.01 * exact
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_unanimous_votes_on_unit_rows_are_certified_at_the_smallest_tolerance(n_classes):
+    # A ridge so small that the tolerance is the smallest there is: no votes may exceed it.
+    n = 4999
+    mechanism = make(3, n, 3, 1e-7, n_classes=n_classes)
+    assert mechanism.tolerance > 1e-6
+    rows = np.tile([2 / 3, 2 / 3, 1 / 3], (n, 1)) * (1 - 2**-52)
+    votes = np.full(n, 3) if n_classes == 2 else np.tile([3, 0, 0], (n, 1))
+    assert np.all(np.isfinite(model(mechanism, Tally(votes, 3, 3), rows)))
+
+
 def test_printed_is_looser_and_joint_is_larger():
     for labels, exact in (("soft", soft_sensitivity), ("vote", vote_sensitivity)):
         args = (0.1, 5) if labels == "soft" else (0.1,)
