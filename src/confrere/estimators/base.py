@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators.labels import declared_classes, encode_labels, plus_minus
-from confrere.ledger import Ledger, Receipt, default_ledger
+from confrere.ledger import Ledger, Receipt, default_ledger, payer
 from confrere.maths.randomness import RandomSource, Seed, source_for
 from confrere.privacy import Guarantee
 
@@ -37,23 +37,10 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the ledger to charge, or say that the account does not exist."""
         if self.ledger is not None and not isinstance(self.ledger, Ledger):
             raise InvalidParameter("ledger must be a confrere.Ledger or None.")
-        if self.ledger is None and default_ledger().ephemeral and self.account is None:
-            return default_ledger()
         ledger = default_ledger() if self.ledger is None else self.ledger
-        ledger.account_for(self.account)
+        if self.ledger is not None or self.account is not None or not ledger.ephemeral:
+            ledger.account_for(self.account)
         return ledger
-
-    def _account(self, ledger: Ledger, guarantee: Guarantee) -> str | None:
-        """Return the account to charge.
-
-        A notebook that names neither ledger nor account gets an account without cap for every
-        unit and relation, since guarantees of different kinds do not add up.
-        """
-        if self.ledger is None and ledger.ephemeral and self.account is None:
-            name = f"per {guarantee.unit}, {guarantee.neighbours}"
-            ledger.open_account(name)
-            return name
-        return self.account
 
     def _validate(
         self, X: Any, y: Any, *, sparse: bool = True
@@ -107,7 +94,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Charge, then act; a failure after the charge stays charged."""
         source = source_for(self.random_state)
         receipt = ledger.charge(
-            self._account(ledger, guarantee),
+            payer(self.ledger, self.account, guarantee)[1],
             guarantee,
             purpose=purpose,
             detail=detail,

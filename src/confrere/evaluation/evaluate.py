@@ -12,10 +12,10 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators.labels import encode_labels
 from confrere.evaluation.estimates import CalibrationBin, Estimate, Evaluation
 from confrere.evaluation.intervals import area, noise_quantile, proportion, ratio
-from confrere.ledger import Ledger, default_ledger
+from confrere.ledger import Ledger, payer
 from confrere.maths.randomness import RandomSource, Seed, source_for
 from confrere.mechanisms.counts import PrivateCounts
-from confrere.privacy import Guarantee, check_epsilon, in_sequence, shares
+from confrere.privacy import check_epsilon, in_sequence, shares
 
 Metric = Literal["accuracy", "confusion", "auc", "calibration"]
 
@@ -94,10 +94,10 @@ def evaluate(
     }
     guarantees = {name: counter.guarantee() for name, counter in counters.items()}
     guarantee = in_sequence(guarantees.values())
-    book, payer = _payer(ledger, account, guarantee)
+    book, paying = payer(ledger, account, guarantee)
     source: RandomSource = source_for(random_state)
     receipt = book.charge(
-        payer,
+        paying,
         guarantee,
         purpose=f"evaluate {type(model).__name__}",
         detail={"queries": {name: each.epsilon for name, each in guarantees.items()}},
@@ -121,17 +121,6 @@ def evaluate(
         simulated=source.simulated,
         **_estimates(noisy, scales, metrics, len(codes), classes, grid, confidence),
     )
-
-
-def _payer(
-    ledger: Ledger | None, account: str | None, guarantee: Guarantee
-) -> tuple[Ledger, str | None]:
-    """Return whom to charge; a session that names nobody has one account per kind of promise."""
-    book = default_ledger() if ledger is None else ledger
-    if ledger is None and account is None and book.ephemeral:
-        account = f"per {guarantee.unit}, {guarantee.neighbours}"
-        book.open_account(account)
-    return book, book.account_for(account)
 
 
 def _queries(metrics: Sequence[Metric]) -> list[str]:

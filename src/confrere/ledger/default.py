@@ -7,6 +7,7 @@ from functools import cache
 
 from confrere.ledger.ledger import Ledger
 from confrere.ledger.store import ONE_AT_A_TIME
+from confrere.privacy import Guarantee
 
 
 def default_ledger() -> Ledger:
@@ -21,6 +22,21 @@ def default_ledger() -> Ledger:
         return Ledger(path)
     with ONE_AT_A_TIME:
         return _session_ledger()
+
+
+def payer(
+    ledger: Ledger | None, account: str | None, guarantee: Guarantee
+) -> tuple[Ledger, str]:
+    """Return whom to charge, or say that the account does not exist.
+
+    A session that names neither ledger nor account gets an account without cap for every unit and
+    relation, since guarantees of different kinds do not add up.
+    """
+    book = default_ledger() if ledger is None else ledger
+    if ledger is None and account is None and book.ephemeral:
+        account = f"per {guarantee.unit}, {guarantee.neighbours}"
+        book.open_account(account)
+    return book, book.account_for(account)
 
 
 @cache
