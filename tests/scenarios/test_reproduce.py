@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from confrere.experiments import load_spec, run_item, summarise
+from confrere.experiments import load_spec, run_item
 from confrere.experiments.expected import differences, freeze, frozen, frozen_items
 
 ALONE = [item for item in frozen_items() if not load_spec(item).external_data]
@@ -25,10 +25,8 @@ def one_branch(tmp_path_factory):
 
 def test_one_simulated_branch(one_branch):
     _, records = one_branch
+    # Which variant is better is for the whole item to say: two repeats cannot.
     assert differences("T2-simulated", records) == {}
-    means = {(p.method, p.variant, p.epsilon): p.mean for p in summarise(records)}
-    for epsilon in (0.5, 1.0):
-        assert means["PPTL-FS(W)", "sound", epsilon] > means["PPTL-FS(W)", "printed", epsilon]
 
 
 def test_a_changed_number_is_noticed(one_branch):
