@@ -7,6 +7,7 @@ import typer
 from confrere.cli.commands import (
     audit,
     demo,
+    federation,
     fit,
     keys,
     ledgers,
@@ -22,7 +23,7 @@ from confrere.cli.group import Group
 #: In the order of the help.
 _ROOMS = (
     *(demo, studies, fit, releases, ledgers, schemas),
-    *(audit, planning, reproduce, keys, version),
+    *(audit, planning, reproduce, keys, federation, version),
 )
 
 

@@ -48,9 +48,9 @@ def save_made(study: Study, made: Made, folder: Path, locals_: dict[str, Local])
         copy.write_bytes(study.content)  # the bytes that were read, whatever became of the file
         place = made.release.save(folder / made.name, study=copy, allow_simulated=study.simulated)
     for name in made.receipts:
-        key = locals_[name].key_path
-        if key is not None:
-            sign_release(place, key, name)
+        local = locals_.get(name)
+        if local is not None and local.key_path is not None:
+            sign_release(place, local.key_path, name)
     page = folder / f"{made.name}.html"
     page.write_text(card_page(made.release), encoding="utf-8")
     return place

@@ -88,7 +88,7 @@ def fit(
     console.print(price_table(priced))
     console.print(promise_line(priced, found.promise.unit))
     if not yes:
-        _confirm(priced.amount)
+        confirm(priced.amount)
     check_destination(found, folder, list(runner.rows))
     with console.status("learning") as status:
         made = runner.run(lambda text: status.update(f"learning: {text}"))
@@ -110,7 +110,7 @@ def _sources(
     }
 
 
-def _confirm(epsilon: float) -> None:
+def confirm(epsilon: float) -> None:
     """Have the amount typed; an empty input is a no."""
     typer.echo(f"Type {shown(epsilon)} to spend it: ", err=True, nl=False)
     typed = sys.stdin.readline().strip()

@@ -16,6 +16,7 @@ def add_to(app: typer.Typer) -> None:
     keys = typer.Typer(help="Make keys, and show fingerprints to compare by telephone.")
     app.add_typer(keys, name="keys", no_args_is_help=True)
     command(keys, "new")(new)
+    command(keys, "node")(node)
     command(keys, "show")(show)
 
 
@@ -29,6 +30,22 @@ def new(
         f"private key {path} (keep it), public key {public} (give it to partners), "
         f"{fingerprint(public)}",
         {"private": str(path), "public": str(public), "fingerprint": fingerprint(public)},
+    )
+
+
+def node(
+    path: Annotated[Path, typer.Argument(help="The private key's file; nothing is overwritten.")],
+) -> Answer:
+    """Make the key with which a party's node connects to a coordinator."""
+    from confrere.cli.commands.federation import load_flower
+
+    load_flower()
+    from confrere.federation.keys import make_node_key
+
+    public = make_node_key(path)
+    return Answer(
+        f"private key {path} (keep it), public key {public} (give it to the coordinator)",
+        {"private": str(path), "public": str(public)},
     )
 
 

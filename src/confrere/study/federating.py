@@ -1,0 +1,127 @@
+"""A study between machines: the coordinator's job, a party's file, and the release at the end.
+
+Questions carry the study's hash in place of the schema's, and a party answers for its own study's
+only: both sides are about the same bytes, features, encoding and price.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from confrere.errors import OperationRefused, StudyError
+from confrere.ledger import Receipt
+from confrere.privacy import Guarantee, in_sequence
+from confrere.protocols import Outcome
+from confrere.release import Release
+from confrere.study.describing import described
+from confrere.study.limits import open_account
+from confrere.study.local import Local
+from confrere.study.parameters import estimator_for
+from confrere.study.plan import Plan
+from confrere.study.rows import read_rows
+from confrere.study.running import Made
+from confrere.study.study import Study
+
+if TYPE_CHECKING:
+    from confrere.federation.job import Job
+
+
+def job_of(study: Study, timeout: float) -> Job:
+    """Return what the coordinator is to do; needs the ``flower`` extra."""
+    from confrere.federation.job import Job
+
+    _check(study)
+    model = estimator_for(study, study.method)
+    return Job(
+        plan=model._plan(len(study.schema.feature_names)),
+        parties=tuple(party.name for party in study.parties),
+        quorum=study.quorum,
+        timeout=timeout,
+        schema=study.sha256,
+    )
+
+
+def write_party(study: Study, plan: Plan, local: Local, folder: Path) -> Path:
+    """Write what a party's node needs: encoded rows, and the file that says what it allows.
+
+    Returns
+    -------
+    Path
+        The party file, for :func:`confrere.federation.run_party`.
+    """
+    _check(study)
+    party = study.party(local.party)
+    if local.data_path is None:
+        raise StudyError(f"data_path: the local file of {party.name} does not say where it lies.")
+    allowed = local.policy.operations
+    refused = [] if allowed is None else [o for o in study.method.operations if o not in allowed]
+    if refused:
+        raise OperationRefused(f"{party.name}: its policy does not allow {', '.join(refused)}.")
+    rows = read_rows(study, local.data_path)
+    price = next(p.guarantee for p in plan.prices if p.party == party.name)
+    ledger = open_account(party, local, price)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    data = folder / "rows.npz"
+    with os.fdopen(os.open(data, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
+        np.savez(stream, X=rows.X.to_numpy(dtype=np.float64), y=rows.y.astype(np.float64))
+    settings = {
+        "name": party.name,
+        "data": str(data.resolve()),
+        "ledger": str(ledger.path),
+        "account": party.account,
+        "answers": f"{ledger.path}.answers",
+        "operations": list(study.method.operations),
+        "epsilon_per_run": price.epsilon,
+        "schema": study.sha256,
+    }
+    if study.simulated:
+        settings["random_state"] = study.noise_seed or 0
+    file = folder / "party.toml"
+    # Texts, numbers and lists of texts are written alike in JSON and TOML.
+    lines = (f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
+    file.write_text("".join(lines), encoding="utf-8")
+    return file
+
+
+def release_of(study: Study, outcome: Outcome) -> Made:
+    """Return the release of what all parties gave."""
+    model = estimator_for(study, study.method)
+    paid = {name: _paid(receipts) for name, receipts in outcome.receipts.items()}
+    release = Release(
+        kind="collaborative",
+        arrays={"coef": outcome.coef[None, :], "intercept": np.array([outcome.intercept])},
+        facts={
+            "classes": np.unique(model.classes).tolist(),
+            "features": list(study.schema.feature_names),
+            "schema": study.schema.to_dict(),
+            "method": study.method.name,
+            "parties": len(outcome.sizes),
+            "rounds": study.parameters.get("rounds", 1),
+            "n_samples": sum(outcome.sizes.values()),
+            "data_norm": outcome.frame.data_norm,
+            "intercept_scale": outcome.frame.constant or None,
+            "feature_scale": None,
+        },
+        guarantee=outcome.guarantee,
+        receipt=None,
+        simulated=outcome.simulated,
+        parties=paid,
+    )
+    last = {name: receipts[-1] for name, receipts in outcome.receipts.items()}
+    return Made(study.id, described(study, release), last)
+
+
+def _paid(receipts: tuple[Receipt, ...]) -> Receipt | Guarantee:
+    if len(receipts) == 1:
+        return receipts[0]
+    return in_sequence(receipt.guarantee for receipt in receipts)
+
+
+def _check(study: Study) -> None:
+    if study.engine != "flower":
+        raise StudyError("federation.engine: 'local' runs in one process: use confrere fit.")
