@@ -23,7 +23,7 @@ COMMANDS = [
     *(["ledger", "show"], ["ledger", "verify"], ["ledger", "export"], ["keys", "new"]),
     *(["schema", "show"], ["schema", "draft"], ["schema", "diff"], ["schema", "fingerprint"]),
     *(["release", "show"], ["release", "page"], ["release", "sign"], ["keys", "show"], []),
-    *(["audit", "none"], ["reproduce", "none"], ["nonsense"]),
+    *(["audit", "none"], ["status"], ["reproduce", "none"], ["nonsense"]),
 ]
 TOKENS = [
     *("study.toml", "local", "local/main.toml", "local/main.csv", "plan.json", "nowhere", ""),

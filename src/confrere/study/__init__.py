@@ -4,10 +4,11 @@ from confrere.study.limits import Budget, budget_of
 from confrere.study.local import Local, LocalPolicy, gather_locals, read_local
 from confrere.study.plan import Agreed, Plan, Price, make_plan, read_plan
 from confrere.study.predicting import predict
+from confrere.study.reading import read_study, study_from_bytes
 from confrere.study.rows import Rows, read_rows, read_table
 from confrere.study.running import Made, Runner, prepare
 from confrere.study.saving import check_destination, check_keys, save_made
-from confrere.study.study import Encoding, Party, Promise, Study, read_study, study_from_bytes
+from confrere.study.study import Encoding, Party, Promise, Study
 from confrere.study.template import write_example, write_template
 
 __all__ = [

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from confrere.errors import StudyError
-from confrere.study.study import Study, study_from_bytes
+from confrere.study.reading import study_from_bytes
+from confrere.study.study import Study
 
 _EXAMPLE_ROWS = {"main": 4000, "branch-1": 1500, "branch-2": 1000}
 
