@@ -185,7 +185,7 @@ def test_the_fast_path_draws_what_fit_draws():
     generator = np.random.default_rng(0)
     fast = LogisticSampler(model)(data, 4_000, generator)
     slow = FitSampler(model)(data, 150, generator)
-    factors = model._plan(60, 2, 2).rows._factors
+    factors = model._plan(60, 2, 2).frame._factors
     columns = released_columns(model, data, generator)
     for j in range(2):
         assert stats.ks_2samp(fast[:, j] * factors[j], slow[:, columns[j]]).pvalue > 1e-3
