@@ -24,9 +24,7 @@ def default_ledger() -> Ledger:
         return _session_ledger()
 
 
-def payer(
-    ledger: Ledger | None, account: str | None, guarantee: Guarantee
-) -> tuple[Ledger, str]:
+def payer(ledger: Ledger | None, account: str | None, guarantee: Guarantee) -> tuple[Ledger, str]:
     """Return whom to charge, or say that the account does not exist.
 
     A session that names neither ledger nor account gets an account without cap for every unit and
