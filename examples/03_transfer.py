@@ -1,0 +1,66 @@
+"""
+A main hospital helps its branches
+==================================
+
+The main hospital releases once; every branch learns near that release, at the same price as alone.
+The patients are **simulated**: sizes and importances are the published ones of a main hospital and
+sixteen branches, and nobody in it exists. Everything is seeded, hence free and good for studying
+only.
+"""
+
+import math
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+from confrere import PrivateLogisticRegression, TransferClassifier
+from confrere.data import ruijin_like
+
+world = ruijin_like(seed=0)
+print(world)
+
+# Rows of length one, weighted by the doctors' importances; the base rate is a public fact too.
+encoder = world.schema.encoder(rows="unit", weighted=True)
+rate = world.schema.outcome.base_rate
+settings = {"epsilon": 1.0, "loss": "capped"}
+facts = {"prior_intercept": math.log(rate / (1 - rate)), "classes": [0, 1]}
+
+main = PrivateLogisticRegression(**settings, **facts, random_state=0)
+main.fit(encoder.transform(world.main.X), world.main.y)
+
+# %%
+# A seeded release is refused as a source by everything but a simulation; the fits below are one.
+source = main.to_release()
+names, alone, near = [], [], []
+for name, branch in world.branches.items():
+    X, y = encoder.transform(branch.X), branch.y
+    train, test = slice(0, None, 2), slice(1, None, 2)
+    scores = {"alone": [], "near": []}
+    for seed in range(5):
+        models = {
+            "alone": PrivateLogisticRegression(**settings, **facts, random_state=seed),
+            "near": TransferClassifier(
+                source=source, **settings, classes=[0, 1], random_state=seed
+            ),
+        }
+        for kind, model in models.items():
+            model.fit(X[train], y[train])
+            scores[kind].append(roc_auc_score(y[test], model.decision_function(X[test])))
+    names.append(name.removeprefix("simulated "))
+    alone.append(np.mean(scores["alone"]))
+    near.append(np.mean(scores["near"]))
+
+print(f"mean AUC of the branches: alone {np.mean(alone):.3f}, near main {np.mean(near):.3f}")
+
+# %%
+order = np.argsort(near)
+places = np.arange(len(names))
+figure, axes = plt.subplots(figsize=(6.4, 4.8), layout="constrained")
+axes.hlines(places, np.array(alone)[order], np.array(near)[order], color="0.8", linewidth=2)
+axes.plot(np.array(alone)[order], places, "s", color="#e69f00", label="the branch alone")
+axes.plot(np.array(near)[order], places, "o", color="#0072b2", label="near the main release")
+axes.set_yticks(places, [names[place] for place in order])
+axes.set_xlabel("AUC on simulated patients kept aside, mean of 5 seeds, epsilon = 1")
+axes.legend(frameon=False)
+plt.show()
