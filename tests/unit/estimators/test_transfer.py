@@ -48,7 +48,10 @@ def auc(model, rows=slice(0, 3700)):
     return roc_auc_score(Y[rows], model.decision_function(X[rows]))
 
 
-def test_a_branch_gains_from_the_main_hospital(linear, stack):
+def test_a_branch_gains_from_the_main_hospital():
+    seeded = {**SETTINGS, "random_state": 3}
+    linear = PrivateLogisticRegression(**seeded).fit(X[MAIN], Y[MAIN])
+    stack = FeatureStackingClassifier(**seeded, n_groups=3).fit(X[MAIN], Y[MAIN])
     alone = np.mean(
         [
             auc(PrivateLogisticRegression(**SETTINGS, random_state=i).fit(X[BRANCH], Y[BRANCH]))
@@ -56,8 +59,10 @@ def test_a_branch_gains_from_the_main_hospital(linear, stack):
         ]
     )
     near = [
-        TransferClassifier(source=linear.to_release(), **SETTINGS).fit(X[BRANCH], Y[BRANCH]),
-        TransferStackingClassifier(source=stack.to_release()).fit(X[BRANCH], Y[BRANCH]),
+        TransferClassifier(source=linear.to_release(), **seeded).fit(X[BRANCH], Y[BRANCH]),
+        TransferStackingClassifier(source=stack.to_release(), random_state=3).fit(
+            X[BRANCH], Y[BRANCH]
+        ),
     ]
     for model in near:
         assert auc(model) > alone + 0.02
@@ -98,20 +103,25 @@ def test_weights_are_mapped_to_the_targets_scale(linear):
 
 
 def test_several_sources_are_weighted_by_what_the_noise_left():
-    good = PrivateLogisticRegression(epsilon=4.0, data_norm=2.0).fit(X[MAIN], Y[MAIN])
-    poor = PrivateLogisticRegression(epsilon=0.2, data_norm=2.0).fit(X[:300], Y[:300])
+    settings = {"data_norm": 2.0, "random_state": 4}
+    good = PrivateLogisticRegression(epsilon=4.0, **settings).fit(X[MAIN], Y[MAIN])
+    poor = PrivateLogisticRegression(epsilon=0.2, **settings).fit(X[:300], Y[:300])
     model = TransferClassifier(
         source=[good.to_release(), poor.to_release()], alpha=1e7, random_state=0
     ).fit(X[BRANCH], Y[BRANCH])
     assert np.linalg.norm(model.coef_ - good.coef_) < 0.2 * np.linalg.norm(good.coef_) + 0.05
     stacks = [
-        FeatureStackingClassifier(**SETTINGS, n_groups=3).fit(X[:2000], Y[:2000]).to_release(),
-        FeatureStackingClassifier(**SETTINGS, n_groups=3).fit(X[2000:], Y[2000:]).to_release(),
+        FeatureStackingClassifier(epsilon=1.0, **settings, n_groups=3).fit(X[part], Y[part])
+        for part in (slice(0, 2000), slice(2000, 4000))
     ]
-    assert auc(TransferStackingClassifier(source=stacks).fit(X[BRANCH], Y[BRANCH])) > 0.7
-    other = FeatureStackingClassifier(**SETTINGS, n_groups=2).fit(X[MAIN], Y[MAIN]).to_release()
+    sources = [stack.to_release() for stack in stacks]
+    target = TransferStackingClassifier(source=sources, random_state=5).fit(X[BRANCH], Y[BRANCH])
+    assert auc(target) > 0.7
+    other = FeatureStackingClassifier(**settings, n_groups=2).fit(X[MAIN], Y[MAIN]).to_release()
     with pytest.raises(SchemaMismatch, match="groups"):
-        TransferStackingClassifier(source=[stacks[0], other]).fit(X[BRANCH], Y[BRANCH])
+        TransferStackingClassifier(source=[sources[0], other], random_state=5).fit(
+            X[BRANCH], Y[BRANCH]
+        )
 
 
 def test_guarantees_are_separate_and_the_card_says_the_sum(linear):
