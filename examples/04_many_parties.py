@@ -52,7 +52,10 @@ plt.show()
 # %%
 # Parties may train whatever they like: only their votes matter.
 trees = MultipartyClassifier(
-    epsilon=1.0, data_norm=5.0, local=DecisionTreeClassifier(max_depth=3), random_state=0
+    epsilon=1.0,
+    data_norm=5.0,
+    local=DecisionTreeClassifier(max_depth=3, random_state=0),
+    random_state=0,
 )
 trees.fit(X[private], y[private], party=party, auxiliary=X[auxiliary])
 accuracy = accuracy_score(y[test], trees.predict(X[test]))

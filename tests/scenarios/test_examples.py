@@ -1,12 +1,15 @@
-"""Every example runs as it is, and so does the first chapter of the documentation."""
+"""Every example runs as it is, and so do the first chapters of the documentation."""
 
 import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+
+from confrere.study import read_local, read_study
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
@@ -25,6 +28,13 @@ def run(arguments, folder):
     )
 
 
+def blocks_of(page, language):
+    text = (ROOT / page).read_text()
+    blocks = re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
+    assert blocks
+    return blocks
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_example(example, tmp_path):
     done = run([str(example)], tmp_path)
@@ -33,8 +43,61 @@ def test_example(example, tmp_path):
 
 @pytest.mark.parametrize("page", ["README.md", "docs/start.md"])
 def test_the_code_of_a_page_runs_in_order(page, tmp_path):
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
-    assert blocks
-    done = run(["-c", "\n".join(blocks)], tmp_path)
+    done = run(["-c", "\n".join(blocks_of(page, "python"))], tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "1-DP per record" in done.stdout
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/start.md"])
+def test_the_commands_of_a_page_run_in_order(page, tmp_path):
+    lines = [line for block in blocks_of(page, "sh") for line in block.splitlines()]
+    # Setting up is what the tests run in already.
+    script = "\n".join(line for line in lines if not line.startswith("make "))
+    script = f'set -e\nconfrere() {{ "{sys.executable}" -m confrere.cli "$@"; }}\n{script}'
+    done = subprocess.run(
+        ["sh", "-c", script],
+        cwd=tmp_path,
+        env={k: v for k, v in os.environ.items() if not k.startswith("CONFRERE_")},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "1-DP per record" in done.stdout
+    assert "verified" in done.stdout
+    (ledger,) = tmp_path.rglob("main.ledger")
+    assert ledger.stat().st_size
+
+
+def test_the_study_of_the_reference_is_read(tmp_path):
+    study_text, local_text = blocks_of("docs/study.md", "toml")
+    (tmp_path / "study.toml").write_text(study_text)
+    (tmp_path / "local.toml").write_text(local_text)
+    study = read_study(tmp_path / "study.toml")
+    assert [party.name for party in study.parties] == ["main", "branch-1"]
+    assert {feature.to_dict()["kind"] for feature in study.schema.features} == {
+        *("number", "ordered", "category", "flag")
+    }
+    assert read_local(tmp_path / "local.toml").party == "main"
+
+
+def test_the_reference_explains_every_key_of_its_study():
+    def keys(table, prefix=""):
+        for name, value in table.items():
+            if isinstance(value, list) and value and isinstance(value[0], dict):
+                value = value[0]
+            if isinstance(value, dict) and name not in ("features", "label"):
+                yield from keys(value, f"{prefix}{name}.")
+            else:
+                yield f"{prefix}{name}"
+
+    text = (ROOT / "docs/study.md").read_text()
+    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    explained = set()
+    for row in rows:
+        first, *others = re.findall(r"`([\w.*]+)`", row.split(" | ")[0])
+        table = first.partition(".")[0]
+        explained |= {first} | {table + other for other in others}
+    for block in blocks_of("docs/study.md", "toml"):
+        assert set(keys(tomllib.loads(block))) <= explained

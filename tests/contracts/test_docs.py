@@ -1,0 +1,41 @@
+"""The documentation names every public thing, and its links lead somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import confrere
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+
+
+def targets(text):
+    """Return the relative targets of links and pictures."""
+    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    found = re.findall(r"\]\(([^)\s]+)\)", prose)
+    found += re.findall(r'(?:src|href)="([^"]+)"', prose)
+    return [one for one in found if not re.match(r"[a-z]+:|#", one)]
+
+
+def anchors(text):
+    headings = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+    return {
+        re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings
+    }
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_relative_links_resolve(page):
+    for target in targets(page.read_text()):
+        name, _, anchor = target.partition("#")
+        place = page.parent / name
+        assert place.exists(), target
+        assert not anchor or anchor in anchors(place.read_text()), target
+
+
+@pytest.mark.parametrize("name", confrere.__all__)
+def test_every_public_name_is_in_the_api(name):
+    listed = re.findall(r"^   (\w+)$", (ROOT / "docs" / "api.rst").read_text(), flags=re.MULTILINE)
+    assert name in listed
