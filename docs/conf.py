@@ -17,6 +17,8 @@ extensions = [
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_build", "**/GALLERY_HEADER.rst"]
 nitpicky = False
+# Attributes of one name in several classes ("guarantee") are not references to each other.
+suppress_warnings = ["ref.python"]
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
@@ -42,7 +44,11 @@ html_theme = "pydata_sphinx_theme"
 html_title = "confrere"
 html_theme_options = {
     "navigation_with_keys": False,
+    "header_links_before_dropdown": 6,
     "show_toc_level": 2,
     "secondary_sidebar_items": ["page-toc"],
 }
+# Pages without pages below them need no section navigation.
+_ALONE = ("start", "choose", "guarantee", "deployment", "cli", "study", "audit", "decisions", "api")
+html_sidebars = {page: [] for page in _ALONE}
 html_show_sourcelink = False

@@ -68,7 +68,7 @@ class Clip:
 
 @dataclass(frozen=True)
 class Linear:
-    """``coef . x + intercept``: one score for two classes, or one per class.
+    """``coef @ x + intercept``: one score for two classes, or one per class.
 
     Parameters
     ----------
