@@ -41,8 +41,9 @@ def test_a_changed_number_is_noticed(one_branch):
 
 def test_the_second_run_only_reads(one_branch):
     out, records = one_branch
+    command = [sys.executable, "-m", "confrere.cli", "reproduce"]
     again = subprocess.run(
-        [sys.executable, "-m", "confrere.experiments", "T2-simulated", "--quick", "--out", out],
+        [*command, "T2-simulated", "--quick", "--out", out],
         capture_output=True,
         text=True,
         check=True,
