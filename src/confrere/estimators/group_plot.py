@@ -39,10 +39,17 @@ def plot_groups(models: Sequence[LowLevelModel], *, ax: Any = None) -> Any:
     noise = ax.twinx()
     noise.plot(places, [model.noise for model in models], "o", color="#d55e00", label="noise")
     noise.set_ylabel("expected norm of the noise")
-    noise.set_ylim(0, None)
+    noise.set_ylim(0, 1.08 * max(model.noise for model in models))
     handles = [*ax.get_legend_handles_labels()[0], *noise.get_legend_handles_labels()[0]]
-    ax.legend(handles, [h.get_label() for h in handles], frameon=False, loc="upper right")
-    for side in ("top",):
-        ax.spines[side].set_visible(False)
-        noise.spines[side].set_visible(False)
+    # Above the axes, where no bar or point can be.
+    ax.legend(
+        handles,
+        [handle.get_label() for handle in handles],
+        frameon=False,
+        ncols=3,
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+    )
+    ax.spines["top"].set_visible(False)
+    noise.spines["top"].set_visible(False)
     return ax
