@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from confrere import Ledger, PrivateLogisticRegression
-from confrere.errors import BudgetExceeded, UnknownAccount
+from confrere.errors import BudgetExceeded, InvalidData, UnknownAccount
 from tests.contracts.catalogue import MAKERS, X, Y
 
 
@@ -71,6 +71,16 @@ class TestEveryEstimator:
                 model.fit(bad_X, bad_y)
         with pytest.raises(UnknownAccount):
             model.set_params(account="nobody").fit(X, Y)
+        assert ledger.spent("study") == 0
+
+    def test_errors_never_quote_the_data(self, estimator, ledger):
+        rows = X.astype(object)
+        rows[3, 2] = "patient 4711"
+        model = estimator(epsilon=0.5, ledger=ledger, account="study")
+        with pytest.raises(InvalidData) as caught:
+            model.fit(rows, Y)
+        assert "4711" not in str(caught.value)
+        assert caught.value.__cause__ is None
         assert ledger.spent("study") == 0
 
     def test_a_failure_after_the_charge_stays_charged(self, estimator, ledger, monkeypatch):

@@ -42,17 +42,19 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             ledger.account_for(self.account)
         return ledger
 
+    def _checked(self, *arrays: Any, **rules: Any) -> Any:
+        """Check arrays as scikit-learn does, without ever quoting a value from them."""
+        try:
+            return validate_data(self, *arrays, **rules)
+        except ValueError as error:
+            raise _without_values(error) from None
+
     def _validate(
         self, X: Any, y: Any, *, sparse: bool = True
     ) -> tuple[Any, NDArray[np.intp], NDArray[Any]]:
-        """Return rows, class codes and the declared classes; errors never print a value."""
+        """Return rows, class codes and the declared classes."""
         labels = y
-        try:
-            X, y = validate_data(
-                self, X, y, accept_sparse="csr" if sparse else False, dtype=np.float64
-            )
-        except ValueError as error:
-            raise _without_values(error) from None
+        X, y = self._checked(X, y, accept_sparse="csr" if sparse else False, dtype=np.float64)
         check_classification_targets(y)
         classes = declared_classes(self.classes, labels, simulated=self.random_state is not None)
         return X, encode_labels(y, classes), classes
@@ -71,16 +73,12 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _validate_rows(self, X: Any) -> Any:
         """Check rows to predict."""
         check_is_fitted(self)
-        try:
-            return validate_data(
-                self,
-                X,
-                accept_sparse="csr" if self.__sklearn_tags__().input_tags.sparse else False,
-                dtype=np.float64,
-                reset=False,
-            )
-        except ValueError as error:
-            raise _without_values(error) from None
+        return self._checked(
+            X,
+            accept_sparse="csr" if self.__sklearn_tags__().input_tags.sparse else False,
+            dtype=np.float64,
+            reset=False,
+        )
 
     def _spend(
         self,

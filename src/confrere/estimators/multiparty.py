@@ -11,7 +11,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     check_consistent_length,
     column_or_1d,
-    validate_data,
 )
 
 from confrere.data import PublicSchema
@@ -283,14 +282,13 @@ class MultipartyClassifier(LinearPrediction, PrivateClassifier):
             classes = declared_classes(self.classes, labels, simulated=simulated)
             width = None if auxiliary is None else int(np.shape(auxiliary)[1])
             parties = stack_tables(X, y, party, classes, width)
-            validate_data(self, parties.X[:1])
+            self._checked(parties.X[:1])
             return parties, classes
         if y is None:
             raise InvalidData(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
-        rows = validate_data(
-            self,
+        rows = self._checked(
             X,
             accept_sparse="csr",
             dtype=(np.float64, np.float32),
@@ -307,7 +305,7 @@ class MultipartyClassifier(LinearPrediction, PrivateClassifier):
     def _auxiliary(self, auxiliary: Any) -> NDArray[np.float64] | None:
         if self.method == "average" or auxiliary is None:
             return None
-        rows = validate_data(self, auxiliary, accept_sparse="csr", dtype=np.float64, reset=False)
+        rows = self._checked(auxiliary, accept_sparse="csr", dtype=np.float64, reset=False)
         return dense(rows)
 
     def _check_parameters(self) -> None:

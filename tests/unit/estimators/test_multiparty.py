@@ -438,3 +438,11 @@ def test_a_release_carries_public_facts_only():
         "feature_scale",
     }
     assert release.facts["parties"] == M
+
+
+def test_private_auxiliary_rows_are_not_quoted():
+    rows = AUXILIARY.astype(object)
+    rows[3, 2] = "patient 4711"
+    with pytest.raises(InvalidData) as caught:
+        fit(method="soft", auxiliary_private=True, auxiliary=rows)
+    assert "4711" not in str(caught.value)
