@@ -15,15 +15,18 @@ from confrere.maths.calibration import automatic_ridge
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE
 from confrere.planning.working_model import (
     Objective,
-    coordinate_variance,
+    Population,
     expected_area,
     expected_margin,
-    stiffness,
+    noise_in_scores,
 )
 from confrere.privacy import check_epsilon, check_positive
 
 #: Most records that :meth:`Plan.samples_for_excess` looks for.
 _MOST_SAMPLES = 10**12
+
+#: How fast principal variances fall where nothing is said: between questionnaires and images.
+DECAY = 0.75
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,10 @@ class Plan:
         Share of the signal in every feature; None is the same for all.
     area : float
         What a model without privacy and with unlimited data would reach.
+    base_rate : float
+        Share of positive rows.
+    decay : float
+        How fast the variances of the table's principal directions fall.
     row_norm : float
         Root mean square norm of rows, as a share of the declared bound.
     loss : {"logistic", "capped"}
@@ -92,38 +99,36 @@ class Plan:
     groups: int
     importance: tuple[float, ...] | None
     area: float
+    base_rate: float
+    decay: float
     row_norm: float
     loss: Literal["logistic", "capped"]
     terms: tuple[NoiseTerm, ...]
     samples_used: int
     _signals: tuple[float, ...]
     _features: tuple[int, ...]
-    _shrink: float
+    _constant: float
 
     @property
     def margin_spread(self) -> float:
-        """Standard deviation that noise adds to the score of a row of norm one.
-
-        The noise is divided by ridge plus curvature; an average of parties has less of it. A row's
-        squared length lies in the groups in proportion to their features.
-        """
-        objectives = self._objectives([term.rate for term in self.terms])
-        v = coordinate_variance(objectives, area=self.area, row_norm=self.row_norm * self._shrink)
-        total = 0.0
-        for each in objectives:
-            _, across = stiffness(each, self.samples_used, area=self.area, v=v)
-            variance = (each.noise_size + 1) / each.rate**2 / across**2
-            total += each.n_features / self.d * variance
-        return self._shrink * math.sqrt(total / self.parties)
+        """Standard deviation that noise adds to the score of a row at the declared bound."""
+        return math.sqrt(
+            noise_in_scores(
+                self._objectives([term.rate for term in self.terms]),
+                self._population,
+                n_samples=self.samples_used,
+                n_parties=self.parties,
+            )
+            * (1 - self._constant**2)
+        )
 
     @property
     def margin(self) -> float:
         """Score of a class's mean row without noise, to be compared with the spread."""
         return expected_margin(
             self._objectives([term.rate for term in self.terms]),
+            self._population,
             n_samples=self.samples_used,
-            area=self.area,
-            row_norm=self.row_norm * self._shrink,
         )
 
     def excess(self, delta: float = 0.01) -> float:
@@ -170,6 +175,8 @@ class Plan:
             groups=self.groups,
             importance=self.importance,
             auc=self.area,
+            base_rate=self.base_rate,
+            decay=self.decay,
             row_norm=self.row_norm,
             loss=self.loss,
         )
@@ -204,13 +211,22 @@ class Plan:
             )
         ]
 
+    @property
+    def _population(self) -> Population:
+        return Population(
+            area=self.area,
+            base_rate=self.base_rate,
+            decay=self.decay,
+            row_norm=self.row_norm * math.sqrt(1 - self._constant**2),
+            constant=self._constant,
+        )
+
     def _expected(self, rates: Sequence[float]) -> float:
         return expected_area(
             self._objectives(rates),
+            self._population,
             n_samples=self.samples_used,
             n_parties=self.parties,
-            area=self.area,
-            row_norm=self.row_norm * self._shrink,
         )
 
 
@@ -223,6 +239,8 @@ def plan(
     groups: int = 1,
     importance: Sequence[float] | None = None,
     auc: float = 0.85,
+    base_rate: float = 0.5,
+    decay: float = DECAY,
     row_norm: float = 1.0,
     loss: Literal["logistic", "capped"] = "logistic",
 ) -> Plan:
@@ -242,6 +260,11 @@ def plan(
         Public importances of the features, taken to be their shares of the signal.
     auc : float, default=0.85
         What the best linear model reaches without privacy: a guess, from the literature.
+    base_rate : float, default=0.5
+        Share of positive rows: a guess, as declared in a schema.
+    decay : float, default=0.75
+        Variances of the table's principal directions fall like ``j ** -decay``. Columns that have
+        nothing to do with one another have 0, questionnaires about 0.5, images 1.
     row_norm : float, default=1.0
         Root mean square norm of the rows as a share of ``data_norm``.
     loss : {"logistic", "capped"}, default="logistic"
@@ -255,6 +278,10 @@ def plan(
     check_positive(row_norm, "row_norm")
     if not 0.5 < auc < 1:
         raise InvalidParameter("auc must lie strictly between 0.5 and 1.")
+    if not 0 < base_rate < 1:
+        raise InvalidParameter("base_rate must lie strictly between 0 and 1.")
+    if not 0 <= decay <= 3:
+        raise InvalidParameter("decay must lie between 0 and 3.")
     if min(n, d, parties, groups) < 1:
         raise InvalidParameter("n, d, parties and groups must be at least 1.")
     if groups > 1 and parties > 1:
@@ -273,6 +300,8 @@ def plan(
         groups=groups,
         importance=None if importance is None else tuple(float(a) for a in importance),
         area=auc,
+        base_rate=base_rate,
+        decay=decay,
         row_norm=row_norm,
         loss=loss,
         **made,
@@ -293,7 +322,7 @@ def _linear(n: int, d: int, epsilon: float, parties: int, loss: Any) -> dict[str
         "samples_used": n,
         "_signals": (1.0,),
         "_features": (d,),
-        "_shrink": math.sqrt(1 - model.intercept_scale**2),
+        "_constant": model.intercept_scale,
     }
 
 
@@ -316,5 +345,5 @@ def _stack(
         "samples_used": low.n_samples,
         "_signals": tuple(float(share) for share in made.importances),
         "_features": tuple(len(group) for group in made.rows.groups),
-        "_shrink": math.sqrt(1 - model.intercept_scale**2),
+        "_constant": model.intercept_scale,
     }

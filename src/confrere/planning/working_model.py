@@ -1,16 +1,21 @@
 r"""How much ranking the noise costs, under a model of the data that everybody can check.
 
-Features of the two classes are normal with means :math:`\pm\mu/2` and one public variance
-:math:`v` per coordinate, so the best linear score is binormal with area
-:math:`\Phi(\|\mu\|/\sqrt{2v})`. For rows near to normal the mean gradient of the loss is linear in
-the weights, with the mean curvature :math:`\kappa` at the scores' own spread for a slope:
+Rows are normal around their class's mean. Along principal directions of the table the variance
+falls like :math:`\lambda_j \propto j^{-a}`, with the public guess ``a`` (``decay``), and classes
+differ where rows vary: direction ``j`` has the share :math:`s_j \propto \lambda_j` of the squared
+distance of the classes, in units of the deviation within a class. A share ``pi`` of the rows is
+positive (``base_rate``). The best linear score is then binormal with area :math:`\Phi(D/\sqrt 2)`,
+which the user guesses, and rows have a public root mean square norm.
 
-.. math:: w_k = H_k^{-1}(n\mu_k/4 + \text{sampling error} + b_k)
+For rows near to normal the mean gradient of the loss is linear in the weights, with the mean
+curvature :math:`\kappa` at the scores' own spread and offset for a slope:
 
-with :math:`H_k = L_k + n\kappa v` across :math:`\mu_k` and
-:math:`L_k + n\kappa(v + \|\mu_k\|^2/4)` along it. A released :math:`w` then ranks with area
-:math:`\Phi(w\cdot\mu/\sqrt{2v\|w\|^2})`; its mean over sampling error and noise is what is
-expected. Models of ``M`` parties are averaged.
+.. math:: w = H^{-1}(n\pi(1-\pi)\mu + \text{sampling error} + b), \qquad
+          H = L + n\kappa(\operatorname{diag}(v) + \pi(1-\pi)\mu\mu')
+
+A released :math:`w` ranks with area :math:`\Phi(w\cdot\mu/\sqrt{2\sum v_j w_j^2})`; its mean over
+sampling error and noise is what is expected. Models of ``M`` parties are averaged; scores of
+groups of features are added.
 """
 
 from __future__ import annotations
@@ -21,18 +26,56 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
+from scipy import optimize, special
 
 Floats = NDArray[np.float64]
 
-#: Rounds in which curvature and spread of the scores settle.
+#: Rounds in which curvature, spread and offset of the scores settle.
 _ROUNDS = 30
+
+#: Principal directions are followed one by one up to here, and in bands of one variance beyond.
+_SINGLE, _BANDS = 16, 48
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
 _WEIGHTS = _WEIGHTS / math.sqrt(2 * math.pi)
 
 #: Draws behind an expectation: its own error is then below .002.
 DRAWS = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Population:
+    """What is guessed about the data.
+
+    Attributes
+    ----------
+    area : float
+        What the best linear score reaches, between 1/2 and 1.
+    base_rate : float
+        Share of positive rows.
+    decay : float
+        How fast the principal variances fall; 0 is not at all.
+    row_norm : float
+        Root mean square norm of rows, the constant aside, where the bound is one.
+    constant : float
+        The public constant of the intercept.
+    """
+
+    area: float
+    base_rate: float
+    decay: float
+    row_norm: float
+    constant: float
+
+    @property
+    def distance(self) -> float:
+        """Distance of the classes along the best score, in its standard deviations."""
+        return math.sqrt(2) * float(special.ndtri(self.area))
+
+    @property
+    def between(self) -> float:
+        """Variance of the label: pi (1 - pi)."""
+        return self.base_rate * (1 - self.base_rate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +91,43 @@ class Objective:
     ridge: float
     signal: float
 
+    @property
+    def coordinate_noise(self) -> float:
+        """Variance of one coordinate of the noise."""
+        return 0.0 if math.isinf(self.rate) else (self.noise_size + 1) / self.rate**2
+
+
+@dataclass(frozen=True)
+class _Settled:
+    """An objective on its population: bands of directions, curvature and expected weights.
+
+    Per band: ``size`` directions of variance ``v`` within a class, ``mu`` the length of the
+    classes' difference in it, ``stiffness`` ridge plus curvature across that difference.
+    """
+
+    size: Floats
+    v: Floats
+    mu: Floats
+    stiffness: Floats
+    coupling: float
+    error: Floats
+
+    def solve(self, pulls: Floats) -> Floats:
+        """Return the weights along every band's difference for pulls ``(draws, bands)``."""
+        loose = pulls / self.stiffness
+        return np.asarray(loose - np.outer(loose @ self.mu, self.coupling * self._loose_mu))
+
+    @property
+    def _loose_mu(self) -> Floats:
+        return self.mu / self.stiffness
+
 
 def expected_area(
     objectives: Sequence[Objective],
+    population: Population,
     *,
     n_samples: int,
     n_parties: int,
-    area: float,
-    row_norm: float,
     draws: int = DRAWS,
 ) -> float:
     """Return the expected area under the curve of a released model.
@@ -64,110 +136,153 @@ def expected_area(
     ----------
     objectives : sequence of Objective
         One per group of features; their signals sum to one.
+    population : Population
+        What is guessed about the data.
     n_samples : int
         Records of every party behind the objectives.
     n_parties : int
         Models that are averaged.
-    area : float
-        What the best linear score reaches, between 1/2 and 1.
-    row_norm : float
-        Root mean square of the norms of the rows that the objective sees.
     draws : int
         Of the expectation, from a fixed seed.
     """
     generator = np.random.default_rng(0)
-    v = coordinate_variance(objectives, area=area, row_norm=row_norm)
-    distance = class_distance(area)
     pull, square = np.zeros(draws), np.zeros(draws)
-    for each in objectives:
-        mean = distance * math.sqrt(v * each.signal)
-        along, across = stiffness(each, n_samples, area=area, v=v)
-        sampling = math.sqrt(n_samples * v / 4 / n_parties)
-        noise, stray_noise = _noise(each, n_parties, draws, generator)
-        error = generator.normal(scale=sampling, size=draws)
-        rest = each.n_features - 1
-        stray_error = sampling * np.sqrt(_squares(rest, draws, generator))
+    for each, bands in zip(objectives, _bands(objectives, population), strict=True):
+        settled = _settle(each, *bands, n_samples, population)
+        noise, stray_noise = _noise(each, settled.size, n_parties, draws, generator)
+        spread = settled.error / math.sqrt(n_parties)
+        error = generator.normal(size=noise.shape) * spread
+        rest = settled.size - 1
+        stray_error = spread * np.sqrt(_squares(rest, draws, generator))
         angle = _cosine(rest, draws, generator)
         stray = stray_noise**2 + stray_error**2 + 2 * angle * stray_noise * stray_error
-        straight = (n_samples * mean / 4 + error + noise) / along
-        pull += straight * mean
-        square += straight**2 + np.maximum(stray, 0) / across**2
-    return float(np.mean(special.ndtr(pull / np.sqrt(2 * v * square))))
+        signal = n_samples * population.between * settled.mu
+        straight = settled.solve(signal + error + noise)
+        pull += straight @ settled.mu
+        square += (straight**2 + np.maximum(stray, 0) / settled.stiffness**2) @ settled.v
+    return float(np.mean(special.ndtr(pull / np.sqrt(2 * square))))
 
 
 def expected_margin(
-    objectives: Sequence[Objective], *, n_samples: int, area: float, row_norm: float
+    objectives: Sequence[Objective], population: Population, *, n_samples: int
 ) -> float:
-    """Return the score of a class's mean row without noise: half of what parts the classes."""
-    v = coordinate_variance(objectives, area=area, row_norm=row_norm)
+    """Return half of what parts the classes' mean rows in score, without noise."""
     margin = 0.0
-    for each in objectives:
-        along, _ = stiffness(each, n_samples, area=area, v=v)
-        margin += n_samples * class_distance(area) ** 2 * v * each.signal / 8 / along
+    for each, bands in zip(objectives, _bands(objectives, population), strict=True):
+        settled = _settle(each, *bands, n_samples, population)
+        weights = settled.solve(n_samples * population.between * settled.mu[None, :])
+        margin += float((weights @ settled.mu)[0]) / 2
     return margin
 
 
-def class_distance(area: float) -> float:
-    """Return the distance of the classes along the best score, in its standard deviations."""
-    return math.sqrt(2) * float(special.ndtri(area))
+def noise_in_scores(
+    objectives: Sequence[Objective], population: Population, *, n_samples: int, n_parties: int
+) -> float:
+    """Return the variance that noise adds to the score of a row of norm one.
+
+    The noise is divided by ridge plus curvature; an average of parties has less of it. A row's
+    squared length lies in directions in proportion to their variances.
+    """
+    total = length = 0.0
+    for each, bands in zip(objectives, _bands(objectives, population), strict=True):
+        settled = _settle(each, *bands, n_samples, population)
+        lengths = settled.size * settled.v
+        total += float(lengths @ (each.coordinate_noise / settled.stiffness**2))
+        length += float(lengths.sum())
+    return total / length / n_parties
 
 
-def coordinate_variance(objectives: Sequence[Objective], *, area: float, row_norm: float) -> float:
-    """Return ``v`` such that rows have the given root mean square norm."""
-    d = sum(each.n_features for each in objectives)
-    return row_norm**2 / (d + class_distance(area) ** 2 / 4)
+def _bands(
+    objectives: Sequence[Objective], population: Population
+) -> list[tuple[Floats, Floats, Floats]]:
+    """Return every objective's bands: sizes, variances within a class, lengths of ``mu``."""
+    found = []
+    for each in objectives:
+        ends = np.arange(1, min(each.n_features, _SINGLE) + 1)
+        if each.n_features > _SINGLE:
+            far = np.geomspace(_SINGLE, each.n_features, _BANDS + 1)
+            ends = np.unique(np.concatenate([ends, np.rint(far).astype(np.intp)]))
+        if population.decay == 0:
+            ends = np.array([each.n_features])
+        size = np.diff(ends, prepend=0).astype(np.float64)
+        middle = ends - (size - 1) / 2
+        total = middle**-population.decay
+        total *= each.n_features / (size @ total)  # a group's variance goes by its features
+        share = each.signal * size * total / (size @ total)
+        within = total / (1 + population.between * population.distance**2 * share / size)
+        found.append((size, total, within, share))
+    scale = population.row_norm**2 / sum(float(size @ total) for size, total, _, _ in found)
+    return [
+        (size, scale * within, population.distance * np.sqrt(scale * within * share))
+        for size, _, within, share in found
+    ]
 
 
-def stiffness(each: Objective, n_samples: int, *, area: float, v: float) -> tuple[float, float]:
-    """Return ridge plus curvature along and across the signal, at the scores' own spread."""
-    square = class_distance(area) ** 2 * v * each.signal
-    noise = 0.0 if math.isinf(each.rate) else (each.noise_size + 1) / each.rate**2
-    slope = 0.25
+def _settle(
+    each: Objective, size: Floats, v: Floats, mu: Floats, n_samples: int, population: Population
+) -> _Settled:
+    """Find curvature, spread and offset of the scores that agree with one another."""
+    q = population.between
+    slope, residual = 0.25, 0.25
     for _ in range(_ROUNDS):
-        across = each.ridge + n_samples * slope * v
-        along = across + n_samples * slope * square / 4
-        signal = (n_samples / 4 / along) ** 2 * square * (v + square / 4)
-        stray = each.n_features * v * (noise + n_samples * v / 4) / across**2
+        stiffness = each.ridge + n_samples * slope * v
+        inner = n_samples * slope * q
+        coupling = inner / (1 + inner * float(mu @ (mu / stiffness)))
+        error = np.sqrt(n_samples * residual * v)
+        settled = _Settled(size, v, mu, stiffness, coupling, error)
+        weights = settled.solve(n_samples * q * mu[None, :])[0]
+        stray = size * v * (each.coordinate_noise + error**2) / stiffness**2
+        variance = weights**2 @ v + q * (weights @ mu) ** 2 + stray.sum()
+        p = _probabilities(math.sqrt(variance), each.ridge, n_samples, population)
+        residual = q + (population.base_rate - float(_WEIGHTS @ p)) ** 2
         # Half way each time: the spread falls as the slope grows, and would swing.
-        slope = (slope + _mean_slope(math.sqrt(signal + stray))) / 2
-    return along, across
+        slope = (slope + float(_WEIGHTS @ (p * (1 - p)))) / 2
+    return settled
 
 
-def _mean_slope(spread: float) -> float:
-    """Return the mean derivative of the sigmoid at normal scores of this spread."""
-    p = special.expit(spread * _NODES)
-    return float(_WEIGHTS @ (p * (1 - p)))
+def _probabilities(
+    spread: float, ridge: float, n_samples: int, population: Population
+) -> NDArray[np.float64]:
+    """Return predicted probabilities at the nodes, with the intercept that the ridge allows."""
+
+    def gradient(offset: float) -> float:
+        mean = float(_WEIGHTS @ special.expit(offset + spread * _NODES))
+        return ridge * offset / population.constant**2 - n_samples * (population.base_rate - mean)
+
+    farthest = abs(float(special.logit(population.base_rate))) * (1 + spread) + 1
+    offset = float(optimize.brentq(gradient, -farthest, farthest))
+    return np.asarray(special.expit(offset + spread * _NODES))
 
 
 def _noise(
-    each: Objective, n_parties: int, draws: int, generator: np.random.Generator
+    each: Objective, size: Floats, n_parties: int, draws: int, generator: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Return the mean noise along one direction, and its length across it, constant aside."""
+    """Return the mean noise along every band's difference, and its length across it."""
+    shape = (draws, len(size))
     if math.isinf(each.rate):
-        return np.zeros(draws), np.zeros(draws)
-    rest = each.n_features - 1
+        return np.zeros(shape), np.zeros(shape)
+    first = generator.normal(size=shape)
+    others = _squares(size - 1, draws, generator)
     if n_parties > 1:
-        # A mean of many is nearly normal; a coordinate of one has variance (size + 1)/rate^2.
-        spread = math.sqrt((each.noise_size + 1) / n_parties) / each.rate
-        straight = generator.normal(scale=spread, size=draws)
-        return straight, spread * np.sqrt(_squares(rest, draws, generator))
-    lengths = generator.gamma(each.noise_size, 1 / each.rate, size=draws)
-    first = generator.normal(size=draws)
-    others, constant = (
-        _squares(size, draws, generator) for size in (rest, each.noise_size - each.n_features)
-    )
-    total = np.sqrt(first**2 + others + constant)
-    return lengths * first / total, lengths * np.sqrt(others) / total
+        # A mean of many is nearly normal.
+        spread = math.sqrt(each.coordinate_noise / n_parties)
+        return spread * first, spread * np.sqrt(others)
+    constant = _squares(np.array([each.noise_size - size.sum()]), draws, generator)
+    total = np.sqrt((first**2 + others).sum(axis=1) + constant[:, 0])
+    factor = generator.gamma(each.noise_size, 1 / each.rate, size=draws) / total
+    return factor[:, None] * first, factor[:, None] * np.sqrt(others)
 
 
-def _squares(dimension: int, draws: int, generator: np.random.Generator) -> Floats:
-    """Return sums of squares of normal coordinates; zero in no dimension."""
-    return generator.chisquare(dimension, size=draws) if dimension else np.zeros(draws)
+def _squares(dimensions: Floats, draws: int, generator: np.random.Generator) -> Floats:
+    """Return sums of squares of normal coordinates, one column each; zero in no dimension."""
+    found = np.zeros((draws, len(dimensions)))
+    some = dimensions > 0
+    found[:, some] = generator.chisquare(dimensions[some], size=(draws, int(some.sum())))
+    return found
 
 
-def _cosine(dimension: int, draws: int, generator: np.random.Generator) -> Floats:
-    """Return cosines of the angle between two random directions."""
-    if dimension < 1:
-        return np.zeros(draws)
-    first = generator.normal(size=draws)
-    return np.asarray(first / np.sqrt(first**2 + _squares(dimension - 1, draws, generator)))
+def _cosine(dimensions: Floats, draws: int, generator: np.random.Generator) -> Floats:
+    """Return cosines of the angles between two random directions, one column each."""
+    first = generator.normal(size=(draws, len(dimensions)))
+    length = np.sqrt(first**2 + _squares(dimensions - 1, draws, generator))
+    return np.where(dimensions > 0, first / length, 0.0)

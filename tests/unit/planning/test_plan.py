@@ -63,29 +63,40 @@ def test_terms_are_those_of_the_estimators():
     assert stack.samples_used == low.n_samples == 200
 
 
-def draw(generator, n, d, auc):
+def draw(generator, n, d, auc, base_rate=0.5, decay=0.0):
+    """Draw rows and test rows of the working model, of root mean square norm one."""
     distance = math.sqrt(2) * special.ndtri(auc)
-    v = 1 / (d + distance**2 / 4)
-    mean = np.zeros(d)
-    mean[0] = distance * math.sqrt(v)
+    total = np.arange(1.0, d + 1) ** -decay
+    share = total / total.sum()
+    between = base_rate * (1 - base_rate) * distance**2 * share
+    v = share / (1 + between)
+    mean = distance * np.sqrt(v * share)
 
     def rows(count):
-        y = generator.integers(0, 2, size=count)
-        X = generator.normal(scale=math.sqrt(v), size=(count, d))
-        return X + np.where(y, 0.5, -0.5)[:, None] * mean, y
+        y = (generator.uniform(size=count) < base_rate).astype(int)
+        X = generator.normal(size=(count, d)) * np.sqrt(v)
+        return X + (y - base_rate)[:, None] * mean, y
 
     return rows(n), rows(4_000)
 
 
 @pytest.mark.parametrize(
-    ("n", "d", "auc", "epsilon"), [(2000, 20, 0.85, 0.5), (500, 5, 0.8, 0.5), (300, 10, 0.75, 0.3)]
+    ("n", "d", "auc", "epsilon", "base_rate", "decay"),
+    [
+        (2000, 20, 0.85, 0.5, 0.5, 0.0),
+        (500, 5, 0.8, 0.5, 0.5, 0.0),
+        (300, 10, 0.75, 0.3, 0.5, 0.0),
+        (3000, 20, 0.85, 0.5, 0.15, 0.0),
+        (2000, 40, 0.9, 0.5, 0.5, 1.0),
+        (5000, 30, 0.8, 0.5, 0.2, 0.75),
+    ],
 )
-def test_expected_quality_is_what_fits_reach(n, d, auc, epsilon):
-    made = plan(n=n, d=d, epsilon=epsilon, auc=auc)
+def test_expected_quality_is_what_fits_reach(n, d, auc, epsilon, base_rate, decay):
+    made = plan(n=n, d=d, epsilon=epsilon, auc=auc, base_rate=base_rate, decay=decay)
     reached, free = [], []
     generator = np.random.default_rng(0)
     for seed in range(25):
-        (X, y), (X_test, y_test) = draw(generator, n, d, auc)
+        (X, y), (X_test, y_test) = draw(generator, n, d, auc, base_rate, decay)
         model = PrivateLogisticRegression(epsilon=epsilon, random_state=seed).fit(X, y)
         reached.append(roc_auc_score(y_test, model.decision_function(X_test)))
         open_model = LogisticRegression(C=1 / made.terms[0].ridge).fit(X, y)
@@ -95,10 +106,19 @@ def test_expected_quality_is_what_fits_reach(n, d, auc, epsilon):
     assert made.auc_without_noise() == pytest.approx(np.mean(free), abs=0.015)
 
 
+def test_what_is_guessed_about_the_data_matters():
+    sizes = {"n": 2000, "d": 50, "epsilon": 0.5}
+    even, steep = (plan(**sizes, decay=decay).expected_auc() for decay in (0.0, 1.0))
+    assert steep > even + 0.05
+    rare = plan(**sizes, base_rate=0.05).expected_auc()
+    assert rare < plan(**sizes).expected_auc() - 0.05
+
+
 def test_expected_quality_of_an_average_of_parties():
     n, d, parties, epsilon = 150, 8, 10, 0.5
-    made = plan(n=n, d=d, epsilon=epsilon, parties=parties, auc=0.85)
-    assert made.expected_auc() > plan(n=n, d=d, epsilon=epsilon, auc=0.85).expected_auc() + 0.05
+    made = plan(n=n, d=d, epsilon=epsilon, parties=parties, auc=0.85, decay=0)
+    alone = plan(n=n, d=d, epsilon=epsilon, auc=0.85, decay=0)
+    assert made.expected_auc() > alone.expected_auc() + 0.05
     generator = np.random.default_rng(1)
     reached = []
     for seed in range(12):
@@ -123,15 +143,15 @@ def test_quality_grows_with_epsilon_and_records():
 def test_noise_and_margin_are_those_of_releases():
     n, d, auc = 3000, 6, 0.85
     # Rows short enough that hardly one is clipped.
-    made = plan(n=n, d=d, epsilon=0.5, auc=auc, row_norm=0.6)
+    made = plan(n=n, d=d, epsilon=0.5, auc=auc, row_norm=0.6, decay=0)
     (X, y), _ = draw(np.random.default_rng(0), n, d, auc)
     X *= 0.6
     data = {"X": X, "y": y}
     weights = LogisticSampler(PrivateLogisticRegression(epsilon=0.5))(
         data, 1_500, np.random.default_rng(0)
     )
-    factor = math.sqrt(0.75)
-    spread = np.mean([weights[:, j].std() * factor for j in range(1, d)])
+    factor = math.sqrt(1 - 0.4**2)  # the constant takes its part of the bound
+    spread = np.mean([weights[:, j].std() * factor for j in range(d)])
     assert made.margin_spread == pytest.approx(spread, rel=0.1)
     distance = X[y == 1].mean(axis=0) - X[y == 0].mean(axis=0)
     margin = factor * weights[:, :d].mean(axis=0) @ distance / 2
@@ -182,6 +202,9 @@ def test_samples_for_an_excess():
         {"epsilon": -1},
         {"auc": 0.5},
         {"auc": 1.0},
+        {"base_rate": 0.0},
+        {"base_rate": 1.0},
+        {"decay": -1},
         {"row_norm": 0},
         {"importance": [1.0, 2.0]},
         {"groups": 2, "parties": 2},

@@ -10,6 +10,7 @@ import typer
 from confrere.cli.answers import Answer, command
 from confrere.cli.views import listing
 from confrere.planning import plan as planned
+from confrere.planning.plan import DECAY
 
 _EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 
@@ -28,10 +29,26 @@ def plan(
     auc: Annotated[
         float, typer.Option(min=0.501, max=0.999, help="The best model's, from the literature.")
     ] = 0.85,
+    base_rate: Annotated[
+        float, typer.Option(min=0.001, max=0.999, help="Share of positive records, about.")
+    ] = 0.5,
+    decay: Annotated[
+        float,
+        typer.Option(min=0, max=3, help="Columns: 0 unrelated, 0.5 a questionnaire, 1 an image."),
+    ] = DECAY,
     picture: Annotated[Path | None, typer.Option(help="Draw it into this file.")] = None,
 ) -> Answer:
     """Say what to expect of a private model before any data are touched; spends nothing."""
-    found = planned(n=records, d=features, epsilon=epsilon, parties=parties, groups=groups, auc=auc)
+    found = planned(
+        n=records,
+        d=features,
+        epsilon=epsilon,
+        parties=parties,
+        groups=groups,
+        auc=auc,
+        base_rate=base_rate,
+        decay=decay,
+    )
     others = {e: found.resized(records, e).expected_auc() for e in _EPSILONS}
     table = listing("Expected AUC", *(f"epsilon {e:g}" for e in others))
     table.add_row(*(f"{value:.3f}" for value in others.values()))
