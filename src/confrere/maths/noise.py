@@ -1,7 +1,7 @@
 """Noise laws, built from uniforms. Only mechanisms may draw from them.
 
 The tails end where 52-bit uniforms end (probability about 2^-53 per variable), which is the
-``1e-15`` that the proof pages carry.
+``1e-15`` that the proof pages carry; those of normals end later.
 """
 
 from __future__ import annotations
@@ -38,6 +38,26 @@ def l2_noise(
     return np.asarray(norms[:, None] * directions(dimension, count, source))
 
 
+def normals(dimension: int, count: int, source: RandomSource) -> NDArray[np.float64]:
+    """Return ``(count, dimension)`` standard normals, sharp in both tails.
+
+    A second uniform fills the cell of the first one's grid, so that what is inverted has some 52
+    bits of its own however small it is, and a third chooses the sign. The tails end at 2^-104, and
+    the rounding of a draw is a few units in its last place except with probability 1e-20.
+    """
+    coarse, fine, signs = source.uniforms(3, count, dimension)
+    tail = ((coarse - 2.0**-53) + fine * 2.0**-52) / 2
+    return np.asarray(np.copysign(special.ndtri(tail), signs - 0.5))
+
+
+def gaussian_noise(
+    sigma: float, dimension: int, source: RandomSource, count: int = 1
+) -> NDArray[np.float64]:
+    """Return ``(count, dimension)`` draws of ``N(0, sigma^2 I)``."""
+    check_positive(sigma, "sigma")
+    return np.asarray(sigma * normals(dimension, count, source))
+
+
 def sum_zero_noise(
     rho: float, n_classes: int, dimension: int, source: RandomSource
 ) -> NDArray[np.float64]:
@@ -46,8 +66,15 @@ def sum_zero_noise(
     The density there, of dimension ``(n_classes - 1) dimension``, is proportional to
     ``exp(-rho ||B||_F)``.
     """
-    coordinates = l2_noise(rho, (n_classes - 1) * dimension, source)[0]
-    return np.asarray(sum_zero_basis(n_classes) @ coordinates.reshape(n_classes - 1, dimension))
+    return in_sum_zero_space(l2_noise(rho, (n_classes - 1) * dimension, source)[0], n_classes)
+
+
+def in_sum_zero_space(coordinates: NDArray[np.float64], n_classes: int) -> NDArray[np.float64]:
+    """Return the ``(n_classes, d)`` matrix with these ``(n_classes - 1) d`` coordinates.
+
+    The basis is orthonormal, so a law that depends on the norm alone stays what it is.
+    """
+    return np.asarray(sum_zero_basis(n_classes) @ coordinates.reshape(n_classes - 1, -1))
 
 
 def sum_zero_basis(n_classes: int) -> NDArray[np.float64]:

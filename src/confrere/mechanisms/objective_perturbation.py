@@ -5,8 +5,9 @@ Proof: docs/proofs/objective_perturbation.md.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from confrere.maths.calibration import (
     printed_calibration,
 )
 from confrere.maths.clipping import Rows, certify_rows
-from confrere.maths.noise import l2_noise, sum_zero_noise
+from confrere.maths.noise import in_sum_zero_space, l2_noise
 from confrere.maths.randomness import RandomSource
 from confrere.maths.solver import minimise, minimise_softmax, smallest_tolerance
 from confrere.mechanisms.lattice import LatticeStep
@@ -42,6 +43,9 @@ TOLERANCE = 1e-6
 #: Part of the tolerance that the solver may use; the rest is for the rounding of the noise itself.
 SOLVER_PART = 0.9
 
+#: Probability of noise longer than the certificate reckons with.
+FARTHEST = 1e-18
+
 Calibration = Literal["tight", "printed"]
 
 
@@ -57,25 +61,46 @@ def public_tolerance(
     """Return a bound on the gradient that the solver can certify on every run.
 
     A function of public quantities alone: it stands above the rounding error of the gradient and
-    of the noise for every noise vector but the longest (probability 1e-18).
+    of the noise for every noise vector but the longest (probability :data:`FARTHEST`).
     """
-    noise = float(stats.gamma.isf(1e-18, n_features * (n_classes - 1))) / rho
+    return certified_tolerance(
+        n_samples,
+        n_features,
+        longest_noise=_longest(rho, n_features * (n_classes - 1)),
+        ridge=ridge,
+        prior_norm=prior_norm,
+        n_classes=n_classes,
+    )
+
+
+def certified_tolerance(
+    n_samples: int,
+    n_features: int,
+    *,
+    longest_noise: float,
+    ridge: float,
+    prior_norm: float,
+    n_classes: int,
+) -> float:
+    """Return the same for noise of any law, up to its longest."""
     smallest = smallest_tolerance(
         n_samples,
         n_features,
         ridge=ridge,
-        linear_norm=noise,
+        linear_norm=longest_noise,
         centre_norm=prior_norm,
         n_classes=n_classes if n_classes > 2 else None,
     )
-    return max(TOLERANCE, smallest / SOLVER_PART, 64 * noise * float(np.finfo(np.float64).eps))
+    rounding = 64 * longest_noise * float(np.finfo(np.float64).eps)
+    return max(TOLERANCE, smallest / SOLVER_PART, rounding)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ObjectivePerturbation:
+class PerturbedObjective(ABC):
     """Minimise a logistic objective with random linear term, then take the output step.
 
-    Price and act are two methods: :meth:`guarantee` touches no data, :meth:`run` does.
+    Price and act are two methods: :meth:`guarantee` touches no data, :meth:`run` does. The law of
+    the linear term, and with it the theorem, is a subclass's.
 
     Parameters
     ----------
@@ -91,8 +116,6 @@ class ObjectivePerturbation:
         Largest slope of the loss; 1 is the logistic loss.
     neighbours : Neighbours
         The relation that the guarantee speaks of.
-    calibration : {"tight", "printed"}
-        ``"printed"`` is Algorithm 1 as published: sound, but it wastes noise.
     prior_norm : float, default=0.0
         Public bound on the norm of the point shrunk towards.
     largest_samples : int, optional
@@ -107,10 +130,8 @@ class ObjectivePerturbation:
     n_classes: int = 2
     cap: float = 1.0
     neighbours: Neighbours = Neighbours.REPLACE_ONE
-    calibration: Calibration = "tight"
     prior_norm: float = 0.0
     largest_samples: int | None = None
-    rho: float = field(init=False)
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -119,27 +140,30 @@ class ObjectivePerturbation:
             raise InvalidData("X needs at least one row and one column.")
         if self.n_classes < 2:
             raise InvalidParameter("classes must name at least two labels.")
-        budget = self.epsilon * (1 - SOLVER_SHARE)
-        if self.calibration == "printed":
-            self._set_printed(budget)
-        elif self.n_classes > 2:
-            if self.cap < 1:
-                raise InvalidParameter("loss='capped' is for two classes only.")
-            rho = calibrate_softmax(budget, self.ridge, self.n_classes, neighbours=self.neighbours)
-            object.__setattr__(self, "rho", rho)
-        else:
-            term = Term(ridge=self.ridge, cap=self.cap)
-            object.__setattr__(self, "rho", calibrate(budget, [term], self.neighbours))
+        if self.n_classes > 2 and self.cap < 1:
+            raise InvalidParameter("loss='capped' is for two classes only.")
+        self._calibrate(self.epsilon * (1 - SOLVER_SHARE))
 
-    def _set_printed(self, budget: float) -> None:
-        if self.n_classes > 2 or self.cap < 1 or self.neighbours is not Neighbours.REPLACE_ONE:
-            raise InvalidParameter(
-                "calibration='printed' was published for two classes, the logistic loss and "
-                "replace-one neighbours; use calibration='tight'."
-            )
-        printed = printed_calibration(budget, self.n_samples, self.ridge / self.n_samples)
-        object.__setattr__(self, "rho", printed.rho)
-        object.__setattr__(self, "ridge", self.ridge + self.n_samples * printed.extra_ridge)
+    @abstractmethod
+    def _calibrate(self, budget: float) -> None:
+        """Set the noise level to what ``budget`` allows."""
+
+    @property
+    @abstractmethod
+    def longest_noise(self) -> float:
+        """A norm that the noise exceeds with probability :data:`FARTHEST`."""
+
+    @abstractmethod
+    def draw(self, source: RandomSource, count: int = 1) -> NDArray[np.float64]:
+        """Return ``(count, noise_dimension)`` draws of the linear term."""
+
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """Return the price, without touching data."""
+
+    @abstractmethod
+    def noise_facts(self) -> dict[str, Any]:
+        """Return the public facts about the noise, plain values."""
 
     @property
     def size(self) -> int:
@@ -153,14 +177,11 @@ class ObjectivePerturbation:
 
     @property
     def tolerance(self) -> float:
-        """Certified bound on the gradient at the released point's pre-image.
-
-        See :func:`public_tolerance`.
-        """
-        return public_tolerance(
+        """Certified bound on the gradient at the released point's pre-image."""
+        return certified_tolerance(
             self.largest_samples or self.n_samples,
             self.n_features,
-            rho=self.rho,
+            longest_noise=self.longest_noise,
             ridge=self.ridge,
             prior_norm=self.prior_norm,
             n_classes=self.n_classes,
@@ -173,16 +194,6 @@ class ObjectivePerturbation:
             epsilon=self.epsilon * SOLVER_SHARE,
             radius=self.tolerance / self.ridge,
             size=self.size,
-        )
-
-    def guarantee(self) -> Guarantee:
-        """Return the price, without touching data."""
-        return Guarantee(
-            epsilon=self.epsilon,
-            neighbours=self.neighbours,
-            theorem=THEOREM,
-            public=PUBLIC,
-            assumptions=ASSUMPTIONS,
         )
 
     def run(
@@ -210,8 +221,8 @@ class ObjectivePerturbation:
             raise InvalidData("X does not have the declared number of rows and columns.")
         certify_rows(X)
         tolerance = SOLVER_PART * self.tolerance
+        noise = self.draw(source)[0]
         if self.n_classes == 2:
-            noise = l2_noise(self.rho, self.n_features, source)[0]
             point = minimise(
                 X,
                 y,
@@ -222,14 +233,74 @@ class ObjectivePerturbation:
                 tolerance=tolerance,
             ).w
         else:
-            noise = sum_zero_noise(self.rho, self.n_classes, self.n_features, source)
             point = minimise_softmax(
                 X,
                 np.asarray(y, dtype=np.intp),
                 self.n_classes,
                 ridge=self.ridge,
-                linear=noise,
+                linear=in_sum_zero_space(noise, self.n_classes),
                 centre=centre,
                 tolerance=tolerance,
             ).w
         return self.output_step.release(point, source)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectivePerturbation(PerturbedObjective):
+    """Noise with density proportional to ``exp(-rho ||b||)``: pure privacy.
+
+    Parameters
+    ----------
+    calibration : {"tight", "printed"}
+        ``"printed"`` is Algorithm 1 as published: sound, but it wastes noise.
+    """
+
+    calibration: Calibration = "tight"
+    rho: float = field(init=False)
+
+    def _calibrate(self, budget: float) -> None:
+        if self.calibration == "printed":
+            self._set_printed(budget)
+        elif self.n_classes > 2:
+            rho = calibrate_softmax(budget, self.ridge, self.n_classes, neighbours=self.neighbours)
+            object.__setattr__(self, "rho", rho)
+        else:
+            term = Term(ridge=self.ridge, cap=self.cap)
+            object.__setattr__(self, "rho", calibrate(budget, [term], self.neighbours))
+
+    def _set_printed(self, budget: float) -> None:
+        if self.n_classes > 2 or self.cap < 1 or self.neighbours is not Neighbours.REPLACE_ONE:
+            raise InvalidParameter(
+                "calibration='printed' was published for two classes, the logistic loss and "
+                "replace-one neighbours; use calibration='tight'."
+            )
+        printed = printed_calibration(budget, self.n_samples, self.ridge / self.n_samples)
+        object.__setattr__(self, "rho", printed.rho)
+        object.__setattr__(self, "ridge", self.ridge + self.n_samples * printed.extra_ridge)
+
+    @property
+    def longest_noise(self) -> float:
+        """A norm that the noise exceeds with probability :data:`FARTHEST`."""
+        return _longest(self.rho, self.noise_dimension)
+
+    def draw(self, source: RandomSource, count: int = 1) -> NDArray[np.float64]:
+        """Return ``(count, noise_dimension)`` draws of the linear term."""
+        return l2_noise(self.rho, self.noise_dimension, source, count=count)
+
+    def guarantee(self) -> Guarantee:
+        """Return the price, without touching data."""
+        return Guarantee(
+            epsilon=self.epsilon,
+            neighbours=self.neighbours,
+            theorem=THEOREM,
+            public=PUBLIC,
+            assumptions=ASSUMPTIONS,
+        )
+
+    def noise_facts(self) -> dict[str, Any]:
+        """Return the rate of the noise."""
+        return {"rho": self.rho}
+
+
+def _longest(rho: float, dimension: int) -> float:
+    return float(stats.gamma.isf(FARTHEST, dimension)) / rho

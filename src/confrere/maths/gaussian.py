@@ -1,0 +1,231 @@
+"""From (epsilon, delta) to Gaussian noise: the accountant of Gaussian objective perturbation.
+
+The objective is that of :mod:`confrere.maths.calibration`, with noise ``b ~ N(0, sigma^2 I)``. One
+record moves ``b(w)`` by a vector ``v`` that is linear in the residuals, so the loss of privacy,
+
+    (||b + v||^2 - ||b||^2) / (2 sigma^2) + log det A / det A',
+
+is convex in them but for the Jacobian: it is largest where the residuals are extreme, and there
+``v`` is one of a few fixed vectors, as in the Gaussian mechanism. A residual ``p`` between the
+extremes also pays ``log(1 + p(1-p) q^2/L)``, which concedes a term to each of the two ends. See
+docs/proofs/gaussian.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from confrere.errors import CalibrationError, InvalidData, InvalidParameter
+from confrere.maths.calibration import free_ridge, worst_residual
+from confrere.privacy import Neighbours, check_epsilon, check_positive
+
+Floats = NDArray[np.float64]
+
+#: In how many ways the Jacobian is shared between the ends of a residual; any of them is sound.
+_SHARINGS = 33
+
+#: Units in the last place by which differences of Mills ratios are raised to the careful side.
+_ROUNDING = 16 * float(np.finfo(np.float64).eps)
+
+#: Factor of the automatic ridge, measured: noise variance over prior variance times curvature.
+_RIDGE_FACTOR = 0.25
+
+
+def gaussian_delta(epsilon: ArrayLike, mu: float) -> Floats:
+    """Return delta at ``epsilon`` of the Gaussian mechanism, rounded up.
+
+    ``Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)``, exact (Balle and Wang, 2018),
+    with ``mu`` the sensitivity over sigma. Both terms share a factor ``phi(epsilon/mu - mu/2)``,
+    which leaves a difference of Mills ratios: nothing is lost where delta is tiny.
+    """
+    eps = np.asarray(epsilon, dtype=np.float64)
+    if mu == 0:
+        return np.maximum(0.0, -np.expm1(np.minimum(eps, 0.0)))
+    near, far = eps / mu - mu / 2, eps / mu + mu / 2
+    density = np.exp(-(near**2) / 2) / math.sqrt(2 * math.pi)
+    tail = density * (_mills(near) * (1 + _ROUNDING) - _mills(far))
+    # e^eps is at most 1 wherever far is not positive.
+    second = np.where(
+        far > 0, density * _mills(far), np.exp(np.minimum(eps, 0.0)) * special.ndtr(-far)
+    )
+    body = special.ndtr(-near) * (1 + _ROUNDING) - second
+    return np.clip(np.where(near > 0, tail, body), 0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One of the fixed vectors that ``b`` may move by.
+
+    Attributes
+    ----------
+    reach : float
+        Its largest norm.
+    jacobian : array
+        What the loss may exceed the Gaussian mechanism's by, in every way to share the Jacobian.
+    count : int
+        How many vectors there are of this kind.
+    """
+
+    reach: float
+    jacobian: Floats
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GaussianObjective:
+    """One objective with Gaussian noise, as far as privacy is concerned.
+
+    Attributes
+    ----------
+    ridge : float
+        ``L`` of the summed objective; infinite for the limit in which the Jacobian is gone.
+    row_norm : float
+        Bound ``q`` on the rows.
+    cap : float
+        Largest slope of the loss of two classes; 1 is the logistic loss.
+    n_classes : int
+        More than two use the softmax loss.
+    neighbours : Neighbours
+        Which change is hidden.
+    """
+
+    ridge: float
+    row_norm: float = 1.0
+    cap: float = 1.0
+    n_classes: int = 2
+    neighbours: Neighbours = Neighbours.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        check_positive(self.ridge, "ridge")
+        check_positive(self.row_norm, "row_norm")
+        if not 0.5 <= self.cap <= 1:
+            raise InvalidParameter("cap must lie between 0.5 and 1.")
+        if self.n_classes < 2:
+            raise InvalidParameter("n_classes must be at least 2.")
+        if self.n_classes > 2 and self.cap < 1:
+            raise InvalidParameter("a capped loss is for two classes only.")
+
+    def delta(self, epsilon: ArrayLike, sigma: float) -> Floats:
+        """Return a bound on delta at every ``epsilon``, for any two neighbours."""
+        at = np.asarray(epsilon, dtype=np.float64)[..., None]
+        bounds = sum(
+            move.count * gaussian_delta(at - move.jacobian, move.reach / sigma)
+            for move in self.moves()
+        )
+        return np.asarray(np.minimum(1.0, np.min(bounds, axis=-1)))
+
+    def moves(self) -> list[Move]:
+        """Return the moves, whose deltas sum to a sound bound."""
+        return self._softmax() if self.n_classes > 2 else self._binary()
+
+    def _binary(self) -> list[Move]:
+        q, m = self.row_norm, self.ridge / self.row_norm**2
+        if self.neighbours is Neighbours.LABEL_ONLY:
+            # The residuals of the two labels add up to one unless one of them is capped.
+            jacobian = np.array([math.log1p(self.cap * (1 - self.cap) / m)])
+            return [Move(q, jacobian), Move(0.0, jacobian)]
+        slope = self.cap * q
+        at_cap, at_zero = _sharings(m, self.cap)
+        moves = [Move(slope, at_cap), Move(0.0, at_zero)]
+        if self.neighbours is Neighbours.REPLACE_ONE:
+            moves += [Move(2 * slope, at_cap), Move(slope, at_zero)]
+        return moves
+
+    def _softmax(self) -> list[Move]:
+        q, k = self.row_norm, self.n_classes
+        if self.neighbours is Neighbours.LABEL_ONLY:
+            return [Move(math.sqrt(2) * q, np.zeros(1))]
+        jacobian = np.array([(k - 1) * math.log1p(q**2 / (k * self.ridge))])
+        if self.neighbours is Neighbours.ADD_REMOVE:
+            return [Move(math.sqrt(2) * q, jacobian, k - 1), Move(0.0, jacobian)]
+        return [
+            Move(math.sqrt(8) * q, jacobian, k - 1),
+            Move(math.sqrt(6) * q, jacobian, (k - 1) * (k - 2)),
+            Move(math.sqrt(2) * q, jacobian, 2 * (k - 1)),
+            Move(0.0, jacobian),
+        ]
+
+
+def calibrate_gaussian(epsilon: float, delta: float, objective: GaussianObjective) -> float:
+    """Return the smallest ``sigma`` at which ``objective`` is (epsilon, delta)-private.
+
+    Bisection on the logarithm, always from the safe side: the bound was evaluated at the sigma
+    that is returned, and does not exceed ``delta`` there.
+    """
+    check_epsilon(epsilon)
+    if not 0 < delta < 1:
+        raise InvalidParameter("delta must lie strictly between 0 and 1.")
+
+    def enough(sigma: float) -> bool:
+        return float(objective.delta(epsilon, sigma)) <= delta
+
+    # Where no sigma suffices the Jacobian alone exceeds epsilon, by far or by a hair.
+    high = objective.row_norm / epsilon
+    for _ in range(200):
+        if enough(high):
+            break
+        high *= 2
+    else:
+        raise CalibrationError(
+            f"no Gaussian noise reaches epsilon={epsilon:g}, delta={delta:g} at this ridge: the "
+            "Jacobian alone costs too much. Raise alpha (or the ridge floor)."
+        )
+    low = high / 2
+    while enough(low):
+        low, high = low / 2, low
+    while high / low > 1 + 1e-10:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def automatic_gaussian_ridge(
+    epsilon: float,
+    delta: float,
+    n_samples: float,
+    n_features: int,
+    objective: GaussianObjective,
+    *,
+    floor: float = 2.0,
+) -> float:
+    """Return the public rule for the ridge of rows in the unit ball.
+
+    ``max(floor/epsilon, sigma^2 d^2 / (4 n))``: the variance of the noise over prior variance times
+    curvature, as in the pure rule. ``sigma`` is the one without a Jacobian, whatever
+    ``objective``'s own ridge is.
+    """
+    if n_samples < 1:
+        raise InvalidData("X needs at least one row.")
+    sigma = calibrate_gaussian(epsilon, delta, replace(objective, ridge=math.inf))
+    rule = _RIDGE_FACTOR * (sigma * n_features) ** 2 / n_samples
+    return max(free_ridge(epsilon, factor=floor), rule)
+
+
+def _mills(x: Floats) -> Floats:
+    """Return ``(1 - Phi(x)) / phi(x)`` where ``x`` is positive, and its value at 0 elsewhere."""
+    scaled = special.erfcx(np.maximum(x, 0.0) / math.sqrt(2))
+    return np.asarray(math.sqrt(math.pi / 2) * scaled)
+
+
+def _sharings(m: float, cap: float) -> tuple[Floats, Floats]:
+    """Return what the ends ``p = cap`` and ``p = 0`` pay for the Jacobian of all ``p`` between.
+
+    With ``G(t) = max_p [t p/cap + log(1 + p(1-p)/m)]`` every ``t >= 0`` gives a sound pair,
+    ``G(t) - t`` and ``G(t)``. From some ``t`` on the maximum stays at the cap and only the second
+    grows.
+    """
+    if math.isinf(m):
+        return np.zeros(1), np.zeros(1)
+    largest = cap * (2 * cap - 1) / (m + cap * (1 - cap))
+    ends = np.linspace(0.0, largest, _SHARINGS if largest > 0 else 1)
+    grown = []
+    for t in ends:
+        p = worst_residual(t / cap, m, cap)
+        grown.append(t * p / cap + math.log1p(p * (1 - p) / m))
+    # At the last t the maximum is at the cap, and what rounding leaves is not a gain.
+    return np.maximum(np.array(grown) - ends, 0.0), np.array(grown)

@@ -1,0 +1,102 @@
+"""Gaussian objective perturbation of regularised logistic regression: (epsilon, delta)-privacy.
+
+Proof: docs/proofs/gaussian.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from confrere.errors import InvalidParameter
+from confrere.maths.gaussian import GaussianObjective, calibrate_gaussian
+from confrere.maths.noise import gaussian_noise
+from confrere.maths.randomness import RandomSource
+from confrere.mechanisms.objective_perturbation import (
+    FARTHEST,
+    PUBLIC,
+    SOLVER_SHARE,
+    PerturbedObjective,
+)
+from confrere.privacy import Guarantee
+
+THEOREM = "docs/proofs/gaussian.md"
+ASSUMPTIONS = (
+    "each person is in at most one record",
+    "tails of 104-bit uniforms (total variation below 1e-17)",
+)
+
+#: Below this the tails of the noise as drawn are no longer negligible beside delta.
+SMALLEST_DELTA = 1e-12
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianObjectivePerturbation(PerturbedObjective):
+    """Noise ``N(0, sigma^2 I)``: less of it, at the price of a delta.
+
+    Parameters
+    ----------
+    delta : float
+        Probability mass on which epsilon does not hold; below ``1/n_samples``.
+    """
+
+    delta: float
+    sigma: float = field(init=False)
+
+    def _calibrate(self, budget: float) -> None:
+        check_delta(self.delta, self.largest_samples or self.n_samples)
+        sigma = calibrate_gaussian(budget, self.delta, self.accountant)
+        object.__setattr__(self, "sigma", sigma)
+
+    @property
+    def accountant(self) -> GaussianObjective:
+        """What the theorem speaks of."""
+        return GaussianObjective(
+            ridge=self.ridge, cap=self.cap, n_classes=self.n_classes, neighbours=self.neighbours
+        )
+
+    @property
+    def longest_noise(self) -> float:
+        """A norm that the noise exceeds with probability :data:`FARTHEST`."""
+        return self.sigma * math.sqrt(float(stats.chi2.isf(FARTHEST, self.noise_dimension)))
+
+    def draw(self, source: RandomSource, count: int = 1) -> NDArray[np.float64]:
+        """Return ``(count, noise_dimension)`` draws of the linear term."""
+        return gaussian_noise(self.sigma, self.noise_dimension, source, count=count)
+
+    def guarantee(self) -> Guarantee:
+        """Return the price, without touching data."""
+        return Guarantee(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            neighbours=self.neighbours,
+            theorem=THEOREM,
+            public=PUBLIC,
+            assumptions=ASSUMPTIONS,
+        )
+
+    def noise_facts(self) -> dict[str, Any]:
+        """Return all that an accountant needs to compose this release with others."""
+        return {
+            "sigma": self.sigma,
+            "cap": self.cap,
+            "n_classes": self.n_classes,
+            "output_epsilon": self.epsilon * SOLVER_SHARE,
+        }
+
+
+def check_delta(delta: object, n_samples: int) -> float:
+    """Return ``delta`` as a float, or say what it must be."""
+    if isinstance(delta, bool) or not isinstance(delta, int | float | np.number):
+        raise InvalidParameter(f"delta must be a number, got a {type(delta).__name__}.")
+    if not SMALLEST_DELTA <= delta < 1 / n_samples:
+        raise InvalidParameter(
+            f"delta must be at least {SMALLEST_DELTA:g} and below 1/n_samples: whoever publishes "
+            "one record at random satisfies delta = 1/n_samples. Use 0 for pure privacy."
+        )
+    return float(delta)
