@@ -1,4 +1,4 @@
-"""Many parties at once: the batched solver against a loop over scikit-learn, and the votes.
+"""Many parties at once: the batched solver, a round of averaging, and the votes.
 
 Times are CPU seconds of one core, the contestants in turns; the least of the rounds counts.
 """
@@ -15,8 +15,17 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.linear_model import LogisticRegression
 
+from confrere.ledger import Ledger
+from confrere.maths.noise import l2_noise
 from confrere.maths.parties import solve_parties, solve_parties_softmax
+from confrere.maths.perturbed_parties import minimise_parties
+from confrere.maths.randomness import SystemSource
 from confrere.maths.voting import count_votes
+from confrere.mechanisms.objective_perturbation import SOLVER_PART
+from confrere.mechanisms.party_weights import PartyObjectives
+from confrere.privacy import Neighbours
+from confrere.protocols import Averaging, Books, Facts, Frame, LocalFederation, PartyGroup, average
+from confrere.protocols.sizes import Sizes
 
 ROUNDS = 3
 FITS = 60
@@ -34,6 +43,16 @@ def main() -> None:
     ):
         solver.add_row(*_solver_row(n_parties, n_rows, n_features, n_classes))
     console.print(f"Local problems, alpha {ALPHA:g}, {FITS} scikit-learn fits extrapolated", solver)
+    rounds = Table(
+        "parties", "solver, s", "+ rows and noise, s", "round, s", "round/solver", "of all"
+    )
+    for n_rows, n_features in ((22, 123), (9, 50)):
+        rounds.add_row(*_round_row(20_000, n_rows, n_features))
+    console.print(
+        "One round of averaging (objective perturbation, epsilon 1): the solver alone, with rows "
+        "bounded and noise drawn, and with questions, answers and books",
+        rounds,
+    )
     votes = Table("models x rows", "product, s", "votes, s", "ratio", "peak, MB")
     votes.add_row(*_votes_row(20_000, 43_000, 123))
     console.print("Votes, against the float32 product in the same blocks", votes)
@@ -75,6 +94,59 @@ def _solver_row(n_parties: int, n_rows: int, n_features: int, n_classes: int) ->
         f"{1e6 * each_batch:.1f}",
         f"{each_loop / each_batch:.0f}",
         f"{norms.max():.1e}",
+    )
+
+
+def _round_row(n_parties: int, n_rows: int, n_features: int) -> tuple[str, ...]:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n_parties * n_rows, n_features)) / np.sqrt(n_features)
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    names = tuple(map(str, range(n_parties)))
+    ledger = Ledger()
+    ledger.open_account("all")
+    offsets = np.arange(n_parties + 1) * n_rows
+    group = PartyGroup(names, X, y, offsets, Books(ledger=ledger, account="all"))
+    frame = Frame(n_features, data_norm=2.0)
+    plan = Averaging(frame=frame, epsilon=1.0)
+    sizes = Sizes(dict.fromkeys(names, n_rows), Neighbours.REPLACE_ONE, {})
+    mechanism = plan.request(1.0, sizes, None).objective(Facts(n_rows, n_features))
+    release = PartyObjectives({n_rows: mechanism})
+    bounded = [(frame.rows(rows), labels, starts) for rows, labels, starts in group.blocks()]
+    linear = l2_noise(mechanism.rho, frame.size, SystemSource(), count=n_parties)
+
+    def solver() -> None:
+        first = 0
+        for rows, labels, starts in bounded:
+            count = len(starts) - 1
+            minimise_parties(
+                rows,
+                labels,
+                starts,
+                ridge=np.full(count, mechanism.ridge),
+                tolerance=np.full(count, SOLVER_PART * mechanism.tolerance),
+                linear=linear[first : first + count],
+                cap=mechanism.cap,
+            )
+            first += count
+
+    def mathematics() -> None:
+        for rows, labels, starts in group.blocks():
+            release.run(frame.rows(rows), labels, starts, source=SystemSource())
+
+    def one_round() -> None:
+        average(LocalFederation(group), plan)
+
+    times = np.array(
+        [[_cpu_seconds(f) for f in (solver, mathematics, one_round)] for _ in range(5)]
+    )
+    alone, with_noise, whole = times[1:].min(axis=0)
+    return (
+        f"{n_parties} of {n_rows} x {n_features}",
+        f"{alone:.2f}",
+        f"{with_noise:.2f}",
+        f"{whole:.2f}",
+        f"{whole / alone:.2f}",
+        f"{whole / with_noise:.2f}",
     )
 
 

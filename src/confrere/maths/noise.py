@@ -38,6 +38,17 @@ def l2_noise(
     return np.asarray(norms[:, None] * directions(dimension, count, source))
 
 
+def laplace_noise(
+    rho: float, dimension: int, source: RandomSource, count: int = 1
+) -> NDArray[np.float64]:
+    """Return ``(count, dimension)`` draws with density proportional to ``exp(-rho ||b||_1)``.
+
+    The difference of two exponentials of one rate has Laplace's law.
+    """
+    rises, falls = (gamma_norm(rho, 1, count * dimension, source) for _ in range(2))
+    return np.asarray((rises - falls).reshape(count, dimension))
+
+
 def normals(dimension: int, count: int, source: RandomSource) -> NDArray[np.float64]:
     """Return ``(count, dimension)`` standard normals, sharp in both tails.
 
@@ -88,12 +99,13 @@ def sum_zero_basis(n_classes: int) -> NDArray[np.float64]:
 
 
 def discrete_laplace(
-    scale: float, shape: tuple[int, ...], source: RandomSource
+    scale: float | NDArray[np.float64], shape: tuple[int, ...], source: RandomSource
 ) -> NDArray[np.int64]:
     """Return integers with probability proportional to ``exp(-|k|/scale)``.
 
     The floor of an exponential is geometric, and the difference of two geometrics is this law.
+    An array of scales is broadcast to ``shape``.
     """
-    check_positive(scale, "scale")
+    check_positive(float(np.min(scale)), "scale")
     geometric = np.floor(-scale * np.log(source.uniforms(2, *shape)))
     return np.asarray(geometric[0] - geometric[1], dtype=np.int64)

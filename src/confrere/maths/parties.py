@@ -132,10 +132,12 @@ def _solve(
         begin, end = int(starts[first]), int(starts[last])
         norms[first:last] = solve_each(
             np.ascontiguousarray(rows[begin:end], dtype=np.float64),
+            np.zeros((end - begin, n_outputs)),
             codes[begin:end].astype(np.int64),
             (starts[first : last + 1] - begin).astype(np.int64),
-            float(alpha),
-            float(tolerance),
+            np.full(last - first, float(alpha)),
+            1.0,
+            np.full(last - first, float(tolerance)),
             W[first:last],
         )
         if not np.all(norms[first:last] <= tolerance):

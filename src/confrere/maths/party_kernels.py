@@ -2,15 +2,16 @@
 
 A party's problem has ``m`` outputs (one for two classes, ``K`` for a softmax over ``K``)::
 
-    min_W  (1/n) sum_i loss(W x_i, c_i) + (alpha/2) ||W||_F^2,      W of shape (m, d)
+    min_W  (1/n) sum_i loss(W x_i + s_i, c_i) + (alpha/2) ||W||_F^2,      W of shape (m, d)
 
-and is solved in whichever space is smaller:
+with given shifts ``s_i`` of the scores, and is solved in whichever space is smaller:
 
 - *primal* (n >= d): in ``W`` itself, with the d-dimensional Hessian;
 - *dual* (n < d): ``W = A X`` with ``A`` of shape (m, n), in the metric of ``G = X X'``.
 
 The iterates are those of Newton's method either way. A step is halved until the norm of the
-gradient falls, which converges from anywhere because the Hessian is never below ``alpha``.
+gradient falls, which converges from anywhere because the Hessian is never below ``alpha``; with a
+capped slope the Hessian jumps, so that a party may be left unsolved, and its norm says so.
 
 Arrays of outputs have shape (m, n) or (m, d), so that inner loops run over contiguous numbers.
 """
@@ -18,7 +19,7 @@ Arrays of outputs have shape (m, n) or (m, d), so that inner loops run over cont
 from __future__ import annotations
 
 import math
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,20 @@ Codes: TypeAlias = NDArray[np.int64]
 _AIM = 1e-7
 _MOST_TRIALS = 1000
 _SMALLEST_SCALE = 2.0**-40
+
+
+class Problem(NamedTuple):
+    """One party's problem, in the space that it is solved in.
+
+    ``features`` are its rows or, in the dual, their Gram matrix; ``shift`` has shape (n, m).
+    """
+
+    features: Floats
+    dual: bool
+    shift: Floats
+    codes: Codes
+    alpha: float
+    cap: float
 
 
 @compiled
@@ -110,27 +125,29 @@ def _solve_factorised(A: Floats, b: Floats) -> None:
 
 
 @compiled
-def _residuals(scores: Floats, codes: Codes, residuals: Floats, roots: Floats) -> None:
+def _residuals(problem: Problem, scores: Floats, residuals: Floats, roots: Floats) -> None:
     """Set the loss's derivative in every score and the roots of its curvature.
 
     The residual of the right class is minus the sum of the others, never ``p - 1``: small ones
-    keep their digits.
+    keep their digits. The cap on the slope is for two classes.
     """
     m, n = scores.shape
+    shift, codes, cap = problem.shift, problem.codes, problem.cap
     if m == 1:
         for i in range(n):
-            z = scores[0, i] if codes[i] == 1 else -scores[0, i]
-            p = 1 / (1 + math.exp(z))
+            z = scores[0, i] + shift[i, 0]
+            p = 1 / (1 + math.exp(z if codes[i] == 1 else -z))
+            roots[0, i] = math.sqrt(p * (1 - p)) if p <= cap else 0.0
+            p = min(p, cap)
             residuals[0, i] = -p if codes[i] == 1 else p
-            roots[0, i] = math.sqrt(p * (1 - p))
         return
     for i in range(n):
-        highest = scores[0, i]
+        highest = scores[0, i] + shift[i, 0]
         for a in range(1, m):
-            highest = max(highest, scores[a, i])
+            highest = max(highest, scores[a, i] + shift[i, a])
         right, wrong = codes[i], 0.0
         for a in range(m):
-            residuals[a, i] = math.exp(scores[a, i] - highest)
+            residuals[a, i] = math.exp(scores[a, i] + shift[i, a] - highest)
             if a != right:
                 wrong += residuals[a, i]
         total = wrong + residuals[right, i]
@@ -141,26 +158,17 @@ def _residuals(scores: Floats, codes: Codes, residuals: Floats, roots: Floats) -
 
 
 @compiled
-def _evaluate(
-    features: Floats,
-    dual: bool,
-    codes: Codes,
-    alpha: float,
-    point: Floats,
-    residuals: Floats,
-    roots: Floats,
-    gradient: Floats,
-    image: Floats,
-) -> float:
-    """Set the gradient at ``point`` and return its norm in weight space.
+def _evaluate(problem: Problem, point: Floats, gradient: Floats, by_row: Floats) -> float:
+    """Set residuals, roots and the gradient at ``point``; return its norm in weight space.
 
-    ``features`` are the rows (primal) or their Gram matrix (dual), where the gradient is
-    ``gradient @ X`` and ``image = gradient @ G`` carries its norm. ``image`` is scratch else.
+    In the dual the gradient is ``gradient @ X``, and ``image = gradient @ G`` carries its norm;
+    ``image`` is scratch else.
     """
     m, width = point.shape
-    n = codes.size
+    residuals, roots, image = by_row[0], by_row[1], by_row[2]
+    features, dual, alpha, n = problem.features, problem.dual, problem.alpha, problem.codes.size
     _project(features, point, image)
-    _residuals(image, codes, residuals, roots)
+    _residuals(problem, image, residuals, roots)
     square = 0.0
     for a in range(m):
         for k in range(width):
@@ -284,22 +292,21 @@ def _primal_step(
 
 
 @compiled
-def _stretch(
-    scores: Floats, codes: Codes, penalty: float, residuals: Floats, roots: Floats, scaled: Floats
-) -> float:
+def _stretch(problem: Problem, penalty: float, by_row: Floats) -> float:
     """Return a good length for the first step, whose scores are given, from zero.
 
     Along the ray the objective's slope is ``penalty s - pull(s)``. Newton's method goes on
     ``log pull(s) - log(penalty s)``, almost straight where a few exponentials rule, as they do
     for small ``alpha``; it saves half of the steps to come.
     """
+    residuals, roots, scores, scaled = by_row[0], by_row[1], by_row[2], by_row[3]
     m, n = scores.shape
     scale = 1.0
     for _ in range(3):
         for a in range(m):
             for i in range(n):
                 scaled[a, i] = scale * scores[a, i]
-        _residuals(scaled, codes, residuals, roots)
+        _residuals(problem, scaled, residuals, roots)
         pull, bend = 0.0, 0.0
         for i in range(n):
             mean = 0.0
@@ -318,13 +325,12 @@ def _stretch(
 
 
 @compiled
-def _newton(
-    features: Floats, dual: bool, codes: Codes, alpha: float, tolerance: float, point: Floats
-) -> None:
+def _newton(problem: Problem, tolerance: float, point: Floats) -> None:
     """Move ``point`` from zero to the minimiser, or as near as floating point allows."""
     m, width = point.shape
-    by_row = np.empty((4, m, codes.size))
-    residuals, roots, image, scores = by_row[0], by_row[1], by_row[2], by_row[3]
+    features, dual, alpha = problem.features, problem.dual, problem.alpha
+    by_row = np.empty((4, m, problem.codes.size))
+    roots, image = by_row[1], by_row[2]
     by_weight = np.zeros((3, m, width))
     gradient, step, trial = by_weight[0], by_weight[1], by_weight[2]
     system = np.empty((m * width, m * width))
@@ -334,7 +340,7 @@ def _newton(
         for a in range(m):
             for k in range(width):
                 trial[a, k] = point[a, k] + scale * step[a, k]
-        now = _evaluate(features, dual, codes, alpha, trial, residuals, roots, gradient, image)
+        now = _evaluate(problem, trial, gradient, by_row)
         if now > (1 - min(scale, 1.0) / 4) * norm:
             # Below the tolerance only rounding is left to fight.
             if norm <= tolerance or scale < _SMALLEST_SCALE:
@@ -357,12 +363,19 @@ def _newton(
             for a in range(m):
                 for k in range(width):
                     penalty += alpha * step[a, k] * (image[a, k] if dual else step[a, k])
-            scale = _stretch(image, codes, penalty, residuals, roots, scores)
+            scale = _stretch(problem, penalty, by_row)
 
 
 @compiled
 def solve_each(
-    X: Floats, codes: Codes, offsets: Codes, alpha: float, tolerance: float, W: Floats
+    X: Floats,
+    shift: Floats,
+    codes: Codes,
+    offsets: Codes,
+    alpha: Floats,
+    cap: float,
+    tolerance: Floats,
+    W: Floats,
 ) -> Floats:
     """Solve every party's problem into ``W``, of shape (n_parties, m, d), which comes in zero.
 
@@ -371,22 +384,19 @@ def solve_each(
     n_parties, m, d = W.shape
     norms, gradient = np.empty(n_parties), np.empty((m, d))
     for party in range(n_parties):
-        rows = X[offsets[party] : offsets[party + 1]]
-        labels = codes[offsets[party] : offsets[party + 1]]
-        weights = W[party]
-        n = labels.size
-        dual = n < d
-        features = _gram(rows) if dual else rows
-        point = np.zeros((m, n)) if dual else weights
-        _newton(features, dual, labels, alpha, tolerance, point)
-        if dual:
+        own = slice(offsets[party], offsets[party + 1])
+        rows, weights = X[own], W[party]
+        primal = Problem(rows, False, shift[own], codes[own], alpha[party], cap)
+        n = rows.shape[0]
+        if n < d:
+            dual = Problem(_gram(rows), True, shift[own], codes[own], alpha[party], cap)
+            point = np.zeros((m, n))
+            _newton(dual, tolerance[party], point)
             for a in range(m):
                 for i in range(n):
                     for k in range(d):
                         weights[a, k] += point[a, i] * rows[i, k]
-            dual = False
-        by_row = np.empty((3, m, n))
-        norms[party] = _evaluate(
-            rows, dual, labels, alpha, weights, by_row[0], by_row[1], gradient, by_row[2]
-        )
+        else:
+            _newton(primal, tolerance[party], weights)
+        norms[party] = _evaluate(primal, weights, gradient, np.empty((3, m, n)))
     return norms

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from confrere.errors import InvalidData
 from confrere.maths.calibration import Term, calibrate
-from confrere.maths.noise import gamma_norm
+from confrere.maths.noise import laplace_noise
 from confrere.maths.randomness import RandomSource
 from confrere.maths.solver import minimise
 from confrere.mechanisms.lattice import LatticeStep
 from confrere.mechanisms.objective_perturbation import (
     ASSUMPTIONS,
     PUBLIC,
+    SOLVER_PART,
     SOLVER_SHARE,
     public_tolerance,
 )
@@ -109,17 +110,21 @@ class LaplaceObjectivePerturbation:
         """Return the released weights for rows in the L1 unit ball and labels -1 and +1."""
         if X.shape != (self.n_samples, self.n_features):
             raise InvalidData("X does not have the declared number of rows and columns.")
-        if float(np.abs(X).sum(axis=1).max()) > 1:
-            raise InvalidData("a row is longer than the declared bound; clip the rows first.")
-        # The difference of two exponentials of one rate has Laplace's law.
-        rises, falls = (gamma_norm(self.rho, 1, self.n_features, source) for _ in range(2))
+        certify_rows_l1(X)
         point = minimise(
             X,
             y,
             ridge=self.ridge,
-            linear=rises - falls,
+            linear=laplace_noise(self.rho, self.n_features, source)[0],
             centre=centre,
             cap=self.cap,
-            tolerance=0.9 * self.tolerance,
+            tolerance=SOLVER_PART * self.tolerance,
         ).w
         return self.output_step.release(point, source)
+
+
+def certify_rows_l1(X: NDArray[np.float64]) -> None:
+    """Refuse rows outside the L1 ball: the theorem's hypothesis, checked before any draw."""
+    # Written so that NaN is refused: no comparison with it is true.
+    if not float(np.abs(X).sum(axis=1).max()) <= 1:
+        raise InvalidData("a row is longer than the declared bound; clip the rows first.")

@@ -80,6 +80,12 @@ class OutputPerturbation:
             slope = 1.0  # p and 1-p of the two labels add up to one, capped or not
         return (changes * slope + 2 * self.tolerance) / self.ridge
 
+    @property
+    def spacing(self) -> float:
+        """Of the public grid, far below the noise, that drops the bits that floats would leak."""
+        size = self.n_features * (self.n_classes if self.n_classes > 2 else 1)
+        return 2.0 ** math.floor(math.log2(self.tolerance / self.ridge / size))
+
     def guarantee(self) -> Guarantee:
         """Return the price, without touching data."""
         return Guarantee(
@@ -112,6 +118,4 @@ class OutputPerturbation:
             # The minimiser's columns sum to zero; projecting the solver's answer keeps distances.
             point = point - point.mean(axis=0)
             noise = sum_zero_noise(rho, self.n_classes, self.n_features, source)
-        # Rounding to a public grid far below the noise drops the bits that floats would leak.
-        spacing = 2.0 ** math.floor(math.log2(self.tolerance / self.ridge / point.size))
-        return np.asarray(np.rint((point + noise) / spacing) * spacing)
+        return np.asarray(np.rint((point + noise) / self.spacing) * self.spacing)

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.errors import InvalidMessage, InvalidParameter
+from confrere.errors import InvalidParameter
 from confrere.ledger.amounts import at_most, exact, minus
 from confrere.maths.calibration import automatic_ridge, free_ridge
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE, Calibration
@@ -25,6 +25,7 @@ from confrere.protocols.outcome import Outcome, joined, over_parties, receipts_i
 from confrere.protocols.payload import Payload
 from confrere.protocols.releasing import OBJECTIVE, OUTPUT, ReleaseRequest
 from confrere.protocols.sizes import Sizes, ask_sizes
+from confrere.protocols.stacked import stacked
 
 Floats = NDArray[np.float64]
 Alpha = float | Literal["auto"]
@@ -180,10 +181,6 @@ def average(
 
 def weighted_mean(answers: Mapping[str, Payload], counts: Mapping[str, int], size: int) -> Floats:
     """Return the mean of the released weights, each counted once per record."""
-    released = [answer.arrays.get("weights") for answer in answers.values()]
-    for weights in released:
-        if weights is None or weights.shape != (size,) or weights.dtype != np.float64:
-            raise InvalidMessage("a party's answer is not one float64 per weight.")
+    released = stacked(answers, "weights", (size,))
     shares_ = np.array([counts[name] for name in answers], dtype=np.float64)
-    stacked = np.stack([weights for weights in released if weights is not None])
-    return np.asarray((shares_ / shares_.sum()) @ stacked)
+    return np.asarray((shares_ / shares_.sum()) @ released)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.errors import InvalidMessage
 from confrere.maths.calibration import automatic_ridge
 from confrere.mechanisms.functional import unpack
 from confrere.privacy import Guarantee
@@ -21,8 +20,8 @@ from confrere.protocols.federation import Federation
 from confrere.protocols.frame import Frame
 from confrere.protocols.operation import Facts
 from confrere.protocols.outcome import Outcome, over_parties, receipts_in
-from confrere.protocols.payload import Payload
 from confrere.protocols.sizes import Sizes, ask_sizes
+from confrere.protocols.stacked import stacked
 
 Floats = NDArray[np.float64]
 
@@ -107,10 +106,8 @@ def expand(
         timeout=timeout,
     )
     size = plan.frame.size
-    linear, packed = np.zeros(size), np.zeros(size * (size + 1) // 2)
-    for answer in answers.values():
-        linear += _array(answer, "linear", linear.shape)
-        packed += _array(answer, "quadratic", packed.shape)
+    linear = stacked(answers, "linear", (size,)).sum(axis=0)
+    packed = stacked(answers, "quadratic", (size * (size + 1) // 2,)).sum(axis=0)
     weights = minimise_quadratic(
         linear, unpack(packed, size), ridge=plan.ridge(sizes), prior=plan.prior
     )
@@ -126,10 +123,3 @@ def minimise_quadratic(
     eigenvalues, vectors = np.linalg.eigh((quadratic + quadratic.T) / 2)
     curvature = 2 * np.maximum(eigenvalues, 0.0) + ridge
     return np.asarray(vectors @ ((vectors.T @ (ridge * centre - linear)) / curvature))
-
-
-def _array(answer: Payload, name: str, shape: tuple[int, ...]) -> Floats:
-    array = answer.arrays.get(name)
-    if array is None or array.shape != shape or array.dtype != np.float64:
-        raise InvalidMessage(f"a party's answer has no {name} of the agreed shape.")
-    return array

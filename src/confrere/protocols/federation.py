@@ -16,6 +16,7 @@ from confrere.errors import (
     QuorumMissed,
 )
 from confrere.protocols.payload import Payload
+from confrere.protocols.stacked import StackedAnswers
 
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,63}")
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -83,7 +84,7 @@ class Federation(ABC):
         to: Sequence[str] | None = None,
         step: int = 0,
         timeout: float | None = None,
-    ) -> dict[str, Payload | PartyError]:
+    ) -> Mapping[str, Payload | PartyError]:
         """Ask parties to run an operation.
 
         Parameters
@@ -101,7 +102,7 @@ class Federation(ABC):
 
         Returns
         -------
-        dict of str to Payload or PartyError
+        mapping of str to Payload or PartyError
             One entry per party asked.
         """
 
@@ -114,7 +115,7 @@ class Federation(ABC):
         step: int = 0,
         timeout: float | None = None,
         quorum: float = 1.0,
-    ) -> dict[str, Payload]:
+    ) -> Mapping[str, Payload]:
         """Ask, drop the errors, and insist on enough answers.
 
         Parameters
@@ -132,6 +133,8 @@ class Federation(ABC):
         if isinstance(quorum, bool) or not 0 < quorum <= 1:
             raise InvalidParameter("quorum must be a number above 0 and at most 1.")
         answers = self.ask(operation, payload, to=to, step=step, timeout=timeout)
+        if isinstance(answers, StackedAnswers):
+            return answers  # a group answers as a whole
         payloads = {name: a for name, a in answers.items() if isinstance(a, Payload)}
         if not payloads or len(payloads) < quorum * len(answers):
             raise QuorumMissed(

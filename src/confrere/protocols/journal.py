@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -65,7 +65,7 @@ class Journalled(Federation):
         to: Sequence[str] | None = None,
         step: int = 0,
         timeout: float | None = None,
-    ) -> dict[str, Payload | PartyError]:
+    ) -> Mapping[str, Payload | PartyError]:
         """Ask; nothing is kept of single questions."""
         return self._inner.ask(operation, payload, to=to, step=step, timeout=timeout)
 
@@ -78,7 +78,7 @@ class Journalled(Federation):
         step: int = 0,
         timeout: float | None = None,
         quorum: float = 1.0,
-    ) -> dict[str, Payload]:
+    ) -> Mapping[str, Payload]:
         """Give back what was gathered before, or gather it and keep it."""
         kept = self._kept(operation, step, payload.digest)
         if kept:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from joblib import Parallel, delayed
@@ -13,6 +13,7 @@ from confrere.protocols.federation import Federation, PartyError
 from confrere.protocols.party import LocalParty, PartyGroup, check_names
 from confrere.protocols.payload import Payload
 from confrere.protocols.serving import serve
+from confrere.protocols.stacked import StackedAnswers
 
 logger = logging.getLogger("confrere.protocols")
 
@@ -68,7 +69,7 @@ class LocalFederation(Federation):
         to: Sequence[str] | None = None,
         step: int = 0,
         timeout: float | None = None,  # noqa: ARG002  in one process there is nothing to wait for
-    ) -> dict[str, Payload | PartyError]:
+    ) -> Mapping[str, Payload | PartyError]:
         """Ask parties one after the other, ``n_jobs`` at a time, or all at once as a group."""
         names = self.parties() if to is None else list(to)
         if self._group is not None:
@@ -83,13 +84,13 @@ class LocalFederation(Federation):
 
     def _ask_group(
         self, group: PartyGroup, names: list[str], operation: str, payload: Payload, step: int
-    ) -> dict[str, Payload | PartyError]:
+    ) -> Mapping[str, Payload | PartyError]:
         if tuple(names) != group.names:
             raise InvalidParameter("to: a group is asked as a whole.")
         answer = self._served(group, operation, payload, step)
         if isinstance(answer, PartyError):
             return dict.fromkeys(names, answer)
-        return dict(zip(names, answer.split(len(names)), strict=True))
+        return StackedAnswers(names, answer)
 
     def _served(
         self, local: LocalParty | PartyGroup, operation: str, payload: Payload, step: int

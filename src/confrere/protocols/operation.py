@@ -69,8 +69,8 @@ class Operation:
 
     def priced_group(self, request: Payload, group: PartyGroup) -> Guarantee | None:
         """Return the price of asking all members: they hold disjoint records."""
-        sizes = np.unique(group.sizes).tolist()
-        prices = [self.priced(request, Facts(size, group.n_features)) for size in sizes]
+        facts = group.distinct_facts().values()
+        prices = [self.priced(request, each) for each in facts]
         guarantees = [price for price in prices if price is not None]
         if len(guarantees) <= 1 and len(group.names) == 1:
             return prices[0]

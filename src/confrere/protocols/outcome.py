@@ -14,6 +14,7 @@ from confrere.privacy import Guarantee, Split, in_parallel, in_sequence
 from confrere.protocols.frame import Frame
 from confrere.protocols.payload import Payload
 from confrere.protocols.serving import receipt_of
+from confrere.protocols.stacked import StackedAnswers
 
 Floats = NDArray[np.float64]
 
@@ -98,12 +99,14 @@ def over_parties(prices: Sequence[Guarantee], n_parties: int) -> Guarantee:
 
 def receipts_in(answers: Mapping[str, Payload]) -> dict[str, tuple[Receipt, ...]]:
     """Return the receipt that came with every answer; members of a group share one."""
-    read: dict[int, tuple[Receipt, ...]] = {}
-    for answer in answers.values():
-        if id(answer.values) not in read:
-            receipt = receipt_of(answer)
-            read[id(answer.values)] = () if receipt is None else (receipt,)
-    return {name: read[id(answer.values)] for name, answer in answers.items()}
+    if isinstance(answers, StackedAnswers):
+        return dict.fromkeys(answers, _receipts(answers.whole))
+    return {name: _receipts(answer) for name, answer in answers.items()}
+
+
+def _receipts(answer: Payload) -> tuple[Receipt, ...]:
+    receipt = receipt_of(answer)
+    return () if receipt is None else (receipt,)
 
 
 def joined(

@@ -23,6 +23,9 @@ Floats = NDArray[np.float64]
 #: Larger values could overflow where public factors multiply them.
 LARGEST_VALUE = 1e100
 
+#: Numbers in a block of members: two megabytes.
+_BLOCK_NUMBERS = 1 << 18
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -217,6 +220,25 @@ class PartyGroup(_Holder):
     def sizes(self) -> NDArray[np.int64]:
         """Number of rows of every party."""
         return np.diff(self.offsets)
+
+    def distinct_facts(self) -> dict[int, Facts]:
+        """Return the sizes of the members' data, each once, by number of rows."""
+        sizes: list[int] = np.unique(self.sizes).tolist()
+        return {size: Facts(size, self.n_features) for size in sizes}
+
+    def blocks(self) -> Iterator[tuple[Floats, Floats, NDArray[np.int64]]]:
+        """Yield rows, labels and offsets of a few members at a time, few enough to stay in cache.
+
+        A member with more rows than that is a block of its own.
+        """
+        first, count = 0, len(self.names)
+        while first < count:
+            begin = self.offsets[first]
+            end = begin + _BLOCK_NUMBERS // self.n_features
+            last = max(first + 1, int(np.searchsorted(self.offsets, end, side="right")) - 1)
+            rows = slice(int(begin), int(self.offsets[last]))
+            yield self.X[rows], self.y[rows], self.offsets[first : last + 1] - begin
+            first = last
 
     def members(self) -> Iterator[LocalParty]:
         """Yield the parties one by one."""

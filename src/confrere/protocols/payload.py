@@ -123,20 +123,6 @@ class Payload:
             raise InvalidMessage("the message is not in canonical form.")
         return payload
 
-    def split(self, count: int) -> list[Payload]:
-        """Return ``count`` payloads, each with its row of every array and all values."""
-        if any(a.ndim == 0 or len(a) != count for a in self.arrays.values()):
-            raise InvalidMessage("every array must have one row per part.")
-        names = list(self.arrays)
-        return [self._part(names, row) for row in zip(*self.arrays.values(), strict=True)]
-
-    def _part(self, names: list[str], row: tuple[NDArray[Any], ...]) -> Payload:
-        part = object.__new__(Payload)  # what is validated already is not validated again
-        part.values = self.values
-        part.arrays = MappingProxyType(dict(zip(names, row, strict=True)))
-        part._bytes = None
-        return part
-
     def __eq__(self, other: object) -> bool:
         return self.encode() == other.encode() if isinstance(other, Payload) else NotImplemented
 

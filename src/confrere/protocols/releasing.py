@@ -13,7 +13,7 @@ from confrere.maths.randomness import RandomSource
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.mechanisms.output_perturbation import OutputPerturbation
-from confrere.mechanisms.party_outputs import release_outputs
+from confrere.mechanisms.party_weights import PartyObjectives, PartyOutputs
 from confrere.privacy import Guarantee, Neighbours
 from confrere.protocols.frame import LARGEST, Frame
 from confrere.protocols.operation import Facts, Operation, check_price, install
@@ -156,15 +156,27 @@ def _run_output(request: Payload, party: LocalParty, source: RandomSource) -> Pa
     return Payload(arrays={"weights": asked.output(party.facts).run(rows, party.y, source=source)})
 
 
+def _run_objectives(request: Payload, group: PartyGroup, source: RandomSource) -> Payload:
+    asked = ReleaseRequest.from_payload(request)
+    mechanisms = {size: asked.objective(facts) for size, facts in group.distinct_facts().items()}
+    release = PartyObjectives(mechanisms)
+    weights = [
+        release.run(asked.frame.rows(X), y, offsets, source=source, centre=asked.centre)
+        for X, y, offsets in group.blocks()
+    ]
+    return Payload(arrays={"weights": np.concatenate(weights)})
+
+
 def _run_outputs(request: Payload, group: PartyGroup, source: RandomSource) -> Payload:
     asked = ReleaseRequest.from_payload(request)
-    mechanisms = {
-        size: asked.output(Facts(size, group.n_features)) for size in set(group.sizes.tolist())
-    }
-    rows = asked.frame.rows(group.X)
-    weights = release_outputs(mechanisms, rows, group.y, group.offsets, source=source)
-    return Payload(arrays={"weights": weights})
+    mechanisms = {size: asked.output(facts) for size, facts in group.distinct_facts().items()}
+    release = PartyOutputs(mechanisms)
+    weights = [
+        release.run(asked.frame.rows(X), y, offsets, source=source)
+        for X, y, offsets in group.blocks()
+    ]
+    return Payload(arrays={"weights": np.concatenate(weights)})
 
 
-OBJECTIVE = install(Operation("objective", _price_objective, _run_objective))
+OBJECTIVE = install(Operation("objective", _price_objective, _run_objective, _run_objectives))
 OUTPUT = install(Operation("output", _price_output, _run_output, _run_outputs))

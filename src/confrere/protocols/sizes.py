@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from confrere.errors import InvalidMessage
+import numpy as np
+
 from confrere.ledger import Receipt
 from confrere.privacy import Neighbours
 from confrere.protocols.counts import COUNT, SIZE
 from confrere.protocols.federation import Federation
 from confrere.protocols.outcome import receipts_in
 from confrere.protocols.payload import Payload
+from confrere.protocols.stacked import stacked
 
 
 @dataclass(frozen=True)
@@ -63,12 +65,6 @@ def ask_sizes(
         request = Payload({"epsilon": float(count_epsilon)})
         answers = federation.gather(COUNT.name, request, quorum=quorum, timeout=timeout)
         neighbours = Neighbours.ADD_REMOVE
-    counts = {name: max(1, _size(answer)) for name, answer in answers.items()}
+    told: list[int] = np.maximum(1, stacked(answers, "size", (), "<i8")).tolist()
+    counts = dict(zip(answers, told, strict=True))
     return Sizes(counts, neighbours, receipts_in(answers) if count_epsilon is not None else {})
-
-
-def _size(answer: Payload) -> int:
-    size = answer.arrays.get("size")
-    if size is None or size.shape != () or size.dtype.kind != "i":
-        raise InvalidMessage("a party's answer to size is not one whole number.")
-    return int(size)

@@ -178,12 +178,3 @@ def test_no_message_has_two_spellings(payload, data):
         return
     assert changed != payload
     assert changed.encode() == bytes(content)
-
-
-def test_split_gives_every_part_its_row():
-    whole = Payload({"a": 1}, {"x": np.arange(6.0).reshape(3, 2), "n": np.arange(3)})
-    parts = whole.split(3)
-    assert [dict(part.values) for part in parts] == [{"a": 1}] * 3
-    assert parts[1] == Payload({"a": 1}, {"x": [2.0, 3.0], "n": np.int64(1)})
-    with pytest.raises(InvalidMessage):
-        whole.split(2)

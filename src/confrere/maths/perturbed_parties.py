@@ -1,0 +1,117 @@
+"""Perturbed objectives of many parties with a few rows each, minimised together.
+
+A linear term and a centre only move the origin: with ``w = u - b/L + v``, party i minimises in
+``v`` a plain ridge problem whose scores are shifted by ``x.(u - b/L)``, which is what the compiled
+iterations of :mod:`confrere.maths.party_kernels` solve.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confrere.maths.solver import minimise, smallest_tolerance
+
+Floats = NDArray[np.float64]
+
+#: The part of the tolerance that the measured gradient may use, and rounding another. Scores here
+#: are sums of two products, so their error is at most twice that of one: the two thirds that are
+#: left hold twice the rounding bound if the tolerance is thrice the smallest (which is 1.5 times
+#: that bound).
+_PART = 1 / 3
+
+
+def minimise_parties(
+    X: Floats,
+    y: Floats,
+    offsets: NDArray[np.int64],
+    *,
+    ridge: Floats,
+    tolerance: Floats,
+    linear: Floats | None = None,
+    centre: Floats | None = None,
+    cap: float = 1.0,
+) -> Floats:
+    r"""Minimise :math:`\sum_i \ell(y_i w \cdot x_i) + \frac{L}{2}\|w-u\|^2 + b \cdot w`, each.
+
+    Parameters
+    ----------
+    X : (n, d) array
+        Rows in the unit ball, one party after the other.
+    y : (n,) array
+        Labels -1 and +1.
+    offsets : (m + 1,) array of int
+        Where each party's rows begin; the last number is ``n``.
+    ridge, tolerance : (m,) arrays
+        Every party's ``L``, and the bound on its gradient that is certified.
+    linear : (m, d) array, optional
+        Every party's ``b``.
+    centre : (d,) array, optional
+        ``u``, the same for all.
+    cap : float, default=1.0
+        Largest slope of the loss.
+
+    Returns
+    -------
+    (m, d) array
+        What :func:`~confrere.maths.solver.minimise` would certify for every party. The few that
+        the compiled iterations do not certify are left to it.
+    """
+    # Imported here because numba takes half a second to load, and most programs never come by.
+    from confrere.maths.party_kernels import solve_each
+
+    sizes = np.diff(offsets)
+    origin = np.zeros((len(sizes), X.shape[1]))
+    if linear is not None:
+        origin -= linear / ridge[:, None]
+    if centre is not None:
+        origin += centre
+    shift = np.einsum("ij,ij->i", X, np.repeat(origin, sizes, axis=0))
+    moves = np.zeros((len(sizes), 1, X.shape[1]))
+    norms = solve_each(
+        np.ascontiguousarray(X),
+        shift[:, None],
+        (y > 0).astype(np.int64),
+        offsets,
+        ridge / sizes,
+        cap,
+        _PART * tolerance / sizes,
+        moves,
+    )
+    points = origin + moves[:, 0]
+    certified = norms * sizes <= _PART * tolerance
+    certified &= _roomy(sizes, ridge, tolerance, linear, centre, X.shape[1])
+    for party in np.flatnonzero(~certified):
+        own = slice(offsets[party], offsets[party + 1])
+        points[party] = minimise(
+            X[own],
+            y[own],
+            ridge=float(ridge[party]),
+            linear=None if linear is None else linear[party],
+            centre=centre,
+            cap=cap,
+            tolerance=float(tolerance[party]),
+        ).w
+    return np.asarray(points)
+
+
+def _roomy(
+    sizes: NDArray[np.int64],
+    ridge: Floats,
+    tolerance: Floats,
+    linear: Floats | None,
+    centre: Floats | None,
+    n_features: int,
+) -> NDArray[np.bool_]:
+    """Return whose tolerance leaves room for the rounding of scores that are sums."""
+    kinds = list(zip(sizes.tolist(), ridge.tolist(), tolerance.tolist(), strict=True))
+    longest = 0.0 if linear is None else float(np.linalg.norm(linear, axis=1).max())
+    centre_norm = 0.0 if centre is None else float(np.linalg.norm(centre))
+    room = {
+        (size, strength, bound): bound * _PART
+        >= smallest_tolerance(
+            size, n_features, ridge=strength, linear_norm=longest, centre_norm=centre_norm
+        )
+        for size, strength, bound in set(kinds)
+    }
+    return np.array([room[kind] for kind in kinds])
