@@ -4,7 +4,7 @@ A party's problem has ``m`` outputs (one for two classes, ``K`` for a softmax ov
 
     min_W  (1/n) sum_i loss(W x_i + s_i, c_i) + (alpha/2) ||W||_F^2,      W of shape (m, d)
 
-with given shifts ``s_i`` of the scores, and is solved in whichever space is smaller:
+with given shifts ``s_i``, and is solved in whichever space is smaller:
 
 - *primal* (n >= d): in ``W`` itself, with the d-dimensional Hessian;
 - *dual* (n < d): ``W = A X`` with ``A`` of shape (m, n), in the metric of ``G = X X'``.
@@ -36,10 +36,7 @@ _SMALLEST_SCALE = 2.0**-40
 
 
 class Problem(NamedTuple):
-    """One party's problem, in the space that it is solved in.
-
-    ``features`` are its rows or, in the dual, their Gram matrix; ``shift`` has shape (n, m).
-    """
+    """A party's rows or, in the dual, their Gram matrix, with shifts (n, m) and classes."""
 
     features: Floats
     dual: bool
@@ -161,8 +158,7 @@ def _residuals(problem: Problem, scores: Floats, residuals: Floats, roots: Float
 def _evaluate(problem: Problem, point: Floats, gradient: Floats, by_row: Floats) -> float:
     """Set residuals, roots and the gradient at ``point``; return its norm in weight space.
 
-    In the dual the gradient is ``gradient @ X``, and ``image = gradient @ G`` carries its norm;
-    ``image`` is scratch else.
+    In the dual the gradient is ``gradient @ X``, and ``image = gradient @ G`` carries its norm.
     """
     m, width = point.shape
     residuals, roots, image = by_row[0], by_row[1], by_row[2]
