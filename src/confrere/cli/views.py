@@ -71,14 +71,15 @@ def receipt_table(made: Iterable[Made]) -> Table:
     """Show what was paid."""
     table = listing("Receipts", "party", "epsilon", "account", "ledger row", "hash")
     for one in made:
-        for party, receipt in one.receipts.items():
-            table.add_row(
-                party,
-                shown(receipt.guarantee.epsilon),
-                receipt.account,
-                str(receipt.row),
-                receipt.hash[:12],
-            )
+        for party, receipts in one.receipts.items():
+            for receipt in receipts:
+                table.add_row(
+                    party,
+                    shown(receipt.guarantee.epsilon),
+                    receipt.account,
+                    str(receipt.row),
+                    receipt.hash[:12],
+                )
     return table
 
 

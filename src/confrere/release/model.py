@@ -21,7 +21,7 @@ from confrere.release.keys import PrivateKey
 from confrere.release.kinds import to_plain
 from confrere.release.notes import CardNotes
 from confrere.release.plain import PlainModel
-from confrere.release.pricing import Spending
+from confrere.release.pricing import Paid, Spending
 from confrere.release.saving import save_release
 from confrere.release.strict_json import canonical_bytes, plain_json
 
@@ -46,8 +46,9 @@ class Release:
         What the ledger recorded; without one the card says "unrecorded".
     simulated : bool
         Whether noise was seeded; then it protects nobody and does not leave by accident.
-    parties : mapping of str to Receipt or Guarantee, optional
-        Where several organisations' data are in it (an average, a transfer): what each one paid.
+    parties : mapping of str to Receipt, tuple of Receipt, or Guarantee, optional
+        Where several organisations' data are in it (an average, a transfer): what each one paid;
+        several receipts together where it answered several times.
     predictor : mapping, optional
         The plain description that came with a loaded release; by default the kind's own.
     """
@@ -58,7 +59,7 @@ class Release:
     guarantee: Guarantee
     receipt: Receipt | None
     simulated: bool
-    parties: Mapping[str, Receipt | Guarantee] = field(default_factory=dict)
+    parties: Mapping[str, Paid] = field(default_factory=dict)
     predictor: Mapping[str, Any] | None = None
     _card: Card | None = field(default=None, repr=False)
 

@@ -15,7 +15,10 @@ from typing import Any
 from confrere.errors import InvalidParameter
 from confrere.ledger import Receipt
 from confrere.ledger.amounts import at_least, exact, plus
-from confrere.privacy import Guarantee, Unit
+from confrere.privacy import Guarantee, Unit, in_sequence
+
+#: What a party paid: one receipt, one for each of its answers, or a price that no ledger recorded.
+Paid = Receipt | tuple[Receipt, ...] | Guarantee
 
 
 @dataclass(frozen=True)
@@ -28,17 +31,18 @@ class Spending:
         What the mechanism proves.
     receipt : Receipt or None
         What a ledger recorded for it.
-    parties : mapping of str to Receipt or Guarantee
-        Where several organisations' data are in the release: what each one paid; a bare
-        guarantee where no ledger recorded it.
+    parties : mapping of str to Receipt, tuple of Receipt, or Guarantee
+        Where several organisations' data are in the release: what each one paid, several receipts
+        together if it answered several times; a bare guarantee where no ledger recorded it.
     """
 
     guarantee: Guarantee
     receipt: Receipt | None = None
-    parties: Mapping[str, Receipt | Guarantee] = field(default_factory=dict)
+    parties: Mapping[str, Paid] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parties", MappingProxyType(dict(sorted(self.parties.items()))))
+        parties = {name: _plainest(paid) for name, paid in sorted(self.parties.items())}
+        object.__setattr__(self, "parties", MappingProxyType(parties))
         for paid in self._paid():
             if (paid.unit, paid.neighbours) != (self.guarantee.unit, self.guarantee.neighbours):
                 raise InvalidParameter(
@@ -56,7 +60,7 @@ class Spending:
     def recorded(self) -> bool:
         """Whether a ledger has every part of the price."""
         if self.parties:
-            return all(isinstance(paid, Receipt) for paid in self.parties.values())
+            return all(_receipts(paid) for paid in self.parties.values())
         return self.receipt is not None
 
     @property
@@ -105,9 +109,8 @@ class Spending:
             guarantee=Guarantee.from_dict(values["guarantee"]),
             receipt=None if receipt is None else Receipt.from_dict(receipt),
             parties={
-                name: Receipt.from_dict(paid["receipt"])
-                if paid["receipt"] is not None
-                else Guarantee.from_dict(paid["guarantee"])
+                name: tuple(map(Receipt.from_dict, paid["receipts"]))
+                or Guarantee.from_dict(paid["guarantee"])
                 for name, paid in values["parties"].items()
             },
         )
@@ -117,8 +120,8 @@ class Spending:
         return {name: _guarantee(paid) for name, paid in self.parties.items()}
 
     def _receipts(self) -> list[Receipt]:
-        every = [self.receipt, *self.parties.values()]
-        return [paid for paid in every if isinstance(paid, Receipt)]
+        own = () if self.receipt is None else (self.receipt,)
+        return [*own, *(receipt for paid in self.parties.values() for receipt in _receipts(paid))]
 
     def _paid(self) -> list[Guarantee]:
         own = [] if self.receipt is None else [self.receipt.guarantee]
@@ -148,14 +151,34 @@ def _largest(amounts: Iterable[float], places: int) -> float:
     return at_least(total)
 
 
-def _guarantee(paid: Receipt | Guarantee) -> Guarantee:
-    return paid.guarantee if isinstance(paid, Receipt) else paid
+def _receipts(paid: Paid) -> tuple[Receipt, ...]:
+    if isinstance(paid, Guarantee):
+        return ()
+    return paid if isinstance(paid, tuple) else (paid,)
 
 
-def _to_dict(paid: Receipt | Guarantee) -> dict[str, Any]:
+def _plainest(paid: Paid) -> Paid:
+    """Return what was paid, one receipt as itself; refuse to count a charge twice."""
+    if not isinstance(paid, tuple):
+        return paid
+    if not paid or len({(receipt.ledger_id, receipt.row) for receipt in paid}) < len(paid):
+        raise InvalidParameter("parties: a party's receipts must be of different charges.")
+    return paid[0] if len(paid) == 1 else paid
+
+
+def _guarantee(paid: Paid) -> Guarantee:
+    if isinstance(paid, Guarantee):
+        return paid
+    receipts = _receipts(paid)
+    if len(receipts) == 1:
+        return receipts[0].guarantee
+    return in_sequence(receipt.guarantee for receipt in receipts)
+
+
+def _to_dict(paid: Paid) -> dict[str, Any]:
     return {
         "guarantee": _guarantee(paid).to_dict(),
-        "receipt": paid.to_dict() if isinstance(paid, Receipt) else None,
+        "receipts": [receipt.to_dict() for receipt in _receipts(paid)],
     }
 
 

@@ -37,12 +37,13 @@ class Made:
     name : str
         Of its folder: the party's, or the study's if all made it together.
     release : Release
-    receipts : dict of party to Receipt
+    receipts : mapping of party to tuple of Receipt
+        One for each of its answers.
     """
 
     name: str
     release: Release
-    receipts: Mapping[str, Receipt]
+    receipts: Mapping[str, tuple[Receipt, ...]]
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class Runner:
             release = model.to_release(self.study.schema)
         ledger = Ledger(local.ledger_path)
         release = described(self.study, release, ledger=ledger, n_here=1)
-        return Made(party.name, release, {party.name: receipt})
+        return Made(party.name, release, {party.name: (receipt,)})
 
     def _together(self) -> Made:
         names = list(self.rows)
@@ -125,7 +126,7 @@ class Runner:
             release = model.to_release(self.study.schema)
         release = replace(release, receipt=None, parties=receipts)
         release = described(self.study, release, n_here=len(names))
-        return Made(self.study.id, release, receipts)
+        return Made(self.study.id, release, {name: (one,) for name, one in receipts.items()})
 
     def _estimator(self, method: Method, name: str, **more: Any) -> Any:
         """Return the estimator with a ledger aside: the party's own has been charged already."""

@@ -42,6 +42,25 @@ def test_a_record_of_less_than_the_proof_is_refused(receipt, parties):
         Spending(Guarantee(0.7), receipt, parties)
 
 
+def test_a_party_pays_once_per_answer():
+    own = Ledger()
+    own.open_account("a")
+    receipts = tuple(own.charge("a", Guarantee(0.25), purpose="round") for _ in range(3))
+    spending = Spending(Guarantee(0.75), None, {"a": receipts, "b": paid(0.5)})
+    assert spending.recorded
+    assert spending.prices()["a"].epsilon == 0.75
+    assert spending.price(parties_per_unit=2) == (1.25, 0.0)
+    assert Spending.from_dict(spending.to_dict()) == spending
+    with pytest.raises(InvalidParameter, match="covers less"):
+        Spending(Guarantee(0.75), None, {"a": receipts[:2]})
+    for wrong in ((), (receipts[0], receipts[0], receipts[0])):
+        with pytest.raises(InvalidParameter, match="different charges"):
+            Spending(Guarantee(0.75), None, {"a": wrong})
+    assert Spending(Guarantee(0.1), None, {"a": receipts[:1]}).parties["a"] is receipts[0]
+    seeded = own.charge("a", Guarantee(0.1), purpose="round", simulated=True)
+    assert Spending(Guarantee(0.75), None, {"a": (*receipts, seeded)}).simulated
+
+
 @pytest.mark.parametrize(
     "other", [Guarantee(1.0, unit=Unit.PARTY), Guarantee(1.0, neighbours=Neighbours.ADD_REMOVE)]
 )

@@ -65,7 +65,7 @@ def test_every_shape_pays_at_each_party_and_makes_releases(edit, folder, name, m
         assert card.status == "released"
         assert card.study_sha256 == study.sha256
         assert card.epsilon == 1.0
-        paid = {r.hash for r in one.receipts.values()}
+        paid = {r.hash for receipts in one.receipts.values() for r in receipts}
         assert paid <= {e.hash for p in locals_ for e in entries(folder, p)}
 
 

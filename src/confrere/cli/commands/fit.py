@@ -134,7 +134,11 @@ def _answer(
             "release_id": one.release.release_id,
             "status": one.release.card.status,
             "epsilon": one.release.card.epsilon,
-            "receipts": [receipt_facts(name, paid) for name, paid in one.receipts.items()],
+            "receipts": [
+                receipt_facts(name, receipt)
+                for name, receipts in one.receipts.items()
+                for receipt in receipts
+            ],
         }
         for one in made
     ]

@@ -137,7 +137,7 @@ def _check_ledger(card: Card, path: Path) -> None:
     if not path.exists():
         raise StudyError(f"ledger: there is no {path.name}.")
     ledger = Ledger(path)
-    receipts = [paid["receipt"] for paid in card.accounting["parties"].values()]
+    receipts = [one for paid in card.accounting["parties"].values() for one in paid["receipts"]]
     heads = [card.accounting["receipt"], *receipts]
     hashes = {entry.hash for entry in ledger.entries()}
     own = [head["hash"] for head in heads if head is not None and head["hash"] in hashes]
