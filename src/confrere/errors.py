@@ -25,7 +25,8 @@
     └── FederationError
         ├── InvalidMessage (ValueError)    a payload breaks the wire format
         ├── OperationRefused               a party's own policy says no
-        └── QuorumMissed                   too few parties answered
+        ├── QuorumMissed                   too few parties answered
+        └── EngineFailed                   what carries the messages did not start, or ended
 
 Messages name the argument, what is wrong and what to do. They never contain a data value.
 """
@@ -167,3 +168,7 @@ class OperationRefused(FederationError):
 
 class QuorumMissed(FederationError):
     """Too few parties answered in time."""
+
+
+class EngineFailed(FederationError):
+    """A program that carries the messages did not start, or ended; names the cause and the log."""

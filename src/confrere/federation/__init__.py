@@ -5,7 +5,8 @@ Needs ``pip install 'confrere[flower]'``. Everything else in this library works 
 
 from confrere.federation.engine import FlowerFederation
 from confrere.federation.keys import make_authority, make_node_key
-from confrere.federation.launch import Coordinator, run_coordinator, run_party
+from confrere.federation.launch import Coordinator, run_coordinator
+from confrere.federation.node import run_party
 from confrere.federation.party_app import party_app
 from confrere.federation.party_file import load_party
 

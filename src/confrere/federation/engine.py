@@ -1,12 +1,17 @@
 """Questions over Flower: one message type, one exchange per question.
 
-Flower registers the parties, delivers, retries and times out. What is inside a message is ours: the
-bytes of a :class:`~confrere.protocols.Question` on the way out, of a reply on the way back.
+Flower registers the parties, delivers and retries. What is inside a message is ours: the bytes of a
+:class:`~confrere.protocols.Question` on the way out, of a reply on the way back. A message that a
+node had taken when it was killed is lost to Flower, so the question is asked again until the time
+is up: whoever is asked twice sends the same bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
@@ -22,6 +27,22 @@ RECORD = "confrere"
 
 #: Seconds to wait for every node's name.
 HELLO_SECONDS = 120.0
+
+#: Seconds after which a silent node is asked again; one that was gone is as soon as it is back.
+AGAIN_SECONDS = 90.0
+
+_POLL_SECONDS = 1.0
+
+# Flower's codes for an app that ended with an exception: it would do so again.
+_FINAL = frozenset({1, 2, 6, 7})
+
+
+@dataclass(frozen=True)
+class _Reply:
+    """What came back from a node: a record, or nothing but the news that there will be none."""
+
+    record: ConfigRecord | None
+    final: bool
 
 
 class FlowerFederation(Federation):
@@ -48,9 +69,9 @@ class FlowerFederation(Federation):
         connected = set(self._grid.get_node_ids())
         known = {name: node for name, node in self._nodes.items() if node in connected}
         strangers = dict.fromkeys(connected - set(known.values()), b"")
-        told = self._exchange(strangers, HELLO_SECONDS) if strangers else {}
-        for node_id, record in sorted(told.items()):
-            name = record.get("party") if record is not None else None
+        told = self._exchange(strangers, HELLO_SECONDS, insist=False)
+        for node_id, reply in sorted(told.items()):
+            name = reply.record.get("party") if reply.record is not None else None
             if not isinstance(name, str):
                 continue
             if name in known:
@@ -78,16 +99,46 @@ class FlowerFederation(Federation):
         question = Question(
             run=self.run, operation=operation, payload=payload, step=step, schema=self._schema
         ).encode()
-        replies = self._exchange({self._nodes[name]: question for name in names}, timeout)
-        return {name: _answer(name, replies, self._nodes[name]) for name in names}
+        asked = {self._nodes[name]: question for name in names}
+        replies = self._exchange(asked, timeout, insist=True)
+        return {name: _answer(name, replies.get(self._nodes[name])) for name in names}
 
     def _exchange(
-        self, contents: dict[int, bytes], timeout: float | None
-    ) -> dict[int, ConfigRecord | None]:
-        """Return every node's record: None for an error, nothing for a node that is late."""
+        self, contents: Mapping[int, bytes], timeout: float | None, *, insist: bool
+    ) -> dict[int, _Reply]:
+        """Return what every node sent, and nothing for one that is late.
+
+        Whoever insists asks a node again that was gone, as long as there is time.
+        """
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        replies: dict[int, _Reply] = {}
+        under_way: dict[str, int] = {}
+        due = dict.fromkeys(contents, -math.inf)  # when each node that owes a reply is asked
+        while due:
+            connected = set(self._grid.get_node_ids())
+            now = time.monotonic()
+            asked = [node for node, when in due.items() if when <= now and node in connected]
+            under_way |= self._push({node: contents[node] for node in asked})
+            due |= dict.fromkeys(asked, now + AGAIN_SECONDS)
+            for message in self._grid.pull_messages(list(under_way)):
+                node = under_way.pop(message.metadata.reply_to_message_id, None)
+                if node not in due:
+                    continue
+                replies[node] = reply = _read(message)
+                if reply.final or not insist:
+                    del due[node]
+                else:
+                    due[node] = -math.inf
+            if not due or time.monotonic() >= deadline:
+                break
+            time.sleep(_POLL_SECONDS)
+        return replies
+
+    def _push(self, contents: Mapping[int, bytes]) -> dict[str, int]:
+        """Send, and return the node of every message that was taken."""
         messages = [_message(content, node) for node, content in contents.items()]
-        replies: Iterable[Message] = self._grid.send_and_receive(messages, timeout=timeout)
-        return {reply.metadata.src_node_id: _record(reply) for reply in replies}
+        ids = self._grid.push_messages(messages) if messages else []
+        return {i: node for i, node in zip(ids, contents, strict=True) if i is not None}
 
 
 def _message(content: bytes, node_id: int) -> Message:
@@ -95,22 +146,19 @@ def _message(content: bytes, node_id: int) -> Message:
     return Message(record, dst_node_id=node_id, message_type=MESSAGE_TYPE)
 
 
-def _record(reply: Message) -> ConfigRecord | None:
+def _read(reply: Message) -> _Reply:
     if not reply.has_content():
-        return None
+        return _Reply(None, final=reply.error.code in _FINAL)
     record = reply.content.get(RECORD)
-    return record if isinstance(record, ConfigRecord) else None
+    return _Reply(record if isinstance(record, ConfigRecord) else None, final=True)
 
 
-def _answer(
-    name: str, replies: dict[int, ConfigRecord | None], node_id: int
-) -> Payload | PartyError:
-    if node_id not in replies:
+def _answer(name: str, reply: _Reply | None) -> Payload | PartyError:
+    if reply is None:
         return PartyError("Timeout")
-    record = replies[node_id]
-    if record is None:
-        return PartyError("Unreachable")
-    content = record.get("reply")
-    if record.get("party") != name or not isinstance(content, bytes):
+    if reply.record is None:
+        return PartyError("NodeFailed" if reply.final else "Unreachable")
+    content = reply.record.get("reply")
+    if reply.record.get("party") != name or not isinstance(content, bytes):
         return PartyError("InvalidReply")
     return read_reply(content)

@@ -1,17 +1,13 @@
-"""Start Flower's programs with our settings: TLS, node keys, no telemetry, no downloads.
+"""A coordinator's process: it keeps a SuperLink and the app in it alive until the job is done.
 
-Beside the two ends' own traffic nothing leaves: telemetry and update checks are off, dependencies
-are never installed at run time, and Flower's files stay in the folder that is given.
+Flower resumes nothing: its server app dies with the SuperLink. Our journal does, so whatever died
+is started again under the same run, and so is a coordinator that was killed itself.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-import shutil
+import logging
 import ssl
-import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -19,45 +15,21 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from confrere.errors import FederationError
-from confrere.federation.coordinator_app import FAILURE, JOB, OUTCOME, RUN_CONFIG
+from confrere import errors
+from confrere.errors import EngineFailed, FederationError
+from confrere.federation.bundle import REGISTERED, submit
+from confrere.federation.coordinator_app import FAILURE, JOB, OUTCOME, is_working, write_whole
 from confrere.federation.job import Job
 from confrere.federation.keys import Authority
-from confrere.federation.party_app import NODE_CONFIG
+from confrere.federation.programs import Program, alone, make_room
 from confrere.protocols import Outcome, Payload
 
-_CONNECTION = "confrere"
-_REGISTERED = "registered"
-_APP = """\
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
+_LINK = "flower-superlink"
+_START_SECONDS = 120.0
+_POLL_SECONDS = 0.2
+_STARTS = 10
 
-[project]
-name = "confrere-federation"
-version = "1.0.0"
-license = "Apache-2.0"
-dependencies = []
-
-[tool.flwr.app]
-publisher = "confrere"
-
-[tool.flwr.app.components]
-serverapp = "confrere_federation:server_app"
-clientapp = "confrere_federation:client_app"
-
-[tool.flwr.app.config]
-{key} = "{folder}"
-"""
-# Flower looks for assignments without running the module.
-_MODULE = """\
-from confrere.federation import apps
-
-client_app = apps.client_app
-server_app = apps.server_app
-"""
-_START_SECONDS = 60.0
-_STOP_SECONDS = 15.0
+logger = logging.getLogger("confrere.federation")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,77 +69,49 @@ def run_coordinator(coordinator: Coordinator, job: Job) -> Outcome:
     what they had answered and pay nothing. The folder of a finished job returns its outcome.
     """
     folder = coordinator.folder.resolve()
-    folder.mkdir(parents=True, exist_ok=True)
-    content = job.to_payload().encode()
-    if (folder / JOB).exists() and (folder / JOB).read_bytes() != content:
-        raise FederationError(f"{folder}: there is another job in this folder; use a new one.")
-    (folder / JOB).write_bytes(content)
-    if not (folder / OUTCOME).exists():
-        with suppress(FileNotFoundError):
-            (folder / FAILURE).unlink()
-        with _superlink(coordinator) as link:
-            _submit(coordinator)
-            _await_outcome(folder, link, timeout=job.timeout * (2 + _rounds(job)))
-    return Outcome.from_payload(Payload.decode((folder / OUTCOME).read_bytes()))
+    with alone(folder):
+        content = job.to_payload().encode()
+        if not (folder / JOB).exists():
+            write_whole(folder / JOB, content)
+        elif (folder / JOB).read_bytes() != content:
+            raise EngineFailed(f"{folder}: there is another job in this folder; use a new one.")
+        if not (folder / OUTCOME).exists():
+            _serve(coordinator, folder, time.monotonic() + job.timeout * (2 + _rounds(job)))
+        return Outcome.from_payload(Payload.decode((folder / OUTCOME).read_bytes()))
 
 
-def run_party(
-    party_file: str | os.PathLike[str],
-    *,
-    superlink: str,
-    authority: str | os.PathLike[str],
-    key: str | os.PathLike[str],
-    folder: str | os.PathLike[str],
-    port: int = 9094,
-) -> subprocess.Popen[bytes]:
-    """Start a party's node; the caller waits for the process, or ends it.
+def registered_keys(coordinator: Coordinator) -> int:
+    """Return how many parties' keys the running coordinator accepts."""
+    place = coordinator.folder.resolve() / REGISTERED
+    return len(list(place.iterdir())) if place.exists() else 0
 
-    The coordinator must have registered the node's public key, else the node ends at once.
 
-    Parameters
-    ----------
-    party_file : path-like
-        See :func:`~confrere.federation.load_party`.
-    superlink : str
-        The coordinator's ``host:port``.
-    authority : path-like
-        The authority's certificate.
-    key : path-like
-        The node's private key.
-    folder : path-like
-        Flower's files and the node's log.
-    port : int, default=9094
-        Local port between the node and the process that answers; bound to this machine only.
-
-    Notes
-    -----
-    The bundle that a coordinator submits names code that the node runs. Run the node as a user that
-    can read nothing but what its party file names, and pass only operations you agree with there.
-    """
-    place = Path(folder).resolve()
-    return _start(
-        "flower-supernode",
-        "--root-certificates",
-        str(Path(authority).resolve()),
-        "--superlink",
-        superlink,
-        "--auth-supernode-private-key",
-        str(Path(key).resolve()),
-        "--node-config",
-        f'{NODE_CONFIG}="{Path(party_file).resolve()}"',
-        "--port",
-        str(port),
-        "--isolation",
-        "subprocess",
-        folder=place,
-    )
+def _serve(coordinator: Coordinator, folder: Path, deadline: float) -> None:
+    for _ in range(_STARTS):
+        (folder / FAILURE).unlink(missing_ok=True)
+        with _superlink(coordinator, folder) as link:
+            try:
+                submit(
+                    folder,
+                    address=coordinator.address,
+                    authority=coordinator.authority.certificate,
+                    nodes=coordinator.nodes,
+                )
+                if _finished(folder, link, deadline):
+                    return
+            except EngineFailed:
+                if link.code is None:
+                    raise
+            logger.warning("%s; starting it again", link.failed("or the app in it ended"))
+    raise link.failed(f"or the app in it ended {_STARTS} times")
 
 
 @contextmanager
-def _superlink(coordinator: Coordinator) -> Iterator[subprocess.Popen[bytes]]:
-    folder, authority = coordinator.folder.resolve(), coordinator.authority
-    process = _start(
-        "flower-superlink",
+def _superlink(coordinator: Coordinator, folder: Path) -> Iterator[Program]:
+    make_room(folder, _LINK, coordinator.host, coordinator.port)
+    authority = coordinator.authority
+    link = Program(
+        _LINK,
         "--ssl-certfile",
         str(authority.server_certificate),
         "--ssl-keyfile",
@@ -187,125 +131,59 @@ def _superlink(coordinator: Coordinator) -> Iterator[subprocess.Popen[bytes]]:
         folder=folder,
     )
     try:
-        _await_health(coordinator, process)
-        yield process
+        _await_health(coordinator, link)
+        yield link
     finally:
-        stop(process)
+        link.stop()
 
 
-def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a program, gently first."""
-    process.terminate()
-    try:
-        process.wait(_STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def registered_keys(coordinator: Coordinator) -> int:
-    """Return how many parties' keys the running coordinator accepts."""
-    place = coordinator.folder.resolve() / _REGISTERED
-    return len(list(place.iterdir())) if place.exists() else 0
-
-
-def _submit(coordinator: Coordinator) -> None:
-    """Register the parties' keys and start the coordinator's app."""
-    folder = coordinator.folder.resolve()
-    home = folder / "flower"
-    (home / "config.toml").write_text(
-        f'[superlink]\ndefault = "{_CONNECTION}"\n\n[superlink.{_CONNECTION}]\n'
-        f'address = "{coordinator.address}"\n'
-        f'root-certificates = "{coordinator.authority.certificate}"\n'
-    )
-    app = folder / "app"
-    shutil.rmtree(app, ignore_errors=True)
-    (app / "confrere_federation").mkdir(parents=True)
-    (app / "pyproject.toml").write_text(_APP.format(key=RUN_CONFIG, folder=folder))
-    (app / "confrere_federation" / "__init__.py").write_text(_MODULE)
-    registered = folder / _REGISTERED
-    registered.mkdir(exist_ok=True)
-    for name, key in coordinator.nodes.items():
-        # A key registered twice is an error to Flower; a restart finds its mark.
-        mark = registered / hashlib.sha256(Path(key).read_bytes()).hexdigest()
-        if not mark.exists():
-            _flwr(folder, "supernode", "register", str(Path(key).resolve()), _CONNECTION)
-            mark.write_text(name)
-    _flwr(folder, "run", str(app), _CONNECTION)
-
-
-def _flwr(folder: Path, *arguments: str) -> None:
-    done = subprocess.run(  # noqa: S603  our own arguments
-        [_program("flwr"), *arguments],
-        env=_environment(folder),
-        capture_output=True,
-        text=True,
-        timeout=_START_SECONDS,
-        check=False,
-    )
-    if done.returncode != 0:
-        told = (done.stderr or done.stdout).strip()[-1000:]
-        raise FederationError(f"flwr {arguments[0]} failed: {told}")
-
-
-def _await_health(coordinator: Coordinator, process: subprocess.Popen[bytes]) -> None:
+def _await_health(coordinator: Coordinator, link: Program) -> None:
+    """Wait until the link answers; one that dies before is told from one that never could."""
     context = ssl.create_default_context(cafile=str(coordinator.authority.certificate))
     deadline = time.monotonic() + _START_SECONDS
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise FederationError(
-                f"flower-superlink ended with code {process.returncode}; see log."
-            )
+    while link.code is None:
+        if time.monotonic() > deadline:
+            raise link.failed("did not start in time")
         with suppress(OSError):
             url = f"https://{coordinator.address}/health"
-            with urllib.request.urlopen(url, context=context, timeout=1):
+            with urllib.request.urlopen(url, context=context, timeout=5):
                 return
-        time.sleep(0.2)
-    raise FederationError("flower-superlink did not start in time; see its log.")
+        time.sleep(_POLL_SECONDS)
+    if link.code > 0:
+        raise link.failed(f"ended with code {link.code}")
 
 
-def _await_outcome(folder: Path, link: subprocess.Popen[bytes], *, timeout: float) -> None:
-    deadline = time.monotonic() + timeout
-    while not (folder / OUTCOME).exists():
+def _finished(folder: Path, link: Program, deadline: float) -> bool:
+    """Wait for the outcome; False if what was to bring it has died."""
+    seen = False
+    start_by = time.monotonic() + _START_SECONDS
+    while True:
+        # Asked first: an app writes its last word before it ends.
+        works = is_working(folder)
+        if (folder / OUTCOME).exists():
+            return True
+        if link.code is not None:
+            return False
         if (folder / FAILURE).exists():
-            raise FederationError(f"the run failed: {(folder / FAILURE).read_text()}")
-        if link.poll() is not None:
-            raise FederationError(f"flower-superlink ended with code {link.returncode}; see log.")
+            raise _failure((folder / FAILURE).read_text(encoding="utf-8"), link)
+        if seen and not works:
+            return False
+        seen = seen or works
+        if not seen and time.monotonic() > start_by:
+            raise link.failed("did not start the coordinator's app")
         if time.monotonic() > deadline:
-            raise FederationError("the run took longer than its rounds' timeouts together.")
-        time.sleep(0.2)
+            raise EngineFailed("the run took longer than its rounds' timeouts together.")
+        time.sleep(_POLL_SECONDS)
+
+
+def _failure(text: str, link: Program) -> FederationError:
+    """Return the app's own error, of its own class where that is about the federation."""
+    name, _, message = text.partition(": ")
+    kind = getattr(errors, name, None)
+    if isinstance(kind, type) and issubclass(kind, FederationError):
+        return kind(message)
+    return EngineFailed(f"the coordinator's app failed: {text}; its log is {link.log}")
 
 
 def _rounds(job: Job) -> int:
     return getattr(job.plan, "rounds", 1)
-
-
-def _start(program: str, *arguments: str, folder: Path) -> subprocess.Popen[bytes]:
-    (folder / "flower").mkdir(parents=True, exist_ok=True)
-    with (folder / f"{program}.log").open("ab") as log:
-        return subprocess.Popen(  # noqa: S603  our own arguments
-            [_program(program), *arguments],
-            env=_environment(folder),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-
-
-def _program(name: str) -> str:
-    beside = Path(sys.executable).with_name(name)
-    found = str(beside) if beside.exists() else shutil.which(name)
-    if found is None:
-        raise FederationError(f"{name} is not installed: pip install 'confrere[flower]'.")
-    return found
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    return {
-        **os.environ,
-        "PATH": programs,
-        "FLWR_HOME": str(folder / "flower"),
-        "FLWR_TELEMETRY_ENABLED": "0",
-        "FLWR_DISABLE_UPDATE_CHECK": "1",
-    }

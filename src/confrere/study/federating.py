@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from confrere.errors import OperationRefused, StudyError
-from confrere.ledger import Receipt
-from confrere.privacy import Guarantee, in_sequence
+from confrere.ledger import Ledger
 from confrere.protocols import Outcome
 from confrere.release import Release
 from confrere.study.describing import described
@@ -26,9 +27,12 @@ from confrere.study.plan import Plan
 from confrere.study.rows import read_rows
 from confrere.study.running import Made
 from confrere.study.study import Study
+from confrere.study.tables import parse, read_bytes
 
 if TYPE_CHECKING:
     from confrere.federation.job import Job
+
+_ROWS, _PARTY = "rows.npz", "party.toml"
 
 
 def job_of(study: Study, timeout: float) -> Job:
@@ -46,14 +50,42 @@ def job_of(study: Study, timeout: float) -> Job:
     )
 
 
-def write_party(study: Study, plan: Plan, local: Local, folder: Path) -> Path:
-    """Write what a party's node needs: encoded rows, and the file that says what it allows.
+@contextmanager
+def party_files(study: Study, plan: Plan, local: Local, folder: Path) -> Iterator[Path]:
+    """Write what a party's node needs, and take the encoded rows away when it has stopped.
 
-    Returns
-    -------
+    Yields
+    ------
     Path
-        The party file, for :func:`confrere.federation.run_party`.
+        The party file, for :func:`confrere.federation.run_party`: it says what is allowed. The rows
+        beside it are its owner's alone.
     """
+    try:
+        yield _write_party(study, plan, local, folder)
+    finally:
+        forget_rows(folder)
+
+
+def joined_before(study: Study, local: Local, folder: Path) -> bool:
+    """Whether the party was in this study from here before, and goes on with it.
+
+    Then part of the price may be paid, and no budget need cover the whole of it again; the ledger
+    still refuses what is beyond its cap.
+    """
+    file = folder / _PARTY
+    if not file.exists() or not local.ledger_path.exists():
+        return False
+    return parse(read_bytes(file, "the party file"), "the party file").values.get("schema") == (
+        study.sha256
+    )
+
+
+def forget_rows(folder: Path) -> None:
+    """Remove the encoded rows that a party which was killed had left."""
+    (folder / _ROWS).unlink(missing_ok=True)
+
+
+def _write_party(study: Study, plan: Plan, local: Local, folder: Path) -> Path:
     _check(study)
     party = study.party(local.party)
     if local.data_path is None:
@@ -64,10 +96,12 @@ def write_party(study: Study, plan: Plan, local: Local, folder: Path) -> Path:
         raise OperationRefused(f"{party.name}: its policy does not allow {', '.join(refused)}.")
     rows = read_rows(study, local.data_path)
     price = next(p.guarantee for p in plan.prices if p.party == party.name)
-    ledger = open_account(party, local, price)
+    going_on = joined_before(study, local, folder)
+    ledger = Ledger(local.ledger_path) if going_on else open_account(party, local, price)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    data = folder / "rows.npz"
-    with os.fdopen(os.open(data, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
+    forget_rows(folder)  # an old file would keep its old permissions
+    data = folder / _ROWS
+    with os.fdopen(os.open(data, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
         np.savez(stream, X=rows.X.to_numpy(dtype=np.float64), y=rows.y.astype(np.float64))
     settings = {
         "name": party.name,
@@ -81,7 +115,7 @@ def write_party(study: Study, plan: Plan, local: Local, folder: Path) -> Path:
     }
     if study.simulated:
         settings["random_state"] = study.noise_seed or 0
-    file = folder / "party.toml"
+    file = folder / _PARTY
     # Texts, numbers and lists of texts are written alike in JSON and TOML.
     lines = (f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
     file.write_text("".join(lines), encoding="utf-8")
@@ -91,7 +125,6 @@ def write_party(study: Study, plan: Plan, local: Local, folder: Path) -> Path:
 def release_of(study: Study, outcome: Outcome) -> Made:
     """Return the release of what all parties gave."""
     model = estimator_for(study, study.method)
-    paid = {name: _paid(receipts) for name, receipts in outcome.receipts.items()}
     release = Release(
         kind="collaborative",
         arrays={"coef": outcome.coef[None, :], "intercept": np.array([outcome.intercept])},
@@ -110,16 +143,9 @@ def release_of(study: Study, outcome: Outcome) -> Made:
         guarantee=outcome.guarantee,
         receipt=None,
         simulated=outcome.simulated,
-        parties=paid,
+        parties=outcome.receipts,
     )
-    last = {name: receipts[-1] for name, receipts in outcome.receipts.items()}
-    return Made(study.id, described(study, release), last)
-
-
-def _paid(receipts: tuple[Receipt, ...]) -> Receipt | Guarantee:
-    if len(receipts) == 1:
-        return receipts[0]
-    return in_sequence(receipt.guarantee for receipt in receipts)
+    return Made(study.id, described(study, release), outcome.receipts)
 
 
 def _check(study: Study) -> None:

@@ -1,12 +1,14 @@
 """Over Flower's messages the protocols give, bit for bit, what they give in one process."""
 
+import threading
+
 import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
 from confrere.errors import FederationError, InvalidParameter, QuorumMissed
-from confrere.federation import FlowerFederation, party_app
+from confrere.federation import FlowerFederation, engine, party_app
 from confrere.federation.engine import RECORD
 from confrere.protocols import (
     Averaging,
@@ -26,42 +28,59 @@ from tests.unit.protocols.conftest import make_data
 @pytest.fixture(autouse=True)
 def identity(monkeypatch):
     """Flower asks the process which task it is, which outside of a SuperLink is none."""
+    monkeypatch.setattr(engine, "_POLL_SECONDS", 0.01)
     monkeypatch.setattr(TaskIdentity, "_task_id", 1)
     monkeypatch.setattr(TaskIdentity, "_run_id", 1)
     monkeypatch.setattr(TaskIdentity, "_node_id", 1)
 
 
 class FakeGrid:
-    """Calls every party's app directly; the bytes are those that would travel."""
+    """Calls every party's app directly; the bytes are those that would travel.
+
+    ``broken`` names a node's fault: for good, or a list for one message each.
+    """
 
     def __init__(self, parties):
         self.apps = {100 + k: party_app(lambda _, p=p: p) for k, p in enumerate(parties)}
+        self.away = set()
         self.broken = {}
+        self.under_way = {}
         self.sent = 0
 
     def get_node_ids(self):
-        return list(self.apps)
+        return [node for node in self.apps if node not in self.away]
 
-    def send_and_receive(self, messages, *, timeout=None):
-        replies = []
+    def push_messages(self, messages):
+        ids = []
         for message in messages:
             self.sent += 1
-            node = message.metadata.dst_node_id
-            if self.broken.get(node) == "late":
-                continue
-            if self.broken.get(node) == "lost":
-                replies.append(Message(Error(code=0, reason="gone"), reply_to=message))
-                continue
-            context = Context(1, node, {}, RecordDict(), {})
-            reply = self.apps[node](message, context)
-            if self.broken.get(node) == "garbage":
-                reply.content[RECORD]["reply"] = b"garbage"
-            if self.broken.get(node) == "stranger":
-                reply.content[RECORD]["party"] = "stranger"
-            if self.broken.get(node) == "empty":
-                reply.content = RecordDict({"other": ConfigRecord({})})
-            replies.append(reply)
-        return replies
+            ids.append(str(self.sent))
+            message.metadata.__dict__["_message_id"] = ids[-1]
+            self.under_way[ids[-1]] = message
+        return ids
+
+    def pull_messages(self, message_ids):
+        replies = (self.reply(self.under_way.pop(i)) for i in message_ids if i in self.under_way)
+        return [reply for reply in replies if reply is not None]
+
+    def reply(self, message):
+        node = message.metadata.dst_node_id
+        faults = self.broken.get(node, [])
+        fault = faults.pop(0) if isinstance(faults, list) and faults else faults
+        if fault == "late":
+            return None
+        if fault in ("gone", "raised"):
+            code = {"gone": 5, "raised": 2}[fault]
+            return Message(Error(code=code, reason=fault), reply_to=message)
+        context = Context(1, node, {}, RecordDict(), {})
+        reply = self.apps[node](message, context)
+        if fault == "garbage":
+            reply.content[RECORD]["reply"] = b"garbage"
+        if fault == "stranger":
+            reply.content[RECORD]["party"] = "stranger"
+        if fault == "empty":
+            reply.content = RecordDict({"other": ConfigRecord({})})
+        return reply
 
 
 def parties_of(make_party):
@@ -116,10 +135,11 @@ def test_two_nodes_cannot_be_one_party(make_party):
     ("fault", "code"),
     [
         ("late", "Timeout"),
-        ("lost", "Unreachable"),
+        ("gone", "Unreachable"),
+        ("raised", "NodeFailed"),
         ("garbage", "InvalidReply"),
         ("stranger", "InvalidReply"),
-        ("empty", "Unreachable"),
+        ("empty", "NodeFailed"),
     ],
 )
 def test_what_goes_wrong_has_a_code(make_party, fault, code):
@@ -127,11 +147,39 @@ def test_what_goes_wrong_has_a_code(make_party, fault, code):
     federation = FlowerFederation(grid)
     federation.parties()
     grid.broken[101] = fault
-    answers = federation.ask("size", Payload())
+    answers = federation.ask("size", Payload(), timeout=0.05)
     assert answers["b"] == PartyError(code)
     assert isinstance(answers["a"], Payload)
     with pytest.raises(QuorumMissed, match=f"b: {code}"):
-        federation.gather("size", Payload())
+        federation.gather("size", Payload(), timeout=0.05)
+
+
+@pytest.mark.parametrize("faults", [["gone"], ["late"], ["late", "gone", "gone"]])
+def test_a_node_that_lost_the_question_is_asked_again(make_party, monkeypatch, faults):
+    monkeypatch.setattr(engine, "AGAIN_SECONDS", 0.02)
+    parties = parties_of(make_party)
+    grid = FakeGrid(parties)
+    federation = FlowerFederation(grid, run="there")
+    federation.parties()
+    grid.broken[101] = list(faults)
+    weights = PROTOCOLS["average"](federation)
+    np.testing.assert_array_equal(weights, PROTOCOLS["average"](LocalFederation(parties)))
+    for party in parties:
+        assert party.books.ledger.spent("study") == 2.0
+
+
+def test_a_node_that_is_away_is_asked_when_it_is_back(make_party):
+    grid = FakeGrid(parties_of(make_party))
+    federation = FlowerFederation(grid)
+    federation.parties()
+    grid.away, grid.broken[101] = {102}, ["gone"]
+    back = threading.Timer(0.1, grid.away.clear)
+    back.start()
+    before = grid.sent
+    assert all(isinstance(a, Payload) for a in federation.ask("size", Payload()).values())
+    assert grid.sent == before + 4
+    grid.away = {102}
+    assert federation.ask("size", Payload(), timeout=0.05)["c"] == PartyError("Timeout")
 
 
 def test_a_party_refuses_over_the_wire_as_it_does_at_home(make_party):

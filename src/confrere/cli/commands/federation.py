@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated
@@ -12,10 +17,16 @@ from confrere.cli.answers import Answer, aside, command, good
 from confrere.cli.commands.fit import confirm
 from confrere.cli.options import LedgerFile, StudyFile, pairs
 from confrere.cli.views import entry_table, facts, price_table, promise_line, receipt_table
-from confrere.errors import FederationError, StudyError
+from confrere.errors import EngineFailed, StudyError
 from confrere.ledger import Ledger
 from confrere.study import check_destination, gather_locals, make_plan, read_study, save_made
-from confrere.study.federating import job_of, release_of, write_party
+from confrere.study.federating import (
+    forget_rows,
+    job_of,
+    joined_before,
+    party_files,
+    release_of,
+)
 from confrere.study.tables import parse, read_bytes
 
 if TYPE_CHECKING:
@@ -61,6 +72,7 @@ def coordinator(
     place = out or Path("confrere-out") / found.id
     check_destination(found, place, [])
     authority = _authority(folder / "authority", host)
+    _tell_events()
     aside().print(
         f"listening on {host}:{port}; every party needs {authority.certificate}: "
         f"confrere party STUDY --superlink {host}:{port} --authority ca.pem"
@@ -97,31 +109,28 @@ def party(
 ) -> Answer:
     """Answer a study's coordinator, as far as the local policy and the ledger allow.
 
-    Runs until it is stopped with control-C or the coordinator refuses it.
+    Runs until it is stopped with control-C. The encoded rows are on disk while it runs, readable by
+    their owner alone, and go when it stops; what a killed party left goes when it starts again.
     """
     found = read_study(study)
+    forget_rows(folder)
     locals_ = gather_locals(found, study, [local], ledger=ledger)
     (own,) = locals_.values()
     plan = make_plan(found, locals_)
-    plan.check()
+    if not joined_before(found, own, folder):
+        plan.check()
     flower = load_flower()
     console = aside()
     console.print(price_table(plan))
     console.print(promise_line(plan, found.promise.unit))
     if not yes:
         confirm(plan.amount)
-    file = write_party(found, plan, own, folder)
-    process = flower.run_party(
-        file, superlink=superlink, authority=authority, key=node_key, folder=folder, port=port
-    )
-    console.print(f"{own.party} is answering {superlink}; control-C stops it")
-    try:
-        code = process.wait()
-    finally:
-        if process.poll() is None:
-            flower.stop(process)
-    if code:
-        raise FederationError(f"the node ended with code {code}; see its log in {folder}.")
+    _tell_events()
+    with _stopped_by_services(), party_files(found, plan, own, folder) as file:
+        console.print(f"{own.party} is answering {superlink}; control-C stops it")
+        flower.run_party(
+            file, superlink=superlink, authority=authority, key=node_key, folder=folder, port=port
+        )
     return Answer(f"{own.party} has stopped", {"party": own.party})
 
 
@@ -162,17 +171,38 @@ def _party_status(file: Path) -> Answer:
 def load_flower() -> ModuleType:
     """Return the launchers; they need Flower, which is an extra."""
     try:
-        from confrere.federation import launch
+        import confrere.federation as flower
     except ImportError as error:
-        raise FederationError("it needs Flower: pip install 'confrere[flower]'.") from error
-    return launch
+        raise EngineFailed("it needs Flower: pip install 'confrere[flower]'.") from error
+    return flower
+
+
+def _tell_events() -> None:
+    """Show on the side what the launchers report: a program that is started again."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("confrere: %(message)s"))
+    logging.getLogger("confrere.federation").addHandler(handler)
+
+
+@contextmanager
+def _stopped_by_services() -> Iterator[None]:
+    """Let a service manager's way to stop a program be control-C: what is to be removed then is."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _authority(folder: Path, host: str) -> Authority:
     """Return the coordinator's certificate, made when it is first needed."""
     from confrere.federation.keys import Authority, make_authority
 
-    if not folder.exists():
-        return make_authority(folder, [host])
     place = folder.resolve()
+    if not place.exists():
+        # Made whole under another name: a kill leaves all of it or nothing.
+        draft = place.with_name(f".{place.name}")
+        shutil.rmtree(draft, ignore_errors=True)
+        make_authority(draft, [host])
+        draft.replace(place)
     return Authority(place / "ca.pem", place / "server.pem", place / "server.key")

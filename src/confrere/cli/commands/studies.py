@@ -70,12 +70,13 @@ def price(
     found = read_study(study)
     plan = make_plan(found, gather_locals(found, study, local or (), ledger=ledger))
     plan.check()
-    message = f"nothing was spent; next: confrere fit {study}"
+    following = f"confrere fit {study if out is None else f'--plan {out}'}"
+    if found.engine == "flower":
+        following = f"confrere coordinator {study}, and confrere party {study} at every party"
     if out is not None:
         plan.save(out, study)
-        message = f"nothing was spent; next: confrere fit --plan {out}"
     return Answer(
-        message,
+        f"nothing was spent; next: {following}",
         {**plan.to_dict(), "plan_file": None if out is None else str(out)},
         [price_table(plan), promise_line(plan, found.promise.unit)],
     )
