@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
-.PHONY: demo test test-slow check docs bench clean
+.PHONY: demo test test-slow test-deployment check docs bench clean
 
 demo: .venv/.ready
 	$(BIN)/confrere demo
@@ -14,6 +14,9 @@ test: .venv/.ready
 
 test-slow: .venv/.ready
 	$(ONE_THREAD) $(BIN)/python -m pytest -m slow
+
+test-deployment: .venv/.ready
+	$(ONE_THREAD) $(BIN)/python -m pytest -m deployment
 
 check: .venv/.ready
 	$(BIN)/ruff check .

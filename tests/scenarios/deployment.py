@@ -1,0 +1,235 @@
+"""A study of three parties between processes, over TLS with node keys, by the command line alone.
+
+Everything is on the loopback interface: a coordinator, three parties, and whatever they start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+import warnings
+from contextlib import closing, suppress
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+from confrere.ledger import Ledger
+from confrere.protocols import Averaging, Books, LocalFederation, LocalParty, Payload, average
+from confrere.study import read_rows, read_study, write_example
+from confrere.study.federating import job_of
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", category=DeprecationWarning)
+    from confrere.federation import make_node_key
+
+COMMAND = [sys.executable, "-m", "confrere.cli"]
+PARTIES = ("main", "branch-1", "branch-2")
+
+
+class Deployment:
+    """The processes of one study, each of which can be started, killed and started again.
+
+    Parameters
+    ----------
+    folder : Path
+        Everything is in it.
+    rounds : int
+        Of the protocol; every party spends epsilon 1 in all of them, and has no more.
+    seeded : bool
+        Draw seeded noise, so that the model is known beforehand.
+    """
+
+    def __init__(self, folder: Path, *, rounds: int = 1, seeded: bool = False) -> None:
+        self.folder = folder.resolve()
+        write_example(self.folder)
+        changes = {
+            'engine = "local"': 'engine = "flower"',
+            "epsilon = 3.0": "epsilon = 1.0",
+            "epsilon = 2.0": "epsilon = 1.0",
+            'name = "average"': f'rounds = {rounds}\nname = "average"',
+        }
+        if seeded:
+            changes['mode = "private"'] = 'mode = "simulation"'
+            changes["split_seed"] = "noise_seed = 7\nsplit_seed"
+        text = (self.folder / "study.toml").read_text()
+        for old, new in changes.items():
+            text = text.replace(old, new)
+        (self.folder / "study.toml").write_text(text)
+        for name in PARTIES:
+            make_node_key(self.folder / f"{name}.node")
+        link, *ports = free_ports(1 + len(PARTIES))
+        nodes = [part for name in PARTIES for part in ("--node", f"{name}={name}.node.pub")]
+        self.commands = {
+            "coordinator": [
+                *("coordinator", "study.toml", "--json", "--port", str(link), "--out", "out"),
+                *("--folder", "coordinator", "--timeout", "400", *nodes),
+            ]
+        }
+        for name, port in zip(PARTIES, ports, strict=True):
+            self.commands[name] = [
+                *("party", "study.toml", "--yes", "--local", f"local/{name}.toml"),
+                *("--superlink", f"127.0.0.1:{link}", "--port", str(port)),
+                *("--authority", "coordinator/authority/ca.pem"),
+                *("--node-key", f"{name}.node", "--folder", f"nodes/{name}"),
+            ]
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Deployment:
+        self.start("coordinator")
+        self.wait(lambda: (self.folder / "coordinator/authority/ca.pem").exists(), 60)
+        for name in PARTIES:
+            self.start(name)
+        return self
+
+    def __exit__(self, kind, error, trace) -> None:
+        for name in self.running:
+            self.kill(name)
+        if error is not None:
+            error.add_note(self.logs())
+
+    def start(self, name: str) -> None:
+        """Give the command, as an operator would."""
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("CONFRERE_")}
+        with (
+            (self.folder / f"{name}.out").open("ab") as out,
+            (self.folder / f"{name}.err").open("ab") as err,
+        ):
+            self.running[name] = subprocess.Popen(
+                [*COMMAND, *self.commands[name]],
+                cwd=self.folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+            )
+
+    def kill(self, name: str) -> None:
+        """End a command and all that it started, by signal 9."""
+        self._kill(self._family(name))
+        self.running[name].wait()
+
+    def kill_child(self, name: str, program: str, *, family: bool) -> None:
+        """End a program that a command started, alone or with its own children."""
+        roots = [p for p in self._family(name) if _is(p, program)]
+        below = [c for root in roots for c in root.children(recursive=True)] if family else []
+        self._kill([*roots, *below])
+
+    def wait(self, ready, seconds: float) -> None:
+        """Wait until something is so, and fail if it never will be."""
+        deadline = time.monotonic() + seconds
+        while not ready():
+            assert time.monotonic() < deadline, f"not ready after {seconds} s"
+            for name, process in self.running.items():
+                assert process.poll() in (None, 0), f"{name} ended with code {process.poll()}"
+            time.sleep(0.2)
+
+    def finish(self, seconds: float) -> dict:
+        """Wait for the coordinator and stop the parties; return what the coordinator told."""
+        self.wait(lambda: self.running["coordinator"].poll() is not None, seconds)
+        for name in PARTIES:
+            self.running[name].terminate()
+            assert self.running[name].wait(60) == 130
+        told = json.loads((self.folder / "coordinator.out").read_text().splitlines()[-1])
+        assert told["status"] == "ok"
+        return told["data"]
+
+    @property
+    def finished(self) -> bool:
+        """Whether the coordinator has what it needs for the release."""
+        return (self.folder / "coordinator" / "outcome").exists()
+
+    def gathered(self) -> dict[tuple[str, int, str], bytes]:
+        """Return what the coordinator's journal has: answers by operation, step and party."""
+        rows = _rows(
+            self.folder / "coordinator/journal",
+            "SELECT operation, step, party, answer FROM gathered ORDER BY rowid",
+        )
+        return {(operation, step, party): answer for operation, step, party, answer in rows}
+
+    def answers(self, party: str) -> dict[tuple[str, str, int], bytes]:
+        """Return what a party has answered, by run, operation and step."""
+        rows = _rows(
+            self.folder / f"local/{party}.ledger.answers",
+            "SELECT run, operation, step, answer FROM answers WHERE answer IS NOT NULL",
+        )
+        return {(run, operation, step): answer for run, operation, step, answer in rows}
+
+    @property
+    def plan(self) -> Averaging:
+        """What the coordinator asks."""
+        return job_of(read_study(self.folder / "study.toml"), 1.0).plan
+
+    def weights(self) -> np.ndarray:
+        """Return the coordinator's outcome."""
+        outcome = (self.folder / "coordinator/outcome").read_bytes()
+        return Payload.decode(outcome).arrays["weights"]
+
+    def weights_in_one_process(self) -> np.ndarray:
+        """Return what the same parties give here, with the same seeds and other books."""
+        study = read_study(self.folder / "study.toml")
+        parties = []
+        for name in sorted(PARTIES):
+            rows = read_rows(study, self.folder / f"local/{name}.csv")
+            ledger = Ledger()
+            ledger.open_account("again")
+            books = Books(ledger=ledger, account="again")
+            parties.append(LocalParty(name, rows.X.to_numpy(), rows.y, books, study.seed_for(name)))
+        return average(LocalFederation(parties), self.plan).weights
+
+    def remains(self) -> list[str]:
+        """Return the command lines of processes of this deployment that still run."""
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                words = process.cmdline()
+                if any(str(self.folder) in word for word in words):
+                    found.append(" ".join(words))
+        return found
+
+    def logs(self) -> str:
+        """Return the end of everything that was written, for whoever looks into a failure."""
+        files = [*self.folder.glob("*.err"), *self.folder.rglob("flower-*.log")]
+        return "\n".join(f"--- {file.name}\n{file.read_text()[-3000:]}" for file in sorted(files))
+
+    def _family(self, name: str) -> list[psutil.Process]:
+        try:
+            head = psutil.Process(self.running[name].pid)
+            return [head, *head.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
+
+    def _kill(self, processes: list[psutil.Process]) -> None:
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports that nobody listens on."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+def _is(process: psutil.Process, program: str) -> bool:
+    with suppress(psutil.Error):
+        return any(Path(word).name == program for word in process.cmdline())
+    return False
+
+
+def _rows(path: Path, query: str) -> list[tuple]:
+    if not path.exists():
+        return []
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=30)) as db:
+        try:
+            return db.execute(query).fetchall()
+        except sqlite3.OperationalError:  # killed before it had its tables
+            return []
