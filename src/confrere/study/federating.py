@@ -113,8 +113,9 @@ def _write_party(study: Study, plan: Plan, local: Local, folder: Path) -> Path:
         "epsilon_per_run": price.epsilon,
         "schema": study.sha256,
     }
-    if study.simulated:
-        settings["random_state"] = study.noise_seed or 0
+    seed = study.seed_for(party.name)
+    if seed is not None:
+        settings["random_state"] = seed
     file = folder / _PARTY
     # Texts, numbers and lists of texts are written alike in JSON and TOML.
     lines = (f"{key} = {json.dumps(value)}\n" for key, value in settings.items())

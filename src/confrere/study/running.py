@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -130,10 +129,7 @@ class Runner:
 
     def _estimator(self, method: Method, name: str, **more: Any) -> Any:
         """Return the estimator with a ledger aside: the party's own has been charged already."""
-        seed = None
-        if self.study.simulated:
-            text = f"{self.study.noise_seed or 0}/{name}"
-            seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big")
+        seed = self.study.seed_for(name)
         return estimator_for(self.study, method, ledger=Ledger(), random_state=seed, **more)
 
     def _price(self, model: Any, n_samples: int) -> Guarantee:

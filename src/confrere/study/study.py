@@ -144,6 +144,13 @@ class Study:
             return ()
         return tuple(party for party in self.parties if party.role == "source")
 
+    def seed_for(self, name: str) -> int | None:
+        """In a simulation, the seed of one party's noise: each draws its own."""
+        if not self.simulated:
+            return None
+        text = f"{self.noise_seed or 0}/{name}"
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big")
+
     def party(self, name: str) -> Party:
         """Return a party, or say which there are."""
         for party in self.parties:
