@@ -116,6 +116,8 @@ class FlowerFederation(Federation):
         due = dict.fromkeys(contents, -math.inf)  # when each node that owes a reply is asked
         while due:
             connected = set(self._grid.get_node_ids())
+            if not insist:
+                due = {node: when for node, when in due.items() if node in connected}
             now = time.monotonic()
             asked = [node for node, when in due.items() if when <= now and node in connected]
             under_way |= self._push({node: contents[node] for node in asked})

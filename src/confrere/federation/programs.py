@@ -30,7 +30,7 @@ _LAST = 300
 
 
 class Program:
-    """A running program with its log; the process ends with this one.
+    """A running program with its log; it ends with the thread that started it.
 
     Parameters
     ----------

@@ -147,14 +147,18 @@ def test_rows_are_there_while_a_party_answers_and_no_longer(line, study, monkeyp
     assert not rows.exists()
 
 
-def test_a_service_manager_stops_a_party_as_control_c_does(line, study, monkeypatch):
+def test_a_service_manager_stops_a_command_as_control_c_does(line, study, monkeypatch):
+    def stopped(*_, **__):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(9)
+
     before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr(
-        flower, "run_party", lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM) or time.sleep(9)
-    )
+    monkeypatch.setattr(flower, "run_party", stopped)
+    monkeypatch.setattr(flower, "run_coordinator", stopped)
     line("keys", "node", "node")
     line(*_party("main"), "--yes", code=130)
     assert not Path("nodes/main/rows.npz").exists()
+    line("coordinator", "study.toml", "--node", "main=node.pub", "--folder", "c", code=130)
     assert signal.getsignal(signal.SIGTERM) == before
 
 

@@ -77,15 +77,14 @@ def coordinator(
         f"listening on {host}:{port}; every party needs {authority.certificate}: "
         f"confrere party STUDY --superlink {host}:{port} --authority ca.pem"
     )
-    made = release_of(
-        found,
-        flower.run_coordinator(
+    with _stopped_by_services():
+        outcome = flower.run_coordinator(
             flower.Coordinator(
                 folder=folder, authority=authority, nodes=nodes, host=host, port=port
             ),
             job,
-        ),
-    )
+        )
+    made = release_of(found, outcome)
     saved = save_made(found, made, place, {})
     return Answer(
         f"released; next: confrere release sign {saved} --party NAME --key FILE, at every party",
@@ -186,7 +185,7 @@ def _tell_events() -> None:
 
 @contextmanager
 def _stopped_by_services() -> Iterator[None]:
-    """Let a service manager's way to stop a program be control-C: what is to be removed then is."""
+    """Let a service manager's way to stop a program be control-C: it leaves nothing behind."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
