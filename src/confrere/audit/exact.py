@@ -73,6 +73,10 @@ def exact_audit(
     -------
     ExactAudit
     """
+    if getattr(target, "delta", 0) > 0:
+        raise InvalidParameter(
+            "target: a promise with delta bounds no ratio of densities; use audit()."
+        )
     if isinstance(target, ObjectivePerturbation):
         return _audit_objective(target, draws, random_state)
     if isinstance(target, FeatureGroupPerturbation):

@@ -11,11 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.maths.calibration import automatic_ridge, free_ridge
 from confrere.maths.clipping import Rows
+from confrere.maths.gaussian import GaussianObjective, automatic_gaussian_ridge
 from confrere.maths.randomness import RandomSource
+from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation, check_delta
 from confrere.mechanisms.objective_perturbation import (
     SOLVER_SHARE,
     Calibration,
     ObjectivePerturbation,
+    PerturbedObjective,
 )
 from confrere.privacy import Guarantee, Neighbours, check_epsilon, check_positive
 from confrere.protocols.frame import Frame, Norm
@@ -54,7 +57,7 @@ class LinearPlan:
     """Everything that is decided before the data are touched."""
 
     frame: Frame
-    mechanism: ObjectivePerturbation
+    mechanism: PerturbedObjective
     centre: NDArray[np.float64] | None
     public_samples: int
 
@@ -65,7 +68,7 @@ class LinearPlan:
     def detail(self) -> dict[str, Any]:
         """Return what the ledger notes."""
         return {
-            "rho": self.mechanism.rho,
+            **self.mechanism.noise_facts(),
             "ridge": self.mechanism.ridge,
             "n_features": self.frame.n_features,
         }
@@ -75,7 +78,7 @@ class LinearPlan:
         scale = self.frame.feature_scale
         return {
             "n_samples": self.public_samples,
-            "rho": self.mechanism.rho,
+            **self.mechanism.noise_facts(),
             "ridge": self.mechanism.ridge,
             "data_norm": self.frame.data_norm,
             "intercept_scale": self.frame.constant,
@@ -100,6 +103,7 @@ def plan_linear(
     frame: Frame,
     *,
     epsilon: float,
+    delta: float = 0.0,
     n_classes: int = 2,
     alpha: Alpha = "auto",
     ridge_floor: float = 2.0,
@@ -112,6 +116,7 @@ def plan_linear(
 ) -> LinearPlan:
     """Return the plan of a private linear model on ``n_samples`` rows.
 
+    Noise is Gaussian if there is a ``delta`` to pay with.
     ``prior`` is a point in the unit ball's coordinates; ``ridge_factor`` multiplies the automatic
     ridge, for priors that carry as much as that many more rows.
     """
@@ -119,7 +124,16 @@ def plan_linear(
     public_samples = _public_samples(n_samples, relation, declared_samples)
     budget = epsilon * (1 - SOLVER_SHARE)
     capped = loss == "capped"
-    if alpha == "auto":
+    cap = 0.5 if capped else 1.0
+    if alpha == "auto" and delta > 0:
+        check_delta(delta, public_samples)
+        objective = GaussianObjective(
+            ridge=np.inf, cap=cap, n_classes=n_classes, neighbours=relation
+        )
+        ridge = ridge_factor * automatic_gaussian_ridge(
+            budget, delta, public_samples, frame.size, objective, floor=ridge_floor
+        )
+    elif alpha == "auto":
         ridge = ridge_factor * automatic_ridge(
             budget, public_samples, frame.size, capped=capped, floor=ridge_floor
         )
@@ -127,19 +141,23 @@ def plan_linear(
         ridge = public_samples * float(alpha)
         if calibration == "tight":
             ridge = max(ridge, free_ridge(budget, factor=ridge_floor))
-    mechanism = ObjectivePerturbation(
-        epsilon=epsilon,
-        n_samples=n_samples,
-        n_features=frame.size,
-        ridge=ridge,
-        n_classes=n_classes,
-        cap=0.5 if capped else 1.0,
-        neighbours=relation,
-        calibration=calibration,
-        prior_norm=0.0 if prior is None else float(np.linalg.norm(prior)),
-        largest_samples=(
+    common: dict[str, Any] = {
+        "epsilon": epsilon,
+        "n_samples": n_samples,
+        "n_features": frame.size,
+        "ridge": ridge,
+        "n_classes": n_classes,
+        "cap": cap,
+        "neighbours": relation,
+        "prior_norm": 0.0 if prior is None else float(np.linalg.norm(prior)),
+        "largest_samples": (
             LARGEST_SURPLUS * public_samples if relation is Neighbours.ADD_REMOVE else None
         ),
+    }
+    mechanism = (
+        GaussianObjectivePerturbation(**common, delta=delta)
+        if delta > 0
+        else ObjectivePerturbation(**common, calibration=calibration)
     )
     return LinearPlan(frame, mechanism, prior, public_samples)
 
@@ -150,6 +168,7 @@ def check_linear_parameters(
     alpha: object,
     loss: object,
     calibration: object,
+    delta: object = 0.0,
     neighbours: object = "replace-one",
     ridge_floor: object = 2.0,
     declared_samples: object = None,
@@ -163,6 +182,12 @@ def check_linear_parameters(
         raise InvalidParameter("loss must be 'logistic' or 'capped'.")
     if calibration not in ("tight", "printed"):
         raise InvalidParameter("calibration must be 'tight' or 'printed'.")
+    if isinstance(delta, bool) or not isinstance(delta, int | float | np.number):
+        raise InvalidParameter(f"delta must be a number, got a {type(delta).__name__}.")
+    if not 0 <= delta < 1:
+        raise InvalidParameter("delta must lie in [0, 1); 0 is pure privacy.")
+    if delta > 0 and calibration == "printed":
+        raise InvalidParameter("calibration='printed' is pure: use delta=0 with it.")
     if neighbours not in tuple(Neighbours):
         raise InvalidParameter(f"neighbours must be one of {[str(n) for n in Neighbours]}.")
     if neighbours == Neighbours.ADD_REMOVE and declared_samples is None:

@@ -35,11 +35,14 @@ class PrivateLogisticRegression(LinearPrediction, PrivateClassifier):
     ----------
     epsilon : float, default=1.0
         Price of one ``fit``.
+    delta : float, default=0.0
+        0 is pure privacy. Above 0, and below ``1/n_samples``, the noise is Gaussian: less of it the
+        more features there are, for a guarantee that may fail with that probability.
     data_norm : float, default=1.0
         Declared bound on the Euclidean norm of a row (after ``feature_scale``); longer rows are
         clipped to it.
     alpha : float or "auto", default="auto"
-        Ridge on the mean loss (the papers' lambda). ``"auto"`` is a public rule of epsilon,
+        Ridge on the mean loss (the papers' lambda). ``"auto"`` is a public rule of epsilon, delta,
         n_samples and n_features.
     fit_intercept : bool, default=True
         Add a public constant inside the norm bound: regularised and noised like the rest.
@@ -53,7 +56,8 @@ class PrivateLogisticRegression(LinearPrediction, PrivateClassifier):
     calibration : {"tight", "printed"}, default="tight"
         ``"printed"`` is the published formula: sound, with more noise.
     ridge_floor : float, default=2.0
-        The summed ridge is at least ``ridge_floor / epsilon``; at 2 the Jacobian costs nothing.
+        The summed ridge is at least ``ridge_floor / epsilon``; at 2 the Jacobian costs nothing
+        (with delta, next to nothing).
         Not used by the printed calibration, which has a rule of its own.
     prior : array of shape (n_features,), optional
         Public coefficients to shrink towards, in the units of ``coef_``; two classes only.
@@ -91,11 +95,11 @@ class PrivateLogisticRegression(LinearPrediction, PrivateClassifier):
     -------
     Unit : record
     Neighbours : ``neighbours``; by default replace one row of ``(X, y)``
-    Guarantee : ``epsilon``-DP, pure
-    Spends : ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
+    Guarantee : ``epsilon``-DP, pure; ``(epsilon, delta)``-DP if ``delta`` is set
+    Spends : ``epsilon`` and ``delta`` on ``account``, once per ``fit``, before noise is drawn
     Public : n_samples, n_features, the label set, every parameter
     Releases : coef_, intercept_
-    Proof : docs/proofs/objective_perturbation.md
+    Proof : docs/proofs/objective_perturbation.md and, for ``delta``, docs/proofs/gaussian.md
 
     Examples
     --------
@@ -111,6 +115,7 @@ class PrivateLogisticRegression(LinearPrediction, PrivateClassifier):
         self,
         *,
         epsilon: float = 1.0,
+        delta: float = 0.0,
         data_norm: float = 1.0,
         alpha: Alpha = "auto",
         fit_intercept: bool = True,
@@ -129,6 +134,7 @@ class PrivateLogisticRegression(LinearPrediction, PrivateClassifier):
         random_state: Seed | None = None,
     ) -> None:
         self.epsilon = epsilon
+        self.delta = delta
         self.data_norm = data_norm
         self.alpha = alpha
         self.fit_intercept = fit_intercept
@@ -151,7 +157,7 @@ class PrivateLogisticRegression(LinearPrediction, PrivateClassifier):
         return self._plan(n_samples, n_features, n_classes).guarantee()
 
     def fit(self, X: Any, y: Any) -> PrivateLogisticRegression:
-        """Charge ``epsilon``, then release a model of ``(X, y)``."""
+        """Charge ``epsilon`` and ``delta``, then release a model of ``(X, y)``."""
         self._check_parameters()
         ledger = self._open_ledger()
         rows, codes, classes = self._validate(X, y)
@@ -177,6 +183,7 @@ class PrivateLogisticRegression(LinearPrediction, PrivateClassifier):
     def _check_parameters(self) -> None:
         check_linear_parameters(
             epsilon=self.epsilon,
+            delta=self.delta,
             alpha=self.alpha,
             loss=self.loss,
             calibration=self.calibration,
@@ -199,6 +206,7 @@ class PrivateLogisticRegression(LinearPrediction, PrivateClassifier):
             n_samples,
             frame,
             epsilon=self.epsilon,
+            delta=self.delta,
             n_classes=n_classes,
             alpha=self.alpha,
             ridge_floor=self.ridge_floor,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -94,7 +95,8 @@ def check_same_meaning(
 def precision_weights(releases: Sequence[Release]) -> NDArray[np.float64]:
     """Return weights that sum to one, in proportion to the precision that the noise leaves.
 
-    Noise of rate rho in the objective moves weights by about its norm over ridge plus curvature;
+    Noise in the objective, of norm about ``d/rho`` or, if it is Gaussian, ``sigma sqrt(d)``, moves
+    weights by about its norm over ridge plus curvature;
     on rows of the unit ball the curvature of a coordinate is about ``n / (4 d)``. All of it is
     public, so combining releases costs nothing.
     """
@@ -103,7 +105,8 @@ def precision_weights(releases: Sequence[Release]) -> NDArray[np.float64]:
         facts = release.facts
         dimension = len(facts["features"])
         stiffness = facts["ridge"] + facts["n_samples"] / (4 * dimension)
-        precisions.append((facts["rho"] * stiffness) ** 2)
+        rate = facts["rho"] if "rho" in facts else math.sqrt(dimension) / facts["sigma"]
+        precisions.append((rate * stiffness) ** 2)
     weights = np.asarray(precisions)
     return np.asarray(weights / weights.sum())
 

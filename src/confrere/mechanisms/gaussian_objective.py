@@ -90,13 +90,10 @@ class GaussianObjectivePerturbation(PerturbedObjective):
         }
 
 
-def check_delta(delta: object, n_samples: int) -> float:
-    """Return ``delta`` as a float, or say what it must be."""
-    if isinstance(delta, bool) or not isinstance(delta, int | float | np.number):
-        raise InvalidParameter(f"delta must be a number, got a {type(delta).__name__}.")
+def check_delta(delta: float, n_samples: int) -> None:
+    """Refuse a delta that promises nothing, or one that floats cannot keep."""
     if not SMALLEST_DELTA <= delta < 1 / n_samples:
         raise InvalidParameter(
             f"delta must be at least {SMALLEST_DELTA:g} and below 1/n_samples: whoever publishes "
             "one record at random satisfies delta = 1/n_samples. Use 0 for pure privacy."
         )
-    return float(delta)

@@ -1,6 +1,6 @@
 """Objective perturbation drawn many times on the same rows: what an audit listens to.
 
-The releases are those that :meth:`ObjectivePerturbation.run` and
+The releases are those that :meth:`PerturbedObjective.run` and
 :meth:`FeatureGroupPerturbation.run` would make one after the other; only the passes over the data
 are shared. Two releases of the same data cost twice: nothing here is for real data.
 """
@@ -21,13 +21,13 @@ from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
 from confrere.mechanisms.lattice import LatticeStep
 from confrere.mechanisms.objective_perturbation import (
     SOLVER_SHARE,
-    ObjectivePerturbation,
+    PerturbedObjective,
     public_tolerance,
 )
 
 
 def repeat_objective(
-    mechanism: ObjectivePerturbation,
+    mechanism: PerturbedObjective,
     X: NDArray[np.float64],
     y: NDArray[np.float64],
     *,
@@ -43,12 +43,11 @@ def repeat_objective(
     return _repeat(
         X,
         y,
-        rate=mechanism.rho,
+        noise=mechanism.draw(source, count),
         ridge=mechanism.ridge,
         cap=mechanism.cap,
         step=mechanism.output_step,
         tolerance=mechanism.tolerance,
-        count=count,
         source=source,
         centre=centre,
     )
@@ -79,12 +78,11 @@ def repeat_groups(
             _repeat(
                 X,
                 y,
-                rate=rate,
+                noise=l2_noise(rate, size, source, count=count),
                 ridge=ridge,
                 cap=mechanism.cap,
                 step=step,
                 tolerance=tolerance,
-                count=count,
                 source=source,
             )
         )
@@ -95,16 +93,14 @@ def _repeat(
     X: NDArray[np.float64],
     y: NDArray[np.float64],
     *,
-    rate: float,
+    noise: NDArray[np.float64],
     ridge: float,
     cap: float,
     step: LatticeStep,
     tolerance: float,
-    count: int,
     source: RandomSource,
     centre: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
-    noise = l2_noise(rate, X.shape[1], source, count=count)
     points = minimise_many(
         X, y, ridge=ridge, linear=noise, centre=centre, cap=cap, tolerance=0.9 * tolerance
     ).W

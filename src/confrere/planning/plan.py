@@ -12,7 +12,7 @@ from scipy import stats
 from confrere.errors import CalibrationError, InvalidParameter
 from confrere.estimators import FeatureStackingClassifier, PrivateLogisticRegression
 from confrere.maths.calibration import automatic_ridge
-from confrere.mechanisms.objective_perturbation import SOLVER_SHARE
+from confrere.mechanisms.objective_perturbation import SOLVER_SHARE, ObjectivePerturbation
 from confrere.planning.working_model import (
     Objective,
     Population,
@@ -316,6 +316,7 @@ def _linear(n: int, d: int, epsilon: float, parties: int, loss: Any) -> dict[str
         ridge = automatic_ridge(budget, n * parties, d + 1, capped=loss == "capped")
         model.set_params(alpha=ridge / n)
     mechanism = model._plan(n, d, 2).mechanism
+    assert isinstance(mechanism, ObjectivePerturbation)  # no delta was set
     name = "one model" if parties == 1 else "every party's model"
     return {
         "terms": (NoiseTerm(name, mechanism.n_features, mechanism.rho, mechanism.ridge),),
