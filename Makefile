@@ -36,7 +36,7 @@ bench: .venv/.ready
 .venv/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(PIP) --upgrade "pip>=25.1"
-	$(PIP) --editable ".[flower,onnx]" --group dev
+	$(PIP) --editable ".[accounting,flower,onnx]" --group dev
 	touch $@
 
 clean:

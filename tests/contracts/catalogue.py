@@ -30,6 +30,7 @@ GENEROUS = {"epsilon": 1e5, "data_norm": 10.0}
 #: methods only the average needs no auxiliary rows, which the checks do not give.
 CHECKED = [
     PrivateLogisticRegression(**GENEROUS, alpha=1e-5),
+    PrivateLogisticRegression(**GENEROUS, alpha=1e-5, delta=1e-6),
     FeatureStackingClassifier(**GENEROUS, alpha=1e-5, high_alpha=1e-5),
     SampleStackingClassifier(**GENEROUS, n_groups=2, alpha=1e-5, high_alpha=1e-5),
     CollaborativeClassifier(**GENEROUS, alpha=1e-5),
@@ -63,6 +64,7 @@ MAKERS = {
         method="average", on_faulty="refuse", **kw
     ),
     "PrivateLogisticRegression": PrivateLogisticRegression,
+    "PrivateLogisticRegression, Gaussian": lambda **kw: PrivateLogisticRegression(delta=1e-6, **kw),
     "FeatureStackingClassifier": FeatureStackingClassifier,
     "SampleStackingClassifier": SampleStackingClassifier,
     "TransferClassifier": lambda **kw: TransferClassifier(source=linear_source(), **kw),

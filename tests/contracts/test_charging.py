@@ -19,7 +19,7 @@ from tests.contracts.catalogue import MAKERS, X, Y
 @pytest.fixture
 def ledger(tmp_path):
     book = Ledger(tmp_path / "budget.ledger")
-    book.open_account("study", epsilon=3.0)
+    book.open_account("study", epsilon=3.0, delta=1e-3)
     return book
 
 
@@ -118,6 +118,30 @@ def test_a_search_pays_for_every_candidate(ledger):
     search = GridSearchCV(model, {"alpha": [1e-2, 1e-1]}, cv=5, error_score="raise")
     search.fit(X, Y)
     assert ledger.spent("study") == 0.25 * (2 * 5 + 1)
+
+
+def test_every_fit_of_a_search_pays_its_delta(tmp_path):
+    ledger = Ledger(tmp_path / "budget.ledger")
+    ledger.open_account("study", epsilon=10.0, delta=1e-5)
+    model = PrivateLogisticRegression(epsilon=0.25, delta=1e-6, ledger=ledger, account="study")
+    search = GridSearchCV(model, {"alpha": [1e-2, 1e-1]}, cv=5, error_score="raise")
+    with pytest.raises(BudgetExceeded, match="delta"):
+        search.fit(X, Y)
+    # Ten fits are paid for; the refit of the best is one too many.
+    assert [entry.guarantee.delta for entry in ledger.entries("study")] == [1e-6] * 10
+    with pytest.raises(BudgetExceeded, match="delta"):
+        clone(model).fit(X, Y)
+
+
+def test_without_a_cap_on_delta_only_pure_fits_are_covered(tmp_path):
+    ledger = Ledger(tmp_path / "budget.ledger")
+    ledger.open_account("study", epsilon=3.0)
+    model = PrivateLogisticRegression(epsilon=0.25, delta=1e-6, ledger=ledger, account="study")
+    with pytest.raises(BudgetExceeded, match="delta"):
+        model.fit(X, Y)
+    assert ledger.spent("study") == 0
+    model.set_params(delta=0.0).fit(X, Y)
+    assert ledger.spent("study") == 0.25
 
 
 def test_a_cap_stops_a_search(ledger):

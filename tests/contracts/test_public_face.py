@@ -54,7 +54,7 @@ def test_fitted_attributes_are_released_or_public(estimator):
     are replaced by constants): every attribute must then be the same.
     """
     from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
-    from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
+    from confrere.mechanisms.objective_perturbation import PerturbedObjective
     from confrere.mechanisms.party_average import PartyAverage
     from confrere.mechanisms.party_statistic import PartyStatistic
 
@@ -74,7 +74,7 @@ def test_fitted_attributes_are_released_or_public(estimator):
     rng = np.random.default_rng(0)
     states = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ObjectivePerturbation, "run", constant)
+        patch.setattr(PerturbedObjective, "run", constant)
         patch.setattr(FeatureGroupPerturbation, "run", constants)
         patch.setattr(PartyAverage, "run", constant_mean)
         patch.setattr(PartyStatistic, "run", constant_statistic)

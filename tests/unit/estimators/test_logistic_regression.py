@@ -40,6 +40,14 @@ def test_bad_epsilon(bad):
         ("alpha", 0),
         ("alpha", math.nan),
         ("alpha", "big"),
+        ("delta", -1e-6),
+        ("delta", 1.0),
+        ("delta", 1e-2),
+        ("delta", 1e-13),
+        ("delta", math.nan),
+        ("delta", True),
+        ("delta", "1e-6"),
+        ("delta", None),
         ("ridge_floor", 0),
         ("intercept_scale", 1.0),
         ("loss", "hinge"),
@@ -218,3 +226,59 @@ def test_price_touches_no_data():
     assert (price.epsilon, str(price.neighbours)) == (0.3, "label-only")
     with pytest.raises(InvalidData):
         PrivateLogisticRegression().price(0, 4)
+
+
+def test_delta_buys_less_noise_where_there_are_many_features():
+    pure, gaussian = (
+        PrivateLogisticRegression(epsilon=0.5, delta=delta, alpha=0.1)._plan(1000, 100, 2)
+        for delta in (0.0, 1e-6)
+    )
+    assert gaussian.mechanism.sigma * math.sqrt(101) < 0.5 * 101 / pure.mechanism.rho
+    assert gaussian.mechanism.tolerance <= pure.mechanism.tolerance
+
+
+def test_gaussian_fit_keeps_its_books_and_learns(tmp_path):
+    ledger = Ledger(tmp_path / "budget.ledger")
+    ledger.open_account("study", epsilon=50.0, delta=1e-5)
+    model = PrivateLogisticRegression(epsilon=20.0, delta=1e-6, data_norm=5.0, ledger=ledger)
+    assert str(model.price(600, 6)) == "(20, 1e-06)-DP per record (replace-one)"
+    model.fit(X, Y)
+    assert model.guarantee_ == model.receipt_.guarantee == model.price(600, 6)
+    assert roc_auc_score(Y, model.decision_function(X)) > 0.7
+    release = model.to_release()
+    assert release.card.guarantee["definition"] == "approximate differential privacy"
+    assert release.card.guarantee["delta"] == 1e-6
+    (entry,) = ledger.entries()
+    assert entry.detail["sigma"] == release.facts["sigma"] > 0
+    assert "rho" not in entry.detail
+
+
+@pytest.mark.parametrize("settings", [{}, {"loss": "capped"}, {"neighbours": "label-only"}])
+def test_gaussian_fits_of_one_seed_are_the_same(settings):
+    first, second = (generous(delta=1e-6, **settings).fit(X, Y).coef_ for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    reference = generous(**settings).fit(X, Y).coef_
+    np.testing.assert_allclose(first, reference, rtol=0.05, atol=0.05)
+
+
+def test_gaussian_noise_for_more_classes():
+    labels = np.arange(600) % 3
+    model = PrivateLogisticRegression(delta=1e-6, classes=[0, 1, 2], random_state=0).fit(X, labels)
+    assert model.coef_.shape == (3, 6)
+    np.testing.assert_allclose(model.coef_.sum(axis=0), 0, atol=1e-2)
+
+
+def test_the_printed_calibration_is_pure():
+    with pytest.raises(InvalidParameter, match="printed"):
+        PrivateLogisticRegression(delta=1e-6, calibration="printed").fit(X, Y)
+
+
+def test_a_gaussian_release_is_a_source_like_any_other():
+    from confrere import TransferClassifier
+
+    sources = [
+        PrivateLogisticRegression(epsilon=1.0, delta=delta).fit(X, Y).to_release()
+        for delta in (0.0, 1e-6)
+    ]
+    model = TransferClassifier(source=sources, epsilon=1.0).fit(X, Y)
+    assert model.coef_.shape == (1, 6)

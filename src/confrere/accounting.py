@@ -1,0 +1,186 @@
+"""What several releases promise together: less than the sum of their epsilons.
+
+A view of charges that were made; what a ledger's caps count is the plain sum, which needs no
+condition. Needs the ``accounting`` extra (Google's dp-accounting). Proof: docs/proofs/gaussian.md.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confrere.errors import InvalidParameter
+from confrere.ledger import Entry
+from confrere.maths.gaussian import GaussianObjective
+from confrere.privacy import Guarantee, check_epsilon, in_sequence
+
+#: Share of the total delta that is spent on losses beyond the grid.
+_BEYOND = 1e-4
+
+_ASSUMPTION = "settings of each release chosen without looking at earlier ones"
+
+
+def total(releases: Iterable[Entry | Guarantee], *, delta: float, step: float = 1e-4) -> Guarantee:
+    """Return what all releases from the same data promise together, at one delta.
+
+    Parameters
+    ----------
+    releases : iterable of Entry or Guarantee
+        Charges from a ledger, or promises. Entries of Gaussian fits carry what a tight account
+        needs; all else enters by its epsilon and delta alone.
+    delta : float
+        Of the total; strictly between 0 and 1.
+    step : float, default=1e-4
+        The grid on which losses are rounded up: a smaller one is tighter and slower.
+
+    Returns
+    -------
+    Guarantee
+        True for settings that were fixed without looking at earlier releases. Never more than the
+        plain sum, where ``delta`` covers the sum of the deltas.
+
+    Raises
+    ------
+    CompositionError
+        If units or neighbours differ.
+
+    Examples
+    --------
+    >>> from confrere import Guarantee
+    >>> from confrere.accounting import total
+    >>> print(total([Guarantee(0.1)] * 100, delta=1e-6))
+    (4.77457, 1e-06)-DP per record (replace-one)
+    """
+    check_epsilon(step, "step")
+    if isinstance(delta, bool) or not isinstance(delta, int | float) or not 0 < delta < 1:
+        raise InvalidParameter("delta must be a number strictly between 0 and 1.")
+    parts = list(releases)
+    plain = in_sequence(part if isinstance(part, Guarantee) else part.guarantee for part in parts)
+    epsilon = _composed(Counter(map(_kind, parts)), delta, step)
+    if plain.delta <= delta:
+        epsilon = min(epsilon, plain.epsilon)
+    if math.isinf(epsilon):
+        raise InvalidParameter("delta is below what the releases spend beyond any epsilon.")
+    return Guarantee(
+        epsilon=max(epsilon, step),
+        delta=delta,
+        unit=plain.unit,
+        neighbours=plain.neighbours,
+        theorem=plain.theorem,
+        public=plain.public,
+        assumptions=(*plain.assumptions, _ASSUMPTION),
+    )
+
+
+@dataclass(frozen=True)
+class _Promised:
+    """A release of which nothing but the promise is known."""
+
+    epsilon: float
+    delta: float
+
+    def losses(self, tools: _Tools) -> Any:
+        parameters = tools.common.DifferentialPrivacyParameters(self.epsilon, self.delta)
+        return tools.distributions.from_privacy_parameters(parameters, tools.step)
+
+
+@dataclass(frozen=True)
+class _GaussianFit:
+    """A minimiser with Gaussian noise, and the pure step that paid for its solver."""
+
+    objective: GaussianObjective
+    sigma: float
+    output_epsilon: float
+
+    def losses(self, tools: _Tools) -> Any:
+        """Return the distribution that dominates: the profile's dots, connected from above."""
+        last = self._last(tools)
+        upward = np.arange(last + 1)
+        above = self.objective.delta(upward * tools.step, self.sigma)
+        # sup_S P(S) - e^-eps Q(S) is 1 - e^-eps + e^-eps sup_S Q(S) - e^eps P(S).
+        mirrored = above[:0:-1]
+        below = 1 - np.exp(-upward[:0:-1] * tools.step) * (1 - mirrored)
+        places = np.concatenate([-upward[:0:-1], upward])
+        deltas = np.concatenate([below, above])
+        hull = _lower_hull(np.exp(places * tools.step), deltas)
+        pmf = tools.pmf.create_pmf_pessimistic_connect_dots(tools.step, places[hull], deltas[hull])
+        minimiser = tools.distributions.PrivacyLossDistribution(pmf)
+        return minimiser.compose(_Promised(self.output_epsilon, 0.0).losses(tools))
+
+    def _last(self, tools: _Tools) -> int:
+        """Return the first dot, doubling, beyond which hardly any loss lies."""
+        last = 64
+        while float(self.objective.delta(last * tools.step, self.sigma)) > tools.beyond:
+            last *= 2
+            if last * tools.step > 500:
+                raise InvalidParameter("a release promises too little to be composed.")
+        return last
+
+
+@dataclass(frozen=True)
+class _Tools:
+    """The parts of dp-accounting that are used, the grid's step, and the mass left beyond it."""
+
+    common: Any
+    distributions: Any
+    pmf: Any
+    step: float
+    beyond: float
+
+
+def _kind(release: Entry | Guarantee) -> _Promised | _GaussianFit:
+    if isinstance(release, Guarantee):
+        return _Promised(release.epsilon, release.delta)
+    facts = release.detail
+    if "sigma" not in facts:
+        return _Promised(release.guarantee.epsilon, release.guarantee.delta)
+    objective = GaussianObjective(
+        ridge=facts["ridge"],
+        cap=facts["cap"],
+        n_classes=facts["n_classes"],
+        neighbours=release.guarantee.neighbours,
+    )
+    return _GaussianFit(objective, facts["sigma"], facts["output_epsilon"])
+
+
+def _composed(kinds: Counter[_Promised | _GaussianFit], delta: float, step: float) -> float:
+    """Return epsilon of all of them together."""
+    tools = _load(step, beyond=_BEYOND * delta / kinds.total())
+    whole = tools.distributions.identity(step)
+    for kind, count in kinds.items():
+        one = kind.losses(tools)
+        whole = whole.compose(one.self_compose(count) if count > 1 else one)
+    return float(whole.get_epsilon_for_delta(delta))
+
+
+def _lower_hull(x: NDArray[np.float64], y: NDArray[np.float64]) -> list[int]:
+    """Return the indices of the points on the greatest convex function below all of them."""
+    kept: list[int] = []
+    for i in range(len(x)):
+        while len(kept) > 1:
+            a, b = kept[-2], kept[-1]
+            if (y[b] - y[a]) * (x[i] - x[b]) < (y[i] - y[b]) * (x[b] - x[a]):
+                break
+            kept.pop()
+        kept.append(i)
+    return kept
+
+
+def _load(step: float, beyond: float) -> _Tools:
+    try:
+        common, distributions, pmf = (
+            importlib.import_module(f"dp_accounting.pld.{name}")
+            for name in ("common", "privacy_loss_distribution", "pld_pmf")
+        )
+    except ImportError as error:
+        raise InvalidParameter(
+            "accounting: the extra is not installed; pip install 'confrere[accounting]'."
+        ) from error
+    return _Tools(common, distributions, pmf, step, beyond)

@@ -1,0 +1,116 @@
+"""Totals of several releases: never below the truth, usually far below the sum."""
+
+import math
+import sys
+
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution as reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from confrere import Guarantee, Ledger, PrivateLogisticRegression
+from confrere.accounting import total
+from confrere.errors import CompositionError, InvalidParameter
+from confrere.maths.gaussian import GaussianObjective, gaussian_delta
+from confrere.privacy import Neighbours, Unit
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(300, 5)) / 3
+Y = (X[:, 0] > 0).astype(int)
+
+
+def charged(count, **settings):
+    ledger = Ledger()
+    for _ in range(count):
+        PrivateLogisticRegression(ledger=ledger, **settings).fit(X, Y)
+    return ledger.entries()
+
+
+@pytest.mark.parametrize("mu", [0.05, 0.3, 1.0])
+def test_the_profile_is_the_reference_s(mu):
+    theirs = reference.from_gaussian_mechanism(1 / mu, value_discretization_interval=1e-3)
+    at = np.arange(0, 3000, 100) * 1e-3
+    ours = gaussian_delta(at, mu)
+    np.testing.assert_allclose(ours, theirs.get_delta_for_epsilon(at), rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("count", [1, 4, 16])
+@pytest.mark.parametrize("change", [str(each) for each in Neighbours])
+def test_gaussian_fits_against_the_reference(count, change):
+    """Above the mere Gaussian mechanism, which is attained, and not far above it."""
+    samples = {"declared_samples": 300} if change == "add-remove" else {}
+    entries = charged(count, epsilon=0.5, delta=1e-6, neighbours=change, **samples)
+    found = total(entries, delta=1e-6, step=1e-3)
+    reach = 2 if change == "replace-one" else 1
+    theirs = reference.from_gaussian_mechanism(
+        entries[0].detail["sigma"], sensitivity=reach, value_discretization_interval=1e-3
+    )
+    floor = theirs.self_compose(count).get_epsilon_for_delta(1e-6)
+    assert floor <= found.epsilon <= 1.25 * floor + 0.01 * count
+    assert (found.delta, found.neighbours) == (1e-6, change)
+
+
+def test_one_release_costs_what_it_was_charged():
+    (entry,) = charged(1, epsilon=1.0, delta=1e-6)
+    assert total([entry], delta=1e-6).epsilon == pytest.approx(1.0, rel=0.02)
+
+
+def test_a_total_is_far_below_the_sum():
+    entries = charged(9, epsilon=0.5, delta=1e-7)
+    assert total(entries, delta=1e-6).epsilon < 2 < sum(e.guarantee.epsilon for e in entries)
+
+
+def test_pure_and_gaussian_releases_compose():
+    mixed = [*charged(2, epsilon=0.5, delta=1e-6), *charged(1, epsilon=0.7), Guarantee(0.3)]
+    found = total(mixed, delta=3e-6, step=1e-3)
+    alone = total(mixed[:2], delta=3e-6, step=1e-3)
+    assert alone.epsilon < found.epsilon <= 2.0
+    assert any("without looking" in line for line in found.assumptions)
+    assert "gaussian.md" in found.theorem
+
+
+@given(st.lists(st.floats(0.05, 1), min_size=1, max_size=6), st.floats(-9, -2))
+@settings(max_examples=15, deadline=None)
+def test_pure_totals_never_exceed_the_sum(epsilons, power):
+    found = total([Guarantee(e) for e in epsilons], delta=10**power, step=1e-2)
+    assert found.epsilon <= math.fsum(epsilons) * (1 + 1e-12)
+
+
+def test_a_promise_with_delta_needs_at_least_that_delta():
+    with pytest.raises(InvalidParameter, match="delta"):
+        total([Guarantee(0.5, delta=1e-3)], delta=1e-6)
+
+
+@pytest.mark.parametrize("bad", [0, 1, -1e-6, True, "small", math.nan])
+def test_wrong_deltas(bad):
+    with pytest.raises(InvalidParameter, match="delta"):
+        total([Guarantee(1.0)], delta=bad)
+
+
+def test_what_does_not_compose():
+    with pytest.raises(CompositionError):
+        total([], delta=1e-6)
+    with pytest.raises(CompositionError):
+        total([Guarantee(1.0), Guarantee(1.0, unit=Unit.PARTY)], delta=1e-6)
+    with pytest.raises(CompositionError):
+        total([Guarantee(1.0), Guarantee(1.0, neighbours=Neighbours.ADD_REMOVE)], delta=1e-6)
+
+
+def test_without_the_extra_it_says_so(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
+    monkeypatch.delitem(sys.modules, "dp_accounting.pld.common")
+    with pytest.raises(InvalidParameter, match="confrere\\[accounting\\]"):
+        total([Guarantee(1.0)], delta=1e-6)
+
+
+def test_the_whole_profile_is_dominated():
+    """What is composed once has at least the bound's delta at every epsilon."""
+    (entry,) = charged(1, epsilon=1.0, delta=1e-6)
+    facts = entry.detail
+    objective = GaussianObjective(ridge=facts["ridge"])
+    for delta in (1e-2, 1e-4, 1e-6):
+        epsilon = total([entry], delta=delta, step=1e-3).epsilon
+        # Composing with a pure step that spends output_epsilon never lowers the profile.
+        assert gaussian_delta(epsilon, 2 / facts["sigma"]) <= delta
+        assert objective.delta(epsilon - 3 * facts["output_epsilon"], facts["sigma"]) >= 0.5 * delta
