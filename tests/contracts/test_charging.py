@@ -87,7 +87,7 @@ class TestEveryEstimator:
         from confrere.mechanisms import (
             feature_groups,
             objective_perturbation,
-            party_average,
+            party_mean,
             party_statistic,
         )
 
@@ -96,7 +96,7 @@ class TestEveryEstimator:
 
         monkeypatch.setattr(objective_perturbation, "minimise", broken)
         monkeypatch.setattr(feature_groups, "minimise", broken)
-        monkeypatch.setattr(party_average, "party_noise", broken)
+        monkeypatch.setattr(party_mean, "party_noise", broken)
         monkeypatch.setattr(party_statistic, "party_noise", broken)
         with pytest.raises(RuntimeError):
             estimator(epsilon=0.5, ledger=ledger, account="study").fit(X, Y)

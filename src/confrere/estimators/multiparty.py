@@ -23,7 +23,7 @@ from confrere.estimators.multiparty_local import (
     local_of,
     tally_estimators,
     tally_linear,
-    total_weights,
+    total_uploads,
 )
 from confrere.estimators.multiparty_parties import (
     OnFaulty,
@@ -54,11 +54,13 @@ class MultipartyClassifier(LinearPrediction, PrivateClassifier):
 
     Parameters
     ----------
-    method : {"statistic", "soft", "vote", "average"}, default="statistic"
+    method : {"statistic", "moments", "soft", "vote", "average"}, default="statistic"
         Where noise goes. ``"statistic"``: on the one vector through which votes enter the risk of
-        public auxiliary rows; training is post-processing. ``"soft"``: on the model of the votes'
-        fractions. ``"vote"``: on the model of their majority, as a baseline. ``"average"``: on the
-        mean of the parties' own weights, without auxiliary rows.
+        public auxiliary rows; training is post-processing. ``"moments"``: on the same vector of the
+        parties' own labels, which needs no local classifiers and comes near to learning from all
+        rows together where parties are many or epsilon is large. ``"soft"``: on the model of the
+        votes' fractions. ``"vote"``: on the model of their majority, as a baseline.
+        ``"average"``: on the mean of the parties' own weights, without auxiliary rows.
     epsilon : float, default=1.0
         Price of one ``fit``, for each whole party.
     data_norm : float, default=1.0
@@ -70,7 +72,7 @@ class MultipartyClassifier(LinearPrediction, PrivateClassifier):
     local : classifier, list or callable, optional
         What parties train: a scikit-learn classifier that is cloned for each, one per party in the
         order of their names, or a function from a party's name to one. By default logistic
-        regression, all parties at once. Not for ``"average"``.
+        regression, all parties at once. Not for ``"average"`` and ``"moments"``.
     local_alpha : float, default=1e-4
         Ridge of the default local classifier on the mean loss of a party's rows.
     radius : {"ellipsoid", "spectral", "unit"}, default="ellipsoid"
@@ -111,7 +113,8 @@ class MultipartyClassifier(LinearPrediction, PrivateClassifier):
     alpha_ : float
         The ridge behind them.
     statistic_ : array
-        For ``"statistic"``: what was released; every other model of it costs nothing more.
+        For ``"statistic"`` and ``"moments"``: what was released; every other model of it costs
+        nothing more.
     n_parties_ : int
         Public number of parties.
     classes_ : array
@@ -135,9 +138,9 @@ class MultipartyClassifier(LinearPrediction, PrivateClassifier):
 
     Notes
     -----
-    ``"statistic"`` rests on docs/proofs/statistic.md and ``"average"`` on
-    docs/proofs/party_average.md. Whoever runs ``fit`` is trusted with the votes and with adding the
-    noise. Local classifiers must learn from their party's rows alone.
+    ``"statistic"`` rests on docs/proofs/statistic.md, ``"moments"`` on docs/proofs/moments.md and
+    ``"average"`` on docs/proofs/party_average.md. Whoever runs ``fit`` is trusted with what parties
+    send and with adding the noise. Local classifiers must learn from their party's rows alone.
 
     Examples
     --------
@@ -215,8 +218,8 @@ class MultipartyClassifier(LinearPrediction, PrivateClassifier):
         party : array of shape (n_samples,), or one name per table, optional
             Whose row it is. By default every row (every table) is a party of its own.
         auxiliary : array or sparse matrix of shape (n_auxiliary, n_features)
-            Unlabelled rows that parties vote on; public, unless ``auxiliary_private``. Not used by
-            ``"average"``.
+            Unlabelled rows that parties vote on, or that are learned with; public, unless
+            ``auxiliary_private``. Not used by ``"average"``.
         """
         self._check_parameters()
         ledger = self._open_ledger()
@@ -263,7 +266,7 @@ class MultipartyClassifier(LinearPrediction, PrivateClassifier):
     ) -> Released:
         blocks = Blocks(float(self.memory), plan.frame.size, plan.n_classes)
         if not plan.votes:
-            total = total_weights(parties, plan.frame, blocks, plan.average(len(parties)))
+            total = total_uploads(parties, plan.frame, blocks, plan.mean(len(parties)))
             return plan.release_mean(total, len(parties), source=source)
         if self.local is None:
             tally = tally_linear(parties, plan.frame, plan.rows, blocks, alpha=plan.local_alpha)
@@ -312,10 +315,10 @@ class MultipartyClassifier(LinearPrediction, PrivateClassifier):
         check_epsilon(self.data_norm, "data_norm")
         check_positive(self.memory, "memory")
         check_choice(self.on_faulty, "on_faulty", ("leave-out", "refuse"))
-        if self.local is not None and self.method == "average":
+        if self.local is not None and self.method in ("average", "moments"):
             raise InvalidParameter(
-                "local: only weights of the built-in classifier have a bound to average under; "
-                "use method='statistic'."
+                f"local: method={self.method!r} has no use for other classifiers (only weights of "
+                "the built-in one have a bound to average under); use method='statistic'."
             )
 
     def _plan(

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from confrere.estimators.multiparty_parties import OnFaulty, Parties
 from confrere.maths.parties import solve_parties, solve_parties_softmax
 from confrere.maths.voting import accumulate_votes, count_votes
 from confrere.mechanisms.party_average import PartyAverage
+from confrere.mechanisms.party_moments import PartyMoments, moments_of_parties
 from confrere.mechanisms.party_tally import Tally
 from confrere.protocols.frame import Frame
 
@@ -100,16 +102,20 @@ def tally_linear(
     return Tally(votes, len(parties) - faulty, len(parties))
 
 
-def total_weights(
-    parties: Parties, frame: Frame, blocks: Blocks, mechanism: PartyAverage
+def total_uploads(
+    parties: Parties, frame: Frame, blocks: Blocks, mechanism: PartyAverage | PartyMoments
 ) -> Floats:
-    """Solve every party's own problem and add up the clipped weights; faulty parties are zero."""
+    """Add up every party's clipped weights, or moments; faulty parties are zero."""
     total = np.zeros(mechanism.shape)
+    if isinstance(mechanism, PartyAverage):
+        uploads = _solutions(parties, frame, blocks, mechanism.alpha)
+    else:
+        uploads = _by_block(parties, frame, blocks, moments_of_parties)
     work = float(len(parties)) * _ROWS * blocks.n_features**2
-    with progress_bar("solutions", len(parties), work=work) as step:
-        for first, W in _solutions(parties, frame, blocks, mechanism.alpha):
-            total += mechanism.clipped(W).sum(axis=0)
-            step(first + len(W))
+    with progress_bar("parties", len(parties), work=work) as step:
+        for first, block in uploads:
+            total += mechanism.clipped(block).sum(axis=0)
+            step(first + len(block))
     return total
 
 
@@ -185,6 +191,16 @@ def _solutions(
     parties: Parties, frame: Frame, blocks: Blocks, alpha: float
 ) -> Iterator[tuple[int, Floats]]:
     """Yield blocks of parties' weights, zeros for the faulty ones."""
+    return _by_block(parties, frame, blocks, partial(_solve, alpha=alpha))
+
+
+def _by_block(
+    parties: Parties, frame: Frame, blocks: Blocks, compute: Callable[..., Floats]
+) -> Iterator[tuple[int, Floats]]:
+    """Yield blocks of what parties send, zeros for the faulty ones.
+
+    ``compute`` takes rows in the unit ball, codes, offsets and the number of classes.
+    """
     shape = (frame.size,) if blocks.n_classes == 2 else (blocks.n_classes, frame.size)
     for first in range(0, len(parties), blocks.parties):
         last = min(first + blocks.parties, len(parties))
@@ -193,7 +209,7 @@ def _solutions(
         if len(sound):
             where, offsets = parties.rows_of(sound)
             rows, codes = frame.rows(parties.take(where)), parties.codes[where]
-            W[sound - first] = _solve(rows, codes, offsets, blocks.n_classes, alpha)
+            W[sound - first] = compute(rows, codes, offsets, blocks.n_classes)
         yield first, W
 
 
@@ -202,6 +218,7 @@ def _solve(
     codes: NDArray[np.intp],
     offsets: NDArray[np.int64],
     n_classes: int,
+    *,
     alpha: float,
 ) -> Floats:
     if n_classes == 2:

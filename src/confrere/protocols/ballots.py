@@ -1,11 +1,11 @@
-"""Parties vote on public rows, or send their own weights; the coordinator adds up and adds noise.
+"""Parties send votes on public rows, weights or moments; the coordinator adds up and adds noise.
 
 **Whom to trust.** What a party sends here carries no noise of its own. The promise is about what
 the coordinator publishes: everyone else sees noised numbers only, and the coordinator sees votes on
-the auxiliary rows (or weights), never rows or labels of a party. Only sums are used, so a secure
-aggregation in front of the coordinator would hide the single votes from it as well; it would have
-to prove that every vote is 0 or 1, and every upload no longer than the bound, which the coordinator
-sees to here. A party pays its whole price when it answers, published or not.
+the auxiliary rows (or weights, or moments), never rows or labels of a party. Only sums are used, so
+a secure aggregation in front of the coordinator would hide the single votes from it as well; it
+would have to prove that every vote is 0 or 1, and every upload no longer than the bound, which the
+coordinator sees to here. A party pays its whole price when it answers, published or not.
 
 Proof: docs/proofs/multiparty.md.
 """
@@ -24,6 +24,7 @@ from confrere.ledger import Receipt
 from confrere.maths.parties import solve_parties
 from confrere.maths.randomness import RandomSource, Seed, source_for
 from confrere.maths.voting import count_votes
+from confrere.mechanisms.party_moments import moments_of_parties
 from confrere.mechanisms.party_tally import Tally
 from confrere.privacy import Guarantee, check_epsilon
 from confrere.protocols.federation import Federation, PartyError
@@ -35,6 +36,10 @@ from confrere.protocols.payload import Payload
 from confrere.protocols.voting import Method, Released, Voting
 
 OnFaulty = Literal["leave-out", "refuse"]
+
+#: What a party is told besides coordinates, price and method; and what it sends.
+_FIELDS = {"ballot": {"alpha", "auxiliary_private"}, "upload": {"alpha"}, "moments": set()}
+_SENT = {"ballot": "ballot", "upload": "weights", "moments": "moments"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +96,7 @@ def poll(
     if on_faulty not in ("leave-out", "refuse"):
         raise InvalidParameter("on_faulty must be 'leave-out' or 'refuse'.")
     names = federation.parties()
-    operation = BALLOT if plan.votes else UPLOAD
+    operation = _operation(plan.method)
     answers = federation.ask(operation.name, _request(plan), to=names, timeout=timeout)
     read = {name: _read(answer, plan) for name, answer in answers.items()}
     left_out = {name: why for name, why in read.items() if isinstance(why, str)}
@@ -107,10 +112,10 @@ def poll(
         tally = Tally(votes, len(sent), len(names))
         released = plan.release_votes(tally, source=source)
     else:
-        mechanism = plan.average(len(names))
+        mechanism = plan.mean(len(names))
         total = np.zeros(mechanism.shape)
-        for weights in sent:
-            total += mechanism.clipped(weights[None])[0]
+        for upload in sent:
+            total += mechanism.clipped(upload[None])[0]
         released = plan.release_mean(total, len(names), source=source)
     valid = {n: a for n, a in answers.items() if isinstance(a, Payload) and n not in left_out}
     receipts = receipts_in(valid)
@@ -118,10 +123,16 @@ def poll(
     return Elected(plan, released, receipts, left_out, source.simulated or seeded)
 
 
+def _operation(method: Method) -> Operation:
+    return {"average": UPLOAD, "moments": MOMENTS}.get(method, BALLOT)
+
+
 def _request(plan: Voting) -> Payload:
     values: dict[str, Any] = {"epsilon": float(plan.epsilon), "method": plan.method}
-    if not plan.votes:
+    if plan.method == "average":
         return plan.frame.to_payload(values | {"alpha": plan.average(1).alpha})
+    if plan.method == "moments":
+        return plan.frame.to_payload(values)
     values |= {
         "alpha": float(plan.local_alpha),
         "auxiliary_private": bool(plan.auxiliary_private),
@@ -133,10 +144,8 @@ def _read(answer: Payload | PartyError, plan: Voting) -> NDArray[Any] | str:
     """Return what a party sent, or why it does not count."""
     if isinstance(answer, PartyError):
         return answer.code
-    name, kind, size = "weights", "f", plan.frame.size
-    if plan.votes:
-        name, kind, size = "ballot", "b", len(plan.rows)
-    sent = answer.arrays.get(name)
+    kind, size = ("b", len(plan.rows)) if plan.votes else ("f", plan.frame.size)
+    sent = answer.arrays.get(_SENT[_operation(plan.method).name])
     fits = sent is not None and sent.dtype.kind == kind and sent.shape == (size,)
     return sent if sent is not None and fits else "InvalidReply"
 
@@ -151,17 +160,16 @@ class _Asked:
     auxiliary: Floats | None
 
     @classmethod
-    def read(cls, request: Payload, facts: Facts, *, votes: bool) -> _Asked:
+    def read(cls, request: Payload, facts: Facts, operation: str) -> _Asked:
         """Read a message; what does not fit is refused."""
         values = request.values
-        fields = {"frame", "epsilon", "method", "alpha"} | (
-            {"auxiliary_private"} if votes else set()
-        )
-        arrays = {"auxiliary"} if votes else set()
+        fields = {"frame", "epsilon", "method"} | _FIELDS[operation]
+        arrays = {"auxiliary"} if operation == "ballot" else set()
         if values.keys() != fields or request.arrays.keys() - {"feature_scale"} != arrays:
             raise InvalidMessage("the request has missing or unknown fields.")
         check_price(values["epsilon"])
-        if type(values["alpha"]) is not float:
+        alpha = values.get("alpha", 1.0)
+        if type(alpha) is not float:
             raise InvalidMessage("alpha must be a float.")
         private = values.get("auxiliary_private", False)
         if type(private) is not bool or not isinstance(values["method"], str):
@@ -183,9 +191,9 @@ class _Asked:
             method=cast(Method, values["method"]),  # checked by the plan
             auxiliary_private=private,
         )
-        if plan.votes is not votes:
+        if _operation(plan.method).name != operation:
             raise InvalidMessage("the method asks for something else.")
-        alpha = check_epsilon(values["alpha"], "alpha")
+        check_epsilon(alpha, "alpha")
         return cls(frame=frame, alpha=alpha, price=plan.guarantee(), auxiliary=auxiliary)
 
     def solution(self, party: LocalParty) -> Floats:
@@ -196,24 +204,38 @@ class _Asked:
 
 
 def _price_ballot(request: Payload, facts: Facts) -> Guarantee:
-    return _Asked.read(request, facts, votes=True).price
+    return _Asked.read(request, facts, "ballot").price
 
 
 def _run_ballot(request: Payload, party: LocalParty, source: RandomSource) -> Payload:  # noqa: ARG001
-    asked = _Asked.read(request, party.facts, votes=True)
+    asked = _Asked.read(request, party.facts, "ballot")
     assert asked.auxiliary is not None
     rows = asked.frame.rows(asked.auxiliary)
     return Payload(arrays={"ballot": count_votes(asked.solution(party), rows) > 0})
 
 
 def _price_upload(request: Payload, facts: Facts) -> Guarantee:
-    return _Asked.read(request, facts, votes=False).price
+    return _Asked.read(request, facts, "upload").price
 
 
 def _run_upload(request: Payload, party: LocalParty, source: RandomSource) -> Payload:  # noqa: ARG001
-    asked = _Asked.read(request, party.facts, votes=False)
+    asked = _Asked.read(request, party.facts, "upload")
     return Payload(arrays={"weights": asked.solution(party)[0]})
+
+
+def _price_moments(request: Payload, facts: Facts) -> Guarantee:
+    return _Asked.read(request, facts, "moments").price
+
+
+def _run_moments(request: Payload, party: LocalParty, source: RandomSource) -> Payload:  # noqa: ARG001
+    asked = _Asked.read(request, party.facts, "moments")
+    codes = (party.y > 0).astype(np.intp)
+    offsets = np.array([0, len(codes)])
+    return Payload(
+        arrays={"moments": moments_of_parties(asked.frame.rows(party.X), codes, offsets, 2)[0]}
+    )
 
 
 BALLOT = install(Operation("ballot", _price_ballot, _run_ballot))
 UPLOAD = install(Operation("upload", _price_upload, _run_upload))
+MOMENTS = install(Operation("moments", _price_moments, _run_moments))

@@ -1,4 +1,4 @@
-"""A model from what many parties vote, or from their own weights: the coordinator's mathematics.
+"""A model from what many parties vote, or from their weights or moments: the coordinator's part.
 
 Proof: docs/proofs/multiparty.md.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,10 @@ from confrere.maths.weighted_risk import (
     ridge_under_noise,
     weighted_tolerance,
 )
-from confrere.mechanisms import party_average, party_statistic, party_votes
+from confrere.mechanisms import party_average, party_moments, party_statistic, party_votes
 from confrere.mechanisms.objective_perturbation import TOLERANCE, Calibration
 from confrere.mechanisms.party_average import PartyAverage
+from confrere.mechanisms.party_moments import PartyMoments
 from confrere.mechanisms.party_release import party_guarantee
 from confrere.mechanisms.party_statistic import PartyStatistic, Radius
 from confrere.mechanisms.party_tally import Tally
@@ -32,7 +33,7 @@ from confrere.protocols.averaging import Alpha
 from confrere.protocols.frame import Frame
 
 Floats = NDArray[np.float64]
-Method = Literal["statistic", "soft", "vote", "average"]
+Method = Literal["statistic", "moments", "soft", "vote", "average"]
 
 #: Weights of about this length are expected where a ridge is chosen before anything is seen.
 _EXPECTED_NORM = 5.0
@@ -70,11 +71,12 @@ class Voting:
         The public coordinates, in L2.
     epsilon : float
         The price, for each whole party.
-    method : {"statistic", "soft", "vote", "average"}, default="statistic"
-        Noise on the votes' statistic; on the model of the votes' fractions, or of their majority;
-        on the mean of the parties' weights.
+    method : {"statistic", "moments", "soft", "vote", "average"}, default="statistic"
+        Noise on the votes' statistic, or on that of the parties' own labels; on the model of the
+        votes' fractions, or of their majority; on the mean of the parties' weights.
     auxiliary : (N, n_features) array, optional
-        Unlabelled rows to vote on, as encoded; not used by ``"average"``.
+        Unlabelled rows, as encoded, to vote on or (``"moments"``) to learn with; not used by
+        ``"average"``.
     n_classes : int, default=2
         Number of classes.
     alpha : float or "auto", default="auto"
@@ -110,7 +112,7 @@ class Voting:
         if self.alpha != "auto":
             check_epsilon(self.alpha, "alpha")
         known = {
-            "method": ("statistic", "soft", "vote", "average"),
+            "method": get_args(Method),
             "radius": ("ellipsoid", "spectral", "unit"),
             "calibration": ("tight", "printed"),
         }
@@ -121,24 +123,30 @@ class Voting:
             raise InvalidParameter("votes are bounded in L2: use a frame with norm='l2'.")
         if self.normalise and self.method != "average":
             raise InvalidParameter("normalise=True is for method='average'.")
-        if self.calibration == "printed" and (self.method == "statistic" or self.normalise):
+        ours = self.method in ("statistic", "moments")
+        if self.calibration == "printed" and (ours or self.normalise):
             raise InvalidParameter(
                 "calibration='printed' was published for 'soft', 'vote' and 'average' without "
                 "normalise; use 'tight'."
             )
-        if self.auxiliary_private and self.method in ("statistic", "average"):
+        if self.auxiliary_private and (ours or self.method == "average"):
             raise InvalidParameter(
                 f"auxiliary_private=True: method={self.method!r} "
                 + (
                     "publishes what it learns of public rows; use 'soft' or 'vote'."
-                    if self.method == "statistic"
+                    if ours
                     else "uses no auxiliary rows."
                 )
             )
 
     @property
     def votes(self) -> bool:
-        """Whether parties send votes, and not weights."""
+        """Whether parties send votes, and not weights or moments."""
+        return self.method not in ("average", "moments")
+
+    @property
+    def uses_auxiliary(self) -> bool:
+        """Whether auxiliary rows are needed, by parties or by the coordinator."""
         return self.method != "average"
 
     @cached_property
@@ -146,8 +154,7 @@ class Voting:
         """The auxiliary rows in the frame's coordinates."""
         if self.auxiliary is None or len(self.auxiliary) == 0:
             raise InvalidParameter(
-                f"auxiliary must hold unlabelled rows for the parties to vote on: "
-                f"method={self.method!r} learns from them."
+                f"auxiliary must hold unlabelled rows: method={self.method!r} learns from them."
             )
         return self.frame.rows(self.auxiliary)
 
@@ -155,13 +162,14 @@ class Voting:
         """Return what one run promises every party, whatever their number."""
         theorem = {
             "statistic": party_statistic.THEOREM,
+            "moments": party_moments.THEOREM,
             "average": party_average.THEOREM,
         }.get(self.method, party_votes.THEOREM)
         known = "number of auxiliary rows" if self.auxiliary_private else "auxiliary rows"
         return party_guarantee(
             self.epsilon,
             theorem,
-            auxiliary=known if self.votes else None,
+            auxiliary=known if self.uses_auxiliary else None,
             jointly=self.auxiliary_private,
         )
 
@@ -172,10 +180,25 @@ class Voting:
         elif self.votes:
             self.output(n_parties)
         else:
-            self.average(n_parties)
+            self.mean(n_parties)
+        if self.uses_auxiliary:
+            _ = self.rows  # says so if there are none
+
+    def mean(self, n_parties: int) -> PartyAverage | PartyMoments:
+        """Return the mechanism that clips, and averages, what so many parties upload."""
+        return self.average(n_parties) if self.method == "average" else self.moments(n_parties)
+
+    def moments(self, n_parties: int) -> PartyMoments:
+        """Return the mechanism that noises the mean of so many parties' moments."""
+        return PartyMoments(
+            epsilon=self.epsilon,
+            n_parties=n_parties,
+            n_features=self.frame.size,
+            n_classes=self.n_classes,
+        )
 
     def average(self, n_parties: int) -> PartyAverage:
-        """Return the mechanism that clips, and averages, what so many parties upload."""
+        """Return the mechanism that averages so many parties' weights."""
         return PartyAverage(
             epsilon=self.epsilon,
             n_parties=n_parties,
@@ -214,22 +237,33 @@ class Voting:
         )
 
     def release_mean(self, total: Floats, n_parties: int, *, source: RandomSource) -> Released:
-        """Return the model from the sum of the clipped weights; draws noise."""
-        mechanism = self.average(n_parties)
-        return Released(mechanism.run(total, source=source), mechanism.alpha)
+        """Return the model from the sum of the clipped weights or moments; draws noise."""
+        mechanism = self.mean(n_parties)
+        mean = mechanism.run(total, source=source)
+        if isinstance(mechanism, PartyAverage):
+            return Released(mean, mechanism.alpha)
+        # Split evenly, labels would leave the mean of the public rows over the classes.
+        statistic = mean + self.rows.mean(axis=0) / self.n_classes
+        values, directions = np.linalg.eigh(self.rows.T @ self.rows / len(self.rows))
+        sampling = mechanism.sampling_variances(np.maximum(values, 0.0), len(self.rows))
+        uncertain = np.sqrt(mechanism.deviation**2 + sampling)
+        return self._model(statistic, uncertain, directions, 1.0)
 
     def release_votes(self, tally: Tally, *, source: RandomSource) -> Released:
         """Return the model from the sum of the votes; draws noise."""
         if self.method == "statistic":
             mechanism = self.statistic(tally.n_parties)
-            return self.model_of(mechanism.run(tally, source=source), mechanism)
+            statistic = mechanism.run(tally, source=source)
+            return self._model(statistic, *mechanism.shape, mechanism.deviation)
         output = self.output(tally.n_parties)
         return Released(output.run(tally, self.rows, source=source), output.alpha)
 
-    def model_of(self, statistic: Floats, mechanism: PartyStatistic) -> Released:
+    def _model(
+        self, statistic: Floats, axes: Floats, directions: Floats, deviation: float
+    ) -> Released:
         """Return the model of a released statistic: post-processing, with any ridge."""
         alpha = (
-            ridge_under_noise(self.rows, statistic, *mechanism.shape, mechanism.deviation)
+            ridge_under_noise(self.rows, statistic, axes, directions, deviation)
             if self.alpha == "auto"
             else float(self.alpha)
         )

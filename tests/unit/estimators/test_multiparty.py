@@ -28,7 +28,7 @@ PARTY = np.repeat(np.arange(M), N)
 AUXILIARY = RNG.normal(size=(200, D)) / 3
 TEST = RNG.normal(size=(400, D)) / 3
 TRUTH = (TEST[:, 0] + 0.5 * TEST[:, 1] > 0).astype(int)
-METHODS = ["statistic", "soft", "vote", "average"]
+METHODS = ["statistic", "moments", "soft", "vote", "average"]
 QUIET = {"epsilon": 1e7, "random_state": 0}
 
 
@@ -87,6 +87,9 @@ def test_what_cannot_be_done_costs_nothing(tmp_path):
         {"auxiliary_private": True},
         {"calibration": "printed"},
         {"method": "average", "local": GaussianNB()},
+        {"method": "moments", "local": GaussianNB()},
+        {"method": "moments", "auxiliary_private": True},
+        {"method": "moments", "calibration": "printed"},
         {"data_norm": np.inf},
     ],
     ids=str,
@@ -390,7 +393,7 @@ def test_blocks_follow_public_sizes_and_do_not_change_the_votes():
     labels = (rows[:, 0] > 0).astype(int)
     party = np.repeat(np.arange(1000), 3)
     kw = {"epsilon": 1e7, "random_state": 0}
-    for method in ("statistic", "average"):
+    for method in ("statistic", "moments", "average"):
         whole = fit(rows, labels, party, method=method, **kw).coef_
         parts = fit(rows, labels, party, method=method, memory=0.1, **kw).coef_
         np.testing.assert_allclose(parts, whole, atol=1e-5)

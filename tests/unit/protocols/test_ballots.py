@@ -38,6 +38,8 @@ SETTINGS = [
     {"method": "vote", "calibration": "printed"},
     {"method": "average"},
     {"method": "average", "normalise": True, "alpha": 0.1},
+    {"method": "moments"},
+    {"method": "moments", "alpha": 0.05},
 ]
 
 
@@ -103,7 +105,7 @@ def test_a_group_is_asked_at_once():
     np.testing.assert_array_equal(one.released.weights, other.released.weights)
 
 
-@pytest.mark.parametrize("method", ["soft", "average"])
+@pytest.mark.parametrize("method", ["soft", "average", "moments"])
 def test_every_party_pays_for_itself(tmp_path, method):
     ledger = Ledger(tmp_path / "ledger")
     ledger.open_account("study", epsilon=100.0)
@@ -116,17 +118,20 @@ def test_every_party_pays_for_itself(tmp_path, method):
     )
 
 
-def test_a_lie_is_worth_no_more_than_a_vote():
+@pytest.mark.parametrize(("method", "name"), [("average", "weights"), ("moments", "moments")])
+def test_a_lie_is_worth_no_more_than_a_vote(method, name):
     class Liar(LocalFederation):
-        sent = Payload(arrays={"weights": np.full(D + 1, 1e300)})
+        sent = Payload(arrays={name: np.full(D + 1, 1e300)})
 
         def ask(self, *args, **kw):
             return super().ask(*args, **kw) | {"p0": self.sent}
 
-    settings = {"epsilon": 1e5, "method": "average"}
-    honest = poll(LocalFederation(parties()), plan(**settings), random_state=1).released.weights
-    lied = poll(Liar(parties()), plan(**settings), random_state=1).released.weights
-    assert 0 < np.linalg.norm(lied - honest) <= plan(**settings).average(M).sensitivity
+    settings = {"epsilon": 1e5, "method": method}
+    honest = poll(LocalFederation(parties()), plan(**settings), random_state=1).released
+    lied = poll(Liar(parties()), plan(**settings), random_state=1).released
+    field = "weights" if method == "average" else "statistic"
+    move = np.linalg.norm(getattr(lied, field) - getattr(honest, field))
+    assert 0 < move <= plan(**settings).mean(M).sensitivity * (1 + 1e-4)  # and a step of the grid
 
     class Unfit(Liar):
         sent = Payload(arrays={"ballot": np.ones(39, dtype=bool)})

@@ -18,8 +18,9 @@ LOADERS = {"har": load_har, "kdd99": load_kdd99, "iscx_urls": load_iscx_urls}
 def devices(data: Mapping[str, Any], seed: int) -> ManyParties:
     """Return ``n_parties`` with ``rows_each`` rows, and ``n_auxiliary`` public rows.
 
-    With ``n_components`` everything is projected to the components of the auxiliary rows; all rows
-    are divided by the largest norm among those, which is as public, and clipped to 1.
+    With ``n_components`` everything is projected to the components of the auxiliary rows, and with
+    ``whiten`` divided by their standard deviations there; all rows are divided by the largest norm
+    among those, which is as public, and clipped to 1.
     """
     X, y, X_test, y_test = _table(data["table"], int(data["n_test"]))
     n_private = int(data["n_parties"]) * int(data["rows_each"])
@@ -28,7 +29,12 @@ def devices(data: Mapping[str, Any], seed: int) -> ManyParties:
     auxiliary = _dense(X[public])
     rows, held = _dense(X[private]), _dense(X_test)
     if "n_components" in data:
-        pca = PCA(int(data["n_components"]), svd_solver="randomized", random_state=0)
+        pca = PCA(
+            int(data["n_components"]),
+            whiten=bool(data.get("whiten", False)),
+            svd_solver="randomized",
+            random_state=0,
+        )
         pca.fit(auxiliary)
         auxiliary, rows, held = (pca.transform(Z) for Z in (auxiliary, rows, held))
     norm = float(np.linalg.norm(auxiliary, axis=1).max())
