@@ -1,5 +1,7 @@
-"""The documentation names every public thing, and its links lead somewhere."""
+"""The documentation names every public thing, its links lead somewhere, its examples run."""
 
+import doctest
+import importlib
 import re
 from pathlib import Path
 
@@ -8,6 +10,12 @@ import pytest
 import confrere
 
 ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src"
+WITH_EXAMPLES = sorted(
+    ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+    for path in SOURCE.rglob("*.py")
+    if ">>> " in path.read_text()
+)
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 
 
@@ -39,3 +47,10 @@ def test_relative_links_resolve(page):
 def test_every_public_name_is_in_the_api(name):
     listed = re.findall(r"^   (\w+)$", (ROOT / "docs" / "api.rst").read_text(), flags=re.MULTILINE)
     assert name in listed
+
+
+@pytest.mark.parametrize("module", WITH_EXAMPLES)
+def test_examples_in_docstrings_give_what_they_show(module):
+    result = doctest.testmod(importlib.import_module(module))
+    assert result.attempted > 0
+    assert result.failed == 0
