@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
+from confrere import PrivateLogisticRegression
+from confrere.audit import audit, exact_audit
+from confrere.errors import InvalidParameter
 from confrere.maths import gaussian, noise
 from confrere.maths.gaussian import GaussianObjective, calibrate_gaussian
 from confrere.maths.randomness import SeededSource
+from confrere.mechanisms import gaussian_objective
 from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE
 from confrere.privacy import Neighbours
@@ -213,3 +217,21 @@ def test_the_noise_that_is_drawn_is_the_noise_that_is_promised():
     assert drawn.shape == (20_000, 3)
     assert stats.kstest(drawn.ravel(), stats.norm(scale=expected).cdf).pvalue > 1e-4
     assert stats.kstest((drawn**2).sum(axis=1) / expected**2, stats.chi2(3).cdf).pvalue > 1e-4
+
+
+def test_a_sampling_audit_refutes_a_tenth_of_the_noise_and_not_the_whole(monkeypatch):
+    model = PrivateLogisticRegression(epsilon=1.0, delta=1e-3, fit_intercept=False)
+    found = audit(model, runs=4_000, progress=False)
+    assert (found.claimed, found.delta) == (1.0, 1e-3)
+    assert not found.refuted
+    monkeypatch.setattr(
+        gaussian_objective,
+        "calibrate_gaussian",
+        lambda *arguments: calibrate_gaussian(*arguments) / 10,
+    )
+    assert audit(model, runs=4_000, progress=False).refuted
+
+
+def test_there_is_no_largest_ratio_to_audit():
+    with pytest.raises(InvalidParameter, match="audit"):
+        exact_audit(PrivateLogisticRegression(delta=1e-6))

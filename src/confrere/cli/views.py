@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from confrere.ledger import Account, Entry, Receipt
+from confrere.privacy import Guarantee
 from confrere.release import shown
 from confrere.release.risk import shown_down
 from confrere.study import Made, Plan
@@ -41,6 +42,12 @@ def amount(value: float | None) -> str:
     return shown_down(value) if value >= 0 else f"{value:.4g}"
 
 
+def paid_text(guarantee: Guarantee) -> str:
+    """Return what is paid, rounded up; delta only where there is one."""
+    text = shown(guarantee.epsilon)
+    return text if guarantee.pure else f"{text}, delta {shown(guarantee.delta)}"
+
+
 def price_table(plan: Plan) -> Table:
     """Say what would be spent by whom, and what would be left."""
     numbers = ("spends", "spent so far", "left", "left after")
@@ -50,7 +57,7 @@ def price_table(plan: Plan) -> Table:
         refused = price.left_after < 0
         table.add_row(
             price.party,
-            f"epsilon {shown(price.guarantee.epsilon)}",
+            f"epsilon {paid_text(price.guarantee)}",
             shown(price.budget.spent) if price.here else "not here",
             amount(price.budget.left),
             Text("refused", style="red") if refused else amount(price.left_after),
@@ -75,7 +82,7 @@ def receipt_table(made: Iterable[Made]) -> Table:
             for receipt in receipts:
                 table.add_row(
                     party,
-                    shown(receipt.guarantee.epsilon),
+                    paid_text(receipt.guarantee),
                     receipt.account,
                     str(receipt.row),
                     receipt.hash[:12],
@@ -112,7 +119,7 @@ def entry_table(entries: Iterable[Entry]) -> Table:
             str(one.row),
             one.time[:19].replace("T", " "),
             one.account,
-            shown(one.guarantee.epsilon),
+            paid_text(one.guarantee),
             one.purpose,
             one.state if one.code is None else f"{one.state} ({one.code})",
             "seeded" if one.simulated else "system",

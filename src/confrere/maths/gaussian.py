@@ -33,7 +33,7 @@ _SHARINGS = 33
 _ROUNDING = 16 * float(np.finfo(np.float64).eps)
 
 #: Factor of the automatic ridge, measured: noise variance over prior variance times curvature.
-_RIDGE_FACTOR = 0.25
+_RIDGE_FACTOR = 0.5
 
 
 def gaussian_delta(epsilon: ArrayLike, mu: float) -> Floats:
@@ -195,7 +195,7 @@ def automatic_gaussian_ridge(
 ) -> float:
     """Return the public rule for the ridge of rows in the unit ball.
 
-    ``max(floor/epsilon, sigma^2 d^2 / (4 n))``: the variance of the noise over prior variance times
+    ``max(floor/epsilon, sigma^2 d^2 / (2 n))``: the variance of the noise over prior variance times
     curvature, as in the pure rule. ``sigma`` is the one without a Jacobian, whatever
     ``objective``'s own ridge is.
     """

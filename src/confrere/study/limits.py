@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from confrere.errors import BudgetExceeded, UnknownAccount
-from confrere.ledger import Ledger
+from confrere.errors import BudgetExceeded
+from confrere.ledger import Account, Ledger
 from confrere.ledger.amounts import at_most, exact, minus
 from confrere.privacy import Guarantee
 from confrere.study.local import Local
@@ -27,12 +27,15 @@ class Budget:
         Who set it: "study", "local policy" or "ledger".
     per_run : float or None
         What one run may spend.
+    delta : float
+        The cap on the sum of deltas, where epsilon has a limit.
     """
 
     spent: float
     limit: float | None
     limit_by: str
     per_run: float | None
+    delta: float = 0.0
 
     @property
     def left(self) -> float:
@@ -47,20 +50,26 @@ class Budget:
             raise BudgetExceeded(account, price.epsilon, self.per_run, "epsilon per run")
         if price.epsilon > self.left:
             raise BudgetExceeded(account, price.epsilon, self.left)
+        if self.limit is not None and price.delta > self.delta:
+            raise BudgetExceeded(account, price.delta, self.delta, "delta")
 
 
 def budget_of(party: Party, local: Local | None) -> Budget:
     """Return a party's budget; a ledger that is not there yet is not made."""
     caps: dict[str, float | None] = {"study": party.cap}
+    deltas = [] if party.cap is None else [party.cap_delta]
     spent = 0.0
     if local is not None:
         caps["local policy"] = local.policy.lifetime_epsilon
         if local.ledger_path.exists():
-            spent, caps["ledger"] = _account(Ledger(local.ledger_path), party.account)
+            account = _account(Ledger(local.ledger_path), party.account)
+            if account is not None:
+                spent, caps["ledger"] = account.spent, account.epsilon
+                deltas += [] if account.epsilon is None else [account.delta]
     limits = {name: cap for name, cap in caps.items() if cap is not None}
     by = min(limits, key=lambda name: limits[name]) if limits else ""
     per_run = None if local is None else local.policy.max_epsilon_per_run
-    return Budget(spent, limits.get(by), by, per_run)
+    return Budget(spent, limits.get(by), by, per_run, min(deltas, default=party.cap_delta))
 
 
 def open_account(party: Party, local: Local, price: Guarantee) -> Ledger:
@@ -69,13 +78,10 @@ def open_account(party: Party, local: Local, price: Guarantee) -> Ledger:
     budget.check(party.account, price)
     ledger = Ledger(local.ledger_path)
     if party.account not in {account.name for account in ledger.accounts()}:
-        ledger.open_account(party.account, epsilon=budget.limit)
+        delta = 0.0 if budget.limit is None else budget.delta
+        ledger.open_account(party.account, epsilon=budget.limit, delta=delta)
     return ledger
 
 
-def _account(ledger: Ledger, name: str) -> tuple[float, float | None]:
-    try:
-        spent = ledger.spent(name)
-    except UnknownAccount:
-        return 0.0, None
-    return spent, next(one.epsilon for one in ledger.accounts() if one.name == name)
+def _account(ledger: Ledger, name: str) -> Account | None:
+    return next((one for one in ledger.accounts() if one.name == name), None)

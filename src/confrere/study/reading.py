@@ -141,7 +141,10 @@ def _party(table: Table) -> Party:
         dataset=table.identifier("dataset"),
         role=table.choice("role", ("source", "member"), "member"),
         cap=cap.number("epsilon", None),
+        cap_delta=cap.number("delta", 0.0),
     )
+    if party.cap_delta >= 1:
+        raise cap.error("delta", "must be below 1")
     cap.done()
     table.done()
     return party

@@ -66,12 +66,15 @@ class Party:
         In a transfer, whose release the others start from.
     cap : float or None
         The most that its account may ever have spent, as far as this study is concerned.
+    cap_delta : float
+        The same for delta; without a word about it only pure methods are covered.
     """
 
     name: str
     dataset: str
     role: Role = "member"
     cap: float | None = None
+    cap_delta: float = 0.0
 
     @property
     def account(self) -> str:

@@ -8,6 +8,7 @@ from confrere.errors import BudgetExceeded, StudyError
 from confrere.ledger import Ledger
 from confrere.privacy import Guarantee
 from confrere.study import gather_locals, make_plan, prepare, read_local, read_plan, read_study
+from confrere.study.limits import open_account
 from tests.unit.study.conftest import ready
 
 
@@ -141,3 +142,36 @@ def test_strangers_and_doubles_are_refused(edit, folder):
     empty.mkdir()
     with pytest.raises(StudyError, match=r"holds no \.toml"):
         gather_locals(study, path, [empty])
+
+
+def test_a_limit_that_does_not_mention_delta_covers_pure_methods_only(edit, folder):
+    path = edit(name='name = "plr"\ndelta = 1e-6')
+    plan = ready(path)[2]
+    assert str(plan.prices[0].guarantee) == "(1, 1e-06)-DP per record (replace-one)"
+    with pytest.raises(BudgetExceeded, match="delta"):
+        plan.check()
+    text = path.read_text()
+    path.write_text(text.replace("epsilon = 3.0 }", "epsilon = 3.0, delta = 1e-5 }"))
+    main = ready(path)[2].prices[0]
+    main.budget.check(main.account, main.guarantee)
+    assert main.budget.delta == 1e-5
+
+
+def test_of_two_caps_on_delta_the_strictest_holds(edit, folder):
+    path = edit(main_cap="cap = { epsilon = 3.0, delta = 1e-5 }")
+    ledger = Ledger(folder / "local" / "main.ledger")
+    ledger.open_account("main/checkups-2010", epsilon=5.0, delta=1e-7)
+    assert ready(path)[2].prices[0].budget.delta == 1e-7
+
+
+def test_a_cap_on_delta_is_below_one(edit):
+    with pytest.raises(StudyError, match="delta"):
+        read_study(edit(main_cap="cap = { epsilon = 3.0, delta = 1.5 }"))
+
+
+def test_an_account_is_opened_with_both_caps(edit, folder):
+    path = edit(name='name = "plr"\ndelta = 1e-6', main_cap="cap = { epsilon = 3.0, delta = 1e-5 }")
+    study, locals_, plan = ready(path)
+    main = study.parties[0]
+    ledger = open_account(main, locals_[main.name], plan.prices[0].guarantee)
+    assert [(one.epsilon, one.delta) for one in ledger.accounts()] == [(3.0, 1e-5)]

@@ -76,7 +76,7 @@ def test_every_method_of_the_catalogue_has_a_study(name):
         ('name = "branch-1"', 'name = "no spaces"', r"party\[1\].name: must be letters"),
         ('role = "source"', 'role = "boss"', r"party\[0\].role: must be one of"),
         ("cap = { epsilon = 3.0 }", "cap = 3.0", r"party\[0\].cap: must be a table"),
-        ("cap = { epsilon = 3.0 }", "cap = { delta = 1 }", r"\[party\[0\].cap\] does not know"),
+        ("cap = { epsilon = 3.0 }", "cap = { gamma = 1 }", r"\[party\[0\].cap\] does not know"),
         ('engine = "local"', 'engine = "smoke"', "federation.engine"),
         ("quorum = 1.0", "quorum = 1.5", "federation.quorum: must be a share"),
         ("split_seed = 20261115", "split_seed = -1", "random.split_seed"),
