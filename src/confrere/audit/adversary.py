@@ -55,25 +55,33 @@ class Comparison:
         return self.common if changed is None else np.vstack([self.common, changed])
 
 
-def signed_loss(case: Comparison, *, rho: float, ridge: float, cap: float = 1.0) -> float:
+def signed_loss(
+    case: Comparison, *, rho: float, ridge: float, cap: float = 1.0, order: int = 2
+) -> float:
     """Return the log density ratio, first over second, at ``w``.
 
     The centre ``u`` is public and moves ``b(w)`` freely without touching the Hessian: it is chosen
-    so that the first data set needs no noise at all and the second one the most.
+    so that the first data set needs no noise at all and the second one the most. ``order`` is that
+    of the norm in the noise's density.
     """
-    first, second = case.rows(case.first), case.rows(case.second)
-    centre = case.w - first.T @ residual(first @ case.w, cap) / ridge
-    values = [
-        log_density(case.w, rows, np.ones(len(rows)), rho=rho, ridge=ridge, centre=centre, cap=cap)
-        for rows in (first, second)
-    ]
-    return values[0] - values[1]
+    pulls, log_dets = [], []
+    for changed in (case.first, case.second):
+        rows = case.rows(changed)
+        pulls.append(rows.T @ residual(rows @ case.w, cap))
+        # At rate zero the density is the Hessian's determinant.
+        ones = np.ones(len(rows))
+        log_dets.append(log_density(case.w, rows, ones, rho=0.0, ridge=ridge, cap=cap))
+    needed = float(np.linalg.norm(pulls[1] - pulls[0], order))
+    return rho * needed + log_dets[0] - log_dets[1]
 
 
-def loss_of_privacy(case: Comparison, *, rho: float, ridge: float, cap: float = 1.0) -> float:
+def loss_of_privacy(
+    case: Comparison, *, rho: float, ridge: float, cap: float = 1.0, order: int = 2
+) -> float:
     """Return the larger of the two directions' losses."""
     return max(
-        abs(signed_loss(each, rho=rho, ridge=ridge, cap=cap)) for each in (case, case.swapped())
+        abs(signed_loss(each, rho=rho, ridge=ridge, cap=cap, order=order))
+        for each in (case, case.swapped())
     )
 
 
@@ -161,9 +169,21 @@ def worst_loss(
     ridge: float,
     cap: float = 1.0,
     change: Neighbours = Neighbours.REPLACE_ONE,
+    order: int = 2,
     seed: int = 0,
     draws: int = 60,
 ) -> float:
-    """Return the largest loss over random and constructed cases."""
+    """Return the largest loss over random and constructed cases.
+
+    With ``order=1`` rows lie in the L1 ball and the noise is Laplace's.
+    """
     cases = adversarial_cases(d, cap=cap, change=change, seed=seed, draws=draws)
-    return max(loss_of_privacy(case, rho=rho, ridge=ridge, cap=cap) for case in cases)
+    if order == 1:
+        cases = (_in_l1_ball(case) for case in cases)
+    return max(loss_of_privacy(case, rho=rho, ridge=ridge, cap=cap, order=order) for case in cases)
+
+
+def _in_l1_ball(case: Comparison) -> Comparison:
+    common = case.common / np.maximum(1.0, np.abs(case.common).sum(axis=1, keepdims=True))
+    first, second = (None if x is None else x / np.abs(x).sum() for x in (case.first, case.second))
+    return Comparison(common, first, second, case.w)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
@@ -49,3 +51,24 @@ def epsilon_lower_bound(
     rare = upper_probability(other_hits, trials, risk)
     with np.errstate(divide="ignore"):
         return np.asarray(np.maximum(np.log(likely) - np.log(rare), 0.0))
+
+
+def attainable(epsilon: float, trials: int, *, confidence: float = 0.999) -> float:
+    """Return the bound to expect where an ``epsilon``-private mechanism tells most.
+
+    No such mechanism parts two data sets better than randomised response, whose answer is right
+    with probability ``1/(1 + exp(-epsilon))``. An audit that comes near has used its runs up: only
+    more of them would show more.
+
+    Parameters
+    ----------
+    epsilon : float
+        What is promised.
+    trials : int
+        Counting runs on each data set, half of what an audit makes.
+    confidence : float, default=0.999
+        Of the bound.
+    """
+    right = round(trials / (1 + math.exp(-epsilon)))
+    bound = epsilon_lower_bound(right, trials - right, trials, confidence=confidence)
+    return float(bound)

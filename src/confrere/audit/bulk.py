@@ -1,55 +1,171 @@
-"""Estimators whose releases can be drawn by the thousand from one pass over the data."""
+"""Estimators whose releases can be drawn by the thousand from one pass over the data.
+
+Every sampler calls its estimator's own scaling, clipping, split and calibration, so that a fault
+in them is heard; only the draws and the solver are batched. What is returned are the numbers that
+leave the mechanism, of which the fitted attributes are post-processing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
+from confrere.audit.bulk_stacks import sample_feature_stack, sample_sample_stack
 from confrere.audit.function import Sample
-from confrere.estimators import PrivateLogisticRegression
+from confrere.errors import InvalidParameter
+from confrere.estimators import (
+    CollaborativeClassifier,
+    FeatureStackingClassifier,
+    MultipartyClassifier,
+    PrivateLogisticRegression,
+    SampleStackingClassifier,
+    TransferClassifier,
+    TransferStackingClassifier,
+)
 from confrere.estimators.labels import declared_classes, encode_labels, plus_minus
-from confrere.maths.randomness import SeededSource
+from confrere.estimators.multiparty_local import Blocks, tally_linear
+from confrere.maths.randomness import RandomSource, SeededSource
+from confrere.mechanisms.additive import Noised, before_noise
+from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
+from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.mechanisms.repeated import repeat_objective
+from confrere.privacy import Neighbours
+from confrere.protocols import Expansion
+from confrere.protocols.operation import Facts
+from confrere.protocols.sizes import Sizes
+
+Floats = NDArray[np.float64]
 
 
 def bulk_sampler(estimator: Any) -> Sample | None:
     """Return a sampler of the estimator's own mechanism on its own rows, if there is one."""
-    if not isinstance(estimator, PrivateLogisticRegression):
+    drawn = _DRAWS.get(type(estimator))
+    many = getattr(estimator, "classes", None) is not None and np.size(estimator.classes) > 2
+    if drawn is None or many or getattr(estimator, "rounds", 1) > 1:
         return None
-    if estimator.classes is not None and np.size(estimator.classes) > 2:
+    if isinstance(estimator, MultipartyClassifier) and not _votes(estimator):
         return None
-    return LogisticSampler(estimator)
+    return BulkSampler(estimator)
+
+
+def _votes(estimator: MultipartyClassifier) -> bool:
+    """Whether the built-in classifiers of parties vote, and nothing else is learned."""
+    return estimator.local is None and estimator.method in ("statistic", "soft", "vote")
 
 
 @dataclass(frozen=True)
-class LogisticSampler:
-    """Private logistic regression: what ``fit`` computes, with everything but the noise shared.
+class BulkSampler:
+    """What ``fit`` computes, with everything but the noise shared."""
 
-    The estimator's own scaling, clipping and calibration are called, so that a fault in them is
-    heard; the released weights are those on the unit ball, of which ``coef_`` is a public multiple.
-    """
-
-    estimator: PrivateLogisticRegression
+    estimator: Any
 
     def __call__(
         self, data: Mapping[str, Any], count: int, generator: np.random.Generator
-    ) -> NDArray[np.float64]:
-        """Return ``(count, d)`` released weights."""
-        model = self.estimator
-        X = np.asarray(data["X"], dtype=np.float64)
-        classes = declared_classes(model.classes, data["y"], simulated=True)
-        labels = plus_minus(encode_labels(np.asarray(data["y"]), classes))
-        n_samples, n_features = X.shape
-        plan = model._plan(n_samples, n_features, 2)
-        return repeat_objective(
-            plan.mechanism,
-            np.asarray(plan.rows(X)),
-            labels,
-            count=count,
-            source=SeededSource(generator),
-            centre=plan.centre,
-        )
+    ) -> Floats:
+        """Return the released numbers of ``count`` runs, one run per row."""
+        draw = _DRAWS[type(self.estimator)]
+        # Seeded, so that simulated sources may be opened; the copy is never fitted.
+        model = clone(self.estimator).set_params(random_state=0)
+        return np.asarray(draw(model, data, count, SeededSource(generator)))
+
+
+def binary_rows(model: Any, data: Mapping[str, Any]) -> tuple[Floats, Floats]:
+    """Return rows and labels -1 and +1 of the arguments of ``fit``."""
+    classes = declared_classes(model.classes, data["y"], simulated=True)
+    labels = plus_minus(encode_labels(np.asarray(data["y"]), classes))
+    return np.asarray(data["X"], dtype=np.float64), labels
+
+
+def _logistic(model: Any, data: Mapping[str, Any], count: int, source: RandomSource) -> Floats:
+    X, labels = binary_rows(model, data)
+    transfer = isinstance(model, TransferClassifier)
+    plan = model._plan(*X.shape, model._open_sources() if transfer else 2)
+    return repeat_objective(
+        plan.mechanism, plan.rows(X), labels, count=count, source=source, centre=plan.centre
+    )
+
+
+def _feature_stack(model: Any, data: Mapping[str, Any], count: int, source: RandomSource) -> Floats:
+    X, labels = binary_rows(model, data)
+    if isinstance(model, TransferStackingClassifier):
+        sources = model._open_sources()
+        plan = model._plan(len(X), sources)
+        centres = model._centres(plan.rows, sources)
+    else:
+        plan, centres = model._plan(*X.shape), None
+    return sample_feature_stack(plan, X, labels, centres, count, source)
+
+
+def _sample_stack(model: Any, data: Mapping[str, Any], count: int, source: RandomSource) -> Floats:
+    return sample_sample_stack(model, *binary_rows(model, data), count, source)
+
+
+def _collaborative(model: Any, data: Mapping[str, Any], count: int, source: RandomSource) -> Floats:
+    """Return every party's release: the average is post-processing."""
+    released = []
+    for mechanism, rows, labels, centre in party_mechanisms(model, data):
+        if isinstance(mechanism, ObjectivePerturbation | LaplaceObjectivePerturbation):
+            released.append(
+                repeat_objective(mechanism, rows, labels, count=count, source=source, centre=centre)
+            )
+        else:
+            points = before_noise(mechanism, rows, labels)
+            released += [noised.draw(count, source) for noised in points]
+    return np.hstack(released)
+
+
+def _multiparty(model: Any, data: Mapping[str, Any], count: int, source: RandomSource) -> Floats:
+    return np.hstack([noised.draw(count, source) for noised in noised_votes(model, data)])
+
+
+def party_mechanisms(
+    model: CollaborativeClassifier, data: Mapping[str, Any]
+) -> Iterator[tuple[Any, Floats, Floats, Floats | None]]:
+    """Yield every party's mechanism, with its rows, labels and the point it shrinks towards."""
+    X, labels = binary_rows(model, data)
+    party = np.asarray(data.get("party", np.zeros(len(X))))
+    names, sizes = np.unique(party, return_counts=True)
+    counts = dict(zip(map(str, names), sizes.tolist(), strict=True))
+    told = Sizes(counts, Neighbours.REPLACE_ONE, {})
+    plan = model._plan(X.shape[1])
+    for name, size in zip(names, sizes.tolist(), strict=True):
+        rows, y = plan.frame.rows(X[party == name]), labels[party == name]
+        facts = Facts(size, X.shape[1])
+        if isinstance(plan, Expansion):
+            yield plan.request.mechanism(facts), rows, y, None
+            continue
+        request = plan.request(plan.round_epsilons[0], told, plan.prior)
+        objective = plan.perturb == "objective"
+        mechanism = request.objective(facts) if objective else request.output(facts)
+        yield mechanism, rows, y, request.centre
+
+
+def noised_votes(model: MultipartyClassifier, data: Mapping[str, Any]) -> list[Noised]:
+    """Return what a model of votes noises, from its parties' own classifiers."""
+    if not _votes(model):
+        raise InvalidParameter("target: only votes of built-in classifiers have a known density.")
+    auxiliary = data.get("auxiliary")
+    parties, classes = model._parties(data["X"], data["y"], data.get("party"), auxiliary)
+    n_classes = max(2, len(classes))
+    plan = model._plan(parties.X.shape[1], n_classes, model._auxiliary(auxiliary))
+    blocks = Blocks(float(model.memory), plan.frame.size, n_classes)
+    tally = tally_linear(parties, plan.frame, plan.rows, blocks, alpha=plan.local_alpha)
+    if model.method == "statistic":
+        return before_noise(plan.statistic(tally.n_parties), tally)
+    return before_noise(plan.output(tally.n_parties), tally, plan.rows)
+
+
+_DRAWS = {
+    PrivateLogisticRegression: _logistic,
+    TransferClassifier: _logistic,
+    FeatureStackingClassifier: _feature_stack,
+    TransferStackingClassifier: _feature_stack,
+    SampleStackingClassifier: _sample_stack,
+    CollaborativeClassifier: _collaborative,
+    MultipartyClassifier: _multiparty,
+}

@@ -100,6 +100,11 @@ def _statistics(first: Floats, second: Floats) -> Iterator[tuple[str, Reduce]]:
         for name, reduce in _SUMMARIES.items():
             yield name, _restricted(reduce, varying)
         yield "linear discriminant", _discriminant(first, second, varying)
+        yield "distances", _distances(first, second, varying)
+        # Noise of a norm is told apart best by what all of its coordinates do, and by them alone.
+        for j in order[1:_COORDINATES]:
+            both = np.array([order[0], j])
+            yield f"distances in outputs {order[0]} and {j}", _distances(first, second, both)
 
 
 def _coordinate(j: int) -> Reduce:
@@ -127,3 +132,17 @@ def _discriminant(first: Floats, second: Floats, columns: NDArray[np.intp]) -> R
     towards = clouds[0].mean(axis=0) - clouds[1].mean(axis=0)
     direction = np.linalg.lstsq(within, towards, rcond=None)[0]
     return lambda outputs: np.asarray(outputs[:, columns] @ direction)
+
+
+def _distances(first: Floats, second: Floats, columns: NDArray[np.intp]) -> Reduce:
+    """Return how much nearer an output is to the second cloud's centre than to the first's.
+
+    The ratio of two densities ``exp(-rho ||w - centre||)`` is a function of it.
+    """
+    centres = [np.median(outputs[:, columns], axis=0) for outputs in (first, second)]
+
+    def reduce(outputs: Floats) -> Floats:
+        far, near = (np.linalg.norm(outputs[:, columns] - centre, axis=1) for centre in centres)
+        return np.asarray(far - near)
+
+    return reduce

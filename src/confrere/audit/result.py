@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from confrere.audit.bounds import attainable
+
 
 @dataclass(frozen=True)
 class AuditResult:
@@ -57,6 +59,13 @@ class AuditResult:
         """Whether the claim is shown to be false. A claim that is not may still be."""
         return self.claimed is not None and self.epsilon > self.claimed
 
+    @property
+    def attainable(self) -> float | None:
+        """What no mechanism that keeps the claim would exceed in these runs, on average."""
+        if self.claimed is None:
+            return None
+        return attainable(self.claimed, self.likely[1], confidence=self.confidence)
+
     def __str__(self) -> str:
         claim = "" if self.claimed is None else f" (claimed {self.claimed:g})"
         return (
@@ -72,6 +81,7 @@ class AuditResult:
             "likely": list(self.likely),
             "rare": list(self.rare),
             "refuted": self.refuted,
+            "attainable": self.attainable,
         }
 
     def plot(self, ax: Any = None) -> Any:

@@ -116,7 +116,7 @@ def test_a_refuted_claim_ends_with_code_5(line, monkeypatch):
     from confrere.audit import ExactAudit
     from confrere.cli.commands import audit
 
-    monkeypatch.setattr(audit, "exact_audit", lambda _: ExactAudit(1.5, 1.0, "somewhere"))
+    monkeypatch.setattr(audit, "exact_audit", lambda *_: ExactAudit(1.5, 1.0, "somewhere"))
     answer = line.json("audit", "plr", "--exact", code=5)
     assert answer["message"].startswith("REFUTED")
 

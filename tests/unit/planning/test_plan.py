@@ -15,7 +15,7 @@ from confrere import (
     Ledger,
     PrivateLogisticRegression,
 )
-from confrere.audit.bulk import LogisticSampler
+from confrere.audit.bulk import BulkSampler
 from confrere.errors import CalibrationError, InvalidParameter
 from confrere.maths.noise import l2_noise
 from confrere.maths.randomness import SeededSource
@@ -147,7 +147,7 @@ def test_noise_and_margin_are_those_of_releases():
     (X, y), _ = draw(np.random.default_rng(0), n, d, auc)
     X *= 0.6
     data = {"X": X, "y": y}
-    weights = LogisticSampler(PrivateLogisticRegression(epsilon=0.5))(
+    weights = BulkSampler(PrivateLogisticRegression(epsilon=0.5))(
         data, 1_500, np.random.default_rng(0)
     )
     factor = math.sqrt(1 - 0.4**2)  # the constant takes its part of the bound

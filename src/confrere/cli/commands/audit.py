@@ -1,4 +1,4 @@
-"""audit: try to refute a method's promise, on made-up data."""
+"""audit: try to refute promises, on made-up data."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from confrere.audit import audit as sampled
-from confrere.audit import exact_audit
+from confrere.audit import exact_audit, hardest_case
 from confrere.catalogue import CATALOGUE, find_method
-from confrere.cli.answers import Answer, command
+from confrere.cli.answers import Answer, aside, command
 from confrere.cli.exits import ExitCode
+from confrere.cli.views import listing
 
-#: Methods that fit by themselves; the others are made of them.
+#: Methods that spend something.
 Auditable = StrEnum(  # type: ignore[misc]
     "Auditable",
-    {name: name for name, method in CATALOGUE.items() if method.shape in ("alone", "together")},
+    {name: name for name, method in CATALOGUE.items() if method.proof is not None},
 )
 
 
@@ -27,26 +29,40 @@ def add_to(app: typer.Typer) -> None:
 
 
 def audit(
-    method: Annotated[Auditable, typer.Argument(help="A method of the catalogue.")],
+    method: Annotated[
+        Auditable | None, typer.Argument(help="A method of the catalogue that spends something.")
+    ] = None,
+    every: Annotated[
+        bool,
+        typer.Option("--all", help="All of them, and what papers claim and is false."),
+    ] = False,
     epsilon: Annotated[float, typer.Option(min=0.01, max=10, help="The claim to test.")] = 1.0,
     runs: Annotated[
         int | None, typer.Option(min=200, help="Runs per data set; by default what suits.")
     ] = None,
-    exact: Annotated[
-        bool, typer.Option("--exact", help="By ratios of densities (plr and pst-f).")
+    exact: Annotated[bool, typer.Option("--exact", help="By ratios of densities.")] = False,
+    whole_fits: Annotated[
+        bool, typer.Option("--whole-fits", help="Call fit for every run: slow, hears everything.")
     ] = False,
     records: Annotated[
         Path | None, typer.Option(help="Keep finished runs here, to go on after a stop.")
     ] = None,
 ) -> Answer:
-    """Bound a method's epsilon from below on made-up neighbours; exit code 5 if it is refuted.
+    """Bound epsilon from below on made-up neighbours; exit code 5 if a promise is refuted.
 
-    Nobody's data are used and nothing is charged. A promise that is not refuted may still be
-    false: the proofs say why it is not.
+    The settings and neighbours are those under which a method tells most. Nobody's data are used
+    and nothing is charged. A promise that is not refuted may still be false: the proofs say why
+    it is not.
     """
-    estimator = find_method(str(method)).make(epsilon=epsilon)
+    if every == (method is not None):
+        raise typer.BadParameter("name a method, or give --all.")
+    if every:
+        if exact or whole_fits or records is not None:
+            raise typer.BadParameter("--exact, --whole-fits and --records are for one method.")
+        return _audit_all(epsilon, runs)
+    case = hardest_case(find_method(str(method)).make(epsilon=epsilon))
     if exact:
-        found = exact_audit(estimator)
+        found = exact_audit(case.estimator, case.pairs)
         data: dict[str, Any] = {
             "epsilon": found.epsilon,
             "claimed": found.claimed,
@@ -54,8 +70,9 @@ def audit(
         }
         text = f"epsilon >= {found.epsilon:.4f} (claimed {found.claimed:g}), {found.where}"
         return _answer(text, data)
-    result = sampled(estimator, runs=runs, records=records)
-    return _answer(str(result), result.to_dict())
+    result = sampled(case.estimator, case.pairs, runs=runs, records=records, whole_fits=whole_fits)
+    text = f"{result}; if the promise holds, no more than {result.attainable:.3f} is to be expected"
+    return _answer(text, result.to_dict())
 
 
 def _answer(text: str, data: dict[str, Any]) -> Answer:
@@ -64,3 +81,46 @@ def _answer(text: str, data: dict[str, Any]) -> Answer:
             f"REFUTED: {text}", data, exit_code=ExitCode.VERIFICATION, error_code="Refuted"
         )
     return Answer(f"not refuted: {text}", data)
+
+
+def _audit_all(epsilon: float, runs: int | None) -> Answer:
+    # Printed algorithms are for experiments: nothing else of the command needs them.
+    from confrere.experiments.as_printed.faults import FAULTS
+    from confrere.experiments.audits import AUDITED, Audited, audit_all
+
+    names = [*AUDITED, *FAULTS]
+    table = listing("Audits", "promise", "claimed", "found", "exactly", "at most", "counted", "s")
+    found: list[Audited] = []
+    with Progress(
+        SpinnerColumn(), TextColumn("{task.description}"), console=aside(), transient=True
+    ) as bar:
+        task = bar.add_task("")
+        for name in names:
+            bar.update(task, description=f"{name} ({len(found) + 1} of {len(names)})")
+            (line,) = audit_all([name], epsilon=epsilon, runs=runs)
+            found.append(line)
+            table.add_row(
+                line.name,
+                f"{line.claimed:g}",
+                f"{line.found:.3f}",
+                "" if line.exact is None else f"{line.exact:.4f}",
+                f"{line.attainable:.3f}",
+                str(line.counted),
+                f"{line.seconds:.1f}",
+            )
+    wrong = [line.name for line in found if line.sound and line.refuted]
+    missed = [line.name for line in found if not line.sound and not line.refuted]
+    data = {"audits": [line.to_dict() for line in found], "refuted": wrong, "missed": missed}
+    if wrong or missed:
+        parts = [f"REFUTED: {', '.join(wrong)}"] if wrong else []
+        parts += [f"false, and not found out: {', '.join(missed)}"] if missed else []
+        return Answer(
+            "; ".join(parts),
+            data,
+            [table],
+            exit_code=ExitCode.VERIFICATION,
+            error_code="Refuted",
+        )
+    return Answer(
+        "no promise of the library is refuted; every false claim of a paper is", data, [table]
+    )
