@@ -81,10 +81,6 @@ class Deployment:
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Deployment:
-        self.start("coordinator")
-        self.wait(lambda: (self.folder / "coordinator/authority/ca.pem").exists(), 60)
-        for name in PARTIES:
-            self.start(name)
         return self
 
     def __exit__(self, kind, error, trace) -> None:
@@ -92,6 +88,16 @@ class Deployment:
             self.kill(name)
         if error is not None:
             error.add_note(self.logs())
+
+    def start_all(self, *, patiently: bool) -> None:
+        """Start everything; the patient wait until the parties' nodes will be let in."""
+        self.start("coordinator")
+        self.wait(lambda: (self.folder / "coordinator/authority/ca.pem").exists(), 120)
+        if patiently:
+            registered = self.folder / "coordinator/registered"
+            self.wait(lambda: len(list(registered.glob("*"))) == len(PARTIES), 400)
+        for name in PARTIES:
+            self.start(name)
 
     def start(self, name: str) -> None:
         """Give the command, as an operator would."""

@@ -18,6 +18,7 @@ from tests.scenarios.deployment import PARTIES, Deployment
 @pytest.mark.timeout(900)
 def test_three_parties_over_tls_give_what_one_process_gives(tmp_path):
     with Deployment(tmp_path, seeded=True) as deployment:
+        deployment.start_all(patiently=True)
         rows = [deployment.folder / f"nodes/{name}/rows.npz" for name in PARTIES]
         deployment.wait(lambda: all(path.exists() for path in rows), 300)
         assert {stat.S_IMODE(path.stat().st_mode) for path in rows} == {0o600}

@@ -53,6 +53,7 @@ def test_killed_at_random_moments(tmp_path, run):
     seen: dict[str, dict] = {name: {} for name in PARTIES}
     began = time.monotonic()
     with Deployment(tmp_path, rounds=ROUNDS, seeded=seeded) as deployment:
+        deployment.start_all(patiently=False)
         for victim in victims_of(run):
             time.sleep(chance.uniform(0, 20))
             before = len(deployment.gathered())

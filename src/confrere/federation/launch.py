@@ -69,7 +69,7 @@ def run_coordinator(coordinator: Coordinator, job: Job) -> Outcome:
     what they had answered and pay nothing. The folder of a finished job returns its outcome.
     """
     folder = coordinator.folder.resolve()
-    with alone(folder):
+    with alone(folder, "coordinator"):
         content = job.to_payload().encode()
         if not (folder / JOB).exists():
             write_whole(folder / JOB, content)

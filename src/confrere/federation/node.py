@@ -76,7 +76,7 @@ def run_party(
         "--isolation",
         "subprocess",
     )
-    with alone(place):
+    with alone(place, "node"):
         refused_since: float | None = None
         while True:
             make_room(place, _NODE, "127.0.0.1", port)

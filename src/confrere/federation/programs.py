@@ -95,15 +95,15 @@ class Program:
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Hold a folder; the lock goes with the process, however that ends."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("ab") as file:
+def alone(folder: Path, who: str) -> Iterator[None]:
+    """Be the only one of a kind in a folder; the lock goes with the process, however that ends."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (folder / f"{who}.lock").open("ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise EngineFailed(
-                f"{folder}: another process works in this folder; end it, or give another --folder."
+                f"{folder}: another {who} works in this folder; end it, or give another --folder."
             ) from None
         yield
 

@@ -145,6 +145,10 @@ def test_rows_are_there_while_a_party_answers_and_no_longer(line, study, monkeyp
     rows.write_bytes(b"left by a party that was killed")
     line(*_party("main"), code=7, typed="\n")
     assert not rows.exists()
+    rows.write_bytes(b"of a party that runs")
+    with flower.programs.alone(rows.parent, "party"):
+        assert "another party" in line(*_party("main"), "--yes", code=6).stderr
+    assert rows.exists()
 
 
 def test_a_service_manager_stops_a_command_as_control_c_does(line, study, monkeypatch):

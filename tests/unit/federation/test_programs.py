@@ -120,10 +120,15 @@ def test_a_port_in_use_is_an_error_that_says_what_to_do(tmp_path):
         make_room(tmp_path, "anything", "192.0.2.1", port)
 
 
-def test_a_folder_has_one_process(tmp_path):
-    with alone(tmp_path), pytest.raises(EngineFailed, match="another process"), alone(tmp_path):
+def test_a_folder_has_one_process_of_a_kind(tmp_path):
+    with (
+        alone(tmp_path, "node"),
+        alone(tmp_path, "party"),
+        pytest.raises(EngineFailed, match="another node"),
+        alone(tmp_path, "node"),
+    ):
         pass
-    with alone(tmp_path):
+    with alone(tmp_path, "node"):
         pass
 
 

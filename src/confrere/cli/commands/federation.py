@@ -112,20 +112,26 @@ def party(
     their owner alone, and go when it stops; what a killed party left goes when it starts again.
     """
     found = read_study(study)
-    forget_rows(folder)
+    flower = load_flower()
+    if folder.exists():
+        with flower.programs.alone(folder, "party"):
+            forget_rows(folder)
     locals_ = gather_locals(found, study, [local], ledger=ledger)
     (own,) = locals_.values()
     plan = make_plan(found, locals_)
     if not joined_before(found, own, folder):
         plan.check()
-    flower = load_flower()
     console = aside()
     console.print(price_table(plan))
     console.print(promise_line(plan, found.promise.unit))
     if not yes:
         confirm(plan.amount)
     _tell_events()
-    with _stopped_by_services(), party_files(found, plan, own, folder) as file:
+    with (
+        _stopped_by_services(),
+        flower.programs.alone(folder, "party"),
+        party_files(found, plan, own, folder) as file,
+    ):
         console.print(f"{own.party} is answering {superlink}; control-C stops it")
         flower.run_party(
             file, superlink=superlink, authority=authority, key=node_key, folder=folder, port=port
