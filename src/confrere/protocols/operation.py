@@ -51,8 +51,8 @@ class Operation:
     run : callable
         ``(request, party, source) -> Payload`` of arrays only. Called once the price is on disk.
     run_group : callable, optional
-        The same for thousands of parties at once; arrays get one row per party. By default
-        :attr:`run` for one after the other.
+        The same for many small parties at once; arrays get one row per party. Without it, and for
+        a group that is not :attr:`~PartyGroup.many`, :attr:`run` for one after the other.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Operation:
 
     def acted_group(self, request: Payload, group: PartyGroup, source: RandomSource) -> Payload:
         """Run for all members and stack what they release."""
-        if self.run_group is not None:
+        if self.run_group is not None and group.many:
             return self.run_group(request, group, source)
         answers = [self.run(request, member, source) for member in group.members()]
         names = answers[0].arrays

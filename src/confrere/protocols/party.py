@@ -23,6 +23,9 @@ Floats = NDArray[np.float64]
 #: Larger values could overflow where public factors multiply them.
 LARGEST_VALUE = 1e100
 
+#: From how many parties on, and up to how many rows on average, a group is worked on as a whole.
+_MANY, _SMALL = 100, 200
+
 #: Numbers in a block of members: two megabytes.
 _BLOCK_NUMBERS = 1 << 18
 
@@ -220,6 +223,15 @@ class PartyGroup(_Holder):
     def sizes(self) -> NDArray[np.int64]:
         """Number of rows of every party."""
         return np.diff(self.offsets)
+
+    @property
+    def many(self) -> bool:
+        """Whether they are many and small, so that loops compiled for that are worth it.
+
+        Compiling takes seconds once per machine, and rows in the hundreds are solved sooner by a
+        party's own matrix products.
+        """
+        return len(self.names) >= _MANY and len(self.y) <= _SMALL * len(self.names)
 
     def distinct_facts(self) -> dict[int, Facts]:
         """Return the sizes of the members' data, each once, by number of rows."""

@@ -44,3 +44,9 @@ def test_blocks_hold_every_member_once():
         seen.extend(np.diff(offsets).tolist())
     assert seen == sizes.tolist()
     assert np.array_equal(np.concatenate([X for X, _, _ in group.blocks()]), group.X)
+
+
+@pytest.mark.parametrize(("sizes", "many"), [([9] * 99, False), ([9] * 100, True)])
+def test_few_or_large_parties_are_not_worth_compiling_for(sizes, many):
+    assert make_group(sizes).many is many
+    assert not make_group([*sizes, 40_000]).many
