@@ -85,7 +85,8 @@ def _register(folder: Path, name: str, key: Path) -> None:
         return
     mark.parent.mkdir(exist_ok=True)
     try:
-        _flwr(folder, "supernode", "register", str(key), _CONNECTION)
+        # The name goes with the key: no node can say that it is somebody else.
+        _flwr(folder, "supernode", "register", str(key), _CONNECTION, "--name", name)
     except EngineFailed as error:
         if _KNOWN not in str(error):  # else it was killed before it could leave the mark
             raise

@@ -25,9 +25,6 @@ MESSAGE_TYPE = "query.confrere"
 #: The one record in a message.
 RECORD = "confrere"
 
-#: Seconds to wait for every node's name.
-HELLO_SECONDS = 120.0
-
 #: Seconds after which a silent node is asked again; one that was gone is as soon as it is back.
 AGAIN_SECONDS = 90.0
 
@@ -46,7 +43,7 @@ class _Reply:
 
 
 class FlowerFederation(Federation):
-    """Parties behind a Flower grid.
+    """Parties behind a Flower grid, under the names that their keys were registered with.
 
     Parameters
     ----------
@@ -65,20 +62,13 @@ class FlowerFederation(Federation):
         self._nodes: dict[str, int] = {}
 
     def parties(self) -> list[str]:
-        """Ask every newly connected node who it is, and return all names, sorted."""
-        connected = set(self._grid.get_node_ids())
-        known = {name: node for name, node in self._nodes.items() if node in connected}
-        strangers = dict.fromkeys(connected - set(known.values()), b"")
-        told = self._exchange(strangers, HELLO_SECONDS, insist=False)
-        for node_id, reply in sorted(told.items()):
-            name = reply.record.get("party") if reply.record is not None else None
-            if not isinstance(name, str):
-                continue
-            if name in known:
-                raise FederationError(f"two nodes say that they are party {name!r}.")
-            known[name] = node_id
-        self._nodes = dict(sorted(known.items()))
-        return list(self._nodes)
+        """Return the names of all connected nodes, sorted; without a name a node is no party."""
+        named = [(info.name, info.node_id) for info in self._grid.get_nodes() if info.name]
+        connected = dict(sorted(named))
+        if len(connected) < len(named):
+            raise FederationError("two connected nodes are registered as the same party.")
+        self._nodes |= connected
+        return list(connected)
 
     def ask(
         self,
@@ -90,7 +80,7 @@ class FlowerFederation(Federation):
         timeout: float | None = None,
     ) -> dict[str, Payload | PartyError]:
         """Send the question to every party and wait for the replies."""
-        names = (list(self._nodes) or self.parties()) if to is None else list(to)
+        names = (sorted(self._nodes) or self.parties()) if to is None else list(to)
         if any(name not in self._nodes for name in names):
             self.parties()
         unknown = [name for name in names if name not in self._nodes]
@@ -100,15 +90,13 @@ class FlowerFederation(Federation):
             run=self.run, operation=operation, payload=payload, step=step, schema=self._schema
         ).encode()
         asked = {self._nodes[name]: question for name in names}
-        replies = self._exchange(asked, timeout, insist=True)
+        replies = self._exchange(asked, timeout)
         return {name: _answer(name, replies.get(self._nodes[name])) for name in names}
 
-    def _exchange(
-        self, contents: Mapping[int, bytes], timeout: float | None, *, insist: bool
-    ) -> dict[int, _Reply]:
+    def _exchange(self, contents: Mapping[int, bytes], timeout: float | None) -> dict[int, _Reply]:
         """Return what every node sent, and nothing for one that is late.
 
-        Whoever insists asks a node again that was gone, as long as there is time.
+        A node that was gone is asked again, as long as there is time.
         """
         deadline = math.inf if timeout is None else time.monotonic() + timeout
         replies: dict[int, _Reply] = {}
@@ -116,8 +104,6 @@ class FlowerFederation(Federation):
         due = dict.fromkeys(contents, -math.inf)  # when each node that owes a reply is asked
         while due:
             connected = set(self._grid.get_node_ids())
-            if not insist:
-                due = {node: when for node, when in due.items() if node in connected}
             now = time.monotonic()
             asked = [node for node, when in due.items() if when <= now and node in connected]
             under_way |= self._push({node: contents[node] for node in asked})
@@ -127,7 +113,7 @@ class FlowerFederation(Federation):
                 if node not in due:
                     continue
                 replies[node] = reply = _read(message)
-                if reply.final or not insist:
+                if reply.final:
                     del due[node]
                 else:
                     due[node] = -math.inf

@@ -31,8 +31,7 @@ def party_app(party_for: Callable[[Context], LocalParty] | None = None) -> Clien
         local = find(context)
         record = message.content.get(RECORD)
         question = record.get("question") if isinstance(record, ConfigRecord) else None
-        # An empty question asks for the name alone.
-        reply = answer(question, local) if isinstance(question, bytes) and question else b""
+        reply = answer(question, local) if isinstance(question, bytes) else b""
         content = ConfigRecord({"party": local.name, "reply": reply})
         return Message(RecordDict({RECORD: content}), reply_to=message)
 

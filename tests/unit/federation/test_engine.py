@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
+from flwr.proto.node_pb2 import NodeInfo
 from flwr.supercore.task_identity import TaskIdentity
 
 from confrere.errors import FederationError, InvalidParameter, QuorumMissed
@@ -42,10 +43,14 @@ class FakeGrid:
 
     def __init__(self, parties):
         self.apps = {100 + k: party_app(lambda _, p=p: p) for k, p in enumerate(parties)}
+        self.names = {100 + k: p.name for k, p in enumerate(parties)}
         self.away = set()
         self.broken = {}
         self.under_way = {}
         self.sent = 0
+
+    def get_nodes(self):
+        return [NodeInfo(node_id=node, name=self.names[node]) for node in self.get_node_ids()]
 
     def get_node_ids(self):
         return [node for node in self.apps if node not in self.away]
@@ -116,13 +121,18 @@ def test_the_engines_agree_bit_for_bit(make_party, protocol):
         assert party.books.ledger.spent("study") == pytest.approx(2.0)
 
 
-def test_a_node_says_who_it_is(make_party):
+def test_a_node_is_who_it_was_registered_as(make_party):
     parties = parties_of(make_party)
-    federation = FlowerFederation(FakeGrid(parties[::-1]))
+    grid = FakeGrid(parties[::-1])
+    federation = FlowerFederation(grid)
     assert federation.parties() == ["a", "b", "c"]
     assert list(federation.ask("size", Payload(), to=["b"])) == ["b"]
     with pytest.raises(InvalidParameter):
         federation.ask("size", Payload(), to=["z"])
+    grid.names[100], grid.names[102] = "a", ""
+    assert FlowerFederation(grid).parties() == ["a", "b"]
+    # The node that was registered as a is c's, and cannot answer for a.
+    assert FlowerFederation(grid).ask("size", Payload())["a"] == PartyError("InvalidReply")
 
 
 def test_two_nodes_cannot_be_one_party(make_party):
