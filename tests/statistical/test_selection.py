@@ -9,7 +9,7 @@ from scipy import stats
 from confrere import FeatureStackingClassifier, PrivateLogisticRegression, PrivateSelection
 from confrere.audit import audit, worst_pairs
 from confrere.maths.randomness import SeededSource
-from confrere.mechanisms.selection import ErrorSelection, RandomStopping
+from confrere.mechanisms.selection import ErrorSelection, RandomStopping, brier_score
 
 RULES = ["permute-and-flip", "exponential"]
 
@@ -55,6 +55,30 @@ def test_the_laws_are_tight():
         mechanism = ErrorSelection(epsilon=1.0, rule=rule)
         ratio = np.log(mechanism.law([50, 0])) - np.log(mechanism.law([49, 1]))
         assert np.abs(ratio).max() > 0.99
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.integers(1, 60), st.integers(2, 4), st.integers(0, 2**32 - 1))
+def test_one_row_moves_a_brier_score_by_at_most_one(n, n_classes, seed):
+    generator = np.random.default_rng(seed)
+
+    def rows(count):
+        sharp = 10 ** generator.uniform(-2, 2)
+        return generator.dirichlet(np.full(n_classes, 1 / sharp) + 1e-3, size=count)
+
+    P, codes = rows(n), generator.integers(0, n_classes, size=n)
+    changed, other = P.copy(), codes.copy()
+    changed[0], other[0] = rows(1)[0], generator.integers(n_classes)
+    assert abs(brier_score(P, codes) - brier_score(changed, other)) <= 1
+    right, wrong = np.eye(n_classes)[codes], np.eye(n_classes)[(codes + 1) % n_classes]
+    assert (brier_score(right, codes), brier_score(wrong, codes)) == (0, n)
+
+
+def test_a_brier_score_is_the_sum_of_squares():
+    generator = np.random.default_rng(0)
+    p, y = generator.uniform(size=4_000), generator.integers(0, 2, size=4_000)
+    score = brier_score(np.column_stack([1 - p, p]), y)
+    assert score == pytest.approx(np.sum((p - y) ** 2), abs=3)
 
 
 @settings(deadline=None, max_examples=60)
@@ -120,12 +144,40 @@ def selection(method, **settings):
     return PrivateSelection(model, {"alpha": [0.05, 5.0]}, method=method, **settings)
 
 
+@pytest.mark.parametrize("scoring", ["brier", "errors"])
 @pytest.mark.parametrize("method", ["parts", "random-stopping"])
-@pytest.mark.parametrize("runs", [40, pytest.param(500, marks=pytest.mark.slow)])
-def test_selections_pass_an_audit(method, runs):
-    model = selection(method)
+@pytest.mark.parametrize("runs", [20, pytest.param(500, marks=pytest.mark.slow)])
+def test_selections_pass_an_audit(method, scoring, runs):
+    model = selection(method, scoring=scoring)
     result = audit(model, worst_pairs(model)[:2], runs=runs)
     assert result.epsilon <= result.claimed == 1.0
+
+
+def test_squared_errors_choose_where_errors_cannot():
+    """One in ten is positive: every candidate says no, but their probabilities differ."""
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(6_000, 4)) / 4
+    y = (generator.uniform(size=6_000) < 0.02 + 0.3 * (X[:, 0] > 0.2)).astype(int)
+    candidates = {"feature_scale": [[0, 0, 0, 1], [1, 0, 0, 0]]}
+    chosen = {
+        scoring: np.mean(
+            [
+                PrivateSelection(
+                    PrivateLogisticRegression(),
+                    candidates,
+                    epsilon=3.0,
+                    scoring=scoring,
+                    random_state=seed,
+                )
+                .fit(X, y)
+                .best_index_
+                for seed in range(12)
+            ]
+        )
+        for scoring in ("brier", "errors")
+    }
+    assert chosen["brier"] > 0.9
+    assert chosen["errors"] < 0.9
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from confrere.estimators.selection_plan import (
 )
 from confrere.ledger import Ledger
 from confrere.maths.randomness import RandomSource, Seed
-from confrere.mechanisms.selection import RandomStopping, Rule
+from confrere.mechanisms.selection import RandomStopping, Rule, brier_score
 from confrere.privacy import Guarantee, check_epsilon
 from confrere.release import Release
 
@@ -48,13 +48,17 @@ class PrivateSelection(PrivateClassifier):
         Price of one ``fit``, the choice and the final model together.
     method : {"parts", "random-stopping"}, default="parts"
         ``"parts"``: every candidate is fitted on a part of the rows of its own, and one is chosen
-        by its errors on another part. ``"random-stopping"``: candidates drawn at random are fitted
-        on the same rows, a random and secret number of times, and the run with the fewest noisy
-        errors is released; each run has ``epsilon / (2 + eta)``. For many candidates.
+        by its score on another part. ``"random-stopping"``: candidates drawn at random are fitted
+        on the same rows, a random and secret number of times, and the run with the best noisy
+        score is released; each run has ``epsilon / (2 + eta)``. For many candidates.
+    scoring : {"brier", "errors"}, default="brier"
+        What is added up over held-out rows, from 0 to 1 each, the less the better: squared errors
+        of the probabilities (in thousandths, the sum rounded down), or wrong predictions. Where one
+        class is rare, hardly any model predicts it and errors tell candidates apart badly.
     rule : {"permute-and-flip", "exponential"}, default="permute-and-flip"
         How ``"parts"`` chooses.
     held_out : float, default=0.2
-        Share of the rows that errors are counted on.
+        Share of the rows that candidates are scored on.
     refit_share : float, default=0.7
         ``"parts"``: share of epsilon kept for fitting the chosen candidate on all rows; with 0 the
         model of its part is kept.
@@ -108,6 +112,7 @@ class PrivateSelection(PrivateClassifier):
         *,
         epsilon: float = 1.0,
         method: Literal["parts", "random-stopping"] = "parts",
+        scoring: Literal["brier", "errors"] = "brier",
         rule: Rule = "permute-and-flip",
         held_out: float = 0.2,
         refit_share: float = 0.7,
@@ -123,6 +128,7 @@ class PrivateSelection(PrivateClassifier):
         self.grid = grid
         self.epsilon = epsilon
         self.method = method
+        self.scoring = scoring
         self.rule = rule
         self.held_out = held_out
         self.refit_share = refit_share
@@ -159,14 +165,20 @@ class PrivateSelection(PrivateClassifier):
             return model.fit(rows, labels) if part is None else model.fit(rows[part], labels[part])
 
         def errors(model: Any, part: NDArray[np.intp]) -> int:
-            return int(np.count_nonzero(model.predict(rows[part]) != labels[part]))
+            if self.scoring == "errors":
+                return int(np.count_nonzero(model.predict(rows[part]) != labels[part]))
+            return brier_score(model.predict_proba(rows[part]), codes[part])
 
         best, model = self._spend(
             ledger,
             plan.price,
             lambda source: plan.run(fit, errors, source),
             purpose=f"fit PrivateSelection of {type(self.estimator).__name__}",
-            detail={"candidates": candidate_names(candidates), **plan.detail()},
+            detail={
+                "candidates": candidate_names(candidates),
+                "scoring": self.scoring,
+                **plan.detail(),
+            },
         )
         # Fitted again by hand, the model pays on the caller's ledger like any other.
         model.set_params(ledger=self.ledger, account=self.account, random_state=self.random_state)
@@ -203,6 +215,7 @@ class PrivateSelection(PrivateClassifier):
         """Check every setting, and return the candidates."""
         check_epsilon(self.epsilon)
         check_choice(self.method, "method", ("parts", "random-stopping"))
+        check_choice(self.scoring, "scoring", ("brier", "errors"))
         if not 0 < self.held_out < 1:
             raise InvalidParameter("held_out must lie strictly between 0 and 1.")
         if not 0 <= self.refit_share < 1:

@@ -2,8 +2,9 @@
 
 Proof: docs/proofs/private_selection.md.
 
-Errors are numbers of misclassified records of a part that no candidate was fitted on: replacing
-one record moves every candidate's number by at most one.
+Errors are whole numbers, of misclassified records or of squared errors added up
+(:func:`brier_score`), on a part that no candidate was fitted on: replacing one record moves every
+candidate's number by at most one.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from confrere.privacy import Guarantee, Neighbours, check_epsilon
 
 THEOREM = "docs/proofs/private_selection.md"
 Rule = Literal["permute-and-flip", "exponential"]
+
+#: Squared errors are counted in whole parts of one.
+_UNITS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,3 +165,23 @@ def _expectation(eta: float, gamma: float) -> float:
     if eta == 0:
         return (1 / gamma - 1) / math.log(1 / gamma)
     return float(eta * (1 - gamma) / (gamma * (1 - gamma**eta)))
+
+
+def brier_score(probabilities: NDArray[np.float64], codes: NDArray[np.intp]) -> int:
+    """Return the rows' squared errors added up, rounded down; one row moves it by one at most.
+
+    A row's error is half the squared distance of its probabilities from its class, between 0 and
+    1, in whole thousandths: sums of integers are exact, and rounding down keeps a move of at most
+    one at most one.
+
+    Parameters
+    ----------
+    probabilities : (n, K) array
+        Of every class.
+    codes : (n,) array
+        The classes, ``0 .. K-1``.
+    """
+    errors = np.clip(probabilities, 0.0, 1.0)
+    errors[np.arange(len(codes)), codes] -= 1
+    thousandths = np.rint(_UNITS * np.minimum((errors**2).sum(axis=1) / 2, 1.0))
+    return int(thousandths.astype(np.int64).sum()) // _UNITS

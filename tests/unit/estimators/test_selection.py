@@ -75,7 +75,7 @@ class TestCharging:
         def broken(*args, **kwargs):
             raise RuntimeError("the machine caught fire")
 
-        monkeypatch.setattr(PrivateLogisticRegression, "predict", broken)
+        monkeypatch.setattr(PrivateLogisticRegression, "predict_proba", broken)
         with pytest.raises(RuntimeError):
             make(epsilon=0.5, method=method, ledger=ledger, account="study").fit(X, Y)
         assert [entry.state for entry in ledger.entries("study")] == ["failed"]
