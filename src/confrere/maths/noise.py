@@ -1,10 +1,12 @@
 """Noise laws, built from uniforms. Only mechanisms may draw from them.
 
-The tails end where 52-bit uniforms end (probability about 2^-53 per variable), which is the
-``1e-15`` that the proof pages carry; those of normals end later.
+A uniform has 53 significant bits and is at least 2^-105, so every draw is a few units in the last
+place from a real one's, and the tails end at a probability of about 2^-104 per variable.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +14,9 @@ from scipy import special
 
 from confrere.maths.randomness import RandomSource
 from confrere.privacy import check_positive
+
+#: Geometrics of a larger scale have their low binary digits drawn, down to this many.
+_LARGE, _DIGITS = 2.0**16, 12
 
 
 def gamma_norm(rho: float, dimension: int, count: int, source: RandomSource) -> NDArray[np.float64]:
@@ -26,8 +31,8 @@ def gamma_norm(rho: float, dimension: int, count: int, source: RandomSource) -> 
 
 def directions(dimension: int, count: int, source: RandomSource) -> NDArray[np.float64]:
     """Return ``count`` unit vectors, uniform on the sphere."""
-    normals = special.ndtri(source.uniforms(count, dimension))
-    return np.asarray(normals / np.linalg.norm(normals, axis=1, keepdims=True))
+    drawn = normals(dimension, count, source)
+    return np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True))
 
 
 def l2_noise(
@@ -52,13 +57,10 @@ def laplace_noise(
 def normals(dimension: int, count: int, source: RandomSource) -> NDArray[np.float64]:
     """Return ``(count, dimension)`` standard normals, sharp in both tails.
 
-    A second uniform fills the cell of the first one's grid, so that what is inverted has some 52
-    bits of its own however small it is, and a third chooses the sign. The tails end at 2^-104, and
-    the rounding of a draw is a few units in its last place except with probability 1e-20.
+    The lower half of the law is inverted, where uniforms are fine, and a sign is drawn.
     """
-    coarse, fine, signs = source.uniforms(3, count, dimension)
-    tail = ((coarse - 2.0**-53) + fine * 2.0**-52) / 2
-    return np.asarray(np.copysign(special.ndtri(tail), signs - 0.5))
+    halves = special.ndtri(source.uniforms(count, dimension) / 2)
+    return np.asarray(halves * source.signs(count, dimension))
 
 
 def gaussian_noise(
@@ -103,9 +105,26 @@ def discrete_laplace(
 ) -> NDArray[np.int64]:
     """Return integers with probability proportional to ``exp(-|k|/scale)``.
 
-    The floor of an exponential is geometric, and the difference of two geometrics is this law.
-    An array of scales is broadcast to ``shape``.
+    The difference of two geometrics has this law. An array of scales is broadcast to ``shape``.
     """
     check_positive(float(np.min(scale)), "scale")
-    geometric = np.floor(-scale * np.log(source.uniforms(2, *shape)))
-    return np.asarray(geometric[0] - geometric[1], dtype=np.int64)
+    rises, falls = _geometric(np.asarray(scale, dtype=np.float64), (2, *shape), source)
+    return np.asarray(rises - falls)
+
+
+def _geometric(
+    scale: NDArray[np.float64], shape: tuple[int, ...], source: RandomSource
+) -> NDArray[np.int64]:
+    """Return integers with probability proportional to ``exp(-k/scale)``, k from 0 on.
+
+    The floor of an exponential, which in floats is off where the exponential is large. Binary
+    digits of a geometric are independent, so of large ones the low digits are drawn as such, and
+    the floor is taken of what is above them.
+    """
+    largest = float(np.max(scale))
+    digits = math.ceil(math.log2(largest)) - _DIGITS if largest > _LARGE else 0
+    drawn = np.floor(-(scale / 2.0**digits) * np.log(source.uniforms(*shape))).astype(np.int64)
+    for place in reversed(range(digits)):
+        ones = source.uniforms(*shape) < special.expit(-(2.0**place) / scale)
+        drawn = 2 * drawn + ones
+    return drawn

@@ -18,8 +18,12 @@ from confrere.errors import InvalidParameter
 Seed = int | np.random.SeedSequence | np.random.Generator | np.random.RandomState
 
 
+#: Nothing between it and 1 is a double.
+_LARGEST = 1 - 2.0**-53
+
+
 class RandomSource(ABC):
-    """A stream of uniforms in the open interval (0, 1) on a grid of 2^-52."""
+    """A stream of uniforms in the open interval (0, 1), and of signs."""
 
     simulated: bool
 
@@ -28,11 +32,21 @@ class RandomSource(ABC):
         """Return ``count`` uniform 64-bit words."""
 
     def uniforms(self, *shape: int) -> NDArray[np.float64]:
-        """Return uniforms ``(k + 1/2) 2^-52``: never 0, never 1, every value exact."""
-        words = self._words(int(np.prod(shape, dtype=np.int64)))
-        grid = (words >> np.uint64(12)).astype(np.float64)
-        result: NDArray[np.float64] = ((grid + 0.5) * 2.0**-52).reshape(shape)
-        return result
+        """Return uniforms with 53 significant bits however small they are; never 0, never 1.
+
+        52 bits choose a cell of a grid, and 52 more a place in it: a grid alone would leave few
+        bits to a small uniform, and so to a large ``-log(u)``. The least of them is 2^-105.
+        """
+        words = self._words(2 * int(np.prod(shape, dtype=np.int64)))
+        cell, place = (words >> np.uint64(12)).astype(np.float64).reshape(2, *shape)
+        cell += (place + 0.5) * 2.0**-52
+        return np.asarray(np.minimum(cell * 2.0**-52, _LARGEST), dtype=np.float64)
+
+    def signs(self, *shape: int) -> NDArray[np.float64]:
+        """Return independent numbers -1 and +1, equally likely."""
+        count = int(np.prod(shape, dtype=np.int64))
+        bits = np.unpackbits(self._words(-(-count // 64)).view(np.uint8), count=count)
+        return np.asarray(1.0 - 2.0 * bits.reshape(shape), dtype=np.float64)
 
 
 class SystemSource(RandomSource):

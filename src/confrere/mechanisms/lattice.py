@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 from confrere.maths.noise import discrete_laplace
 from confrere.maths.randomness import RandomSource
 
+#: More than what probabilities of the integer noise can be off by, in floats.
+_ROUNDING = 1 + 1e-5
+
 
 @dataclass(frozen=True, slots=True)
 class LatticeStep:
@@ -47,7 +50,7 @@ class LatticeStep:
     def scale(self) -> float:
         """Scale of the integer noise: the L1 move in lattice units over epsilon."""
         move = 2 * math.sqrt(self.size) * self.radius / self.spacing + self.size
-        return move / self.epsilon
+        return move / self.epsilon * _ROUNDING
 
     def release(self, point: NDArray[np.float64], source: RandomSource) -> NDArray[np.float64]:
         """Return the rounded and noised point."""

@@ -31,7 +31,7 @@ THEOREM = "docs/proofs/objective_perturbation.md"
 PUBLIC = ("number of records", "number of features", "label set", "bounds", "every parameter")
 ASSUMPTIONS = (
     "each person is in at most one record",
-    "tails of 52-bit uniforms (total variation below 1e-15)",
+    "floats: rounding of the noise and its far tails (total variation below 1e-15)",
 )
 
 #: Share of epsilon that pays for the solver's tolerance and the floats.

@@ -23,7 +23,7 @@ _PUBLIC = ("number of parties", "number of features", "label set", "bounds", "ev
 _ASSUMPTIONS = (
     "what a party sends depends on its own data alone",
     "whoever adds up what parties send adds the noise, and keeps the sums to itself",
-    "tails of 52-bit uniforms (total variation below 1e-15)",
+    "floats: rounding of the noise and its far tails (total variation below 1e-15)",
 )
 
 

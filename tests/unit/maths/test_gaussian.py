@@ -155,7 +155,7 @@ class FixedSource(RandomSource):
 
 def test_normals_reach_far_tails_and_stay_finite():
     farthest = normals(1, 1, FixedSource([0]))
-    # Two uniforms of 2^-53 each make a tail of probability 2^-106.
+    # The least uniform is 2^-105, and half of it is inverted.
     assert farthest[0, 0] == pytest.approx(stats.norm.ppf(2.0**-106))
     nearest = normals(1, 1, FixedSource([2**64 - 1]))
     assert abs(nearest[0, 0]) < 1e-15

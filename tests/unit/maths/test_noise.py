@@ -74,14 +74,61 @@ def test_uniforms_stay_inside_and_are_uniform():
     assert stats.kstest(u.ravel(), "uniform").pvalue > 1e-6
 
 
-def test_extreme_words_give_uniforms_inside():
-    class Extreme(SystemSource):
-        def _words(self, count):
-            return np.array([0, 2**64 - 1], dtype=np.uint64)
+class WordSource(SystemSource):
+    """Words that are given."""
 
-    low, high = Extreme().uniforms(2)
-    assert 0 < low < 2**-52
-    assert 1 - 2**-52 < high < 1
+    def __init__(self, *words):
+        self.words = np.array(words, dtype=np.uint64)
+
+    def _words(self, count):
+        return self.words[:count]
+
+
+def test_extreme_words_give_uniforms_inside():
+    low, high = WordSource(0, 2**64 - 1, 0, 2**64 - 1).uniforms(2)
+    assert low == 2.0**-105
+    assert high == 1 - 2.0**-53
+
+
+def test_small_uniforms_keep_their_digits():
+    # Both lie in the first cell of the grid; a grid alone could not tell them apart.
+    first, second = WordSource(0, 0, 2**63, 2**63 + 2**12).uniforms(2)
+    assert first == pytest.approx(2.0**-53, rel=1e-15)
+    assert 0 < second - first < 2.0**-100
+
+
+def test_signs_are_fair_and_independent():
+    signs = SeededSource(0).signs(100_000, 2)
+    assert set(np.unique(signs)) == {-1.0, 1.0}
+    assert np.all(np.abs(signs.mean(axis=0)) < 0.02)
+    assert abs(np.mean(signs[:, 0] * signs[:, 1])) < 0.02
+    assert abs(np.mean(signs[1:, 0] * signs[:-1, 0])) < 0.02
+    assert SystemSource().signs(3).shape == (3,)
+
+
+@pytest.mark.parametrize("scale", [0.3, 5.0, 2.0**16, 2.0**16 + 1, 3e5, 1e12])
+def test_discrete_laplace_has_its_law_at_every_scale(scale):
+    """Above 2^16 the low binary digits are drawn apart."""
+    drawn = noise.discrete_laplace(scale, (40_000,), SeededSource(1))
+    ratio = np.exp(-1 / scale)
+
+    def below(k):
+        """Return P(Z <= k)."""
+        tail = ratio ** np.abs(k) / (1 + ratio)
+        return np.where(k >= 0, 1 - ratio * tail, tail)
+
+    assert np.mean(drawn == 0) == pytest.approx((1 - ratio) / (1 + ratio), abs=0.01)
+    for quantile in (-2.0, -0.5, 0.0, 0.5, 2.0):
+        k = np.floor(quantile * scale)
+        assert np.mean(drawn <= k) == pytest.approx(below(k), abs=0.011)
+    # Odd numbers are as frequent as they should be: a digit that is forgotten would show.
+    odd = 2 * ratio / (1 + ratio) ** 2
+    assert np.mean(drawn % 2) == pytest.approx(odd, abs=0.011)
+
+
+def test_scales_may_differ():
+    drawn = noise.discrete_laplace(np.array([[2.0], [2e6]]), (2, 20_000), SeededSource(2))
+    assert np.std(drawn, axis=1) == pytest.approx(np.sqrt(2) * np.array([2.0, 2e6]), rel=0.05)
 
 
 def test_system_source_never_repeats():
