@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 
 from confrere import (
     FeatureStackingClassifier,
@@ -386,6 +387,14 @@ def test_exact_audit_of_laplace_noise(cap):
     assert exact_audit(mechanism).refuted
 
 
+@pytest.mark.parametrize("method", ["average", "moments"])
+def test_means_of_parties_pass_and_nearly_fail(method):
+    case = hardest_case(MultipartyClassifier(method=method))
+    assert 0.97 < exact_audit(case.estimator, case.pairs).epsilon <= 1.0
+    result = audit(case.estimator, case.pairs, runs=10_000)
+    assert 0.75 < result.epsilon <= result.claimed == 1.0
+
+
 def test_exact_audit_of_more_classes_of_votes():
     case = case_of("soft")
     for method in ("statistic", "soft", "vote"):
@@ -405,4 +414,4 @@ def test_what_has_no_density_is_refused():
         exact_audit(PrivateLogisticRegression(delta=1e-6))
     case = case_of("soft")
     with pytest.raises(InvalidParameter, match="built-in"):
-        exact_audit(MultipartyClassifier(method="average"), case.pairs)
+        exact_audit(MultipartyClassifier(local=LogisticRegression()), case.pairs)

@@ -28,7 +28,7 @@ from confrere.estimators import (
     TransferStackingClassifier,
 )
 from confrere.estimators.labels import declared_classes, encode_labels, plus_minus
-from confrere.estimators.multiparty_local import Blocks, tally_linear
+from confrere.estimators.multiparty_local import Blocks, tally_linear, total_uploads
 from confrere.maths.randomness import RandomSource, SeededSource
 from confrere.mechanisms.additive import Noised, before_noise
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
@@ -48,14 +48,9 @@ def bulk_sampler(estimator: Any) -> Sample | None:
     many = getattr(estimator, "classes", None) is not None and np.size(estimator.classes) > 2
     if drawn is None or many or getattr(estimator, "rounds", 1) > 1:
         return None
-    if isinstance(estimator, MultipartyClassifier) and not _votes(estimator):
+    if isinstance(estimator, MultipartyClassifier) and estimator.local is not None:
         return None
     return BulkSampler(estimator)
-
-
-def _votes(estimator: MultipartyClassifier) -> bool:
-    """Whether the built-in classifiers of parties vote, and nothing else is learned."""
-    return estimator.local is None and estimator.method in ("statistic", "soft", "vote")
 
 
 @dataclass(frozen=True)
@@ -120,7 +115,7 @@ def _collaborative(model: Any, data: Mapping[str, Any], count: int, source: Rand
 
 
 def _multiparty(model: Any, data: Mapping[str, Any], count: int, source: RandomSource) -> Floats:
-    return np.hstack([noised.draw(count, source) for noised in noised_votes(model, data)])
+    return np.hstack([noised.draw(count, source) for noised in noised_uploads(model, data)])
 
 
 def party_mechanisms(
@@ -145,15 +140,18 @@ def party_mechanisms(
         yield mechanism, rows, y, request.centre
 
 
-def noised_votes(model: MultipartyClassifier, data: Mapping[str, Any]) -> list[Noised]:
-    """Return what a model of votes noises, from its parties' own classifiers."""
-    if not _votes(model):
-        raise InvalidParameter("target: only votes of built-in classifiers have a known density.")
+def noised_uploads(model: MultipartyClassifier, data: Mapping[str, Any]) -> list[Noised]:
+    """Return what is noised of the parties' votes, weights or moments."""
+    if model.local is not None:
+        raise InvalidParameter("local: only built-in classifiers of parties are audited this way.")
     auxiliary = data.get("auxiliary")
     parties, classes = model._parties(data["X"], data["y"], data.get("party"), auxiliary)
     n_classes = max(2, len(classes))
     plan = model._plan(parties.X.shape[1], n_classes, model._auxiliary(auxiliary))
     blocks = Blocks(float(model.memory), plan.frame.size, n_classes)
+    if not plan.votes:
+        mean = plan.mean(len(parties))
+        return before_noise(mean, total_uploads(parties, plan.frame, blocks, mean))
     tally = tally_linear(parties, plan.frame, plan.rows, blocks, alpha=plan.local_alpha)
     if model.method == "statistic":
         return before_noise(plan.statistic(tally.n_parties), tally)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import optimize, special
 from sklearn.base import clone
 
-from confrere.audit.bulk import binary_rows, noised_votes, party_mechanisms
+from confrere.audit.bulk import binary_rows, noised_uploads, party_mechanisms
 from confrere.audit.pairs import Pair
 from confrere.errors import InvalidParameter
 from confrere.estimators import (
@@ -171,7 +171,7 @@ _Term = _Objective | _SoftmaxObjective | Noised
 def _terms(target: Any, data: Mapping[str, Any]) -> list[_Term]:
     """Return what a classifier noises, made by its own scaling, clipping and splits."""
     if isinstance(target, MultipartyClassifier):
-        return list(noised_votes(clone(target).set_params(random_state=0), data))
+        return list(noised_uploads(clone(target).set_params(random_state=0), data))
     if isinstance(target, CollaborativeClassifier):
         return list(_party_terms(target, data))
     if isinstance(target, PrivateLogisticRegression | TransferClassifier):

@@ -19,7 +19,7 @@ from confrere.maths.noise import l2_noise
 from confrere.maths.randomness import RandomSource
 from confrere.mechanisms.functional import FunctionalMechanism
 from confrere.mechanisms.output_perturbation import OutputPerturbation
-from confrere.mechanisms.party_average import PartyAverage
+from confrere.mechanisms.party_mean import PartyMean
 from confrere.mechanisms.party_statistic import PartyStatistic
 from confrere.mechanisms.party_votes import PartyVotes
 
@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 _FINENESS = 1e-6
 
 AdditiveMechanism = (
-    OutputPerturbation | FunctionalMechanism | PartyVotes | PartyStatistic | PartyAverage
+    OutputPerturbation | FunctionalMechanism | PartyVotes | PartyStatistic | PartyMean
 )
 
 

@@ -1,0 +1,49 @@
+"""Tables of measurements in the documentation are those of their records."""
+
+import json
+
+import pytest
+
+from benchmarks import bench_audits, bench_planning, bench_selection
+from benchmarks.measured import DOCS, read_record, with_table
+from confrere.experiments.as_printed.faults import FAULTS
+from confrere.experiments.audits import AUDITED
+
+
+def tables():
+    audits = read_record("audits")
+    return {
+        "audits": ("audit.md", bench_audits.table_of(audits, sound=True)),
+        "faults": ("audit.md", bench_audits.table_of(audits, sound=False)),
+        "planning": ("planning.md", bench_planning.table_of(read_record("planning"))),
+        "selection": ("selection.md", bench_selection.table_of(read_record("selection"))),
+    }
+
+
+@pytest.mark.parametrize("name", ["audits", "faults", "planning", "selection"])
+def test_tables_are_made_from_records(name):
+    page, table = tables()[name]
+    text = (DOCS / page).read_text(encoding="utf-8")
+    assert with_table(text, name, table) == text
+    assert with_table(text, name, "another") != text
+
+
+def test_recorded_audits_are_of_everything_and_as_they_should_be():
+    found = {one["name"]: one for one in read_record("audits")["results"]}
+    assert list(found) == [*AUDITED, *FAULTS]
+    for name in AUDITED:
+        assert found[name]["found"] <= found[name]["exact"] <= found[name]["claimed"] == 1.0
+    for name, fault in FAULTS.items():
+        assert found[name]["found"] >= fault.at_least
+    assert all(one["cpu_seconds"] < 60 for one in found.values())
+
+
+def test_recorded_selections_kept_to_their_price():
+    record = read_record("selection")
+    assert all(spent <= 1.0 for one in record["results"] for spent in one["spent"])
+    assert json.dumps(record).count('"choice": "parts"') == 6
+
+
+def test_a_page_without_a_place_is_refused():
+    with pytest.raises(ValueError, match="no place"):
+        with_table("a page", "audits", "a table")
