@@ -114,16 +114,16 @@ def test_clipped_rows_pass_where_scaled_ones_do_not():
 
 # --- every method of the catalogue ---------------------------------------------------------------
 
-#: What 100,000 runs show at epsilon 1, of .967 that any could: noise in two dimensions hides more
+#: What 100,000 runs surely show at epsilon 1, of .967 that any could: noise in two dimensions hides more
 #: than in one, and the functional mechanism shares epsilon between two kinds of coefficients.
-SHOWN = dict.fromkeys(AUDITED, 0.84) | {
-    "average": 0.92,
-    "ofpa": 0.92,
-    "laplace": 0.92,
-    "vote": 0.92,
-    "soft": 0.90,
-    "statistic": 0.92,
-    "ofaa": 0.54,
+SHOWN = dict.fromkeys(AUDITED, 0.82) | {
+    "average": 0.87,
+    "ofpa": 0.87,
+    "laplace": 0.87,
+    "vote": 0.87,
+    "soft": 0.87,
+    "statistic": 0.87,
+    "ofaa": 0.5,
 }
 
 
