@@ -7,6 +7,7 @@ is started again under the same run, and so is a coordinator that was killed its
 from __future__ import annotations
 
 import logging
+import signal
 import ssl
 import time
 import urllib.request
@@ -129,6 +130,8 @@ def _superlink(coordinator: Coordinator, folder: Path) -> Iterator[Program]:
         "--isolation",
         "subprocess",
         folder=folder,
+        # Asked to end it would wait for the parties' connections, and they stay.
+        last=signal.SIGKILL,
     )
     try:
         _await_health(coordinator, link)

@@ -40,9 +40,13 @@ class Program:
         What it is given.
     folder : Path
         Flower's files, the log and the note of who runs.
+    last : signal, default=SIGTERM
+        What it is sent when the thread that started it is gone.
     """
 
-    def __init__(self, name: str, *arguments: str, folder: Path) -> None:
+    def __init__(
+        self, name: str, *arguments: str, folder: Path, last: signal.Signals = signal.SIGTERM
+    ) -> None:
         (folder / "flower").mkdir(parents=True, exist_ok=True)
         self.name = name
         self.log = folder / f"{name}.log"
@@ -51,7 +55,7 @@ class Program:
         with self.log.open("ab") as log:
             self._began = log.tell()
             self._process = subprocess.Popen(  # noqa: S603  our own arguments
-                [sys.executable, "-I", str(_TETHER), str(os.getpid()), *command],
+                [sys.executable, "-I", str(_TETHER), str(os.getpid()), str(int(last)), *command],
                 env=environment(folder),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
