@@ -114,8 +114,9 @@ def test_clipped_rows_pass_where_scaled_ones_do_not():
 
 # --- every method of the catalogue ---------------------------------------------------------------
 
-#: What 100,000 runs surely show at epsilon 1, of .967 that any could: noise in two dimensions hides more
-#: than in one, and the functional mechanism shares epsilon between two kinds of coefficients.
+#: What 100,000 runs surely show at epsilon 1, of .967 that any could: noise in two dimensions
+#: hides more than in one, and the functional mechanism shares epsilon between two kinds of
+#: coefficients.
 SHOWN = dict.fromkeys(AUDITED, 0.82) | {
     "average": 0.87,
     "ofpa": 0.87,
