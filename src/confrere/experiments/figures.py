@@ -39,9 +39,14 @@ def draw_item(spec: Spec, records: Sequence[Record]) -> Figure:
     return figure
 
 
+def figure_path(spec: Spec, out: Path) -> Path:
+    """Return where the figure of an item is."""
+    return Path(out) / "figures" / f"{spec.item}.svg"
+
+
 def save_figure(spec: Spec, records: Sequence[Record], out: Path) -> Path:
     """Draw an item to ``figures/<item>.svg`` under ``out`` and return the path."""
-    path = Path(out) / "figures" / f"{spec.item}.svg"
+    path = figure_path(spec, out)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure = draw_item(spec, records)
     with house_style():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -11,10 +10,9 @@ from pathlib import Path
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from confrere.experiments.figures import draw_item
+from confrere.experiments.figures import figure_path, save_figure
 from confrere.experiments.records import Record, read_records, records_path
 from confrere.experiments.spec import Spec, load_specs
-from confrere.experiments.style import house_style
 from confrere.experiments.summary import Point, summarise
 from confrere.experiments.verdicts import Verdict, judge
 
@@ -44,12 +42,21 @@ def recorded(out: Path | str) -> dict[str, list[Record]]:
 
 
 def write_report(out: Path | str) -> Path:
-    """Write ``report.html`` from the records under ``out`` and return its path."""
+    """Write ``report.html`` and ``figures/`` from the records under ``out``.
+
+    Figures that are newer than their records are not drawn again.
+
+    Returns
+    -------
+    Path
+        The page: self-contained, to be opened in any browser or printed.
+    """
     page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True).from_string(
         (files("confrere.experiments") / "templates" / "report.html.jinja").read_text("utf-8")
     )
     records = recorded(out)
-    chapters = [_chapter(load_specs()[item], found) for item, found in records.items()]
+    specs = load_specs()
+    chapters = [_chapter(specs[item], found, Path(out)) for item, found in records.items()]
     versions = next((r[0].versions for r in records.values()), {})
     path = Path(out) / "report.html"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -57,26 +64,26 @@ def write_report(out: Path | str) -> Path:
     return path
 
 
-def markdown_summary(records: Mapping[str, Sequence[Record]]) -> str:
-    """Return one line per item: what the paper says, what came out, and the verdict."""
-    lines = [
-        "| item | what | as printed | sound | best | without noise | verdict |",
-        "|---|---|---|---|---|---|---|",
-    ]
+def summary_table(records: Mapping[str, Sequence[Record]]) -> list[list[str]]:
+    """Return a header and one row per item: the best of each kind at one budget, the verdict."""
+    rows = [["item", "what", "as printed", "sound", "best", "without noise", "verdict"]]
+    specs = load_specs()
     for item, found in records.items():
-        spec = load_specs()[item]
+        spec = specs[item]
         points = summarise(found, spec.metric)
-        verdict = judge(spec, points)
         best = [_headline(spec, points, v) for v in ("printed", "sound", "best", "ceiling")]
-        lines.append(f"| {item} | {spec.title} | {' | '.join(best)} | {verdict.outcome} |")
-    return "\n".join(lines) + "\n"
+        rows.append([item, spec.title, *best, judge(spec, points).outcome])
+    return rows
+
+
+def markdown_summary(records: Mapping[str, Sequence[Record]]) -> str:
+    """Return the table of :func:`summary_table` in Markdown."""
+    return _markdown(summary_table(records))
 
 
 def markdown_table(spec: Spec, points: Sequence[Point]) -> str:
     """Return an item's methods against its epsilons or settings."""
-    head, *rows = result_table(spec, points)
-    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
+    return _markdown(result_table(spec, points))
 
 
 def result_table(spec: Spec, points: Sequence[Point]) -> list[list[str]]:
@@ -95,6 +102,12 @@ def result_table(spec: Spec, points: Sequence[Point]) -> list[list[str]]:
         cells = [_cell(mine.get(column, reference)) for column in columns]
         rows.append([method, variant, *cells])
     return [head, *rows]
+
+
+def _markdown(table: Sequence[Sequence[str]]) -> str:
+    head, *rows = table
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
 
 
 def _column(spec: Spec, point: Point) -> float | None:
@@ -119,12 +132,12 @@ def _headline(spec: Spec, points: Sequence[Point], variant: str) -> str:
     return f"{best.method} {best.mean:.3f}"
 
 
-def _chapter(spec: Spec, records: Sequence[Record]) -> Chapter:
+def _chapter(spec: Spec, records: Sequence[Record], out: Path) -> Chapter:
     points = summarise(records, spec.metric)
-    drawn = io.StringIO()
-    with house_style():
-        draw_item(spec, records).savefig(drawn, format="svg", metadata={"Date": None})
-    svg = drawn.getvalue()
+    path = figure_path(spec, out)
+    if not path.exists() or path.stat().st_mtime <= records_path(out, spec.item).stat().st_mtime:
+        save_figure(spec, records, out)
+    svg = path.read_text(encoding="utf-8")
     return Chapter(
         spec=spec,
         verdict=judge(spec, points),

@@ -131,6 +131,7 @@ def test_plan_says_what_to_expect(line, folder):
 
 def test_reproduce_lists_and_runs(line, folder, monkeypatch):
     from confrere.cli.commands import reproduce
+    from confrere.experiments import load_specs
 
     assert "S1" in line("reproduce").stdout
     assert "UsageError" in line.json("reproduce", "S99", code=2)["error_code"]
@@ -149,6 +150,10 @@ def test_reproduce_lists_and_runs(line, folder, monkeypatch):
         "n_jobs": 2,
         "fresh": False,
     }
+    assert Path("here", "report.html").exists()
+    data = line.json("reproduce", "all", "--out", "here")["data"]
+    assert list(data["verdicts"]) == asked["items"] == list(load_specs())
+    assert set(data["verdicts"].values()) == {"no data"}
 
 
 def test_version_names_every_method(line):

@@ -10,7 +10,20 @@ from rich.table import Table
 
 from confrere.cli.answers import Answer, command
 from confrere.cli.views import listing
-from confrere.experiments import Point, load_spec, load_specs, run_items, summarise
+from confrere.experiments import (
+    Point,
+    Record,
+    Spec,
+    load_specs,
+    run_items,
+    summarise,
+    summary_table,
+    write_report,
+)
+from confrere.experiments.verdicts import Verdict, judge
+
+#: Up to so many items, every method is shown on the screen and not in the report only.
+_FEW = 3
 
 
 def add_to(app: typer.Typer) -> None:
@@ -20,7 +33,8 @@ def add_to(app: typer.Typer) -> None:
 
 def reproduce(
     items: Annotated[
-        list[str] | None, typer.Argument(metavar="[ITEM]...", help="Such as S1; none lists them.")
+        list[str] | None,
+        typer.Argument(metavar="[ITEM]...", help="Such as S1, or all; none lists them."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats.")] = False,
     out: Annotated[Path, typer.Option(envvar="CONFRERE_OUT", help="Where records go.")] = Path(
@@ -29,20 +43,43 @@ def reproduce(
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
     fresh: Annotated[bool, typer.Option("--fresh", help="Run every cell again.")] = False,
 ) -> Answer:
-    """Run the papers' experiments: what has no record yet is run, and everything is printed."""
+    """Run the papers' experiments: what has no record yet is run, and everything is reported."""
     specs = load_specs()
     if not items:
         return _listed()
+    if "all" in items:
+        items = list(specs)
     unknown = [item for item in items if item not in specs]
     if unknown:
-        raise typer.BadParameter(f"there is {', '.join(specs)}.", param_hint="'ITEM'")
+        raise typer.BadParameter(f"there is {', '.join(specs)}; or all.", param_hint="'ITEM'")
     found = run_items(items, quick=quick, out=out, n_jobs=jobs, fresh=fresh)
-    points = {item: summarise(rs, load_spec(item).metric) for item, rs in found.items()}
+    points = {item: summarise(rs, specs[item].metric) for item, rs in found.items()}
+    shown = [_table(specs[item], each) for item, each in points.items()]
+    if len(items) > _FEW:
+        shown = [_summary(found)]
+    report = write_report(out)
+    verdicts = {item: judge(specs[item], each) for item, each in points.items()}
     return Answer(
-        f"records in {out / 'records'}",
-        {"items": {item: [vars(point) for point in each] for item, each in points.items()}},
-        [_table(item, each) for item, each in points.items()],
+        f"wrote report: {report} (records and figures beside it)",
+        {
+            "items": {item: [vars(point) for point in each] for item, each in points.items()},
+            "verdicts": {item: verdict.outcome for item, verdict in verdicts.items()},
+            "report": str(report),
+        },
+        [*shown, *(_said(verdict) for verdict in verdicts.values() if len(items) <= _FEW)],
     )
+
+
+def _said(verdict: Verdict) -> str:
+    return f"{verdict.item} {verdict.outcome}. {verdict.why}"
+
+
+def _summary(found: dict[str, list[Record]]) -> Table:
+    head, *rows = summary_table(found)
+    table = listing("At epsilon 1, or the nearest", *head)
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def _listed() -> Answer:
@@ -53,9 +90,8 @@ def _listed() -> Answer:
     return Answer("next: confrere reproduce ITEM --quick", {"items": data}, [table])
 
 
-def _table(item: str, points: list[Point]) -> Table:
-    spec = load_spec(item)
-    title = f"{item}: {spec.title}" + (" (SIMULATED DATA)" if spec.simulated_data else "")
+def _table(spec: Spec, points: list[Point]) -> Table:
+    title = f"{spec.item}: {spec.title}" + (" (SIMULATED DATA)" if spec.simulated_data else "")
     table = listing(title, "method", "variant", "epsilon", "setting", spec.metric, "flips")
     for point in points:
         table.add_row(
