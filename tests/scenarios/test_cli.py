@@ -83,6 +83,8 @@ def test_control_c_while_learning_leaves_a_ledger_that_verifies(folder, environm
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A shell that put the tests into the background has told its children to ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     try:
         assert process.stdout.readline() == "learning\n"
