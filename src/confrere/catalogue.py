@@ -205,6 +205,7 @@ _METHODS = (
     _votes("vote", "the majority of many parties' classifiers", "Algorithm 1", "multiparty"),
     _votes("soft", "the fractions of many parties' votes", "Algorithm 2", "multiparty"),
     _votes("statistic", "the one vector through which votes enter", "", "statistic", _OURS),
+    _votes("moments", "the one vector through which labels enter", "", "moments", _OURS),
 )
 
 #: Every method by its name, in the order of the papers.
