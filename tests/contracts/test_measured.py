@@ -4,25 +4,32 @@ import json
 
 import pytest
 
-from benchmarks import bench_audits, bench_planning, bench_selection
+from benchmarks import bench_audits, bench_planning, bench_selection, reproduced
 from benchmarks.measured import DOCS, read_record, with_table
+from confrere.experiments import load_specs
 from confrere.experiments.as_printed.faults import FAULTS
 from confrere.experiments.audits import AUDITED
 
 
 def tables():
-    audits = read_record("audits")
+    audits, whole = read_record("audits"), read_record("reproduced")
     return {
         "audits": ("audit.md", bench_audits.table_of(audits, sound=True)),
         "faults": ("audit.md", bench_audits.table_of(audits, sound=False)),
         "planning": ("planning.md", bench_planning.table_of(read_record("planning"))),
         "selection": ("selection.md", bench_selection.table_of(read_record("selection"))),
+        "reproduced": (reproduced.PAGE, reproduced.chapters_of(whole)),
+        "reproduced, in short": (reproduced.README, reproduced.summary_of(whole)),
     }
 
 
-@pytest.mark.parametrize("name", ["audits", "faults", "planning", "selection"])
+@pytest.mark.parametrize(
+    "name",
+    ["audits", "faults", "planning", "selection", "reproduced", "reproduced, in short"],
+)
 def test_tables_are_made_from_records(name):
     page, table = tables()[name]
+    name = name.partition(",")[0]
     text = (DOCS / page).read_text(encoding="utf-8")
     assert with_table(text, name, table) == text
     assert with_table(text, name, "another") != text
@@ -42,6 +49,12 @@ def test_recorded_selections_kept_to_their_price():
     record = read_record("selection")
     assert all(spent <= 1.0 for one in record["results"] for spent in one["spent"])
     assert json.dumps(record).count('"choice": "parts"') == 6
+
+
+def test_every_item_was_reproduced_at_length():
+    found = read_record("reproduced")["items"]
+    assert list(found) == list(load_specs())
+    assert all(found[item]["repeats"] == spec.repeats for item, spec in load_specs().items())
 
 
 def test_a_page_without_a_place_is_refused():

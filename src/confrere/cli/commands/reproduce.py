@@ -75,7 +75,7 @@ def _said(verdict: Verdict) -> str:
 
 
 def _summary(found: dict[str, list[Record]]) -> Table:
-    head, *rows = summary_table(found)
+    head, *rows = ([row[0], *row[2:]] for row in summary_table(found))  # titles take too much room
     table = listing("At epsilon 1, or the nearest", *head)
     for row in rows:
         table.add_row(*row)

@@ -1,0 +1,84 @@
+"""What the papers' experiments gave, from the records of a whole run, for README and documentation.
+
+``confrere reproduce all --out OUT`` and then ``python -m benchmarks.reproduced OUT``.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measured import DOCS, fill, markdown, write_record
+from confrere.experiments import load_specs, summarise
+from confrere.experiments.report import recorded, result_table, summary_table
+from confrere.experiments.verdicts import judge
+
+#: One line each in the README.
+HEADLINES = ("S1", "S2", "S6", "T1", "M1", "M2-20k", "M3", "C1", "C1-credit")
+README = "../README.md"
+PAGE = "reproduced.md"
+
+
+def main(out: Path) -> None:
+    record = record_of(out)
+    write_record("reproduced", record)
+    fill(README, "reproduced", summary_of(record))
+    fill(PAGE, "reproduced", chapters_of(record))
+    print(DOCS / PAGE)
+
+
+def record_of(out: Path) -> dict[str, Any]:
+    """Return every item's verdict and table."""
+    specs, records = load_specs(), recorded(out)
+    if missing := [item for item in specs if item not in records]:
+        raise SystemExit(f"no records of {', '.join(missing)}: run confrere reproduce all.")
+    head, *rows = summary_table(records)
+    items = {}
+    for item, found in records.items():
+        spec = specs[item]
+        points = summarise(found, spec.metric)
+        verdict = judge(spec, points)
+        items[item] = {
+            "title": spec.title,
+            "source": spec.source,
+            "metric": spec.metric,
+            "simulated_data": spec.simulated_data,
+            "repeats": max(point.n for point in points),
+            "cpu_seconds": round(sum(one.seconds for one in found)),
+            "verdict": verdict.outcome,
+            "held": sum(finding.holds for finding in verdict.findings),
+            "compared": len(verdict.findings),
+            "why": verdict.why,
+            "table": [" | ".join(row) for row in result_table(spec, points)],
+        }
+    return {"head": head, "summary": {row[0]: row[1:] for row in rows}, "items": items}
+
+
+def summary_of(record: dict[str, Any]) -> str:
+    """Return the README's table."""
+    return markdown(record["head"], [[item, *record["summary"][item]] for item in HEADLINES])
+
+
+def chapters_of(record: dict[str, Any]) -> str:
+    """Return the page's chapters."""
+    lines = []
+    for item, one in record["items"].items():
+        simulated = " Simulated data: none of these people exist." if one["simulated_data"] else ""
+        head, *rows = (row.split(" | ") for row in one["table"])
+        lines += [
+            f"## {item}: {one['title']}",
+            f"{one['source']}. {one['metric']}, {one['repeats']} repeats, {one['cpu_seconds']} CPU "
+            f"seconds in all.{simulated}",
+            "",
+            f"**{one['verdict'].capitalize()}**: {one['held']} of {one['compared']} claims and "
+            f"numbers hold. {one['why']}",
+            "",
+            markdown(head, rows),
+            "",
+        ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
