@@ -112,23 +112,20 @@ def _above(spec: Spec, claim: Mapping[str, Any], points: Sequence[Point]) -> Ite
     sign = 1 if spec.higher_is_better else -1
     for where, ours, other in _pairs(claim, points):
         yield Finding(
-            f"{_name(ours)} better than {_name(other)}",
+            f"{_name(ours, spec)} better than {_name(other, spec)}",
             sign * (ours.mean - other.mean) > 0,
             f"{_number(ours.mean)} against {_number(other.mean)} at {where}",
             ours=claim.get("ours", False),
         )
 
 
-def _within(
-    spec: Spec,  # noqa: ARG001
-    claim: Mapping[str, Any],
-    points: Sequence[Point],
-) -> Iterator[Finding]:
+def _within(spec: Spec, claim: Mapping[str, Any], points: Sequence[Point]) -> Iterator[Finding]:
     for where, ours, other in _pairs(claim, points):
         yield Finding(
-            f"{_name(ours)} within {claim['margin']:g} of {_name(other)}",
+            f"{_name(ours, spec)} within {claim['margin']:g} of {_name(other, spec)}",
             abs(ours.mean - other.mean) <= claim["margin"],
             f"{_number(ours.mean)} against {_number(other.mean)} at {where}",
+            ours=claim.get("ours", False),
         )
 
 
@@ -182,8 +179,12 @@ def _published(
             yield f"epsilon {epsilon:g}", number, point.mean, point.standard_error
 
 
-def _name(point: Point) -> str:
-    return f"{point.method} ({point.variant})"
+def _name(point: Point, spec: Spec | None = None) -> str:
+    """Return what a point is called, with its place on the specification's axis."""
+    name = f"{point.method} ({point.variant})"
+    if spec is None or spec.axis is None or point.setting is None:
+        return name
+    return f"{name} at {spec.axis.name} {point.setting:g}"
 
 
 def _number(value: float) -> str:
