@@ -177,6 +177,10 @@ def released_weights(name, model, data):
     if name == "statistic":
         return model.statistic_
     X = data["X"]
+    if name == "moments":
+        # Without what labels that are split evenly would leave, which is public.
+        public = model._plan(X.shape[1], 2, model._auxiliary(data["auxiliary"])).rows
+        return model.statistic_ - public.mean(axis=0) / 2
     if name in ("pst-f", "pst-h", "pst-s"):
         high = model.high_level_
         low = [
