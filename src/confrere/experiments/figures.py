@@ -17,6 +17,7 @@ from confrere.experiments.summary import Point, summarise
 
 LABELS = {"auc": "AUC", "error": "misclassification", "accuracy": "accuracy"}
 UNBOUNDED = {"seconds": "CPU seconds"}
+FLIPPED = "with runs below one half"
 
 
 def draw_item(spec: Spec, records: Sequence[Record]) -> Figure:
@@ -93,11 +94,14 @@ def _lines(axes: Axes, spec: Spec, points: Sequence[Point], variants: tuple[str,
 
 
 def _look(index: int, variant: str) -> dict[str, Any]:
-    return {
+    # Where methods outnumber the colours, the next ones get other, white markers.
+    turn = index // len(COLOURS)
+    look = {
         "color": COLOURS[index % len(COLOURS)],
-        "marker": MARKERS[index % len(MARKERS)],
+        "marker": MARKERS[(index + turn) % len(MARKERS)],
         "ls": DASHES[variant],
     }
+    return look | ({"mfc": "white"} if turn else {})
 
 
 def _place(spec: Spec, point: Point) -> float | None:
@@ -105,17 +109,21 @@ def _place(spec: Spec, point: Point) -> float | None:
 
 
 def _mark_flips(axes: Axes, places: list[float], line: list[Point]) -> None:
-    """Write how many runs ranked backwards: the mean alone would hide them."""
-    for place, point in zip(places, line, strict=True):
-        if point.flips:
-            axes.annotate(
-                f"{point.flips} flipped",
-                (place, point.mean),
-                textcoords="offset points",
-                xytext=(3, -7),
-                fontsize=5,
-                color="#B00000",
-            )
+    """Ring the points with runs that ranked backwards, which the mean alone would hide."""
+    flipped = [(place, p.mean) for place, p in zip(places, line, strict=True) if p.flips]
+    if not flipped:
+        return
+    named = FLIPPED in axes.get_legend_handles_labels()[1]
+    axes.plot(
+        *zip(*flipped, strict=True),
+        ls="none",
+        marker="o",
+        ms=8,
+        mfc="none",
+        mec="#B00000",
+        mew=0.8,
+        label=None if named else FLIPPED,
+    )
 
 
 def _published(axes: Axes, spec: Spec, names: list[str]) -> None:

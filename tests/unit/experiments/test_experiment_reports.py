@@ -8,7 +8,7 @@ import pytest
 from confrere.errors import InvalidParameter
 from confrere.experiments import Record, run_item, summarise
 from confrere.experiments import report as reporting
-from confrere.experiments.figures import draw_item, save_figure
+from confrere.experiments.figures import FLIPPED, draw_item, save_figure
 from confrere.experiments.report import markdown_summary, markdown_table, recorded, write_report
 from confrere.experiments.spec import Cell, read_spec
 from confrere.experiments.verdicts import judge
@@ -157,8 +157,13 @@ def test_figures_come_from_records_and_are_the_same_each_time(reported, toy_spec
     assert save_figure(toy_spec, changed, tmp_path / "c").read_bytes() != first
 
 
-def test_flips_are_written_into_the_figure(toy_spec):
+def test_points_with_flips_are_ringed(toy_spec):
     runs = [record("PLR", "sound", 1.0, r, a) for r, a in enumerate((0.9, 0.2))]
     runs += [record("PLR", "sound", 8.0, r, 0.9) for r in range(2)]
-    texts = [text.get_text() for axes in draw_item(toy_spec, runs).axes for text in axes.texts]
-    assert texts == ["1 flipped"]
+    rings = [
+        line.get_xydata().tolist()
+        for axes in draw_item(toy_spec, runs).axes
+        for line in axes.lines
+        if line.get_label() == FLIPPED
+    ]
+    assert rings == [[[1.0, pytest.approx(0.55)]]]
