@@ -6,20 +6,29 @@ sides run in environments of their own::
     python -m benchmarks.peer prepare peer.npz
     python -m benchmarks.peer confrere peer.npz
     python benchmarks/peer.py diffprivlib peer.npz     # pip install diffprivlib "scikit-learn<1.6"
+    python -m benchmarks.peer table                    # from the records to the README
 
 The peer gets its default C, and the C of seven that does best on the *test* rows: an advantage that
 nobody has in practice. Times are CPU seconds of one fit with one thread, the least of all.
 """
 
+import json
 import sys
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
 EPSILONS = (0.1, 0.5, 1.0)
 REPEATS = 20
+RECORDS = Path(__file__).parent.parent / "docs" / "measured"
+TITLES = {
+    "mnist": "MNIST 0 against 8, 3000 × 100",
+    "brfss": "BRFSS, one branch, 3467 × 50",
+    "normal": "normal, 200,000 × 50",
+}
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
 
 
@@ -71,18 +80,60 @@ SIDES = {
 
 def measure(side, path):
     make, variants = SIDES[side]
-    tables = np.load(path)
-    for data in ("mnist", "brfss", "normal"):
+    tables, results = np.load(path), []
+    for data in TITLES:
         parts = ("X_train", "y_train", "X_test", "y_test")
         X, y, X_test, y_test = (tables[f"{data}_{part}"] for part in parts)
         for name, settings in variants.items():
             for epsilon in EPSILONS:
                 tried = [scores(make, epsilon, s, X, y, X_test, y_test) for s in settings]
                 areas, seconds = max(tried, key=lambda found: np.mean(found[0]))
-                print(
-                    f"{side:12} {data} {X.shape} {name:8} epsilon {epsilon:<4g} AUC "
-                    f"{np.mean(areas):.3f} +- {np.std(areas):.3f}, {1e3 * seconds:.1f} ms"
-                )
+                found = {
+                    "data": data,
+                    "variant": name,
+                    "epsilon": epsilon,
+                    "auc": round(float(np.mean(areas)), 4),
+                    "sd": round(float(np.std(areas)), 4),
+                    "milliseconds": round(1e3 * seconds, 1),
+                }
+                print(side, found)
+                results.append(found)
+    record = RECORDS / f"peer-{side}.json"
+    record.write_text(json.dumps({"results": results}, indent=1) + "\n", encoding="utf-8")
+
+
+def table_of(ours, theirs):
+    """Return the README's table."""
+    found = {
+        (side, one["data"], one["variant"], one["epsilon"]): one
+        for side, record in (("confrere", ours), ("diffprivlib", theirs))
+        for one in record["results"]
+    }
+    columns = [(side, variant) for side, (_, variants) in SIDES.items() for variant in variants]
+    lines = [["rows", "epsilon", "confrere", "capped loss", "diffprivlib", "its best C"]]
+    lines.append(["---"] * len(lines[0]))
+    for data, title in TITLES.items():
+        for epsilon in EPSILONS:
+            cells = [found[side, data, variant, epsilon] for side, variant in columns]
+            best = max(cell["auc"] for cell in cells)
+            lines.append([title, f"{epsilon:g}", *(_cell(cell, best) for cell in cells)])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cell(cell, best):
+    area = f"{cell['auc']:.3f}".lstrip("0")
+    area = f"**{area}**" if f"{best:.3f}" == f"{cell['auc']:.3f}" else area
+    return f"{area} ± {cell['sd']:.3f}".replace("0.", ".") + f", {cell['milliseconds']:.0f} ms"
+
+
+def fill_table():
+    from benchmarks.measured import fill, read_record
+
+    fill(
+        "../README.md",
+        "peer",
+        table_of(read_record("peer-confrere"), read_record("peer-diffprivlib")),
+    )
 
 
 def scores(make, epsilon, settings, X, y, X_test, y_test):
@@ -100,5 +151,7 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     if sys.argv[1] == "prepare":
         prepare(sys.argv[2])
+    elif sys.argv[1] == "table":
+        fill_table()
     else:
         measure(sys.argv[1], sys.argv[2])

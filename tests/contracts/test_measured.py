@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from benchmarks import bench_audits, bench_planning, bench_selection, reproduced
+from benchmarks import bench_audits, bench_planning, bench_selection, peer, reproduced
 from benchmarks.measured import DOCS, read_record, with_table
 from confrere.experiments import load_specs
 from confrere.experiments.as_printed.faults import FAULTS
@@ -20,12 +20,16 @@ def tables():
         "selection": ("selection.md", bench_selection.table_of(read_record("selection"))),
         "reproduced": (reproduced.PAGE, reproduced.chapters_of(whole)),
         "reproduced, in short": (reproduced.README, reproduced.summary_of(whole)),
+        "peer": (
+            reproduced.README,
+            peer.table_of(read_record("peer-confrere"), read_record("peer-diffprivlib")),
+        ),
     }
 
 
 @pytest.mark.parametrize(
     "name",
-    ["audits", "faults", "planning", "selection", "reproduced", "reproduced, in short"],
+    ["audits", "faults", "planning", "selection", "reproduced", "reproduced, in short", "peer"],
 )
 def test_tables_are_made_from_records(name):
     page, table = tables()[name]
