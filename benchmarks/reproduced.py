@@ -16,6 +16,20 @@ from confrere.experiments.verdicts import judge
 
 #: One line each in the README.
 HEADLINES = ("S1", "S2", "S6", "T1", "M1", "M2-20k", "M3", "C1", "C1-credit")
+#: What the page on choosing a method shows: item, and a method of it with its variant.
+CHOICES = (
+    ("S1", "PLR", "sound"),
+    ("S1", "PLR, 20 components", "best"),
+    ("S1", "PST-F(W)", "sound"),
+    ("S6", "PLR(target)", "sound"),
+    ("S6", "weighted PLR", "best"),
+    ("S6", "PST-H(W)", "sound"),
+    ("S6", "weighted PLR near the source", "best"),
+    ("S6", "average of all centres", "best"),
+    ("M2-20k", "statistic", "best"),
+    ("M3", "statistic", "best"),
+    ("M3", "moments", "best"),
+)
 README = "../README.md"
 PAGE = "reproduced.md"
 
@@ -25,6 +39,7 @@ def main(out: Path) -> None:
     write_record("reproduced", record)
     fill(README, "reproduced", summary_of(record))
     fill(PAGE, "reproduced", chapters_of(record))
+    fill("choose.md", "choices", choices_of(record))
     print(DOCS / PAGE)
 
 
@@ -58,6 +73,27 @@ def record_of(out: Path) -> dict[str, Any]:
 def summary_of(record: dict[str, Any]) -> str:
     """Return the README's table."""
     return markdown(record["head"], [[item, *record["summary"][item]] for item in HEADLINES])
+
+
+def choices_of(record: dict[str, Any]) -> str:
+    """Return what methods brought at the smallest epsilon and at one, beside no privacy."""
+    rows = []
+    for item, method, variant in CHOICES:
+        head, *lines = (row.split(" | ") for row in record["items"][item]["table"])
+        found = {(line[0], line[1]): dict(zip(head, line, strict=True)) for line in lines}
+        smallest, ceiling = head[2], record["summary"][item][4]
+        mine = found[method, variant]
+        title = record["items"][item]["title"].partition(":")[0].removesuffix(", epsilon 1 each")
+        rows.append(
+            [
+                f"{item}, {title}",
+                method,
+                f"{mine[smallest]} (ε = {smallest.removeprefix('epsilon ')})",
+                mine["epsilon 1"],
+                ceiling,
+            ]
+        )
+    return markdown(["data", "method", "smallest ε", "ε = 1", "no privacy"], rows)
 
 
 def chapters_of(record: dict[str, Any]) -> str:

@@ -49,6 +49,9 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
 }
 # Pages without pages below them need no section navigation.
-_ALONE = ("start", "choose", "guarantee", "deployment", "cli", "study", "audit", "decisions", "api")
+_ALONE = (
+    *("start", "choose", "planning", "selection", "guarantee", "deployment", "cli", "study"),
+    *("audit", "reproduced", "decisions", "api"),
+)
 html_sidebars = {page: [] for page in _ALONE}
 html_show_sourcelink = False

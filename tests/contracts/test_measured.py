@@ -20,6 +20,7 @@ def tables():
         "selection": ("selection.md", bench_selection.table_of(read_record("selection"))),
         "reproduced": (reproduced.PAGE, reproduced.chapters_of(whole)),
         "reproduced, in short": (reproduced.README, reproduced.summary_of(whole)),
+        "choices": ("choose.md", reproduced.choices_of(whole)),
         "peer": (
             reproduced.README,
             peer.table_of(read_record("peer-confrere"), read_record("peer-diffprivlib")),
@@ -27,11 +28,21 @@ def tables():
     }
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["audits", "faults", "planning", "selection", "reproduced", "reproduced, in short", "peer"],
+TABLES = (
+    "audits",
+    "faults",
+    "planning",
+    "selection",
+    "reproduced",
+    "reproduced, in short",
+    "choices",
+    "peer",
 )
+
+
+@pytest.mark.parametrize("name", TABLES)
 def test_tables_are_made_from_records(name):
+    assert tuple(tables()) == TABLES
     page, table = tables()[name]
     name = name.partition(",")[0]
     text = (DOCS / page).read_text(encoding="utf-8")
