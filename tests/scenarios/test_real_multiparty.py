@@ -23,14 +23,14 @@ def digits():
     return rows[own], data.train.y[own], rows[public], test, data.test.y
 
 
-def accuracy(digits, **settings):
+def accuracy(digits, seeds=4, **settings):
     X, y, auxiliary, X_test, y_test = digits
     party = np.repeat(np.arange(M), SIZE)
     scores = [
         MultipartyClassifier(random_state=seed, **settings)
         .fit(X, y, party=party, auxiliary=auxiliary)
         .score(X_test, y_test)
-        for seed in range(4)
+        for seed in range(seeds)
     ]
     return float(np.mean(scores))
 
@@ -38,15 +38,17 @@ def accuracy(digits, **settings):
 @pytest.mark.parametrize(
     ("settings", "at_a_tenth", "at_one"),
     [
-        ({}, 0.92, 0.95),
-        ({"method": "average"}, 0.90, 0.95),
-        ({"method": "average", "normalise": True}, 0.92, 0.95),
+        ({}, 0.885, 0.95),
+        ({"method": "average"}, 0.85, 0.95),
+        ({"method": "average", "normalise": True}, 0.865, 0.95),
         ({"method": "soft"}, 0.70, 0.93),
     ],
     ids=str,
 )
 def test_a_thousand_parties_learn_privately(digits, settings, at_a_tenth, at_one):
-    assert accuracy(digits, epsilon=0.1, **settings) >= at_a_tenth
+    # At a tenth one draw differs from another by .05: the limits are three standard errors of
+    # twelve draws below the means of thirty (.924, .907, .917).
+    assert accuracy(digits, seeds=12, epsilon=0.1, **settings) >= at_a_tenth
     assert accuracy(digits, epsilon=1.0, **settings) >= at_one
 
 
