@@ -15,17 +15,17 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.linear_model import LogisticRegression
 
+from confrere.federation import Averaging, Books, Facts, Frame, LocalFederation, PartyGroup, average
+from confrere.federation.sizes import Sizes
+from confrere.guarantee import Neighbours
 from confrere.ledger import Ledger
-from confrere.maths.noise import l2_noise
 from confrere.maths.parties import solve_parties, solve_parties_softmax
 from confrere.maths.perturbed_parties import minimise_parties
-from confrere.maths.randomness import SystemSource
 from confrere.maths.voting import count_votes
 from confrere.mechanisms.objective_perturbation import SOLVER_PART
 from confrere.mechanisms.party_weights import PartyObjectives
-from confrere.privacy import Neighbours
-from confrere.protocols import Averaging, Books, Facts, Frame, LocalFederation, PartyGroup, average
-from confrere.protocols.sizes import Sizes
+from confrere.noise.samplers import l2_noise
+from confrere.noise.sources import SystemSource
 
 ROUNDS = 3
 FITS = 60

@@ -1,6 +1,5 @@
 """Learn a classifier together without giving away your people."""
 
-from confrere.data import PublicSchema
 from confrere.estimators import (
     CollaborativeClassifier,
     FeatureStackingClassifier,
@@ -11,8 +10,9 @@ from confrere.estimators import (
     TransferClassifier,
     TransferStackingClassifier,
 )
+from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
-from confrere.privacy import Guarantee
+from confrere.schema import PublicSchema
 
 __all__ = [
     "CollaborativeClassifier",

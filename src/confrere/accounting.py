@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidParameter
+from confrere.guarantee import Guarantee, check_epsilon, in_sequence
 from confrere.ledger import Entry
 from confrere.maths.gaussian import GaussianObjective
-from confrere.privacy import Guarantee, check_epsilon, in_sequence
 
 #: Share of the total delta that is spent on losses beyond the grid.
 _BEYOND = 1e-4

@@ -19,14 +19,14 @@ from pathlib import Path
 import numpy as np
 import psutil
 
+from confrere.federation import Averaging, Books, LocalFederation, LocalParty, Payload, average
 from confrere.ledger import Ledger
-from confrere.protocols import Averaging, Books, LocalFederation, LocalParty, Payload, average
 from confrere.study import read_rows, read_study, write_example
 from confrere.study.federating import job_of
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", category=DeprecationWarning)
-    from confrere.federation import make_node_key
+    from confrere.federation.flower import make_node_key
 
 COMMAND = [sys.executable, "-m", "confrere.cli"]
 PARTIES = ("main", "branch-1", "branch-2")

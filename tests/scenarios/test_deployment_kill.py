@@ -12,9 +12,9 @@ import time
 import numpy as np
 import pytest
 
+from confrere.federation import Payload
+from confrere.federation.averaging import weighted_mean
 from confrere.ledger import Ledger
-from confrere.protocols import Payload
-from confrere.protocols.averaging import weighted_mean
 from confrere.release import load_release
 from tests.scenarios.deployment import PARTIES, Deployment
 

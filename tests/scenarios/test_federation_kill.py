@@ -11,9 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from confrere.ledger import Ledger
-from confrere.privacy import Neighbours
-from confrere.protocols import (
+from confrere.federation import (
     Answers,
     Averaging,
     Books,
@@ -24,7 +22,9 @@ from confrere.protocols import (
     answer,
     read_reply,
 )
-from confrere.protocols.sizes import Sizes
+from confrere.federation.sizes import Sizes
+from confrere.guarantee import Neighbours
+from confrere.ledger import Ledger
 
 EPSILON = 0.5
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
-from confrere.privacy import Guarantee
 
 KILLS = 50
 EPSILON = 0.1

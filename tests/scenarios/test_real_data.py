@@ -14,7 +14,8 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from confrere.data import (
+from confrere.errors import DataSetCorrupt
+from confrere.schema import (
     LOADERS,
     brfss_organisations,
     data_directory,
@@ -29,7 +30,7 @@ from confrere.data import (
     load_news20,
     load_phishing,
 )
-from confrere.data.loaders import (
+from confrere.schema.loaders import (
     bank_marketing,
     brfss2015,
     brfss2022,
@@ -41,8 +42,7 @@ from confrere.data.loaders import (
     news20,
     phishing,
 )
-from confrere.data.loaders.files import PublishedFile, read_content
-from confrere.errors import DataSetCorrupt
+from confrere.schema.loaders.files import PublishedFile, read_content
 
 FILES: dict[str, tuple[PublishedFile, ...]] = {
     "bank_marketing": tuple(bank_marketing.FILES.values()),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from confrere import MultipartyClassifier
-from confrere.data import PublicPCA, load_mnist
+from confrere.schema import PublicPCA, load_mnist
 
 M, SIZE = 1000, 9
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from confrere.errors import InvalidRelease, ReleaseError, SignatureError, SimulatedRelease
+from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
-from confrere.privacy import Guarantee
 from confrere.release import (
     Clip,
     Linear,

@@ -21,14 +21,14 @@ from confrere.experiments.as_printed.faults import FAULTS, ROUNDS, ofpa_rounds
 from confrere.experiments.as_printed.ofpa import ofpa
 from confrere.experiments.as_printed.psth import psth_source
 from confrere.experiments.audits import AUDITED, audit_all
+from confrere.guarantee import Neighbours
 from confrere.maths.clipping import clip_rows
-from confrere.maths.randomness import SeededSource
 from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
 from confrere.mechanisms.functional import FunctionalMechanism
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.mechanisms.repeated import repeat_groups
-from confrere.privacy import Neighbours
+from confrere.noise.sources import SeededSource
 
 # --- what is printed and false ------------------------------------------------------------------
 
@@ -280,7 +280,7 @@ def test_private_regression_passes(model, runs):
 def test_the_softmax_density_is_the_written_out_one():
     from confrere.audit.exact_pairs import _SoftmaxObjective
     from confrere.maths.density import log_density_softmax
-    from confrere.maths.noise import sum_zero_basis
+    from confrere.noise.samplers import sum_zero_basis
 
     generator = np.random.default_rng(0)
     made = ObjectivePerturbation(epsilon=1.0, n_samples=7, n_features=3, ridge=5.0, n_classes=4)
@@ -319,7 +319,7 @@ def test_exact_audit_of_groups(clipping):
 
 
 def test_exact_audit_goes_through_the_estimators_own_rows(monkeypatch):
-    from confrere.protocols import frame
+    from confrere.federation import frame
 
     model = PrivateLogisticRegression(prior=[0.0, 30.0], alpha=1e-9)
     assert 0.5 < exact_audit(model).epsilon <= 0.99 * (1 + 1e-9)
@@ -373,7 +373,7 @@ def test_exact_audit_of_more_classes(change, n_classes):
 
 
 def test_exact_audit_of_more_classes_goes_through_the_estimators_own_rows(monkeypatch):
-    from confrere.protocols import frame
+    from confrere.federation import frame
 
     model = PrivateLogisticRegression(classes=[0, 1, 2], alpha=1.0)
     _, misfits, _, grown = worst_pairs(model, n_samples=12)

@@ -7,13 +7,13 @@ from scipy import stats
 from confrere import CollaborativeClassifier
 from confrere.experiments.as_printed.ofaa import noisy_linear_coefficients, ofaa
 from confrere.experiments.as_printed.ofpa import ofpa
+from confrere.federation import Frame
 from confrere.maths.density import log_density
 from confrere.maths.logistic import curvature, residual
-from confrere.maths.randomness import SeededSource
 from confrere.mechanisms.functional import FunctionalMechanism, pack
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE
-from confrere.protocols import Frame
+from confrere.noise.sources import SeededSource
 
 CONFIDENCE = 0.999
 ABOVE = 1 + 1e-9

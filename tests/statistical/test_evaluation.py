@@ -13,9 +13,9 @@ from confrere.evaluation.intervals import (
     proportion,
     ratio,
 )
-from confrere.maths.noise import discrete_laplace
-from confrere.maths.randomness import SeededSource
 from confrere.mechanisms.counts import PrivateCounts
+from confrere.noise.samplers import discrete_laplace
+from confrere.noise.sources import SeededSource
 
 REPEATS = [300, pytest.param(1_000, marks=pytest.mark.slow)]
 CONFIDENCE = 0.9

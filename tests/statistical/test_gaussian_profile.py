@@ -9,13 +9,14 @@ from scipy import special, stats
 from confrere import PrivateLogisticRegression
 from confrere.audit import audit, exact_audit
 from confrere.errors import InvalidParameter
-from confrere.maths import gaussian, noise
+from confrere.guarantee import Neighbours
+from confrere.maths import gaussian
 from confrere.maths.gaussian import GaussianObjective, calibrate_gaussian
-from confrere.maths.randomness import SeededSource
 from confrere.mechanisms import gaussian_objective
 from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE
-from confrere.privacy import Neighbours
+from confrere.noise import samplers as noise
+from confrere.noise.sources import SeededSource
 
 #: How far the midpoint rule may be off.
 ABOVE = 1.005

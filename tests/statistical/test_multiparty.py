@@ -5,10 +5,10 @@ import pytest
 from scipy import stats
 
 from confrere.audit import Pair, audit_function
-from confrere.maths.randomness import SeededSource
+from confrere.federation import Frame, Voting
 from confrere.mechanisms.party_statistic import PartyStatistic
 from confrere.mechanisms.party_tally import Tally
-from confrere.protocols import Frame, Voting
+from confrere.noise.sources import SeededSource
 
 M, N = 5, 12
 FRAME = Frame(2, constant=0.0)

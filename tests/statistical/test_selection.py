@@ -8,8 +8,8 @@ from scipy import stats
 
 from confrere import FeatureStackingClassifier, PrivateLogisticRegression, PrivateSelection
 from confrere.audit import audit, worst_pairs
-from confrere.maths.randomness import SeededSource
 from confrere.mechanisms.selection import ErrorSelection, RandomStopping, brier_score
+from confrere.noise.sources import SeededSource
 
 RULES = ["permute-and-flip", "exponential"]
 

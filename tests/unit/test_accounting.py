@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from confrere import Guarantee, Ledger, PrivateLogisticRegression
 from confrere.accounting import total
 from confrere.errors import CompositionError, InvalidParameter
+from confrere.guarantee import Neighbours, Unit
 from confrere.maths.gaussian import GaussianObjective, gaussian_delta
-from confrere.privacy import Neighbours, Unit
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 5)) / 3

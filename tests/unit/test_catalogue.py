@@ -8,7 +8,7 @@ import pytest
 import confrere
 from confrere.catalogue import CATALOGUE, find_method
 from confrere.errors import InvalidParameter
-from confrere.protocols import OPERATIONS
+from confrere.federation import OPERATIONS
 
 
 @pytest.mark.parametrize("name", CATALOGUE)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from confrere.guarantee import Neighbours
 from confrere.maths.density import log_density
 from confrere.maths.logistic import residual
-from confrere.privacy import Neighbours
 
 Floats = NDArray[np.float64]
 

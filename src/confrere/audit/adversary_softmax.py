@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy import special
 
 from confrere.audit.adversary import random_unit
+from confrere.guarantee import Neighbours
 from confrere.maths.density import log_density_softmax
-from confrere.maths.noise import sum_zero_basis
-from confrere.privacy import Neighbours
+from confrere.noise.samplers import sum_zero_basis
 
 Floats = NDArray[np.float64]
 

@@ -29,15 +29,15 @@ from confrere.estimators import (
 )
 from confrere.estimators.labels import declared_classes, encode_labels, plus_minus
 from confrere.estimators.multiparty_local import Blocks, tally_linear, total_uploads
-from confrere.maths.randomness import RandomSource, SeededSource
+from confrere.federation import Expansion
+from confrere.federation.operation import Facts
+from confrere.federation.sizes import Sizes
+from confrere.guarantee import Neighbours
 from confrere.mechanisms.additive import Noised, before_noise
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.mechanisms.repeated import repeat_objective
-from confrere.privacy import Neighbours
-from confrere.protocols import Expansion
-from confrere.protocols.operation import Facts
-from confrere.protocols.sizes import Sizes
+from confrere.noise.sources import RandomSource, SeededSource
 
 Floats = NDArray[np.float64]
 

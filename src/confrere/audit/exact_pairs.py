@@ -28,11 +28,11 @@ from confrere.estimators.labels import declared_classes, encode_labels
 from confrere.maths.clipping import clip_rows, with_constant
 from confrere.maths.density import log_density
 from confrere.maths.logistic import residual
-from confrere.maths.noise import sum_zero_basis
 from confrere.maths.solver import minimise, minimise_softmax, smallest_tolerance
 from confrere.mechanisms.additive import Noised, before_noise
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
+from confrere.noise.samplers import sum_zero_basis
 
 Floats = NDArray[np.float64]
 

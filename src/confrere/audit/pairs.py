@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confrere.errors import InvalidParameter
-from confrere.privacy import Neighbours
+from confrere.guarantee import Neighbours
 
 #: Columns of the pairs made here: two are enough for records that pull opposite ways.
 N_FEATURES = 2

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from confrere.guarantee import Guarantee
 from confrere.ledger import Receipt
-from confrere.privacy import Guarantee
 
 
 def released_numbers(model: Any) -> NDArray[np.float64]:

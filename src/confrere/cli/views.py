@@ -9,8 +9,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from confrere.guarantee import Guarantee
 from confrere.ledger import Account, Entry, Receipt
-from confrere.privacy import Guarantee
 from confrere.release import shown
 from confrere.release.risk import shown_down
 from confrere.study import Made, Plan

@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators.labels import declared_classes, encode_labels, plus_minus
+from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger, Receipt, default_ledger, payer
-from confrere.maths.randomness import RandomSource, Seed, source_for
-from confrere.privacy import Guarantee
+from confrere.noise.sources import RandomSource, Seed, source_for
 
 Result = TypeVar("Result")
 

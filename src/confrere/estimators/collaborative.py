@@ -8,7 +8,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confrere.data import PublicSchema
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators.base import (
     LinearPrediction,
@@ -18,11 +17,7 @@ from confrere.estimators.base import (
 )
 from confrere.estimators.linear_plan import linear_frame
 from confrere.estimators.releasing import linear_release
-from confrere.ledger import Ledger
-from confrere.maths.randomness import RandomSource, Seed
-from confrere.mechanisms.objective_perturbation import Calibration
-from confrere.privacy import Guarantee, Neighbours, check_epsilon
-from confrere.protocols import (
+from confrere.federation import (
     Averaging,
     Books,
     Expansion,
@@ -32,8 +27,13 @@ from confrere.protocols import (
     average,
     expand,
 )
-from confrere.protocols.sizes import Sizes
+from confrere.federation.sizes import Sizes
+from confrere.guarantee import Guarantee, Neighbours, check_epsilon
+from confrere.ledger import Ledger
+from confrere.mechanisms.objective_perturbation import Calibration
+from confrere.noise.sources import RandomSource, Seed
 from confrere.release import Release
+from confrere.schema import PublicSchema
 
 Method = Literal["average", "ofpa", "ofaa", "laplace"]
 
@@ -43,7 +43,7 @@ class CollaborativeClassifier(LinearPrediction, PrivateClassifier):
 
     Every party releases once (or once per round) about its own rows; the server averages, which
     is post-processing. The classifier simulates the parties in this process; the same protocols
-    run between real organisations, see :mod:`confrere.protocols`.
+    run between real organisations, see :mod:`confrere.federation`.
 
     Parameters
     ----------

@@ -20,16 +20,16 @@ from confrere.estimators.stack import (
     high_level_prior,
     high_level_rows,
 )
+from confrere.guarantee import Guarantee, Split, in_parallel
 from confrere.maths.calibration import automatic_ridge, free_ridge
 from confrere.maths.partition import Clipping, split_rows
-from confrere.maths.randomness import RandomSource
 from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
 from confrere.mechanisms.objective_perturbation import (
     SOLVER_SHARE,
     Calibration,
     ObjectivePerturbation,
 )
-from confrere.privacy import Guarantee, Split, in_parallel
+from confrere.noise.sources import RandomSource
 
 Alpha = float | Literal["auto"]
 

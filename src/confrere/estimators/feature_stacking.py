@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from confrere.data import PublicSchema
 from confrere.errors import InvalidParameter
 from confrere.estimators.base import PrivateClassifier, check_choice, check_finite
 from confrere.estimators.feature_plan import (
@@ -22,6 +21,7 @@ from confrere.estimators.group_plot import plot_groups
 from confrere.estimators.groups import GroupRows, RowRule
 from confrere.estimators.releasing import stack_release
 from confrere.estimators.stack import Combiner, Stacking
+from confrere.guarantee import Guarantee, check_epsilon
 from confrere.ledger import Ledger
 from confrere.maths.partition import (
     Allocation,
@@ -34,10 +34,10 @@ from confrere.maths.partition import (
     importance_groups,
     random_groups,
 )
-from confrere.maths.randomness import Seed
 from confrere.mechanisms.objective_perturbation import Calibration
-from confrere.privacy import Guarantee, check_epsilon
+from confrere.noise.sources import Seed
 from confrere.release import Release
+from confrere.schema import PublicSchema
 
 
 class FeatureStackingClassifier(Stacking, PrivateClassifier):

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
+from confrere.federation.frame import Frame, Norm
+from confrere.guarantee import Guarantee, Neighbours, check_epsilon, check_positive
 from confrere.maths.calibration import automatic_ridge, free_ridge
 from confrere.maths.clipping import Rows
 from confrere.maths.gaussian import GaussianObjective, automatic_gaussian_ridge
-from confrere.maths.randomness import RandomSource
 from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation, check_delta
 from confrere.mechanisms.objective_perturbation import (
     SOLVER_SHARE,
@@ -20,8 +21,7 @@ from confrere.mechanisms.objective_perturbation import (
     ObjectivePerturbation,
     PerturbedObjective,
 )
-from confrere.privacy import Guarantee, Neighbours, check_epsilon, check_positive
-from confrere.protocols.frame import Frame, Norm
+from confrere.noise.sources import RandomSource
 
 Alpha = float | Literal["auto"]
 Loss = Literal["logistic", "capped"]

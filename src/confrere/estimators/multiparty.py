@@ -13,7 +13,6 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
-from confrere.data import PublicSchema
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators.base import LinearPrediction, PrivateClassifier, check_choice
 from confrere.estimators.labels import declared_classes
@@ -35,13 +34,14 @@ from confrere.estimators.multiparty_parties import (
     tables_of_parties,
 )
 from confrere.estimators.releasing import linear_release
+from confrere.federation.voting import Method, Released, Voting
+from confrere.guarantee import Guarantee, check_epsilon, check_positive
 from confrere.ledger import Ledger
-from confrere.maths.randomness import RandomSource, Seed
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.mechanisms.party_statistic import Radius
-from confrere.privacy import Guarantee, check_epsilon, check_positive
-from confrere.protocols.voting import Method, Released, Voting
+from confrere.noise.sources import RandomSource, Seed
 from confrere.release import Release
+from confrere.schema import PublicSchema
 
 
 class MultipartyClassifier(LinearPrediction, PrivateClassifier):
@@ -50,7 +50,7 @@ class MultipartyClassifier(LinearPrediction, PrivateClassifier):
     Every party trains on its own rows and votes on unlabelled auxiliary rows; the votes' sums make
     one linear model. All data of a party are protected together. The classifier simulates the
     parties in this process; the same protocol runs between real organisations, see
-    :func:`confrere.protocols.poll`.
+    :func:`confrere.federation.poll`.
 
     Parameters
     ----------

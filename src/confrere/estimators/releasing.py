@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from confrere.data import PublicSchema
 from confrere.errors import InvalidRelease
 from confrere.estimators.stack import HighLevelModel, LowLevelModel
+from confrere.guarantee import Guarantee
 from confrere.ledger import Receipt
-from confrere.privacy import Guarantee
 from confrere.release import Clip, Group, Linear, PlainModel, Release, Stack, register_kind
+from confrere.schema import PublicSchema
 
 #: A clipping bound below every row's norm: rows of length one.
 UNIT = 1e-300

@@ -7,7 +7,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confrere.data import PublicSchema
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators.base import PrivateClassifier, check_finite
 from confrere.estimators.releasing import stack_release
@@ -21,18 +20,19 @@ from confrere.estimators.stack import (
     high_level_prior,
     high_level_rows,
 )
+from confrere.guarantee import Guarantee, Split, check_epsilon, in_parallel
 from confrere.ledger import Ledger
 from confrere.maths.calibration import automatic_ridge, free_ridge
 from confrere.maths.clipping import clip_rows, with_constant
 from confrere.maths.partition import split_rows
-from confrere.maths.randomness import RandomSource, Seed
 from confrere.mechanisms.objective_perturbation import (
     SOLVER_SHARE,
     Calibration,
     ObjectivePerturbation,
 )
-from confrere.privacy import Guarantee, Split, check_epsilon, in_parallel
+from confrere.noise.sources import RandomSource, Seed
 from confrere.release import Release
+from confrere.schema import PublicSchema
 
 
 class SampleStackingClassifier(Stacking, PrivateClassifier):

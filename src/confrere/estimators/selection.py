@@ -11,7 +11,6 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import get_tags
 
-from confrere.data import PublicSchema
 from confrere.errors import InvalidParameter
 from confrere.estimators.base import PrivateClassifier, check_choice
 from confrere.estimators.selection_plan import (
@@ -21,11 +20,12 @@ from confrere.estimators.selection_plan import (
     plan_parts,
     plan_stopping,
 )
+from confrere.guarantee import Guarantee, check_epsilon
 from confrere.ledger import Ledger
-from confrere.maths.randomness import RandomSource, Seed
 from confrere.mechanisms.selection import RandomStopping, Rule, brier_score
-from confrere.privacy import Guarantee, check_epsilon
+from confrere.noise.sources import RandomSource, Seed
 from confrere.release import Release
+from confrere.schema import PublicSchema
 
 #: What the selection decides for its candidates.
 _OURS = ("epsilon", "ledger", "account", "random_state", "classes")

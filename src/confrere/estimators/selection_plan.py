@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import CompositionError, InvalidData
+from confrere.guarantee import Guarantee, Split, in_parallel, in_sequence, shares
 from confrere.maths.partition import split_rows
-from confrere.maths.randomness import RandomSource
 from confrere.mechanisms.counts import PrivateCounts
 from confrere.mechanisms.selection import THEOREM, ErrorSelection, RandomStopping, Rule
-from confrere.privacy import Guarantee, Split, in_parallel, in_sequence, shares
+from confrere.noise.sources import RandomSource
 
 #: Fits candidate ``k`` at a price on some rows: ``fit(k, epsilon, rows, source)``.
 Fit = Callable[[int, float, NDArray[np.intp] | None, RandomSource], Any]

@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.data import PublicSchema
 from confrere.errors import InvalidParameter, SchemaMismatch, SimulatedRelease
 from confrere.release import Release, load_release
+from confrere.schema import PublicSchema
 
 SourceLike: TypeAlias = "Release | str | os.PathLike[str]"
 

@@ -14,6 +14,7 @@ from scipy import special
 from confrere.errors import InvalidParameter
 from confrere.estimators.base import check_choice
 from confrere.estimators.linear_plan import Alpha, Loss, check_linear_parameters
+from confrere.guarantee import check_epsilon
 from confrere.maths.calibration import automatic_ridge, free_ridge
 from confrere.maths.clipping import with_constant
 from confrere.mechanisms.objective_perturbation import (
@@ -21,7 +22,6 @@ from confrere.mechanisms.objective_perturbation import (
     Calibration,
     ObjectivePerturbation,
 )
-from confrere.privacy import check_epsilon
 
 Combiner = Literal["stack", "vote", "weighted_vote"]
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confrere.data import PublicSchema
 from confrere.errors import InvalidParameter
 from confrere.estimators.base import LinearPrediction, PrivateClassifier
 from confrere.estimators.linear_plan import (
@@ -27,12 +26,13 @@ from confrere.estimators.sources import (
     open_sources,
     precision_weights,
 )
+from confrere.federation.frame import Frame
+from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
-from confrere.maths.randomness import Seed
 from confrere.mechanisms.objective_perturbation import Calibration
-from confrere.privacy import Guarantee
-from confrere.protocols.frame import Frame
+from confrere.noise.sources import Seed
 from confrere.release import Release
+from confrere.schema import PublicSchema
 
 
 class TransferClassifier(LinearPrediction, PrivateClassifier):

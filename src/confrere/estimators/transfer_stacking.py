@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from confrere.data import PublicSchema
 from confrere.errors import InvalidParameter, SchemaMismatch
 from confrere.estimators.base import PrivateClassifier, check_choice
 from confrere.estimators.feature_plan import FeatureStackPlan, low_scores, plan_feature_stack
@@ -24,12 +23,13 @@ from confrere.estimators.sources import (
     open_sources,
 )
 from confrere.estimators.stack import Combiner, Stacking
+from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.maths.partition import Allocation, allocate
-from confrere.maths.randomness import Seed
 from confrere.mechanisms.objective_perturbation import Calibration
-from confrere.privacy import Guarantee
+from confrere.noise.sources import Seed
 from confrere.release import Release
+from confrere.schema import PublicSchema
 
 #: The public facts on which source and target must agree.
 SHARED_FACTS = ("groups", "norms", "rows", "clipping", "constant")

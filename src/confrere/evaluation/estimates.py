@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from confrere.guarantee import Guarantee
 from confrere.ledger import Receipt
-from confrere.privacy import Guarantee
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators.labels import encode_labels
 from confrere.evaluation.estimates import CalibrationBin, Estimate, Evaluation
 from confrere.evaluation.intervals import area, noise_quantile, proportion, ratio
+from confrere.guarantee import check_epsilon, in_sequence, shares
 from confrere.ledger import Ledger, payer
-from confrere.maths.randomness import RandomSource, Seed, source_for
 from confrere.mechanisms.counts import PrivateCounts
-from confrere.privacy import check_epsilon, in_sequence, shares
+from confrere.noise.sources import RandomSource, Seed, source_for
 
 Metric = Literal["accuracy", "confusion", "auc", "calibration"]
 

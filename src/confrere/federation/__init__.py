@@ -1,22 +1,52 @@
-"""The Flower engine: parties on other machines, with TLS and node keys.
+"""The boundary between organisations, its in-process engine, and the multi-party algorithms."""
 
-Needs ``pip install 'confrere[flower]'``. Everything else in this library works without it.
-"""
-
-from confrere.federation.engine import FlowerFederation
-from confrere.federation.keys import make_authority, make_node_key
-from confrere.federation.launch import Coordinator, run_coordinator
-from confrere.federation.node import run_party
-from confrere.federation.party_app import party_app
-from confrere.federation.party_file import load_party
+from confrere.federation.answers import Answers
+from confrere.federation.averaging import Averaging, average
+from confrere.federation.ballots import Elected, poll
+from confrere.federation.evaluation import Evaluation, evaluate
+from confrere.federation.expansion import Expansion, expand
+from confrere.federation.federation import Federation, PartyError
+from confrere.federation.frame import Frame
+from confrere.federation.journal import Journalled
+from confrere.federation.local import LocalFederation
+from confrere.federation.operation import OPERATIONS, Facts, Operation, install
+from confrere.federation.outcome import Outcome
+from confrere.federation.party import Books, LocalParty, PartyGroup, Policy
+from confrere.federation.payload import Payload
+from confrere.federation.question import Question, answer, read_reply
+from confrere.federation.serving import PROTOCOL, serve
+from confrere.federation.voting import Released, Voting
 
 __all__ = [
-    "Coordinator",
-    "FlowerFederation",
-    "load_party",
-    "make_authority",
-    "make_node_key",
-    "party_app",
-    "run_coordinator",
-    "run_party",
+    "OPERATIONS",
+    "PROTOCOL",
+    "Answers",
+    "Averaging",
+    "Books",
+    "Elected",
+    "Evaluation",
+    "Expansion",
+    "Facts",
+    "Federation",
+    "Frame",
+    "Journalled",
+    "LocalFederation",
+    "LocalParty",
+    "Operation",
+    "Outcome",
+    "PartyError",
+    "PartyGroup",
+    "Payload",
+    "Policy",
+    "Question",
+    "Released",
+    "Voting",
+    "answer",
+    "average",
+    "evaluate",
+    "expand",
+    "install",
+    "poll",
+    "read_reply",
+    "serve",
 ]

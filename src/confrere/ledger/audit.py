@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from confrere.errors import ConfrereError, LedgerTampered
+from confrere.guarantee import Guarantee
 from confrere.ledger.balance import Balance
 from confrere.ledger.chain import Kind, Row
-from confrere.privacy import Guarantee
 
 
 def audit(rows: Iterable[Row], *, head: str | None) -> int:

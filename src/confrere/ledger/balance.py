@@ -9,8 +9,8 @@ from decimal import Decimal
 from typing import Any, Self
 
 from confrere.errors import BudgetExceeded, CompositionError
+from confrere.guarantee import Guarantee, Neighbours, Unit
 from confrere.ledger.amounts import at_least, at_most, exact, minus, plus
-from confrere.privacy import Guarantee, Neighbours, Unit
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from functools import cache
 
+from confrere.guarantee import Guarantee
 from confrere.ledger.ledger import Ledger
 from confrere.ledger.store import ONE_AT_A_TIME
-from confrere.privacy import Guarantee
 
 
 def default_ledger() -> Ledger:

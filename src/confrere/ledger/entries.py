@@ -9,10 +9,10 @@ from decimal import Decimal
 from typing import Any, Literal, Self
 
 from confrere.errors import InvalidParameter
+from confrere.guarantee import Guarantee, Neighbours, Unit
 from confrere.ledger.amounts import at_least
 from confrere.ledger.balance import Balance
 from confrere.ledger.chain import Kind, Row
-from confrere.privacy import Guarantee, Neighbours, Unit
 
 
 @dataclass(frozen=True, slots=True)

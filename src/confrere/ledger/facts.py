@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from confrere.errors import InvalidParameter
+from confrere.guarantee import Guarantee, Neighbours, Unit, check_epsilon
 from confrere.ledger.plain import check_code, check_json, check_text
-from confrere.privacy import Guarantee, Neighbours, Unit, check_epsilon
 
 
 def account_facts(
@@ -29,7 +29,7 @@ def account_facts(
         )
     except ValueError as error:
         raise InvalidParameter(
-            "unit and neighbours must be a confrere.privacy.Unit and Neighbours, or None."
+            "unit and neighbours must be a confrere.guarantee.Unit and Neighbours, or None."
         ) from error
     return {
         "name": check_text(name, "name"),
@@ -50,7 +50,7 @@ def charge_facts(
     """Say what is charged, but for the account and its running totals."""
     if not isinstance(guarantee, Guarantee):
         raise InvalidParameter(
-            f"guarantee must be a confrere.privacy.Guarantee, got a {type(guarantee).__name__}."
+            f"guarantee must be a confrere.guarantee.Guarantee, got a {type(guarantee).__name__}."
         )
     if not isinstance(simulated, bool):
         raise InvalidParameter(f"simulated must be a bool, got a {type(simulated).__name__}.")

@@ -12,6 +12,7 @@ from confrere.errors import (
     LedgerTampered,
     UnknownAccount,
 )
+from confrere.guarantee import Guarantee, Neighbours, Unit
 from confrere.ledger import views
 from confrere.ledger.audit import audit
 from confrere.ledger.balance import Balance
@@ -21,7 +22,6 @@ from confrere.ledger.entries import Account, Entry, Receipt
 from confrere.ledger.facts import account_facts, charge_facts, failed_facts, released_facts
 from confrere.ledger.handle import Handle
 from confrere.ledger.table import Table
-from confrere.privacy import Guarantee, Neighbours, Unit
 
 if TYPE_CHECKING:
     import pandas as pd

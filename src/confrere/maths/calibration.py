@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from confrere.errors import CalibrationError, InvalidData, InvalidParameter
-from confrere.privacy import Neighbours, check_epsilon, check_positive
+from confrere.guarantee import Neighbours, check_epsilon, check_positive
 
 
 @dataclass(frozen=True, slots=True)

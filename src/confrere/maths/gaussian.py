@@ -21,8 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from confrere.errors import CalibrationError, InvalidData, InvalidParameter
+from confrere.guarantee import Neighbours, check_epsilon, check_positive
 from confrere.maths.calibration import free_ridge, worst_residual
-from confrere.privacy import Neighbours, check_epsilon, check_positive
 
 Floats = NDArray[np.float64]
 

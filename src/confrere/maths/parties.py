@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.privacy import check_positive
+from confrere.guarantee import check_positive
 
 
 @dataclass(frozen=True, slots=True)

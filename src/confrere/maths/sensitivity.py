@@ -29,8 +29,8 @@ from scipy.optimize import brentq
 from scipy.special import lambertw
 
 from confrere.errors import InvalidData, InvalidParameter
+from confrere.guarantee import check_positive
 from confrere.maths.clipping import row_norms
-from confrere.privacy import check_positive
 
 #: ``printed``: as the paper has it. ``identity``: by l'(t) + l'(-t) = -1. ``sharp``: by both the
 #: identity and the largest norm, whichever is smaller.

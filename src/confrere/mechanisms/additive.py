@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidParameter
-from confrere.maths.noise import l2_noise
-from confrere.maths.randomness import RandomSource
 from confrere.mechanisms.functional import FunctionalMechanism
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.mechanisms.party_mean import PartyMean
 from confrere.mechanisms.party_statistic import PartyStatistic
 from confrere.mechanisms.party_votes import PartyVotes
+from confrere.noise.samplers import l2_noise
+from confrere.noise.sources import RandomSource
 
 Floats = NDArray[np.float64]
 

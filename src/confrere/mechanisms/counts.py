@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData
-from confrere.maths.noise import discrete_laplace
-from confrere.maths.randomness import RandomSource
+from confrere.guarantee import Guarantee, Neighbours, check_epsilon
 from confrere.mechanisms.objective_perturbation import ASSUMPTIONS
-from confrere.privacy import Guarantee, Neighbours, check_epsilon
+from confrere.noise.samplers import discrete_laplace
+from confrere.noise.sources import RandomSource
 
 THEOREM = "docs/proofs/private_evaluation.md"
 

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import CalibrationError, InvalidData, InvalidParameter
+from confrere.guarantee import Guarantee, Neighbours, check_epsilon, check_positive
 from confrere.maths.calibration import Term, calibrate
 from confrere.maths.clipping import row_norms
-from confrere.maths.noise import l2_noise
 from confrere.maths.partition import Clipping
-from confrere.maths.randomness import RandomSource
 from confrere.maths.solver import minimise
 from confrere.mechanisms.lattice import LatticeStep
 from confrere.mechanisms.objective_perturbation import (
@@ -28,7 +27,8 @@ from confrere.mechanisms.objective_perturbation import (
     Calibration,
     public_tolerance,
 )
-from confrere.privacy import Guarantee, Neighbours, check_epsilon, check_positive
+from confrere.noise.samplers import l2_noise
+from confrere.noise.sources import RandomSource
 
 THEOREM = "docs/proofs/feature_groups.md"
 

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
+from confrere.guarantee import Guarantee, check_epsilon
 from confrere.maths.clipping import certify_rows
-from confrere.maths.noise import l2_noise
-from confrere.maths.randomness import RandomSource
 from confrere.mechanisms.objective_perturbation import ASSUMPTIONS, PUBLIC
-from confrere.privacy import Guarantee, check_epsilon
+from confrere.noise.samplers import l2_noise
+from confrere.noise.sources import RandomSource
 
 THEOREM = "docs/proofs/functional_mechanism.md"
 

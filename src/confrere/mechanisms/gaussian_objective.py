@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from confrere.errors import InvalidParameter
+from confrere.guarantee import Guarantee
 from confrere.maths.gaussian import GaussianObjective, calibrate_gaussian
-from confrere.maths.noise import gaussian_noise
-from confrere.maths.randomness import RandomSource
 from confrere.mechanisms.objective_perturbation import (
     FARTHEST,
     PUBLIC,
     SOLVER_SHARE,
     PerturbedObjective,
 )
-from confrere.privacy import Guarantee
+from confrere.noise.samplers import gaussian_noise
+from confrere.noise.sources import RandomSource
 
 THEOREM = "docs/proofs/gaussian.md"
 ASSUMPTIONS = (

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData
+from confrere.guarantee import Guarantee, Neighbours, check_epsilon, check_positive
 from confrere.maths.calibration import Term, calibrate
-from confrere.maths.noise import laplace_noise
-from confrere.maths.randomness import RandomSource
 from confrere.maths.solver import minimise
 from confrere.mechanisms.lattice import LatticeStep
 from confrere.mechanisms.objective_perturbation import (
@@ -23,7 +22,8 @@ from confrere.mechanisms.objective_perturbation import (
     SOLVER_SHARE,
     public_tolerance,
 )
-from confrere.privacy import Guarantee, Neighbours, check_epsilon, check_positive
+from confrere.noise.samplers import laplace_noise
+from confrere.noise.sources import RandomSource
 
 THEOREM = "docs/proofs/averaging.md"
 

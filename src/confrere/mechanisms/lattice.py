@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.maths.noise import discrete_laplace
-from confrere.maths.randomness import RandomSource
+from confrere.noise.samplers import discrete_laplace
+from confrere.noise.sources import RandomSource
 
 #: More than what probabilities of the integer noise can be off by, in floats.
 _ROUNDING = 1 + 1e-5

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from confrere.errors import InvalidData, InvalidParameter
+from confrere.guarantee import Guarantee, Neighbours, check_epsilon, check_positive
 from confrere.maths.calibration import (
     Term,
     calibrate,
@@ -21,11 +22,10 @@ from confrere.maths.calibration import (
     printed_calibration,
 )
 from confrere.maths.clipping import Rows, certify_rows
-from confrere.maths.noise import in_sum_zero_space, l2_noise
-from confrere.maths.randomness import RandomSource
 from confrere.maths.solver import minimise, minimise_softmax, smallest_tolerance
 from confrere.mechanisms.lattice import LatticeStep
-from confrere.privacy import Guarantee, Neighbours, check_epsilon, check_positive
+from confrere.noise.samplers import in_sum_zero_space, l2_noise
+from confrere.noise.sources import RandomSource
 
 THEOREM = "docs/proofs/objective_perturbation.md"
 PUBLIC = ("number of records", "number of features", "label set", "bounds", "every parameter")

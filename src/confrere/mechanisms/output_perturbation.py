@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData
+from confrere.guarantee import Guarantee, Neighbours, check_epsilon, check_positive
 from confrere.maths.clipping import Rows, certify_rows
-from confrere.maths.noise import l2_noise, sum_zero_noise
-from confrere.maths.randomness import RandomSource
 from confrere.maths.solver import minimise, minimise_softmax, smallest_tolerance
 from confrere.mechanisms.objective_perturbation import ASSUMPTIONS, PUBLIC, TOLERANCE
-from confrere.privacy import Guarantee, Neighbours, check_epsilon, check_positive
+from confrere.noise.samplers import l2_noise, sum_zero_noise
+from confrere.noise.sources import RandomSource
 
 THEOREM = "docs/proofs/output_perturbation.md"
 

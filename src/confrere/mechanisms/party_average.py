@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from confrere.errors import InvalidParameter
+from confrere.guarantee import Guarantee, check_epsilon
 from confrere.maths.sensitivity import average_sensitivity, largest_norm
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.mechanisms.party_mean import PartyMean
 from confrere.mechanisms.party_release import Floats, party_guarantee
-from confrere.privacy import Guarantee, check_epsilon
 
 THEOREM = "docs/proofs/party_average.md"
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from confrere.errors import InvalidData
-from confrere.maths.randomness import RandomSource
+from confrere.guarantee import Guarantee, check_epsilon
 from confrere.mechanisms.party_release import Floats, on_grid, party_noise
-from confrere.privacy import Guarantee, check_epsilon
+from confrere.noise.sources import RandomSource
 
 _EPS = float(np.finfo(np.float64).eps)
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from confrere.guarantee import Guarantee
 from confrere.mechanisms.party_mean import PartyMean
 from confrere.mechanisms.party_release import Floats, party_guarantee
-from confrere.privacy import Guarantee
 
 THEOREM = "docs/proofs/moments.md"
 

@@ -10,9 +10,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.maths.noise import l2_noise, sum_zero_noise
-from confrere.maths.randomness import RandomSource
-from confrere.privacy import Guarantee, Neighbours, Unit
+from confrere.guarantee import Guarantee, Neighbours, Unit
+from confrere.noise.samplers import l2_noise, sum_zero_noise
+from confrere.noise.sources import RandomSource
 
 Floats = NDArray[np.float64]
 

@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 
 from confrere.errors import InvalidData, InvalidParameter
+from confrere.guarantee import Guarantee, check_epsilon
 from confrere.maths.clipping import certify_rows
-from confrere.maths.randomness import RandomSource
 from confrere.maths.sensitivity import Bound, soft_sensitivity, vote_sensitivity
 from confrere.maths.voting import vote_statistic
 from confrere.maths.weighted_risk import (
@@ -23,7 +23,7 @@ from confrere.maths.weighted_risk import (
 from confrere.mechanisms.objective_perturbation import TOLERANCE, Calibration
 from confrere.mechanisms.party_release import Floats, on_grid, party_guarantee, party_noise
 from confrere.mechanisms.party_tally import Tally
-from confrere.privacy import Guarantee, check_epsilon
+from confrere.noise.sources import RandomSource
 
 THEOREM = "docs/proofs/multiparty.md"
 

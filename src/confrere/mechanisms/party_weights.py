@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.maths.clipping import certify_rows
-from confrere.maths.noise import discrete_laplace, l2_noise, laplace_noise
 from confrere.maths.perturbed_parties import minimise_parties
-from confrere.maths.randomness import RandomSource
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation, certify_rows_l1
 from confrere.mechanisms.objective_perturbation import SOLVER_PART, ObjectivePerturbation
 from confrere.mechanisms.output_perturbation import OutputPerturbation
+from confrere.noise.samplers import discrete_laplace, l2_noise, laplace_noise
+from confrere.noise.sources import RandomSource
 
 Floats = NDArray[np.float64]
 Offsets = NDArray[np.int64]

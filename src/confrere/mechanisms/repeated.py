@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from confrere.errors import InvalidParameter
 from confrere.maths.clipping import certify_rows
 from confrere.maths.logistic import sigmoid
-from confrere.maths.noise import gamma_norm, l2_noise
-from confrere.maths.randomness import RandomSource
 from confrere.maths.solver import minimise_many
 from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
@@ -26,6 +24,8 @@ from confrere.mechanisms.objective_perturbation import (
     PerturbedObjective,
     public_tolerance,
 )
+from confrere.noise.samplers import gamma_norm, l2_noise
+from confrere.noise.sources import RandomSource
 
 Floats = NDArray[np.float64]
 

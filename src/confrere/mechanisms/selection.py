@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confrere.errors import InvalidParameter
-from confrere.maths.randomness import RandomSource
+from confrere.guarantee import Guarantee, Neighbours, check_epsilon
 from confrere.mechanisms.objective_perturbation import ASSUMPTIONS
-from confrere.privacy import Guarantee, Neighbours, check_epsilon
+from confrere.noise.sources import RandomSource
 
 THEOREM = "docs/proofs/private_selection.md"
 Rule = Literal["permute-and-flip", "exponential"]

@@ -11,6 +11,7 @@ from scipy import stats
 
 from confrere.errors import CalibrationError, InvalidParameter
 from confrere.estimators import FeatureStackingClassifier, PrivateLogisticRegression
+from confrere.guarantee import check_epsilon, check_positive
 from confrere.maths.calibration import automatic_ridge
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE, ObjectivePerturbation
 from confrere.planning.working_model import (
@@ -20,7 +21,6 @@ from confrere.planning.working_model import (
     expected_margin,
     noise_in_scores,
 )
-from confrere.privacy import check_epsilon, check_positive
 
 #: Most records that :meth:`Plan.samples_for_excess` looks for.
 _MOST_SAMPLES = 10**12

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from confrere.errors import InvalidParameter
+from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger, default_ledger
-from confrere.privacy import Guarantee
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from confrere.errors import ConfrereError, InvalidRelease
-from confrere.privacy import Neighbours, Unit
+from confrere.guarantee import Neighbours, Unit
 from confrere.release.pricing import Spending
 from confrere.release.risk import risk_in_words
 from confrere.release.schema import card_schema, violations

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from confrere.errors import InvalidParameter
+from confrere.guarantee import Unit
 from confrere.ledger import Ledger, Receipt
 from confrere.ledger.amounts import at_least, at_most, exact, minus, plus
-from confrere.privacy import Unit
 from confrere.release.card import SCHEMA, Card, ledger_head, per_party, status
 from confrere.release.notes import Adversary, CardNotes
 from confrere.release.pricing import Spending

@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Any
 
 from confrere.errors import InvalidParameter, InvalidRelease
+from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger, Receipt
-from confrere.privacy import Guarantee
 from confrere.release.arrays import Arrays, frozen_arrays, npz_bytes
 from confrere.release.card import Card
 from confrere.release.describe import build_card

@@ -13,9 +13,9 @@ from types import MappingProxyType
 from typing import Any
 
 from confrere.errors import InvalidParameter
+from confrere.guarantee import Guarantee, Unit, in_sequence
 from confrere.ledger import Receipt
 from confrere.ledger.amounts import at_least, exact, plus
-from confrere.privacy import Guarantee, Unit, in_sequence
 
 #: What a party paid: one receipt, one for each of its answers, or a price that no ledger recorded.
 Paid = Receipt | tuple[Receipt, ...] | Guarantee

@@ -6,7 +6,7 @@ import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
-from confrere.privacy import Neighbours, Unit
+from confrere.guarantee import Neighbours, Unit
 
 #: What the attacker in the words is willing to get wrong.
 FALSE_ALARM = 0.01

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from confrere.errors import OperationRefused, StudyError
+from confrere.federation import Outcome
 from confrere.ledger import Ledger
-from confrere.protocols import Outcome
 from confrere.release import Release
 from confrere.study.describing import described
 from confrere.study.limits import open_account
@@ -30,14 +30,14 @@ from confrere.study.study import Study
 from confrere.study.tables import parse, read_bytes
 
 if TYPE_CHECKING:
-    from confrere.federation.job import Job
+    from confrere.federation.flower.job import Job
 
 _ROWS, _PARTY = "rows.npz", "party.toml"
 
 
 def job_of(study: Study, timeout: float) -> Job:
     """Return what the coordinator is to do; needs the ``flower`` extra."""
-    from confrere.federation.job import Job
+    from confrere.federation.flower.job import Job
 
     _check(study)
     model = estimator_for(study, study.method)
@@ -57,8 +57,8 @@ def party_files(study: Study, plan: Plan, local: Local, folder: Path) -> Iterato
     Yields
     ------
     Path
-        The party file, for :func:`confrere.federation.run_party`: it says what is allowed. The rows
-        beside it are its owner's alone.
+        The party file, for :func:`confrere.federation.flower.run_party`: it says what is allowed.
+        The rows beside it are its owner's alone.
     """
     try:
         yield _write_party(study, plan, local, folder)

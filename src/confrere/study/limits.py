@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 
 from confrere.errors import BudgetExceeded
+from confrere.guarantee import Guarantee
 from confrere.ledger import Account, Ledger
 from confrere.ledger.amounts import at_most, exact, minus
-from confrere.privacy import Guarantee
 from confrere.study.local import Local
 from confrere.study.study import Party
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from confrere.errors import StudyError
+from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger, Receipt
-from confrere.privacy import Guarantee
 from confrere.study.limits import open_account
 from confrere.study.local import Local
 from confrere.study.plan import Plan

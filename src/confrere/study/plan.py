@@ -14,7 +14,7 @@ from typing import Any
 
 from confrere.catalogue import find_method
 from confrere.errors import StudyError
-from confrere.privacy import Guarantee
+from confrere.guarantee import Guarantee
 from confrere.release import Spending
 from confrere.study.limits import Budget, budget_of
 from confrere.study.local import Local

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from confrere.data import PublicSchema
 from confrere.errors import InvalidData, InvalidRelease, SchemaError
 from confrere.release import Release
+from confrere.schema import PublicSchema
 from confrere.study.study import Encoding
 
 

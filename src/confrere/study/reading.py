@@ -7,8 +7,8 @@ from pathlib import Path
 from sklearn.utils import get_tags
 
 from confrere.catalogue import Method, find_method
-from confrere.data import PublicSchema
 from confrere.errors import InvalidParameter, SchemaError, StudyError
+from confrere.schema import PublicSchema
 from confrere.study.parameters import check_parameters
 from confrere.study.study import Encoding, Party, Promise, Study
 from confrere.study.tables import Table, parse, read_bytes

@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 from numpy.typing import NDArray
 
-from confrere.data import PublicSchema
 from confrere.errors import InvalidData
+from confrere.schema import PublicSchema
 from confrere.study.study import Study
 
 

@@ -13,8 +13,8 @@ import pandas as pd
 from confrere.catalogue import Method, find_method
 from confrere.errors import OperationRefused, QuorumMissed, SchemaMismatch, StudyError
 from confrere.estimators.sources import check_same_meaning
+from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger, Receipt
-from confrere.privacy import Guarantee
 from confrere.release import Release
 from confrere.study.describing import described
 from confrere.study.local import Local

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from confrere.catalogue import Method
-from confrere.data import PublicSchema, SchemaEncoder
 from confrere.errors import StudyError
+from confrere.schema import PublicSchema, SchemaEncoder
 
 Mode = Literal["private", "simulation"]
 Engine = Literal["local", "flower"]

@@ -12,16 +12,16 @@ import pytest
 
 from confrere.cli.commands import federation
 from confrere.errors import EngineFailed
+from confrere.federation import LocalFederation
+from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
-from confrere.privacy import Guarantee
-from confrere.protocols import LocalFederation
 from confrere.release import load_release
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", category=DeprecationWarning)
-    import confrere.federation as flower
-    from confrere.federation import load_party
-    from confrere.federation.coordinator_app import work
+    import confrere.federation.flower as flower
+    from confrere.federation.flower import load_party
+    from confrere.federation.flower.coordinator_app import work
 
 NAMES = ("main", "branch-1", "branch-2")
 PARTIES = []
@@ -216,7 +216,7 @@ def test_without_flower_the_extra_is_named(line, study, monkeypatch):
     real = builtins.__import__
 
     def refuse(name, *args, **kwargs):
-        if name == "confrere.federation":
+        if name == "confrere.federation.flower":
             raise ImportError(name)
         return real(name, *args, **kwargs)
 

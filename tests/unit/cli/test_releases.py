@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from confrere.data import load_schema
+from confrere.schema import load_schema
 
 
 def test_verify_with_study_and_ledger(line, fitted):

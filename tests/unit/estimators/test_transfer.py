@@ -14,7 +14,6 @@ from confrere import (
     TransferClassifier,
     TransferStackingClassifier,
 )
-from confrere.data import Number
 from confrere.errors import (
     BudgetExceeded,
     InvalidParameter,
@@ -25,6 +24,7 @@ from confrere.errors import (
 )
 from confrere.estimators import ReleasedClassifier, fit_branches
 from confrere.release import CardNotes, generate_key
+from confrere.schema import Number
 
 X, Y = make_classification(n_samples=4000, n_features=10, n_informative=6, random_state=5)
 X = X / 3

@@ -1,11 +1,40 @@
-import warnings
+from __future__ import annotations
 
-from tests.unit.protocols.conftest import make_party
+import numpy as np
+import pytest
 
-__all__ = ["make_party"]
+from confrere.federation import Answers, Books, LocalParty, Policy
+from confrere.ledger import Ledger
 
-with warnings.catch_warnings():
-    # Flower and typer import names that click and protobuf have deprecated.
-    warnings.simplefilter("ignore", category=DeprecationWarning)
-    import flwr.clientapp
-    import flwr.serverapp  # noqa: F401
+
+def make_data(n, d=3, seed=0):
+    """Rows in the unit ball and labels that mostly follow the first column."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) / 3
+    y = np.where(X[:, 0] + 0.2 * rng.normal(size=n) > 0, 1.0, -1.0)
+    return X, y
+
+
+@pytest.fixture
+def make_party(tmp_path):
+    """Make a party with durable books of its own."""
+
+    def make(name="clinic", n=40, *, seed=0, cap=10.0, random_state=None, d=3, **policy):
+        ledger = Ledger(tmp_path / f"{name}.ledger")
+        ledger.open_account("study", epsilon=cap)
+        if "operations" not in policy:
+            policy["operations"] = Policy.anything().operations
+        books = Books(
+            ledger=ledger,
+            account="study",
+            policy=Policy(**policy),
+            answers=Answers(tmp_path / f"{name}.answers"),
+        )
+        return LocalParty(name, *make_data(n, d, seed), books, random_state)
+
+    return make
+
+
+@pytest.fixture
+def party(make_party):
+    return make_party()

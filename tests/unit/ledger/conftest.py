@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
-from confrere.privacy import Guarantee
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,8 @@ import pickle
 import pytest
 
 from confrere.errors import BudgetExceeded, CompositionError, InvalidParameter, UnknownAccount
+from confrere.guarantee import Guarantee, Neighbours, Unit
 from confrere.ledger import Ledger
-from confrere.privacy import Guarantee, Neighbours, Unit
 
 
 def test_ten_tenths_fit_a_cap_of_one_and_an_eleventh_does_not(ledger, tenth):

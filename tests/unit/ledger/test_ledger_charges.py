@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from confrere.errors import BudgetExceeded, InvalidParameter, LedgerError
+from confrere.guarantee import Guarantee, Unit
 from confrere.ledger import Ledger, Receipt
 from confrere.ledger.chain import Kind
-from confrere.privacy import Guarantee, Unit
 
 
 def test_a_receipt_says_what_was_paid(ledger, tenth):

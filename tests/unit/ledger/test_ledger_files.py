@@ -14,8 +14,8 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 
 from confrere.errors import InvalidParameter, LedgerError, NotALedger
+from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger, default_ledger, store
-from confrere.privacy import Guarantee
 
 
 class TestWhatIsNoLedger:
@@ -233,7 +233,7 @@ class TestEphemeral:
         script = """
 import os, sys
 from confrere.ledger import Ledger
-from confrere.privacy import Guarantee
+from confrere.guarantee import Guarantee
 ledger = Ledger()
 child = os.fork()
 if child == 0:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
 from confrere.errors import BudgetExceeded, CompositionError, InvalidParameter, LedgerError
+from confrere.guarantee import Guarantee, Unit
 from confrere.ledger import Ledger, Receipt
-from confrere.privacy import Guarantee, Unit
 
 names = st.sampled_from(["a", "b", "c"])
 caps = st.sampled_from([None, 0.3, 1.0, 2.5])

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from confrere.errors import LedgerTampered, NotALedger
+from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.ledger.audit import audit
 from confrere.ledger.chain import Row, _seal, canonical
-from confrere.privacy import Guarantee
 
 N_ROWS = 8
 COLUMNS = ("seq", "kind", "time", "body", "previous", "hash")

@@ -7,8 +7,8 @@ import json
 import pandas as pd
 import pytest
 
+from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
-from confrere.privacy import Guarantee
 
 
 @pytest.fixture

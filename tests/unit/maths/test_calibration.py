@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import CalibrationError, InvalidParameter
+from confrere.guarantee import Neighbours
 from confrere.maths.calibration import (
     Term,
     automatic_ridge,
@@ -20,7 +21,6 @@ from confrere.maths.calibration import (
     spent_epsilon_softmax,
     worst_residual,
 )
-from confrere.privacy import Neighbours
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from confrere.errors import CalibrationError, InvalidData, InvalidParameter
+from confrere.guarantee import Neighbours
 from confrere.maths.gaussian import (
     GaussianObjective,
     automatic_gaussian_ridge,
     calibrate_gaussian,
     gaussian_delta,
 )
-from confrere.maths.noise import gaussian_noise, in_sum_zero_space, normals
-from confrere.maths.randomness import RandomSource, SeededSource
-from confrere.privacy import Neighbours
+from confrere.noise.samplers import gaussian_noise, in_sum_zero_space, normals
+from confrere.noise.sources import RandomSource, SeededSource
 
 epsilons = st.floats(0.01, 20)
 deltas = st.floats(-12, -1.5).map(lambda power: 10**power)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from confrere.maths.randomness import SeededSource
 from confrere.mechanisms.lattice import LatticeStep
+from confrere.noise.sources import SeededSource
 
 steps = st.builds(
     LatticeStep,

@@ -5,10 +5,10 @@ import pytest
 from scipy import stats
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.maths.randomness import SeededSource
+from confrere.guarantee import Neighbours
 from confrere.maths.solver import minimise, minimise_softmax
 from confrere.mechanisms.output_perturbation import OutputPerturbation
-from confrere.privacy import Neighbours
+from confrere.noise.sources import SeededSource
 
 
 def unit_rows(rng, n, d):

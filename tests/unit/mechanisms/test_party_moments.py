@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from confrere import MultipartyClassifier
+from confrere.guarantee import Unit
 from confrere.maths.clipping import clip_rows
 from confrere.mechanisms.party_moments import PartyMoments, moments_of_parties
-from confrere.privacy import Unit
 
 
 @settings(max_examples=40, deadline=None)

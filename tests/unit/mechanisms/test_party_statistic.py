@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidData
-from confrere.maths.randomness import SeededSource
+from confrere.guarantee import Neighbours, Unit
 from confrere.maths.sensitivity import auxiliary_radius
 from confrere.maths.voting import vote_statistic
 from confrere.mechanisms.party_statistic import PartyStatistic
 from confrere.mechanisms.party_tally import Tally
-from confrere.privacy import Neighbours, Unit
+from confrere.noise.sources import SeededSource
 
 
 def unit_rows(n, d, seed=0, flat=1.0):

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.maths.randomness import SeededSource
+from confrere.guarantee import Unit
 from confrere.maths.sensitivity import largest_norm, soft_sensitivity, vote_sensitivity
 from confrere.mechanisms.party_tally import Tally
 from confrere.mechanisms.party_votes import PartyVotes
-from confrere.privacy import Unit
+from confrere.noise.sources import SeededSource
 
 
 def make(n_parties=5, n=20, d=3, alpha=0.1, epsilon=1.0, **kw):

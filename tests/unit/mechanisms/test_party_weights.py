@@ -5,11 +5,11 @@ import pytest
 from scipy import stats
 
 from confrere.errors import InvalidData
-from confrere.maths.randomness import SeededSource
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.mechanisms.party_weights import PartyObjectives, PartyOutputs
+from confrere.noise.sources import SeededSource
 
 SIZES = (3, 8)
 D = 4

@@ -17,9 +17,9 @@ from confrere import (
 )
 from confrere.audit.bulk import BulkSampler
 from confrere.errors import CalibrationError, InvalidParameter
-from confrere.maths.noise import l2_noise
-from confrere.maths.randomness import SeededSource
 from confrere.maths.solver import minimise
+from confrere.noise.samplers import l2_noise
+from confrere.noise.sources import SeededSource
 from confrere.planning import plan, price
 
 mpl.use("Agg")

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger, Receipt
-from confrere.privacy import Guarantee
 from confrere.release import (
     Clip,
     Group,

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidParameter, InvalidRelease
+from confrere.guarantee import Guarantee, Unit
 from confrere.ledger import Ledger
-from confrere.privacy import Guarantee, Unit
 from confrere.release import (
     Adversary,
     Approval,

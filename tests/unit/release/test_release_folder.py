@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from confrere.errors import InvalidParameter, InvalidRelease, SimulatedRelease
-from confrere.privacy import Guarantee
+from confrere.guarantee import Guarantee
 from confrere.release import (
     CardNotes,
     Release,

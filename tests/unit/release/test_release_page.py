@@ -5,8 +5,8 @@ from html.parser import HTMLParser
 
 import pytest
 
+from confrere.guarantee import Guarantee, Neighbours, Unit
 from confrere.ledger import Ledger
-from confrere.privacy import Guarantee, Neighbours, Unit
 from confrere.release import (
     Adversary,
     Approval,

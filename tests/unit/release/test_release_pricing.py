@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidParameter
+from confrere.guarantee import Guarantee, Neighbours, Unit
 from confrere.ledger import Ledger
-from confrere.privacy import Guarantee, Neighbours, Unit
 from confrere.release import Spending, detection_bound, shown
 from confrere.release.risk import risk_in_words, shown_down
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from confrere.errors import BudgetExceeded, StudyError
+from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
-from confrere.privacy import Guarantee
 from confrere.study import gather_locals, make_plan, prepare, read_local, read_plan, read_study
 from confrere.study.limits import open_account
 from tests.unit.study.conftest import ready

@@ -30,7 +30,7 @@ from confrere.study.federating import (
 from confrere.study.tables import parse, read_bytes
 
 if TYPE_CHECKING:
-    from confrere.federation.keys import Authority
+    from confrere.federation.flower.keys import Authority
 
 Folder = Annotated[Path, typer.Option(help="Its files: state, journal, logs.")]
 
@@ -176,7 +176,7 @@ def _party_status(file: Path) -> Answer:
 def load_flower() -> ModuleType:
     """Return the launchers; they need Flower, which is an extra."""
     try:
-        import confrere.federation as flower
+        import confrere.federation.flower as flower
     except ImportError as error:
         raise EngineFailed("it needs Flower: pip install 'confrere[flower]'.") from error
     return flower
@@ -186,7 +186,7 @@ def _tell_events() -> None:
     """Show on the side what the launchers report: a program that is started again."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("confrere: %(message)s"))
-    logging.getLogger("confrere.federation").addHandler(handler)
+    logging.getLogger("confrere.federation.flower").addHandler(handler)
 
 
 @contextmanager
@@ -201,7 +201,7 @@ def _stopped_by_services() -> Iterator[None]:
 
 def _authority(folder: Path, host: str) -> Authority:
     """Return the coordinator's certificate, made when it is first needed."""
-    from confrere.federation.keys import Authority, make_authority
+    from confrere.federation.flower.keys import Authority, make_authority
 
     place = folder.resolve()
     if not place.exists():

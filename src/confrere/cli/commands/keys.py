@@ -40,7 +40,7 @@ def node(
     from confrere.cli.commands.federation import load_flower
 
     load_flower()
-    from confrere.federation.keys import make_node_key
+    from confrere.federation.flower.keys import make_node_key
 
     public = make_node_key(path)
     return Answer(

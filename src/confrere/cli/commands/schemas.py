@@ -11,7 +11,8 @@ import typer
 from confrere.cli.answers import Answer, aside, command
 from confrere.cli.exits import ExitCode
 from confrere.cli.views import listing
-from confrere.data import (
+from confrere.errors import SchemaError
+from confrere.schema import (
     Label,
     PublicDataOnlyWarning,
     PublicSchema,
@@ -19,7 +20,6 @@ from confrere.data import (
     load_schema,
     schema_names,
 )
-from confrere.errors import SchemaError
 from confrere.study import read_table
 
 Source = Annotated[

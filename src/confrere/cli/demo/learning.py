@@ -15,7 +15,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from confrere.cli.demo.world import World
-from confrere.data import SchemaEncoder
 from confrere.estimators import (
     CollaborativeClassifier,
     FeatureStackingClassifier,
@@ -26,6 +25,7 @@ from confrere.estimators import (
 )
 from confrere.ledger import Ledger
 from confrere.release import Release
+from confrere.schema import SchemaEncoder
 
 EPSILON = 1.0
 CAPS = {"main": 3.0, "branch": 2.0}

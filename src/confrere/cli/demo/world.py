@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from confrere.data import PublicSchema, brfss_organisations, load_brfss2022, ruijin_like
+from confrere.schema import PublicSchema, brfss_organisations, load_brfss2022, ruijin_like
 
 Labels = NDArray[np.int64]
 TEST_SHARE = 0.2

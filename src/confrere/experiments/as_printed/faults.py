@@ -20,8 +20,8 @@ from confrere.estimators import PrivateLogisticRegression
 from confrere.experiments.as_printed.ofpa import FARTHEST
 from confrere.experiments.as_printed.psth import psth_source
 from confrere.experiments.as_printed.scaled_norm import scaled_plr
-from confrere.maths.randomness import SeededSource
 from confrere.mechanisms.repeated import repeat_objective
+from confrere.noise.sources import SeededSource
 
 Floats = NDArray[np.float64]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from confrere.data import load_bank_marketing, load_credit_default
 from confrere.experiments.problems.encoding import encoded_rows
 from confrere.experiments.problems.shapes import ManyParties, Rows
+from confrere.schema import load_bank_marketing, load_credit_default
 
 #: Shares of the three parties; the rest is for tests.
 SHARES = (0.4, 0.3, 0.1)

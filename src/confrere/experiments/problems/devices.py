@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.decomposition import PCA
 
-from confrere.data import load_har, load_iscx_urls, load_kdd99
 from confrere.experiments.problems.shapes import Floats, Labels, ManyParties, Rows
+from confrere.schema import load_har, load_iscx_urls, load_kdd99
 
 LOADERS = {"har": load_har, "kdd99": load_kdd99, "iscx_urls": load_iscx_urls}
 

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pandas as pd
 
-from confrere.data import PublicSchema
-from confrere.data.encoder import standardised_columns
 from confrere.experiments.problems.shapes import Floats
+from confrere.schema import PublicSchema
+from confrere.schema.encoder import standardised_columns
 
 
 def encoded_rows(frame: pd.DataFrame, schema: PublicSchema, encoding: str) -> tuple[Floats, float]:

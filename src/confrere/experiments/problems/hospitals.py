@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from confrere.data import (
+from confrere.experiments.problems.encoding import encoded_rows
+from confrere.experiments.problems.shapes import Floats, Labels, Rows, SourceAndTargets, Split
+from confrere.schema import (
     PublicSchema,
     SimulatedHospitals,
     brfss_organisations,
     load_brfss2022,
     ruijin_like,
 )
-from confrere.experiments.problems.encoding import encoded_rows
-from confrere.experiments.problems.shapes import Floats, Labels, Rows, SourceAndTargets, Split
 
 
 def states_as_hospitals(data: Mapping[str, Any], seed: int) -> SourceAndTargets:

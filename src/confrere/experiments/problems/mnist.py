@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from sklearn.decomposition import PCA
 
-from confrere.data import load_mnist
 from confrere.experiments.problems.shapes import (
     Floats,
     Labels,
@@ -18,6 +17,7 @@ from confrere.experiments.problems.shapes import (
     SourceAndTargets,
     Split,
 )
+from confrere.schema import load_mnist
 
 
 def digits_apart(data: Mapping[str, Any], seed: int) -> OneParty:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from confrere.data import PublicPCA, load_news20
 from confrere.experiments.problems.shapes import Floats, Labels, OneParty, Rows
+from confrere.schema import PublicPCA, load_news20
 
 #: Messages of the official test part that nobody protects; the others are for tests.
 N_PUBLIC = 2000

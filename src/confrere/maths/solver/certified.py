@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
+from confrere.guarantee import check_positive
 from confrere.maths.logistic import check_cap
 from confrere.maths.solver.binary import Binary
 from confrere.maths.solver.certificate import Certificate, Solution, Solutions
@@ -14,7 +15,6 @@ from confrere.maths.solver.objective import Objective
 from confrere.maths.solver.rounding import check_tolerance, smallest_tolerance
 from confrere.maths.solver.rows import Floats, Matrix, Rows
 from confrere.maths.solver.softmax import Softmax
-from confrere.privacy import check_positive
 
 
 def minimise(

@@ -1,0 +1,80 @@
+"""The operation by which a party releases the coefficients of its expanded loss (OFAA)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from confrere.errors import InvalidMessage
+from confrere.federation.frame import Frame
+from confrere.federation.operation import Facts, Operation, check_price, install
+from confrere.federation.party import LocalParty
+from confrere.federation.payload import Payload
+from confrere.guarantee import Guarantee
+from confrere.mechanisms.functional import FunctionalMechanism
+from confrere.noise.sources import RandomSource
+
+_VALUES = frozenset({"frame", "epsilon", "linear_share"})
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CoefficientRequest:
+    """What a coordinator asks for when it asks for coefficients.
+
+    Parameters
+    ----------
+    frame : Frame
+        The public coordinates, in L2.
+    epsilon : float
+        What the answer may spend.
+    linear_share : float, default=0.5
+        Share of it for the linear coefficients.
+    """
+
+    frame: Frame
+    epsilon: float
+    linear_share: float = 0.5
+
+    def to_payload(self) -> Payload:
+        """Return the message."""
+        return self.frame.to_payload(
+            {"epsilon": float(self.epsilon), "linear_share": float(self.linear_share)}
+        )
+
+    @classmethod
+    def from_payload(cls, request: Payload) -> CoefficientRequest:
+        """Read a message; what does not fit is refused."""
+        values = request.values
+        if values.keys() != _VALUES or not request.arrays.keys() <= {"feature_scale"}:
+            raise InvalidMessage("the request has missing or unknown fields.")
+        check_price(values["epsilon"])
+        if type(values["linear_share"]) is not float:
+            raise InvalidMessage("linear_share must be a float.")
+        frame = Frame.from_payload(request)
+        if frame.norm != "l2":
+            raise InvalidMessage("the functional mechanism bounds rows in L2.")
+        return cls(frame=frame, epsilon=values["epsilon"], linear_share=values["linear_share"])
+
+    def mechanism(self, facts: Facts) -> FunctionalMechanism:
+        """Return the mechanism of a party of these sizes."""
+        if facts.n_features != self.frame.n_features:
+            raise InvalidMessage("the request is for rows of another number of columns.")
+        return FunctionalMechanism(
+            epsilon=self.epsilon,
+            n_samples=facts.n_samples,
+            n_features=self.frame.size,
+            linear_share=self.linear_share,
+        )
+
+
+def _price(request: Payload, facts: Facts) -> Guarantee:
+    return CoefficientRequest.from_payload(request).mechanism(facts).guarantee()
+
+
+def _run(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
+    asked = CoefficientRequest.from_payload(request)
+    rows = asked.frame.rows(party.X)
+    linear, quadratic = asked.mechanism(party.facts).run(rows, party.y, source=source)
+    return Payload(arrays={"linear": linear, "quadratic": quadratic})
+
+
+COEFFICIENTS = install(Operation("coefficients", _price, _run))

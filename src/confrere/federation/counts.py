@@ -1,0 +1,81 @@
+"""The operations that count: how many records a party has, and how many a model gets wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from confrere.errors import InvalidMessage
+from confrere.federation.operation import Facts, Operation, check_price, install
+from confrere.federation.party import LocalParty, PartyGroup
+from confrere.federation.payload import Payload
+from confrere.guarantee import Guarantee, Neighbours
+from confrere.mechanisms.counts import PrivateCounts
+from confrere.noise.sources import RandomSource
+
+THEOREM = "docs/proofs/counting.md"
+
+
+def _price_size(request: Payload, facts: Facts) -> None:  # noqa: ARG001
+    # Where one record is replaced by another, the number of records is public.
+    if request.values or request.arrays:
+        raise InvalidMessage("size takes no arguments.")
+
+
+def _run_size(request: Payload, party: LocalParty, source: RandomSource) -> Payload:  # noqa: ARG001
+    return Payload(arrays={"size": np.int64(party.facts.n_samples)})
+
+
+def _run_sizes(request: Payload, group: PartyGroup, source: RandomSource) -> Payload:  # noqa: ARG001
+    return Payload(arrays={"size": group.sizes})
+
+
+def _count(request: Payload) -> PrivateCounts:
+    if request.values.keys() != {"epsilon"} or request.arrays:
+        raise InvalidMessage("a count takes an epsilon and nothing else.")
+    return PrivateCounts(epsilon=check_price(request.values["epsilon"]), sensitivity=1)
+
+
+def _price_count(request: Payload, facts: Facts) -> Guarantee:  # noqa: ARG001
+    # A record that comes or goes moves the count by one, as a replaced one moves other counts.
+    return replace(
+        _count(request).guarantee(),
+        neighbours=Neighbours.ADD_REMOVE,
+        theorem=THEOREM,
+        public=("number of features", "every parameter"),
+    )
+
+
+def _run_count(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
+    size = np.array(party.facts.n_samples)
+    return Payload(arrays={"size": _count(request).run(size, source=source)})
+
+
+def _errors(request: Payload, facts: Facts) -> PrivateCounts:
+    values = request.values
+    if values.keys() != {"epsilon", "intercept"} or request.arrays.keys() != {"coef"}:
+        raise InvalidMessage("errors takes an epsilon, an intercept and coef.")
+    if type(values["intercept"]) is not float:
+        raise InvalidMessage("intercept must be a float.")
+    coef = request.arrays["coef"]
+    if coef.dtype != np.float64 or coef.shape != (facts.n_features,):
+        raise InvalidMessage("coef must be one float64 per column.")
+    return PrivateCounts(epsilon=check_price(values["epsilon"]), sensitivity=1)
+
+
+def _price_errors(request: Payload, facts: Facts) -> Guarantee:
+    return _errors(request, facts).guarantee()
+
+
+def _run_errors(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
+    mechanism = _errors(request, party.facts)
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores = party.X @ request.arrays["coef"] + request.values["intercept"]
+    wrong = np.array(np.count_nonzero((scores > 0) != (party.y > 0)))
+    return Payload(arrays={"errors": mechanism.run(wrong, source=source)})
+
+
+SIZE = install(Operation("size", _price_size, _run_size, _run_sizes))
+COUNT = install(Operation("count", _price_count, _run_count))
+ERRORS = install(Operation("errors", _price_errors, _run_errors))

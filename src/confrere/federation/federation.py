@@ -1,0 +1,150 @@
+"""The boundary: a coordinator asks parties, and gets payloads or codes."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from confrere.errors import (
+    ConfrereError,
+    InvalidMessage,
+    InvalidParameter,
+    OperationRefused,
+    QuorumMissed,
+)
+from confrere.federation.payload import Payload
+from confrere.federation.stacked import StackedAnswers
+
+_CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,63}")
+_RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class PartyError:
+    """Why a party did not answer: a code, and nothing that could quote its data.
+
+    Parameters
+    ----------
+    code : str
+        ``"BudgetExceeded"``, ``"OperationRefused:schema"``, ``"Unreachable"`` and the like.
+    """
+
+    code: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.code, str) or not _CODE.fullmatch(self.code):
+            raise InvalidMessage("a party's error must be a code of 64 characters at most.")
+
+    @classmethod
+    def of(cls, error: BaseException) -> PartyError:
+        """Reduce an exception to its code; foreign exceptions are told apart from ours only."""
+        if isinstance(error, OperationRefused):
+            return cls(f"OperationRefused:{error.reason}")
+        return cls(type(error).__name__ if isinstance(error, ConfrereError) else "InternalError")
+
+
+def new_run() -> str:
+    """Return a fresh name for a run."""
+    return uuid.uuid4().hex
+
+
+def check_run(run: object) -> str:
+    """Return ``run`` if it can name a run: letters, digits, ``-`` and ``_``, 64 at most."""
+    if not isinstance(run, str) or not _RUN.fullmatch(run):
+        raise InvalidParameter("run must be letters, digits, '-' or '_', 64 at most.")
+    return run
+
+
+class Federation(ABC):
+    """Parties that can be asked; an engine decides how questions travel.
+
+    Parameters
+    ----------
+    run : str, optional
+        Name of the run. A party answers a question of a run once: whoever asks again under the
+        same name gets the same bytes. By default a fresh name.
+    """
+
+    def __init__(self, run: str | None = None) -> None:
+        self.run = new_run() if run is None else check_run(run)
+
+    @abstractmethod
+    def parties(self) -> list[str]:
+        """Return the names of the parties that can be asked now."""
+
+    @abstractmethod
+    def ask(
+        self,
+        operation: str,
+        payload: Payload,
+        *,
+        to: Sequence[str] | None = None,
+        step: int = 0,
+        timeout: float | None = None,
+    ) -> Mapping[str, Payload | PartyError]:
+        """Ask parties to run an operation.
+
+        Parameters
+        ----------
+        operation : str
+            Name of an operation that the parties have installed and allow.
+        payload : Payload
+            The same request for every party.
+        to : sequence of str, optional
+            Whom to ask; everyone by default.
+        step : int, default=0
+            Which time it is in this run that the operation is asked for.
+        timeout : float, optional
+            Seconds to wait; a party that did not answer by then has code ``"Timeout"``.
+
+        Returns
+        -------
+        mapping of str to Payload or PartyError
+            One entry per party asked.
+        """
+
+    def gather(
+        self,
+        operation: str,
+        payload: Payload,
+        *,
+        to: Sequence[str] | None = None,
+        step: int = 0,
+        timeout: float | None = None,
+        quorum: float = 1.0,
+    ) -> Mapping[str, Payload]:
+        """Ask, drop the errors, and insist on enough answers.
+
+        Parameters
+        ----------
+        operation, payload, to, step, timeout
+            As for :meth:`ask`.
+        quorum : float, default=1.0
+            Share of the parties asked that must answer.
+
+        Raises
+        ------
+        QuorumMissed
+            If fewer answered; it names them and their codes.
+        """
+        if isinstance(quorum, bool) or not 0 < quorum <= 1:
+            raise InvalidParameter("quorum must be a number above 0 and at most 1.")
+        answers = self.ask(operation, payload, to=to, step=step, timeout=timeout)
+        if isinstance(answers, StackedAnswers):
+            return answers  # a group answers as a whole
+        payloads = {name: a for name, a in answers.items() if isinstance(a, Payload)}
+        if not payloads or len(payloads) < quorum * len(answers):
+            raise QuorumMissed(
+                f"{operation}: {len(payloads)} of {len(answers)} parties answered, the quorum is "
+                f"{quorum:g}. {_told(answers)}"
+            )
+        return payloads
+
+
+def _told(answers: Mapping[str, Payload | PartyError]) -> str:
+    codes = [f"{n}: {a.code}" for n, a in answers.items() if isinstance(a, PartyError)]
+    more = f", and {len(codes) - 5} more" if len(codes) > 5 else ""
+    return ", ".join(codes[:5]) + more

@@ -1,0 +1,140 @@
+"""The public coordinates that all parties compute in: rows scaled, clipped, with the constant."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confrere.errors import InvalidData, InvalidMessage, InvalidParameter
+from confrere.federation.payload import Payload
+from confrere.guarantee import check_epsilon
+from confrere.maths.clipping import clip_rows, scale_columns, with_constant
+
+Floats = NDArray[np.float64]
+Norm = Literal["l1", "l2"]
+
+#: Public factors and bounds beyond this are mistakes or attacks.
+LARGEST = 1e12
+
+_VALUES = frozenset({"n_features", "data_norm", "constant", "norm"})
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """From rows as encoded to rows in the unit ball, and from weights there back to coefficients.
+
+    Parameters
+    ----------
+    n_features : int
+        Columns of the rows as encoded.
+    data_norm : float, default=1.0
+        Declared bound on a row's norm after ``feature_scale``; longer rows are clipped to it.
+    constant : float, default=0.4
+        Public constant inside the bound that carries the intercept; 0 for no intercept.
+    feature_scale : array of shape (n_features,), optional
+        Public factors (importances) on the columns.
+    norm : {"l2", "l1"}, default="l2"
+        Which ball.
+    """
+
+    n_features: int
+    data_norm: float = 1.0
+    constant: float = 0.4
+    feature_scale: Floats | None = None
+    norm: Norm = "l2"
+
+    def __post_init__(self) -> None:
+        if type(self.n_features) is not int or not 1 <= self.n_features <= 1_000_000:
+            raise InvalidParameter("n_features must be a whole number from 1 to a million.")
+        if not 1 / LARGEST <= check_epsilon(self.data_norm, "data_norm") <= LARGEST:
+            raise InvalidParameter(f"data_norm must be between {1 / LARGEST:g} and {LARGEST:g}.")
+        if isinstance(self.constant, bool) or not 0 <= self.constant < 1:
+            raise InvalidParameter("the constant must be at least 0 and below 1.")
+        if self.norm not in ("l1", "l2"):
+            raise InvalidParameter("norm must be 'l1' or 'l2'.")
+        if self.feature_scale is not None:
+            scale = np.asarray(self.feature_scale, dtype=np.float64)
+            if scale.shape != (self.n_features,) or not np.all((scale >= 0) & (scale <= LARGEST)):
+                raise InvalidParameter(
+                    f"feature_scale must hold one number from 0 to {LARGEST:g} per column."
+                )
+            object.__setattr__(self, "feature_scale", scale)
+
+    @property
+    def size(self) -> int:
+        """Number of weights."""
+        return self.n_features + (self.constant > 0)
+
+    @property
+    def _factors(self) -> Floats:
+        """Public factor from a column to a coordinate of an unclipped row."""
+        room = math.sqrt(1 - self.constant**2) if self.norm == "l2" else 1 - self.constant
+        factor = room / self.data_norm
+        if self.feature_scale is None:
+            return np.full(self.n_features, factor)
+        return np.asarray(self.feature_scale * factor)
+
+    def rows(self, X: Floats) -> Floats:
+        """Return the rows that the theorems speak of: their norm is at most one.
+
+        CSR rows stay CSR, in the Euclidean ball.
+        """
+        if X.shape[1:] != (self.n_features,):
+            raise InvalidData("X does not have the number of columns that was agreed.")
+        scaled = X if self.feature_scale is None else scale_columns(X, self.feature_scale)
+        if self.norm == "l1":
+            return self._rows_in_l1(np.asarray(scaled))
+        clipped = clip_rows(scaled, self.data_norm)
+        rows = with_constant(clipped, self.constant) if self.constant else clipped
+        return cast(Floats, rows)
+
+    def _rows_in_l1(self, scaled: Floats) -> Floats:
+        # The same hair as in clip_rows: rounding in the norm must not leave a row outside.
+        hair = 1 - 4 * (self.size + 4) * np.finfo(np.float64).eps
+        norms = np.abs(scaled).sum(axis=1)
+        factors = hair * (1 - self.constant) / np.maximum(norms, self.data_norm)
+        clipped = scaled * factors[:, None]
+        if not self.constant:
+            return np.asarray(clipped)
+        return np.hstack([clipped, np.full((len(clipped), 1), hair * self.constant)])
+
+    def weights(self, coef: ArrayLike | None, intercept: float = 0.0) -> Floats:
+        """Return coefficients and intercept as weights in the unit ball's coordinates."""
+        given = np.zeros(self.n_features) if coef is None else np.asarray(coef, dtype=np.float64)
+        if given.shape != (self.n_features,) or not np.all(np.isfinite(given)):
+            raise InvalidParameter("prior must hold one finite number per column.")
+        factors = self._factors
+        point = np.divide(given, factors, out=np.zeros(self.n_features), where=factors > 0)
+        return np.append(point, intercept / self.constant) if self.constant else point
+
+    def coefficients(self, weights: Floats) -> tuple[Floats, float]:
+        """Return weights as coefficients and intercept for rows as encoded."""
+        coef = weights[: self.n_features] * self._factors
+        return coef, float(weights[-1] * self.constant) if self.constant else 0.0
+
+    def to_payload(self, values: Mapping[str, Any], **arrays: ArrayLike | None) -> Payload:
+        """Return a request of these coordinates, more values, and the arrays that are not None."""
+        sent = dict(arrays) | {"feature_scale": self.feature_scale}
+        return Payload(
+            dict(values) | {"frame": {name: getattr(self, name) for name in _VALUES}},
+            {name: array for name, array in sent.items() if array is not None},
+        )
+
+    @classmethod
+    def from_payload(cls, request: Payload) -> Frame:
+        """Read the coordinates of a request."""
+        values = request.values.get("frame")
+        if not isinstance(values, dict) or values.keys() != _VALUES:
+            raise InvalidMessage("a request must say in which coordinates: frame.")
+        for name in ("data_norm", "constant"):
+            if type(values[name]) is not float:
+                raise InvalidMessage(f"frame: {name} must be a float.")
+        try:
+            return cls(**values, feature_scale=request.arrays.get("feature_scale"))
+        except InvalidParameter as error:
+            raise InvalidMessage(str(error)) from error

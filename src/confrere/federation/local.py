@@ -1,0 +1,104 @@
+"""The in-process engine: parties that live here, from three to twenty thousand."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from joblib import Parallel, delayed
+
+from confrere.errors import InvalidParameter
+from confrere.federation.federation import Federation, PartyError
+from confrere.federation.party import LocalParty, PartyGroup, check_names
+from confrere.federation.payload import Payload
+from confrere.federation.serving import serve
+from confrere.federation.stacked import StackedAnswers
+
+logger = logging.getLogger("confrere.federation")
+
+
+class LocalFederation(Federation):
+    """Parties in this process.
+
+    Parameters
+    ----------
+    parties : sequence of LocalParty, or PartyGroup
+        Separate parties with books of their own, or a group that is simulated at once.
+    run : str, optional
+        Name of the run.
+    schema : str, optional
+        Fingerprint of the schema that questions are about.
+    n_jobs : int, optional
+        Parties asked at the same time, as joblib understands it; scikit-learn's and joblib's
+        ``parallel_config`` choose the backend.
+    on_error : {"report", "raise"}, default="report"
+        ``"raise"`` lets a party's exception through instead of its code: for callers who own the
+        data themselves.
+    """
+
+    def __init__(
+        self,
+        parties: Sequence[LocalParty] | PartyGroup,
+        *,
+        run: str | None = None,
+        schema: str | None = None,
+        n_jobs: int | None = None,
+        on_error: Literal["report", "raise"] = "report",
+    ) -> None:
+        super().__init__(run)
+        if on_error not in ("report", "raise"):
+            raise InvalidParameter("on_error must be 'report' or 'raise'.")
+        self._group = parties if isinstance(parties, PartyGroup) else None
+        self._parties = {} if isinstance(parties, PartyGroup) else {p.name: p for p in parties}
+        if not isinstance(parties, PartyGroup):
+            check_names([party.name for party in parties])
+        self._schema = schema
+        self._n_jobs = n_jobs
+        self._raises = on_error == "raise"
+
+    def parties(self) -> list[str]:
+        """Return the parties' names."""
+        return list(self._group.names if self._group is not None else self._parties)
+
+    def ask(
+        self,
+        operation: str,
+        payload: Payload,
+        *,
+        to: Sequence[str] | None = None,
+        step: int = 0,
+        timeout: float | None = None,  # noqa: ARG002  in one process there is nothing to wait for
+    ) -> Mapping[str, Payload | PartyError]:
+        """Ask parties one after the other, ``n_jobs`` at a time, or all at once as a group."""
+        names = self.parties() if to is None else list(to)
+        if self._group is not None:
+            return self._ask_group(self._group, names, operation, payload, step)
+        unknown = [name for name in names if name not in self._parties]
+        if unknown:
+            raise InvalidParameter(f"to: there is no party {unknown[0]!r}.")
+        served = Parallel(n_jobs=self._n_jobs, prefer="threads")(
+            delayed(self._served)(self._parties[name], operation, payload, step) for name in names
+        )
+        return dict(zip(names, served, strict=True))
+
+    def _ask_group(
+        self, group: PartyGroup, names: list[str], operation: str, payload: Payload, step: int
+    ) -> Mapping[str, Payload | PartyError]:
+        if tuple(names) != group.names:
+            raise InvalidParameter("to: a group is asked as a whole.")
+        answer = self._served(group, operation, payload, step)
+        if isinstance(answer, PartyError):
+            return dict.fromkeys(names, answer)
+        return StackedAnswers(names, answer)
+
+    def _served(
+        self, local: LocalParty | PartyGroup, operation: str, payload: Payload, step: int
+    ) -> Payload | PartyError:
+        try:
+            return serve(operation, payload, local, run=self.run, step=step, schema=self._schema)
+        except Exception as error:
+            if self._raises:
+                raise
+            logger.warning("%s: %s was not answered", local.name, operation, exc_info=True)
+            return PartyError.of(error)

@@ -1,0 +1,116 @@
+"""What a party can be asked to do: an operation, its price, and the table of those installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from confrere.errors import (
+    CalibrationError,
+    InvalidData,
+    InvalidMessage,
+    InvalidParameter,
+    OperationRefused,
+)
+from confrere.federation.payload import Payload
+from confrere.guarantee import Guarantee, Split, in_parallel
+from confrere.noise.sources import RandomSource
+
+if TYPE_CHECKING:
+    from confrere.federation.party import LocalParty, PartyGroup
+
+
+SMALLEST_EPSILON = 1e-6
+LARGEST_EPSILON = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What everyone may know about a party's data: its sizes."""
+
+    n_samples: int
+    n_features: int
+
+
+@final
+@dataclass(frozen=True)
+class Operation:
+    """One thing that parties do with their data.
+
+    Parameters
+    ----------
+    name : str
+        How it is asked for.
+    price : callable
+        ``(request, facts) -> Guarantee or None``: reads the whole request, refuses what does not
+        fit, and says what answering spends (None: only public facts leave). Touches no data.
+    run : callable
+        ``(request, party, source) -> Payload`` of arrays only. Called once the price is on disk.
+    run_group : callable, optional
+        The same for many small parties at once; arrays get one row per party. Without it, and for
+        a group that is not :attr:`~PartyGroup.many`, :attr:`run` for one after the other.
+    """
+
+    name: str
+    price: Callable[[Payload, Facts], Guarantee | None]
+    run: Callable[[Payload, LocalParty, RandomSource], Payload]
+    run_group: Callable[[Payload, PartyGroup, RandomSource], Payload] | None = None
+
+    def priced(self, request: Payload, facts: Facts) -> Guarantee | None:
+        """Return the price, or say that the request is wrong; nothing is spent by asking."""
+        try:
+            return self.price(request, facts)
+        except (InvalidParameter, InvalidData, CalibrationError) as error:
+            raise InvalidMessage(f"{self.name}: {error}") from error
+
+    def priced_group(self, request: Payload, group: PartyGroup) -> Guarantee | None:
+        """Return the price of asking all members: they hold disjoint records."""
+        facts = group.distinct_facts().values()
+        prices = [self.priced(request, each) for each in facts]
+        guarantees = [price for price in prices if price is not None]
+        if len(guarantees) <= 1 and len(group.names) == 1:
+            return prices[0]
+        return in_parallel(guarantees, split=Split.BY_ORGANISATION) if guarantees else None
+
+    def acted_group(self, request: Payload, group: PartyGroup, source: RandomSource) -> Payload:
+        """Run for all members and stack what they release."""
+        if self.run_group is not None and group.many:
+            return self.run_group(request, group, source)
+        answers = [self.run(request, member, source) for member in group.members()]
+        names = answers[0].arrays
+        return Payload(arrays={n: np.stack([a.arrays[n] for a in answers]) for n in names})
+
+
+def check_price(epsilon: object) -> float:
+    """Return the epsilon of a request; beyond any sense, floats would not carry the noise."""
+    if type(epsilon) is not float or not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
+        raise InvalidMessage(
+            f"epsilon must be a float from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}."
+        )
+    return epsilon
+
+
+_installed: dict[str, Operation] = {}
+
+#: Every operation that this installation knows, by name.
+OPERATIONS: Mapping[str, Operation] = MappingProxyType(_installed)
+
+
+def install(operation: Operation) -> Operation:
+    """Make an operation known; a party's policy still decides whether it is allowed."""
+    if operation.name in _installed:
+        raise InvalidParameter(f"operation {operation.name!r} is already installed.")
+    _installed[operation.name] = operation
+    return operation
+
+
+def installed(name: str) -> Operation:
+    """Return an operation, or refuse one that nobody installed here."""
+    try:
+        return _installed[name]
+    except KeyError:
+        raise OperationRefused("the operation is not installed here.", "unknown") from None

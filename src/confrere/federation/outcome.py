@@ -1,0 +1,116 @@
+"""What a protocol ends with: public weights, and every receipt behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confrere.errors import InvalidMessage
+from confrere.federation.frame import Frame
+from confrere.federation.payload import Payload
+from confrere.federation.serving import receipt_of
+from confrere.federation.stacked import StackedAnswers
+from confrere.guarantee import Guarantee, Split, in_parallel, in_sequence
+from confrere.ledger import Receipt
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """A model of several parties: post-processing of what each of them released.
+
+    Parameters
+    ----------
+    frame : Frame
+        The coordinates that ``weights`` are in.
+    weights : (d,) array
+        The released model.
+    sizes : mapping of str to int
+        The parties in it and their number of records, declared or privately counted.
+    receipts : mapping of str to tuple of Receipt
+        What each party paid, in order.
+    """
+
+    frame: Frame
+    weights: Floats
+    sizes: Mapping[str, int]
+    receipts: Mapping[str, tuple[Receipt, ...]]
+
+    @property
+    def coef(self) -> Floats:
+        """Coefficients for rows as encoded."""
+        return self.frame.coefficients(self.weights)[0]
+
+    @property
+    def intercept(self) -> float:
+        """Intercept for rows as encoded."""
+        return self.frame.coefficients(self.weights)[1]
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """In sequence within a party, in parallel over parties: they hold disjoint records."""
+        return guarantee_of(self.receipts)
+
+    @property
+    def simulated(self) -> bool:
+        """Whether any party's noise was seeded."""
+        return any(receipt.simulated for paid in self.receipts.values() for receipt in paid)
+
+    def to_payload(self) -> Payload:
+        """Return everything as one payload, to be kept or sent."""
+        paid = {name: [r.to_dict() for r in receipts] for name, receipts in self.receipts.items()}
+        values = {"sizes": dict(self.sizes), "receipts": paid}
+        return self.frame.to_payload(values, weights=self.weights)
+
+    @classmethod
+    def from_payload(cls, payload: Payload) -> Outcome:
+        """Read what :meth:`to_payload` wrote."""
+        try:
+            receipts = {
+                name: tuple(Receipt.from_dict(r) for r in paid)
+                for name, paid in payload.values["receipts"].items()
+            }
+            frame = Frame.from_payload(payload)
+            return cls(frame, payload.arrays["weights"], payload.values["sizes"], receipts)
+        except (KeyError, AttributeError, TypeError) as error:
+            raise InvalidMessage("this payload is not an outcome.") from error
+
+
+def guarantee_of(receipts: Mapping[str, tuple[Receipt, ...]]) -> Guarantee:
+    """Return what a person in one party's data is promised about everything released."""
+    distinct = {tuple((r.ledger_id, r.row) for r in paid): paid for paid in receipts.values()}
+    totals = [
+        paid[0].guarantee if len(paid) == 1 else in_sequence(r.guarantee for r in paid)
+        for paid in distinct.values()
+    ]
+    return totals[0] if len(totals) == 1 else over_parties(totals, len(receipts))
+
+
+def over_parties(prices: Sequence[Guarantee], n_parties: int) -> Guarantee:
+    """Compose what parties of disjoint records promise: the largest counts."""
+    if n_parties == 1:
+        return prices[0]
+    return in_parallel(prices, split=Split.BY_ORGANISATION)
+
+
+def receipts_in(answers: Mapping[str, Payload]) -> dict[str, tuple[Receipt, ...]]:
+    """Return the receipt that came with every answer; members of a group share one."""
+    if isinstance(answers, StackedAnswers):
+        return dict.fromkeys(answers, _receipts(answers.whole))
+    return {name: _receipts(answer) for name, answer in answers.items()}
+
+
+def _receipts(answer: Payload) -> tuple[Receipt, ...]:
+    receipt = receipt_of(answer)
+    return () if receipt is None else (receipt,)
+
+
+def joined(
+    earlier: Mapping[str, tuple[Receipt, ...]], later: Mapping[str, tuple[Receipt, ...]]
+) -> dict[str, tuple[Receipt, ...]]:
+    """Append receipts, party by party."""
+    return {name: earlier.get(name, ()) + later.get(name, ()) for name in {**earlier, **later}}

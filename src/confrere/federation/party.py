@@ -1,0 +1,282 @@
+"""A party on its own side: its data, its books, and what it allows."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confrere.errors import CompositionError, InvalidData, InvalidParameter
+from confrere.federation.answers import Answers
+from confrere.federation.operation import OPERATIONS, Facts
+from confrere.guarantee import Guarantee, check_epsilon
+from confrere.ledger import Ledger, Receipt
+from confrere.noise.sources import RandomSource, Seed, SeededSource, SystemSource
+
+Floats = NDArray[np.float64]
+
+#: Larger values could overflow where public factors multiply them.
+LARGEST_VALUE = 1e100
+
+#: From how many parties on, and up to how many rows on average, a group is worked on as a whole.
+_MANY, _SMALL = 100, 200
+
+#: Numbers in a block of members: two megabytes.
+_BLOCK_NUMBERS = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a party agrees to, before anyone asks.
+
+    Parameters
+    ----------
+    operations : frozenset of str
+        The operations it answers; empty by default.
+    epsilon_per_run : float, optional
+        The most that one run may spend. The lifetime cap is the ledger account's.
+    schema : str, optional
+        Fingerprint of the public schema its rows follow; a question about another is refused.
+    """
+
+    operations: frozenset[str] = frozenset()
+    epsilon_per_run: float | None = None
+    schema: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "operations", frozenset(self.operations))
+        if self.epsilon_per_run is not None:
+            check_epsilon(self.epsilon_per_run, "epsilon_per_run")
+
+    @classmethod
+    def anything(cls) -> Policy:
+        """Allow whatever is installed, at any price: for simulations."""
+        return cls(operations=frozenset(OPERATIONS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Books:
+    """Who pays, what is allowed, and what was answered.
+
+    Parameters
+    ----------
+    ledger : Ledger, optional
+        Charged before any noise is drawn.
+    account : str, optional
+        The account in it.
+    prepaid : Guarantee, optional
+        In place of a ledger: what whoever holds the data has charged for already. A run may spend
+        as much and no more.
+    policy : Policy
+        What is agreed to; whatever is installed by default.
+    answers : Answers
+        The file that every answer is in before it leaves; a temporary one by default.
+    """
+
+    ledger: Ledger | None = None
+    account: str | None = None
+    prepaid: Guarantee | None = None
+    policy: Policy = field(default_factory=Policy.anything)
+    answers: Answers = field(default_factory=Answers)
+
+    def __post_init__(self) -> None:
+        if (self.ledger is None) == (self.prepaid is None):
+            raise InvalidParameter("books need a ledger to charge, or else what was prepaid.")
+
+    @property
+    def epsilon_per_run(self) -> float | None:
+        """The most that one run may spend, before the account's own cap."""
+        caps = [self.policy.epsilon_per_run, self.prepaid.epsilon if self.prepaid else None]
+        return min((cap for cap in caps if cap is not None), default=None)
+
+    def charge(self, price: Guarantee, *, key: str, **facts: Any) -> Receipt | None:
+        """Put a price on disk, once per key; nothing more is due if it was prepaid."""
+        if self.ledger is not None:
+            return self.ledger.charge(self.account, price, key=key, **facts)
+        paid = self.prepaid
+        assert paid is not None
+        if (paid.unit, paid.neighbours) != (price.unit, price.neighbours):
+            raise CompositionError("what was prepaid is about another unit or other neighbours.")
+        return None
+
+
+class _Holder:
+    """What one party and a group of parties have in common."""
+
+    X: Floats
+    books: Books
+    random_state: Seed | None
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return int(self.X.shape[1])
+
+    @property
+    def simulated(self) -> bool:
+        """Whether noise is seeded, so that nothing may be released."""
+        return self.random_state is not None
+
+    @cached_property
+    def _entropy(self) -> int:
+        # A generator is asked once, so that asking for a source has no side effects.
+        words = SeededSource(self.random_state or 0).uniforms(2)
+        return int(words[0] * 2**52) << 52 | int(words[1] * 2**52)
+
+    def source(self, operation: str, step: int) -> RandomSource:
+        """Return the noise of one answer: the system's, or a seeded stream of its own."""
+        if self.random_state is None:
+            return SystemSource()
+        label = zlib.crc32(operation.encode())
+        return SeededSource(np.random.SeedSequence([self._entropy, label, step]))
+
+
+@dataclass(frozen=True)
+class LocalParty(_Holder):
+    """One organisation's side of a federation.
+
+    Parameters
+    ----------
+    name : str
+        What others call it.
+    X : (n, d) array
+        Rows, encoded by the public schema; finite.
+    y : (n,) array
+        Labels -1 and +1.
+    books : Books
+        Its ledger, policy and answers.
+    random_state : int or generator, optional
+        Simulation only.
+    """
+
+    name: str
+    X: Floats
+    y: Floats
+    books: Books
+    random_state: Seed | None = None
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        object.__setattr__(self, "X", np.asarray(self.X, dtype=np.float64))
+        object.__setattr__(self, "y", np.asarray(self.y, dtype=np.float64))
+        _check_data(self.X, self.y)
+
+    @property
+    def facts(self) -> Facts:
+        """The sizes of its data."""
+        return Facts(int(self.X.shape[0]), self.n_features)
+
+
+@dataclass(frozen=True)
+class PartyGroup(_Holder):
+    """Many simulated parties whose rows lie one after the other, with one set of books.
+
+    They hold disjoint records, so asking all of them is charged once, composed in parallel.
+
+    Parameters
+    ----------
+    names : sequence of str
+        One per party.
+    X, y
+        All rows and labels, party by party.
+    offsets : (n_parties + 1,) array of int
+        Where each party's rows begin; the last number is the number of rows.
+    books : Books
+        Shared by all.
+    random_state : int or generator, optional
+        Simulation only.
+    """
+
+    names: tuple[str, ...]
+    X: Floats
+    y: Floats
+    offsets: NDArray[np.int64]
+    books: Books
+    random_state: Seed | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(self.names))
+        object.__setattr__(self, "offsets", np.asarray(self.offsets, dtype=np.int64))
+        object.__setattr__(self, "X", np.asarray(self.X, dtype=np.float64))
+        object.__setattr__(self, "y", np.asarray(self.y, dtype=np.float64))
+        _check_data(self.X, self.y)
+        check_names(self.names)
+        if (
+            self.offsets.shape != (len(self.names) + 1,)
+            or self.offsets[0] != 0
+            or self.offsets[-1] != len(self.y)
+            or np.any(np.diff(self.offsets) < 1)
+        ):
+            raise InvalidParameter("offsets must rise from 0 to the number of rows, by party.")
+
+    @property
+    def name(self) -> str:
+        """What its one line in the books says."""
+        return f"{len(self.names)} parties" if len(self.names) > 1 else self.names[0]
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of rows of every party."""
+        return np.diff(self.offsets)
+
+    @property
+    def many(self) -> bool:
+        """Whether they are many and small, so that loops compiled for that are worth it.
+
+        Compiling takes seconds once per machine, and rows in the hundreds are solved sooner by a
+        party's own matrix products.
+        """
+        return len(self.names) >= _MANY and len(self.y) <= _SMALL * len(self.names)
+
+    def distinct_facts(self) -> dict[int, Facts]:
+        """Return the sizes of the members' data, each once, by number of rows."""
+        sizes: list[int] = np.unique(self.sizes).tolist()
+        return {size: Facts(size, self.n_features) for size in sizes}
+
+    def blocks(self) -> Iterator[tuple[Floats, Floats, NDArray[np.int64]]]:
+        """Yield rows, labels and offsets of a few members at a time, few enough to stay in cache.
+
+        A member with more rows than that is a block of its own.
+        """
+        first, count = 0, len(self.names)
+        while first < count:
+            begin = self.offsets[first]
+            end = begin + _BLOCK_NUMBERS // self.n_features
+            last = max(first + 1, int(np.searchsorted(self.offsets, end, side="right")) - 1)
+            rows = slice(int(begin), int(self.offsets[last]))
+            yield self.X[rows], self.y[rows], self.offsets[first : last + 1] - begin
+            first = last
+
+    def members(self) -> Iterator[LocalParty]:
+        """Yield the parties one by one."""
+        for name, begin, end in zip(self.names, self.offsets, self.offsets[1:], strict=False):
+            rows = slice(int(begin), int(end))
+            yield LocalParty(name, self.X[rows], self.y[rows], self.books, self.random_state)
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Refuse names that two parties share."""
+    for name in names:
+        _check_name(name)
+    if len(set(names)) != len(names) or not names:
+        raise InvalidParameter("parties must have names, and different ones.")
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not 0 < len(name) <= 64 or not name.isprintable():
+        raise InvalidParameter("a party's name must be a printable text of 1 to 64 characters.")
+
+
+def _check_data(X: Floats, y: Floats) -> None:
+    # Checked when a party is set up, so that no question can find it out.
+    if X.ndim != 2 or X.shape[0] < 1 or X.shape[1] < 1 or y.shape != X.shape[:1]:
+        raise InvalidData("X needs rows and columns, and y one label per row.")
+    if not np.all(np.abs(X) <= LARGEST_VALUE):
+        raise InvalidData(f"X must be finite, of values up to {LARGEST_VALUE:g}.")
+    if not np.all(np.abs(y) == 1):
+        raise InvalidData("y must be -1 or +1.")

@@ -1,0 +1,70 @@
+"""How many records stand behind a party: declared, or counted with noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from confrere.federation.counts import COUNT, SIZE
+from confrere.federation.federation import Federation
+from confrere.federation.outcome import receipts_in
+from confrere.federation.payload import Payload
+from confrere.federation.stacked import stacked
+from confrere.guarantee import Neighbours
+from confrere.ledger import Receipt
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The parties that take part, with the weights of their votes.
+
+    Parameters
+    ----------
+    counts : mapping of str to int
+        Number of records, at least one.
+    neighbours : Neighbours
+        Replace-one where sizes are public, add-remove where they were counted with noise.
+    receipts : mapping of str to tuple of Receipt
+        What the counts cost.
+    """
+
+    counts: Mapping[str, int]
+    neighbours: Neighbours
+    receipts: Mapping[str, tuple[Receipt, ...]]
+
+    @property
+    def total(self) -> int:
+        """Records behind what is averaged."""
+        return sum(self.counts.values())
+
+
+def ask_sizes(
+    federation: Federation,
+    *,
+    count_epsilon: float | None = None,
+    quorum: float = 1.0,
+    timeout: float | None = None,
+) -> Sizes:
+    """Ask everyone for its number of records.
+
+    Parameters
+    ----------
+    federation : Federation
+    count_epsilon : float, optional
+        Have every party count with noise at this price, under add-remove neighbours. By default
+        sizes are public facts, as replace-one neighbours take them to be.
+    quorum, timeout
+        As for :meth:`~confrere.federation.Federation.gather`.
+    """
+    if count_epsilon is None:
+        answers = federation.gather(SIZE.name, Payload(), quorum=quorum, timeout=timeout)
+        neighbours = Neighbours.REPLACE_ONE
+    else:
+        request = Payload({"epsilon": float(count_epsilon)})
+        answers = federation.gather(COUNT.name, request, quorum=quorum, timeout=timeout)
+        neighbours = Neighbours.ADD_REMOVE
+    told: list[int] = np.maximum(1, stacked(answers, "size", (), "<i8")).tolist()
+    counts = dict(zip(answers, told, strict=True))
+    return Sizes(counts, neighbours, receipts_in(answers) if count_epsilon is not None else {})

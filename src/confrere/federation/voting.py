@@ -1,0 +1,291 @@
+"""A model from what many parties vote, or from their weights or moments: the coordinator's part.
+
+Proof: docs/proofs/multiparty.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confrere.errors import InvalidParameter
+from confrere.federation.averaging import Alpha
+from confrere.federation.frame import Frame
+from confrere.guarantee import Guarantee, check_epsilon
+from confrere.maths.sensitivity import auxiliary_radius
+from confrere.maths.weighted_risk import (
+    minimise_weighted,
+    ridge_under_noise,
+    weighted_tolerance,
+)
+from confrere.mechanisms import party_average, party_moments, party_statistic, party_votes
+from confrere.mechanisms.objective_perturbation import TOLERANCE, Calibration
+from confrere.mechanisms.party_average import PartyAverage
+from confrere.mechanisms.party_moments import PartyMoments
+from confrere.mechanisms.party_release import party_guarantee
+from confrere.mechanisms.party_statistic import PartyStatistic, Radius
+from confrere.mechanisms.party_tally import Tally
+from confrere.mechanisms.party_votes import PartyVotes
+from confrere.noise.sources import RandomSource
+
+Floats = NDArray[np.float64]
+Method = Literal["statistic", "moments", "soft", "vote", "average"]
+
+#: Weights of about this length are expected where a ridge is chosen before anything is seen.
+_EXPECTED_NORM = 5.0
+
+#: Ridge of the parties' own problems: their length is bounded, and directions hardly suffer.
+_AVERAGE_ALPHA = 1e-2
+
+
+@dataclass(frozen=True, eq=False)
+class Released:
+    """What the coordinator may publish.
+
+    Parameters
+    ----------
+    weights : (d,) or (K, d) array
+        In the frame's coordinates.
+    alpha : float
+        The ridge behind them.
+    statistic : array, optional
+        The noised statistic they are made from; other models of it cost nothing more.
+    """
+
+    weights: Floats
+    alpha: float
+    statistic: Floats | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Voting:
+    """How a model is made of what parties send, and what it costs them.
+
+    Parameters
+    ----------
+    frame : Frame
+        The public coordinates, in L2.
+    epsilon : float
+        The price, for each whole party.
+    method : {"statistic", "moments", "soft", "vote", "average"}, default="statistic"
+        Noise on the votes' statistic, or on that of the parties' own labels; on the model of the
+        votes' fractions, or of their majority; on the mean of the parties' weights.
+    auxiliary : (N, n_features) array, optional
+        Unlabelled rows, as encoded, to vote on or (``"moments"``) to learn with; not used by
+        ``"average"``.
+    n_classes : int, default=2
+        Number of classes.
+    alpha : float or "auto", default="auto"
+        Ridge of the released model; of the parties' own ones for ``"average"``.
+    local_alpha : float, default=1e-4
+        Ridge of the classifiers that vote.
+    radius : {"ellipsoid", "spectral", "unit"}, default="ellipsoid"
+        What noise owes to the public rows: see :class:`PartyStatistic`. ``"soft"`` and ``"vote"``
+        take the spectral radius for an ellipsoid.
+    auxiliary_private : bool, default=False
+        Whether one auxiliary row may change together with a party.
+    normalise : bool, default=False
+        Average directions.
+    calibration : {"tight", "printed"}, default="tight"
+        ``"printed"`` is the published sensitivity.
+    """
+
+    frame: Frame
+    epsilon: float
+    method: Method = "statistic"
+    auxiliary: Floats | None = None
+    n_classes: int = 2
+    alpha: Alpha = "auto"
+    local_alpha: float = 1e-4
+    radius: Radius = "ellipsoid"
+    auxiliary_private: bool = False
+    normalise: bool = False
+    calibration: Calibration = "tight"
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        check_epsilon(self.local_alpha, "local_alpha")
+        if self.alpha != "auto":
+            check_epsilon(self.alpha, "alpha")
+        known = {
+            "method": get_args(Method),
+            "radius": ("ellipsoid", "spectral", "unit"),
+            "calibration": ("tight", "printed"),
+        }
+        for name, choices in known.items():
+            if getattr(self, name) not in choices:
+                raise InvalidParameter(f"{name} must be one of {', '.join(map(repr, choices))}.")
+        if self.frame.norm != "l2":
+            raise InvalidParameter("votes are bounded in L2: use a frame with norm='l2'.")
+        if self.normalise and self.method != "average":
+            raise InvalidParameter("normalise=True is for method='average'.")
+        ours = self.method in ("statistic", "moments")
+        if self.calibration == "printed" and (ours or self.normalise):
+            raise InvalidParameter(
+                "calibration='printed' was published for 'soft', 'vote' and 'average' without "
+                "normalise; use 'tight'."
+            )
+        if self.auxiliary_private and (ours or self.method == "average"):
+            raise InvalidParameter(
+                f"auxiliary_private=True: method={self.method!r} "
+                + (
+                    "publishes what it learns of public rows; use 'soft' or 'vote'."
+                    if ours
+                    else "uses no auxiliary rows."
+                )
+            )
+
+    @property
+    def votes(self) -> bool:
+        """Whether parties send votes, and not weights or moments."""
+        return self.method not in ("average", "moments")
+
+    @property
+    def uses_auxiliary(self) -> bool:
+        """Whether auxiliary rows are needed, by parties or by the coordinator."""
+        return self.method != "average"
+
+    @cached_property
+    def rows(self) -> Floats:
+        """The auxiliary rows in the frame's coordinates."""
+        if self.auxiliary is None or len(self.auxiliary) == 0:
+            raise InvalidParameter(
+                f"auxiliary must hold unlabelled rows: method={self.method!r} learns from them."
+            )
+        return self.frame.rows(self.auxiliary)
+
+    def guarantee(self) -> Guarantee:
+        """Return what one run promises every party, whatever their number."""
+        theorem = {
+            "statistic": party_statistic.THEOREM,
+            "moments": party_moments.THEOREM,
+            "average": party_average.THEOREM,
+        }.get(self.method, party_votes.THEOREM)
+        known = "number of auxiliary rows" if self.auxiliary_private else "auxiliary rows"
+        return party_guarantee(
+            self.epsilon,
+            theorem,
+            auxiliary=known if self.uses_auxiliary else None,
+            jointly=self.auxiliary_private,
+        )
+
+    def check(self, n_parties: int) -> None:
+        """Refuse, before anything is paid, what the mechanism would refuse."""
+        if self.method == "statistic":
+            self.statistic(n_parties)
+        elif self.votes:
+            self.output(n_parties)
+        else:
+            self.mean(n_parties)
+        if self.uses_auxiliary:
+            _ = self.rows  # says so if there are none
+
+    def mean(self, n_parties: int) -> PartyAverage | PartyMoments:
+        """Return the mechanism that clips, and averages, what so many parties upload."""
+        return self.average(n_parties) if self.method == "average" else self.moments(n_parties)
+
+    def moments(self, n_parties: int) -> PartyMoments:
+        """Return the mechanism that noises the mean of so many parties' moments."""
+        return PartyMoments(
+            epsilon=self.epsilon,
+            n_parties=n_parties,
+            n_features=self.frame.size,
+            n_classes=self.n_classes,
+        )
+
+    def average(self, n_parties: int) -> PartyAverage:
+        """Return the mechanism that averages so many parties' weights."""
+        return PartyAverage(
+            epsilon=self.epsilon,
+            n_parties=n_parties,
+            n_features=self.frame.size,
+            alpha=_AVERAGE_ALPHA if self.alpha == "auto" else float(self.alpha),
+            n_classes=self.n_classes,
+            normalise=self.normalise,
+            calibration=self.calibration,
+        )
+
+    def statistic(self, n_parties: int) -> PartyStatistic:
+        """Return the mechanism that noises the statistic of so many parties' votes."""
+        return PartyStatistic(
+            epsilon=self.epsilon,
+            n_parties=n_parties,
+            rows=self.rows,
+            n_classes=self.n_classes,
+            radius=self.radius,
+        )
+
+    def output(self, n_parties: int) -> PartyVotes:
+        """Return the mechanism that noises the model of so many parties' votes."""
+        own = self.auxiliary_private or self.radius == "unit" or self.calibration == "printed"
+        soft = self.method == "soft"
+        return PartyVotes(
+            epsilon=self.epsilon,
+            n_parties=n_parties,
+            n_auxiliary=len(self.rows),
+            n_features=self.frame.size,
+            alpha=self._output_alpha(n_parties if soft else 1),
+            labels="soft" if soft else "vote",
+            n_classes=self.n_classes,
+            calibration=self.calibration,
+            radius=1.0 if own else auxiliary_radius(self.rows),
+            auxiliary_private=self.auxiliary_private,
+        )
+
+    def release_mean(self, total: Floats, n_parties: int, *, source: RandomSource) -> Released:
+        """Return the model from the sum of the clipped weights or moments; draws noise."""
+        mechanism = self.mean(n_parties)
+        mean = mechanism.run(total, source=source)
+        if isinstance(mechanism, PartyAverage):
+            return Released(mean, mechanism.alpha)
+        # Split evenly, labels would leave the mean of the public rows over the classes.
+        statistic = mean + self.rows.mean(axis=0) / self.n_classes
+        values, directions = np.linalg.eigh(self.rows.T @ self.rows / len(self.rows))
+        sampling = mechanism.sampling_variances(np.maximum(values, 0.0), len(self.rows))
+        uncertain = np.sqrt(mechanism.deviation**2 + sampling)
+        return self._model(statistic, uncertain, directions, 1.0)
+
+    def release_votes(self, tally: Tally, *, source: RandomSource) -> Released:
+        """Return the model from the sum of the votes; draws noise."""
+        if self.method == "statistic":
+            mechanism = self.statistic(tally.n_parties)
+            statistic = mechanism.run(tally, source=source)
+            return self._model(statistic, *mechanism.shape, mechanism.deviation)
+        output = self.output(tally.n_parties)
+        return Released(output.run(tally, self.rows, source=source), output.alpha)
+
+    def _model(
+        self, statistic: Floats, axes: Floats, directions: Floats, deviation: float
+    ) -> Released:
+        """Return the model of a released statistic: post-processing, with any ridge."""
+        alpha = (
+            ridge_under_noise(self.rows, statistic, axes, directions, deviation)
+            if self.alpha == "auto"
+            else float(self.alpha)
+        )
+        smallest = weighted_tolerance(
+            *self.rows.shape,
+            alpha=alpha,
+            statistic_norm=float(np.linalg.norm(statistic)),
+            n_classes=self.n_classes,
+        )
+        tolerance = max(TOLERANCE * len(self.rows), 2 * smallest)
+        weights = minimise_weighted(self.rows, statistic, alpha=alpha, tolerance=tolerance)
+        return Released(weights, alpha, statistic)
+
+    def _output_alpha(self, n_parties: int) -> float:
+        """Return the ridge: noise of variance ~ 1/(M ridge eps)^2 against weights that shrink."""
+        if self.alpha != "auto":
+            return float(self.alpha)
+        # The least of (1/8d)E||noise||^2 + (ridge/2)||w||^2, with the identity's sensitivity.
+        reach = n_parties * self.epsilon * _EXPECTED_NORM
+        return float((self.frame.size / (2 * reach**2)) ** (1 / 3))
+
+    def coefficients(self, weights: Floats) -> tuple[Floats, Floats]:
+        """Return ``(K, n_features)`` coefficients and ``(K,)`` intercepts for rows as encoded."""
+        pairs = [self.frame.coefficients(each) for each in np.atleast_2d(weights)]
+        return np.stack([coef for coef, _ in pairs]), np.array([one for _, one in pairs])

@@ -1,0 +1,22 @@
+"""Values that say what is promised, and how promises add up."""
+
+from confrere.guarantee.composition import Split, in_parallel, in_sequence, shares
+from confrere.guarantee.guarantee import (
+    Guarantee,
+    Neighbours,
+    Unit,
+    check_epsilon,
+    check_positive,
+)
+
+__all__ = [
+    "Guarantee",
+    "Neighbours",
+    "Split",
+    "Unit",
+    "check_epsilon",
+    "check_positive",
+    "in_parallel",
+    "in_sequence",
+    "shares",
+]

@@ -1,0 +1,1 @@
+"""Random sources and samplers: what mechanisms draw from."""

@@ -1,0 +1,237 @@
+"""Columns with a declared list of values: the common part, ordered levels and flags.
+
+Each is a table with one row of scaled numbers per declared value; encoding looks rows up.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from confrere.errors import InvalidData, SchemaError
+from confrere.schema.feature import (
+    INDICATOR,
+    Feature,
+    Value,
+    declared_number,
+    declared_share,
+    declared_value,
+    declared_values,
+    refuse,
+    standardised,
+)
+
+_UNDECLARED = -1
+
+
+def places_of(
+    column: str, values: pd.Series[Any], places: Mapping[Any, int]
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return each row's place (-1 if its value is not declared) and where it is missing."""
+    try:
+        codes, distinct = pd.factorize(values)
+        found = [places.get(value, _UNDECLARED) for value in distinct]
+    except TypeError:
+        raise InvalidData(f"column {column!r}: holds things that are not plain values.") from None
+    # The sentinel code -1 of a missing value picks the last entry.
+    return np.array([*found, _UNDECLARED], dtype=np.intp)[codes], codes < 0
+
+
+def declared_shares(column: str, shares: object, count: int, *, whole: bool) -> tuple[float, ...]:
+    """Return ``count`` shares; rounded figures may miss the whole by two hundredths."""
+    if isinstance(shares, str | Mapping) or not isinstance(shares, Sequence | np.ndarray):
+        raise _shares_error(column, count)
+    found = tuple(declared_share(column, "shares", share) for share in shares)
+    if len(found) != count or sum(found) > 1.02 or (whole and sum(found) < 0.98):
+        raise _shares_error(column, count)
+    return found
+
+
+def _shares_error(column: str, count: int) -> SchemaError:
+    return SchemaError(f"column {column!r}: shares must be {count} numbers that add up to 1.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discrete(Feature):
+    """A column with a declared list of values."""
+
+    @abstractmethod
+    def _places(self) -> dict[Any, int]:
+        """Return each declared value's row of the table."""
+
+    @abstractmethod
+    def _table(self) -> NDArray[np.float64]:
+        """Return one row of scaled numbers per place."""
+
+    def _unknown_place(self) -> int | None:
+        return None
+
+    def _settle_missing(self, value: object) -> Value:
+        found = declared_value(self.column, "missing", value)
+        if found not in self._places():
+            raise self._error("the value for missing is not a declared one")
+        return found
+
+    def _settle_values(self, key: str, values: object) -> tuple[Value, ...]:
+        found = declared_values(self.column, key, values)
+        if self.missing is not None and INDICATOR in found:
+            raise self._error('a value named "indicator" cannot be told from missing = "indicator"')
+        return found
+
+    def _encode(self, values: pd.Series[Any], out: NDArray[np.float64]) -> NDArray[np.bool_]:
+        declared, table = self._places(), self._table()
+        zeros = len(table)
+        places, absent = places_of(self.column, values, declared)
+        unknown = (places == _UNDECLARED) & ~absent
+        bucket = self._unknown_place()
+        if bucket is None:
+            refuse(self.column, unknown, "a value that is not declared")
+        else:
+            places[unknown] = bucket
+        stands_for_missing = self.missing is not None and not self.has_indicator
+        places[absent] = declared[self.missing] if stands_for_missing else zeros
+        for column, row in zip(np.vstack([table, np.zeros(table.shape[1])]).T, out, strict=True):
+            np.take(column, places, out=row, mode="wrap")  # "raise" would copy through a buffer
+        return absent
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Ordered(Discrete):
+    """Levels in order, as one number: their rank or a declared score.
+
+    A score becomes ``(score - mean) / sd`` with the mean and the standard deviation that are
+    declared or follow from ``shares``; otherwise with the middle and the half-width of the scores.
+
+    Parameters
+    ----------
+    column : str
+        Name in the table.
+    levels : list of values
+        From the lowest to the highest.
+    scores : list of float, optional
+        One number per level, increasing; 0, 1, 2, ... unless declared.
+    shares : list of float, optional
+        Public share of each level.
+    mean, sd : float, optional
+        Public mean and standard deviation of the scores, instead of ``shares``.
+    missing, missing_share, importance, sign
+        See :class:`~confrere.schema.feature.Feature`.
+    """
+
+    levels: tuple[Value, ...]
+    scores: tuple[float, ...] | None = None
+    shares: tuple[float, ...] | None = None
+    mean: float | None = None
+    sd: float | None = None
+
+    kind: ClassVar[str] = "ordered"
+
+    def _settle(self) -> None:
+        self._set("levels", self._settle_values("levels", self.levels))
+        if len(self.levels) < 2:
+            raise self._error("levels must name at least two values")
+        if self.scores is not None:
+            asked: object = self.scores
+            if not isinstance(asked, Sequence | np.ndarray) or len(asked) != len(self.levels):
+                raise self._error("scores must be one number per level")
+            scores = tuple(declared_number(self.column, "scores", score) for score in asked)
+            if any(np.diff(scores) <= 0):
+                raise self._error("scores must increase")
+            self._set("scores", scores)
+        if (self.mean is None) != (self.sd is None):
+            raise self._error("mean and sd go together: declare both or neither")
+        if self.mean is not None:
+            if self.shares is not None:
+                raise self._error("declare shares, or mean and sd, not both")
+            self._set("mean", declared_number(self.column, "mean", self.mean))
+            self._set("sd", declared_number(self.column, "sd", self.sd))
+            if self.sd is None or self.sd <= 0:
+                raise self._error("sd must be above 0")
+            if not self._scores()[0] <= self.mean <= self._scores()[-1]:
+                raise self._error("mean lies outside the scores")
+        if self.shares is not None:
+            count = len(self.levels)
+            self._set("shares", declared_shares(self.column, self.shares, count, whole=True))
+
+    def _scores(self) -> NDArray[np.float64]:
+        return np.array(
+            range(len(self.levels)) if self.scores is None else self.scores, dtype=float
+        )
+
+    def _scale(self) -> tuple[float, float, float]:
+        """Return centre, scale and the variance that is left after scaling."""
+        scores = self._scores()
+        if self.mean is not None and self.sd is not None:
+            return self.mean, self.sd, 1.0
+        if self.shares is not None:
+            weights = np.array(self.shares) / sum(self.shares)
+            mean = float(weights @ scores)
+            return mean, float(np.sqrt(weights @ (scores - mean) ** 2)), 1.0
+        half = float(scores[-1] - scores[0]) / 2
+        # Nothing favours a level: each is as likely as the others.
+        middle = float(scores[0] + scores[-1]) / 2
+        return middle, half, float(np.mean((scores - middle) ** 2)) / half**2
+
+    def _places(self) -> dict[Value, int]:
+        return {level: place for place, level in enumerate(self.levels)}
+
+    def _table(self) -> NDArray[np.float64]:
+        centre, scale, _ = self._scale()
+        return ((self._scores() - centre) / scale)[:, None]
+
+    def _own_names(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    def _own_variances(self) -> tuple[float, ...]:
+        return (self._scale()[2],)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Flag(Discrete):
+    """Yes or no, as ``(x - share) / sqrt(share (1 - share))`` with x = 1 for yes and 0 for no.
+
+    Parameters
+    ----------
+    column : str
+        Name in the table.
+    true, false : value or list of values, default=True and False
+        What the table writes for yes and for no; True also stands for 1 and False for 0.
+    share : float, default=0.5
+        Public share of yes; unless declared, yes is 1 and no is -1.
+    missing, missing_share, importance, sign
+        See :class:`~confrere.schema.feature.Feature`.
+    """
+
+    true: tuple[Value, ...] = (True,)
+    false: tuple[Value, ...] = (False,)
+    share: float | None = None
+
+    kind: ClassVar[str] = "flag"
+
+    def _settle(self) -> None:
+        self._set("true", self._settle_values("true", self.true))
+        self._set("false", self._settle_values("false", self.false))
+        self._settle_values("true and false", self.true + self.false)
+        if self.share is not None:
+            self._set("share", declared_share(self.column, "share", self.share))
+
+    def _places(self) -> dict[Value, int]:
+        return dict.fromkeys(self.false, 0) | dict.fromkeys(self.true, 1)
+
+    def _table(self) -> NDArray[np.float64]:
+        share = 0.5 if self.share is None else self.share
+        return standardised(np.array([[0.0], [1.0]]), share)
+
+    def _own_names(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    def _own_variances(self) -> tuple[float, ...]:
+        return (1.0,)

@@ -1,0 +1,229 @@
+"""The public schema: everything that encoding needs, declared before anyone looks at data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from confrere.errors import InvalidData, InvalidParameter, SchemaError, SchemaMismatch
+from confrere.schema.encoder import SchemaEncoder, standardised_columns
+from confrere.schema.feature import Feature
+from confrere.schema.label import Label
+from confrere.schema.rows import check_clip_norm
+from confrere.schema.schema_form import difference, read_schema, write_schema
+from confrere.schema.schema_toml import read_toml, write_toml
+
+
+@final
+@dataclass(frozen=True)
+class PublicSchema:
+    """Ordered features with their public facts, the label and the clipping norm.
+
+    Parameters
+    ----------
+    features : sequence of Number, Ordered, Category or Flag
+        In the order of the encoded columns.
+    outcome : Label, optional
+        What is to be predicted; ``label`` in a study file.
+    clip_norm : float or "rms", default="rms"
+        Norm beyond which encoded rows are shrunk; ``"rms"`` is :attr:`rms_norm`.
+    note : str, optional
+        Where the facts come from. No part of the meaning: neither compared nor in the fingerprint.
+
+    Examples
+    --------
+    >>> from confrere.schema import Flag, Label, Number, PublicSchema
+    >>> schema = PublicSchema(
+    ...     [
+    ...         Number("age", bounds=(18, 100), mean=52, sd=16, importance=2, sign=1),
+    ...         Flag("smoker", true="yes", false="no", share=0.2, importance=1, sign=1),
+    ...     ],
+    ...     outcome=Label("diabetes", positive="yes", base_rate=0.12),
+    ... )
+    >>> schema.feature_names
+    ('age', 'smoker')
+    """
+
+    features: tuple[Feature, ...]
+    outcome: Label | None = None
+    clip_norm: float | Literal["rms"] = "rms"
+    note: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", _checked_features(self.features))
+        try:
+            object.__setattr__(self, "clip_norm", check_clip_norm(self.clip_norm))
+        except InvalidParameter as problem:
+            raise SchemaError(str(problem)) from None
+        if self.outcome is not None:
+            if not isinstance(self.outcome, Label):
+                raise SchemaError("outcome must be a Label.")
+            if self.outcome.column in self.columns:
+                raise SchemaError(
+                    f"column {self.outcome.column!r} is both a feature and the label."
+                )
+
+    # What the features imply.
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the declared columns."""
+        return tuple(feature.column for feature in self.features)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the encoded columns."""
+        return tuple(name for feature in self.features for name in feature.names)
+
+    @property
+    def has_importances(self) -> bool:
+        """Whether importances are declared."""
+        return self.features[0].importance is not None
+
+    @property
+    def rms_norm(self) -> float:
+        """Root-mean-square norm of a scaled row, as the declared facts imply it.
+
+        The square root of the summed variances of the encoded columns: 1 where a mean and a
+        standard deviation or a share give the scale, 1/3 (the uniform law) for a number with
+        nothing but bounds, the variance of equally likely levels for ordered ones.
+        """
+        return float(np.sqrt(self.variances().sum()))
+
+    def variances(self) -> NDArray[np.float64]:
+        """Return the variance of each encoded column that the declared facts imply."""
+        return np.array([value for feature in self.features for value in feature.variances])
+
+    def importances(self) -> NDArray[np.float64]:
+        """Return the importance of each encoded column; ones if none is declared."""
+        if not self.has_importances:
+            return np.ones(len(self.feature_names))
+        return np.array([value for feature in self.features for value in feature.importances or ()])
+
+    def signs(self) -> NDArray[np.int_]:
+        """Return the expected sign of each encoded column; 0 where none is declared."""
+        return np.array([sign for feature in self.features for sign in feature.signs])
+
+    # What can be done with it.
+
+    def encoder(self, **settings: Any) -> SchemaEncoder:
+        """Return the transformer from raw tables to bounded rows; see :class:`SchemaEncoder`."""
+        return SchemaEncoder(self, **settings)
+
+    def label(self, table: pd.DataFrame | pd.Series[Any]) -> NDArray[Any]:
+        """Return the labels of a table: -1 and 1, or the declared classes."""
+        if self.outcome is None:
+            raise SchemaError("the schema declares no label.")
+        return self.outcome.encode(self.outcome.column_of(table))
+
+    def expert_weights(self) -> NDArray[np.float64]:
+        """Return sign times importance of each encoded column, scaled to norm 1."""
+        weights = self.signs() * self.importances()
+        norm = float(np.linalg.norm(weights))
+        if norm == 0:
+            raise SchemaError("the expert score needs declared signs (with importances above 0).")
+        return weights / norm
+
+    def expert_score(self, X: pd.DataFrame | ArrayLike) -> NDArray[np.float64]:
+        """Score rows by sign times importance: what is known with no data at all.
+
+        Parameters
+        ----------
+        X : data frame or array
+            A data frame is a raw table, scaled without bounding its rows; an array is one that
+            ``schema.encoder()`` has encoded without weights.
+
+        Returns
+        -------
+        array of shape (rows,)
+            The higher, the likelier the positive side.
+        """
+        weights = self.expert_weights()
+        if isinstance(X, pd.DataFrame):
+            scores: NDArray[np.float64] = weights @ standardised_columns(self, X)
+            return scores
+        if np.ndim(X) != 2 or np.shape(X)[1] != len(weights):
+            raise InvalidData(f"X must be a data frame or an array of {len(weights)} columns.")
+        encoded: NDArray[np.float64] = np.asarray(X, dtype=np.float64) @ weights
+        return encoded
+
+    def subset(self, columns: Sequence[str]) -> PublicSchema:
+        """Return the schema of some columns, in the given order."""
+        by_name = {feature.column: feature for feature in self.features}
+        lacking = [column for column in columns if column not in by_name]
+        if lacking:
+            raise SchemaError(f"not in the schema: {', '.join(map(repr, lacking))}.")
+        kept = tuple(by_name[column] for column in columns)
+        return PublicSchema(kept, self.outcome, self.clip_norm, self.note)
+
+    # Whether two organisations mean the same.
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of all that has a meaning (so without the note)."""
+        facts = {"format": "confrere-schema-1", **self.to_dict()}
+        facts.pop("note", None)
+        text = json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def difference(self, other: PublicSchema) -> list[str]:
+        """Return one readable line per fact that differs; empty if the meaning is the same."""
+        return difference(self.to_dict(), other.to_dict())
+
+    def require_same(self, other: PublicSchema) -> None:
+        """Raise if another schema does not mean the same, with the differences."""
+        lines = self.difference(other)
+        if lines:
+            raise SchemaMismatch("the schemas differ:\n" + "\n".join(f"  {line}" for line in lines))
+
+    # Written forms.
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON; features are a list, so their order is kept."""
+        return write_schema(self.features, self.outcome, self.clip_norm, self.note)
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> PublicSchema:
+        """Read what :meth:`to_dict` wrote, or the ``data`` table of a study file."""
+        return cls(*read_schema(facts))
+
+    def to_toml(self) -> str:
+        """Return the ``[data]`` and ``[data.features]`` tables of a study file."""
+        return write_toml(self.to_dict())
+
+    @classmethod
+    def from_toml(cls, source: str | Path) -> PublicSchema:
+        """Read a TOML file (a path, or one line naming it) or a text of several lines."""
+        return cls.from_dict(read_toml(source))
+
+
+def _checked_features(features: object) -> tuple[Feature, ...]:
+    if not isinstance(features, Sequence) or not all(isinstance(f, Feature) for f in features):
+        raise SchemaError("features must be a list of Number, Ordered, Category and Flag.")
+    if not features:
+        raise SchemaError("a schema needs at least one feature.")
+    found = tuple(features)
+    _refuse_twice([feature.column for feature in found], "column")
+    _refuse_twice([name for feature in found for name in feature.names], "encoded column")
+    declaring = [feature for feature in found if feature.importance is not None]
+    if declaring and len(declaring) < len(found):
+        silent = next(feature.column for feature in found if feature.importance is None)
+        raise SchemaError(
+            f"column {silent!r} declares no importance, but others do: declare all or none."
+        )
+    if declaring and not any(max(feature.importances or (0,)) > 0 for feature in declaring):
+        raise SchemaError("at least one importance must be above 0.")
+    return found
+
+
+def _refuse_twice(names: list[str], what: str) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise SchemaError(f"{what} declared twice: {', '.join(map(repr, twice))}.")

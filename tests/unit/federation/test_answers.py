@@ -1,0 +1,98 @@
+"""The answer file: claimed once, answered once, never changed."""
+
+import pickle
+import sqlite3
+import stat
+
+import pytest
+
+from confrere.errors import FederationError, OperationRefused
+from confrere.federation import Answers
+from confrere.federation.answers import Key
+
+KEY = Key("run", "objective", 0)
+
+
+@pytest.fixture
+def answers(tmp_path):
+    return Answers(tmp_path / "clinic.answers")
+
+
+def claim(answers, key=KEY, *, question="q", epsilon=1.0, cap=None):
+    return answers.claim(key, question=question, epsilon=epsilon, cap=cap)
+
+
+def test_the_first_answer_stays(answers):
+    assert claim(answers).answer is None
+    assert answers.keep(KEY, b"first") == b"first"
+    assert answers.keep(KEY, b"second") == b"first"
+    assert claim(answers).answer == b"first"
+    assert answers.fail(KEY, "Late") is False
+    assert claim(answers).failure is None
+
+
+def test_a_failure_stays(answers):
+    claim(answers)
+    assert answers.fail(KEY, "Broken") is True
+    assert claim(answers).failure == "Broken"
+    with pytest.raises(FederationError):
+        answers.keep(KEY, b"late")
+
+
+def test_a_claim_can_be_withdrawn_until_it_is_answered(answers):
+    claim(answers)
+    answers.withdraw(KEY)
+    assert answers.entries() == []
+    claim(answers, question="other")
+    answers.keep(KEY, b"x")
+    answers.withdraw(KEY)
+    assert claim(answers, question="other").answer == b"x"
+    with pytest.raises(OperationRefused):
+        claim(answers)
+
+
+def test_the_cap_adds_decimals(answers):
+    for step in range(10):
+        claim(answers, Key("run", "objective", step), epsilon=0.1, cap=1.0)
+    with pytest.raises(OperationRefused):
+        claim(answers, Key("run", "objective", 10), epsilon=1e-9, cap=1.0)
+    claim(answers, Key("other", "objective", 0), epsilon=1.0, cap=1.0)
+
+
+def test_sqlite_itself_refuses_to_change_an_answer(answers):
+    claim(answers)
+    answers.keep(KEY, b"first")
+    with sqlite3.connect(answers.path) as db, pytest.raises(sqlite3.IntegrityError):
+        db.execute("UPDATE answers SET answer = x'00'")
+
+
+def test_the_file_is_its_owners_alone(answers):
+    assert stat.S_IMODE(answers.path.stat().st_mode) == 0o600
+    assert [p.name for p in answers.path.parent.iterdir()] == ["clinic.answers"]
+
+
+def test_it_is_a_handle(answers):
+    claim(answers)
+    copy = pickle.loads(pickle.dumps(answers))
+    copy.keep(KEY, b"x")
+    assert claim(Answers(answers.path)).answer == b"x"
+
+
+def test_a_temporary_one_goes_with_its_object():
+    answers = Answers()
+    folder = answers.path.parent
+    assert folder.exists()
+    del answers
+    assert not folder.exists()
+
+
+def test_other_files_are_refused(tmp_path):
+    (tmp_path / "text").write_text("hello " * 1000)
+    (tmp_path / "empty").touch()
+    with sqlite3.connect(tmp_path / "other") as db:
+        db.execute("CREATE TABLE t (a)")
+    for name in ("text", "empty", "other"):
+        with pytest.raises(FederationError):
+            Answers(tmp_path / name)
+    with pytest.raises(FederationError):
+        Answers(tmp_path / "nowhere" / "file")

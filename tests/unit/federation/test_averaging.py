@@ -1,0 +1,177 @@
+"""Averages: exact where nothing is drawn, priced as promised, rounds that shrink to the average."""
+
+import math
+from dataclasses import replace
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from confrere.errors import InvalidMessage, InvalidParameter, QuorumMissed
+from confrere.federation import Averaging, Frame, LocalFederation, Payload, average
+from confrere.federation.averaging import weighted_mean
+from confrere.federation.sizes import Sizes
+from confrere.guarantee import Neighbours
+from confrere.maths.calibration import automatic_ridge, free_ridge
+from confrere.maths.solver import minimise
+from confrere.mechanisms.objective_perturbation import SOLVER_SHARE
+
+
+@pytest.fixture
+def three(make_party):
+    return [
+        make_party(name, n, seed=k, random_state=k, cap=None)
+        for k, (name, n) in enumerate([("a", 60), ("b", 45), ("c", 15)])
+    ]
+
+
+def local_minimisers(parties, frame, ridge, cap, centre=None):
+    return [minimise(frame.rows(p.X), p.y, ridge=ridge, cap=cap, centre=centre).w for p in parties]
+
+
+@pytest.mark.parametrize("perturb", ["objective", "output"])
+@pytest.mark.parametrize("cap", [1.0, 0.5])
+def test_almost_without_noise_it_is_the_average_of_the_minimisers(three, perturb, cap):
+    frame = Frame(3, data_norm=2.0, feature_scale=np.array([1.0, 0.5, 2.0]))
+    plan = Averaging(frame=frame, epsilon=1e7, alpha=0.05, cap=cap, perturb=perturb)
+    outcome = average(LocalFederation(three), plan)
+    exact = [minimise(frame.rows(p.X), p.y, ridge=0.05 * len(p.y), cap=cap).w for p in three]
+    np.testing.assert_allclose(
+        outcome.weights, np.average(exact, axis=0, weights=[60, 45, 15]), atol=1e-4
+    )
+    scores = frame.rows(three[0].X) @ outcome.weights
+    within = np.linalg.norm(three[0].X * frame.feature_scale, axis=1) < 2.0
+    np.testing.assert_allclose(
+        (three[0].X @ outcome.coef + outcome.intercept)[within], scores[within], atol=1e-12
+    )
+
+
+def test_laplace_noise_in_l1_has_the_same_minimiser(three):
+    frame = Frame(3, norm="l1", data_norm=2.0)
+    plan = Averaging(frame=frame, epsilon=1e7, alpha=0.05, cap=1.0)
+    outcome = average(LocalFederation(three), plan)
+    exact = [minimise(frame.rows(p.X), p.y, ridge=0.05 * len(p.y)).w for p in three]
+    np.testing.assert_allclose(
+        outcome.weights, np.average(exact, axis=0, weights=[60, 45, 15]), atol=1e-4
+    )
+
+
+def test_a_prior_pulls(three):
+    frame = Frame(3)
+    prior = frame.weights([2.0, -1.0, 0.5], 0.3)
+    plan = Averaging(frame=frame, epsilon=1e7, alpha=100.0, prior=prior)
+    outcome = average(LocalFederation(three), plan)
+    np.testing.assert_allclose(outcome.coef, [2.0, -1.0, 0.5], atol=0.01)
+    assert outcome.intercept == pytest.approx(0.3, abs=0.01)
+
+
+def test_the_next_round_shrinks_towards_the_average(three):
+    frame = Frame(3)
+    plan = Averaging(frame=frame, epsilon=3e7, alpha=0.2, rounds=3, cap=1.0)
+    outcome = average(LocalFederation(three), plan)
+    centre = None
+    for _ in range(3):
+        exact = [
+            minimise(frame.rows(p.X), p.y, ridge=0.2 * len(p.y), centre=centre).w for p in three
+        ]
+        centre = np.average(exact, axis=0, weights=[60, 45, 15])
+    np.testing.assert_allclose(outcome.weights, centre, atol=1e-4)
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3, 7, 11, 40])
+@pytest.mark.parametrize("epsilon", [1.0, 0.3, 2.2])
+def test_rounds_never_spend_more_than_epsilon(make_party, rounds, epsilon):
+    plan = Averaging(frame=Frame(3), epsilon=epsilon, rounds=rounds)
+    parts = plan.round_epsilons
+    assert len(parts) == rounds
+    assert sum(Decimal(repr(part)) for part in parts) <= Decimal(repr(epsilon))
+    assert math.fsum(parts) == pytest.approx(epsilon, rel=1e-12)
+
+
+def test_every_round_is_charged_to_every_party(make_party):
+    parties = [make_party(name, seed=k, cap=1.0) for k, name in enumerate("ab")]
+    plan = Averaging(frame=Frame(3), epsilon=1.0, rounds=11)
+    outcome = average(LocalFederation(parties), plan)
+    for party in parties:
+        assert len(party.books.ledger.entries("study")) == 11
+        assert party.books.ledger.spent("study") == pytest.approx(1.0)
+    assert {name: len(paid) for name, paid in outcome.receipts.items()} == {"a": 11, "b": 11}
+    assert outcome.guarantee.epsilon == pytest.approx(1.0)
+    assert outcome.guarantee.epsilon <= 1.0
+    assert outcome.guarantee.neighbours is Neighbours.REPLACE_ONE
+    assert not outcome.simulated
+
+
+def test_the_guarantee_is_the_worst_of_the_parties(make_party):
+    parties = [make_party(name, seed=k) for k, name in enumerate("ab")]
+    outcome = average(LocalFederation(parties), Averaging(frame=Frame(3), epsilon=0.7))
+    assert outcome.guarantee.epsilon == 0.7
+    assert outcome.guarantee.assumptions[-1] == "disjoint parts, split by organisation"
+    (receipt,) = outcome.receipts["a"]
+    dearer = replace(receipt, guarantee=replace(receipt.guarantee, epsilon=2.0), row=99)
+    worse = replace(outcome, receipts=dict(outcome.receipts) | {"b": (dearer,)})
+    assert worse.guarantee.epsilon == 2.0
+
+
+def test_the_public_rule_uses_everyones_records():
+    sizes = Sizes({"a": 600, "b": 400}, Neighbours.REPLACE_ONE, {})
+    frame = Frame(49)
+    budget = 0.5 * (1 - SOLVER_SHARE)
+    request = Averaging(frame=frame, epsilon=0.5).request(0.5, sizes, None)
+    assert request.ridge == automatic_ridge(budget, 1000, 50, capped=True)
+    assert request.ridge > free_ridge(budget)
+    assert request.ridge_for(400) == request.ridge_for(600) == request.ridge
+    explicit = Averaging(frame=frame, epsilon=0.5, alpha=0.1).request(0.5, sizes, None)
+    assert explicit.ridge_for(600) == 60.0
+    assert explicit.ridge_for(1) == free_ridge(budget)
+
+
+def test_counted_sizes_are_paid_for_and_used(make_party):
+    parties = [make_party(name, 200, seed=k, random_state=k) for k, name in enumerate("ab")]
+    plan = Averaging(frame=Frame(3), epsilon=1.0, count_epsilon=0.1, alpha=0.01)
+    outcome = average(LocalFederation(parties), plan)
+    assert outcome.guarantee.epsilon == 1.0
+    assert outcome.guarantee.neighbours is Neighbours.ADD_REMOVE
+    for party in parties:
+        prices = [e.guarantee.epsilon for e in party.books.ledger.entries("study")]
+        assert prices == [0.1, 0.9]
+        assert 0 < abs(outcome.sizes[party.name] - 200) < 150
+
+
+def test_with_a_quorum_the_others_go_on(make_party):
+    parties = [make_party("a"), make_party("b"), make_party("c", operations={"size"})]
+    federation = LocalFederation(parties)
+    plan = Averaging(frame=Frame(3), epsilon=1.0)
+    with pytest.raises(QuorumMissed):
+        average(federation, plan)
+    outcome = average(federation, plan, quorum=0.6)
+    assert list(outcome.sizes) == ["a", "b"]
+    assert list(outcome.receipts) == ["a", "b"]
+    # The first attempt had been paid for, so the second was not.
+    assert parties[0].books.ledger.spent("study") == 1.0
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"epsilon": 0.0},
+        {"alpha": -1.0},
+        {"rounds": 0},
+        {"rounds": 5000},
+        {"perturb": "input"},
+        {"perturb": "output", "rounds": 2},
+        {"count_epsilon": 1.0},
+    ],
+)
+def test_plans_that_make_no_sense(settings):
+    with pytest.raises(InvalidParameter):
+        Averaging(**{"frame": Frame(3), "epsilon": 1.0} | settings)
+
+
+@pytest.mark.parametrize(
+    "arrays", [{}, {"weights": np.ones(2)}, {"weights": np.ones(3, dtype=np.float32)}]
+)
+def test_an_answer_of_another_shape_is_refused(arrays):
+    answers = {"a": Payload(arrays={"weights": np.ones(3)}), "b": Payload(arrays=arrays)}
+    with pytest.raises(InvalidMessage):
+        weighted_mean(answers, {"a": 1, "b": 1}, 3)

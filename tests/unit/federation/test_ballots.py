@@ -1,0 +1,221 @@
+"""Parties vote or upload, a coordinator adds up: the estimator's arrays, each party's own price."""
+
+import numpy as np
+import pytest
+
+from confrere import Ledger, MultipartyClassifier
+from confrere.errors import InvalidMessage, InvalidParameter, QuorumMissed
+from confrere.federation import (
+    Books,
+    Frame,
+    LocalFederation,
+    LocalParty,
+    PartyError,
+    PartyGroup,
+    Payload,
+    Voting,
+    poll,
+    serve,
+)
+from confrere.federation.ballots import BALLOT, UPLOAD
+from confrere.federation.operation import Facts
+from confrere.guarantee import Unit
+from confrere.noise.sources import SeededSource
+
+RNG = np.random.default_rng(0)
+D, M, N = 3, 9, 12
+X = RNG.normal(size=(M * N, D)) / 2
+Y = np.where(X[:, 0] + 0.3 * RNG.normal(size=M * N) > 0, 1.0, -1.0)
+OWNER = np.repeat(np.arange(M), N)
+AUXILIARY = RNG.normal(size=(40, D)) / 2
+FRAME = Frame(D, data_norm=1.5, constant=0.4)
+
+SETTINGS = [
+    {"method": "statistic"},
+    {"method": "statistic", "radius": "spectral", "alpha": 0.05},
+    {"method": "soft"},
+    {"method": "soft", "auxiliary_private": True},
+    {"method": "vote", "calibration": "printed"},
+    {"method": "average"},
+    {"method": "average", "normalise": True, "alpha": 0.1},
+    {"method": "moments"},
+    {"method": "moments", "alpha": 0.05},
+]
+
+
+def parties(ledger=None, **kw):
+    books = (
+        {"ledger": ledger, "account": "study"}
+        if ledger is not None
+        else {"prepaid": Voting(frame=FRAME, epsilon=1e6).guarantee()}
+    )
+    return [
+        LocalParty(f"p{k}", X[k == OWNER], Y[k == OWNER], Books(**books), **kw) for k in range(M)
+    ]
+
+
+def plan(epsilon=1.0, method="statistic", **kw):
+    auxiliary = None if method == "average" else AUXILIARY
+    return Voting(frame=FRAME, epsilon=epsilon, method=method, auxiliary=auxiliary, **kw)
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_the_protocol_and_the_estimator_release_the_same_arrays(settings):
+    elected = poll(LocalFederation(parties()), plan(**settings), random_state=7)
+    model = MultipartyClassifier(data_norm=1.5, random_state=7, classes=[-1, 1], **settings)
+    model.fit(X, Y, party=OWNER, auxiliary=AUXILIARY)
+    coef, intercept = elected.plan.coefficients(elected.released.weights)
+    np.testing.assert_array_equal(coef, model.coef_)
+    np.testing.assert_array_equal(intercept, model.intercept_)
+    assert elected.released.alpha == model.alpha_
+    assert elected.simulated
+    assert elected.left_out == {}
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_an_absent_party_is_what_a_faulty_one_is(settings):
+    broken = X.copy()
+    broken[OWNER == 4] = np.nan
+    model = MultipartyClassifier(data_norm=1.5, random_state=7, classes=[-1, 1], **settings)
+    model.fit(broken, Y, party=OWNER, auxiliary=AUXILIARY)
+
+    class Absent(LocalFederation):
+        def ask(self, *args, **kw):
+            return super().ask(*args, **kw) | {"p4": PartyError("Unreachable")}
+
+    elected = poll(Absent(parties()), plan(**settings), random_state=7)
+    coef, _ = elected.plan.coefficients(elected.released.weights)
+    np.testing.assert_array_equal(coef, model.coef_)
+    assert elected.left_out == {"p4": "Unreachable"}
+    assert set(elected.receipts) == {f"p{k}" for k in range(M) if k != 4}
+    with pytest.raises(QuorumMissed, match="p4: Unreachable"):
+        poll(Absent(parties()), plan(**settings), on_faulty="refuse")
+
+
+def test_a_group_is_asked_at_once():
+    group = PartyGroup(
+        tuple(f"p{k}" for k in range(M)),
+        X,
+        Y,
+        np.arange(0, M * N + 1, N),
+        Books(prepaid=plan().guarantee()),
+    )
+    one = poll(LocalFederation(group), plan(), random_state=3)
+    other = poll(LocalFederation(parties()), plan(), random_state=3)
+    np.testing.assert_array_equal(one.released.weights, other.released.weights)
+
+
+@pytest.mark.parametrize("method", ["soft", "average", "moments"])
+def test_every_party_pays_for_itself(tmp_path, method):
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.open_account("study", epsilon=100.0)
+    elected = poll(LocalFederation(parties(ledger)), plan(0.5, method))
+    assert ledger.spent("study") == 0.5 * M
+    assert not elected.simulated
+    assert all(paid[0].guarantee.unit is Unit.PARTY for paid in elected.receipts.values())
+    assert all(
+        paid[0].guarantee == plan(0.5, method).guarantee() for paid in elected.receipts.values()
+    )
+
+
+@pytest.mark.parametrize(("method", "name"), [("average", "weights"), ("moments", "moments")])
+def test_a_lie_is_worth_no_more_than_a_vote(method, name):
+    class Liar(LocalFederation):
+        sent = Payload(arrays={name: np.full(D + 1, 1e300)})
+
+        def ask(self, *args, **kw):
+            return super().ask(*args, **kw) | {"p0": self.sent}
+
+    settings = {"epsilon": 1e5, "method": method}
+    honest = poll(LocalFederation(parties()), plan(**settings), random_state=1).released
+    lied = poll(Liar(parties()), plan(**settings), random_state=1).released
+    field = "weights" if method == "average" else "statistic"
+    move = np.linalg.norm(getattr(lied, field) - getattr(honest, field))
+    assert 0 < move <= plan(**settings).mean(M).sensitivity * (1 + 1e-4)  # and a step of the grid
+
+    class Unfit(Liar):
+        sent = Payload(arrays={"ballot": np.ones(39, dtype=bool)})
+
+    assert poll(Unfit(parties()), plan(), random_state=1).left_out == {"p0": "InvalidReply"}
+
+
+def test_ballots_are_votes_and_nothing_else():
+    party = parties()[0]
+    request = {
+        "epsilon": 1.0,
+        "method": "statistic",
+        "alpha": 1e-4,
+        "auxiliary_private": False,
+    }
+    payload = FRAME.to_payload(request, auxiliary=AUXILIARY)
+    answer = BALLOT.run(payload, party, SeededSource(0))
+    assert set(answer.arrays) == {"ballot"}
+    assert answer.arrays["ballot"].dtype == bool
+    assert answer.arrays["ballot"].shape == (40,)
+    served = serve("ballot", payload, party, run="run")
+    np.testing.assert_array_equal(served.arrays["ballot"], answer.arrays["ballot"])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"epsilon": 0.0},
+        {"epsilon": "1"},
+        {"method": "average"},
+        {"method": "other"},
+        {"method": 3},
+        {"alpha": -1.0},
+        {"alpha": 1},
+        {"auxiliary_private": True},
+        {"auxiliary_private": 1},
+        {"more": 1},
+    ],
+    ids=str,
+)
+def test_a_request_that_does_not_fit_is_refused_before_anything_is_paid(change):
+    values = {"epsilon": 1.0, "method": "statistic", "alpha": 1e-4, "auxiliary_private": False}
+    payload = FRAME.to_payload(values | change, auxiliary=AUXILIARY)
+    with pytest.raises(InvalidMessage):
+        BALLOT.priced(payload, Facts(5, D))
+
+
+@pytest.mark.parametrize(
+    "auxiliary", [None, AUXILIARY[:, :2], AUXILIARY[:0], AUXILIARY[0], AUXILIARY > 0]
+)
+def test_rows_to_vote_on_must_fit(auxiliary):
+    values = {"epsilon": 1.0, "method": "soft", "alpha": 1e-4, "auxiliary_private": False}
+    with pytest.raises(InvalidMessage):
+        BALLOT.priced(FRAME.to_payload(values, auxiliary=auxiliary), Facts(5, D))
+
+
+def test_other_columns_are_refused():
+    values = {"epsilon": 1.0, "method": "average", "alpha": 1e-2}
+    with pytest.raises(InvalidMessage, match="columns"):
+        UPLOAD.priced(FRAME.to_payload(values), Facts(5, D + 1))
+    assert UPLOAD.priced(FRAME.to_payload(values), Facts(5, D)).epsilon == 1.0
+
+
+def test_wrong_plans_are_refused():
+    for kw in (
+        {"method": "other"},
+        {"radius": "round"},
+        {"calibration": "loose"},
+        {"calibration": "printed"},
+        {"auxiliary_private": True},
+        {"normalise": True},
+        {"alpha": 0.0},
+        {"local_alpha": -1.0},
+        {"method": "average", "auxiliary_private": True},
+        {"method": "average", "normalise": True, "calibration": "printed"},
+    ):
+        with pytest.raises(InvalidParameter):
+            plan(**kw)
+    with pytest.raises(InvalidParameter, match="L2"):
+        Voting(frame=Frame(2, norm="l1"), epsilon=1.0)
+    with pytest.raises(InvalidParameter, match="auxiliary"):
+        Voting(frame=FRAME, epsilon=1.0).check(4)
+    federation = LocalFederation(parties())
+    with pytest.raises(InvalidParameter, match="n_classes"):
+        poll(federation, plan(n_classes=3))
+    with pytest.raises(InvalidParameter, match="on_faulty"):
+        poll(federation, plan(), on_faulty="ignore")

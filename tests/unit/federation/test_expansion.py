@@ -1,0 +1,133 @@
+"""The functional mechanism: coefficients, their noise, and what is made of them."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.federation import Expansion, Frame, LocalFederation, expand
+from confrere.federation.expansion import minimise_quadratic
+from confrere.mechanisms.functional import FunctionalMechanism, pack, unpack
+from confrere.noise.sources import SeededSource
+
+
+def unit(rng, d):
+    x = rng.normal(size=d)
+    return x / np.linalg.norm(x)
+
+
+def coefficients(X, y):
+    return -0.5 * X.T @ y, X.T @ X / 8
+
+
+@given(st.integers(1, 8), st.integers(0, 2**32 - 1))
+@settings(max_examples=200, deadline=None)
+def test_no_replacement_moves_more_than_the_sensitivity(d, seed):
+    rng = np.random.default_rng(seed)
+    X = np.array([unit(rng, d) * rng.uniform() for _ in range(5)])
+    y = rng.choice([-1.0, 1.0], size=5)
+    X2, y2 = X.copy(), y.copy()
+    X[0], X2[0] = unit(rng, d), unit(rng, d)
+    y2[0] = rng.choice([-1.0, 1.0])
+    mechanism = FunctionalMechanism(epsilon=1.0, n_samples=5, n_features=d)
+    (v, M), (v2, M2) = coefficients(X, y), coefficients(X2, y2)
+    assert np.linalg.norm(v - v2) <= mechanism.linear_sensitivity
+    assert np.linalg.norm(M - M2) <= mechanism.quadratic_sensitivity
+
+
+def test_the_sensitivities_are_attained():
+    mechanism = FunctionalMechanism(epsilon=1.0, n_samples=1, n_features=2)
+    e1, e2 = np.eye(2)[:1], np.eye(2)[1:]
+    one = np.ones(1)
+    v, v2 = coefficients(e1, one)[0], coefficients(e1, -one)[0]
+    assert np.linalg.norm(v - v2) == pytest.approx(mechanism.linear_sensitivity)
+    M, M2 = coefficients(e1, one)[1], coefficients(e2, one)[1]
+    assert np.linalg.norm(M - M2) == pytest.approx(mechanism.quadratic_sensitivity)
+    assert mechanism.quadratic_sensitivity == pytest.approx(np.sqrt(2) / 8)
+
+
+@given(st.integers(1, 7), st.integers(0, 2**32 - 1))
+@settings(max_examples=50, deadline=None)
+def test_packing_keeps_the_norm(d, seed):
+    A = np.random.default_rng(seed).normal(size=(d, d))
+    A = A + A.T
+    assert np.linalg.norm(pack(A)) == pytest.approx(np.linalg.norm(A))
+    np.testing.assert_allclose(unpack(pack(A), d), A, rtol=1e-14)
+
+
+def test_the_noise_has_the_law_of_the_proof():
+    d, epsilon, share = 3, 0.8, 0.25
+    mechanism = FunctionalMechanism(epsilon=epsilon, n_samples=4, n_features=d, linear_share=share)
+    X, y = np.eye(4, d) / 2, np.array([1.0, -1.0, 1.0, 1.0])
+    v, M = coefficients(X, y)
+    source = SeededSource(5)
+    drawn = [mechanism.run(X, y, source=source) for _ in range(3000)]
+    for noise, dimension, rate in [
+        ([np.linalg.norm(a - v) for a, _ in drawn], d, epsilon * share),
+        (
+            [np.linalg.norm(unpack(b, d) - M) for _, b in drawn],
+            d * (d + 1) // 2,
+            epsilon * (1 - share) * 8 / np.sqrt(2),
+        ),
+    ]:
+        assert stats.kstest(noise, stats.gamma(dimension, scale=1 / rate).cdf).pvalue > 1e-4
+
+
+def test_rows_outside_the_ball_are_refused():
+    mechanism = FunctionalMechanism(epsilon=1.0, n_samples=1, n_features=2)
+    with pytest.raises(InvalidData):
+        mechanism.run(np.array([[1.0, 0.1]]), np.ones(1), source=SeededSource(0))
+    with pytest.raises(InvalidData):
+        mechanism.run(np.ones((2, 2)) / 4, np.ones(2), source=SeededSource(0))
+    with pytest.raises(InvalidParameter):
+        FunctionalMechanism(epsilon=1.0, n_samples=1, n_features=2, linear_share=1.0)
+
+
+def test_the_minimum_is_a_minimum():
+    rng = np.random.default_rng(0)
+    v, A, u = rng.normal(size=4), rng.normal(size=(4, 4)), rng.normal(size=4)
+    M = A + A.T  # has negative eigenvalues
+    w = minimise_quadratic(v, M, ridge=0.7, prior=u)
+    values, vectors = np.linalg.eigh(M)
+    floored = (vectors * np.maximum(values, 0)) @ vectors.T
+    np.testing.assert_allclose(v + 2 * floored @ w + 0.7 * (w - u), 0, atol=1e-12)
+
+
+def test_almost_without_noise_it_is_the_expansion_of_all_records(make_party):
+    parties = [
+        make_party(name, n, seed=k, cap=None) for k, (name, n) in enumerate([("a", 60), ("b", 30)])
+    ]
+    frame = Frame(3)
+    outcome = expand(LocalFederation(parties), Expansion(frame=frame, epsilon=1e8, alpha=0.1))
+    X = np.vstack([frame.rows(p.X) for p in parties])
+    y = np.concatenate([p.y for p in parties])
+    v, M = coefficients(X, y)
+    np.testing.assert_allclose(
+        outcome.weights, np.linalg.solve(2 * M + 9.0 * np.eye(4), -v), atol=1e-5
+    )
+    assert outcome.guarantee.epsilon == 1e8
+    assert parties[0].books.ledger.spent("study") == 1e8
+
+
+def test_the_ridge_is_public_and_covers_the_noise(make_party):
+    parties = [make_party("a", 400, random_state=1)]
+    federation = LocalFederation(parties)
+    plan = Expansion(frame=Frame(3), epsilon=0.05)
+    from confrere.federation.sizes import ask_sizes
+
+    ridge = plan.ridge(ask_sizes(federation))
+    request = plan.request
+    mechanism = request.mechanism(parties[0].facts)
+    rows = plan.frame.rows(parties[0].X)
+    source = SeededSource(0)
+    norms = [
+        np.linalg.norm(
+            2
+            * (unpack(mechanism.run(rows, parties[0].y, source=source)[1], 4) - rows.T @ rows / 8),
+            ord=2,
+        )
+        for _ in range(200)
+    ]
+    assert np.median(norms) < ridge < 20 * np.median(norms)

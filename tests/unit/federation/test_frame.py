@@ -1,0 +1,89 @@
+"""Public coordinates: rows end in the unit ball, weights come back as coefficients."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from confrere.errors import InvalidData, InvalidMessage, InvalidParameter
+from confrere.federation import Frame, Payload
+
+
+@given(
+    st.integers(1, 6),
+    st.sampled_from(["l1", "l2"]),
+    st.floats(1e-3, 1e3),
+    st.sampled_from([0.0, 0.1, 0.5, 0.99]),
+    st.booleans(),
+    st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=150, deadline=None)
+def test_rows_are_inside_and_scores_agree(d, norm, data_norm, constant, scaled, seed):
+    rng = np.random.default_rng(seed)
+    scale = rng.uniform(0.1, 10, size=d) if scaled else None
+    frame = Frame(d, data_norm=data_norm, constant=constant, feature_scale=scale, norm=norm)
+    X = rng.normal(size=(20, d)) * 10 ** rng.uniform(-6, 6, size=(20, 1))
+    rows = frame.rows(X)
+    order = 1 if norm == "l1" else 2
+    assert rows.shape == (20, frame.size)
+    assert np.linalg.norm(rows, ord=order, axis=1).max() <= 1
+    coef, intercept = rng.normal(size=d), float(rng.normal()) if constant else 0.0
+    weights = frame.weights(coef, intercept)
+    back, constant_back = frame.coefficients(weights)
+    np.testing.assert_allclose(back, coef)
+    assert constant_back == pytest.approx(intercept)
+    inside = np.linalg.norm(X * (1 if scale is None else scale), ord=order, axis=1) <= data_norm
+    np.testing.assert_allclose(
+        (rows @ weights)[inside], (X @ coef + intercept)[inside], rtol=1e-9, atol=1e-9
+    )
+
+
+def test_longer_rows_are_clipped_to_the_bound():
+    X = np.array([[3.0, 4.0], [300.0, 400.0], [0.0, 0.0]])
+    rows = Frame(2, data_norm=5.0, constant=0.0).rows(X)
+    np.testing.assert_allclose(rows, [[0.6, 0.8], [0.6, 0.8], [0.0, 0.0]])
+    rows = Frame(2, data_norm=7.0, constant=0.0, norm="l1").rows(X)
+    np.testing.assert_allclose(rows, [[3 / 7, 4 / 7], [3 / 7, 4 / 7], [0.0, 0.0]])
+
+
+def test_a_column_of_factor_zero_is_not_used():
+    frame = Frame(2, feature_scale=np.array([1.0, 0.0]))
+    coef, _ = frame.coefficients(np.array([1.0, 5.0, 1.0]))
+    assert coef[1] == 0
+    assert frame.weights([1.0, 7.0])[1] == 0
+
+
+def test_it_crosses_the_wire():
+    frame = Frame(3, data_norm=2.5, constant=0.25, feature_scale=np.array([1.0, 0.0, 3.0]))
+    read = Frame.from_payload(Payload.decode(frame.to_payload({}).encode()))
+    X = np.random.default_rng(0).normal(size=(5, 3))
+    np.testing.assert_array_equal(read.rows(X), frame.rows(X))
+    with pytest.raises(InvalidMessage):
+        Frame.from_payload(Payload())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"n_features": 0},
+        {"n_features": True},
+        {"data_norm": 0.0},
+        {"data_norm": 1e300},
+        {"constant": 1.0},
+        {"constant": -0.1},
+        {"norm": "l3"},
+        {"feature_scale": np.ones(2)},
+        {"feature_scale": np.array([1.0, 1.0, np.nan])},
+        {"feature_scale": np.array([1.0, 1.0, -1.0])},
+    ],
+)
+def test_frames_that_make_no_sense(settings):
+    with pytest.raises(InvalidParameter):
+        Frame(**{"n_features": 3} | settings)
+
+
+def test_rows_of_other_columns_are_refused():
+    with pytest.raises(InvalidData):
+        Frame(3).rows(np.ones((2, 4)))
+    with pytest.raises(InvalidParameter):
+        Frame(3).weights([1.0])

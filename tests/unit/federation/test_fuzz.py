@@ -1,0 +1,168 @@
+"""Whatever comes over the wire, a party answers or refuses; it never crashes and never pays."""
+
+import logging
+import random
+
+import numpy as np
+import pytest
+
+from confrere.federation import (
+    Answers,
+    Averaging,
+    Books,
+    Expansion,
+    Frame,
+    LocalParty,
+    PartyError,
+    Payload,
+    Policy,
+    Question,
+    answer,
+    read_reply,
+)
+from confrere.federation.sizes import Sizes
+from confrere.guarantee import Neighbours
+from confrere.ledger import Ledger
+from tests.unit.federation.conftest import make_data
+
+SIZES = Sizes({"a": 40}, Neighbours.REPLACE_ONE, {})
+#: Refused before anything is spent, whatever the bytes.
+HARMLESS = ("InvalidMessage", "InvalidParameter", "OperationRefused:", "InvalidReply")
+
+
+def questions():
+    frame = Frame(3, feature_scale=np.array([1.0, 0.5, 2.0]))
+    objective = Averaging(frame=frame, epsilon=0.5, prior=np.ones(4)).request(
+        0.5, SIZES, np.ones(4)
+    )
+    requests = {
+        "objective": objective.to_payload(),
+        "output": Averaging(frame=frame, epsilon=0.5, perturb="output")
+        .request(0.5, SIZES, None)
+        .to_payload(),
+        "coefficients": Expansion(frame=frame, epsilon=0.5).request.to_payload(),
+        "errors": Payload({"epsilon": 0.5, "intercept": 0.0}, {"coef": np.ones(3)}),
+        "count": Payload({"epsilon": 0.5}),
+        "size": Payload(),
+    }
+    return [
+        Question(run="run", operation=name, payload=payload, schema="schema").encode()
+        for name, payload in requests.items()
+    ]
+
+
+def guarded_party(tmp_path):
+    """A party that may do everything, but whose account is empty: a spend would be an error."""
+    ledger = Ledger(tmp_path / "books")
+    ledger.open_account("study", epsilon=1e-300)
+    policy = Policy(operations=Policy.anything().operations - {"size"}, schema="schema")
+    books = Books(
+        ledger=ledger, account="study", policy=policy, answers=Answers(tmp_path / "answers")
+    )
+    return LocalParty("clinic", *make_data(40), books)
+
+
+def mutated(content, chance):
+    """Return bytes near a message: flips, cuts, doublings, splices and changed numbers."""
+    data = bytearray(content)
+    for _ in range(chance.choice((1, 1, 1, 2, 5))):
+        kind = chance.randrange(6)
+        at = chance.randrange(len(data)) if data else 0
+        if kind == 0 and data:
+            data[at] ^= 1 << chance.randrange(8)
+        elif kind == 1 and data:
+            data[at] = chance.randrange(256)
+        elif kind == 2:
+            del data[at : at + chance.randrange(1, 20)]
+        elif kind == 3:
+            data[at:at] = chance.randbytes(chance.randrange(1, 20))
+        elif kind == 4 and data:
+            data[at:at] = data[at : at + chance.randrange(1, 40)]
+        else:
+            old, new = chance.choice(
+                [(b"0.5", b"9.5"), (b"0.4", b"4.0"), (b"3", b"4"), (b"l2", b"l1"), (b":1", b":2"),
+                 (b"tight", b"wrong"), (b"<f8", b"<i8"), (b"null", b"true"), (b"run", b"nur")]
+            )  # fmt: skip
+            data = bytearray(bytes(data).replace(old, new))
+    return bytes(data)
+
+
+def fuzz(tmp_path, count, seed):
+    logging.getLogger("confrere.federation").setLevel(logging.CRITICAL)
+    chance = random.Random(seed)
+    party = guarded_party(tmp_path)
+    originals = questions()
+    codes = {}
+    for _ in range(count):
+        if chance.random() < 0.1:
+            content = chance.randbytes(chance.randrange(200))
+        else:
+            content = mutated(chance.choice(originals), chance)
+        if content in originals:
+            continue
+        reply = read_reply(answer(content, party))
+        assert isinstance(reply, PartyError)
+        codes[reply.code] = codes.get(reply.code, 0) + 1
+    return party, codes
+
+
+def check(party, codes):
+    # A mutation may leave a fair question: that one meets the empty account, and nothing else.
+    strange = [c for c in codes if not c.startswith(HARMLESS) and c != "BudgetExceeded"]
+    assert strange == []
+    assert {"InvalidMessage", "OperationRefused:schema", "BudgetExceeded"} <= codes.keys()
+    assert party.books.ledger.entries() == []
+    assert party.books.answers.entries() == []
+
+
+def test_3000_mutated_messages(tmp_path):
+    check(*fuzz(tmp_path, 3_000, seed=1))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_100000_mutated_messages(tmp_path):
+    check(*fuzz(tmp_path, 100_000, seed=2))
+
+
+def test_questions_survive_the_wire():
+    for content in questions():
+        question = Question.decode(content)
+        assert question.encode() == content
+        assert question.protocol == 1
+
+
+def test_replies_that_are_not_replies():
+    for content in (
+        b"",
+        b"hello",
+        Payload({"a": 1}).encode(),
+        Payload({"answer": 1}).encode(),
+        Payload({"error": "two words"}).encode(),
+        Payload({"error": 1}).encode(),
+    ):
+        assert read_reply(content) == PartyError("InvalidReply")
+
+
+def test_a_fair_question_is_answered_as_bytes(make_party):
+    party = make_party()
+    frame = Frame(3)
+    payload = Averaging(frame=frame, epsilon=0.5).request(0.5, SIZES, None).to_payload()
+    content = Question(run="run", operation="objective", payload=payload).encode()
+    first = answer(content, party)
+    assert answer(content, party) == first
+    assert read_reply(first).arrays["weights"].shape == (4,)
+    assert party.books.ledger.spent("study") == 0.5
+
+
+def test_an_error_inside_stays_inside(make_party, monkeypatch):
+    from confrere.federation import question
+
+    def broken(*args, **kwargs):
+        raise ZeroDivisionError("patient 17 is 103 years old")
+
+    monkeypatch.setattr(question, "serve", broken)
+    content = Question(run="run", operation="size", payload=Payload()).encode()
+    reply = answer(content, make_party())
+    assert b"103" not in reply
+    assert read_reply(reply) == PartyError("InternalError")

@@ -1,0 +1,73 @@
+"""Parties check their data when they are set up, and draw noise of their own."""
+
+import numpy as np
+import pytest
+
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.federation import Books, LocalParty, PartyGroup
+from confrere.guarantee import Guarantee
+
+BOOKS = Books(prepaid=Guarantee(1.0))
+X, Y = np.eye(4), np.array([1.0, -1.0, 1.0, -1.0])
+
+
+@pytest.mark.parametrize(
+    ("bad_X", "bad_y"),
+    [
+        (np.full((4, 4), np.nan), Y),
+        (np.full((4, 4), np.inf), Y),
+        (np.full((4, 4), 1e200), Y),
+        (X, np.array([1.0, 0.0, 1.0, 1.0])),
+        (X, Y[:3]),
+        (X[:0], Y[:0]),
+        (X[:, :0], Y),
+        (X[0], Y),
+    ],
+)
+def test_bad_data_are_found_before_anyone_asks(bad_X, bad_y):
+    with pytest.raises(InvalidData):
+        LocalParty("a", bad_X, bad_y, BOOKS)
+
+
+@pytest.mark.parametrize("name", ["", "x" * 65, "a\nb", 7])
+def test_parties_have_names(name):
+    with pytest.raises(InvalidParameter):
+        LocalParty(name, X, Y, BOOKS)
+
+
+@pytest.mark.parametrize("offsets", [[0, 2], [0, 2, 3], [1, 2, 4], [0, 0, 4], [0, 3, 2, 4]])
+def test_offsets_divide_all_rows(offsets):
+    with pytest.raises(InvalidParameter):
+        PartyGroup(("a", "b"), X, Y, offsets, BOOKS)
+
+
+def test_members_have_their_own_rows():
+    group = PartyGroup(("a", "b"), X, Y, [0, 1, 4], BOOKS)
+    first, second = group.members()
+    assert (first.name, second.name) == ("a", "b")
+    np.testing.assert_array_equal(second.X, X[1:])
+    np.testing.assert_array_equal(group.sizes, [1, 3])
+
+
+def test_noise_is_the_systems_or_repeats_per_question():
+    def drawn(party, operation, step):
+        return party.source(operation, step).uniforms(3).tolist()
+
+    private = LocalParty("a", X, Y, BOOKS)
+    assert drawn(private, "objective", 0) != drawn(private, "objective", 0)
+    seeded = LocalParty("a", X, Y, BOOKS, random_state=3)
+    again = LocalParty("a", X, Y, BOOKS, random_state=3)
+    assert drawn(seeded, "objective", 0) == drawn(again, "objective", 0)
+    streams = [
+        drawn(LocalParty("a", X, Y, BOOKS, random_state=seed), operation, step)[0]
+        for seed in (3, 4)
+        for operation in ("objective", "output")
+        for step in (0, 1)
+    ]
+    assert len(set(streams)) == 8
+    generator = np.random.default_rng(0)
+    first = LocalParty("a", X, Y, BOOKS, random_state=generator)
+    assert drawn(first, "objective", 0) == drawn(first, "objective", 0)
+    assert drawn(first, "objective", 0) != drawn(
+        LocalParty("a", X, Y, BOOKS, random_state=generator), "objective", 0
+    )

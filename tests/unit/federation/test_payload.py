@@ -1,0 +1,180 @@
+"""The wire format: one form per content, and nothing else gets in."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from confrere.errors import InvalidMessage
+from confrere.federation import Payload
+from confrere.federation.payload import FORMAT, MAX_ARRAYS
+
+PREFIX = 14
+
+texts = st.text(st.characters(exclude_categories=("C", "Z"), codec="utf-8"), max_size=20)
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63) + 1, 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | texts
+)
+plain = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3)
+)
+arrays = hnp.arrays(
+    st.sampled_from([np.float64, np.float32, np.int64, np.bool_]),
+    hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4),
+    elements={"allow_nan": False, "allow_infinity": False},
+)
+names = st.from_regex(r"[a-z][a-z0-9_]{0,10}", fullmatch=True)
+payloads = st.builds(
+    Payload, st.dictionaries(texts, plain, max_size=4), st.dictionaries(names, arrays, max_size=3)
+)
+
+
+@given(payloads)
+@settings(max_examples=200, deadline=None)
+def test_what_is_encoded_is_read_back(payload):
+    content = payload.encode()
+    read = Payload.decode(content)
+    assert read == payload
+    assert read.digest == payload.digest
+    assert dict(read.values) == dict(payload.values)
+    for name, array in payload.arrays.items():
+        assert read.arrays[name].dtype == array.dtype
+        assert read.arrays[name].shape == array.shape
+        assert read.arrays[name].tobytes() == array.tobytes()
+
+
+def test_the_form_does_not_depend_on_order_or_layout():
+    a = np.arange(6.0).reshape(2, 3)
+    first = Payload({"b": 1, "a": [1.5, None]}, {"x": a, "y": np.array([True])})
+    second = Payload({"a": [1.5, None], "b": 1}, {"y": np.array([True]), "x": np.asfortranarray(a)})
+    assert first.encode() == second.encode()
+    assert (
+        first.encode()
+        == Payload({"b": 1, "a": [1.5, None]}, {"x": a.astype(">f8"), "y": [True]}).encode()
+    )
+    assert hash(first) == hash(second)
+    assert first != Payload({"b": 1, "a": [1.5, None]}, {"x": a + 1, "y": [True]})
+
+
+def test_nothing_in_a_payload_can_be_changed():
+    source = np.zeros(3)
+    payload = Payload({"a": 1}, {"x": source})
+    source[0] = 7
+    assert payload.arrays["x"][0] == 0
+    with pytest.raises(ValueError, match="read-only"):
+        payload.arrays["x"][0] = 1
+    with pytest.raises(TypeError):
+        payload.values["a"] = 2
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"a": math.nan},
+        {"a": math.inf},
+        {"a": 2**63},
+        {"a": object()},
+        {"a": np.float64(1)},
+        {"a": (1, 2)},
+        {"a": "line\nbreak"},
+        {"a": "\ud800"},
+        {"a": "x" * 5000},
+        {1: "a"},
+        {"a": [[[[[[[[[1]]]]]]]]]},
+        {"a": b"bytes"},
+    ],
+)
+def test_values_that_may_not_cross(values):
+    with pytest.raises(InvalidMessage):
+        Payload(values)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"x": np.array([math.nan])},
+        {"x": np.array([1.0, math.inf], dtype=np.float32)},
+        {"x": np.array(["a"])},
+        {"x": np.array([object()])},
+        {"x": np.zeros(2, dtype=np.int32)},
+        {"x": np.zeros(2, dtype=complex)},
+        {"x": np.zeros((1, 1, 1, 1, 1))},
+        {"not a name": np.zeros(1)},
+        {f"x{i}": np.zeros(1) for i in range(MAX_ARRAYS + 1)},
+    ],
+)
+def test_arrays_that_may_not_cross(bad):
+    with pytest.raises(InvalidMessage):
+        Payload(arrays=bad)
+
+
+def message(header, body=b"", version=FORMAT):
+    text = (
+        header
+        if isinstance(header, bytes)
+        else json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
+    )
+    return b"CONFRERE" + version.to_bytes(2) + len(text).to_bytes(4) + text + body
+
+
+def test_a_message_made_by_hand_is_read():
+    content = message({"arrays": [["x", "<f8", [1]]], "values": {"a": 1}}, b"\x00" * 8)
+    assert Payload.decode(content) == Payload({"a": 1}, {"x": [0.0]})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"CONFRERE",
+        b"PK\x03\x04" + b"\x00" * 40,
+        "text",
+        message({"arrays": [], "values": {}}, version=FORMAT + 1),
+        message({"arrays": [], "values": {}}, b"more"),
+        message({"arrays": [], "values": {}, "code": "import os"}),
+        message({"arrays": [["x", "<f8", [1 << 40]]], "values": {}}),
+        message({"arrays": [["x", "<f8", [-1]]], "values": {}}),
+        message({"arrays": [["x", "<f8", [True]]], "values": {}}, b"\x00" * 8),
+        message({"arrays": [["x", "|O", [1]]], "values": {}}, b"\x00" * 8),
+        message({"arrays": [["x", ["<f8"], [1]]], "values": {}}, b"\x00" * 8),
+        message({"arrays": [["x", "|b1", [1]]], "values": {}}, b"\x02"),
+        message({"arrays": [["x", "<f8", [1]]], "values": {}}, b"\x00\x00\x00\x00\x00\x00\xf8\x7f"),
+        message({"arrays": [["x", "<i8", [1]]] * 2, "values": {}}, b"\x00" * 16),
+        message(b'{"arrays":[],"values":{"a":1, "b":2}}'),
+        message(b'{"arrays":[],"values":{"a":1,"a":1}}'),
+        message(b'{"arrays":[],"values":{"a":1e0}}'),
+        message(b'{"arrays":[],"values":{"a":1e999}}'),
+        message(b'{"arrays":[],"values":{"a":NaN}}'),
+        message(b'{"arrays":[],"values":{"a":' + b"9" * 5000 + b"}}"),
+        message(b'{"arrays":[],"values":{"a":' + b"[" * 3000 + b"]" * 3000 + b"}}"),
+        message(b"\xff\xfe"),
+        message(b'"text"'),
+        message(b'{"arrays":{},"values":[]}'),
+    ],
+)  # fmt: skip
+def test_anything_else_is_refused(content):
+    with pytest.raises(InvalidMessage):
+        Payload.decode(content)
+
+
+@given(payloads, st.data())
+@settings(max_examples=200, deadline=None)
+def test_no_message_has_two_spellings(payload, data):
+    """Change any one byte: what is still a message is another payload."""
+    content = bytearray(payload.encode())
+    index = data.draw(st.integers(0, len(content) - 1))
+    content[index] ^= data.draw(st.integers(1, 255))
+    try:
+        changed = Payload.decode(bytes(content))
+    except InvalidMessage:
+        return
+    assert changed != payload
+    assert changed.encode() == bytes(content)

@@ -1,0 +1,335 @@
+"""The party's side: policy, charge, answer, in that order, once."""
+
+import logging
+import threading
+
+import numpy as np
+import pytest
+
+from confrere.errors import (
+    BudgetExceeded,
+    CompositionError,
+    FederationError,
+    InvalidMessage,
+    InvalidParameter,
+    OperationRefused,
+)
+from confrere.federation import (
+    Answers,
+    Books,
+    Frame,
+    LocalParty,
+    Operation,
+    Payload,
+    Policy,
+    operation,
+    releasing,
+    serve,
+)
+from confrere.federation.releasing import ReleaseRequest
+from confrere.federation.serving import receipt_of
+from confrere.guarantee import Guarantee, Neighbours, Unit
+from confrere.ledger import Ledger
+
+
+def release(epsilon=0.5, *, d=3, **changes):
+    settings = {"frame": Frame(d), "epsilon": epsilon, "ridge": 5.0, "cap": 0.5} | changes
+    return ReleaseRequest(**settings).to_payload()
+
+
+def spent(party):
+    return party.books.ledger.spent("study")
+
+
+def states(party):
+    return [entry.state for entry in party.books.ledger.entries("study")]
+
+
+def test_an_answer_is_paid_for_and_says_so(party):
+    answer = serve("objective", release(), party, run="r1")
+    assert answer.arrays["weights"].shape == (4,)
+    receipt = receipt_of(answer)
+    assert receipt.guarantee.epsilon == 0.5
+    assert not receipt.simulated
+    assert spent(party) == 0.5
+    (entry,) = party.books.ledger.entries("study")
+    assert (entry.row, entry.state, entry.digest) == (receipt.row, "released", answer.digest)
+    assert entry.detail == {"run": "r1", "step": 0, "party": "clinic"}
+
+
+def test_asked_again_it_sends_the_same_bytes_and_pays_nothing(party):
+    first = serve("objective", release(), party, run="r1")
+    for _ in range(3):
+        assert serve("objective", release(), party, run="r1").encode() == first.encode()
+    assert spent(party) == 0.5
+
+
+def test_another_step_or_run_is_another_release(party):
+    first = serve("objective", release(), party, run="r1")
+    later = serve("objective", release(), party, run="r1", step=1)
+    other = serve("objective", release(), party, run="r2")
+    assert spent(party) == 1.5
+    weights = [a.arrays["weights"].tobytes() for a in (first, later, other)]
+    assert len(set(weights)) == 3
+
+
+def test_a_changed_question_is_refused(party):
+    serve("objective", release(), party, run="r1")
+    for changed in (release(0.4), release(ridge=6.0), release(centre=np.ones(4))):
+        with pytest.raises(OperationRefused) as caught:
+            serve("objective", changed, party, run="r1")
+        assert caught.value.reason == "changed"
+    assert spent(party) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("policy", "asked", "reason"),
+    [
+        ({"operations": {"size"}}, {}, "operation"),
+        ({"operations": set()}, {}, "operation"),
+        ({"epsilon_per_run": 0.4}, {}, "price"),
+        ({"schema": "abc"}, {}, "schema"),
+        ({"schema": "abc"}, {"schema": "abd"}, "schema"),
+        ({}, {"schema": "abc"}, "schema"),
+        ({}, {"protocol": 2}, "protocol"),
+        ({}, {"step": -1}, "step"),
+        ({}, {"step": True}, "step"),
+        ({}, {"step": 10**9}, "step"),
+    ],
+)
+def test_the_policy_refuses(make_party, policy, asked, reason):
+    party = make_party(**policy)
+    with pytest.raises(OperationRefused) as caught:
+        serve("objective", release(), party, run="r1", **asked)
+    assert caught.value.reason == reason
+    assert states(party) == []
+    assert party.books.answers.entries() == []
+
+
+def test_the_cap_of_a_run_counts_all_its_questions(make_party):
+    party = make_party(epsilon_per_run=1.0)
+    serve("objective", release(0.5), party, run="r1")
+    serve("errors", error_request(0.5), party, run="r1")
+    with pytest.raises(OperationRefused):
+        serve("objective", release(0.1), party, run="r1", step=1)
+    assert spent(party) == 1.0
+    serve("objective", release(0.5), party, run="r2")
+    assert spent(party) == 1.5
+
+
+def test_an_operation_nobody_installed_is_refused(make_party):
+    party = make_party(operations={"steal"})
+    with pytest.raises(OperationRefused) as caught:
+        serve("steal", Payload(), party, run="r1")
+    assert caught.value.reason == "unknown"
+
+
+def error_request(epsilon=0.5, coef=(1.0, 0.0, 0.0)):
+    return Payload({"epsilon": epsilon, "intercept": 0.0}, {"coef": np.array(coef)})
+
+
+def changed(payload, **values):
+    return Payload(dict(payload.values) | values, payload.arrays)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Payload(),
+        release(d=4),
+        release(0.0),
+        release(1e12),
+        release(1e-9),
+        release(ridge=0.0),
+        release(ridge=1e300),
+        release(ridge=1e-3),  # no noise level would do
+        release(centre=np.ones(3)),
+        release(centre=np.full(4, 1e200)),
+        release(centre=np.ones(4, dtype=np.float32)),
+        release(cap=0.2),
+        release(neighbours="someone"),
+        release(calibration="printed"),  # was published for the logistic loss only
+        changed(release(), more=1),
+        changed(release(), epsilon="1"),
+        changed(release(), epsilon=1),
+        changed(release(), frame=None),
+        changed(release(), frame=dict(Frame(3).to_payload({}).values["frame"]) | {"constant": 2.0}),
+        changed(release(), frame=dict(Frame(3).to_payload({}).values["frame"]) | {"norm": "l7"}),
+        changed(release(), frame=dict(Frame(3).to_payload({}).values["frame"]) | {"n_features": 0}),
+        release(frame=Frame(3, feature_scale=np.array([1.0, 1.0, 1e9])), alpha=-1.0),
+        Payload(release().values, {"feature_scale": np.array([-1.0, 1.0, 1.0])}),
+        Payload(release().values, {"feature_scale": np.ones((3, 3))}),
+        Payload(release().values, {"unknown": np.ones(3)}),
+        release(alpha=0.1, neighbours="add-remove"),
+    ],
+)
+def test_a_wrong_request_costs_nothing(party, request_):
+    with pytest.raises(InvalidMessage):
+        serve("objective", request_, party, run="r1")
+    assert states(party) == []
+    assert party.books.answers.entries() == []
+
+
+@pytest.mark.parametrize(
+    ("operation", "request_"),
+    [
+        ("errors", error_request(coef=(1.0, 0.0))),
+        ("errors", Payload({"epsilon": 1.0, "intercept": 0.0}, {"coef": np.ones(3, np.float32)})),
+        ("errors", Payload({"epsilon": 1.0, "intercept": 1}, {"coef": np.ones(3)})),
+        ("errors", Payload({"epsilon": 1.0}, {"coef": np.ones(3)})),
+        ("size", Payload({"epsilon": 1.0})),
+        ("count", Payload()),
+        ("count", Payload({"epsilon": 1.0}, {"x": np.ones(1)})),
+        ("coefficients", release()),
+        ("output", release(centre=np.ones(4))),
+        ("output", release(frame=Frame(3, norm="l1"))),
+    ],
+)
+def test_so_do_wrong_requests_of_other_operations(party, operation, request_):
+    with pytest.raises(InvalidMessage):
+        serve(operation, request_, party, run="r1")
+    assert states(party) == []
+    assert party.books.answers.entries() == []
+
+
+@pytest.mark.parametrize("run", ["", "a b", "x" * 65, "../etc", 7, None])
+def test_a_run_needs_a_name(party, run):
+    with pytest.raises(InvalidParameter):
+        serve("objective", release(), party, run=run)
+
+
+def test_the_account_is_the_last_word(make_party):
+    party = make_party(cap=0.7)
+    serve("objective", release(0.5), party, run="r1")
+    for _ in range(2):
+        with pytest.raises(BudgetExceeded):
+            serve("objective", release(0.5), party, run="r2")
+    assert spent(party) == 0.5
+    # The claim was withdrawn, so a cheaper question may take its place.
+    serve("objective", release(0.2), party, run="r2")
+    assert spent(party) == 0.7
+
+
+def test_a_failure_is_charged_and_final(party, monkeypatch):
+    def broken(*args, **kwargs):
+        raise RuntimeError("out of paper")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(releasing.ReleaseRequest, "objective", working_price_broken_run(broken))
+        with pytest.raises(RuntimeError):
+            serve("objective", release(), party, run="r1")
+    assert states(party) == ["failed"]
+    assert spent(party) == 0.5
+    with pytest.raises(FederationError, match="InternalError"):
+        serve("objective", release(), party, run="r1")
+    assert spent(party) == 0.5
+
+
+def working_price_broken_run(broken):
+    original = releasing.ReleaseRequest.objective
+
+    def objective(self, facts):
+        mechanism = original(self, facts)
+        object.__setattr__(mechanism, "run", broken)
+        return mechanism
+
+    return objective
+
+
+def test_the_answer_is_on_disk_before_it_is_marked(party, monkeypatch):
+    def stop(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "mark_released", stop)
+        with pytest.raises(KeyboardInterrupt):
+            serve("objective", release(), party, run="r1")
+    assert states(party) == ["open"]
+    (entry,) = party.books.answers.entries()
+    assert entry["answered"] is not None
+    first = serve("objective", release(), party, run="r1")
+    assert first.encode() == serve("objective", release(), party, run="r1").encode()
+    assert states(party) == ["released"]
+
+
+def test_stopped_before_the_answer_it_finishes_what_was_paid_for(party, monkeypatch):
+    def stop(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    for place, name in ((Ledger, "charge"), (Answers, "keep")):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, name, stop)
+            with pytest.raises(KeyboardInterrupt):
+                serve("objective", release(), party, run="r1")
+    assert states(party) == ["open"]
+    serve("objective", release(), party, run="r1")
+    assert states(party) == ["released"]
+    assert spent(party) == 0.5
+
+
+def test_threads_that_ask_the_same_get_the_same(party):
+    answers = []
+
+    def ask():
+        answers.append(serve("objective", release(), party, run="r1").encode())
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == 8
+    assert len(set(answers)) == 1
+    assert spent(party) == 0.5
+
+
+def test_what_leaves_is_logged_with_its_receipt(party, caplog):
+    with caplog.at_level(logging.INFO, logger="confrere.federation"):
+        answer = serve("objective", release(), party, run="r1")
+        serve("objective", release(), party, run="r1")
+    leaves, again = (record.getMessage() for record in caplog.records)
+    row = receipt_of(answer).row
+    assert f"leaves, ledger row {row}, digest {answer.digest[:16]}" in leaves
+    assert "sent again" in again
+
+
+def test_prepaid_books_spend_what_was_paid_and_no_more():
+    X, y = np.eye(3), np.array([1.0, -1.0, 1.0])
+    paid = Guarantee(1.0)
+    party = LocalParty("a", X, y, Books(prepaid=paid), random_state=0)
+    for step in range(2):
+        answer = serve("objective", release(0.5), party, run="r1", step=step)
+        assert receipt_of(answer) is None
+    with pytest.raises(OperationRefused):
+        serve("objective", release(0.1), party, run="r1", step=2)
+    other = Books(prepaid=Guarantee(1.0, unit=Unit.PARTY))
+    with pytest.raises(CompositionError):
+        serve("objective", release(0.5), LocalParty("a", X, y, other), run="r1")
+
+
+def test_books_need_someone_who_pays():
+    with pytest.raises(InvalidParameter):
+        Books()
+    with pytest.raises(InvalidParameter):
+        Books(ledger=Ledger(), prepaid=Guarantee(1.0))
+
+
+def test_a_private_size_does_not_mix_with_a_public_one(party):
+    serve("count", Payload({"epsilon": 0.5}), party, run="r1")
+    assert party.books.ledger.entries("study")[0].guarantee.neighbours is Neighbours.ADD_REMOVE
+    with pytest.raises(CompositionError):
+        serve("objective", release(), party, run="r1")
+    assert spent(party) == 0.5
+    serve("objective", release(neighbours="add-remove"), party, run="r1")
+    assert spent(party) == 1.0
+
+
+def test_names_of_operations_are_taken_once():
+    with pytest.raises(InvalidParameter):
+        operation.install(Operation("size", lambda *_: None, lambda *_: Payload()))
+
+
+def test_a_policy_is_empty_unless_said_otherwise():
+    assert Policy().operations == frozenset()
+    with pytest.raises(InvalidParameter):
+        Policy(epsilon_per_run=0.0)

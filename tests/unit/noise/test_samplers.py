@@ -1,0 +1,157 @@
+"""Noise laws, from both sources."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from confrere.errors import InvalidParameter
+from confrere.noise import samplers as noise
+from confrere.noise.sources import SeededSource, SystemSource, source_for
+
+# The system's source cannot be seeded, so its tests fail by chance once in a million runs each.
+SOURCES = [
+    pytest.param(SystemSource, 1e-6, id="system"),
+    pytest.param(lambda: SeededSource(7), 1e-3, id="seeded"),
+]
+
+
+@pytest.mark.parametrize(("make", "level"), SOURCES)
+@pytest.mark.parametrize("d", [1, 3, 40])
+def test_norm_is_gamma_with_scale_one_over_rho(make, level, d):
+    rho = 0.37
+    norms = np.linalg.norm(noise.l2_noise(rho, d, make(), count=5000), axis=1)
+    assert stats.kstest(norms, stats.gamma(d, scale=1 / rho).cdf).pvalue > level
+
+
+@pytest.mark.parametrize(("make", "level"), SOURCES)
+@pytest.mark.parametrize("d", [2, 3, 40])
+def test_direction_is_uniform(make, level, d):
+    drawn = noise.l2_noise(2.0, d, make(), count=5000)
+    cosines = drawn[:, 0] / np.linalg.norm(drawn, axis=1)
+    law = stats.beta((d - 1) / 2, (d - 1) / 2, loc=-1, scale=2)
+    assert stats.kstest(cosines, law.cdf).pvalue > level
+    # and no direction is preferred: a random public axis looks like the first one
+    axis = np.random.default_rng(0).normal(size=d)
+    other = drawn @ axis / np.linalg.norm(axis) / np.linalg.norm(drawn, axis=1)
+    assert stats.kstest(other, law.cdf).pvalue > level
+
+
+@pytest.mark.parametrize(("make", "level"), SOURCES)
+def test_norm_and_direction_are_independent(make, level):
+    drawn = noise.l2_noise(1.0, 3, make(), count=5000)
+    norms = np.linalg.norm(drawn, axis=1)
+    assert stats.spearmanr(norms, drawn[:, 0] / norms).pvalue > level
+
+
+@pytest.mark.parametrize(("make", "level"), SOURCES)
+def test_discrete_laplace_has_its_law(make, level):
+    scale = 2.5
+    drawn = noise.discrete_laplace(scale, (20000,), make())
+    support = np.arange(-12, 13)
+    ratio = np.exp(-1 / scale)
+    law = (1 - ratio) / (1 + ratio) * ratio ** np.abs(support)
+    inside = np.array([(drawn == k).sum() for k in support])
+    observed = np.append(inside, len(drawn) - inside.sum())
+    expected = np.append(law, 1 - law.sum()) * len(drawn)
+    assert stats.chisquare(observed, expected).pvalue > level
+
+
+@pytest.mark.parametrize("k", [2, 3, 7])
+def test_sum_zero_noise_lives_in_its_subspace(k):
+    basis = noise.sum_zero_basis(k)
+    np.testing.assert_allclose(basis.T @ basis, np.eye(k - 1), atol=1e-14)
+    np.testing.assert_allclose(basis.sum(axis=0), 0, atol=1e-14)
+    drawn = [noise.sum_zero_noise(0.5, k, 4, SeededSource(i)) for i in range(2000)]
+    np.testing.assert_allclose(np.sum(drawn, axis=1), 0, atol=1e-12)
+    norms = [np.linalg.norm(B) for B in drawn]
+    assert stats.kstest(norms, stats.gamma(4 * (k - 1), scale=2).cdf).pvalue > 1e-3
+
+
+def test_uniforms_stay_inside_and_are_uniform():
+    u = SystemSource().uniforms(1000, 20)
+    assert u.shape == (1000, 20)
+    assert 0 < u.min() <= u.max() < 1
+    assert stats.kstest(u.ravel(), "uniform").pvalue > 1e-6
+
+
+class WordSource(SystemSource):
+    """Words that are given."""
+
+    def __init__(self, *words):
+        self.words = np.array(words, dtype=np.uint64)
+
+    def _words(self, count):
+        return self.words[:count]
+
+
+def test_extreme_words_give_uniforms_inside():
+    low, high = WordSource(0, 2**64 - 1, 0, 2**64 - 1).uniforms(2)
+    assert low == 2.0**-105
+    assert high == 1 - 2.0**-53
+
+
+def test_small_uniforms_keep_their_digits():
+    # Both lie in the first cell of the grid; a grid alone could not tell them apart.
+    first, second = WordSource(0, 0, 2**63, 2**63 + 2**12).uniforms(2)
+    assert first == pytest.approx(2.0**-53, rel=1e-15)
+    assert 0 < second - first < 2.0**-100
+
+
+def test_signs_are_fair_and_independent():
+    signs = SeededSource(0).signs(100_000, 2)
+    assert set(np.unique(signs)) == {-1.0, 1.0}
+    assert np.all(np.abs(signs.mean(axis=0)) < 0.02)
+    assert abs(np.mean(signs[:, 0] * signs[:, 1])) < 0.02
+    assert abs(np.mean(signs[1:, 0] * signs[:-1, 0])) < 0.02
+    assert SystemSource().signs(3).shape == (3,)
+
+
+@pytest.mark.parametrize("scale", [0.3, 5.0, 2.0**16, 2.0**16 + 1, 3e5, 1e12])
+def test_discrete_laplace_has_its_law_at_every_scale(scale):
+    """Above 2^16 the low binary digits are drawn apart."""
+    drawn = noise.discrete_laplace(scale, (40_000,), SeededSource(1))
+    ratio = np.exp(-1 / scale)
+
+    def below(k):
+        """Return P(Z <= k)."""
+        tail = ratio ** np.abs(k) / (1 + ratio)
+        return np.where(k >= 0, 1 - ratio * tail, tail)
+
+    assert np.mean(drawn == 0) == pytest.approx((1 - ratio) / (1 + ratio), abs=0.01)
+    for quantile in (-2.0, -0.5, 0.0, 0.5, 2.0):
+        k = np.floor(quantile * scale)
+        assert np.mean(drawn <= k) == pytest.approx(below(k), abs=0.011)
+    # Odd numbers are as frequent as they should be: a digit that is forgotten would show.
+    odd = 2 * ratio / (1 + ratio) ** 2
+    assert np.mean(drawn % 2) == pytest.approx(odd, abs=0.011)
+
+
+def test_scales_may_differ():
+    drawn = noise.discrete_laplace(np.array([[2.0], [2e6]]), (2, 20_000), SeededSource(2))
+    assert np.std(drawn, axis=1) == pytest.approx(np.sqrt(2) * np.array([2.0, 2e6]), rel=0.05)
+
+
+def test_system_source_never_repeats():
+    first, second = (noise.l2_noise(1.0, 5, source_for(None)) for _ in range(2))
+    assert not np.any(first == second)
+
+
+def test_a_seed_repeats_and_confesses():
+    first, second = (source_for(3) for _ in range(2))
+    np.testing.assert_array_equal(first.uniforms(4), second.uniforms(4))
+    assert first.simulated
+    assert not source_for(None).simulated
+    assert source_for(np.random.RandomState(0)).simulated
+
+
+@pytest.mark.parametrize("bad", [-1, True, "seed"])
+def test_bad_seeds(bad):
+    with pytest.raises(InvalidParameter, match="random_state"):
+        source_for(bad)
+
+
+def test_bad_rates():
+    with pytest.raises(InvalidParameter, match="rho"):
+        noise.l2_noise(0.0, 3, SeededSource(0))
+    with pytest.raises(InvalidParameter, match="scale"):
+        noise.discrete_laplace(-1.0, (3,), SeededSource(0))

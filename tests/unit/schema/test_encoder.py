@@ -1,0 +1,282 @@
+"""Encoding learns nothing, bounds every row, and says what is wrong without showing it."""
+
+import copy
+import time
+import tracemalloc
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from confrere.errors import InvalidData, InvalidParameter, SchemaError
+from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
+
+SCHEMA = PublicSchema(
+    [
+        Number("age", bounds=(18, 100), mean=52, sd=16, importance=5),
+        Number("income", bounds=(0, 1e6), log=True, missing="indicator", importance=2),
+        Ordered("health", levels=["good", "fair", "poor"], missing="fair", importance=3),
+        Category(
+            "race", values=["a", "b", "c"], shares=[0.7, 0.2, 0.1], unknown="zeros", importance=1
+        ),
+        Flag("smoker", true="Yes", false="No", share=0.2, importance=4),
+    ],
+    Label("ill", positive="Yes"),
+)
+WIDE = st.floats(-1e300, 1e300)
+ROWS = st.lists(
+    st.tuples(
+        WIDE,
+        st.one_of(WIDE, st.just(np.nan)),
+        st.sampled_from(["good", "fair", "poor", None]),
+        st.sampled_from(["a", "b", "c", "d", "e"]),
+        st.sampled_from(["Yes", "No"]),
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+def table_of(rows):
+    return pd.DataFrame(rows, columns=list(SCHEMA.columns)).astype(
+        {"age": float, "income": float, "health": object}
+    )
+
+
+def random_table(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "age": rng.normal(52, 20, n),
+            "income": rng.lognormal(10, 2, n),
+            "health": rng.choice(["good", "fair", "poor"], n),
+            "race": rng.choice(["a", "b", "c"], n),
+            "smoker": rng.choice(["Yes", "No"], n),
+        }
+    )
+
+
+@pytest.mark.parametrize("way", ["clip", "unit"])
+@settings(max_examples=25, deadline=None)
+@given(rows=ROWS, seed=st.integers(0, 2**32 - 1), weighted=st.booleans())
+def test_each_row_stands_by_itself_to_the_last_bit(way, rows, seed, weighted):
+    table = table_of(rows)
+    encoder = SCHEMA.encoder(weighted=weighted, rows=way)
+    together = encoder.fit_transform(table)
+    for i in range(len(table)):
+        assert encoder.transform(table.iloc[[i]]).tobytes() == together[i].tobytes()
+    order = np.random.default_rng(seed).permutation(len(table))
+    assert encoder.transform(table.iloc[order]).tobytes() == together[order].tobytes()
+    repeated = pd.concat([random_table(300, seed), table], ignore_index=True)
+    assert encoder.transform(repeated)[300:].tobytes() == together.tobytes()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@settings(max_examples=25, deadline=None)
+@given(rows=ROWS, clip_norm=st.floats(1e-6, 1e6) | st.just("rms"), weighted=st.booleans())
+def test_no_row_is_longer_than_one(dtype, rows, clip_norm, weighted):
+    encoder = SCHEMA.encoder(weighted=weighted, clip_norm=clip_norm, dtype=dtype)
+    encoded = encoder.transform(table_of(rows))
+    assert encoded.dtype == dtype
+    assert encoded.flags.c_contiguous
+    # In exact arithmetic, not only as a rounded norm.
+    assert all(sum(Fraction(float(v)) ** 2 for v in row) <= 1 for row in encoded)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_unit_rows_have_norm_one_and_zero_rows_stay(dtype):
+    encoded = SCHEMA.encoder(rows="unit", dtype=dtype).transform(random_table(500))
+    norms = np.linalg.norm(encoded.astype(np.float64), axis=1)
+    assert (norms <= 1).all()
+    assert norms == pytest.approx(np.ones(500), abs=50 * float(np.finfo(dtype).eps))
+    middle = PublicSchema([Number("x", bounds=(-1, 1)), Number("z", bounds=(-1, 1))])
+    table = pd.DataFrame({"x": [0.0, 5e-324, 1.0], "z": [0.0, 5e-324, 0.0]})
+    small = middle.encoder(rows="unit").transform(table)
+    assert small == pytest.approx(np.array([[0, 0], [0.5**0.5, 0.5**0.5], [1, 0]]))
+
+
+def test_short_rows_are_only_divided_and_long_ones_shrunk():
+    schema = PublicSchema(
+        [Number("x", bounds=(-10, 10), mean=0, sd=1), Number("z", bounds=(-1, 1))]
+    )
+    table = pd.DataFrame({"x": [1.0, 8.0], "z": [0.0, 1.0]})
+    encoded = schema.encoder(clip_norm=4.0).transform(table)
+    assert encoded[0].tolist() == [0.25, 0]
+    assert encoded[1] == pytest.approx(np.array([8, 1]) / np.sqrt(65))
+
+
+def test_rms_norm_follows_from_the_declared_facts():
+    assert SCHEMA.variances() == pytest.approx([1, 1 / 3, 1, 2 / 3, 1, 1, 1, 1])
+    assert SCHEMA.rms_norm == pytest.approx(np.sqrt(7))
+    given = SCHEMA.encoder(clip_norm=SCHEMA.rms_norm).transform(random_table(50))
+    assert SCHEMA.encoder().transform(random_table(50)).tolist() == given.tolist()
+    own = PublicSchema(SCHEMA.features, clip_norm=3.0).encoder()
+    assert own.transform(random_table(9)).tolist() == (
+        SCHEMA.encoder(clip_norm=3.0).transform(random_table(9)).tolist()
+    )
+
+
+def test_the_implied_norm_is_the_measured_one_where_the_facts_are_true():
+    rng = np.random.default_rng(1)
+    n = 20_000
+    schema = PublicSchema(
+        [
+            Number("u", bounds=(2, 6)),
+            Number("g", bounds=(-60, 60), mean=3, sd=7),
+            Ordered("o", levels=[1, 2, 3, 4]),
+            Category("c", values=list("abc"), shares=[0.5, 0.3, 0.2]),
+            Flag("f", share=0.1, missing="indicator", missing_share=0.25),
+        ],
+    )
+    table = pd.DataFrame(
+        {
+            "u": rng.uniform(2, 6, n),
+            "g": rng.normal(3, 7, n),
+            "o": rng.integers(1, 5, n),
+            "c": rng.choice(list("abc"), n, p=[0.5, 0.3, 0.2]),
+            "f": rng.choice([1.0, 0.0], n, p=[0.1, 0.9]),
+        }
+    )
+    table.loc[rng.random(n) < 0.25, "f"] = np.nan
+    big = 1e6
+    squares = (schema.encoder(clip_norm=big).transform(table) * big) ** 2
+    implied = schema.variances()
+    implied[schema.feature_names.index("f")] *= 0.75  # at the centre where it is missing
+    assert squares.mean(axis=0) == pytest.approx(implied, rel=0.05)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0])
+def test_weights_keep_ratios_and_the_implied_norm(power):
+    table = random_table(30)
+    plain = SCHEMA.encoder(clip_norm=1e3).transform(table)
+    heavy = SCHEMA.encoder(weighted=True, power=power, clip_norm=1e3).transform(table)
+    away = np.where(plain == 0, np.nan, plain)  # a level at the centre says nothing
+    multipliers = np.nanmedian(heavy / away, axis=0)
+    weights = SCHEMA.importances() ** power
+    assert multipliers / multipliers[0] == pytest.approx(weights / weights[0])
+    assert multipliers**2 @ SCHEMA.variances() == pytest.approx(SCHEMA.rms_norm**2)
+    assert heavy == pytest.approx(plain * multipliers)
+
+
+def test_arrays_and_lists_are_taken_in_declared_order():
+    table = random_table(20)
+    expected = SCHEMA.encoder().transform(table).tolist()
+    assert SCHEMA.encoder().transform(table.to_numpy(dtype=object)).tolist() == expected
+    assert SCHEMA.encoder().transform(table.to_numpy(dtype=object).tolist()).tolist() == expected
+    shuffled = table[["smoker", "race", "age", "health", "income"]].assign(more=1)
+    assert SCHEMA.encoder().transform(shuffled).tolist() == expected
+
+
+def test_an_empty_table_has_no_rows():
+    assert SCHEMA.encoder().transform(random_table(0)).shape == (0, 8)
+
+
+def test_it_is_a_good_transformer():
+    encoder = SCHEMA.encoder(weighted=True)
+    assert clone(encoder).get_params() == encoder.get_params()
+    assert copy.deepcopy(encoder).get_params() == encoder.get_params()
+    check_is_fitted(encoder)
+    before = dict(vars(encoder))
+    table = random_table(60).set_index(np.arange(60) + 1000)
+    assert vars(encoder.fit(table)) == before
+    assert encoder.n_features_in_ == 5
+    assert encoder.feature_names_in_.tolist() == list(SCHEMA.columns)
+    names = ["age", "income", "income=missing", "health", "race=a", "race=b", "race=c", "smoker"]
+    assert encoder.get_feature_names_out().tolist() == names
+    framed = clone(encoder).set_output(transform="pandas").fit_transform(table)
+    assert framed.columns.tolist() == names
+    assert framed.index.tolist() == table.index.tolist()
+    assert framed.to_numpy().tolist() == encoder.transform(table).tolist()
+    y = np.where(table["age"] > 52, 1, -1)
+    pipeline = make_pipeline(SCHEMA.encoder(), LogisticRegression(C=100))
+    assert cross_val_score(pipeline, table, y, cv=3).mean() > 0.8
+    assert pipeline[:-1].get_feature_names_out().tolist() == names
+    assert encoder.__sklearn_tags__().requires_fit is False
+    assert encoder.__sklearn_tags__().input_tags.allow_nan is True
+
+
+def test_all_bad_columns_are_named_at_once_and_no_value_is():
+    table = random_table(4)
+    table.loc[0, "age"] = np.nan
+    table.loc[[1, 2], "age"] = np.inf
+    table.loc[1, "smoker"] = "secret"
+    with pytest.raises(InvalidData) as caught:
+        SCHEMA.encoder().transform(table)
+    text = str(caught.value)
+    assert "'age': 2 rows have an infinite value" in text
+    assert "'smoker': 1 row has a value that is not declared" in text
+    assert "secret" not in text
+
+
+def test_wrong_tables_are_refused():
+    table = random_table(3)
+    with pytest.raises(InvalidData, match="lacks the declared columns 'age', 'race'"):
+        SCHEMA.encoder().transform(table.drop(columns=["age", "race"]))
+    with pytest.raises(InvalidData, match="more than once"):
+        SCHEMA.encoder().transform(pd.concat([table, table[["age"]]], axis=1))
+    with pytest.raises(InvalidData, match="5 declared columns"):
+        SCHEMA.encoder().transform(np.zeros((3, 4)))
+    with pytest.raises(InvalidData, match="5 declared columns"):
+        SCHEMA.encoder().transform(np.zeros(5))
+    strict = SCHEMA.encoder(extra="refuse")
+    assert len(strict.transform(table.assign(ill="Yes"))) == 3
+    with pytest.raises(InvalidData, match="1 columns that are not declared"):
+        strict.transform(table.assign(ill="Yes", name="secret"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rows": "trim"}, "rows"),
+        ({"clip_norm": 0}, "clip_norm"),
+        ({"clip_norm": "max"}, "clip_norm"),
+        ({"clip_norm": np.inf}, "clip_norm"),
+        ({"clip_norm": True}, "clip_norm"),
+        ({"weighted": True, "power": -1}, "power"),
+        ({"extra": "drop"}, "extra"),
+        ({"dtype": np.int64}, "dtype"),
+        ({"dtype": "wide"}, "dtype"),
+    ],
+)
+def test_wrong_settings_are_refused(settings, message):
+    with pytest.raises(InvalidParameter, match=message):
+        SCHEMA.encoder(**settings).transform(random_table(3))
+
+
+def test_weights_need_importances():
+    plain = PublicSchema([Flag("x")])
+    assert plain.importances().tolist() == [1]
+    with pytest.raises(SchemaError, match="importances"):
+        plain.encoder(weighted=True).transform(pd.DataFrame({"x": [True]}))
+
+
+def test_encoding_is_fast_and_lean():
+    table = random_table(100_000)
+    encoder = SCHEMA.encoder(weighted=True)
+
+    def look_texts_up():
+        for column in ("health", "race", "smoker"):
+            pd.factorize(table[column])
+
+    # Looking each text up once is the floor; one Python call per row would cost eight times it.
+    ratios = [seconds(lambda: encoder.transform(table)) / seconds(look_texts_up) for _ in range(5)]
+    assert min(ratios) < 5
+    tracemalloc.start()
+    encoded = encoder.transform(table)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * encoded.nbytes
+
+
+def seconds(act):
+    began = time.process_time()
+    act()
+    return time.process_time() - began

@@ -1,0 +1,83 @@
+"""The classifier that needs no data."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.metrics import roc_auc_score
+
+from confrere.errors import InvalidData, InvalidParameter, SchemaError
+from confrere.schema import Category, ExpertClassifier, Flag, Label, Number, PublicSchema
+
+SCHEMA = PublicSchema(
+    [
+        Number("age", bounds=(0, 100), mean=50, sd=10, importance=3, sign=1),
+        Flag("sport", importance=4, sign=-1),
+        Category("blood", values=["A", "B"], importance=1),
+    ],
+    Label("ill", positive="yes", base_rate=0.2),
+)
+TABLE = pd.DataFrame({"age": [50, 70, 30], "sport": [True, False, True], "blood": list("ABA")})
+
+
+def test_expert_score_is_sign_times_importance():
+    assert SCHEMA.expert_weights() == pytest.approx([0.6, -0.8, 0, 0])
+    assert SCHEMA.expert_score(TABLE) == pytest.approx([-0.8, 0.6 * 2 + 0.8, -0.6 * 2 - 0.8])
+
+
+def test_expert_score_of_encoded_rows_is_the_same_up_to_the_bound():
+    loose = SCHEMA.encoder(clip_norm=100.0).transform(TABLE)
+    assert SCHEMA.expert_score(loose) * 100 == pytest.approx(SCHEMA.expert_score(TABLE))
+    with pytest.raises(InvalidData, match="4 columns"):
+        SCHEMA.expert_score(loose[:, :3])
+
+
+@pytest.mark.parametrize("settings", [{}, {"weighted": True}, {"weighted": True, "power": 0.5}])
+def test_the_direction_follows_the_encoding(settings):
+    encoder = SCHEMA.encoder(clip_norm=100.0, **settings)
+    direction = encoder.expert_direction()
+    assert np.linalg.norm(direction) == pytest.approx(1)
+    along = encoder.transform(TABLE) @ direction
+    score = SCHEMA.expert_score(TABLE)
+    assert along / np.linalg.norm(along) == pytest.approx(score / np.linalg.norm(score))
+
+
+def test_expert_classifier_uses_the_base_rate():
+    expert = clone(ExpertClassifier(SCHEMA, strength=2.0))
+    odds = expert.decision_function(TABLE)
+    assert odds == pytest.approx(np.log(0.25) + 2 * SCHEMA.expert_score(TABLE))
+    proba = expert.fit(TABLE).predict_proba(TABLE)
+    assert proba.sum(axis=1) == pytest.approx(np.ones(3))
+    assert proba[:, 1] == pytest.approx(1 / (1 + np.exp(-odds)))
+    assert expert.classes_.tolist() == [-1, 1]
+    assert expert.predict(TABLE).tolist() == [-1, 1, -1]
+    assert expert.score(TABLE, [-1, 1, 1]) == pytest.approx(2 / 3)
+    neutral = PublicSchema(SCHEMA.features)
+    assert ExpertClassifier(neutral).decision_function(TABLE) == pytest.approx(
+        SCHEMA.expert_score(TABLE)
+    )
+
+
+def test_right_signs_rank_and_permuted_importances_rank_worse():
+    rng = np.random.default_rng(5)
+    truth = np.array([3.0, 1.0, 0.3, 0.1])
+    X = rng.uniform(-1, 1, (4000, 4))
+    y = np.where(X @ truth + 0.5 * rng.logistic(size=4000) > 0, 1, -1)
+    table = pd.DataFrame(X, columns=list("abcd"))
+
+    def auc(importances):
+        named = zip("abcd", importances, strict=True)
+        facts = [Number(c, bounds=(-1, 1), importance=i, sign=1) for c, i in named]
+        return roc_auc_score(y, PublicSchema(facts).expert_score(table))
+
+    assert auc(truth) > auc([1, 1, 1, 1]) + 0.03 > auc(truth[::-1]) + 0.06
+
+
+def test_what_an_expert_cannot_do():
+    with pytest.raises(SchemaError, match="signs"):
+        PublicSchema([Flag("x")]).expert_score(pd.DataFrame({"x": [True]}))
+    several = PublicSchema(SCHEMA.features, Label("ill", classes=["a", "b", "c"]))
+    with pytest.raises(SchemaError, match="two sides"):
+        ExpertClassifier(several).predict(TABLE)
+    with pytest.raises(InvalidParameter, match="strength"):
+        ExpertClassifier(SCHEMA, strength=0).predict(TABLE)

@@ -1,0 +1,261 @@
+"""What may be declared about a column, and what is refused with its name."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from confrere.errors import InvalidData, SchemaError
+from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
+
+
+def encode(feature, values):
+    series = pd.Series(values)
+    out = np.full((len(feature.names), len(series)), np.nan)
+    feature.encode(series, out)
+    return out.T
+
+
+def test_number_uses_middle_and_half_width_of_its_bounds():
+    assert encode(Number("x", bounds=(0, 10)), [0, 5, 10, -3, 99]).ravel().tolist() == [
+        -1,
+        0,
+        1,
+        -1,
+        1,
+    ]
+
+
+def test_number_uses_public_mean_and_sd_after_clipping():
+    encoded = encode(Number("age", bounds=(18, 100), mean=52, sd=16), [52, 68, 120])
+    assert encoded.ravel().tolist() == [0, 1, (100 - 52) / 16]
+
+
+def test_log_number_takes_the_logarithm_above_the_lower_bound():
+    feature = Number("amount", bounds=(-1, 99), log=True)
+    top = math.log(101)
+    encoded = encode(feature, [-1.0, 1.0, 99.0, -50.0]).ravel()
+    assert encoded == pytest.approx([-1, (math.log(3) - top / 2) / (top / 2), 1, -1], abs=1e-15)
+
+
+def test_log_number_reads_mean_and_sd_on_the_logarithmic_scale():
+    feature = Number("amount", bounds=(0, 99), log=True, mean=2, sd=0.5)
+    assert encode(feature, [math.e**2 - 1])[0, 0] == pytest.approx(0, abs=1e-12)
+    with pytest.raises(SchemaError, match=r"'amount'.*logarithmic"):
+        Number("amount", bounds=(0, 99), log=True, mean=50, sd=0.5)
+
+
+def test_ordered_levels_use_ranks_scores_shares_or_moments():
+    levels = ["low", "mid", "high"]
+    assert encode(Ordered("x", levels=levels), levels).ravel().tolist() == [-1, 0, 1]
+    scored = Ordered("x", levels=levels, scores=[0, 1, 4])
+    assert encode(scored, levels).ravel().tolist() == [-1, -0.5, 1]
+    moments = Ordered("x", levels=levels, mean=1, sd=2)
+    assert encode(moments, levels).ravel().tolist() == [-0.5, 0, 0.5]
+    shares = Ordered("x", levels=levels, shares=[0.5, 0.25, 0.25])
+    z = encode(shares, levels).ravel()
+    weights = np.array([0.5, 0.25, 0.25])
+    assert weights @ z == pytest.approx(0, abs=1e-15)
+    assert weights @ z**2 == pytest.approx(1)
+
+
+def test_category_columns_have_the_declared_mean_and_variance():
+    shares = np.array([0.6, 0.3, 0.1])
+    z = encode(Category("c", values=["a", "b", "c"], shares=shares), ["a", "b", "c"])
+    assert shares @ z == pytest.approx(np.zeros(3), abs=1e-15)
+    assert shares @ z**2 == pytest.approx(np.ones(3))
+
+
+def test_category_without_shares_takes_equal_ones():
+    z = encode(Category("c", values=["a", "b"]), ["a", "b"])
+    assert z.tolist() == [[1, -1], [-1, 1]]
+
+
+def test_unknown_values_go_where_the_schema_says():
+    new = Category("c", values=["a", "b"], unknown="other")
+    assert new.names == ("c=a", "c=b", "c=other")
+    z = encode(new, ["a", "zzz", "other"])
+    assert z[1].tolist() == z[2].tolist()
+    assert z[1].argmax() == 2
+    old = Category("c", values=["a", "b"], unknown="b")
+    assert old.names == ("c=a", "c=b")
+    assert encode(old, ["zzz", "b"])[0].tolist() == encode(old, ["b"])[0].tolist()
+    zeros = Category("c", values=["a", "b"], unknown="zeros")
+    assert encode(zeros, ["zzz"]).tolist() == [[0, 0]]
+
+
+def test_flag_without_share_is_plus_and_minus_one():
+    assert encode(Flag("f"), [True, False]).ravel().tolist() == [1, -1]
+    assert encode(Flag("f"), [1.0, 0.0]).ravel().tolist() == [1, -1]
+    worded = Flag("f", true=["Yes", "Y"], false="No", share=0.2)
+    assert encode(worded, ["Y", "Yes", "No"]).ravel() == pytest.approx([2, 2, -0.5])
+
+
+@pytest.mark.parametrize(
+    ("feature", "values", "stands_for"),
+    [
+        (Number("x", bounds=(0, 10), missing=5), [None, 1.0], [5.0, 1.0]),
+        (Ordered("x", levels=["a", "b"], missing="b"), [None, "a"], ["b", "a"]),
+        (Flag("x", true="Yes", false="No", missing="No"), [None, "Yes"], ["No", "Yes"]),
+        (Category("x", values=["a", "b"], missing="a"), [None, "b"], ["a", "b"]),
+    ],
+)
+def test_a_declared_value_stands_for_missing(feature, values, stands_for):
+    assert encode(feature, values).tolist() == encode(feature, stands_for).tolist()
+
+
+@pytest.mark.parametrize(
+    ("feature", "value"),
+    [
+        (Number("x", bounds=(0, 10), missing="indicator", missing_share=0.2), 9.0),
+        (Ordered("x", levels=["a", "b"], missing="indicator", missing_share=0.2), "a"),
+        (Flag("x", true="Y", false="N", missing="indicator", missing_share=0.2), "Y"),
+        (Category("x", values=["a", "b"], missing="indicator", missing_share=0.2), "a"),
+    ],
+)
+def test_an_indicator_puts_the_rest_at_the_centre(feature, value):
+    assert feature.names[-1] == "x=missing"
+    z = encode(feature, [None, value])
+    assert z[0].tolist() == [0] * (z.shape[1] - 1) + [2]
+    assert z[1, -1] == -0.5
+    assert abs(z[1, 0]) > 0
+
+
+@pytest.mark.parametrize(
+    "feature",
+    [
+        Number("x", bounds=(0, 10)),
+        Ordered("x", levels=["a", "b"]),
+        Flag("x", true="a", false="b"),
+        Category("x", values=["a", "b"], unknown="zeros"),
+    ],
+)
+@pytest.mark.parametrize("nothing", [None, np.nan, pd.NA])
+def test_undeclared_missing_is_refused_with_column_and_count(feature, nothing):
+    good = 1.0 if isinstance(feature, Number) else "a"
+    with pytest.raises(InvalidData, match="'x': 2 rows have no value"):
+        encode(feature, pd.Series([nothing, good, nothing], dtype=object))
+
+
+@pytest.mark.parametrize(
+    ("feature", "values", "message"),
+    [
+        (Number("x", bounds=(0, 1)), [0.5, np.inf, -np.inf], "2 rows have an infinite"),
+        (Number("x", bounds=(0, 1)), ["secret", "0.5"], "something else"),
+        (Number("x", bounds=(0, 1)), [0.5, "secret"], "something else"),
+        (Number("x", bounds=(0, 1)), [True, False], "something else"),
+        (Number("x", bounds=(0, 1)), [1j, 2j], "something else"),
+        (Flag("x"), [True, "secret"], "1 row has a value that is not declared"),
+        (Ordered("x", levels=["a", "b"]), ["secret", "a"], "1 row has a value"),
+        (Category("x", values=["a", "b"]), ["secret", "secret", "a"], "2 rows have a value"),
+        (Category("x", values=["a", "b"]), [["secret"], "a"], "not plain values"),
+    ],
+)
+def test_bad_values_are_refused_without_being_printed(feature, values, message):
+    with pytest.raises(InvalidData, match=f"'x'.*{message}") as caught:
+        encode(feature, values)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "float32", "Int64", "Float64", "object"])
+def test_numbers_of_every_type_are_read(dtype):
+    z = encode(Number("x", bounds=(0, 10)), pd.Series([0, 5, 10]).astype(dtype))
+    assert z.ravel().tolist() == [-1, 0, 1]
+
+
+@pytest.mark.parametrize("dtype", ["object", "str", "category", "string"])
+def test_texts_of_every_type_are_read(dtype):
+    z = encode(Ordered("x", levels=["a", "b"]), pd.Series(["b", "a"]).astype(dtype))
+    assert z.ravel().tolist() == [1, -1]
+
+
+BAD = {
+    "bounds must be a pair": lambda: Number("x", bounds=5),
+    "lower bound": lambda: Number("x", bounds=(3, 3)),
+    "bounds must be a finite": lambda: Number("x", bounds=(0, math.inf)),
+    "mean and sd go together": lambda: Number("x", bounds=(0, 1), mean=0.5),
+    "outside the bounds": lambda: Number("x", bounds=(0, 1), mean=2, sd=1),
+    "sd must be above 0": lambda: Number("x", bounds=(0, 1), mean=0.5, sd=0),
+    "log must be": lambda: Number("x", bounds=(0, 1), log="yes"),
+    "missing lies outside": lambda: Number("x", bounds=(0, 1), missing=7),
+    "missing must be a finite number": lambda: Number("x", bounds=(0, 1), missing="drop"),
+    "missing_share needs": lambda: Number("x", bounds=(0, 1), missing_share=0.1),
+    "importance must be >= 0": lambda: Number("x", bounds=(0, 1), importance=-1),
+    "importance must be a finite": lambda: Number("x", bounds=(0, 1), importance="high"),
+    "sign must be -1, 0 or 1": lambda: Number("x", bounds=(0, 1), sign=2),
+    "at least two": lambda: Ordered("x", levels=["a"]),
+    "names a value twice": lambda: Ordered("x", levels=["a", "b", "a"]),
+    "one number per level": lambda: Ordered("x", levels=["a", "b"], scores=[1]),
+    "scores must increase": lambda: Ordered("x", levels=["a", "b"], scores=[2, 1]),
+    "not both": lambda: Ordered("x", levels=["a", "b"], shares=[0.5, 0.5], mean=0, sd=1),
+    "outside the scores": lambda: Ordered("x", levels=["a", "b"], mean=5, sd=1),
+    "shares must be 2 numbers": lambda: Ordered("x", levels=["a", "b"], shares=[0.5]),
+    "add up to 1": lambda: Category("x", values=["a", "b"], shares=[0.5, 0.1]),
+    "strictly between": lambda: Flag("x", share=1),
+    "true and false names a value twice": lambda: Flag("x", true="a", false=["a", "b"]),
+    "not a declared one": lambda: Flag("x", missing="no idea"),
+    'named "indicator"': lambda: Category("x", values=["a", "indicator"], missing="indicator"),
+    'named "zeros"': lambda: Category("x", values=["a", "zeros"], unknown="zeros"),
+    "sign of a category is a table": lambda: Category("x", values=["a", "b"], sign=1),
+    "names a value that is not declared": lambda: Category("x", values=["a", "b"], sign={"c": 1}),
+    "for every value": lambda: Category("x", values=["a", "b"], importance={"a": 1}),
+    "texts, numbers or truth": lambda: Category("x", values=["a", None]),
+    "must not be empty": lambda: Category("x", values=[]),
+    "positive .two sides. or classes": lambda: Label("x"),
+    "belong to positive": lambda: Label("x", classes=["a", "b"], base_rate=0.5),
+    "classes must name": lambda: Label("x", classes=["a"]),
+    "positive and negative names": lambda: Label("x", positive="a", negative="a"),
+    "base_rate must lie": lambda: Label("x", positive="a", base_rate=0),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_wrong_declarations_name_the_column(message):
+    with pytest.raises(SchemaError, match=f"'x'.*{message}"):
+        BAD[message]()
+
+
+@pytest.mark.parametrize("kind", [Number, Label])
+def test_a_column_needs_a_name(kind):
+    with pytest.raises(SchemaError, match="column name"):
+        kind("", bounds=(0, 1)) if kind is Number else kind("", positive="a")
+
+
+def test_importances_and_signs_follow_the_encoded_columns():
+    schema = PublicSchema(
+        [
+            Number("n", bounds=(0, 1), importance=3, sign=-1, missing="indicator"),
+            Category("c", values=[1, 2], importance={1: 0.5, 2: 2}, sign={"2": 1}),
+            Category("d", values=["a", "b"], unknown="other", importance=4),
+        ]
+    )
+    assert schema.feature_names == ("n", "n=missing", "c=1", "c=2", "d=a", "d=b", "d=other")
+    assert schema.importances().tolist() == [3, 3, 0.5, 2, 4, 4, 4]
+    assert schema.signs().tolist() == [-1, 0, 0, 1, 0, 0, 0]
+
+
+def test_labels_are_plus_and_minus_one_or_classes():
+    features = [Number("x", bounds=(0, 1))]
+    loose = PublicSchema(features, Label("y", positive="Yes"))
+    table = pd.DataFrame({"y": ["Yes", "No", "Perhaps"]})
+    assert loose.label(table).tolist() == [1, -1, -1]
+    assert loose.label(table["y"]).tolist() == [1, -1, -1]
+    strict = PublicSchema(features, Label("y", positive="Yes", negative="No"))
+    with pytest.raises(InvalidData, match="'y': 1 row has a label that is not declared") as caught:
+        strict.label(table)
+    assert "Perhaps" not in str(caught.value)
+    several = PublicSchema(features, Label("y", classes=["No", "Yes", "Perhaps"]))
+    assert several.label(table).tolist() == ["Yes", "No", "Perhaps"]
+    codes = PublicSchema(features, Label("y", classes=[0, 1, 2]))
+    assert codes.label(pd.Series([2.0, 0.0])).tolist() == [2, 0]
+
+
+def test_labels_refuse_missing_values_columns_and_schemas():
+    schema = PublicSchema([Number("x", bounds=(0, 1))], Label("y", positive=1))
+    with pytest.raises(InvalidData, match="'y': 1 row has no label"):
+        schema.label(pd.Series([1.0, np.nan]))
+    with pytest.raises(InvalidData, match="one column 'y'"):
+        schema.label(pd.DataFrame({"z": [1]}))
+    with pytest.raises(SchemaError, match="no label"):
+        PublicSchema(schema.features).label(pd.Series([1]))
