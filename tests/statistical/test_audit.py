@@ -22,13 +22,13 @@ from confrere.experiments.as_printed.ofpa import ofpa
 from confrere.experiments.as_printed.psth import psth_source
 from confrere.experiments.audits import AUDITED, audit_all
 from confrere.guarantee import Neighbours
-from confrere.maths.clipping import clip_rows
 from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
 from confrere.mechanisms.functional import FunctionalMechanism
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.mechanisms.repeated import repeat_groups
 from confrere.noise.sources import SeededSource
+from confrere.rows.ball import clip_rows
 
 # --- what is printed and false ------------------------------------------------------------------
 

@@ -6,15 +6,15 @@ from scipy import stats
 
 from confrere import PrivateLogisticRegression
 from confrere.audit.adversary import loss_of_privacy, opposed_case, random_unit, worst_loss
-from confrere.federation import frame
 from confrere.guarantee import Neighbours
 from confrere.maths import calibration
 from confrere.maths.calibration import Term, calibrate, calibrate_softmax
-from confrere.maths.clipping import clip_rows
 from confrere.maths.density import log_density, log_density_softmax
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE, ObjectivePerturbation
 from confrere.noise import samplers as noise
 from confrere.noise.sources import SeededSource
+from confrere.rows import frame
+from confrere.rows.ball import clip_rows
 
 ABOVE = 1 + 1e-9
 RELATIONS = [str(relation) for relation in Neighbours]

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from confrere.estimators import SampleStackingClassifier
 from confrere.estimators.feature_plan import FeatureStackPlan, low_scores
 from confrere.estimators.stack import common_sharpness, high_level_rows
-from confrere.maths.clipping import clip_rows, with_constant
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.mechanisms.repeated import release_each, repeat_groups, repeat_objective
 from confrere.noise.sources import RandomSource
+from confrere.rows.ball import clip_rows, with_constant
 
 Floats = NDArray[np.float64]
 

@@ -25,7 +25,6 @@ from confrere.estimators import (
 )
 from confrere.estimators.feature_plan import FeatureStackPlan
 from confrere.estimators.labels import declared_classes, encode_labels
-from confrere.maths.clipping import clip_rows, with_constant
 from confrere.maths.density import log_density
 from confrere.maths.logistic import residual
 from confrere.maths.solver import minimise, minimise_softmax, smallest_tolerance
@@ -33,6 +32,7 @@ from confrere.mechanisms.additive import Noised, before_noise
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.noise.samplers import sum_zero_basis
+from confrere.rows.ball import clip_rows, with_constant
 
 Floats = NDArray[np.float64]
 

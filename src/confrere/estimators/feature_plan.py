@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData
-from confrere.estimators.groups import GroupRows
 from confrere.estimators.stack import (
     HighLevelModel,
     LowLevelModel,
@@ -30,6 +29,7 @@ from confrere.mechanisms.objective_perturbation import (
     ObjectivePerturbation,
 )
 from confrere.noise.sources import RandomSource
+from confrere.rows.groups import GroupRows
 
 Alpha = float | Literal["auto"]
 

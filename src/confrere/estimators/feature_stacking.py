@@ -18,7 +18,6 @@ from confrere.estimators.feature_plan import (
     plan_feature_stack,
 )
 from confrere.estimators.group_plot import plot_groups
-from confrere.estimators.groups import GroupRows, RowRule
 from confrere.estimators.releasing import stack_release
 from confrere.estimators.stack import Combiner, Stacking
 from confrere.guarantee import Guarantee, check_epsilon
@@ -37,6 +36,7 @@ from confrere.maths.partition import (
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.noise.sources import Seed
 from confrere.release import Release
+from confrere.rows.groups import GroupRows, RowRule
 from confrere.schema import PublicSchema
 
 

@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.federation.frame import Frame, Norm
 from confrere.guarantee import Guarantee, Neighbours, check_epsilon, check_positive
 from confrere.maths.calibration import automatic_ridge, free_ridge
-from confrere.maths.clipping import Rows
 from confrere.maths.gaussian import GaussianObjective, automatic_gaussian_ridge
 from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation, check_delta
 from confrere.mechanisms.objective_perturbation import (
@@ -22,6 +20,8 @@ from confrere.mechanisms.objective_perturbation import (
     PerturbedObjective,
 )
 from confrere.noise.sources import RandomSource
+from confrere.rows.ball import Rows
+from confrere.rows.frame import Frame, Norm
 
 Alpha = float | Literal["auto"]
 Loss = Literal["logistic", "capped"]

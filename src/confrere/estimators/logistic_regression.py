@@ -19,12 +19,12 @@ from confrere.estimators.linear_plan import (
     plan_linear,
 )
 from confrere.estimators.releasing import linear_release
-from confrere.federation.frame import Frame
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.noise.sources import Seed
 from confrere.release import Release
+from confrere.rows.frame import Frame
 from confrere.schema import PublicSchema
 
 

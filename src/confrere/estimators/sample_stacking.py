@@ -23,7 +23,6 @@ from confrere.estimators.stack import (
 from confrere.guarantee import Guarantee, Split, check_epsilon, in_parallel
 from confrere.ledger import Ledger
 from confrere.maths.calibration import automatic_ridge, free_ridge
-from confrere.maths.clipping import clip_rows, with_constant
 from confrere.maths.partition import split_rows
 from confrere.mechanisms.objective_perturbation import (
     SOLVER_SHARE,
@@ -32,6 +31,7 @@ from confrere.mechanisms.objective_perturbation import (
 )
 from confrere.noise.sources import RandomSource, Seed
 from confrere.release import Release
+from confrere.rows.ball import clip_rows, with_constant
 from confrere.schema import PublicSchema
 
 

@@ -16,12 +16,12 @@ from confrere.estimators.base import check_choice
 from confrere.estimators.linear_plan import Alpha, Loss, check_linear_parameters
 from confrere.guarantee import check_epsilon
 from confrere.maths.calibration import automatic_ridge, free_ridge
-from confrere.maths.clipping import with_constant
 from confrere.mechanisms.objective_perturbation import (
     SOLVER_SHARE,
     Calibration,
     ObjectivePerturbation,
 )
+from confrere.rows.ball import with_constant
 
 Combiner = Literal["stack", "vote", "weighted_vote"]
 

@@ -26,12 +26,12 @@ from confrere.estimators.sources import (
     open_sources,
     precision_weights,
 )
-from confrere.federation.frame import Frame
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.noise.sources import Seed
 from confrere.release import Release
+from confrere.rows.frame import Frame
 from confrere.schema import PublicSchema
 
 

@@ -13,7 +13,6 @@ from confrere.errors import InvalidParameter, SchemaMismatch
 from confrere.estimators.base import PrivateClassifier, check_choice
 from confrere.estimators.feature_plan import FeatureStackPlan, low_scores, plan_feature_stack
 from confrere.estimators.group_plot import plot_groups
-from confrere.estimators.groups import GroupRows
 from confrere.estimators.linear_plan import Alpha, Loss
 from confrere.estimators.releasing import low_level_models, stack_release
 from confrere.estimators.sources import (
@@ -29,6 +28,7 @@ from confrere.maths.partition import Allocation, allocate
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.noise.sources import Seed
 from confrere.release import Release
+from confrere.rows.groups import GroupRows
 from confrere.schema import PublicSchema
 
 #: The public facts on which source and target must agree.

@@ -6,7 +6,6 @@ from confrere.federation.ballots import Elected, poll
 from confrere.federation.evaluation import Evaluation, evaluate
 from confrere.federation.expansion import Expansion, expand
 from confrere.federation.federation import Federation, PartyError
-from confrere.federation.frame import Frame
 from confrere.federation.journal import Journalled
 from confrere.federation.local import LocalFederation
 from confrere.federation.operation import OPERATIONS, Facts, Operation, install
@@ -16,6 +15,7 @@ from confrere.federation.payload import Payload
 from confrere.federation.question import Question, answer, read_reply
 from confrere.federation.serving import PROTOCOL, serve
 from confrere.federation.voting import Released, Voting
+from confrere.rows.frame import Frame
 
 __all__ = [
     "OPERATIONS",

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from confrere.errors import InvalidParameter
 from confrere.federation.federation import Federation
-from confrere.federation.frame import Frame
 from confrere.federation.operation import Facts
 from confrere.federation.outcome import Outcome, joined, over_parties, receipts_in
 from confrere.federation.payload import Payload
@@ -26,6 +25,7 @@ from confrere.guarantee import Guarantee, Neighbours, check_epsilon, shares
 from confrere.ledger.amounts import at_most, exact, minus
 from confrere.maths.calibration import automatic_ridge, free_ridge
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE, Calibration
+from confrere.rows.frame import Frame
 
 Floats = NDArray[np.float64]
 Alpha = float | Literal["auto"]

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from confrere.errors import InvalidMessage, InvalidParameter, QuorumMissed
 from confrere.federation.federation import Federation, PartyError
-from confrere.federation.frame import Floats, Frame
-from confrere.federation.operation import Facts, Operation, check_price, install
+from confrere.federation.operation import Facts, Operation, check_price, frame_of, framed, install
 from confrere.federation.outcome import receipts_in
 from confrere.federation.party import LocalParty
 from confrere.federation.payload import Payload
@@ -34,6 +33,7 @@ from confrere.maths.voting import count_votes
 from confrere.mechanisms.party_moments import moments_of_parties
 from confrere.mechanisms.party_tally import Tally
 from confrere.noise.sources import RandomSource, Seed, source_for
+from confrere.rows.frame import Floats, Frame
 
 OnFaulty = Literal["leave-out", "refuse"]
 
@@ -130,14 +130,14 @@ def _operation(method: Method) -> Operation:
 def _request(plan: Voting) -> Payload:
     values: dict[str, Any] = {"epsilon": float(plan.epsilon), "method": plan.method}
     if plan.method == "average":
-        return plan.frame.to_payload(values | {"alpha": plan.average(1).alpha})
+        return framed(plan.frame, values | {"alpha": plan.average(1).alpha})
     if plan.method == "moments":
-        return plan.frame.to_payload(values)
+        return framed(plan.frame, values)
     values |= {
         "alpha": float(plan.local_alpha),
         "auxiliary_private": bool(plan.auxiliary_private),
     }
-    return plan.frame.to_payload(values, auxiliary=plan.auxiliary)
+    return framed(plan.frame, values, auxiliary=plan.auxiliary)
 
 
 def _read(answer: Payload | PartyError, plan: Voting) -> NDArray[Any] | str:
@@ -174,7 +174,7 @@ class _Asked:
         private = values.get("auxiliary_private", False)
         if type(private) is not bool or not isinstance(values["method"], str):
             raise InvalidMessage("method must be a text and auxiliary_private a truth value.")
-        frame = Frame.from_payload(request)
+        frame = frame_of(request)
         if facts.n_features != frame.n_features:
             raise InvalidMessage("the request is for rows of another number of columns.")
         auxiliary = request.arrays.get("auxiliary")

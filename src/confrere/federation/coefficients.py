@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from confrere.errors import InvalidMessage
-from confrere.federation.frame import Frame
-from confrere.federation.operation import Facts, Operation, check_price, install
+from confrere.federation.operation import Facts, Operation, check_price, frame_of, framed, install
 from confrere.federation.party import LocalParty
 from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee
 from confrere.mechanisms.functional import FunctionalMechanism
 from confrere.noise.sources import RandomSource
+from confrere.rows.frame import Frame
 
 _VALUES = frozenset({"frame", "epsilon", "linear_share"})
 
@@ -36,8 +36,8 @@ class CoefficientRequest:
 
     def to_payload(self) -> Payload:
         """Return the message."""
-        return self.frame.to_payload(
-            {"epsilon": float(self.epsilon), "linear_share": float(self.linear_share)}
+        return framed(
+            self.frame, {"epsilon": float(self.epsilon), "linear_share": float(self.linear_share)}
         )
 
     @classmethod
@@ -49,7 +49,7 @@ class CoefficientRequest:
         check_price(values["epsilon"])
         if type(values["linear_share"]) is not float:
             raise InvalidMessage("linear_share must be a float.")
-        frame = Frame.from_payload(request)
+        frame = frame_of(request)
         if frame.norm != "l2":
             raise InvalidMessage("the functional mechanism bounds rows in L2.")
         return cls(frame=frame, epsilon=values["epsilon"], linear_share=values["linear_share"])

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from confrere.federation.averaging import Alpha
 from confrere.federation.coefficients import COEFFICIENTS, CoefficientRequest
 from confrere.federation.federation import Federation
-from confrere.federation.frame import Frame
 from confrere.federation.operation import Facts
 from confrere.federation.outcome import Outcome, over_parties, receipts_in
 from confrere.federation.sizes import Sizes, ask_sizes
@@ -22,6 +21,7 @@ from confrere.federation.stacked import stacked
 from confrere.guarantee import Guarantee
 from confrere.maths.calibration import automatic_ridge
 from confrere.mechanisms.functional import unpack
+from confrere.rows.frame import Frame
 
 Floats = NDArray[np.float64]
 

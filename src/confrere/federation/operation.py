@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from confrere.errors import (
     CalibrationError,
@@ -19,6 +20,7 @@ from confrere.errors import (
 from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee, Split, in_parallel
 from confrere.noise.sources import RandomSource
+from confrere.rows.frame import FACTS, Frame
 
 if TYPE_CHECKING:
     from confrere.federation.party import LocalParty, PartyGroup
@@ -92,6 +94,29 @@ def check_price(epsilon: object) -> float:
             f"epsilon must be a float from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}."
         )
     return epsilon
+
+
+def framed(frame: Frame, values: Mapping[str, Any], **arrays: ArrayLike | None) -> Payload:
+    """Return a message of these coordinates, more values, and the arrays that are not None."""
+    sent = dict(arrays) | {"feature_scale": frame.feature_scale}
+    return Payload(
+        dict(values) | {"frame": frame.facts()},
+        {name: array for name, array in sent.items() if array is not None},
+    )
+
+
+def frame_of(message: Payload) -> Frame:
+    """Read the coordinates of a message."""
+    values = message.values.get("frame")
+    if not isinstance(values, dict) or values.keys() != set(FACTS):
+        raise InvalidMessage("a request must say in which coordinates: frame.")
+    for name in ("data_norm", "constant"):
+        if type(values[name]) is not float:
+            raise InvalidMessage(f"frame: {name} must be a float.")
+    try:
+        return Frame(**values, feature_scale=message.arrays.get("feature_scale"))
+    except InvalidParameter as error:
+        raise InvalidMessage(str(error)) from error
 
 
 _installed: dict[str, Operation] = {}

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidMessage
-from confrere.federation.frame import Frame
+from confrere.federation.operation import frame_of, framed
 from confrere.federation.payload import Payload
 from confrere.federation.serving import receipt_of
 from confrere.federation.stacked import StackedAnswers
 from confrere.guarantee import Guarantee, Split, in_parallel, in_sequence
 from confrere.ledger import Receipt
+from confrere.rows.frame import Frame
 
 Floats = NDArray[np.float64]
 
@@ -64,7 +65,7 @@ class Outcome:
         """Return everything as one payload, to be kept or sent."""
         paid = {name: [r.to_dict() for r in receipts] for name, receipts in self.receipts.items()}
         values = {"sizes": dict(self.sizes), "receipts": paid}
-        return self.frame.to_payload(values, weights=self.weights)
+        return framed(self.frame, values, weights=self.weights)
 
     @classmethod
     def from_payload(cls, payload: Payload) -> Outcome:
@@ -74,7 +75,7 @@ class Outcome:
                 name: tuple(Receipt.from_dict(r) for r in paid)
                 for name, paid in payload.values["receipts"].items()
             }
-            frame = Frame.from_payload(payload)
+            frame = frame_of(payload)
             return cls(frame, payload.arrays["weights"], payload.values["sizes"], receipts)
         except (KeyError, AttributeError, TypeError) as error:
             raise InvalidMessage("this payload is not an outcome.") from error

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidMessage
-from confrere.federation.frame import LARGEST, Frame
-from confrere.federation.operation import Facts, Operation, check_price, install
+from confrere.federation.operation import Facts, Operation, check_price, frame_of, framed, install
 from confrere.federation.party import LocalParty, PartyGroup
 from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee, Neighbours
@@ -19,6 +18,7 @@ from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.mechanisms.party_weights import PartyObjectives, PartyOutputs
 from confrere.noise.sources import RandomSource
+from confrere.rows.frame import LARGEST, Frame
 
 Floats = NDArray[np.float64]
 
@@ -65,7 +65,7 @@ class ReleaseRequest:
         """Return the message."""
         values = {name: getattr(self, name) for name in _VALUES - {"frame"}}
         floats = {name: float(values[name]) for name in ("epsilon", "ridge", "alpha", "cap")}
-        return self.frame.to_payload(values | floats, centre=self.centre)
+        return framed(self.frame, values | floats, centre=self.centre)
 
     @classmethod
     def from_payload(cls, request: Payload) -> ReleaseRequest:
@@ -81,7 +81,7 @@ class ReleaseRequest:
             raise InvalidMessage("calibration must be 'tight' or 'printed'.")
         if values["neighbours"] not in tuple(Neighbours):
             raise InvalidMessage("neighbours must be a known relation.")
-        frame = Frame.from_payload(request)
+        frame = frame_of(request)
         centre = request.arrays.get("centre")
         if centre is not None and (
             centre.dtype != np.float64

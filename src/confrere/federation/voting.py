@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from confrere.errors import InvalidParameter
 from confrere.federation.averaging import Alpha
-from confrere.federation.frame import Frame
 from confrere.guarantee import Guarantee, check_epsilon
 from confrere.maths.sensitivity import auxiliary_radius
 from confrere.maths.weighted_risk import (
@@ -31,6 +30,7 @@ from confrere.mechanisms.party_statistic import PartyStatistic, Radius
 from confrere.mechanisms.party_tally import Tally
 from confrere.mechanisms.party_votes import PartyVotes
 from confrere.noise.sources import RandomSource
+from confrere.rows.frame import Frame
 
 Floats = NDArray[np.float64]
 Method = Literal["statistic", "moments", "soft", "vote", "average"]

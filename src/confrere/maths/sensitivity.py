@@ -30,7 +30,6 @@ from scipy.special import lambertw
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import check_positive
-from confrere.maths.clipping import row_norms
 
 #: ``printed``: as the paper has it. ``identity``: by l'(t) + l'(-t) = -1. ``sharp``: by both the
 #: identity and the largest norm, whichever is smaller.
@@ -240,7 +239,7 @@ def auxiliary_radius(
     if X.ndim != 2 or X.size == 0:
         raise InvalidData("X must be a matrix with at least one row.")
     rows = X.astype(np.float64, copy=False)
-    norms = row_norms(rows)
+    norms = np.linalg.norm(rows, axis=1)
     if not float(norms.max()) <= 1:
         raise InvalidData("X has rows longer than 1; clip them first.")
     if kind == "unit":

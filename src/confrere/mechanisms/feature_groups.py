@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from confrere.errors import CalibrationError, InvalidData, InvalidParameter
 from confrere.guarantee import Guarantee, Neighbours, check_epsilon, check_positive
 from confrere.maths.calibration import Term, calibrate
-from confrere.maths.clipping import row_norms
 from confrere.maths.partition import Clipping
 from confrere.maths.solver import minimise
 from confrere.mechanisms.lattice import LatticeStep
@@ -29,6 +28,7 @@ from confrere.mechanisms.objective_perturbation import (
 )
 from confrere.noise.samplers import l2_noise
 from confrere.noise.sources import RandomSource
+from confrere.rows.ball import row_norms
 
 THEOREM = "docs/proofs/feature_groups.md"
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Guarantee, check_epsilon
-from confrere.maths.clipping import certify_rows
 from confrere.mechanisms.objective_perturbation import ASSUMPTIONS, PUBLIC
 from confrere.noise.samplers import l2_noise
 from confrere.noise.sources import RandomSource
+from confrere.rows.ball import certify_rows
 
 THEOREM = "docs/proofs/functional_mechanism.md"
 

@@ -21,11 +21,11 @@ from confrere.maths.calibration import (
     calibrate_softmax,
     printed_calibration,
 )
-from confrere.maths.clipping import Rows, certify_rows
 from confrere.maths.solver import minimise, minimise_softmax, smallest_tolerance
 from confrere.mechanisms.lattice import LatticeStep
 from confrere.noise.samplers import in_sum_zero_space, l2_noise
 from confrere.noise.sources import RandomSource
+from confrere.rows.ball import Rows, certify_rows
 
 THEOREM = "docs/proofs/objective_perturbation.md"
 PUBLIC = ("number of records", "number of features", "label set", "bounds", "every parameter")

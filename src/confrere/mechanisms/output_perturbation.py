@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from confrere.errors import InvalidData
 from confrere.guarantee import Guarantee, Neighbours, check_epsilon, check_positive
-from confrere.maths.clipping import Rows, certify_rows
 from confrere.maths.solver import minimise, minimise_softmax, smallest_tolerance
 from confrere.mechanisms.objective_perturbation import ASSUMPTIONS, PUBLIC, TOLERANCE
 from confrere.noise.samplers import l2_noise, sum_zero_noise
 from confrere.noise.sources import RandomSource
+from confrere.rows.ball import Rows, certify_rows
 
 THEOREM = "docs/proofs/output_perturbation.md"
 

@@ -14,13 +14,13 @@ import numpy as np
 
 from confrere.errors import InvalidData
 from confrere.guarantee import Guarantee, check_epsilon
-from confrere.maths.clipping import certify_rows
 from confrere.maths.sensitivity import auxiliary_radius, statistic_sensitivity
 from confrere.maths.voting import vote_statistic
 from confrere.maths.weighted_risk import statistic_rounding
 from confrere.mechanisms.party_release import Floats, on_grid, party_guarantee, party_noise
 from confrere.mechanisms.party_tally import Tally
 from confrere.noise.sources import RandomSource
+from confrere.rows.ball import certify_rows
 
 THEOREM = "docs/proofs/statistic.md"
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Guarantee, check_epsilon
-from confrere.maths.clipping import certify_rows
 from confrere.maths.sensitivity import Bound, soft_sensitivity, vote_sensitivity
 from confrere.maths.voting import vote_statistic
 from confrere.maths.weighted_risk import (
@@ -24,6 +23,7 @@ from confrere.mechanisms.objective_perturbation import TOLERANCE, Calibration
 from confrere.mechanisms.party_release import Floats, on_grid, party_guarantee, party_noise
 from confrere.mechanisms.party_tally import Tally
 from confrere.noise.sources import RandomSource
+from confrere.rows.ball import certify_rows
 
 THEOREM = "docs/proofs/multiparty.md"
 

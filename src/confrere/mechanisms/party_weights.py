@@ -13,13 +13,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.maths.clipping import certify_rows
 from confrere.maths.perturbed_parties import minimise_parties
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation, certify_rows_l1
 from confrere.mechanisms.objective_perturbation import SOLVER_PART, ObjectivePerturbation
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.noise.samplers import discrete_laplace, l2_noise, laplace_noise
 from confrere.noise.sources import RandomSource
+from confrere.rows.ball import certify_rows
 
 Floats = NDArray[np.float64]
 Offsets = NDArray[np.int64]

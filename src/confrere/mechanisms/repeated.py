@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidParameter
-from confrere.maths.clipping import certify_rows
 from confrere.maths.logistic import sigmoid
 from confrere.maths.solver import minimise_many
 from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
@@ -26,6 +25,7 @@ from confrere.mechanisms.objective_perturbation import (
 )
 from confrere.noise.samplers import gamma_norm, l2_noise
 from confrere.noise.sources import RandomSource
+from confrere.rows.ball import certify_rows
 
 Floats = NDArray[np.float64]
 

@@ -14,8 +14,8 @@ from confrere import (
     SampleStackingClassifier,
 )
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.estimators.groups import GroupRows
 from confrere.maths.partition import allocate
+from confrere.rows.groups import GroupRows
 
 matplotlib.use("Agg")
 

@@ -18,7 +18,7 @@ from confrere.federation import (
     serve,
 )
 from confrere.federation.ballots import BALLOT, UPLOAD
-from confrere.federation.operation import Facts
+from confrere.federation.operation import Facts, framed
 from confrere.guarantee import Unit
 from confrere.noise.sources import SeededSource
 
@@ -147,7 +147,7 @@ def test_ballots_are_votes_and_nothing_else():
         "alpha": 1e-4,
         "auxiliary_private": False,
     }
-    payload = FRAME.to_payload(request, auxiliary=AUXILIARY)
+    payload = framed(FRAME, request, auxiliary=AUXILIARY)
     answer = BALLOT.run(payload, party, SeededSource(0))
     assert set(answer.arrays) == {"ballot"}
     assert answer.arrays["ballot"].dtype == bool
@@ -174,7 +174,7 @@ def test_ballots_are_votes_and_nothing_else():
 )
 def test_a_request_that_does_not_fit_is_refused_before_anything_is_paid(change):
     values = {"epsilon": 1.0, "method": "statistic", "alpha": 1e-4, "auxiliary_private": False}
-    payload = FRAME.to_payload(values | change, auxiliary=AUXILIARY)
+    payload = framed(FRAME, values | change, auxiliary=AUXILIARY)
     with pytest.raises(InvalidMessage):
         BALLOT.priced(payload, Facts(5, D))
 
@@ -185,14 +185,14 @@ def test_a_request_that_does_not_fit_is_refused_before_anything_is_paid(change):
 def test_rows_to_vote_on_must_fit(auxiliary):
     values = {"epsilon": 1.0, "method": "soft", "alpha": 1e-4, "auxiliary_private": False}
     with pytest.raises(InvalidMessage):
-        BALLOT.priced(FRAME.to_payload(values, auxiliary=auxiliary), Facts(5, D))
+        BALLOT.priced(framed(FRAME, values, auxiliary=auxiliary), Facts(5, D))
 
 
 def test_other_columns_are_refused():
     values = {"epsilon": 1.0, "method": "average", "alpha": 1e-2}
     with pytest.raises(InvalidMessage, match="columns"):
-        UPLOAD.priced(FRAME.to_payload(values), Facts(5, D + 1))
-    assert UPLOAD.priced(FRAME.to_payload(values), Facts(5, D)).epsilon == 1.0
+        UPLOAD.priced(framed(FRAME, values), Facts(5, D + 1))
+    assert UPLOAD.priced(framed(FRAME, values), Facts(5, D)).epsilon == 1.0
 
 
 def test_wrong_plans_are_refused():

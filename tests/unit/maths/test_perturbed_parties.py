@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from confrere.maths import perturbed_parties
-from confrere.maths.clipping import clip_rows
 from confrere.maths.perturbed_parties import minimise_parties
 from confrere.maths.solver import minimise
+from confrere.rows.ball import clip_rows
 
 
 def make_parties(sizes, d, seed=0):

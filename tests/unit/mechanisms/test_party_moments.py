@@ -8,8 +8,8 @@ from sklearn.linear_model import LogisticRegression
 
 from confrere import MultipartyClassifier
 from confrere.guarantee import Unit
-from confrere.maths.clipping import clip_rows
 from confrere.mechanisms.party_moments import PartyMoments, moments_of_parties
+from confrere.rows.ball import clip_rows
 
 
 @settings(max_examples=40, deadline=None)

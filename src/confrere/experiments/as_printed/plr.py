@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from confrere.experiments.as_printed.noise import gamma_noise
 from confrere.maths.calibration import printed_calibration
-from confrere.maths.clipping import row_norms
 from confrere.maths.solver import minimise, smallest_tolerance
+from confrere.rows.ball import row_norms
 
 Floats = NDArray[np.float64]
 

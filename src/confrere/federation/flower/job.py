@@ -11,12 +11,12 @@ from confrere.federation import (
     Averaging,
     Expansion,
     Federation,
-    Frame,
     Outcome,
     Payload,
     average,
     expand,
 )
+from confrere.federation.operation import frame_of, framed
 
 _PLANS: dict[str, type[Averaging] | type[Expansion]] = {"average": Averaging, "expand": Expansion}
 _ARRAYS = frozenset({"frame", "prior"})
@@ -63,7 +63,7 @@ class Job:
             "timeout": self.timeout,
             "schema": self.schema,
         }
-        return self.plan.frame.to_payload(values, prior=self.plan.prior)
+        return framed(self.plan.frame, values, prior=self.plan.prior)
 
     @classmethod
     def from_payload(cls, payload: Payload) -> Job:
@@ -73,9 +73,7 @@ class Job:
             kind = _PLANS[values.pop("protocol")]
             settings = values.pop("settings")
             values.pop("frame")
-            plan = kind(
-                frame=Frame.from_payload(payload), prior=payload.arrays.get("prior"), **settings
-            )
+            plan = kind(frame=frame_of(payload), prior=payload.arrays.get("prior"), **settings)
             return cls(plan=plan, parties=tuple(values.pop("parties")), **values)
         except (KeyError, TypeError, InvalidParameter) as error:
             raise InvalidMessage("the job is not one of this version.") from error

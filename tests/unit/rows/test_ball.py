@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 from confrere.errors import InvalidData
-from confrere.maths.clipping import (
+from confrere.rows.ball import (
     certify_rows,
     clip_rows,
     row_norms,

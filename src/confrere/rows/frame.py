@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confrere.errors import InvalidData, InvalidMessage, InvalidParameter
-from confrere.federation.payload import Payload
+from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import check_epsilon
-from confrere.maths.clipping import clip_rows, scale_columns, with_constant
+from confrere.rows.ball import clip_rows, scale_columns, with_constant
 
 Floats = NDArray[np.float64]
 Norm = Literal["l1", "l2"]
@@ -21,7 +19,8 @@ Norm = Literal["l1", "l2"]
 #: Public factors and bounds beyond this are mistakes or attacks.
 LARGEST = 1e12
 
-_VALUES = frozenset({"n_features", "data_norm", "constant", "norm"})
+#: What a frame is beside its array.
+FACTS = ("n_features", "data_norm", "constant", "norm")
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,24 +116,6 @@ class Frame:
         coef = weights[: self.n_features] * self._factors
         return coef, float(weights[-1] * self.constant) if self.constant else 0.0
 
-    def to_payload(self, values: Mapping[str, Any], **arrays: ArrayLike | None) -> Payload:
-        """Return a request of these coordinates, more values, and the arrays that are not None."""
-        sent = dict(arrays) | {"feature_scale": self.feature_scale}
-        return Payload(
-            dict(values) | {"frame": {name: getattr(self, name) for name in _VALUES}},
-            {name: array for name, array in sent.items() if array is not None},
-        )
-
-    @classmethod
-    def from_payload(cls, request: Payload) -> Frame:
-        """Read the coordinates of a request."""
-        values = request.values.get("frame")
-        if not isinstance(values, dict) or values.keys() != _VALUES:
-            raise InvalidMessage("a request must say in which coordinates: frame.")
-        for name in ("data_norm", "constant"):
-            if type(values[name]) is not float:
-                raise InvalidMessage(f"frame: {name} must be a float.")
-        try:
-            return cls(**values, feature_scale=request.arrays.get("feature_scale"))
-        except InvalidParameter as error:
-            raise InvalidMessage(str(error)) from error
+    def facts(self) -> dict[str, Any]:
+        """Return the plain values, ``feature_scale`` apart, for a message."""
+        return {name: getattr(self, name) for name in FACTS}

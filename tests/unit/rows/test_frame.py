@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from confrere.errors import InvalidData, InvalidMessage, InvalidParameter
 from confrere.federation import Frame, Payload
+from confrere.federation.operation import frame_of, framed
 
 
 @given(
@@ -55,11 +56,11 @@ def test_a_column_of_factor_zero_is_not_used():
 
 def test_it_crosses_the_wire():
     frame = Frame(3, data_norm=2.5, constant=0.25, feature_scale=np.array([1.0, 0.0, 3.0]))
-    read = Frame.from_payload(Payload.decode(frame.to_payload({}).encode()))
+    read = frame_of(Payload.decode(framed(frame, {}).encode()))
     X = np.random.default_rng(0).normal(size=(5, 3))
     np.testing.assert_array_equal(read.rows(X), frame.rows(X))
     with pytest.raises(InvalidMessage):
-        Frame.from_payload(Payload())
+        frame_of(Payload())
 
 
 @pytest.mark.parametrize(

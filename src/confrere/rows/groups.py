@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.maths.clipping import clip_rows, row_norms, with_constant
 from confrere.maths.partition import Clipping, Groups
+from confrere.rows.ball import clip_rows, row_norms, with_constant
 
 RowRule = Literal["clip", "unit"]
 
