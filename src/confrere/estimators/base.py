@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators.labels import declared_classes, encode_labels, plus_minus
 from confrere.guarantee import Guarantee
-from confrere.ledger import Ledger, Receipt, default_ledger, payer
+from confrere.ledger import Ledger, Receipt, default_ledger, payer, paying
 from confrere.noise.sources import RandomSource, Seed, source_for
 
 Result = TypeVar("Result")
@@ -91,19 +91,11 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Result:
         """Charge, then act; a failure after the charge stays charged."""
         source = source_for(self.random_state)
-        receipt = ledger.charge(
-            payer(self.ledger, self.account, guarantee)[1],
-            guarantee,
-            purpose=purpose,
-            detail=detail,
-            simulated=source.simulated,
-        )
-        try:
+        account = payer(self.ledger, self.account, guarantee)[1]
+        with paying(
+            ledger, account, guarantee, purpose=purpose, detail=detail, simulated=source.simulated
+        ) as receipt:
             result = act(source)
-        except BaseException as error:
-            ledger.mark_failed(receipt, code=type(error).__name__)
-            raise
-        ledger.mark_released(receipt)
         self.guarantee_ = guarantee
         self.receipt_ = receipt
         self.simulated_ = source.simulated

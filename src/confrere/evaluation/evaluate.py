@@ -13,7 +13,7 @@ from confrere.estimators.labels import encode_labels
 from confrere.evaluation.estimates import CalibrationBin, Estimate, Evaluation
 from confrere.evaluation.intervals import area, noise_quantile, proportion, ratio
 from confrere.guarantee import check_epsilon, in_sequence, shares
-from confrere.ledger import Ledger, payer
+from confrere.ledger import Ledger, payer, paying
 from confrere.mechanisms.counts import PrivateCounts
 from confrere.noise.sources import RandomSource, Seed, source_for
 
@@ -94,23 +94,19 @@ def evaluate(
     }
     guarantees = {name: counter.guarantee() for name, counter in counters.items()}
     guarantee = in_sequence(guarantees.values())
-    book, paying = payer(ledger, account, guarantee)
+    book, paid_by = payer(ledger, account, guarantee)
     source: RandomSource = source_for(random_state)
-    receipt = book.charge(
-        paying,
+    with paying(
+        book,
+        paid_by,
         guarantee,
         purpose=f"evaluate {type(model).__name__}",
         detail={"queries": {name: each.epsilon for name, each in guarantees.items()}},
         simulated=source.simulated,
-    )
-    try:
+    ) as receipt:
         noisy = {
             name: counter.run(truths[name], source=source) for name, counter in counters.items()
         }
-    except BaseException as error:
-        book.mark_failed(receipt, code=type(error).__name__)
-        raise
-    book.mark_released(receipt)
     scales = {name: counter.scale for name, counter in counters.items()}
     return Evaluation(
         n_samples=len(codes),

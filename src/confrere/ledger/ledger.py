@@ -17,7 +17,7 @@ from confrere.ledger import views
 from confrere.ledger.audit import audit
 from confrere.ledger.balance import Balance
 from confrere.ledger.books import accounts_in, balance_of, entries_in, only_account
-from confrere.ledger.chain import Kind, canonical
+from confrere.ledger.chain import Kind, Row, canonical
 from confrere.ledger.entries import Account, Entry, Receipt
 from confrere.ledger.facts import account_facts, charge_facts, failed_facts, released_facts
 from confrere.ledger.handle import Handle
@@ -181,15 +181,14 @@ class Ledger(Handle):
         """Note that what was paid for was not made; it stays charged."""
         self._mark(receipt, Kind.FAILED, failed_facts(receipt.row, code))
 
+    def entry(self, receipt: Receipt) -> Entry:
+        """Return what a receipt was given for, and how it ended so far."""
+        with self._store.reading() as table:
+            return Entry.of(_charge_of(table, receipt), table.mark_of(receipt.row))
+
     def _mark(self, receipt: Receipt, kind: Kind, facts: dict[str, Any]) -> None:
         with self._store.writing() as table:
-            charge = table.at(receipt.row)
-            if (
-                charge is None
-                or charge.kind is not Kind.CHARGE
-                or Receipt.of(charge, table.ledger_id) != receipt
-            ):
-                raise LedgerError(f"the receipt for row {receipt.row} is not of this ledger.")
+            _charge_of(table, receipt)
             earlier = table.mark_of(receipt.row)
             if earlier is None:
                 table.append(kind, facts)
@@ -274,3 +273,10 @@ class Ledger(Handle):
             name = "default"
             table.append(Kind.ACCOUNT, account_facts(name))
         return name
+
+
+def _charge_of(table: Table, receipt: Receipt) -> Row:
+    row = table.at(receipt.row)
+    if row is None or row.kind is not Kind.CHARGE or Receipt.of(row, table.ledger_id) != receipt:
+        raise LedgerError(f"the receipt for row {receipt.row} is not of this ledger.")
+    return row

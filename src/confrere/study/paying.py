@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from confrere.errors import StudyError
 from confrere.guarantee import Guarantee
-from confrere.ledger import Ledger, Receipt
+from confrere.ledger import Ledger, Receipt, paying
 from confrere.study.limits import open_account
 from confrere.study.local import Local
 from confrere.study.plan import Plan
@@ -38,7 +38,8 @@ def paid(
     out one plan at once, the ledger lets one pay, and the other stops before any noise.
     """
     ledger = open_account(party, local, price)
-    receipt = ledger.charge(
+    with paying(
+        ledger,
         party.account,
         price,
         purpose=f"{study.method.name} in study {study.id}",
@@ -50,13 +51,8 @@ def paid(
         },
         simulated=study.simulated,
         key=_key(plan, party),
-    )
-    try:
+    ) as receipt:
         yield receipt
-    except BaseException as error:
-        ledger.mark_failed(receipt, code=type(error).__name__)
-        raise
-    ledger.mark_released(receipt)
 
 
 def _key(plan: Plan, party: Party) -> str:

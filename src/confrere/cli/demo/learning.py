@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +24,7 @@ from confrere.estimators import (
     TransferStackingClassifier,
     fit_branches,
 )
-from confrere.ledger import Ledger
+from confrere.ledger import Ledger, paying
 from confrere.release import Release
 from confrere.schema import SchemaEncoder
 
@@ -127,13 +128,14 @@ def _together(world: World, rows: Rows, model: Any, ledger: Ledger) -> Release:
     """Charge every organisation, then release the average of all."""
     X, y, party = _pooled(world, rows)
     price = model.price(len(y), X.shape[1])
-    receipts = {
-        c.name: ledger.charge(c.name, price, purpose="average of all organisations")
-        for c in world.centres
-    }
-    model.set_params(ledger=Ledger()).fit(X, y, party=party)
-    for receipt in receipts.values():
-        ledger.mark_released(receipt)
+    with ExitStack() as payments:
+        receipts = {
+            c.name: payments.enter_context(
+                paying(ledger, c.name, price, purpose="average of all organisations")
+            )
+            for c in world.centres
+        }
+        model.set_params(ledger=Ledger()).fit(X, y, party=party)
     release: Release = model.to_release(world.schema)
     return replace(release, receipt=None, parties=receipts)
 

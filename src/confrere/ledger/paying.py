@@ -1,0 +1,84 @@
+"""Pay, then act, then say how it ended: the one place where these three stand together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from confrere.errors import LedgerError
+from confrere.guarantee import Guarantee
+from confrere.ledger.entries import Receipt
+from confrere.ledger.ledger import Ledger
+
+
+@contextmanager
+def paying(
+    ledger: Ledger,
+    account: str | None,
+    guarantee: Guarantee,
+    *,
+    purpose: str,
+    detail: Mapping[str, Any] | None = None,
+    simulated: bool = False,
+    key: str | None = None,
+    resumes: bool = False,
+) -> Iterator[Receipt]:
+    """Charge, let the block act, and mark the charge released, or failed if the block raised.
+
+    The price is on disk before the block begins, and stays charged however it ends. A block that
+    has a digest to leave calls ``ledger.mark_released(receipt, digest=...)`` itself; what it
+    marked is left as it is.
+
+    Parameters
+    ----------
+    ledger, account, guarantee, purpose, detail, simulated, key
+        As in :meth:`Ledger.charge`.
+    resumes : bool, default=False
+        Whether a block that was interrupted is finished later under its key. An interrupt (what is
+        no :class:`Exception`, as from Ctrl-C) then leaves the charge open, as a kill would.
+
+    Yields
+    ------
+    Receipt
+
+    Raises
+    ------
+    ConfrereError
+        What :meth:`Ledger.charge` raises: nothing was spent then.
+
+    Examples
+    --------
+    >>> from confrere import Guarantee, Ledger
+    >>> from confrere.ledger import paying
+    >>> ledger = Ledger()
+    >>> ledger.open_account("study", epsilon=1.0)
+    >>> with paying(ledger, "study", Guarantee(0.5), purpose="a count") as receipt:
+    ...     pass  # draw noise here
+    >>> ledger.entries()[0].state
+    'released'
+    """
+    receipt = ledger.charge(
+        account, guarantee, purpose=purpose, detail=detail, simulated=simulated, key=key
+    )
+    try:
+        yield receipt
+    except BaseException as error:
+        if isinstance(error, Exception) or not resumes:
+            _fail(ledger, receipt, error)
+        raise
+    if ledger.entry(receipt).state == "open":
+        ledger.mark_released(receipt)
+
+
+def _fail(ledger: Ledger, receipt: Receipt, error: BaseException) -> None:
+    # What went wrong must reach the caller even if the ledger cannot be told: the charge then
+    # stays open, which counts the same.
+    name = type(error).__name__
+    code = name if re.fullmatch(r"[A-Za-z]\w{0,63}", name, re.ASCII) else "Error"
+    try:
+        if ledger.entry(receipt).state == "open":
+            ledger.mark_failed(receipt, code=code)
+    except LedgerError as second:
+        error.add_note(f"The ledger could not be told that row {receipt.row} failed: {second}")

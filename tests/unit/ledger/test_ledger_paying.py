@@ -1,0 +1,100 @@
+"""Charge, act, mark: in that order, whatever happens in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from confrere.errors import BudgetExceeded, ConfrereError, LedgerError
+from confrere.guarantee import Guarantee
+from confrere.ledger import Ledger, paying
+
+
+def test_what_was_made_is_released(ledger: Ledger, tenth: Guarantee) -> None:
+    facts = {"purpose": "fit", "detail": {"rounds": 3}, "simulated": True, "key": "k"}
+    with paying(ledger, "study", tenth, **facts) as receipt:
+        during = ledger.entry(receipt)
+        assert (during.state, during.detail, during.key) == ("open", {"rounds": 3}, "k")
+        assert receipt.simulated
+    assert ledger.entry(receipt).state == "released"
+
+
+def _stop(words: str, first: Callable[[], None]) -> None:
+    first()
+    raise ValueError(words)
+
+
+class _Odd(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ValueError, "ValueError"),
+        (KeyboardInterrupt, "KeyboardInterrupt"),
+        (SystemExit, "SystemExit"),
+        (_Odd, "Error"),
+    ],
+)
+def test_what_raised_failed_and_stays_charged(
+    ledger: Ledger, tenth: Guarantee, error: type[BaseException], code: str
+) -> None:
+    with pytest.raises(error), paying(ledger, "study", tenth, purpose="fit"):
+        raise error
+    (entry,) = ledger.entries()
+    assert (entry.state, entry.code, ledger.spent()) == ("failed", code, 0.1)
+
+
+def test_what_the_account_does_not_cover_never_begins(ledger: Ledger) -> None:
+    began = False
+    with pytest.raises(BudgetExceeded), paying(ledger, "study", Guarantee(2.0), purpose="fit"):
+        began = True
+    assert not began
+    assert not ledger.entries()
+
+
+def test_a_digest_that_the_block_left_stays(ledger: Ledger, tenth: Guarantee) -> None:
+    with paying(ledger, "study", tenth, purpose="fit") as receipt:
+        ledger.mark_released(receipt, digest="00ff")
+    assert ledger.entry(receipt).digest == "00ff"
+    with pytest.raises(ValueError, match="late"), paying(ledger, None, tenth, purpose="x") as late:
+        _stop("late", lambda: ledger.mark_released(late))
+    assert ledger.entry(late).state == "released"
+
+
+def test_what_resumes_stays_open_when_interrupted(ledger: Ledger, tenth: Guarantee) -> None:
+    facts = {"purpose": "fit", "key": "k", "resumes": True}
+    with pytest.raises(KeyboardInterrupt), paying(ledger, None, tenth, **facts) as first:
+        raise KeyboardInterrupt
+    assert ledger.entry(first).state == "open"
+    with paying(ledger, None, tenth, **facts) as again:
+        pass
+    assert again == first
+    assert (ledger.entry(first).state, ledger.spent()) == ("released", 0.1)
+    with pytest.raises(ConfrereError), paying(ledger, None, tenth, purpose="y", resumes=True) as e:
+        raise ConfrereError
+    assert ledger.entry(e).state == "failed"
+
+
+def test_the_error_is_heard_even_if_the_ledger_is_gone(
+    ledger: Ledger, tenth: Guarantee, path: Path
+) -> None:
+    with (
+        pytest.raises(ValueError, match="what went wrong") as caught,
+        paying(ledger, "study", tenth, purpose="fit"),
+    ):
+        _stop("what went wrong", path.unlink)
+    assert "could not be told" in caught.value.__notes__[0]
+
+
+def test_a_receipt_of_elsewhere_has_no_entry(
+    ledger: Ledger, tenth: Guarantee, tmp_path: Path
+) -> None:
+    other = Ledger(tmp_path / "other.ledger")
+    other.open_account("study", epsilon=1.0)
+    foreign = other.charge("study", tenth, purpose="fit")
+    with pytest.raises(LedgerError, match="not of this ledger"):
+        ledger.entry(foreign)
