@@ -33,10 +33,10 @@ docs: .venv/.ready
 bench: .venv/.ready
 	$(ONE_THREAD) $(BIN)/python -m benchmarks
 
-.venv/.ready: pyproject.toml constraints.txt
+.venv/.ready: pyproject.toml research/pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(PIP) --upgrade "pip>=25.1"
-	$(PIP) --editable ".[accounting,flower,onnx]" --group dev
+	$(PIP) --editable ".[accounting,flower,onnx,plot]" --editable ./research --group dev
 	touch $@
 
 clean:

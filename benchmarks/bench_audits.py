@@ -7,12 +7,13 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.measured import fill, markdown, write_record
-from confrere.experiments.audits import audit_all
+from confrere.catalogue_audits import audit_all
+from confrere_research.as_printed.faults import FAULTS
 
 
 def main() -> None:
     results = []
-    for line in audit_all():
+    for line in audit_all(faults=FAULTS):
         results.append(line.to_dict())
         Console().print(f"{line.name}: {line.found:.3f} ({line.cpu_seconds:.1f} CPU s)")
     record = {"results": results}

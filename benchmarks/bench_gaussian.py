@@ -16,8 +16,8 @@ from rich.table import Table
 from sklearn.metrics import roc_auc_score
 
 from confrere import PrivateLogisticRegression
-from confrere.experiments.problems.hospitals import states_as_hospitals
-from confrere.experiments.problems.mnist import digits_apart
+from confrere_research.problems.digits_and_news import digits_apart
+from confrere_research.problems.hospitals import states_as_hospitals
 
 Floats = NDArray[np.float64]
 

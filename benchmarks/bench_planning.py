@@ -12,8 +12,8 @@ from sklearn.metrics import roc_auc_score
 from benchmarks.measured import DOCS, fill, markdown, write_record
 from benchmarks.tables import draw
 from confrere import PrivateLogisticRegression
-from confrere.experiments.style import COLOURS, MARKERS, house_style, new_figure
 from confrere.planning import plan
+from confrere_research.figures import COLOURS, MARKERS, house_style, new_figure
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 REPEATS = 10

@@ -1,18 +1,20 @@
-"""Fail if a module of the package has outgrown one idea."""
+"""Fail if a module of the packages has outgrown one idea."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parent.parent / "src"
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = (ROOT / "src", ROOT / "research" / "src")
 HABIT, LIMIT = 250, 400
 
 
 def main() -> int:
     lengths = {
-        path.relative_to(SOURCE): len(path.read_text(encoding="utf-8").splitlines())
-        for path in SOURCE.rglob("*.py")
+        path.relative_to(source): len(path.read_text(encoding="utf-8").splitlines())
+        for source in SOURCES
+        for path in source.rglob("*.py")
     }
     longest_first = sorted(lengths.items(), key=lambda item: -item[1])
     for path, lines in longest_first:

@@ -33,7 +33,7 @@ STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
 
 
 def prepare(path):
-    from confrere.experiments.problems import make_problem
+    from confrere_research.problems import make_problem
 
     digits = {"digits": [0, 8], "n_train": 3000, "n_test": 2000, "n_components": 100}
     mnist = make_problem("digits apart", digits | {"projection": "public"}, 0)

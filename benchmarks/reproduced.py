@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measured import DOCS, fill, markdown, write_record
-from confrere.experiments import load_specs, summarise
-from confrere.experiments.report import recorded, result_table, summary_table
-from confrere.experiments.verdicts import judge
+from confrere_research import load_specs, summarise
+from confrere_research.report import recorded, result_table, summary_table
+from confrere_research.verdicts import judge
 
 #: One line each in the README.
 HEADLINES = ("S1", "S2", "S6", "T1", "M1", "M2-20k", "M3", "C1", "C1-credit")

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from confrere import PrivateLogisticRegression, TransferClassifier
-from confrere.schema import ruijin_like
+from confrere.demo import ruijin_like
 
 world = ruijin_like(seed=0)
 print(world)

@@ -5,6 +5,7 @@
     ConfrereError
     ├── InvalidParameter (ValueError)      a setting is wrong; names the argument
     ├── InvalidData (ValueError)           the data break a declared fact; never prints a value
+    ├── NotInstalled (ImportError)         an optional part is not there: how to install it
     ├── CalibrationError (ValueError)      no noise level meets the asked epsilon
     ├── CompositionError (ValueError)      guarantees that do not compose
     ├── LedgerError
@@ -44,6 +45,10 @@ class InvalidParameter(ConfrereError, ValueError):
 
 class InvalidData(ConfrereError, ValueError):
     """The data contradict a declared public fact."""
+
+
+class NotInstalled(ConfrereError, ImportError):
+    """An optional part is used and not installed; the message says how to install it."""
 
 
 class CalibrationError(ConfrereError, ValueError):

@@ -16,11 +16,8 @@ from confrere import (
 from confrere.audit import audit, audit_function, exact_audit, hardest_case, worst_pairs
 from confrere.audit.bulk import BulkSampler, bulk_sampler
 from confrere.catalogue import CATALOGUE
+from confrere.catalogue_audits import AUDITED, audit_all
 from confrere.errors import InvalidParameter
-from confrere.experiments.as_printed.faults import FAULTS, ROUNDS, ofpa_rounds
-from confrere.experiments.as_printed.ofpa import ofpa
-from confrere.experiments.as_printed.psth import psth_source
-from confrere.experiments.audits import AUDITED, audit_all
 from confrere.guarantee import Neighbours
 from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
 from confrere.mechanisms.functional import FunctionalMechanism
@@ -29,6 +26,9 @@ from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.mechanisms.repeated import repeat_groups
 from confrere.noise.sources import SeededSource
 from confrere.rows.ball import clip_rows
+from confrere_research.as_printed.faults import FAULTS, ROUNDS, ofpa_rounds
+from confrere_research.as_printed.ofpa_ofaa import ofpa
+from confrere_research.as_printed.stacking import psth_source
 
 # --- what is printed and false ------------------------------------------------------------------
 
@@ -53,7 +53,7 @@ def test_faults_are_found(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
 def test_faults_are_found_within_a_minute(name):
-    (line,) = audit_all([name])
+    (line,) = audit_all([name], faults=FAULTS)
     assert line.refuted
     assert line.found >= FAULTS[name].at_least
     assert line.cpu_seconds < 60

@@ -5,8 +5,6 @@ import pytest
 from scipy import stats
 
 from confrere import CollaborativeClassifier
-from confrere.experiments.as_printed.ofaa import noisy_linear_coefficients, ofaa
-from confrere.experiments.as_printed.ofpa import ofpa
 from confrere.federation import Frame
 from confrere.maths.density import log_density
 from confrere.maths.logistic import curvature, residual
@@ -14,6 +12,7 @@ from confrere.mechanisms.functional import FunctionalMechanism, pack
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE
 from confrere.noise.sources import SeededSource
+from confrere_research.as_printed.ofpa_ofaa import noisy_linear_coefficients, ofaa, ofpa
 
 CONFIDENCE = 0.999
 ABOVE = 1 + 1e-9

@@ -38,6 +38,7 @@ _ENDINGS: tuple[tuple[type[BaseException], ExitCode, str], ...] = (
     (errors.StudyError, ExitCode.INVALID, "correct the file, then: confrere check STUDY"),
     (errors.SchemaError, ExitCode.INVALID, "correct the public facts; data are never consulted"),
     (errors.DataSetError, ExitCode.INVALID, "see where data are looked for: CONFRERE_DATA"),
+    (errors.NotInstalled, ExitCode.INVALID, "then run it again"),
     (errors.NotALedger, ExitCode.INVALID, "give the path of a ledger"),
     (errors.UnknownAccount, ExitCode.INVALID, "see the accounts: confrere ledger show LEDGER"),
     (errors.LedgerError, ExitCode.FAILED, "see the entries: confrere ledger show LEDGER"),

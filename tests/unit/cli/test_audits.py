@@ -2,8 +2,9 @@
 
 import pytest
 
-from confrere.experiments import audits
-from confrere.experiments.as_printed.faults import FAULTS
+from confrere import catalogue_audits as audits
+from confrere.cli.commands import audit as command
+from confrere_research.as_printed.faults import FAULTS
 
 
 def found(name, value):
@@ -32,7 +33,7 @@ def told(monkeypatch):
     def audit_all(names, **_):
         return (found(name, values[name]) for name in names)
 
-    monkeypatch.setattr(audits, "audit_all", audit_all)
+    monkeypatch.setattr(command, "audit_all", audit_all)
     return values
 
 

@@ -3,11 +3,12 @@
 import csv
 import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
-from confrere.schema import load_schema
+from confrere_research.packaged_schemas import load_schema
 
 
 def test_verify_with_study_and_ledger(line, fitted):
@@ -130,8 +131,7 @@ def test_plan_says_what_to_expect(line, folder):
 
 
 def test_reproduce_lists_and_runs(line, folder, monkeypatch):
-    from confrere.cli.commands import reproduce
-    from confrere.experiments import load_specs
+    from confrere_research import commands, load_specs
 
     assert "S1" in line("reproduce").stdout
     assert "UsageError" in line.json("reproduce", "S99", code=2)["error_code"]
@@ -141,7 +141,7 @@ def test_reproduce_lists_and_runs(line, folder, monkeypatch):
         asked.update(options, items=items)
         return {item: [] for item in items}
 
-    monkeypatch.setattr(reproduce, "run_items", run_items)
+    monkeypatch.setattr(commands, "run_items", run_items)
     line("reproduce", "S1", "--quick", "--out", "here")
     assert asked == {
         "items": ["S1"],
@@ -154,6 +154,17 @@ def test_reproduce_lists_and_runs(line, folder, monkeypatch):
     data = line.json("reproduce", "all", "--out", "here")["data"]
     assert list(data["verdicts"]) == asked["items"] == list(load_specs())
     assert set(data["verdicts"].values()) == {"no data"}
+
+
+def test_without_the_papers_it_is_said_how_to_install_them(line, folder, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("confrere_research")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "confrere_research", None)
+    answer = line.json("reproduce", "S1", code=3)
+    assert answer["error_code"] == "NotInstalled"
+    assert "pip install confrere-research" in answer["message"]
+    line("schema", "show", "brfss2022", code=3)
+    assert "Glu0" in line("schema", "show", "study.toml").stdout
 
 
 def test_version_names_every_method(line):

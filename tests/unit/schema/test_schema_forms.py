@@ -8,17 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from confrere.errors import InvalidParameter, SchemaError, SchemaMismatch
-from confrere.schema import (
-    Category,
-    Flag,
-    Label,
-    Number,
-    Ordered,
-    PublicSchema,
-    load_schema,
-    schema_names,
-)
+from confrere.errors import SchemaError, SchemaMismatch
+from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
 
 STUDY = """
 schema = 1
@@ -201,21 +192,3 @@ def test_wrong_python_says_what_is_wrong(tmp_path):
         PublicSchema([Flag("x")], outcome="y")
     with pytest.raises(SchemaError, match="cannot be read"):
         PublicSchema.from_toml(tmp_path / "absent.toml")
-
-
-def test_packaged_schemas_are_whole():
-    assert schema_names() == ["brfss2015", "brfss2022"]
-    expected = {"brfss2015": (21, 21), "brfss2022": (38, 50)}
-    for name, (columns, encoded) in expected.items():
-        schema = load_schema(name)
-        assert len(schema.columns) == columns
-        assert len(schema.feature_names) == encoded
-        assert schema.has_importances
-        assert set(schema.signs()) == {-1, 0, 1}
-        # Every scale is declared, so every encoded column has variance 1.
-        assert schema.variances().tolist() == pytest.approx([1] * encoded)
-        assert schema.note
-        PublicSchema.from_toml(schema.to_toml()).require_same(schema)
-    assert "State" not in load_schema("brfss2022").columns
-    with pytest.raises(InvalidParameter, match="brfss2015, brfss2022"):
-        load_schema("brfss1984")

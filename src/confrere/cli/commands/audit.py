@@ -12,9 +12,11 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 from confrere.audit import audit as sampled
 from confrere.audit import exact_audit, hardest_case
 from confrere.catalogue import CATALOGUE, find_method
+from confrere.catalogue_audits import AUDITED, Audited, audit_all
 from confrere.cli.answers import Answer, aside, command
 from confrere.cli.exits import ExitCode
 from confrere.cli.views import listing
+from confrere.extras import has_research, research
 
 #: Methods that spend something.
 Auditable = StrEnum(  # type: ignore[misc]
@@ -34,7 +36,9 @@ def audit(
     ] = None,
     every: Annotated[
         bool,
-        typer.Option("--all", help="All of them, and what papers claim and is false."),
+        typer.Option(
+            "--all", help="All of them, and with confrere-research what papers claim and is false."
+        ),
     ] = False,
     epsilon: Annotated[float, typer.Option(min=0.01, max=10, help="The claim to test.")] = 1.0,
     runs: Annotated[
@@ -84,11 +88,8 @@ def _answer(text: str, data: dict[str, Any]) -> Answer:
 
 
 def _audit_all(epsilon: float, runs: int | None) -> Answer:
-    # Printed algorithms are for experiments: nothing else of the command needs them.
-    from confrere.experiments.as_printed.faults import FAULTS
-    from confrere.experiments.audits import AUDITED, Audited, audit_all
-
-    names = [*AUDITED, *FAULTS]
+    faults = research("as_printed.faults").FAULTS if has_research() else {}
+    names = [*AUDITED, *faults]
     table = listing("Audits", "promise", "claimed", "found", "exactly", "at most", "counted", "s")
     found: list[Audited] = []
     with Progress(
@@ -97,7 +98,7 @@ def _audit_all(epsilon: float, runs: int | None) -> Answer:
         task = bar.add_task("")
         for name in names:
             bar.update(task, description=f"{name} ({len(found) + 1} of {len(names)})")
-            (line,) = audit_all([name], epsilon=epsilon, runs=runs)
+            (line,) = audit_all([name], faults=faults, epsilon=epsilon, runs=runs)
             found.append(line)
             table.add_row(
                 line.name,
@@ -121,6 +122,5 @@ def _audit_all(epsilon: float, runs: int | None) -> Answer:
             exit_code=ExitCode.VERIFICATION,
             error_code="Refuted",
         )
-    return Answer(
-        "no promise of the library is refuted; every false claim of a paper is", data, [table]
-    )
+    told = "no promise of the library is refuted"
+    return Answer(f"{told}; every false claim of a paper is" if faults else told, data, [table])

@@ -10,11 +10,11 @@ from rich.panel import Panel
 from rich.table import Table
 
 from confrere.cli.answers import Answer, aside, command, good, screen
-from confrere.cli.demo.cards import save_releases
-from confrere.cli.demo.learning import CAPS, EPSILON, Learned, learn, open_accounts
-from confrere.cli.demo.picture import draw
-from confrere.cli.demo.world import World, open_world
 from confrere.cli.views import amount, listing
+from confrere.demo.cards import save_releases
+from confrere.demo.learning import CAPS, EPSILON, Learned, learn, open_accounts
+from confrere.demo.picture import draw
+from confrere.demo.world import World, open_world
 from confrere.errors import BudgetExceeded
 from confrere.estimators import PrivateLogisticRegression
 from confrere.ledger import Ledger

@@ -12,20 +12,15 @@ from confrere.cli.answers import Answer, aside, command
 from confrere.cli.exits import ExitCode
 from confrere.cli.views import listing
 from confrere.errors import SchemaError
-from confrere.schema import (
-    Label,
-    PublicDataOnlyWarning,
-    PublicSchema,
-    draft_schema,
-    load_schema,
-    schema_names,
-)
+from confrere.extras import has_research, research
+from confrere.schema import Label, PublicDataOnlyWarning, PublicSchema, draft_schema
 from confrere.study import read_table
 
 Source = Annotated[
     str,
     typer.Argument(
-        metavar="SCHEMA", help="A study or schema file, or a packaged one such as brfss2022."
+        metavar="SCHEMA",
+        help="A study or schema file, or a data set's (confrere-research).",
     ),
 ]
 
@@ -126,8 +121,11 @@ def diff(first: Source, second: Source) -> Answer:
 
 
 def _read(source: str) -> PublicSchema:
-    if source in schema_names():
-        return load_schema(source)
+    if has_research() and not Path(source).exists():
+        packaged = research("packaged_schemas")
+        if source in packaged.schema_names():
+            found: PublicSchema = packaged.load_schema(source)
+            return found
     try:
         return PublicSchema.from_toml(Path(source))
     except SchemaError:

@@ -1,0 +1,272 @@
+"""Finding, fetching and verifying: only the published content is ever handed over."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pooch
+import pytest
+import requests
+
+from confrere.errors import DataSetCorrupt, DataSetMissing
+from confrere_research.loaders import LOADERS, data_directory
+from confrere_research.loaders.published_files import (
+    PublishedFile,
+    download,
+    read_archive,
+    read_arrays,
+    read_content,
+    unzip,
+)
+
+CONTENT = b"age;label\n61;1\n58;0\n"
+URL = "https://data.example.org/static/study.zip"
+
+
+def published(**changes) -> PublishedFile:
+    facts = {
+        "folder": "study",
+        "file": "study.csv",
+        "sha256": hashlib.sha256(CONTENT).hexdigest(),
+        "page": "https://data.example.org/study",
+        "url": URL,
+    }
+    return PublishedFile(**{**facts, **changes})
+
+
+def zipped(**members: bytes) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return packed.getvalue()
+
+
+def tarred(members: dict[str, bytes], mtime: int = 0) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for name, content in members.items():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mtime = len(content), mtime
+            archive.addfile(entry, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def npz(**arrays: np.ndarray) -> bytes:
+    packed = io.BytesIO()
+    np.savez(packed, **arrays)
+    return packed.getvalue()
+
+
+@pytest.fixture
+def internet(monkeypatch):
+    """Stand in for the network: a table of addresses, and a list of what was asked for."""
+    pages: dict[str, bytes] = {}
+    asked: list[str] = []
+
+    def retrieve(url, known_hash, fname, path, downloader):
+        asked.append(url)
+        if url not in pages:
+            raise requests.ConnectionError("no route to host")
+        target = Path(path) / fname
+        target.write_bytes(pages[url])
+        return str(target)
+
+    monkeypatch.setattr(pooch, "retrieve", retrieve)
+    return pages, asked
+
+
+class TestDirectory:
+    def test_the_argument_comes_first(self, monkeypatch, tmp_path):
+        monkeypatch.setenv("CONFRERE_DATA", "/elsewhere")
+        assert data_directory(tmp_path) == tmp_path
+
+    def test_then_the_environment(self, monkeypatch, tmp_path):
+        monkeypatch.setenv("CONFRERE_DATA", str(tmp_path))
+        assert data_directory() == tmp_path
+
+    def test_then_the_users_cache(self, monkeypatch):
+        monkeypatch.delenv("CONFRERE_DATA", raising=False)
+        assert data_directory() == Path(pooch.os_cache("confrere"))
+
+    def test_home_is_expanded(self):
+        assert data_directory("~/studies") == Path.home() / "studies"
+
+
+class TestVerification:
+    @pytest.mark.parametrize("packed", [True, False])
+    def test_plain_and_gzipped_files_are_the_same_content(self, publish, tmp_path, packed):
+        study = publish(published(), CONTENT, packed=packed)
+        assert read_content(study, tmp_path) == CONTENT
+
+    def test_the_container_does_not_matter_but_the_content_does(self, publish, tmp_path):
+        study = publish(published(), CONTENT)
+        (tmp_path / "study" / "study.csv.gz").write_bytes(gzip.compress(CONTENT, 1, mtime=7))
+        assert read_content(study, tmp_path) == CONTENT
+
+    def test_one_changed_byte_is_refused(self, publish, tmp_path):
+        study = publish(published(), CONTENT.replace(b"61", b"62"), sha256=published().sha256)
+        with pytest.raises(DataSetCorrupt, match="not the published one") as caught:
+            read_content(study, tmp_path)
+        assert "62" not in str(caught.value).replace(study.sha256, "").replace(str(tmp_path), "")
+
+    def test_it_is_verified_on_every_load(self, publish, tmp_path):
+        study = publish(published(), CONTENT)
+        read_content(study, tmp_path)
+        (tmp_path / "study" / "study.csv.gz").write_bytes(gzip.compress(CONTENT[:-1]))
+        with pytest.raises(DataSetCorrupt):
+            read_content(study, tmp_path)
+
+    @pytest.mark.parametrize("keep", [4, 30])
+    def test_a_truncated_gzip_is_refused(self, publish, tmp_path, keep):
+        study = publish(published(), CONTENT)
+        path = tmp_path / "study" / "study.csv.gz"
+        path.write_bytes(path.read_bytes()[:keep])
+        with pytest.raises(DataSetCorrupt):
+            read_content(study, tmp_path)
+
+    def test_an_archive_may_be_packed_again_in_another_order(self, publish, tmp_path):
+        members = {"b/2": b"two", "a/1": b"one"}
+        digest = hashlib.sha256()
+        for name in sorted(members):
+            digest.update(name.encode() + b"\0" + hashlib.sha256(members[name]).digest())
+        for order, mtime in ((members, 0), (dict(reversed(members.items())), 99)):
+            study = publish(published(), tarred(order, mtime), sha256=digest.hexdigest())
+            assert list(read_archive(study, tmp_path).items()) == [("a/1", b"one"), ("b/2", b"two")]
+        for changed in ({"a/1": b"one"}, {"a/1": b"one", "b/2": b"twO"}, {**members, "c": b""}):
+            study = publish(published(), tarred(changed), sha256=digest.hexdigest())
+            with pytest.raises(DataSetCorrupt):
+                read_archive(study, tmp_path)
+
+    def test_what_is_no_archive_is_refused(self, publish, tmp_path):
+        study = publish(published(), b"not a tar file" * 100)
+        with pytest.raises(DataSetCorrupt):
+            read_archive(study, tmp_path)
+
+    def test_arrays_are_verified_by_name_type_shape_and_bytes(self, publish, tmp_path):
+        x = np.arange(6, dtype=np.int16).reshape(2, 3)
+        digest = hashlib.sha256(b"x <i2 (2, 3)\0" + x.tobytes()).hexdigest()
+        study = publish(published(), npz(x=x, other=x), sha256=digest, packed=False)
+        np.testing.assert_array_equal(read_arrays(study, tmp_path, ("x",))["x"], x)
+        for wrong in (x.reshape(3, 2), x.astype(np.int32), x + 1):
+            study = publish(published(), npz(x=wrong), sha256=digest, packed=False)
+            with pytest.raises(DataSetCorrupt):
+                read_arrays(study, tmp_path, ("x",))
+
+    @pytest.mark.parametrize("content", [b"garbage", npz(y=np.zeros(2))])
+    def test_a_file_without_the_arrays_is_refused(self, publish, tmp_path, content):
+        study = publish(published(), content, packed=False)
+        with pytest.raises(DataSetCorrupt):
+            read_arrays(study, tmp_path, ("x",))
+
+    def test_pickled_objects_are_never_opened(self, publish, tmp_path):
+        study = publish(published(), npz(x=np.array([{}], dtype=object)), packed=False)
+        with pytest.raises(DataSetCorrupt):
+            read_arrays(study, tmp_path, ("x",))
+
+
+class TestFetching:
+    def test_a_missing_file_is_fetched_once_and_kept(self, internet, tmp_path):
+        pages, asked = internet
+        pages[URL] = zipped(**{"study.csv": CONTENT})
+        study = published(convert=unzip("study.csv"))
+        assert read_content(study, tmp_path) == CONTENT
+        assert read_content(study, tmp_path) == CONTENT
+        assert asked == [URL]
+        assert [path.name for path in (tmp_path / "study").iterdir()] == ["study.csv"]
+
+    def test_a_gzipped_download_is_kept_plain(self, internet, tmp_path):
+        internet[0][URL] = gzip.compress(CONTENT)
+        assert read_content(published(), tmp_path) == CONTENT
+        assert (tmp_path / "study" / "study.csv").read_bytes() == CONTENT
+
+    def test_archives_in_archives_are_opened(self):
+        inner = zipped(**{"bank/full.csv": CONTENT})
+        assert unzip("bank.zip", "bank/full.csv")(zipped(**{"bank.zip": inner})) == CONTENT
+
+    def test_no_network_says_what_to_put_where(self, internet, tmp_path):
+        with pytest.raises(DataSetMissing) as caught:
+            read_content(published(), tmp_path)
+        message = str(caught.value)
+        expected = [str(tmp_path / "study" / "study.csv"), str(tmp_path / "study" / "study.zip")]
+        for words in (*expected, URL, published().page, published().sha256, "CONFRERE_DATA"):
+            assert words in message
+        assert not (tmp_path / "study").exists()
+
+    def test_the_official_container_beside_the_file_will_do(self, internet, tmp_path):
+        (tmp_path / "study").mkdir()
+        (tmp_path / "study" / "study.zip").write_bytes(zipped(**{"study.csv": CONTENT}))
+        assert read_content(published(convert=unzip("study.csv")), tmp_path) == CONTENT
+        assert internet[1] == []
+
+    def test_a_wrong_download_is_refused_and_not_kept(self, internet, tmp_path):
+        internet[0][URL] = CONTENT + b"57;1\n"
+        with pytest.raises(DataSetCorrupt, match=r"study\.zip"):
+            read_content(published(), tmp_path)
+        assert not (tmp_path / "study").exists()
+
+    @pytest.mark.parametrize("page", [b"<html>moved</html>", zipped(other=b"")])
+    def test_an_unexpected_container_is_told_from_no_network(self, internet, tmp_path, page):
+        internet[0][URL] = page
+        with pytest.raises(DataSetMissing, match=r"BadZipFile|KeyError"):
+            read_content(published(convert=unzip("study.csv")), tmp_path)
+
+    def test_without_an_address_a_person_is_asked(self, internet, tmp_path):
+        with pytest.raises(DataSetMissing, match="wants a person to ask") as caught:
+            read_content(published(url=""), tmp_path)
+        assert str(tmp_path / "study" / "study.csv") in str(caught.value)
+        assert internet[1] == []
+
+    def test_a_directory_that_cannot_be_written_is_named(self, internet, tmp_path):
+        internet[0][URL] = CONTENT
+        (tmp_path / "study").write_text("a file where the folder should be")
+        with pytest.raises(DataSetMissing, match="cannot be written"):
+            read_content(published(), tmp_path)
+
+    def test_every_loader_says_what_it_needs(self, internet, tmp_path):
+        for name, load in LOADERS.items():
+            with pytest.raises(DataSetMissing, match=str(tmp_path)) as caught:
+                load(tmp_path)
+            assert "sha256" in str(caught.value), name
+
+
+class TestProgress:
+    def test_the_bar_counts_what_comes(self, monkeypatch, capsys):
+        """Pooch drives the bar through its downloader: total, update, reset, close."""
+        seen = []
+
+        class Answer:
+            def __init__(self):
+                self.headers = {"content-length": "200000"}
+
+            def raise_for_status(self):
+                pass
+
+            def iter_content(self, chunk_size):
+                seen.append(chunk_size)
+                yield from (b"x" * 100_000, b"y" * 100_000)
+
+        def get(url, timeout, stream):
+            seen.append(timeout)
+            return Answer()
+
+        monkeypatch.setattr(requests, "get", get)
+        assert download(URL) == b"x" * 100_000 + b"y" * 100_000
+        shown = capsys.readouterr()
+        assert "study.zip" in shown.err
+        assert "known_hash" not in shown.err + shown.out
+        assert seen == [10, 1 << 16]
+
+    def test_a_refusal_ends_the_bar_and_is_an_oserror(self, monkeypatch):
+        def get(url, timeout, stream):
+            raise requests.Timeout("silence")
+
+        monkeypatch.setattr(requests, "get", get)
+        with pytest.raises(OSError, match="silence"):
+            download(URL)

@@ -1,0 +1,77 @@
+"""Tables of measurements in the documentation are those of their records."""
+
+import json
+
+import pytest
+
+from benchmarks import bench_audits, bench_planning, bench_selection, peer, reproduced
+from benchmarks.measured import DOCS, read_record, with_table
+from confrere.catalogue_audits import AUDITED
+from confrere_research import load_specs
+from confrere_research.as_printed.faults import FAULTS
+
+
+def tables():
+    audits, whole = read_record("audits"), read_record("reproduced")
+    return {
+        "audits": ("audit.md", bench_audits.table_of(audits, sound=True)),
+        "faults": ("audit.md", bench_audits.table_of(audits, sound=False)),
+        "planning": ("planning.md", bench_planning.table_of(read_record("planning"))),
+        "selection": ("selection.md", bench_selection.table_of(read_record("selection"))),
+        "reproduced": (reproduced.PAGE, reproduced.chapters_of(whole)),
+        "reproduced, in short": (reproduced.README, reproduced.summary_of(whole)),
+        "choices": ("choose.md", reproduced.choices_of(whole)),
+        "peer": (
+            reproduced.README,
+            peer.table_of(read_record("peer-confrere"), read_record("peer-diffprivlib")),
+        ),
+    }
+
+
+TABLES = (
+    "audits",
+    "faults",
+    "planning",
+    "selection",
+    "reproduced",
+    "reproduced, in short",
+    "choices",
+    "peer",
+)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_are_made_from_records(name):
+    assert tuple(tables()) == TABLES
+    page, table = tables()[name]
+    name = name.partition(",")[0]
+    text = (DOCS / page).read_text(encoding="utf-8")
+    assert with_table(text, name, table) == text
+    assert with_table(text, name, "another") != text
+
+
+def test_recorded_audits_are_of_everything_and_as_they_should_be():
+    found = {one["name"]: one for one in read_record("audits")["results"]}
+    assert list(found) == [*AUDITED, *FAULTS]
+    for name in AUDITED:
+        assert found[name]["found"] <= found[name]["exact"] <= found[name]["claimed"] == 1.0
+    for name, fault in FAULTS.items():
+        assert found[name]["found"] >= fault.at_least
+    assert all(one["cpu_seconds"] < 60 for one in found.values())
+
+
+def test_recorded_selections_kept_to_their_price():
+    record = read_record("selection")
+    assert all(spent <= 1.0 for one in record["results"] for spent in one["spent"])
+    assert json.dumps(record).count('"choice": "parts"') == 6
+
+
+def test_every_item_was_reproduced_at_length():
+    found = read_record("reproduced")["items"]
+    assert list(found) == list(load_specs())
+    assert all(found[item]["repeats"] == spec.repeats for item, spec in load_specs().items())
+
+
+def test_a_page_without_a_place_is_refused():
+    with pytest.raises(ValueError, match="no place"):
+        with_table("a page", "audits", "a table")

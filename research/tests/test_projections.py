@@ -1,0 +1,180 @@
+"""Projections by public facts: nothing is learned from the rows they are given."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
+
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.schema import Number, PublicSchema
+from confrere_research.projections import PublicPCA, RandomProjection, TopFeatures
+
+RNG = np.random.default_rng(3)
+PUBLIC = RNG.normal(size=(200, 6)) @ np.diag([5, 3, 2, 1, 0.5, 0.1]) + 4
+ROWS = RNG.normal(size=(50, 6)) * 3
+
+ALL = {
+    "pca": lambda **more: PublicPCA(PUBLIC, 3, **more),
+    "whitened": lambda **more: PublicPCA(PUBLIC, 3, whiten=True, **more),
+    "random": lambda **more: RandomProjection(3, 7, **more),
+    "top": lambda **more: TopFeatures([1, 5, 2, 5, 0, 3], 3, **more),
+}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_what_fit_is_given_changes_nothing(name):
+    one = ALL[name]().fit(ROWS)
+    other = ALL[name]().fit(np.full((2, 6), 1e9), y=[0, 1])
+    assert one.transform(ROWS).tolist() == other.transform(ROWS).tolist()
+    assert one.fingerprint() == other.fingerprint() == ALL[name]().fingerprint()
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("way", ["clip", "unit"])
+@settings(max_examples=20, deadline=None)
+@given(scale=st.floats(1e-6, 1e6), clip_norm=st.floats(1e-3, 1e3))
+def test_rows_are_bounded(name, way, scale, clip_norm):
+    projection = ALL[name](rows=way, clip_norm=clip_norm).fit(ROWS)
+    norms = np.linalg.norm(projection.transform(ROWS * scale), axis=1)
+    assert (norms <= 1).all()
+    if way == "unit":
+        assert norms == pytest.approx(np.ones(len(ROWS)))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_sparse_rows_pandas_and_clones_agree(name):
+    projection = ALL[name]().fit(ROWS)
+    expected = projection.transform(ROWS)
+    thin = clone(projection).fit(sparse.csr_matrix(ROWS)).transform(sparse.csr_matrix(ROWS))
+    assert thin == pytest.approx(expected)
+    framed = clone(projection).set_output(transform="pandas")
+    table = framed.fit_transform(pd.DataFrame(ROWS, columns=list("abcdef")))
+    assert table.to_numpy() == pytest.approx(expected)
+    assert table.columns.tolist() == framed.get_feature_names_out().tolist()
+    assert table.shape == (50, 3)
+
+
+def test_public_pca_is_the_pca_of_the_public_data():
+    pca = PCA(3).fit(PUBLIC)
+    scores = pca.transform(ROWS)
+    rms = np.sqrt(pca.explained_variance_.sum())
+    ours = PublicPCA(PUBLIC, 3).fit(ROWS)
+    lengths = np.linalg.norm(scores, axis=1, keepdims=True)
+    assert ours.transform(ROWS) == pytest.approx(scores / np.maximum(lengths, rms))
+    loose = PublicPCA(PUBLIC, 3, whiten=True, clip_norm=1e3).fit(ROWS).transform(ROWS) * 1e3
+    assert loose == pytest.approx(scores / np.sqrt(pca.explained_variance_))
+    unit = PublicPCA(PUBLIC, 3, whiten=True, clip_norm=1e3).fit(PUBLIC).transform(PUBLIC) * 1e3
+    assert unit.std(axis=0, ddof=1) == pytest.approx(np.ones(3))
+
+
+def test_public_pca_of_sparse_public_data():
+    dense = PublicPCA(PUBLIC, 3).fit(ROWS)
+    thin = PublicPCA(sparse.csr_matrix(PUBLIC), 3).fit(ROWS)
+    assert thin.transform(ROWS) == pytest.approx(dense.transform(ROWS), abs=1e-8)
+    whole = PublicPCA(sparse.csr_matrix(PUBLIC), 6).fit(ROWS)
+    assert whole.transform(ROWS).shape == (50, 6)
+    doubled = sparse.csr_matrix(PUBLIC)
+    doubled.data *= 2
+    prints = {
+        PublicPCA(public, 3).fingerprint()
+        for public in (sparse.csr_matrix(PUBLIC), sparse.csc_matrix(PUBLIC), doubled)
+    }
+    assert len(prints) == 2
+
+
+def test_random_projection_is_the_same_everywhere():
+    signs = RandomProjection(2, seed=2026).fit(np.zeros((1, 8))).components_ * np.sqrt(2)
+    assert signs == pytest.approx(
+        np.array([[-1, 1, 1, -1, -1, -1, -1, 1], [1, 1, 1, 1, -1, -1, 1, -1]])
+    )
+    other = RandomProjection(2, seed=2027).fit(np.zeros((1, 8))).components_ * np.sqrt(2)
+    assert (signs != other).any()
+
+
+def test_random_projection_keeps_squared_norms_on_average():
+    row = np.array([[0.3, -0.4, 0.1, 0.0, 0.2, 0.5]])
+    squares = [
+        float((RandomProjection(4, seed, clip_norm=100).fit(row).transform(row) ** 2).sum()) * 1e4
+        for seed in range(300)
+    ]
+    assert np.mean(squares) == pytest.approx(float((row**2).sum()), rel=0.15)
+
+
+def test_top_features_keeps_the_first_of_equals_in_order():
+    top = TopFeatures([1, 5, 2, 5, 0, 5], 2, clip_norm=100.0).fit(ROWS)
+    assert top.kept_.tolist() == [1, 3]
+    assert top.transform(ROWS) * 100 == pytest.approx(ROWS[:, [1, 3]])
+    assert top.get_feature_names_out(list("abcdef")).tolist() == ["b", "d"]
+
+
+def test_they_follow_an_encoder_in_a_pipeline():
+    schema = PublicSchema(
+        [Number(c, bounds=(-9, 9), importance=i + 1) for i, c in enumerate("abcdef")]
+    )
+    table = pd.DataFrame(ROWS, columns=list("abcdef"))
+    pipeline = make_pipeline(schema.encoder(), TopFeatures(schema.importances(), 2))
+    assert (np.linalg.norm(pipeline.fit_transform(table), axis=1) <= 1).all()
+    named = make_pipeline(
+        schema.encoder().set_output(transform="pandas"), TopFeatures(schema.importances(), 2)
+    ).fit(table)
+    assert named[-1].get_feature_names_out().tolist() == ["e", "f"]
+
+
+def test_fingerprints_tell_projections_apart():
+    made = [make() for make in ALL.values()]
+    made += [RandomProjection(3, 8), RandomProjection(4, 7), RandomProjection(3, 7, rows="unit")]
+    made += [PublicPCA(PUBLIC + 1e-9, 3), PublicPCA(PUBLIC, 3, clip_norm=2.0)]
+    made += [TopFeatures([1, 5, 2, 5, 0, 4], 3)]
+    assert len({projection.fingerprint() for projection in made}) == len(made)
+
+
+@pytest.mark.parametrize(
+    ("projection", "error", "message"),
+    [
+        (PublicPCA(PUBLIC, 7), InvalidParameter, "at most 6"),
+        (PublicPCA(PUBLIC[:, :4], 2), InvalidData, "public data have 4"),
+        (PublicPCA(PUBLIC, 0), InvalidParameter, "n_components"),
+        (PublicPCA(PUBLIC, True), InvalidParameter, "n_components"),
+        (
+            PublicPCA(np.outer(np.arange(9), np.ones(6)), 2, whiten=True),
+            InvalidParameter,
+            "variance",
+        ),
+        (RandomProjection(2.5, 1), InvalidParameter, "n_components"),
+        (RandomProjection(2, "x"), InvalidParameter, "seed"),
+        (RandomProjection(2, 1, rows="trim"), InvalidParameter, "rows"),
+        (RandomProjection(2, 1, clip_norm=0), InvalidParameter, "clip_norm"),
+        (TopFeatures([1, 2], 1), InvalidData, "2 importances"),
+        (TopFeatures([1] * 6, 7), InvalidParameter, "at most 6"),
+        (TopFeatures([1, 1, 1, 1, 1, -1], 3), InvalidParameter, "importance"),
+    ],
+)
+def test_wrong_settings_are_refused(projection, error, message):
+    with pytest.raises(error, match=message):
+        projection.fit(ROWS)
+
+
+def test_rms_needs_public_data():
+    with pytest.raises(InvalidParameter, match="rms"):
+        RandomProjection(2, 1, clip_norm="rms").fit(ROWS).transform(ROWS)
+
+
+def test_texts_are_refused_without_being_printed():
+    projection = RandomProjection(2, 1).fit(ROWS)
+    bad = ROWS.astype(object)
+    bad[0, 0] = "secret"
+    for X in (bad, pd.DataFrame(bad)):
+        for act in (projection.transform, RandomProjection(2, 1).fit):
+            with pytest.raises(InvalidData, match="numbers only") as caught:
+                act(X)
+            assert "secret" not in str(caught.value)
+
+
+def test_random_projection_meets_scikit_learns_contract():
+    check_estimator(RandomProjection(2, 1), on_skip=None)

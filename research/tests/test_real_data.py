@@ -1,0 +1,232 @@
+"""Every loader on the real files; collected only where CONFRERE_DATA says where they lie."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from confrere.errors import DataSetCorrupt
+from confrere_research.loaders import (
+    LOADERS,
+    bank_marketing,
+    brfss2015,
+    brfss2022,
+    credit_default,
+    data_directory,
+    har,
+    iscx_urls,
+    kdd99,
+    load_bank_marketing,
+    load_brfss2015,
+    load_brfss2022,
+    load_credit_default,
+    load_har,
+    load_iscx_urls,
+    load_kdd99,
+    load_mnist,
+    load_news20,
+    load_phishing,
+    mnist,
+    news20,
+    phishing,
+)
+from confrere_research.loaders.published_files import PublishedFile, read_content
+from confrere_research.organisations import brfss_organisations
+
+FILES: dict[str, tuple[PublishedFile, ...]] = {
+    "bank_marketing": tuple(bank_marketing.FILES.values()),
+    "brfss2015": (brfss2015.FILE,),
+    "brfss2022": (brfss2022.FILE,),
+    "credit_default": (credit_default.FILE,),
+    "har": (har.FILE,),
+    "iscx_urls": tuple(iscx_urls.LISTS.values()),
+    "kdd99": (kdd99.TRAIN, kdd99.TEST),
+    "mnist": tuple(mnist.FILES.values()),
+    "news20": (news20.FILE,),
+    "phishing": (phishing.FILE,),
+}
+
+
+def on_disk(published: PublishedFile) -> Path:
+    plain = data_directory() / published.folder / published.file
+    packed = plain.with_name(f"{plain.name}.gz")
+    return packed if packed.exists() else plain
+
+
+def in_unit_range(X) -> bool:
+    values = X.data if sparse.issparse(X) else X
+    return bool(np.isfinite(values).all() and np.abs(values).max() <= 1)
+
+
+def encodes(data) -> None:
+    """Every published value is declared: the schema encodes the whole table."""
+    X = data.schema.encoder().fit_transform(data.train.X)
+    assert X.shape == (len(data.train), len(data.schema.feature_names))
+    assert np.isfinite(X).all()
+    assert np.linalg.norm(X, axis=1).max() <= 1 + 1e-9
+
+
+def test_every_loader_is_here():
+    assert FILES.keys() == LOADERS.keys()
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_a_damaged_copy_is_refused(name, tmp_path):
+    for published in FILES[name]:
+        (tmp_path / published.folder).mkdir(exist_ok=True)
+        shutil.copy(on_disk(published), tmp_path / published.folder)
+    path = tmp_path / FILES[name][0].folder / on_disk(FILES[name][0]).name
+    raw = path.read_bytes()
+    if path.suffix == ".gz":
+        content = bytearray(gzip.decompress(raw))
+        content[len(content) // 2] ^= 1
+        raw = gzip.compress(bytes(content), 1)
+    else:
+        raw = raw[: len(raw) // 2]
+    path.chmod(0o644)
+    path.write_bytes(raw)
+    with pytest.raises(DataSetCorrupt):
+        LOADERS[name](tmp_path)
+
+
+class TestArrays:
+    def test_mnist(self):
+        data = load_mnist()
+        assert data.test is not None
+        assert data.train.X.shape == (60_000, 784)
+        assert data.test.X.shape == (10_000, 784)
+        assert np.bincount(data.train.y)[[0, 8, 9]].tolist() == [5_923, 5_851, 5_949]
+        assert in_unit_range(data.train.X)
+        pair = load_mnist(digits=(0, 8))
+        assert np.bincount(pair.train.y).tolist() == [5_923, 5_851]
+
+    def test_news20(self):
+        data = load_news20()
+        assert data.test is not None
+        assert np.bincount(data.train.y).tolist() == [1_952, 2_373]
+        assert np.bincount(data.test.y).tolist() == [1_301, 1_579]
+        assert in_unit_range(data.train.X)
+        model = LogisticRegression(C=10, max_iter=200).fit(data.train.X, data.train.y)
+        assert roc_auc_score(data.test.y, model.decision_function(data.test.X)) > 0.98
+        groups = Counter(name.split("/")[0] for name in news20.read_archive(news20.FILE, None))
+        assert groups == {"20news-bydate-train": 11_314, "20news-bydate-test": 7_532}
+
+    def test_kdd99(self):
+        data = load_kdd99()
+        assert data.test is not None
+        assert data.train.X.shape == (494_021, 123)
+        assert data.test.X.shape == (311_029, 123)
+        assert np.bincount(data.train.y).tolist() == [97_278, 396_743]
+        assert np.bincount(data.test.y).tolist() == [60_593, 250_436]
+        assert in_unit_range(data.train.X)
+        assert in_unit_range(data.test.X)
+        one_hot = data.train.X[:, len(kdd99.NUMERIC) :].sum(axis=1)
+        np.testing.assert_array_equal(one_hot, 3)
+        empty = np.flatnonzero(data.train.X.sum(axis=0) + data.test.X.sum(axis=0) == 0)
+        assert {data.feature_names[column] for column in empty} == {
+            "num_outbound_cmds",
+            "service=aol",
+            "service=harvest",
+            "service=http_2784",
+            "service=http_8001",
+        }
+        model = LogisticRegression(max_iter=200).fit(data.train.X[::10], data.train.y[::10])
+        assert model.score(data.test.X, data.test.y) > 0.91
+
+    def test_har(self):
+        data = load_har()
+        assert data.test is not None
+        assert (len(data.train), len(data.test)) == (7_352, 2_947)
+        assert data.train.X.shape[1] == len(data.feature_names) == len(set(data.feature_names))
+        assert np.bincount(data.train.y).tolist() == [1_226, 1_073, 986, 1_286, 1_374, 1_407]
+        assert in_unit_range(data.train.X)
+        assert data.train.groups is not None
+        assert data.test.groups is not None
+        people = set(data.train.groups), set(data.test.groups)
+        assert (len(people[0]), len(people[1])) == (21, 9)
+        assert not people[0] & people[1]
+        model = LogisticRegression(max_iter=300).fit(data.train.X, data.train.y)
+        assert model.score(data.test.X, data.test.y) > 0.94
+
+    def test_iscx_urls(self):
+        data = load_iscx_urls()
+        assert np.bincount(data.train.y).tolist() == [35_065, 24_441]
+        assert in_unit_range(data.train.X)
+        lines = {
+            kind: len(read_content(published, None).splitlines()) - 1
+            for kind, published in iscx_urls.LISTS.items()
+        }
+        assert lines == {"benign": 35_378, "malware": 11_566, "phishing": 9_965, "spam": 12_000}
+        order = np.random.default_rng(0).permutation(len(data.train))
+        fit, held = order[:40_000], order[40_000:]
+        model = LogisticRegression(C=10, max_iter=200).fit(data.train.X[fit], data.train.y[fit])
+        assert model.score(data.train.X[held], data.train.y[held]) > 0.99
+
+    def test_phishing(self):
+        data = load_phishing()
+        assert data.train.X.shape == (11_055, 30)
+        assert np.bincount(data.train.y).tolist() == [6_157, 4_898]
+        assert set(np.unique(data.train.X)) == {-1, 0, 1}
+
+
+class TestTables:
+    def test_bank_marketing(self):
+        data = load_bank_marketing()
+        assert data.train.X.shape == (45_211, 16)
+        assert np.bincount(data.train.y).tolist() == [39_922, 5_289]
+        encodes(data)
+        more = load_bank_marketing(version="additional")
+        assert more.train.X.shape == (41_188, 20)
+        encodes(more)
+
+    def test_credit_default(self):
+        data = load_credit_default()
+        assert data.train.X.shape == (30_000, 23)
+        assert np.bincount(data.train.y).tolist() == [23_364, 6_636]
+        encodes(data)
+
+    def test_the_archives_credit_table_becomes_the_published_one(self):
+        content = read_content(credit_default.FILE, None)
+        header = ",".join(["ID", *(f"X{n}" for n in range(1, 24)), "Y"])
+        official = header.encode() + b"\n" + content.split(b"\n", 1)[1]
+        assert credit_default._renamed(official) == content
+
+    def test_brfss2015(self):
+        data = load_brfss2015()
+        assert data.train.X.shape == (253_680, 21)
+        assert np.bincount(data.train.y).tolist() == [218_334, 35_346]
+        encodes(data)
+
+    def test_the_archives_diabetes_table_becomes_the_published_one(self):
+        content = read_content(brfss2015.FILE, None)
+        frame = pd.read_csv(on_disk(brfss2015.FILE)).astype(np.int64)
+        assert brfss2015._reordered(frame.to_csv(index_label="ID").encode()) == content
+
+    def test_brfss2022(self):
+        data = load_brfss2022()
+        assert data.train.X.shape == (246_022, 39)
+        assert np.bincount(data.train.y).tolist() == [212_209, 33_813]
+        encodes(data)
+        counts = data.train.X["State"].value_counts()
+        assert (len(counts), counts.min(), counts.max()) == (54, 743, 15_000)
+
+    def test_states_play_the_hospitals(self):
+        data = load_brfss2022()
+        found = brfss_organisations(data.train.X, seed=0)
+        assert len(found.main) == 12_702
+        assert list(found.branches)[14] == "Florida"
+        assert [len(rows) for rows in found.branches.values()][14] == 6_482
+        states = data.train.X["State"].to_numpy()
+        assert set(states[found.main]) == {"Washington"}
+        assert len(found.branches) == 16
+        taken = {"Washington", *found.branches}
+        assert len(found.public) == int((~np.isin(states, list(taken))).sum())

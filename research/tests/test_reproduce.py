@@ -1,0 +1,60 @@
+"""The quick form of items that need no external data gives what it gave before."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from confrere_research import load_spec, run_item
+from confrere_research.results import differences, freeze, frozen, frozen_items
+
+ALONE = [item for item in frozen_items() if not load_spec(item).external_data]
+
+
+def test_simulated_items_are_frozen():
+    assert {"S6-simulated", "T2-simulated"} <= set(ALONE)
+
+
+@pytest.fixture(scope="module")
+def one_branch(tmp_path_factory):
+    out = tmp_path_factory.mktemp("one-branch")
+    return out, run_item("T2-simulated", quick=True, out=out, n_jobs=2)
+
+
+def test_one_simulated_branch(one_branch):
+    _, records = one_branch
+    # Which variant is better is for the whole item to say: two repeats cannot.
+    assert differences("T2-simulated", records) == {}
+
+
+def test_a_changed_number_is_noticed(one_branch):
+    _, records = one_branch
+    text = freeze("T2-simulated", records)
+    assert len(text.splitlines()) == 2 + len(frozen("T2-simulated"))
+    shifted = [
+        type(r)(r.cell, r.key, r.seed, {"auc": [0.5]}, r.seconds, r.versions) for r in records
+    ]
+    assert len(differences("T2-simulated", shifted)) > len(frozen("T2-simulated")) / 2
+
+
+def test_the_second_run_only_reads(one_branch):
+    out, records = one_branch
+    command = [sys.executable, "-m", "confrere.cli", "reproduce"]
+    again = subprocess.run(
+        [*command, "T2-simulated", "--quick", "--out", out],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert f"{len(records)}/{len(records)}" in again.stderr
+    lines = (out / "records" / "T2-simulated.jsonl").read_text().splitlines()
+    assert len(lines) == len(records)
+
+
+@pytest.mark.slow
+def test_sixteen_simulated_branches(tmp_path):
+    records = run_item("S6-simulated", quick=True, out=tmp_path, n_jobs=2)
+    assert differences("S6-simulated", records) == {}

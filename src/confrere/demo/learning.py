@@ -1,0 +1,189 @@
+"""What the demonstration learns: the release of the main hospital, and every branch near it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from confrere.demo.world import World
+from confrere.estimators import (
+    CollaborativeClassifier,
+    FeatureStackingClassifier,
+    PrivateLogisticRegression,
+    TransferClassifier,
+    TransferStackingClassifier,
+    fit_branches,
+)
+from confrere.ledger import Ledger, paying
+from confrere.release import Release
+from confrere.schema import SchemaEncoder
+
+EPSILON = 1.0
+CAPS = {"main": 3.0, "branch": 2.0}
+
+#: How much the experts' signs and importances are believed before any data: the log odds of a row
+#: that points exactly their way, on rows of length one.
+EXPERT_STRENGTH = 4.0
+
+Scores = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What was released, and the AUC of every method on every branch's held-out rows.
+
+    Attributes
+    ----------
+    releases : dict of name to Release
+        The main hospital's, every branch's near it, and "together": the average of all.
+    scores : dict of method to dict of branch to float
+    """
+
+    releases: Mapping[str, Release]
+    scores: Mapping[str, Scores]
+
+    def mean(self, method: str) -> float:
+        """Return a method's mean over branches."""
+        return float(np.mean(list(self.scores[method].values())))
+
+    def above(self, method: str, other: str) -> int:
+        """Return in how many branches a method does better than another."""
+        ours, theirs = self.scores[method], self.scores[other]
+        return sum(ours[name] > theirs[name] for name in ours)
+
+
+class Rows:
+    """Encoded tables of all centres."""
+
+    def __init__(self, world: World, encoder: SchemaEncoder) -> None:
+        self.train = {c.name: self._encoded(encoder, c.X) for c in world.centres}
+        self.test = {c.name: self._encoded(encoder, c.X_test) for c in world.branches}
+
+    @staticmethod
+    def _encoded(encoder: SchemaEncoder, table: pd.DataFrame) -> pd.DataFrame:
+        return pd.DataFrame(encoder.transform(table), columns=encoder.schema.feature_names)
+
+
+def open_accounts(world: World, ledger: Ledger) -> None:
+    """Open an account with a cap for every organisation."""
+    ledger.open_account(world.main.name, epsilon=CAPS["main"])
+    for branch in world.branches:
+        ledger.open_account(branch.name, epsilon=CAPS["branch"])
+
+
+def learn(world: World, ledger: Ledger, tell: Callable[[str], None]) -> Learned:
+    """Learn and release on ``ledger``, and beside it, on books of their own, the comparisons."""
+    tell("encoding by the public schema")
+    encoder = world.schema.encoder(rows="unit", weighted=True)
+    rows, plain = Rows(world, encoder), Rows(world, world.schema.encoder())
+    knowledge = {
+        "prior": EXPERT_STRENGTH * encoder.expert_direction(),
+        "prior_intercept": _log_odds(world),
+    }
+    model = PrivateLogisticRegression(epsilon=EPSILON, loss="capped").set_params(**knowledge)
+    everyone = CollaborativeClassifier(epsilon=EPSILON).set_params(**knowledge)
+    scores: dict[str, Scores] = {}
+
+    tell(f"{world.main.name} releases")
+    source = clone(model).set_params(ledger=ledger, account=world.main.name)
+    source.fit(rows.train[world.main.name], world.main.y)
+    releases = {world.main.name: source.to_release(world.schema)}
+    tell("every branch learns near that release")
+    transfer = TransferClassifier(
+        source=releases[world.main.name], epsilon=EPSILON, loss="capped", ledger=ledger
+    )
+    targets = fit_branches(transfer, _pairs(world, rows))
+    releases |= {name: target.to_release(world.schema) for name, target in targets.items()}
+    scores["transfer"] = _scores(world, rows, targets)
+    tell("every organisation releases, all are averaged")
+    releases["together"] = _together(world, rows, everyone, ledger)
+    scores["together"] = _scores(world, rows, _same(world, everyone))
+
+    tell("what it is compared with")
+    model.set_params(ledger=_comparison_ledger(world))
+    scores["alone"] = _scores(world, rows, fit_branches(model, _pairs(world, rows)))
+    stack = _stack(world, plain)
+    scores["pst-h"] = _scores(world, plain, fit_branches(stack, _pairs(world, plain)))
+    X, y, _ = _pooled(world, plain)
+    clear = LogisticRegression(max_iter=1000).fit(X, y)
+    scores["ceiling"] = _scores(world, plain, _same(world, clear))
+    scores["experts"] = {
+        c.name: float(roc_auc_score(c.y_test, world.schema.expert_score(c.X_test)))
+        for c in world.branches
+    }
+    return Learned(releases, scores)
+
+
+def _together(world: World, rows: Rows, model: Any, ledger: Ledger) -> Release:
+    """Charge every organisation, then release the average of all."""
+    X, y, party = _pooled(world, rows)
+    price = model.price(len(y), X.shape[1])
+    with ExitStack() as payments:
+        receipts = {
+            c.name: payments.enter_context(
+                paying(ledger, c.name, price, purpose="average of all organisations")
+            )
+            for c in world.centres
+        }
+        model.set_params(ledger=Ledger()).fit(X, y, party=party)
+    release: Release = model.to_release(world.schema)
+    return replace(release, receipt=None, parties=receipts)
+
+
+def _comparison_ledger(world: World) -> Ledger:
+    """Return a ledger that only counts: with real people one would choose, not compare."""
+    ledger = Ledger()
+    for centre in world.centres:
+        ledger.open_account(centre.name)
+    return ledger
+
+
+def _stack(world: World, rows: Rows) -> TransferStackingClassifier:
+    source = FeatureStackingClassifier(
+        epsilon=EPSILON,
+        importance=world.schema.importances(),
+        clipping="separate",
+        rows="unit",
+        prior_intercept=_log_odds(world),
+        ledger=Ledger(),
+    ).fit(rows.train[world.main.name], world.main.y)
+    return TransferStackingClassifier(
+        source=source.to_release(world.schema), epsilon=EPSILON, ledger=_comparison_ledger(world)
+    )
+
+
+def _pairs(world: World, rows: Rows) -> dict[str, tuple[pd.DataFrame, Any]]:
+    return {c.name: (rows.train[c.name], c.y) for c in world.branches}
+
+
+def _pooled(world: World, rows: Rows) -> tuple[pd.DataFrame, NDArray[Any], NDArray[Any]]:
+    X = pd.concat([rows.train[c.name] for c in world.centres], ignore_index=True)
+    party = np.repeat([c.name for c in world.centres], [len(c.y) for c in world.centres])
+    return X, np.concatenate([c.y for c in world.centres]), party
+
+
+def _same(world: World, model: Any) -> dict[str, Any]:
+    return dict.fromkeys((branch.name for branch in world.branches), model)
+
+
+def _scores(world: World, rows: Rows, models: Mapping[str, Any]) -> Scores:
+    return {
+        c.name: float(roc_auc_score(c.y_test, models[c.name].decision_function(rows.test[c.name])))
+        for c in world.branches
+    }
+
+
+def _log_odds(world: World) -> float:
+    outcome = world.schema.outcome
+    rate = None if outcome is None else outcome.base_rate
+    return 0.0 if rate is None else math.log(rate / (1 - rate))
