@@ -25,7 +25,7 @@ from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.mechanisms.repeated import repeat_groups
 from confrere.noise.sources import SeededSource
-from confrere.rows.ball import clip_rows
+from confrere.rows.ball import into_ball
 from confrere_research.as_printed.faults import FAULTS, ROUNDS, ofpa_rounds
 from confrere_research.as_printed.ofpa_ofaa import ofpa
 from confrere_research.as_printed.stacking import psth_source
@@ -103,7 +103,7 @@ def test_groups_that_share_epsilon_pass_where_the_printed_do_not():
 def sample_clipped(data, count, generator):
     X, y = data
     model = PrivateLogisticRegression(epsilon=1.0, alpha=0.01, fit_intercept=False)
-    sides = {"X": clip_rows(X, 1.0), "y": (y > 0).astype(int)}
+    sides = {"X": into_ball(X), "y": (y > 0).astype(int)}
     return BulkSampler(model)(sides, count, generator)
 
 
@@ -319,22 +319,23 @@ def test_exact_audit_of_groups(clipping):
 
 
 def test_exact_audit_goes_through_the_estimators_own_rows(monkeypatch):
-    from confrere.federation import frame
+    from confrere.rows import frame
 
     model = PrivateLogisticRegression(prior=[0.0, 30.0], alpha=1e-9)
     assert 0.5 < exact_audit(model).epsilon <= 0.99 * (1 + 1e-9)
 
-    def constant_outside(X, constant):
-        return np.hstack([X, np.full((len(X), 1), 4 * constant)])
+    def constant_outside(X, bound, *, constant, **_):
+        return np.hstack([into_ball(X, bound), np.full((len(X), 1), 4 * constant)])
 
-    def without_clipping(X, bound):
-        return X / bound
+    def without_clipping(X, bound, *, constant, **_):
+        room = np.sqrt(1 - constant**2)
+        return np.hstack([room * X / bound, np.full((len(X), 1), constant)])
 
     with monkeypatch.context() as patch:
-        patch.setattr(frame, "with_constant", constant_outside)
+        patch.setattr(frame, "into_ball", constant_outside)
         assert exact_audit(model).refuted
     with monkeypatch.context() as patch:
-        patch.setattr(frame, "clip_rows", without_clipping)
+        patch.setattr(frame, "into_ball", without_clipping)
         assert exact_audit(model).refuted
 
 
@@ -373,12 +374,17 @@ def test_exact_audit_of_more_classes(change, n_classes):
 
 
 def test_exact_audit_of_more_classes_goes_through_the_estimators_own_rows(monkeypatch):
-    from confrere.federation import frame
+    from confrere.rows import frame
 
     model = PrivateLogisticRegression(classes=[0, 1, 2], alpha=1.0)
     _, misfits, _, grown = worst_pairs(model, n_samples=12)
+
+    def without_clipping(X, bound, *, constant, **_):
+        room = np.sqrt(1 - constant**2)
+        return np.hstack([room * X / bound, np.full((len(X), 1), constant)])
+
     assert 0.2 < exact_audit(model, misfits).epsilon <= 0.99
-    monkeypatch.setattr(frame, "clip_rows", lambda X, bound: X / bound)
+    monkeypatch.setattr(frame, "into_ball", without_clipping)
     assert exact_audit(model, grown).refuted
 
 

@@ -14,7 +14,7 @@ from confrere.mechanisms.objective_perturbation import SOLVER_SHARE, ObjectivePe
 from confrere.noise import samplers as noise
 from confrere.noise.sources import SeededSource
 from confrere.rows import frame
-from confrere.rows.ball import clip_rows
+from confrere.rows.ball import into_ball
 
 ABOVE = 1 + 1e-9
 RELATIONS = [str(relation) for relation in Neighbours]
@@ -103,8 +103,8 @@ def rate_for_scale(rho, dimension, count, source):
     return -np.log(source.uniforms(count, dimension)).sum(axis=1) * rho
 
 
-def constant_outside(X, constant):
-    return np.hstack([X, np.full((len(X), 1), constant)])
+def constant_outside(X, bound, *, constant, **_):
+    return np.hstack([into_ball(X, bound), np.full((len(X), 1), constant)])
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def constant_outside(X, constant):
         (calibration, "worst_residual", without_jacobian),
         (noise, "gamma_norm", without_minus_sign),
         (noise, "gamma_norm", rate_for_scale),
-        (frame, "with_constant", constant_outside),
+        (frame, "into_ball", constant_outside),
     ],
     ids=["no Jacobian term", "no minus sign", "Gamma rate for scale", "intercept outside"],
 )
@@ -146,7 +146,7 @@ def test_scaling_by_the_data_is_found():
         return max(ratios)
 
     assert loss(scaled) > 5
-    assert loss(lambda X: clip_rows(X, 1.0)) <= ABOVE
+    assert loss(lambda X: into_ball(X)) <= ABOVE
 
 
 def test_printed_calibration_is_sound_but_loose():

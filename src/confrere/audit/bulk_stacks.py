@@ -13,7 +13,7 @@ from confrere.estimators.stack import common_sharpness, high_level_rows
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.mechanisms.repeated import release_each, repeat_groups, repeat_objective
 from confrere.noise.sources import RandomSource
-from confrere.rows.ball import clip_rows, with_constant
+from confrere.rows.ball import into_ball
 
 Floats = NDArray[np.float64]
 
@@ -54,7 +54,7 @@ def sample_sample_stack(
     """Return ``count`` runs of the stack over parts of the samples."""
     low, high, parts = model._plan(*X.shape)
     centre = model._low_prior(X.shape[1])
-    bounded = np.asarray(with_constant(clip_rows(X, model.data_norm), model.intercept_scale))
+    bounded = np.asarray(into_ball(X, model.data_norm, constant=model.intercept_scale))
     weights = [
         repeat_objective(
             mechanism, bounded[part], y[part], count=count, source=source, centre=centre

@@ -32,7 +32,7 @@ from confrere.mechanisms.additive import Noised, before_noise
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.noise.samplers import sum_zero_basis
-from confrere.rows.ball import clip_rows, with_constant
+from confrere.rows.ball import into_ball
 
 Floats = NDArray[np.float64]
 
@@ -179,7 +179,7 @@ def _terms(target: Any, data: Mapping[str, Any]) -> list[_Term]:
     X, y = binary_rows(target, data)
     if isinstance(target, SampleStackingClassifier):
         low, _, parts = target._plan(*X.shape)
-        rows = np.asarray(with_constant(clip_rows(X, target.data_norm), target.intercept_scale))
+        rows = np.asarray(into_ball(X, target.data_norm, constant=target.intercept_scale))
         centre = target._low_prior(X.shape[1])
         return [
             _Objective(rows[part], y[part], mechanism, centre)

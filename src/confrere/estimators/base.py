@@ -17,6 +17,7 @@ from confrere.estimators.labels import declared_classes, encode_labels, plus_min
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger, Receipt, default_ledger, payer, paying
 from confrere.noise.sources import RandomSource, Seed, source_for
+from confrere.rows.scores import linear_scores
 
 Result = TypeVar("Result")
 
@@ -118,7 +119,7 @@ class LinearPrediction:
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the score of every row, ``(n,)`` for two classes and ``(n, K)`` for more."""
         X = self._validate_rows(X)
-        scores = np.asarray(X @ self.coef_.T + self.intercept_)
+        scores = linear_scores(X, self.coef_, self.intercept_)
         return scores.ravel() if len(self.classes_) == 2 else scores
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:

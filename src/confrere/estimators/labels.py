@@ -46,11 +46,8 @@ def encode_labels(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
     except TypeError:
         raise InvalidData("y and classes have labels of different types.") from None
     codes = np.minimum(codes, len(classes) - 1)
-    outside = int(np.count_nonzero(classes[codes] != y))
-    if outside:
-        raise InvalidData(
-            f"y has {outside} rows with labels outside classes; declare them or drop the rows."
-        )
+    if np.any(classes[codes] != y):
+        raise InvalidData("y has labels outside classes; declare them or drop the rows.")
     return np.asarray(codes, dtype=np.intp)
 
 

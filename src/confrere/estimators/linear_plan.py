@@ -20,8 +20,8 @@ from confrere.mechanisms.objective_perturbation import (
     PerturbedObjective,
 )
 from confrere.noise.sources import RandomSource
-from confrere.rows.ball import Rows
-from confrere.rows.frame import Frame, Norm
+from confrere.rows.ball import Norm, Rows
+from confrere.rows.frame import Frame
 
 Alpha = float | Literal["auto"]
 Loss = Literal["logistic", "capped"]

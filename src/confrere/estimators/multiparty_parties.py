@@ -24,9 +24,6 @@ UNDECLARED = "y has labels outside classes"
 COLUMNS = "X has another number of columns"
 LENGTHS = "X and y must be tables of the same number of rows, at least one"
 
-#: Larger values could overflow where public factors multiply them.
-_LARGEST_VALUE = 1e100
-
 #: How many parties a message names.
 _NAMED = 10
 
@@ -174,11 +171,10 @@ def _codes(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def _usable_rows(X: Any) -> NDArray[np.bool_]:
-    largest = min(_LARGEST_VALUE, float(np.finfo(X.dtype).max))
     if not hasattr(X, "indptr"):
-        return np.asarray((np.abs(X) <= largest).all(axis=1))
+        return np.asarray(np.isfinite(X).all(axis=1))
     owners = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-    bad = owners[~(np.abs(X.data) <= largest)]
+    bad = owners[~np.isfinite(X.data)]
     return np.asarray(np.bincount(bad, minlength=X.shape[0]) == 0)
 
 

@@ -31,7 +31,7 @@ from confrere.mechanisms.objective_perturbation import (
 )
 from confrere.noise.sources import RandomSource, Seed
 from confrere.release import Release
-from confrere.rows.ball import clip_rows, with_constant
+from confrere.rows.ball import into_ball
 from confrere.schema import PublicSchema
 
 
@@ -140,7 +140,7 @@ class SampleStackingClassifier(Stacking, PrivateClassifier):
         rows, labels, classes = self._validate_binary(X, y)
         low, high, parts = self._plan(*rows.shape)
         centre = self._low_prior(rows.shape[1])
-        bounded = with_constant(clip_rows(rows, self.data_norm), self.intercept_scale)
+        bounded = into_ball(rows, self.data_norm, constant=self.intercept_scale)
 
         def act(source: RandomSource) -> tuple[tuple[LowLevelModel, ...], HighLevelModel | None]:
             weights = [

@@ -21,7 +21,8 @@ from confrere.mechanisms.objective_perturbation import (
     Calibration,
     ObjectivePerturbation,
 )
-from confrere.rows.ball import with_constant
+from confrere.rows.ball import into_ball
+from confrere.rows.scores import linear_scores
 
 Combiner = Literal["stack", "vote", "weighted_vote"]
 
@@ -67,7 +68,8 @@ class LowLevelModel:
 
     def score(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the sharpened score above the baseline, of rows with only this model's columns."""
-        return np.asarray(self.sharpness * (X @ self.coef + self.intercept - self.baseline))
+        offset = self.sharpness * (self.intercept - self.baseline)
+        return linear_scores(X, self.sharpness * self.coef, offset)
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ def common_sharpness(released: Sequence[NDArray[np.float64]]) -> float:
 
 
 def meta_features(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ``(2 sigma(s) - 1) / sqrt(K)``: centred, and inside the unit ball by construction.
+    """Return ``(2 sigma(s) - 1) / sqrt(K)``: centred, and inside the unit ball but for rounding.
 
     Uncentred probabilities without an intercept can turn the ranking of the whole stack around
     when the high-level part has more negatives than positives.
@@ -120,8 +122,8 @@ def high_level_mechanism(
 
 
 def high_level_rows(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the high level's rows, constant included."""
-    return np.asarray(with_constant(meta_features(scores), HIGH_LEVEL_CONSTANT))
+    """Return the high level's rows, constant included, inside the ball whatever the scores."""
+    return np.asarray(into_ball(meta_features(scores), constant=HIGH_LEVEL_CONSTANT))
 
 
 def high_level_prior(weights: ArrayLike, baseline: float = 0.0) -> NDArray[np.float64]:

@@ -33,7 +33,8 @@ from confrere.maths.voting import count_votes
 from confrere.mechanisms.party_moments import moments_of_parties
 from confrere.mechanisms.party_tally import Tally
 from confrere.noise.sources import RandomSource, Seed, source_for
-from confrere.rows.frame import Floats, Frame
+from confrere.rows.ball import Floats
+from confrere.rows.frame import Frame
 
 OnFaulty = Literal["leave-out", "refuse"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee, Neighbours
 from confrere.mechanisms.counts import PrivateCounts
 from confrere.noise.sources import RandomSource
+from confrere.rows.scores import linear_scores
 
 THEOREM = "docs/proofs/counting.md"
 
@@ -56,11 +58,13 @@ def _errors(request: Payload, facts: Facts) -> PrivateCounts:
     values = request.values
     if values.keys() != {"epsilon", "intercept"} or request.arrays.keys() != {"coef"}:
         raise InvalidMessage("errors takes an epsilon, an intercept and coef.")
-    if type(values["intercept"]) is not float:
-        raise InvalidMessage("intercept must be a float.")
+    if type(values["intercept"]) is not float or not math.isfinite(values["intercept"]):
+        raise InvalidMessage("intercept must be a finite float.")
     coef = request.arrays["coef"]
     if coef.dtype != np.float64 or coef.shape != (facts.n_features,):
         raise InvalidMessage("coef must be one float64 per column.")
+    if not np.isfinite(coef).all():
+        raise InvalidMessage("coef must be finite.")
     return PrivateCounts(epsilon=check_price(values["epsilon"]), sensitivity=1)
 
 
@@ -70,8 +74,7 @@ def _price_errors(request: Payload, facts: Facts) -> Guarantee:
 
 def _run_errors(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
     mechanism = _errors(request, party.facts)
-    with np.errstate(over="ignore", invalid="ignore"):
-        scores = party.X @ request.arrays["coef"] + request.values["intercept"]
+    scores = linear_scores(party.X, request.arrays["coef"], request.values["intercept"])
     wrong = np.array(np.count_nonzero((scores > 0) != (party.y > 0)))
     return Payload(arrays={"errors": mechanism.run(wrong, source=source)})
 

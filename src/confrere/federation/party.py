@@ -20,9 +20,6 @@ from confrere.noise.sources import RandomSource, Seed, SeededSource, SystemSourc
 
 Floats = NDArray[np.float64]
 
-#: Larger values could overflow where public factors multiply them.
-LARGEST_VALUE = 1e100
-
 #: From how many parties on, and up to how many rows on average, a group is worked on as a whole.
 _MANY, _SMALL = 100, 200
 
@@ -276,7 +273,7 @@ def _check_data(X: Floats, y: Floats) -> None:
     # Checked when a party is set up, so that no question can find it out.
     if X.ndim != 2 or X.shape[0] < 1 or X.shape[1] < 1 or y.shape != X.shape[:1]:
         raise InvalidData("X needs rows and columns, and y one label per row.")
-    if not np.all(np.abs(X) <= LARGEST_VALUE):
-        raise InvalidData(f"X must be finite, of values up to {LARGEST_VALUE:g}.")
+    if not np.all(np.isfinite(X)):
+        raise InvalidData("X must be finite; encode missing values by a PublicSchema.")
     if not np.all(np.abs(y) == 1):
         raise InvalidData("y must be -1 or +1.")

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import check_epsilon
-from confrere.rows.ball import clip_rows, scale_columns, with_constant
-
-Floats = NDArray[np.float64]
-Norm = Literal["l1", "l2"]
+from confrere.rows.ball import Floats, Norm, into_ball
 
 #: Public factors and bounds beyond this are mistakes or attacks.
 LARGEST = 1e12
@@ -78,29 +75,21 @@ class Frame:
             return np.full(self.n_features, factor)
         return np.asarray(self.feature_scale * factor)
 
-    def rows(self, X: Floats) -> Floats:
-        """Return the rows that the theorems speak of: their norm is at most one.
+    def rows(self, X: Any) -> Floats:
+        """Return the rows that the theorems speak of, whatever the given ones hold.
 
-        CSR rows stay CSR, in the Euclidean ball.
+        CSR rows stay CSR.
         """
         if X.shape[1:] != (self.n_features,):
             raise InvalidData("X does not have the number of columns that was agreed.")
-        scaled = X if self.feature_scale is None else scale_columns(X, self.feature_scale)
-        if self.norm == "l1":
-            return self._rows_in_l1(np.asarray(scaled))
-        clipped = clip_rows(scaled, self.data_norm)
-        rows = with_constant(clipped, self.constant) if self.constant else clipped
+        rows = into_ball(
+            X,
+            self.data_norm,
+            factors=self.feature_scale,
+            constant=self.constant,
+            norm=self.norm,
+        )
         return cast(Floats, rows)
-
-    def _rows_in_l1(self, scaled: Floats) -> Floats:
-        # The same hair as in clip_rows: rounding in the norm must not leave a row outside.
-        hair = 1 - 4 * (self.size + 4) * np.finfo(np.float64).eps
-        norms = np.abs(scaled).sum(axis=1)
-        factors = hair * (1 - self.constant) / np.maximum(norms, self.data_norm)
-        clipped = scaled * factors[:, None]
-        if not self.constant:
-            return np.asarray(clipped)
-        return np.hstack([clipped, np.full((len(clipped), 1), hair * self.constant)])
 
     def weights(self, coef: ArrayLike | None, intercept: float = 0.0) -> Floats:
         """Return coefficients and intercept as weights in the unit ball's coordinates."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.maths.partition import Clipping, Groups
-from confrere.rows.ball import clip_rows, row_norms, with_constant
+from confrere.rows.ball import into_ball
 
 RowRule = Literal["clip", "unit"]
 
@@ -41,25 +41,27 @@ class GroupRows:
     constant: float
 
     def __call__(self, X: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-        """Return one ``(n, d_k + 1)`` array per group."""
+        """Return one ``(n, d_k + 1)`` array per group, whatever the rows hold."""
+        unit = self.rule == "unit"
         if self.clipping == "separate":
             return [
-                np.asarray(with_constant(self._bounded(part, norm), self.constant))
-                for part, norm in zip(self.parts(X), self.norms, strict=True)
+                np.asarray(into_ball(X[:, group], norm, constant=self.constant, unit=unit))
+                for group, norm in zip(self.groups, self.norms, strict=True)
             ]
-        shrink = math.sqrt(1 - self.constant**2)
-        column = np.full((len(X), 1), self._constant)
-        whole = self._bounded(X, self.norms[0]) * shrink
-        return [np.hstack([whole[:, group], column]) for group in self.groups]
+        count, width = len(self.groups), X.shape[1]
+        whole = np.asarray(
+            into_ball(X, self.norms[0], constant=self.constant, columns=count, unit=unit)
+        )
+        return [whole[:, np.append(group, width + k)] for k, group in enumerate(self.groups)]
 
     def parts(self, X: NDArray[np.float64]) -> Sequence[NDArray[np.float64]]:
         """Return the columns of every group, of length one if the rule says so."""
         if self.rule == "clip":
             return [X[:, group] for group in self.groups]
         if self.clipping == "joint":
-            whole = _unit(X)
+            whole = np.asarray(into_ball(X, unit=True))
             return [whole[:, group] for group in self.groups]
-        return [_unit(X[:, group]) for group in self.groups]
+        return [np.asarray(into_ball(X[:, group], unit=True)) for group in self.groups]
 
     def facts(self) -> dict[str, Any]:
         """Return plain values, for a release."""
@@ -105,12 +107,3 @@ class GroupRows:
         """The constant of one group; under joint clipping the groups share its square."""
         joint = self.clipping == "joint"
         return self.constant / math.sqrt(len(self.groups)) if joint else self.constant
-
-    def _bounded(self, X: NDArray[np.float64], norm: float) -> NDArray[np.float64]:
-        rows = X if self.rule == "clip" else _unit(X)
-        return np.asarray(clip_rows(rows, norm if self.rule == "clip" else 1.0))
-
-
-def _unit(X: NDArray[np.float64]) -> NDArray[np.float64]:
-    norms = row_norms(X)
-    return np.asarray(X / np.where(norms > 0, norms, 1.0)[:, None])

@@ -158,8 +158,6 @@ def test_printed_calibration_is_sound_and_noisier(ledger):
 def test_wrong_parties_cost_nothing(ledger, party):
     with pytest.raises((InvalidData, InvalidParameter)):
         CollaborativeClassifier(ledger=ledger).fit(X, Y, party=party)
-    with pytest.raises(InvalidData):
-        CollaborativeClassifier(ledger=ledger).fit(X * 1e200, Y)
     assert ledger.spent("study") == 0
 
 

@@ -6,13 +6,13 @@ import pytest
 from confrere.maths import perturbed_parties
 from confrere.maths.perturbed_parties import minimise_parties
 from confrere.maths.solver import minimise
-from confrere.rows.ball import clip_rows
+from confrere.rows.ball import into_ball
 
 
 def make_parties(sizes, d, seed=0):
     rng = np.random.default_rng(seed)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    X = clip_rows(rng.normal(size=(offsets[-1], d)), 1.0)
+    X = into_ball(rng.normal(size=(offsets[-1], d)))
     y = np.where(X[:, 0] + 0.3 * rng.normal(size=len(X)) > 0, 1.0, -1.0)
     return X, y, offsets, rng
 

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from confrere import MultipartyClassifier
 from confrere.guarantee import Unit
 from confrere.mechanisms.party_moments import PartyMoments, moments_of_parties
-from confrere.rows.ball import clip_rows
+from confrere.rows.ball import into_ball
 
 
 @settings(max_examples=40, deadline=None)
@@ -21,7 +21,7 @@ from confrere.rows.ball import clip_rows
 def test_moments_are_means_within_the_bound(sizes, n_classes, seed):
     rng = np.random.default_rng(seed)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    rows = clip_rows(rng.normal(size=(offsets[-1], 3)), 1.0)
+    rows = into_ball(rng.normal(size=(offsets[-1], 3)))
     codes = rng.integers(0, n_classes, size=offsets[-1])
     moments = moments_of_parties(rows, codes, offsets, n_classes)
     mechanism = PartyMoments(epsilon=1.0, n_parties=len(sizes), n_features=3, n_classes=n_classes)

@@ -1,4 +1,6 @@
-"""Rows end inside the ball, dense and sparse alike."""
+"""Any row ends inside the ball: dense and sparse, in L1 and L2, with and without a constant."""
+
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -8,59 +10,117 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 from confrere.errors import InvalidData
-from confrere.rows.ball import (
-    certify_rows,
-    clip_rows,
-    row_norms,
-    scale_columns,
-    with_constant,
-)
+from confrere.estimators.stack import high_level_rows
+from confrere.rows.ball import certify_rows, into_ball, row_norms
+from confrere.rows.groups import GroupRows
 
-matrices = arrays(
+SHAPES = st.tuples(st.integers(1, 6), st.integers(1, 5))
+tame = arrays(np.float64, SHAPES, elements=st.floats(-1e6, 1e6, allow_subnormal=False))
+anything = arrays(
     np.float64,
-    st.tuples(st.integers(1, 6), st.integers(1, 5)),
-    elements=st.floats(-1e6, 1e6, allow_subnormal=False),
+    SHAPES,
+    elements=st.one_of(
+        st.floats(),
+        st.sampled_from([1e308, -1.7e308, 1e200, 5e-324, -1e-310, np.inf, -np.inf, np.nan, 1.0]),
+    ),
 )
+norms = st.sampled_from(["l1", "l2"])
+constants = st.sampled_from([0.0, 0.01, 0.4, 0.99, 0.999999, 1 - 2**-53])
+bounds = st.one_of(st.floats(1e-12, 1e12), st.sampled_from([5e-324, 1e-200, 1e300]))
 
 
-@given(X=matrices, bound=st.floats(1e-3, 1e3), constant=st.floats(0.01, 0.99))
+def exact_norm_at_most_one(row, norm):
+    numbers = [Fraction(float(value)) for value in row]
+    if norm == "l1":
+        return sum(map(abs, numbers)) <= 1
+    return sum(value * value for value in numbers) <= 1
+
+
+@given(
+    X=anything,
+    bound=bounds,
+    constant=constants,
+    columns=st.integers(1, 4),
+    norm=norms,
+    unit=st.booleans(),
+    scaled=st.booleans(),
+    seed=st.integers(0, 99),
+)
+@settings(deadline=None, max_examples=400)
+def test_any_row_ends_inside_exactly(X, bound, constant, columns, norm, unit, scaled, seed):
+    d = X.shape[1]
+    factors = 10 ** np.random.default_rng(seed).uniform(-300, 12, size=d) if scaled else None
+    options = {"factors": factors, "constant": constant, "norm": norm, "unit": unit}
+    rows = into_ball(X, bound, columns=columns, **options)
+    certify_rows(rows, norm=norm)
+    assert all(exact_norm_at_most_one(row, norm) for row in rows)
+    same = into_ball(sparse.csr_array(X), bound, columns=columns, **options)
+    assert isinstance(same, sparse.csr_array)
+    certify_rows(same, norm=norm)
+    np.testing.assert_allclose(same.toarray(), rows, rtol=1e-13, atol=1e-320)
+
+
+@given(X=anything, bound=bounds, row=st.integers(0, 5), unit=st.booleans(), norm=norms)
 @settings(deadline=None)
-def test_no_row_leaves_the_ball(X, bound, constant):
-    rows = clip_rows(X, bound)
-    certify_rows(rows)
-    certify_rows(with_constant(rows, constant))
+def test_a_row_never_depends_on_the_others(X, bound, row, unit, norm):
+    row = row % len(X)
+    options = {"constant": 0.4, "unit": unit, "norm": norm}
+    alone = into_ball(X[[row]], bound, **options)
+    np.testing.assert_array_equal(into_ball(X, bound, **options)[[row]], alone)
 
 
-@given(X=matrices, bound=st.floats(1e-3, 1e3))
+@given(X=tame, bound=st.floats(1e-3, 1e3))
 @settings(deadline=None)
 def test_short_rows_are_only_scaled(X, bound):
-    rows = clip_rows(X, bound)
+    rows = into_ball(X, bound)
     short = row_norms(X) <= bound
     np.testing.assert_allclose(rows[short], X[short] / bound, rtol=1e-12, atol=1e-300)
-    long = row_norms(X) > bound
-    np.testing.assert_allclose(row_norms(rows[long]), 1, rtol=1e-12)
+    np.testing.assert_allclose(row_norms(rows[~short]), 1, rtol=1e-12)
+    lengths = row_norms(into_ball(X, bound, unit=True))
+    np.testing.assert_allclose(lengths[X.any(axis=1)], 1, rtol=1e-12)
 
 
-@given(X=matrices)
-@settings(deadline=None)
-def test_sparse_is_dense(X):
-    factors = np.linspace(0, 2, X.shape[1])
-    S = sparse.csr_array(X)
-    for dense, same in [
-        (clip_rows(X, 2.0), clip_rows(S, 2.0)),
-        (with_constant(X, 0.5), with_constant(S, 0.5)),
-        (scale_columns(X, factors), scale_columns(S, factors)),
-    ]:
-        assert isinstance(same, sparse.csr_array)
-        np.testing.assert_allclose(same.toarray(), dense, rtol=1e-15)
-    np.testing.assert_allclose(row_norms(S), row_norms(X), rtol=1e-14)
+def test_rows_beyond_doubles_keep_their_direction():
+    X = np.array([[1.5e308, -1.5e308], [np.inf, 1.0], [np.nan, 3.0], [5e-324, 0.0], [0.0, 0.0]])
+    rows = into_ball(X, 10.0)
+    np.testing.assert_allclose(rows[0], np.array([1, -1]) / np.sqrt(2), rtol=1e-12)
+    np.testing.assert_allclose(rows[1], [1, 0], atol=1e-12)
+    np.testing.assert_allclose(rows[2], [0, 0.3], rtol=1e-12)
+    np.testing.assert_allclose(rows[3:], 0, atol=1e-320)
+    np.testing.assert_allclose(into_ball(X, unit=True)[3], [1, 0], rtol=1e-12)
+    products = into_ball(X[:1], factors=np.array([1e12, 1e-300]))
+    np.testing.assert_allclose(products, [[1, 0]], rtol=1e-12, atol=1e-300)
 
 
-@given(X=matrices, row=st.integers(0, 5))
-@settings(deadline=None)
-def test_a_row_never_depends_on_the_others(X, row):
-    row = row % len(X)
-    np.testing.assert_array_equal(clip_rows(X, 1.5)[[row]], clip_rows(X[[row]], 1.5))
+def test_numbers_of_single_precision_are_read_as_doubles():
+    X = np.array([[3e38, 3e38], [1e-45, 0.5]], dtype=np.float32)
+    np.testing.assert_array_equal(into_ball(X), into_ball(X.astype(np.float64)))
+    assert into_ball(X).dtype == np.float64
+
+
+def test_two_entries_of_one_place_add_up():
+    twice = sparse.csr_array((np.array([0.7, 0.7]), np.array([0, 0]), np.array([0, 2])), (1, 2))
+    with pytest.raises(InvalidData):
+        certify_rows(twice)
+    np.testing.assert_allclose(into_ball(twice).toarray(), [[1, 0]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_models", [2, 50, 59, 65, 80, 98, 1000])
+def test_saturated_meta_features_stay_inside(n_models):
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(100, n_models))
+    certify_rows(high_level_rows(1e6 * signs))
+
+
+@pytest.mark.parametrize("constant", [0.4, 0.99, 0.9999, 1 - 2**-53])
+@pytest.mark.parametrize("clipping", ["joint", "separate"])
+def test_groups_stay_inside_whatever_the_constant(constant, clipping):
+    rng = np.random.default_rng(0)
+    for count in range(1, 30):
+        groups = tuple(np.array([k]) for k in range(count))
+        rows = GroupRows(groups, (1.0,) * count, "clip", clipping, constant)
+        X = 10 ** rng.uniform(-3, 300, size=(50, 1)) * rng.normal(size=(50, count))
+        squares = np.array([row_norms(part) ** 2 for part in rows(X)])
+        assert (squares.sum(axis=0) if clipping == "joint" else squares).max() <= 1
 
 
 def test_long_rows_are_refused_without_printing_them():
@@ -69,11 +129,8 @@ def test_long_rows_are_refused_without_printing_them():
     assert "123" not in str(caught.value)
 
 
-def test_nan_is_refused():
-    with pytest.raises(InvalidData):
-        certify_rows(np.array([[np.nan]]))
-
-
-def test_overflowing_norms_are_refused():
-    with np.errstate(over="ignore"), pytest.raises(InvalidData, match="overflow"):
-        clip_rows(np.full((1, 4), 1e200), 1.0)
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e200])
+def test_what_no_norm_holds_is_refused_by_the_certificate(value):
+    for rows in (np.array([[value, 1.0]]), sparse.csr_array(np.array([[value, 1.0]]))):
+        with pytest.raises(InvalidData):
+            certify_rows(rows)
