@@ -31,6 +31,10 @@ class RandomSource(ABC):
     def _words(self, count: int) -> NDArray[np.uint64]:
         """Return ``count`` uniform 64-bit words."""
 
+    def words(self, *shape: int) -> NDArray[np.uint64]:
+        """Return uniform 64-bit words, for laws that are drawn in integers."""
+        return self._words(int(np.prod(shape, dtype=np.int64))).reshape(shape)
+
     def uniforms(self, *shape: int) -> NDArray[np.float64]:
         """Return uniforms with 53 significant bits however small they are; never 0, never 1.
 

@@ -1,0 +1,249 @@
+"""The sum of many parties' vectors, with noise that no party draws alone.
+
+Proof: docs/proofs/secure_sums.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize, stats
+
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.guarantee import Guarantee, Neighbours, Unit, check_epsilon, check_positive
+from confrere.maths.gaussian import gaussian_delta
+from confrere.noise.shares import gaussian_shares, integer_shares, l2_shares, laplace_shares
+from confrere.noise.sources import RandomSource
+
+THEOREM = "docs/proofs/secure_sums.md"
+
+Floats = NDArray[np.float64]
+Words = NDArray[np.uint64]
+Law = Literal["l2", "laplace", "gaussian"]
+
+#: Share of epsilon that pays for every rounding, for floats and for the solver.
+INTEGER_SHARE = 0.01
+
+#: Bound on how far floats move a share of the noise, in lattice steps. Measured: below 0.05.
+_DISPLACEMENT = 1.0
+
+#: The lattice is this much finer than the noise, unless the sum would not fit into 63 bits.
+_FINENESS = 2.0**-36
+
+#: How many numbers simulated releases draw at once.
+_BLOCK = 1 << 21
+
+#: Probability of a sum of noise that wraps around, which spoils a result and tells nobody more.
+_FARTHEST = 1e-18
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecureSum:
+    """Release ``sum v_i`` with noise of a known law, made of shares.
+
+    Any ``n_parties - colluding`` shares make the law, so that it still covers the records of the
+    others when up to ``colluding`` parties subtract what they know or leave their shares out.
+
+    Parameters
+    ----------
+    epsilon : float
+        The whole price, roundings included; of all releases if there are several.
+    size : int
+        Length of the vectors.
+    sensitivity : float
+        How far one record (or one party's whole data, for ``unit="party"``) moves the sum: in L2
+        for ``law="l2"`` and ``"gaussian"``, in L1 for ``"laplace"``.
+    n_parties : int
+        Public number M of parties on the roster.
+    largest : float
+        Public bound on the absolute entries of one party's vector; what exceeds it is clipped.
+    colluding : int, default=1
+        How many may pool what they know. At least one: every party knows its own share.
+    law : {"l2", "laplace", "gaussian"}, default="l2"
+        Of the noise. ``"gaussian"`` needs a delta.
+    delta : float, default=0.0
+        Probability with which the promise may fail, for ``law="gaussian"``.
+    releases : int, default=1
+        How many sums the price is for, each of this sensitivity, chosen one after the other.
+    error : float, default=0.0
+        Public bound on the error of one party's computed vector, per entry: floats and solver.
+    unit : Unit, default=Unit.RECORD
+        Whose presence is hidden.
+    """
+
+    epsilon: float
+    size: int
+    sensitivity: float
+    n_parties: int
+    largest: float
+    colluding: int = 1
+    law: Law = "l2"
+    delta: float = 0.0
+    releases: int = 1
+    error: float = 0.0
+    unit: Unit = Unit.RECORD
+    neighbours: Neighbours = Neighbours.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        check_positive(self.sensitivity, "sensitivity")
+        check_positive(self.largest, "largest")
+        if self.size < 1 or self.releases < 1:
+            raise InvalidParameter("size and releases must be at least 1.")
+        if self.colluding < 1:
+            raise InvalidParameter(
+                "colluding must be at least 1: every party knows its own share of the noise."
+            )
+        if self.n_parties - self.colluding < 1:
+            raise InvalidParameter(
+                "n_parties must exceed colluding: somebody's shares have to make the noise."
+            )
+        if not 0 <= self.error < math.inf:
+            raise InvalidParameter("error must be a finite number of at least 0.")
+        if (self.law == "gaussian") != (self.delta > 0) or not 0 <= self.delta < 1:
+            raise InvalidParameter("delta must lie between 0 and 1 for law='gaussian', else be 0.")
+        if not self.largest * self.n_parties < 2.0**900:
+            raise InvalidParameter("largest is too large for a sum.")
+
+    @property
+    def parts(self) -> int:
+        """How many shares make the law of the noise."""
+        return self.n_parties - self.colluding
+
+    @property
+    def continuous_epsilon(self) -> float:
+        """What the continuous noise spends; the rest pays for roundings."""
+        return self.epsilon * (1 - INTEGER_SHARE)
+
+    @cached_property
+    def rate(self) -> float:
+        """One over the scale of the noise: ``rho``, or ``1/sigma`` for Gaussian noise.
+
+        Pure laws: ``rho = epsilon'/(T sensitivity)``. Gaussian: T releases are together one with
+        ``mu = sqrt(T) sensitivity/sigma``, chosen so that its delta at ``epsilon'`` is the declared
+        one; the integer noise is pure and adds to epsilon alone.
+        """
+        if self.law != "gaussian":
+            return self.continuous_epsilon / (self.releases * self.sensitivity)
+        log_mu = optimize.brentq(
+            lambda x: math.log(max(self._gaussian_delta(x), 1e-300)) - math.log(self.delta),
+            math.log(1e-12),
+            math.log(1e3),
+            xtol=1e-13,
+        )
+        careful = math.exp(log_mu) * (1 - 1e-9)
+        return careful / (math.sqrt(self.releases) * self.sensitivity)
+
+    @cached_property
+    def spacing(self) -> float:
+        """The lattice constant h, a power of two that leaves room for the sum in 63 bits."""
+        fine = _FINENESS / self.rate
+        coarse = (self.n_parties * self.largest + self.longest_noise) / 2.0**62
+        return 2.0 ** math.ceil(math.log2(max(fine, coarse)))
+
+    @property
+    def longest_noise(self) -> float:
+        """An entry of the summed noise exceeds it with probability below 1e-18, per side."""
+        tail = _FARTHEST / self.size
+        one = (
+            float(stats.norm.isf(tail))
+            if self.law == "gaussian"
+            else float(stats.gamma.isf(tail, self.size if self.law == "l2" else 1))
+        )
+        # All M shares may be there where fewer make the law.
+        return one / self.rate * self.n_parties / self.parts
+
+    @property
+    def scale(self) -> int:
+        """Scale s of the integer noise, in lattice steps.
+
+        ``s = d (1 + 2 gamma + M (1 + 2 eta)) / epsilon''``: the changed party's rounding and error,
+        and everyone's rounding and displacement of the noise.
+        """
+        gamma = self.error / self.spacing
+        moved = self.size * (1 + 2 * gamma + self.n_parties * (1 + 2 * _DISPLACEMENT))
+        return math.ceil(moved * self.releases / (self.epsilon * INTEGER_SHARE))
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of an entry of the sum's noise when every party is there."""
+        once = {"gaussian": 1.0, "laplace": math.sqrt(2.0), "l2": math.sqrt(self.size + 1.0)}
+        return once[self.law] / self.rate * math.sqrt(self.n_parties / self.parts)
+
+    def guarantee(self) -> Guarantee:
+        """Return the price, without touching data."""
+        return Guarantee(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            unit=self.unit,
+            neighbours=self.neighbours,
+            theorem=THEOREM,
+            public=("who takes part", "size of every party", "bounds", "every parameter"),
+            assumptions=(
+                f"at most {self.colluding} of {self.n_parties} parties pool what they know, with "
+                "the coordinator or without",
+                "towards the coordinator: X25519, HKDF and AES-256 are not broken",
+                "floats move a share of the noise by less than one lattice step (measured)",
+            ),
+        )
+
+    def upload(self, vector: Floats, *, source: RandomSource) -> Words:
+        """Return one party's rounded vector with its share of the noise, modulo 2^64, unmasked."""
+        return self.uploads(np.asarray(vector, dtype=np.float64)[None, :], source=source)[0]
+
+    def uploads(self, vectors: Floats, *, source: RandomSource) -> Words:
+        """Return the same for many parties at once, one row each."""
+        if vectors.ndim != 2 or vectors.shape[1] != self.size:
+            raise InvalidData(f"vectors must have {self.size} entries each.")
+        count = len(vectors)
+        # Total: NaN counts as nothing, and no entry can pass the bound of the encoding.
+        bounded = np.clip(np.nan_to_num(vectors, nan=0.0), -self.largest, self.largest)
+        steps = np.rint(bounded / self.spacing).astype(np.int64)
+        steps += self._shares(count, source)
+        return steps.view(np.uint64)
+
+    def decode(self, total: Words) -> Floats:
+        """Return the noised sum from the sum of uploads modulo 2^64."""
+        return np.asarray(total, dtype=np.uint64).view(np.int64) * self.spacing
+
+    def run_many(self, vectors: Floats, *, source: RandomSource, count: int = 1) -> Floats:
+        """Return ``(count, size)`` releases of the sum of these vectors, one row per party.
+
+        More than one only for simulation: every release has a price.
+        """
+        if count > 1 and not source.simulated:
+            raise InvalidParameter("source must be seeded: repeated releases are for simulation.")
+        if len(vectors) != self.n_parties:
+            raise InvalidData("vectors must have one row for every party on the roster.")
+        block = max(1, _BLOCK // vectors.size)
+        released = []
+        for start in range(0, count, block):
+            runs = min(block, count - start)
+            uploads = self.uploads(np.tile(vectors, (runs, 1)), source=source)
+            totals = uploads.reshape(runs, *vectors.shape).sum(axis=1, dtype=np.uint64)
+            released.append(self.decode(totals))
+        return np.vstack(released)
+
+    def run(self, vectors: Floats, *, source: RandomSource) -> Floats:
+        """Return one release of the sum."""
+        return self.run_many(vectors, source=source)[0]
+
+    def _gaussian_delta(self, log_mu: float) -> float:
+        return float(gaussian_delta(self.continuous_epsilon, math.exp(log_mu)))
+
+    def _shares(self, count: int, source: RandomSource) -> NDArray[np.int64]:
+        draw = {"l2": l2_shares, "laplace": laplace_shares}
+        if self.law == "gaussian":
+            noise = gaussian_shares(1 / self.rate, self.size, self.parts, count, source=source)
+        else:
+            noise = draw[self.law](self.rate, self.size, self.parts, count, source=source)
+        # A share too long for the lattice would not be an integer of 64 bits; its probability is
+        # far below that of anything that is claimed, and clipping is the same for all data.
+        steps = np.rint(np.clip(noise / self.spacing, -(2.0**62), 2.0**62)).astype(np.int64)
+        steps += integer_shares(self.scale, self.size, self.parts, count, source=source)
+        return steps

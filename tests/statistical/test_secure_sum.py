@@ -1,0 +1,222 @@
+"""Secure sums: exact losses of the summed noise, with and without colluders, and mutations."""
+
+import math
+from functools import cached_property
+
+import numpy as np
+import pytest
+from scipy import integrate, special, stats
+
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.guarantee import Unit
+from confrere.maths.gaussian import gaussian_delta
+from confrere.mechanisms import secure_sum
+from confrere.mechanisms.secure_sum import SecureSum
+from confrere.noise.sources import SeededSource, SystemSource
+
+ACCEPTED = 1e-4
+
+
+def mechanism(**settings):
+    given = {"epsilon": 1.0, "size": 1, "sensitivity": 1.0, "n_parties": 4, "largest": 10.0}
+    return SecureSum(**(given | settings))
+
+
+def worst_slope(rate, size, parts, shares):
+    """Largest slope of -log density of ``shares`` out of ``parts``; infinite at a pole.
+
+    The density is ``r^nu K_nu(rate r)``, and its slope ``rate K_(nu-1)/K_nu``.
+    """
+    nu = (size + 1) * shares / (2 * parts) - size / 2
+    if nu <= 0:
+        return math.inf
+    r = np.geomspace(1e-6, 200, 4000)
+    return rate * float(np.max(special.kve(nu - 1, r) / special.kve(nu, r)))
+
+
+@pytest.mark.parametrize("size", [1, 2, 10, 50])
+@pytest.mark.parametrize("colluding", [1, 2])
+def test_what_colluders_leave_still_keeps_the_promise(size, colluding):
+    sums = mechanism(size=size, n_parties=12, colluding=colluding)
+    for shares in range(sums.parts, sums.n_parties + 1):
+        slope = worst_slope(sums.rate, size, sums.parts, shares)
+        assert slope * sums.sensitivity <= sums.continuous_epsilon * (1 + 1e-9)
+    at_the_floor = worst_slope(sums.rate, size, sums.parts, sums.parts)
+    assert at_the_floor * sums.sensitivity >= 0.98 * sums.epsilon
+
+
+@pytest.mark.parametrize("size", [1, 10, 50])
+def test_counting_on_everyones_share_is_found(size, monkeypatch):
+    """Mutation: m = M. One colluder subtracts its share, and the promise is broken."""
+    monkeypatch.setattr(SecureSum, "parts", property(lambda self: self.n_parties))
+    sums = mechanism(size=size, n_parties=12)
+    left = sums.n_parties - sums.colluding
+    assert worst_slope(sums.rate, size, sums.parts, left) > 1.1 * sums.epsilon
+
+
+def test_the_cliff_is_where_the_proof_says():
+    for size, parts in [(2, 3), (10, 12), (50, 12), (50, 200)]:
+        for shares in (parts - 2, parts - 1):
+            finite = math.isfinite(worst_slope(1.0, size, parts, shares))
+            assert finite == (shares / parts > size / (size + 1))
+
+
+class OnACoarseLattice(SecureSum):
+    """The shipping mechanism with a lattice on which its law can be summed exactly."""
+
+    @cached_property
+    def spacing(self):
+        return 2.0**-13 / self.rate
+
+
+def exact_loss(sums, shares, *, integer_noise=True):
+    """Largest log ratio, in one dimension, between sums that one record moves by its most."""
+    cells = 2**20
+    at = np.arange(cells) - cells // 2
+    step = sums.spacing * sums.rate
+    a = 1 / sums.parts
+    constant = 2 / (math.sqrt(math.pi) * special.gamma(a) * 2 ** (a - 0.5))
+
+    def density(x):
+        return constant * np.exp((a - 0.5) * np.log(x) + np.log(special.kve(a - 0.5, x)) - x)
+
+    far = np.abs(at) > 40
+    share = np.zeros(cells)
+    share[far] = density(np.abs(at[far]) * step) * step / 2
+    for k in np.flatnonzero(~far):
+        low, high = (abs(at[k]) - 0.5) * step, (abs(at[k]) + 0.5) * step
+        share[k] = (
+            integrate.quad(density, 1e-300, high)[0]
+            if at[k] == 0
+            else integrate.quad(density, low, high)[0] / 2
+        )
+    transform = np.fft.fft(np.fft.ifftshift(share / share.sum())).real ** shares
+    if integer_noise:
+        ratio = math.exp(-1 / sums.scale)
+        angle = 2 * np.pi * np.fft.fftfreq(cells)
+        laplace = (1 - ratio) ** 2 / (1 - 2 * ratio * np.cos(angle) + ratio**2)
+        transform = transform * laplace ** (shares / sums.parts)
+    law = np.fft.fftshift(np.fft.ifft(transform).real)
+    moved = round(sums.sensitivity / sums.spacing) + 1  # and the rounding of the vector
+    near, shifted = law[moved:], law[:-moved]
+    seen = (near > 1e-9) & (shifted > 1e-9)
+    return float(np.max(np.abs(np.log(near[seen] / shifted[seen]))))
+
+
+@pytest.mark.parametrize("colluding", [1, 2])
+def test_the_rounded_sum_keeps_the_whole_promise(colluding):
+    sums = OnACoarseLattice(
+        epsilon=1.0, size=1, sensitivity=1.0, n_parties=4, largest=10.0, colluding=colluding
+    )
+    for shares in range(sums.parts, sums.n_parties + 1):
+        assert exact_loss(sums, shares) <= sums.epsilon
+    assert exact_loss(sums, sums.parts) >= 0.9 * sums.epsilon
+
+
+def law_of_the_sum(size=5, n_parties=6, runs=3000):
+    """P-value of the norm of the released noise, were only ``parts`` shares there."""
+    sums = mechanism(size=size, n_parties=n_parties, largest=1e3)
+    uploads = sums.uploads(np.zeros((runs * sums.parts, size)), source=SeededSource(1))
+    noise = sums.decode(uploads.reshape(runs, sums.parts, size).sum(axis=1, dtype=np.uint64))
+    return stats.kstest(sums.rate * np.linalg.norm(noise, axis=1), "gamma", args=(size,)).pvalue
+
+
+def test_what_is_released_has_the_law():
+    assert law_of_the_sum() > ACCEPTED
+
+
+@pytest.mark.parametrize("wrong", [lambda d, m: (d, m + 1), lambda d, m: (d, 2 * m)])
+def test_a_wrong_share_of_the_gamma_is_found(wrong, monkeypatch):
+    """Mutation: shares of another shape, so that too few of them make the law."""
+    right = secure_sum.l2_shares
+
+    def shares(rho, size, parts, count, *, source):
+        size, parts = wrong(size, parts)
+        return right(rho, size, parts, count, source=source)
+
+    monkeypatch.setattr(secure_sum, "l2_shares", shares)
+    assert law_of_the_sum() < ACCEPTED
+
+
+def integers_in_the_sum(runs=4000):
+    """P-value of the integer noise alone: the continuous noise is silenced."""
+    sums = mechanism(n_parties=4)
+    uploads = sums.uploads(np.zeros((runs * sums.parts, 1)), source=SeededSource(2))
+    total = uploads.reshape(runs, sums.parts).sum(axis=1, dtype=np.uint64).view(np.int64)
+    return stats.kstest(total / sums.scale, "laplace").pvalue
+
+
+def test_integer_noise_pays_for_roundings(monkeypatch):
+    silent = lambda rho, size, parts, count, *, source: np.zeros((count, size))  # noqa: E731
+    monkeypatch.setattr(secure_sum, "l2_shares", silent)
+    assert integers_in_the_sum() > ACCEPTED
+    # Mutation: no integer noise at all.
+    none = lambda scale, size, parts, count, *, source: np.zeros((count, size), np.int64)  # noqa: E731
+    monkeypatch.setattr(secure_sum, "integer_shares", none)
+    assert integers_in_the_sum() < ACCEPTED
+
+
+def test_gaussian_rounds_spend_what_they_say():
+    rounds = mechanism(law="gaussian", delta=1e-6, releases=20, epsilon=0.5, n_parties=17)
+    mu = math.sqrt(20) * rounds.sensitivity * rounds.rate
+    assert float(gaussian_delta(rounds.continuous_epsilon, mu)) <= 1e-6
+    assert float(gaussian_delta(rounds.continuous_epsilon, mu * 1.001)) > 1e-6
+    one = mechanism(law="gaussian", delta=1e-6, epsilon=0.5, n_parties=17)
+    assert one.rate == pytest.approx(math.sqrt(20) * rounds.rate)
+    assert rounds.scale == pytest.approx(20 * one.scale, rel=1e-3)
+
+
+@pytest.mark.parametrize("law", ["l2", "laplace", "gaussian"])
+def test_the_sum_is_right_up_to_its_noise(law):
+    sums = mechanism(
+        law=law, size=3, n_parties=5, delta=1e-6 if law == "gaussian" else 0.0, largest=50.0
+    )
+    vectors = np.random.default_rng(0).normal(size=(5, 3))
+    released = sums.run_many(vectors, source=SeededSource(3), count=1000)
+    assert released.mean(axis=0) == pytest.approx(vectors.sum(axis=0), abs=5 * sums.deviation / 30)
+    assert released.std(axis=0) == pytest.approx(sums.deviation, rel=0.1)
+    again = sums.run(vectors, source=SeededSource(3))
+    assert np.array_equal(again, sums.run_many(vectors, source=SeededSource(3))[0])
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e308])
+def test_no_value_of_a_vector_raises_or_wraps(bad):
+    sums = mechanism(n_parties=3)
+    vectors = np.array([[bad], [0.0], [0.0]])
+    released = sums.run(vectors, source=SeededSource(4))
+    assert abs(released[0]) <= sums.largest + sums.longest_noise + sums.scale * sums.spacing * 50
+
+
+def test_the_price_says_who_must_not_collude():
+    price = mechanism(unit=Unit.PARTY, n_parties=17, colluding=3).guarantee()
+    assert price.unit is Unit.PARTY
+    assert any("at most 3 of 17" in line for line in price.assumptions)
+    assert any("coordinator" in line and "AES" in line for line in price.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        ({"colluding": 0}, "colluding"),
+        ({"n_parties": 1}, "n_parties"),
+        ({"delta": 1e-6}, "delta"),
+        ({"law": "gaussian"}, "delta"),
+        ({"error": -1.0}, "error"),
+        ({"largest": 1e300}, "largest"),
+        ({"size": 0}, "size"),
+        ({"sensitivity": 0.0}, "sensitivity"),
+    ],
+)
+def test_wrong_settings_are_named(settings, word):
+    with pytest.raises(InvalidParameter, match=word):
+        mechanism(**settings)
+
+
+def test_wrong_vectors_are_refused_and_real_sums_are_released_once():
+    sums = mechanism()
+    with pytest.raises(InvalidData, match="entries"):
+        sums.upload(np.zeros(2), source=SeededSource(0))
+    with pytest.raises(InvalidData, match="roster"):
+        sums.run(np.zeros((3, 1)), source=SeededSource(0))
+    with pytest.raises(InvalidParameter, match="seeded"):
+        sums.run_many(np.zeros((4, 1)), source=SystemSource(), count=2)

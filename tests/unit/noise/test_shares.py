@@ -1,0 +1,121 @@
+"""Shares of noise: every law, exact integers, and floats that are right at both ends."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from confrere.errors import InvalidParameter
+from confrere.noise import shares
+from confrere.noise.sources import RandomSource, SeededSource
+
+ACCEPTED = 1e-4  # of a right law's p-values, one in ten thousand is below
+
+
+class Words(RandomSource):
+    """A source that repeats given words."""
+
+    simulated = True
+
+    def __init__(self, *words):
+        self.given = words
+
+    def _words(self, count):
+        return np.resize(np.array(self.given, dtype=np.uint64), count)
+
+
+def summed(drawn, parts):
+    return drawn.reshape(-1, parts, drawn.shape[1]).sum(axis=1)
+
+
+def test_exponentials_have_their_law():
+    drawn = shares.exponentials(100_000, source=SeededSource(2))
+    assert stats.kstest(drawn, "expon").pvalue > ACCEPTED
+
+
+def test_exponentials_are_fine_at_both_ends():
+    nothing = shares.exponentials(3, source=Words(0))
+    assert np.all(np.isfinite(nothing) & (nothing > 0))
+    # Ten thousand small ones: on a grid of 2^-53 those below 2^-20 would share their last bits.
+    drawn = shares.exponentials(4_000_000, source=SeededSource(3))
+    small = drawn[drawn < 2.0**-15]
+    mantissas = (np.frexp(small)[0] * 2.0**53).astype(np.int64)
+    assert len(small) > 50
+    assert np.mean(mantissas % 2) == pytest.approx(0.5, abs=0.25)
+
+
+@pytest.mark.parametrize(
+    "shape", [Fraction(1, 3), Fraction(99, 100), Fraction(2), Fraction(51, 24)]
+)
+def test_gammas_have_their_law(shape):
+    drawn = shares.gammas(shape, 20_000, source=SeededSource(4))
+    assert stats.kstest(drawn, "gamma", args=(float(shape),)).pvalue > ACCEPTED
+
+
+def test_gammas_of_a_tiny_shape_have_their_law_above_underflow():
+    drawn = shares.gammas(Fraction(51, 40_000), 20_000, source=SeededSource(5))
+    law = stats.gamma(51 / 40_000)
+    above = drawn[drawn > 1e-250]
+    assert len(above) / len(drawn) == pytest.approx(law.sf(1e-250), abs=0.02)
+    uniform = law.sf(above) / law.sf(1e-250)
+    assert stats.kstest(uniform, "uniform").pvalue > ACCEPTED
+
+
+@pytest.mark.parametrize(("size", "parts"), [(1, 4), (2, 3), (5, 3), (50, 2), (10, 200)])
+def test_l2_shares_add_up_to_the_law(size, parts):
+    count = 2000 if parts < 100 else 500
+    noise = summed(shares.l2_shares(2.0, size, parts, count * parts, source=SeededSource(6)), parts)
+    norms = np.linalg.norm(noise, axis=1)
+    assert stats.kstest(2.0 * norms, "gamma", args=(size,)).pvalue > ACCEPTED
+    if size > 1:  # the direction is uniform: a coordinate squared has a beta law
+        squares = (noise[:, 0] / norms) ** 2
+        assert stats.kstest(squares, "beta", args=(0.5, (size - 1) / 2)).pvalue > ACCEPTED
+
+
+def test_gaussian_and_laplace_shares_add_up_to_their_laws():
+    source = SeededSource(7)
+    normal = summed(shares.gaussian_shares(3.0, 2, 5, 10_000, source=source), 5).ravel() / 3.0
+    assert stats.kstest(normal, "norm").pvalue > ACCEPTED
+    laplace = summed(shares.laplace_shares(2.0, 2, 5, 10_000, source=source), 5).ravel() * 2.0
+    assert stats.kstest(laplace, "laplace").pvalue > ACCEPTED
+
+
+@pytest.mark.parametrize(("parts", "scale"), [(1, 5), (3, 5), (12, 40)])
+def test_integer_shares_add_up_to_discrete_laplace_noise(parts, scale):
+    runs = 20_000
+    drawn = shares.integer_shares(scale, 1, parts, parts * runs, source=SeededSource(8))
+    total = summed(drawn, parts).ravel()
+    ratio = np.exp(-1 / scale)
+    values = np.arange(-4 * scale, 4 * scale + 1)
+    expected = runs * (1 - ratio) / (1 + ratio) * ratio ** np.abs(values)
+    observed = np.array([(total == value).sum() for value in values])
+    rest = runs - expected.sum()
+    chi2 = ((observed - expected) ** 2 / expected).sum()
+    chi2 += (runs - observed.sum() - rest) ** 2 / rest
+    assert stats.chi2.sf(chi2, len(values)) > ACCEPTED
+
+
+def test_a_large_integer_scale_has_its_law():
+    total = summed(shares.integer_shares(10**6, 1, 12, 12 * 4000, source=SeededSource(9)), 12)
+    assert stats.kstest(total.ravel() / 1e6, "laplace").pvalue > ACCEPTED
+
+
+def test_a_million_parties_share_one_noise():
+    drawn = shares.integer_shares(1000, 4, 10**6, 10**6, source=SeededSource(10))
+    assert drawn.shape == (10**6, 4)
+    assert 0 < np.count_nonzero(drawn) < 1000
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda s: shares.l2_shares(1.0, 2, 0, 1, source=s), "parts"),
+        (lambda s: shares.integer_shares(0, 2, 3, 1, source=s), "scale"),
+        (lambda s: shares.l2_shares(0.0, 2, 3, 1, source=s), "rho"),
+        (lambda s: shares.gammas(Fraction(0), 1, source=s), "shape"),
+    ],
+)
+def test_wrong_parameters_are_named(call, named):
+    with pytest.raises(InvalidParameter, match=named):
+        call(SeededSource(0))
