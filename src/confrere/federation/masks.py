@@ -194,7 +194,7 @@ class Masks:
 
 def add_masked(uploads: Sequence[Words]) -> Words:
     """Return the sum modulo 2^64, in which all masks have cancelled."""
-    return np.sum(np.stack(uploads), axis=0, dtype=np.uint64)
+    return np.asarray(np.stack(uploads).sum(axis=0, dtype=np.uint64))
 
 
 def _announced(context: SumContext, party: str, key: bytes) -> bytes:

@@ -194,7 +194,8 @@ class SecureSum:
 
     def upload(self, vector: Floats, *, source: RandomSource) -> Words:
         """Return one party's rounded vector with its share of the noise, modulo 2^64, unmasked."""
-        return self.uploads(np.asarray(vector, dtype=np.float64)[None, :], source=source)[0]
+        one = np.asarray(vector, dtype=np.float64)[None, :]
+        return np.asarray(self.uploads(one, source=source)[0])
 
     def uploads(self, vectors: Floats, *, source: RandomSource) -> Words:
         """Return the same for many parties at once, one row each."""
@@ -209,7 +210,8 @@ class SecureSum:
 
     def decode(self, total: Words) -> Floats:
         """Return the noised sum from the sum of uploads modulo 2^64."""
-        return np.asarray(total, dtype=np.uint64).view(np.int64) * self.spacing
+        steps = np.asarray(total, dtype=np.uint64).view(np.int64)
+        return np.asarray(steps * self.spacing, dtype=np.float64)
 
     def run_many(self, vectors: Floats, *, source: RandomSource, count: int = 1) -> Floats:
         """Return ``(count, size)`` releases of the sum of these vectors, one row per party.
@@ -231,7 +233,7 @@ class SecureSum:
 
     def run(self, vectors: Floats, *, source: RandomSource) -> Floats:
         """Return one release of the sum."""
-        return self.run_many(vectors, source=source)[0]
+        return np.asarray(self.run_many(vectors, source=source)[0])
 
     def _gaussian_delta(self, log_mu: float) -> float:
         return float(gaussian_delta(self.continuous_epsilon, math.exp(log_mu)))
