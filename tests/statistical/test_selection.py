@@ -8,6 +8,7 @@ from scipy import stats
 
 from confrere import FeatureStackingClassifier, PrivateLogisticRegression, PrivateSelection
 from confrere.audit import audit, worst_pairs
+from confrere.maths.partition import split_rows
 from confrere.mechanisms.selection import ErrorSelection, RandomStopping, brier_score
 from confrere.noise.sources import SeededSource
 
@@ -72,6 +73,58 @@ def test_one_row_moves_a_brier_score_by_at_most_one(n, n_classes, seed):
     assert abs(brier_score(P, codes) - brier_score(changed, other)) <= 1
     right, wrong = np.eye(n_classes)[codes], np.eye(n_classes)[(codes + 1) % n_classes]
     assert (brier_score(right, codes), brier_score(wrong, codes)) == (0, n)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e308, -1e308])
+def test_no_probability_moves_a_brier_score_by_more(value):
+    """One NaN was read as -2^63 thousandths."""
+    codes = np.zeros(50, dtype=np.intp)
+    right = np.eye(2)[codes]
+    for column in (0, 1):
+        broken = right.copy()
+        broken[7, column] = value
+        assert 0 <= brier_score(broken, codes) <= 1
+    broken[7] = np.nan
+    assert brier_score(broken, codes) == 1
+
+
+def test_one_huge_row_does_not_decide_the_choice():
+    """Overflow in one row's score gave (0.505, 0.495) against (0, 1) at a claim of 0.02."""
+    generator = np.random.default_rng(1)
+    X = generator.normal(size=(400, 4))
+    y = (X[:, 0] + 0.3 * generator.normal(size=400) > 0).astype(int)
+    neighbour = X.copy()
+    neighbour[split_rows(400, [0.4, 0.4, 0.2], seed=0)[-1][0]] = 1.5e308
+
+    def second(rows):
+        chosen = [
+            PrivateSelection(
+                PrivateLogisticRegression(data_norm=3.0),
+                {"prior": [[0.0, 0.0, 0.0, 0.0], [3.0, -3.0, 3.0, -3.0]]},
+                epsilon=0.02,
+                refit_share=0.0,
+                random_state=seed,
+            )
+            .fit(rows, y)
+            .best_index_
+            for seed in range(40)
+        ]
+        return np.mean(chosen)
+
+    # Seeds are shared: a score that moves by one turns few of forty choices, if any.
+    assert abs(second(neighbour) - second(X)) <= 0.1
+
+
+def test_a_grid_over_delta_pays_the_largest_of_each():
+    model = PrivateLogisticRegression(data_norm=3.0)
+    grid = [{"delta": [1e-4], "alpha": [0.1]}, {"delta": [1e-6], "alpha": [0.1]}]
+    search = PrivateSelection(model, grid, epsilon=1.0, refit_share=0.5)
+    # Once on the parts, once for the refit; the dearest epsilon alone would say 1e-4 + 1e-6
+    # for a grid in the other order.
+    for each in (grid, grid[::-1]):
+        search.set_params(grid=each)
+        price = search.price(2000, 4)
+        assert (price.epsilon, price.delta) == (pytest.approx(1.0), pytest.approx(2e-4))
 
 
 def test_a_brier_score_is_the_sum_of_squares():

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import CompositionError, InvalidData
-from confrere.guarantee import Guarantee, Split, in_parallel, in_sequence, shares
+from confrere.guarantee import Guarantee, Split, in_parallel, in_sequence, one_of, shares
 from confrere.maths.partition import split_rows
 from confrere.mechanisms.counts import PrivateCounts
 from confrere.mechanisms.selection import THEOREM, ErrorSelection, RandomStopping, Rule
@@ -137,8 +137,7 @@ def plan_parts(
     total = in_parallel([*prices, selection.guarantee()], split=_kind(split_seed), theorem=THEOREM)
     if refit is not None:
         refits = [price(k, refit, n_samples) for k in range(n_candidates)]
-        dearest = max(refits, key=lambda guarantee: guarantee.epsilon)
-        total = in_sequence([total, dearest], theorem=THEOREM)
+        total = in_sequence([total, one_of(refits)], theorem=THEOREM)
     return PartsPlan(parts, selection, refit, total)
 
 

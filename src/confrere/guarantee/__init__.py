@@ -1,6 +1,6 @@
 """Values that say what is promised, and how promises add up."""
 
-from confrere.guarantee.composition import Split, in_parallel, in_sequence, shares
+from confrere.guarantee.composition import Split, in_parallel, in_sequence, one_of, shares
 from confrere.guarantee.guarantee import (
     Guarantee,
     Neighbours,
@@ -18,5 +18,6 @@ __all__ = [
     "check_positive",
     "in_parallel",
     "in_sequence",
+    "one_of",
     "shares",
 ]

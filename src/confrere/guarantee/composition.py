@@ -72,6 +72,21 @@ def in_parallel(
     )
 
 
+def one_of(guarantees: Iterable[Guarantee], *, theorem: str | None = None) -> Guarantee:
+    """Return what a single release promises that is one of several, whichever it turns out to be.
+
+    Each of them is private at the largest epsilon and the largest delta, which need not be those
+    of one and the same candidate.
+    """
+    parts = _compatible(guarantees)
+    return _combine(
+        parts,
+        epsilon=max(part.epsilon for part in parts),
+        delta=max(part.delta for part in parts),
+        theorem=theorem,
+    )
+
+
 def shares(epsilon: float, weights: Sequence[float]) -> tuple[float, ...]:
     """Divide a budget in proportion to non-negative weights; the shares never sum to more."""
     total_epsilon = check_epsilon(epsilon)

@@ -170,9 +170,10 @@ def _expectation(eta: float, gamma: float) -> float:
 def brier_score(probabilities: NDArray[np.float64], codes: NDArray[np.intp]) -> int:
     """Return the rows' squared errors added up, rounded down; one row moves it by one at most.
 
-    A row's error is half the squared distance of its probabilities from its class, between 0 and
-    1, in whole thousandths: sums of integers are exact, and rounding down keeps a move of at most
-    one at most one.
+    A row's error is half the squared distance of its probabilities from its class, in whole
+    thousandths. It is bounded once it is an integer, from 0 to 1000, whatever the probabilities
+    are; what is no number counts as the worst. Sums of integers are exact, and rounding down keeps
+    a move of at most one at most one.
 
     Parameters
     ----------
@@ -183,5 +184,6 @@ def brier_score(probabilities: NDArray[np.float64], codes: NDArray[np.intp]) -> 
     """
     errors = np.clip(probabilities, 0.0, 1.0)
     errors[np.arange(len(codes)), codes] -= 1
-    thousandths = np.rint(_UNITS * np.minimum((errors**2).sum(axis=1) / 2, 1.0))
-    return int(thousandths.astype(np.int64).sum()) // _UNITS
+    parts = np.rint(_UNITS / 2 * (errors**2).sum(axis=1))
+    thousandths = np.where(np.isnan(parts), _UNITS, parts).astype(np.int64)
+    return int(np.clip(thousandths, 0, _UNITS).sum()) // _UNITS
