@@ -36,7 +36,7 @@ bench: .venv/.ready
 .venv/.ready: pyproject.toml research/pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(PIP) --upgrade "pip>=25.1"
-	$(PIP) --editable ".[accounting,flower,onnx,plot]" --editable ./research --group dev
+	$(PIP) --editable ".[accounting,flower,plot]" --editable ./research --group dev
 	touch $@
 
 clean:

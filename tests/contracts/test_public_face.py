@@ -94,5 +94,5 @@ def _plain(value):
     if isinstance(value, tuple) and value and hasattr(value[0], "__dataclass_fields__"):
         return [_plain(item) for item in value]
     if hasattr(value, "__dataclass_fields__") and not isinstance(value, confrere.Guarantee):
-        return {name: getattr(value, name) for name in value.__dataclass_fields__}
+        return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
     return value

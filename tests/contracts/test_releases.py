@@ -5,7 +5,8 @@ import pytest
 
 from confrere.errors import SimulatedRelease
 from confrere.estimators import ReleasedClassifier
-from confrere.release import PlainModel, load_release
+from confrere.model import Model
+from confrere.release import load_release
 from tests.contracts.catalogue import MAKERS, X, Y
 
 
@@ -14,10 +15,11 @@ def test_a_release_predicts_what_the_estimator_predicts(make, tmp_path):
     model = make(epsilon=5.0).fit(X, Y)
     folder = model.to_release().save(tmp_path / "release")
     loaded = load_release(folder)
-    plain = loaded.plain_model()
-    assert isinstance(plain, PlainModel)
-    np.testing.assert_allclose(plain.decision_function(X), model.decision_function(X), atol=1e-12)
-    np.testing.assert_allclose(plain.predict_proba(X), model.predict_proba(X), atol=1e-12)
+    plain = loaded.model
+    assert isinstance(plain, Model)
+    assert plain.digest() == model.model_.digest()
+    np.testing.assert_array_equal(plain.decision_function(X), model.decision_function(X))
+    np.testing.assert_array_equal(plain.predict_proba(X), model.predict_proba(X))
     np.testing.assert_array_equal(plain.predict(X), model.predict(X))
     used = ReleasedClassifier(source=folder).fit()
     np.testing.assert_array_equal(used.predict(X), model.predict(X))

@@ -114,5 +114,5 @@ def check_model(deployment: Deployment, release) -> None:
     weights = deployment.weights()
     np.testing.assert_array_equal(weights, weighted_mean(last, sizes, len(weights)))
     np.testing.assert_array_equal(
-        release.arrays["coef"][0], deployment.plan.frame.coefficients(weights)[0]
+        release.model.coef[0], deployment.plan.frame.coefficients(weights)[0]
     )

@@ -18,6 +18,7 @@ from confrere.audit.bulk import BulkSampler, bulk_sampler
 from confrere.catalogue import CATALOGUE
 from confrere.catalogue_audits import AUDITED, audit_all
 from confrere.errors import InvalidParameter
+from confrere.estimators.stack import group_rows
 from confrere.guarantee import Neighbours
 from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
 from confrere.mechanisms.functional import FunctionalMechanism
@@ -184,7 +185,9 @@ def released_weights(name, model, data):
     if name in ("pst-f", "pst-h", "pst-s"):
         high = model.high_level_
         low = [
-            model._rows.weights(one.coef, one.intercept, k)
+            group_rows(model.model_.facts.stack, model.low_level_).weights(
+                one.coef, one.intercept, k
+            )
             if name != "pst-s"
             else np.append(
                 one.coef / np.sqrt(1 - model.intercept_scale**2),

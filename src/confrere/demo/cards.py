@@ -8,6 +8,7 @@ from pathlib import Path
 from confrere.demo.learning import Learned
 from confrere.demo.world import World
 from confrere.ledger import Ledger
+from confrere.model import Encoder
 from confrere.release import CardNotes, Release, Utility, card_page
 from confrere.study import Encoding
 
@@ -24,12 +25,9 @@ def save_releases(world: World, learned: Learned, ledger: Ledger, folder: Path) 
     """
     places = {}
     for name, release in learned.releases.items():
-        facts = {
-            **release.facts,
-            "encoding": ENCODING.to_dict(),
-            "schema_fingerprint": world.schema.fingerprint(),
-        }
-        full = replace(release, facts=facts, _card=None).describe(
+        encoder = Encoder(world.schema, rows=ENCODING.rows, weighted=ENCODING.weighted)
+        model = replace(release.model, encoder=encoder)
+        full = replace(release, model=model, _card=None).describe(
             _notes(world, learned, name), ledger=None if release.receipt is None else ledger
         )
         places[name] = _save(full, folder, name.replace(" ", "-"))

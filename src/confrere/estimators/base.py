@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -16,8 +15,8 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators.labels import declared_classes, encode_labels, plus_minus
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger, Receipt, default_ledger, payer, paying
+from confrere.model import Linear, Model
 from confrere.noise.sources import RandomSource, Seed, source_for
-from confrere.rows.scores import linear_scores
 
 Result = TypeVar("Result")
 
@@ -33,6 +32,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     receipt_: Receipt
     simulated_: bool
     classes_: NDArray[Any]
+    n_features_in_: int
 
     def _open_ledger(self) -> Ledger:
         """Return the ledger to charge, or say that the account does not exist."""
@@ -97,10 +97,17 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             ledger, account, guarantee, purpose=purpose, detail=detail, simulated=source.simulated
         ) as receipt:
             result = act(source)
+            if isinstance(result, Model):
+                ledger.mark_released(receipt, digest=result.digest())
         self.guarantee_ = guarantee
         self.receipt_ = receipt
         self.simulated_ = source.simulated
         return result
+
+    def _meaning(self, classes: NDArray[Any]) -> dict[str, Any]:
+        """Return labels and columns as a released model names them."""
+        names = feature_names(getattr(self, "feature_names_in_", None), self.n_features_in_)
+        return {"classes": tuple(classes.tolist()), "features": tuple(names)}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -108,32 +115,48 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-class LinearPrediction:
-    """Predictions of a released linear model: ``coef_``, ``intercept_`` and nothing else."""
+class ModelPrediction:
+    """Predictions of what was released: ``model_`` and nothing else."""
 
-    coef_: NDArray[np.float64]
-    intercept_: NDArray[np.float64]
+    model_: Model
     classes_: NDArray[Any]
     _validate_rows: Callable[[Any], Any]
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the score of every row, ``(n,)`` for two classes and ``(n, K)`` for more."""
-        X = self._validate_rows(X)
-        scores = linear_scores(X, self.coef_, self.intercept_)
-        return scores.ravel() if len(self.classes_) == 2 else scores
+        rows = self._validate_rows(X)
+        return self.model_.decision_function(rows)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the model's class probabilities."""
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return np.column_stack([special.expit(-scores), special.expit(scores)])
-        return np.asarray(special.softmax(scores, axis=1))
+        """Return the model's class probabilities; of votes, the share of the votes."""
+        rows = self._validate_rows(X)
+        return self.model_.predict_proba(rows)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of every row."""
         scores = self.decision_function(X)
-        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[codes])
+        return np.asarray(self.classes_[self.model_.codes(scores)])
+
+
+class LinearPrediction(ModelPrediction):
+    """A released linear model."""
+
+    model_: Linear
+
+    @property
+    def coef_(self) -> NDArray[np.float64]:
+        """Released weights, for rows as given to ``fit``."""
+        return self.model_.coef
+
+    @property
+    def intercept_(self) -> NDArray[np.float64]:
+        """Released intercepts."""
+        return self.model_.intercept
+
+
+def feature_names(names: NDArray[Any] | None, n_features: int) -> list[str]:
+    """Return the columns' names as releases write them."""
+    return [f"x{j}" for j in range(n_features)] if names is None else [str(n) for n in names]
 
 
 def check_choice(value: object, name: str, choices: tuple[str, ...]) -> None:

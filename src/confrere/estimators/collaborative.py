@@ -16,13 +16,12 @@ from confrere.estimators.base import (
     check_finite,
 )
 from confrere.estimators.linear_plan import linear_frame
-from confrere.estimators.releasing import linear_release
+from confrere.estimators.releasing import release_of
 from confrere.federation import (
     Averaging,
     Books,
     Expansion,
     LocalFederation,
-    Outcome,
     PartyGroup,
     average,
     expand,
@@ -31,6 +30,7 @@ from confrere.federation.sizes import Sizes
 from confrere.guarantee import Guarantee, Neighbours, check_epsilon
 from confrere.ledger import Ledger
 from confrere.mechanisms.objective_perturbation import Calibration
+from confrere.model import Facts, Linear
 from confrere.noise.sources import RandomSource, Seed
 from confrere.release import Release
 from confrere.schema import PublicSchema
@@ -206,13 +206,28 @@ class CollaborativeClassifier(LinearPrediction, PrivateClassifier):
             self.random_state,
         )
 
-        def act(_: RandomSource) -> Outcome:
+        meaning = self._meaning(classes)
+
+        def act(_: RandomSource) -> Linear:
             federation = LocalFederation(group, on_error="raise")
             if isinstance(plan, Expansion):
-                return expand(federation, plan)
-            return average(federation, plan)
+                outcome = expand(federation, plan)
+            else:
+                outcome = average(federation, plan)
+            return Linear(
+                coef=outcome.coef[None, :],
+                intercept=np.array([outcome.intercept]),
+                facts=Facts(
+                    method=self.method,
+                    parties=len(parties),
+                    rounds=self.rounds,
+                    n_samples=len(labels),
+                    **plan.frame.learned_with(),
+                ),
+                **meaning,
+            )
 
-        outcome = self._spend(
+        self.model_ = self._spend(
             ledger,
             guarantee,
             act,
@@ -222,24 +237,11 @@ class CollaborativeClassifier(LinearPrediction, PrivateClassifier):
         self.classes_ = classes
         self.party_ = parties
         self.party_weights_ = sizes / sizes.sum()
-        self.coef_ = outcome.coef[None, :]
-        self.intercept_ = np.array([outcome.intercept])
-        self._facts = {
-            "method": self.method,
-            "parties": len(parties),
-            "rounds": self.rounds,
-            "n_samples": len(labels),
-            "data_norm": plan.frame.data_norm,
-            "intercept_scale": plan.frame.constant or None,
-            "feature_scale": None
-            if plan.frame.feature_scale is None
-            else plan.frame.feature_scale.tolist(),
-        }
         return self
 
     def to_release(self, schema: PublicSchema | None = None) -> Release:
         """Return what may leave: the released numbers and the public facts about them."""
-        return linear_release(self, "collaborative", schema)
+        return release_of(self, "collaborative", schema)
 
     def _check_parameters(self) -> None:
         check_epsilon(self.epsilon)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from confrere.errors import InvalidData
 from confrere.estimators.stack import (
     HighLevelModel,
-    LowLevelModel,
     common_sharpness,
     high_level_mechanism,
     high_level_model,
@@ -28,6 +27,7 @@ from confrere.mechanisms.objective_perturbation import (
     Calibration,
     ObjectivePerturbation,
 )
+from confrere.model import Facts, LowLevelModel, StackFacts
 from confrere.noise.sources import RandomSource
 from confrere.rows.groups import GroupRows
 
@@ -89,16 +89,21 @@ class FeatureStackPlan:
             )
         return {"parts": parts, "rows_low": len(self.parts[0]), "rows_high": len(self.parts[1])}
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Facts:
         """Return the public facts that a release of this stack carries."""
-        return {
-            **self.rows.facts(),
-            "n_samples": sum(len(part) for part in self.parts),
-            "n_low": len(self.parts[0]),
-            "baseline": self.baseline,
-            "ridges": list(self.low.ridges),
-            "rates": list(self.low.rates),
-        }
+        return Facts(
+            n_samples=sum(len(part) for part in self.parts),
+            stack=StackFacts(
+                norms=tuple(map(float, self.rows.norms)),
+                rows=self.rows.rule,
+                clipping=self.rows.clipping,
+                constant=float(self.rows.constant),
+                n_low=len(self.parts[0]),
+                baseline=float(self.baseline),
+                ridges=tuple(map(float, self.low.ridges)),
+                rates=tuple(map(float, self.low.rates)),
+            ),
+        )
 
     @property
     def names(self) -> list[str]:

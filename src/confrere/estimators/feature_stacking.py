@@ -14,12 +14,11 @@ from confrere.estimators.base import PrivateClassifier, check_choice, check_fini
 from confrere.estimators.feature_plan import (
     Alpha,
     FeatureStackPlan,
-    low_scores,
     plan_feature_stack,
 )
 from confrere.estimators.group_plot import plot_groups
-from confrere.estimators.releasing import stack_release
-from confrere.estimators.stack import Combiner, Stacking
+from confrere.estimators.releasing import release_of
+from confrere.estimators.stack import Combiner, Stacking, stack_model
 from confrere.guarantee import Guarantee, check_epsilon
 from confrere.ledger import Ledger
 from confrere.maths.partition import (
@@ -166,25 +165,20 @@ class FeatureStackingClassifier(Stacking, PrivateClassifier):
         ledger = self._open_ledger()
         rows, labels, classes = self._validate_binary(X, y)
         plan = self._plan(*rows.shape)
-        low, high = self._spend(
+        known = {"rows": plan.rows, "facts": plan.facts(), **self._meaning(classes)}
+        self.model_ = self._spend(
             ledger,
             plan.guarantee(),
-            lambda source: plan.run(rows, labels, source),
+            lambda source: stack_model(*plan.run(rows, labels, source), self.combiner, **known),
             purpose="fit FeatureStackingClassifier",
             detail=plan.detail(),
         )
         self.classes_ = classes
-        self.low_level_, self.high_level_ = low, high
-        self._rows = plan.rows
-        self._facts = plan.facts()
         return self
 
     def to_release(self, schema: PublicSchema | None = None) -> Release:
         """Return what may leave: the released numbers and the public facts about them."""
-        return stack_release(self, "pst-f", schema, self.combiner)
-
-    def _scores(self, X: Any) -> NDArray[np.float64]:
-        return low_scores(self.low_level_, self._rows, X)
+        return release_of(self, "pst-f", schema)
 
     def plot_groups(self, ax: Any = None) -> Any:
         """Draw every group's importance, share of epsilon and noise; returns the axes."""

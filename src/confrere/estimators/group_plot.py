@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from confrere.estimators.stack import LowLevelModel
+from confrere.model import LowLevelModel
 
 
 def plot_groups(models: Sequence[LowLevelModel], *, ax: Any = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from confrere.mechanisms.objective_perturbation import (
     ObjectivePerturbation,
     PerturbedObjective,
 )
+from confrere.model import Facts, Linear
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import Norm, Rows
 from confrere.rows.frame import Frame
@@ -73,17 +75,16 @@ class LinearPlan:
             "n_features": self.frame.n_features,
         }
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Facts:
         """Return the public facts that a release of this model carries."""
-        scale = self.frame.feature_scale
-        return {
-            "n_samples": self.public_samples,
-            **self.mechanism.noise_facts(),
-            "ridge": self.mechanism.ridge,
-            "data_norm": self.frame.data_norm,
-            "intercept_scale": self.frame.constant,
-            "feature_scale": None if scale is None else scale.tolist(),
-        }
+        noise = self.mechanism.noise_facts()
+        return Facts(
+            n_samples=self.public_samples,
+            rho=noise.get("rho"),
+            sigma=noise.get("sigma"),
+            ridge=self.mechanism.ridge,
+            **self.frame.learned_with(),
+        )
 
     def rows(self, X: Any) -> Rows:
         """Return the rows that the theorem speaks of."""
@@ -96,6 +97,13 @@ class LinearPlan:
         weights = self.mechanism.run(self.rows(X), labels, source=source, centre=self.centre)
         models = [self.frame.coefficients(row) for row in np.atleast_2d(weights)]
         return np.array([coef for coef, _ in models]), np.array([b for _, b in models])
+
+    def model(
+        self, X: Any, labels: NDArray[Any], source: RandomSource, meaning: Mapping[str, Any]
+    ) -> Linear:
+        """Return what was learned; ``meaning`` is the names of classes and features."""
+        coef, intercept = self.run(X, labels, source)
+        return Linear(coef=coef, intercept=intercept, facts=self.facts(), **meaning)
 
 
 def plan_linear(

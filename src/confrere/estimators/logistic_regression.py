@@ -18,7 +18,7 @@ from confrere.estimators.linear_plan import (
     linear_frame,
     plan_linear,
 )
-from confrere.estimators.releasing import linear_release
+from confrere.estimators.releasing import release_of
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.mechanisms.objective_perturbation import Calibration
@@ -164,21 +164,20 @@ class PrivateLogisticRegression(LinearPrediction, PrivateClassifier):
         n_samples, n_features = rows.shape
         plan = self._plan(n_samples, n_features, max(2, len(classes)))
         labels = codes if len(classes) > 2 else plus_minus(codes)
-        coef, intercept = self._spend(
+        meaning = self._meaning(classes)
+        self.model_ = self._spend(
             ledger,
             plan.guarantee(),
-            lambda source: plan.run(rows, labels, source),
+            lambda source: plan.model(rows, labels, source, meaning),
             purpose="fit PrivateLogisticRegression",
             detail=plan.detail(),
         )
         self.classes_ = classes
-        self.coef_, self.intercept_ = coef, intercept
-        self._facts = plan.facts()
         return self
 
     def to_release(self, schema: PublicSchema | None = None) -> Release:
         """Return what may leave: the released numbers and the public facts about them."""
-        return linear_release(self, "plr", schema)
+        return release_of(self, "plr", schema)
 
     def _check_parameters(self) -> None:
         check_linear_parameters(

@@ -33,12 +33,13 @@ from confrere.estimators.multiparty_parties import (
     stack_tables,
     tables_of_parties,
 )
-from confrere.estimators.releasing import linear_release
+from confrere.estimators.releasing import release_of
 from confrere.federation.voting import Method, Released, Voting
 from confrere.guarantee import Guarantee, check_epsilon, check_positive
 from confrere.ledger import Ledger
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.mechanisms.party_statistic import Radius
+from confrere.model import Facts, Linear
 from confrere.noise.sources import RandomSource, Seed
 from confrere.release import Release
 from confrere.schema import PublicSchema
@@ -230,25 +231,32 @@ class MultipartyClassifier(LinearPrediction, PrivateClassifier):
         if self.local is not None:
             local_of(self.local, 0, len(parties), parties.names[0])
         apply_policy(parties, self.on_faulty)
-        released = self._spend(
+        meaning = self._meaning(classes)
+        made: list[Released] = []
+
+        def act(source: RandomSource) -> Linear:
+            made.append(self._run(plan, parties, classes, source))
+            coef, intercept = plan.coefficients(made[0].weights)
+            facts = self._public_facts(plan, len(parties), made[0].alpha)
+            return Linear(coef=coef, intercept=intercept, facts=facts, **meaning)
+
+        self.model_ = self._spend(
             ledger,
             plan.guarantee(),
-            lambda source: self._run(plan, parties, classes, source),
+            act,
             purpose="fit MultipartyClassifier",
             detail={"method": self.method, "parties": len(parties)},
         )
         self.classes_ = classes
         self.n_parties_ = len(parties)
-        self.alpha_ = released.alpha
-        self.coef_, self.intercept_ = plan.coefficients(released.weights)
-        if released.statistic is not None:
-            self.statistic_ = released.statistic
-        self._facts = self._public_facts(plan, len(parties), released.alpha)
+        self.alpha_ = made[0].alpha
+        if made[0].statistic is not None:
+            self.statistic_ = made[0].statistic
         return self
 
     def to_release(self, schema: PublicSchema | None = None) -> Release:
         """Return what may leave: the released numbers and the public facts about them."""
-        return linear_release(self, "multiparty", schema)
+        return release_of(self, "multiparty", schema)
 
     def faults(
         self, X: Any, y: Any, party: ArrayLike | None = None, auxiliary: Any = None
@@ -346,14 +354,11 @@ class MultipartyClassifier(LinearPrediction, PrivateClassifier):
             calibration=self.calibration,
         )
 
-    def _public_facts(self, plan: Voting, n_parties: int, alpha: float) -> dict[str, Any]:
-        scale = plan.frame.feature_scale
-        return {
-            "method": self.method,
-            "parties": n_parties,
-            "alpha": alpha,
-            "n_auxiliary": None if plan.auxiliary is None else len(plan.auxiliary),
-            "data_norm": plan.frame.data_norm,
-            "intercept_scale": plan.frame.constant or None,
-            "feature_scale": None if scale is None else scale.tolist(),
-        }
+    def _public_facts(self, plan: Voting, n_parties: int, alpha: float) -> Facts:
+        return Facts(
+            method=self.method,
+            parties=n_parties,
+            alpha=float(alpha),
+            n_auxiliary=None if plan.auxiliary is None else len(plan.auxiliary),
+            **plan.frame.learned_with(),
+        )

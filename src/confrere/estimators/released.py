@@ -11,7 +11,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from confrere.errors import InvalidParameter
 from confrere.estimators.sources import SourceLike
-from confrere.release import PlainModel, Release, load_release
+from confrere.model import Model
+from confrere.release import Release, load_release
 
 
 class ReleasedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -58,7 +59,7 @@ class ReleasedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 allow_simulated=self.allow_simulated,
             )
         )
-        self.model_: PlainModel = release.plain_model()
+        self.model_: Model = release.model
         self.classes_ = np.asarray(self.model_.classes)
         return self
 

@@ -9,16 +9,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators.base import PrivateClassifier, check_finite
-from confrere.estimators.releasing import stack_release
+from confrere.estimators.releasing import release_of
 from confrere.estimators.stack import (
-    HighLevelModel,
-    LowLevelModel,
     Stacking,
     common_sharpness,
     high_level_mechanism,
     high_level_model,
     high_level_prior,
     high_level_rows,
+    stack_model,
 )
 from confrere.guarantee import Guarantee, Split, check_epsilon, in_parallel
 from confrere.ledger import Ledger
@@ -29,6 +28,7 @@ from confrere.mechanisms.objective_perturbation import (
     Calibration,
     ObjectivePerturbation,
 )
+from confrere.model import Facts, LowLevelModel, Stack
 from confrere.noise.sources import RandomSource, Seed
 from confrere.release import Release
 from confrere.rows.ball import into_ball
@@ -142,7 +142,9 @@ class SampleStackingClassifier(Stacking, PrivateClassifier):
         centre = self._low_prior(rows.shape[1])
         bounded = into_ball(rows, self.data_norm, constant=self.intercept_scale)
 
-        def act(source: RandomSource) -> tuple[tuple[LowLevelModel, ...], HighLevelModel | None]:
+        known = {"facts": Facts(n_samples=len(rows)), **self._meaning(classes)}
+
+        def act(source: RandomSource) -> Stack:
             weights = [
                 mechanism.run(bounded[part], labels[part], source=source, centre=centre)
                 for part, mechanism in zip(parts, low, strict=False)
@@ -150,7 +152,7 @@ class SampleStackingClassifier(Stacking, PrivateClassifier):
             factor = 1.0 if high is None else common_sharpness([w - centre for w in weights])
             models = tuple(self._model(k, w, low[k], factor) for k, w in enumerate(weights))
             if high is None:
-                return models, None
+                return stack_model(models, None, self.combiner, **known)
             last = parts[-1]
             released = high.run(
                 high_level_rows(_scores(models, rows[last])),
@@ -158,9 +160,9 @@ class SampleStackingClassifier(Stacking, PrivateClassifier):
                 source=source,
                 centre=self._high_prior(),
             )
-            return models, high_level_model(released)
+            return stack_model(models, high_level_model(released), self.combiner, **known)
 
-        low_level, high_level = self._spend(
+        self.model_ = self._spend(
             ledger,
             self._guarantee(low, high),
             act,
@@ -173,16 +175,11 @@ class SampleStackingClassifier(Stacking, PrivateClassifier):
             },
         )
         self.classes_ = classes
-        self.low_level_, self.high_level_ = low_level, high_level
-        self._facts = {"n_samples": len(rows), "rows": "clip", "clipping": "joint"}
         return self
 
     def to_release(self, schema: PublicSchema | None = None) -> Release:
         """Return what may leave: the released numbers and the public facts about them."""
-        return stack_release(self, "pst-s", schema, self.combiner)
-
-    def _scores(self, X: Any) -> NDArray[np.float64]:
-        return _scores(self.low_level_, X)
+        return release_of(self, "pst-s", schema)
 
     def _check_parameters(self) -> None:
         self._check_stack(("stack", "vote"))

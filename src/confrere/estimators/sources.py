@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.errors import InvalidParameter, SchemaMismatch, SimulatedRelease
+from confrere.errors import InvalidParameter, InvalidRelease, SchemaMismatch, SimulatedRelease
 from confrere.release import Release, load_release
 from confrere.schema import PublicSchema
 
@@ -71,25 +71,24 @@ def check_same_meaning(
 ) -> None:
     """Refuse sources that do not speak of the same features, in the same order, and labels."""
     for release in releases:
-        theirs = list(release.facts["features"])
-        if theirs != list(features):
+        theirs = release.model.features
+        if theirs != tuple(features):
             raise SchemaMismatch(
                 "source and target have different features:\n" + _difference(theirs, features)
             )
-        if list(release.facts["classes"]) != classes.tolist():
+        if list(release.model.classes) != classes.tolist():
             raise SchemaMismatch(
-                f"source has classes {release.facts['classes']}, the target declares "
+                f"source has classes {list(release.model.classes)}, the target declares "
                 f"{classes.tolist()}."
             )
-        declared = release.facts.get("schema")
         if schema is None:
             continue
-        if declared is None:
+        if release.model.encoder is None:
             raise SchemaMismatch(
                 "source carries no schema to compare with; ask for a release made with "
                 "to_release(schema=...)."
             )
-        schema.require_same(PublicSchema.from_dict(declared))
+        schema.require_same(release.model.encoder.schema)
 
 
 def precision_weights(releases: Sequence[Release]) -> NDArray[np.float64]:
@@ -102,18 +101,25 @@ def precision_weights(releases: Sequence[Release]) -> NDArray[np.float64]:
     """
     precisions = []
     for release in releases:
-        facts = release.facts
-        dimension = len(facts["features"])
-        stiffness = facts["ridge"] + facts["n_samples"] / (4 * dimension)
-        rate = facts["rho"] if "rho" in facts else math.sqrt(dimension) / facts["sigma"]
+        facts = release.model.facts
+        dimension = len(release.model.features)
+        stiffness = known(facts.ridge, "ridge") + known(facts.n_samples, "n_samples") / (
+            4 * dimension
+        )
+        if facts.sigma is None:
+            rate = known(facts.rho, "rho")
+        else:
+            rate = math.sqrt(dimension) / facts.sigma
         precisions.append((rate * stiffness) ** 2)
     weights = np.asarray(precisions)
     return np.asarray(weights / weights.sum())
 
 
-def feature_names(names: NDArray[Any] | None, n_features: int) -> list[str]:
-    """Return the columns' names as releases write them."""
-    return [f"x{j}" for j in range(n_features)] if names is None else [str(n) for n in names]
+def known(fact: float | None, name: str) -> float:
+    """Return a fact that a source must state to be started from."""
+    if fact is None:
+        raise InvalidRelease(f"source does not state its {name}; it cannot be started from.")
+    return fact
 
 
 def _difference(theirs: Sequence[str], ours: Sequence[str]) -> str:

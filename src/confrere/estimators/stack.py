@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from confrere.errors import InvalidParameter
-from confrere.estimators.base import check_choice
+from confrere.estimators.base import ModelPrediction, check_choice
 from confrere.estimators.linear_plan import Alpha, Loss, check_linear_parameters
 from confrere.guarantee import check_epsilon
 from confrere.maths.calibration import automatic_ridge, free_ridge
@@ -21,55 +20,16 @@ from confrere.mechanisms.objective_perturbation import (
     Calibration,
     ObjectivePerturbation,
 )
+from confrere.model import Clip, LowLevelModel, Stack, StackFacts
+from confrere.model.scoring import UNIT_ROWS
+from confrere.model.stack import meta_features
 from confrere.rows.ball import into_ball
-from confrere.rows.scores import linear_scores
+from confrere.rows.groups import GroupRows
 
 Combiner = Literal["stack", "vote", "weighted_vote"]
 
 #: The public constant of the high level, inside its norm bound.
 HIGH_LEVEL_CONSTANT = 0.5
-
-
-@dataclass(frozen=True)
-class LowLevelModel:
-    """One released low-level model and the public facts about its group.
-
-    Attributes
-    ----------
-    name : str
-        Which part of the data it saw.
-    features : array of int
-        Columns that it uses.
-    coef : array
-        Released weights on those columns, for rows as given to ``fit``.
-    intercept : float
-        Released intercept.
-    importance : float
-        The group's share of the declared importance.
-    epsilon : float
-        The group's share of the budget.
-    noise : float
-        Expected norm of the noise in its objective, for rows in the unit ball.
-    baseline : float
-        Public score of the base rate, taken off before the score is used.
-    sharpness : float
-        Factor on its score before it becomes a meta feature; see :func:`common_sharpness`.
-    """
-
-    name: str
-    features: NDArray[np.intp]
-    coef: NDArray[np.float64]
-    intercept: float
-    importance: float
-    epsilon: float
-    noise: float
-    baseline: float
-    sharpness: float
-
-    def score(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the sharpened score above the baseline, of rows with only this model's columns."""
-        offset = self.sharpness * (self.intercept - self.baseline)
-        return linear_scores(X, self.sharpness * self.coef, offset)
 
 
 @dataclass(frozen=True)
@@ -91,15 +51,6 @@ def common_sharpness(released: Sequence[NDArray[np.float64]]) -> float:
     longest = max(released, key=lambda weights: float(np.linalg.norm(weights)))
     length = float(np.linalg.norm(longest))
     return max(1.0, math.sqrt(len(longest)) / length) if length else 1.0
-
-
-def meta_features(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ``(2 sigma(s) - 1) / sqrt(K)``: centred, and inside the unit ball but for rounding.
-
-    Uncentred probabilities without an intercept can turn the ranking of the whole stack around
-    when the high-level part has more negatives than positives.
-    """
-    return np.asarray(np.tanh(scores / 2) / math.sqrt(scores.shape[1]))
 
 
 def high_level_mechanism(
@@ -147,8 +98,10 @@ def high_level_model(weights: NDArray[np.float64]) -> HighLevelModel:
     )
 
 
-class Stacking:
-    """What every stacking classifier checks, and how its released stack predicts."""
+class Stacking(ModelPrediction):
+    """What every stacking classifier checks, and how its released stack shows."""
+
+    model_: Stack
 
     epsilon: float
     alpha: Alpha
@@ -157,11 +110,6 @@ class Stacking:
     loss: Loss
     calibration: Calibration
     combiner: Combiner
-    classes_: NDArray[Any]
-    low_level_: tuple[LowLevelModel, ...]
-    high_level_: HighLevelModel | None
-    _validate_rows: Callable[[Any], Any]
-    _scores: Callable[[Any], NDArray[np.float64]]
 
     def _check_stack(self, combiners: tuple[str, ...]) -> None:
         """Refuse wrong settings that all stacks share."""
@@ -174,27 +122,53 @@ class Stacking:
         if not 0 < self.high_fraction < 1:
             raise InvalidParameter("high_fraction must lie strictly between 0 and 1.")
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Return the score of every row; positive means the second class."""
-        scores = self._scores(self._validate_rows(X))
-        if self.high_level_ is not None:
-            combined = meta_features(scores) @ self.high_level_.coef + self.high_level_.intercept
-            return np.asarray(combined)
-        if scores.shape[1] == 1:
-            return scores[:, 0] + self.low_level_[0].baseline
-        votes = np.where(scores > 0, 1.0, -1.0)
-        if self.combiner == "weighted_vote":
-            return np.asarray(votes @ [model.importance for model in self.low_level_])
-        return np.asarray(votes.mean(axis=1))
+    @property
+    def low_level_(self) -> tuple[LowLevelModel, ...]:
+        """Released models with their groups, importances and shares."""
+        return self.model_.groups
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the model's class probabilities; of votes, the share of the votes."""
-        scores = self.decision_function(X)
-        voted = self.high_level_ is None and len(self.low_level_) > 1
-        positive = (1 + scores) / 2 if voted else special.expit(scores)
-        return np.column_stack([1 - positive, positive])
+    @property
+    def high_level_(self) -> HighLevelModel | None:
+        """The released combination; None for votes and for a single group."""
+        if self.model_.combine != "stack":
+            return None
+        return HighLevelModel(self.model_.coef, self.model_.intercept)
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class of every row."""
-        positive = self.decision_function(X) > 0
-        return np.asarray(self.classes_[positive.astype(np.intp)])
+
+def group_rows(facts: StackFacts, groups: Sequence[LowLevelModel]) -> GroupRows:
+    """Return the public map from rows to groups that a stack was learned with."""
+    features = tuple(group.features for group in groups)
+    return GroupRows(features, facts.norms, facts.rows, facts.clipping, facts.constant)
+
+
+def stack_model(
+    low: Sequence[LowLevelModel],
+    high: HighLevelModel | None,
+    combiner: Combiner,
+    *,
+    rows: GroupRows | None = None,
+    **known: Any,
+) -> Stack:
+    """Return what a stack's plan released as one model.
+
+    Parameters
+    ----------
+    low, high
+        Released models; ``high`` is None for votes and for a single group.
+    combiner : {"stack", "vote", "weighted_vote"}
+        How several groups are combined.
+    rows : GroupRows, optional
+        Whether rows or groups are brought to length one first.
+    **known
+        Classes, features and facts.
+    """
+    unit = Clip(bound=UNIT_ROWS) if rows is not None and rows.rule == "unit" else None
+    jointly = rows is not None and rows.clipping == "joint"
+    groups = tuple(replace(one, clip=None if jointly else unit) for one in low)
+    known |= {"groups": groups, "clip": unit if jointly else None}
+    if high is not None:
+        return Stack(coef=high.coef, intercept=high.intercept, **known)
+    if len(groups) == 1:
+        return Stack(coef=np.ones(1), intercept=low[0].baseline, combine="alone", **known)
+    weights = [one.importance if combiner == "weighted_vote" else 1 / len(low) for one in low]
+    return Stack(coef=np.asarray(weights), combine="vote", **known)

@@ -18,17 +18,18 @@ from confrere.estimators.linear_plan import (
     linear_frame,
     plan_linear,
 )
-from confrere.estimators.releasing import LINEAR_KINDS, linear_release
+from confrere.estimators.releasing import LINEAR_KINDS, release_of
 from confrere.estimators.sources import (
     SourceLike,
     check_same_meaning,
-    feature_names,
+    known,
     open_sources,
     precision_weights,
 )
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.mechanisms.objective_perturbation import Calibration
+from confrere.model import Linear
 from confrere.noise.sources import Seed
 from confrere.release import Release
 from confrere.rows.frame import Frame
@@ -125,29 +126,25 @@ class TransferClassifier(LinearPrediction, PrivateClassifier):
         sources = self._open_sources()
         rows, labels, classes = self._validate_binary(X, y)
         n_samples, n_features = rows.shape
+        meaning = self._meaning(classes)
         check_same_meaning(
-            sources,
-            features=feature_names(getattr(self, "feature_names_in_", None), n_features),
-            classes=classes,
-            schema=self.schema,
+            sources, features=meaning["features"], classes=classes, schema=self.schema
         )
         plan = self._plan(n_samples, n_features, sources)
-        coef, intercept = self._spend(
+        self.model_ = self._spend(
             ledger,
             plan.guarantee(),
-            lambda randomness: plan.run(rows, labels, randomness),
+            lambda randomness: plan.model(rows, labels, randomness, meaning),
             purpose="fit TransferClassifier",
             detail={**plan.detail(), "sources": [release.release_id for release in sources]},
         )
         self.classes_ = classes
-        self.coef_, self.intercept_ = coef, intercept
         self.sources_ = tuple(sources)
-        self._facts = plan.facts()
         return self
 
     def to_release(self, schema: PublicSchema | None = None) -> Release:
         """Return what may leave; its card says what a person in both domains pays."""
-        return linear_release(self, "simcomb", schema or self.schema, sources=self.sources_)
+        return release_of(self, "simcomb", schema or self.schema, sources=self.sources_)
 
     def _check_parameters(self) -> None:
         check_linear_parameters(
@@ -174,7 +171,7 @@ class TransferClassifier(LinearPrediction, PrivateClassifier):
             intercept_scale=self.intercept_scale,
             feature_scale=self.feature_scale,
         )
-        n_source = sum(release.facts["n_samples"] for release in sources)
+        n_source = sum(known(source.model.facts.n_samples, "n_samples") for source in sources)
         return plan_linear(
             n_samples,
             frame,
@@ -188,10 +185,10 @@ class TransferClassifier(LinearPrediction, PrivateClassifier):
 
     def _prior(self, frame: Frame, sources: list[Release]) -> NDArray[np.float64]:
         """Return ``(1 - eta)`` times the sources' combined model, on the target's scale."""
-        models = zip(precision_weights(sources), sources, strict=True)
+        models = [source.model for source in sources if isinstance(source.model, Linear)]
         points = [
-            weight * frame.weights(release.arrays["coef"][0], float(release.arrays["intercept"][0]))
-            for weight, release in models
+            weight * frame.weights(model.coef[0], float(model.intercept[0]))
+            for weight, model in zip(precision_weights(sources), models, strict=True)
         ]
         return np.asarray((1 - self.eta) * np.sum(points, axis=0))
 

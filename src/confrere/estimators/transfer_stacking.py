@@ -9,30 +9,30 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from confrere.errors import InvalidParameter, SchemaMismatch
+from confrere.errors import InvalidParameter, InvalidRelease, SchemaMismatch
 from confrere.estimators.base import PrivateClassifier, check_choice
-from confrere.estimators.feature_plan import FeatureStackPlan, low_scores, plan_feature_stack
+from confrere.estimators.feature_plan import FeatureStackPlan, plan_feature_stack
 from confrere.estimators.group_plot import plot_groups
 from confrere.estimators.linear_plan import Alpha, Loss
-from confrere.estimators.releasing import low_level_models, stack_release
+from confrere.estimators.releasing import release_of
 from confrere.estimators.sources import (
     SourceLike,
     check_same_meaning,
-    feature_names,
     open_sources,
 )
-from confrere.estimators.stack import Combiner, Stacking
+from confrere.estimators.stack import Combiner, Stacking, group_rows, stack_model
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.maths.partition import Allocation, allocate
 from confrere.mechanisms.objective_perturbation import Calibration
-from confrere.noise.sources import Seed
+from confrere.model import LowLevelModel, Stack, StackFacts
+from confrere.noise.sources import RandomSource, Seed
 from confrere.release import Release
 from confrere.rows.groups import GroupRows
 from confrere.schema import PublicSchema
 
 #: The public facts on which source and target must agree.
-SHARED_FACTS = ("groups", "norms", "rows", "clipping", "constant")
+SHARED_FACTS = ("norms", "rows", "clipping", "constant")
 
 
 class TransferStackingClassifier(Stacking, PrivateClassifier):
@@ -126,7 +126,7 @@ class TransferStackingClassifier(Stacking, PrivateClassifier):
         """Return what one ``fit`` on data of these sizes would spend; touches no data."""
         self._check_parameters()
         sources = self._open_sources()
-        if len(sources[0].facts["features"]) != n_features:
+        if len(sources[0].model.features) != n_features:
             raise InvalidParameter("n_features must be the source's number of columns.")
         return self._plan(n_samples, sources).guarantee()
 
@@ -136,41 +136,37 @@ class TransferStackingClassifier(Stacking, PrivateClassifier):
         ledger = self._open_ledger()
         sources = self._open_sources()
         rows, labels, classes = self._validate_binary(X, y)
+        meaning = self._meaning(classes)
         check_same_meaning(
-            sources,
-            features=feature_names(getattr(self, "feature_names_in_", None), rows.shape[1]),
-            classes=classes,
-            schema=self.schema,
+            sources, features=meaning["features"], classes=classes, schema=self.schema
         )
         plan = self._plan(len(rows), sources)
         centres = self._centres(plan.rows, sources)
-        low, high = self._spend(
+        known = {"rows": plan.rows, "facts": plan.facts(), **meaning}
+
+        def act(randomness: RandomSource) -> Stack:
+            low, high = plan.run(rows, labels, randomness, centres=centres)
+            return stack_model(low, high, self.combiner, **known)
+
+        self.model_ = self._spend(
             ledger,
             plan.guarantee(),
-            lambda randomness: plan.run(rows, labels, randomness, centres=centres),
+            act,
             purpose="fit TransferStackingClassifier",
             detail={**plan.detail(), "sources": [release.release_id for release in sources]},
         )
         self.classes_ = classes
-        self.low_level_, self.high_level_ = low, high
         self.sources_ = tuple(sources)
-        self._rows = plan.rows
-        self._facts = plan.facts()
         return self
 
     def to_release(self, schema: PublicSchema | None = None) -> Release:
         """Return what may leave; its card says what a person in both domains pays."""
-        return stack_release(
-            self, "pst-h", schema or self.schema, self.combiner, sources=self.sources_
-        )
+        return release_of(self, "pst-h", schema or self.schema, sources=self.sources_)
 
     def plot_groups(self, ax: Any = None) -> Any:
         """Draw every group's importance, share of epsilon and noise; returns the axes."""
         check_is_fitted(self)
         return plot_groups(self.low_level_, ax=ax)
-
-    def _scores(self, X: Any) -> NDArray[np.float64]:
-        return low_scores(self.low_level_, self._rows, X)
 
     def _check_parameters(self) -> None:
         self._check_stack(("stack", "vote", "weighted_vote"))
@@ -190,20 +186,22 @@ class TransferStackingClassifier(Stacking, PrivateClassifier):
             keys=self.source_keys,
             simulation=self.random_state is not None,
         )
-        first = sources[0]
-        for other in sources[1:]:
-            differing = [f for f in SHARED_FACTS if other.facts.get(f) != first.facts.get(f)]
+        first, first_groups = _stack_facts(sources[0])
+        for other, groups in map(_stack_facts, sources[1:]):
+            differing = [f for f in SHARED_FACTS if getattr(other, f) != getattr(first, f)]
+            if [g.features.tolist() for g in groups] != [g.features.tolist() for g in first_groups]:
+                differing.insert(0, "groups")
             if differing:
                 raise SchemaMismatch(f"sources disagree on {', '.join(differing)}.")
         return sources
 
     def _plan(self, n_samples: int, sources: list[Release]) -> FeatureStackPlan:
-        facts = sources[0].facts
-        rows = GroupRows.from_facts(facts)
-        importances = np.array([model["importance"] for model in facts["models"]])
+        facts, models = _stack_facts(sources[0])
+        rows = group_rows(facts, models)
+        importances = np.array([model.importance for model in models])
         stacked = self.combiner == "stack" and len(rows.groups) > 1
         share = self.high_fraction if stacked else 0.0
-        n_source = sum(release.facts["n_low"] for release in sources)
+        n_source = sum(_stack_facts(source)[0].n_low for source in sources)
         centres = self._centres(rows, sources)
         return plan_feature_stack(
             n_samples,
@@ -224,7 +222,7 @@ class TransferStackingClassifier(Stacking, PrivateClassifier):
             clipping=rows.clipping,
             cap=0.5 if self.loss == "capped" else 1.0,
             split_seed=self.split_seed,
-            baseline=float(facts["baseline"]),
+            baseline=facts.baseline,
             prior_norm=max(float(np.linalg.norm(centre)) for centre in centres),
         )
 
@@ -232,7 +230,7 @@ class TransferStackingClassifier(Stacking, PrivateClassifier):
         """Return every group's point to shrink towards, in the unit ball's coordinates."""
         n_groups = len(rows.groups)
         eta = np.broadcast_to(np.atleast_1d(np.asarray(self.eta, dtype=np.float64)), n_groups)
-        models = [low_level_models(release) for release in sources]
+        models = [_stack_facts(source)[1] for source in sources]
         centres = []
         for k in range(n_groups):
             precision = np.array([_precision(release, k) for release in sources])
@@ -250,6 +248,19 @@ class TransferStackingClassifier(Stacking, PrivateClassifier):
 
 def _precision(release: Release, k: int) -> float:
     """Return what the noise leaves of group ``k``; see :func:`precision_weights`."""
-    facts = release.facts
-    stiffness = facts["ridges"][k] + facts["n_low"] / (4 * len(facts["groups"][k]))
-    return float((facts["rates"][k] * stiffness) ** 2)
+    facts, groups = _stack_facts(release)
+    stiffness = facts.ridges[k] + facts.n_low / (4 * len(groups[k].features))
+    return float((facts.rates[k] * stiffness) ** 2)
+
+
+def _stack_facts(release: Release) -> tuple[StackFacts, tuple[LowLevelModel, ...]]:
+    """Return the plan and the low level of a released stack over feature groups."""
+    model = release.model
+    if not isinstance(model, Stack) or model.facts.stack is None:
+        raise InvalidRelease(
+            f"a release of kind {release.kind!r} has no feature groups to start from."
+        )
+    facts = model.facts.stack
+    if not len(model.groups) == len(facts.norms) == len(facts.ridges) == len(facts.rates):
+        raise InvalidRelease("source states other facts than its groups have; do not use it.")
+    return facts, model.groups

@@ -3,13 +3,10 @@
 from confrere.release.card import Card
 from confrere.release.describe import build_card
 from confrere.release.keys import fingerprint, generate_key, read_private_key, read_public_key
-from confrere.release.kinds import register_kind, to_plain
 from confrere.release.loading import load_release
 from confrere.release.model import Release
 from confrere.release.notes import Adversary, Approval, CardNotes, Curator, Utility
 from confrere.release.page import card_page
-from confrere.release.plain import PlainModel
-from confrere.release.predictors import Clip, Group, Linear, Stack
 from confrere.release.pricing import Spending
 from confrere.release.risk import detection_bound, shown
 from confrere.release.saving import sign_release
@@ -23,14 +20,9 @@ __all__ = [
     "Approval",
     "Card",
     "CardNotes",
-    "Clip",
     "Curator",
-    "Group",
-    "Linear",
-    "PlainModel",
     "Release",
     "Spending",
-    "Stack",
     "Utility",
     "VerifiedFolder",
     "build_card",
@@ -43,10 +35,8 @@ __all__ = [
     "read_folder",
     "read_private_key",
     "read_public_key",
-    "register_kind",
     "shown",
     "sign_release",
     "sign_sums",
-    "to_plain",
     "verify_signature",
 ]

@@ -14,10 +14,10 @@ from typing import Any
 
 from confrere.errors import ConfrereError, InvalidRelease
 from confrere.guarantee import Neighbours, Unit
+from confrere.model.strict_json import plain_json
 from confrere.release.pricing import Spending
 from confrere.release.risk import risk_in_words
 from confrere.release.schema import card_schema, violations
-from confrere.release.strict_json import plain_json
 
 SCHEMA = "confrere-card/1"
 

@@ -205,12 +205,11 @@ def _unprotected(spending: Spending, notes: CardNotes) -> Iterator[str]:
 
 
 def _preprocessing(release: Release) -> Iterator[str]:
-    data_norm = release.facts.get("data_norm")
-    if isinstance(data_norm, int | float):
+    data_norm = release.model.facts.data_norm
+    if data_norm is not None:
         yield f"rows are clipped to the declared norm {data_norm:g}, which no data were asked for"
-    fingerprint = release.facts.get("schema_fingerprint")
-    if isinstance(fingerprint, str):
-        yield f"features follow the public schema {fingerprint}"
+    if release.model.encoder is not None:
+        yield f"features follow the public schema {release.model.encoder.schema.fingerprint()}"
 
 
 def _implementation() -> dict[str, str]:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
 
 from confrere.errors import InvalidParameter, InvalidRelease, SimulatedRelease
-from confrere.release.arrays import read_npz
+from confrere.model.arrays import check_npz
+from confrere.model.model_json import read_document
+from confrere.model.onnx_graph import onnx_bytes
+from confrere.model.strict_json import read_json
 from confrere.release.card import Card
 from confrere.release.folder import sha256
 from confrere.release.keys import PublicKey
 from confrere.release.model import Release
-from confrere.release.plain import PlainModel
-from confrere.release.plain_values import fields
-from confrere.release.saving import MODEL_SCHEMA
-from confrere.release.strict_json import read_json
 from confrere.release.verifying import read_folder
 
 
@@ -56,18 +54,19 @@ def load_release(
             "the noise of this release was seeded: it protects nobody and proves nothing. Ask for "
             "a real one, or give allow_simulated=True to study it."
         )
-    model = _read_model(files["model.json"])
+    kind, model = read_document(files["model.json"])
+    check_npz(files["model.npz"], model.arrays())
+    if "model.onnx" in files and files["model.onnx"] != onnx_bytes(model):
+        raise InvalidRelease("model.onnx is not the graph of model.json; do not use it.")
     spending = card.spending
     try:
         return Release(
-            kind=model["kind"],
-            arrays=read_npz(files["model.npz"]),
-            facts=model["facts"],
+            kind=kind,
+            model=model,
             guarantee=spending.guarantee,
             receipt=spending.receipt,
             simulated=card.simulated,
             parties=spending.parties,
-            predictor=model["model"],
             _card=card,
         )
     except InvalidParameter as error:
@@ -75,19 +74,3 @@ def load_release(
 
 
 _AROUND_THE_CARD = frozenset({"card.json", "README.md"})
-
-
-def _read_model(content: bytes) -> dict[str, Any]:
-    found = fields(
-        read_json(content, "model.json"),
-        "model.json",
-        "schema",
-        "kind",
-        "facts",
-        "model",
-        "test_vectors",
-    )
-    if found["schema"] != MODEL_SCHEMA or not isinstance(found["facts"], dict):
-        raise InvalidRelease(f"model.json is not a {MODEL_SCHEMA}; update confrere, or ask again.")
-    PlainModel.from_dict(found["model"]).check_vectors(found["test_vectors"])
-    return found

@@ -8,22 +8,19 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from confrere.errors import InvalidParameter, InvalidRelease
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger, Receipt
-from confrere.release.arrays import Arrays, frozen_arrays, npz_bytes
+from confrere.model import Model
+from confrere.model.strict_json import canonical_bytes
 from confrere.release.card import Card
 from confrere.release.describe import build_card
 from confrere.release.keys import PrivateKey
-from confrere.release.kinds import to_plain
 from confrere.release.notes import CardNotes
-from confrere.release.plain import PlainModel
 from confrere.release.pricing import Paid, Spending
 from confrere.release.saving import save_release
-from confrere.release.strict_json import canonical_bytes, plain_json
 
 _KIND = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
@@ -35,11 +32,9 @@ class Release:
     Parameters
     ----------
     kind : str
-        Which family of models rebuilds from it: "plr", "pst-f", ...
-    arrays : mapping of str to array
-        Noised arrays and public facts only; kept as read-only copies.
-    facts : mapping of str to JSON value
-        What is public and the model needs: classes, data_norm, feature names, groups, ...
+        The method that made it, by its name in the catalogue: "plr", "pst-f", ...
+    model : Linear or Stack
+        What was learned: noised numbers and public facts only.
     guarantee : Guarantee
         What the mechanism proves.
     receipt : Receipt or None
@@ -49,18 +44,14 @@ class Release:
     parties : mapping of str to Receipt, tuple of Receipt, or Guarantee, optional
         Where several organisations' data are in it (an average, a transfer): what each one paid;
         several receipts together where it answered several times.
-    predictor : mapping, optional
-        The plain description that came with a loaded release; by default the kind's own.
     """
 
     kind: str
-    arrays: Arrays
-    facts: Mapping[str, Any]
+    model: Model
     guarantee: Guarantee
     receipt: Receipt | None
     simulated: bool
     parties: Mapping[str, Paid] = field(default_factory=dict)
-    predictor: Mapping[str, Any] | None = None
     _card: Card | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -68,14 +59,9 @@ class Release:
             raise InvalidParameter("kind must be lower-case letters, digits, '_' or '-'.")
         if not isinstance(self.simulated, bool):
             raise InvalidParameter("simulated must be True or False.")
-        try:
-            facts = plain_json(dict(self.facts))
-        except (TypeError, ValueError) as error:
-            raise InvalidParameter(
-                "facts must be plain JSON values; use tolist() for arrays and numpy numbers."
-            ) from error
-        object.__setattr__(self, "arrays", frozen_arrays(self.arrays))
-        object.__setattr__(self, "facts", MappingProxyType(facts))
+        if not isinstance(self.model, Model):
+            raise InvalidParameter("model must be a confrere.model.Linear or Stack.")
+        self.model.require_plain()
         object.__setattr__(self, "parties", self.spending.parties)
         if self.spending.simulated and not self.simulated:
             raise InvalidParameter("simulated must be True: a receipt says the noise was seeded.")
@@ -90,13 +76,11 @@ class Release:
         """Let workers of the same organisation have it; what leaves is never pickled."""
         fields = (
             self.kind,
-            dict(self.arrays),
-            dict(self.facts),
+            self.model,
             self.guarantee,
             self.receipt,
             self.simulated,
             dict(self.parties),
-            None if self.predictor is None else dict(self.predictor),
             self._card,
         )
         return (Release, fields)
@@ -111,8 +95,7 @@ class Release:
         """The content's own name: equal content, equal id."""
         content = {
             "kind": self.kind,
-            "arrays": hashlib.sha256(npz_bytes(self.arrays)).hexdigest(),
-            "facts": dict(self.facts),
+            "model": self.model.to_dict(),
             "simulated": self.simulated,
             **self.spending.to_dict(),
         }
@@ -129,10 +112,6 @@ class Release:
     def describe(self, notes: CardNotes | None = None, *, ledger: Ledger | None = None) -> Release:
         """Return the same release with a card that says more; see :func:`build_card`."""
         return replace(self, _card=build_card(self, notes, ledger=ledger))
-
-    def plain_model(self) -> PlainModel:
-        """Return the classifier, predicting with numpy alone."""
-        return PlainModel.from_dict(to_plain(self))
 
     def save(
         self,

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import re
 
+from confrere.model import Clip, Linear, Model, Stack
+from confrere.model.model_json import TOLERANCE
+from confrere.model.scoring import LARGEST
 from confrere.release.card import Card
-from confrere.release.plain import TOLERANCE, PlainModel
-from confrere.release.predictors import Clip, Linear, Stack
 from confrere.release.sshsig import NAMESPACE
 from confrere.release.templates import render
 
-_SCALED = '[(v - c) / s for v, c, s in zip(x, m["center"], m["scale"])]'
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|&~!])")
 
 
-def readme(card: Card, model: PlainModel) -> str:
+def readme(card: Card, model: Model) -> str:
     """Return the text of ``README.md``."""
     return render(
         "README.md.j2",
         card=card,
         recipe="\n".join(recipe(model)),
-        two_classes=not (isinstance(model.predictor, Linear) and model.predictor.coef.ndim == 2),
-        share=isinstance(model.predictor, Stack) and model.predictor.combine == "vote",
+        two_classes=len(model.classes) == 2,
+        share=isinstance(model, Stack) and model.combine == "vote",
         namespace=NAMESPACE,
         tolerance=TOLERANCE,
         plain=lambda text: _MARKDOWN.sub(r"\\\1", text),
     )
 
 
-def recipe(model: PlainModel) -> list[str]:
+def recipe(model: Model) -> list[str]:
     """Return about ten lines of Python, standard library alone, that define ``decision(x)``."""
     return [
         "import json, math",
@@ -38,13 +38,14 @@ def recipe(model: PlainModel) -> list[str]:
         "    return s",
         *_clip_lines(model),
         "def decision(x):",
-        f'    x = clip({_SCALED}, m["clip"])' if model.clip else f"    x = {_SCALED}",
-        *_decision_lines(model.predictor),
+        f"    x = [max(-{LARGEST:g}, min({LARGEST:g}, v)) for v in x]",
+        *(['    x = clip(x, m["clip"])'] if model.clip else []),
+        *_decision_lines(model),
     ]
 
 
-def _clip_lines(model: PlainModel) -> list[str]:
-    groups = model.predictor.groups if isinstance(model.predictor, Stack) else ()
+def _clip_lines(model: Model) -> list[str]:
+    groups = model.groups if isinstance(model, Stack) else ()
     clips: list[Clip | None] = [model.clip, *(group.clip for group in groups)]
     norms = {clip.norm for clip in clips if clip is not None}
     mixed = len({group.clip is None for group in groups}) == 2
@@ -62,17 +63,23 @@ def _clip_lines(model: PlainModel) -> list[str]:
     ]
 
 
-def _decision_lines(predictor: Linear | Stack) -> list[str]:
-    if isinstance(predictor, Linear):
-        if predictor.coef.ndim == 1:
+def _decision_lines(model: Model) -> list[str]:
+    if isinstance(model, Linear):
+        if len(model.classes) == 2:
             return ['    return dot(x, m["coef"], m["intercept"])']
         return ['    return [dot(x, w, b) for w, b in zip(m["coef"], m["intercept"])]']
+    assert isinstance(model, Stack)
     part = '[x[j] for j in g["features"]]'
-    if any(group.clip for group in predictor.groups):
+    if any(group.clip for group in model.groups):
         part = f'clip({part}, g["clip"])'
-    lines = [f'    z = [dot({part}, g["coef"], g["intercept"]) for g in m["groups"]]']
-    if predictor.combine == "vote":
-        lines.append("    t = [(v > 0) - (v < 0) for v in z]")
-    else:
-        lines.append('    t = [m["meta_scale"] * math.tanh(v / 2) for v in z]')
-    return [*lines, '    return dot(t, m["coef"], m["intercept"])']
+    low = {
+        "vote": "    t = [(v > 0) - (v < 0) for v in z]",
+        "alone": "    t = z",
+        "stack": "    t = [math.tanh(v / 2) / math.sqrt(len(z)) for v in z]",
+    }
+    return [
+        f'    s = [dot({part}, g["coef"], g["intercept"]) for g in m["groups"]]',
+        '    z = [g["sharpness"] * (v - g["baseline"]) for v, g in zip(s, m["groups"])]',
+        low[model.combine],
+        '    return dot(t, m["coef"], m["intercept"])',
+    ]

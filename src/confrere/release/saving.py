@@ -8,22 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from confrere.errors import InvalidParameter, SimulatedRelease
-from confrere.release.arrays import npz_bytes
+from confrere.model.arrays import npz_bytes
+from confrere.model.model_json import model_document
+from confrere.model.onnx_graph import onnx_bytes
+from confrere.model.strict_json import json_bytes
 from confrere.release.folder import SIGNATURES, check_party, sha256, sums_of
 from confrere.release.keys import PrivateKey, PublicKey
-from confrere.release.kinds import to_plain
-from confrere.release.plain import PlainModel
 from confrere.release.readme import readme
 from confrere.release.sshsig import sign_sums
-from confrere.release.strict_json import json_bytes
 from confrere.release.verifying import read_folder
 from confrere.release.writing import add_file, write_folder
 
 if TYPE_CHECKING:
     from confrere.release.card import Card
     from confrere.release.model import Release
-
-MODEL_SCHEMA = "confrere-model/1"
 
 
 def save_release(
@@ -54,7 +52,7 @@ def save_release(
     allow_simulated : bool, default=False
         Write seeded noise, with status "simulated".
     onnx : bool, default=False
-        Write ``model.onnx`` too; needs the ``onnx`` extra.
+        Write ``model.onnx`` too.
     study : path, optional
         The study file; the same bytes go along and their hash into the card.
 
@@ -76,28 +74,17 @@ def save_release(
         )
     if (sign_with is None) != (party is None):
         raise InvalidParameter("sign_with and party go together: a key, and whose it is.")
-    model = PlainModel.from_dict(to_plain(release))
     files = {
-        "model.npz": npz_bytes(release.arrays),
-        "model.json": json_bytes(
-            {
-                "schema": MODEL_SCHEMA,
-                "kind": release.kind,
-                "facts": dict(release.facts),
-                "model": model.to_dict(),
-                "test_vectors": model.test_vectors(),
-            }
-        ),
+        "model.npz": npz_bytes(release.model.arrays()),
+        "model.json": model_document(release.model, release.kind),
     }
     if onnx:
-        from confrere.release.onnx_graph import onnx_bytes
-
-        files["model.onnx"] = onnx_bytes(model)
+        files["model.onnx"] = onnx_bytes(release.model)
     if study is not None:
         files["study.toml"] = Path(study).read_bytes()
         card = _with_study(card, sha256(files["study.toml"]))
     card = replace(card, files={name: sha256(files[name]) for name in sorted(files)})
-    files["README.md"] = readme(card, model).encode()
+    files["README.md"] = readme(card, release.model).encode()
     files["card.json"] = json_bytes(card.to_dict())
     signatures = {}
     if sign_with is not None and party is not None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from confrere.errors import InvalidParameter, InvalidRelease, SignatureError
-from confrere.release.arrays import MAX_BYTES
+from confrere.model.arrays import MAX_BYTES
 from confrere.release.folder import OPTIONAL, PARTY, REQUIRED, SIGNATURES, SUMS, sha256
 from confrere.release.keys import PublicKey, fingerprint, read_public_key
 from confrere.release.sshsig import verify_signature

@@ -91,6 +91,15 @@ class Frame:
         )
         return cast(Floats, rows)
 
+    def learned_with(self) -> dict[str, Any]:
+        """Return what a released model says about the rows that it was learned from."""
+        scale = self.feature_scale
+        return {
+            "data_norm": float(self.data_norm),
+            "intercept_scale": float(self.constant) or None,
+            "feature_scale": None if scale is None else tuple(scale.tolist()),
+        }
+
     def weights(self, coef: ArrayLike | None, intercept: float = 0.0) -> Floats:
         """Return coefficients and intercept as weights in the unit ball's coordinates."""
         given = np.zeros(self.n_features) if coef is None else np.asarray(coef, dtype=np.float64)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,27 +62,6 @@ class GroupRows:
             whole = np.asarray(into_ball(X, unit=True))
             return [whole[:, group] for group in self.groups]
         return [np.asarray(into_ball(X[:, group], unit=True)) for group in self.groups]
-
-    def facts(self) -> dict[str, Any]:
-        """Return plain values, for a release."""
-        return {
-            "groups": [group.tolist() for group in self.groups],
-            "norms": list(self.norms),
-            "rows": self.rule,
-            "clipping": self.clipping,
-            "constant": self.constant,
-        }
-
-    @classmethod
-    def from_facts(cls, facts: Mapping[str, Any]) -> GroupRows:
-        """Read what :meth:`facts` wrote."""
-        return cls(
-            groups=tuple(np.asarray(group, dtype=np.intp) for group in facts["groups"]),
-            norms=tuple(float(norm) for norm in facts["norms"]),
-            rule=facts["rows"],
-            clipping=facts["clipping"],
-            constant=float(facts["constant"]),
-        )
 
     def coefficients(
         self, weights: NDArray[np.float64], k: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from confrere.ledger import Ledger
+from confrere.model import Encoder
 from confrere.release import Adversary, CardNotes, Release
 from confrere.study.study import Study
 
@@ -23,12 +24,9 @@ def described(
     n_here : int, default=1
         How many organisations' data were read by one process.
     """
-    facts = {
-        **release.facts,
-        "encoding": study.encoding.to_dict(),
-        "schema_fingerprint": study.schema.fingerprint(),
-    }
-    return replace(release, facts=facts, _card=None).describe(
+    encoder = Encoder(study.schema, rows=study.encoding.rows, weighted=study.encoding.weighted)
+    model = replace(release.model, encoder=encoder)
+    return replace(release, model=model, _card=None).describe(
         _notes(study, release, n_here), ledger=ledger
     )
 

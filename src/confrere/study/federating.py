@@ -18,6 +18,7 @@ import numpy as np
 from confrere.errors import OperationRefused, StudyError
 from confrere.federation import Outcome
 from confrere.ledger import Ledger
+from confrere.model import Facts, Linear
 from confrere.release import Release
 from confrere.study.describing import described
 from confrere.study.limits import open_account
@@ -128,19 +129,19 @@ def release_of(study: Study, outcome: Outcome) -> Made:
     model = estimator_for(study, study.method)
     release = Release(
         kind="collaborative",
-        arrays={"coef": outcome.coef[None, :], "intercept": np.array([outcome.intercept])},
-        facts={
-            "classes": np.unique(model.classes).tolist(),
-            "features": list(study.schema.feature_names),
-            "schema": study.schema.to_dict(),
-            "method": study.method.name,
-            "parties": len(outcome.sizes),
-            "rounds": study.parameters.get("rounds", 1),
-            "n_samples": sum(outcome.sizes.values()),
-            "data_norm": outcome.frame.data_norm,
-            "intercept_scale": outcome.frame.constant or None,
-            "feature_scale": None,
-        },
+        model=Linear(
+            coef=outcome.coef[None, :],
+            intercept=np.array([outcome.intercept]),
+            classes=tuple(np.unique(model.classes).tolist()),
+            features=tuple(study.schema.feature_names),
+            facts=Facts(
+                method=study.method.name,
+                parties=len(outcome.sizes),
+                rounds=study.parameters.get("rounds", 1),
+                n_samples=sum(outcome.sizes.values()),
+                **outcome.frame.learned_with(),
+            ),
+        ),
         guarantee=outcome.guarantee,
         receipt=None,
         simulated=outcome.simulated,

@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from confrere.errors import InvalidData, InvalidRelease, SchemaError
+from confrere.errors import InvalidData
 from confrere.release import Release
-from confrere.schema import PublicSchema
-from confrere.study.study import Encoding
 
 
 def predict(release: Release, table: pd.DataFrame) -> pd.DataFrame:
@@ -17,7 +15,7 @@ def predict(release: Release, table: pd.DataFrame) -> pd.DataFrame:
     A release of a study carries its schema and encoding, and takes raw tables; any other takes
     the encoded columns by their names.
     """
-    model = release.plain_model()
+    model = release.model
     rows = _rows(release, table)
     probabilities = model.predict_proba(rows)
     labels = np.asarray(model.classes)[probabilities.argmax(axis=1)]
@@ -28,16 +26,11 @@ def predict(release: Release, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rows(release: Release, table: pd.DataFrame) -> np.ndarray:
-    facts = release.facts
-    declared, encoding = facts.get("schema"), facts.get("encoding")
-    if declared is not None and encoding is not None:
-        try:
-            schema = PublicSchema.from_dict(declared)
-            encoder = Encoding(rows=encoding["rows"], weighted=encoding["weighted"])
-        except (SchemaError, KeyError, TypeError) as error:
-            raise InvalidRelease("the release's schema or encoding is not valid.") from error
-        return np.asarray(encoder.encoder(schema).transform(table))
-    features = list(facts["features"])
+    encoder = release.model.encoder
+    if encoder is not None and encoder.rows is not None and encoder.weighted is not None:
+        transformer = encoder.schema.encoder(rows=encoder.rows, weighted=encoder.weighted)
+        return np.asarray(transformer.transform(table))
+    features = list(release.model.features)
     lacking = [name for name in features if name not in table.columns]
     if lacking:
         raise InvalidData(

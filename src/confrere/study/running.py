@@ -218,7 +218,11 @@ def _check_source(study: Study, name: str, release: Release) -> None:
         classes=np.unique(classes),
         schema=study.schema,
     )
-    if release.facts.get("encoding") != study.encoding.to_dict():
+    encoder = release.model.encoder
+    if encoder is None or (encoder.rows, encoder.weighted) != (
+        study.encoding.rows,
+        study.encoding.weighted,
+    ):
         raise SchemaMismatch(f"source {name!r}: its rows are encoded in another way.")
 
 

@@ -48,10 +48,6 @@ class Encoding:
         """Return the transformer from raw tables to bounded rows."""
         return schema.encoder(rows=self.rows, weighted=self.weighted)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for a release's facts."""
-        return {"rows": self.rows, "weighted": self.weighted}
-
 
 @dataclass(frozen=True)
 class Party:

@@ -169,5 +169,5 @@ def test_without_an_intercept():
 def test_a_release_names_its_kind(tmp_path):
     release = CollaborativeClassifier(rounds=2).fit(X, Y, party=PARTY).to_release()
     assert release.kind == "collaborative"
-    assert release.facts["parties"] == 3
+    assert release.model.facts.parties == 3
     assert (release.save(tmp_path / "release") / "card.json").exists()

@@ -194,7 +194,7 @@ def test_add_remove_takes_its_ridge_from_the_declared_number():
     model = PrivateLogisticRegression(**settings)
     plans = [model._plan(n, 6, 2) for n in (300, 301, 5000)]
     assert len({plan.mechanism.ridge for plan in plans}) == 1
-    assert {plan.facts()["n_samples"] for plan in plans} == {1000}
+    assert {plan.facts().n_samples for plan in plans} == {1000}
     assert len({plan.mechanism.tolerance for plan in plans}) == 1
     with pytest.raises(InvalidData, match="declared_samples"):
         model._plan(10_001, 6, 2)
@@ -249,7 +249,7 @@ def test_gaussian_fit_keeps_its_books_and_learns(tmp_path):
     assert release.card.guarantee["definition"] == "approximate differential privacy"
     assert release.card.guarantee["delta"] == 1e-6
     (entry,) = ledger.entries()
-    assert entry.detail["sigma"] == release.facts["sigma"] > 0
+    assert entry.detail["sigma"] == release.model.facts.sigma > 0
     assert "rho" not in entry.detail
 
 

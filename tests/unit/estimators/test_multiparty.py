@@ -428,19 +428,16 @@ def test_a_release_carries_public_facts_only():
     release = model.to_release()
     assert release.kind == "multiparty"
     assert release.guarantee.unit is Unit.PARTY
-    assert set(release.facts) == {
-        "classes",
-        "features",
-        "schema",
+    facts = release.model.facts.to_dict()
+    assert set(facts) == {
         "method",
         "parties",
         "alpha",
         "n_auxiliary",
         "data_norm",
         "intercept_scale",
-        "feature_scale",
     }
-    assert release.facts["parties"] == M
+    assert facts["parties"] == M
 
 
 def test_private_auxiliary_rows_are_not_quoted():

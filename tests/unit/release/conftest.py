@@ -9,16 +9,8 @@ import pytest
 
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger, Receipt
-from confrere.release import (
-    Clip,
-    Group,
-    Linear,
-    PlainModel,
-    Release,
-    Stack,
-    generate_key,
-    register_kind,
-)
+from confrere.model import Clip, Facts, Linear, LowLevelModel, Stack
+from confrere.release import Release, generate_key
 
 GUARANTEE = Guarantee(
     epsilon=1.0,
@@ -26,38 +18,38 @@ GUARANTEE = Guarantee(
     public=("number of records", "label set"),
     assumptions=("each person is in at most one record",),
 )
-FACTS = {
-    "classes": ["no", "yes"],
-    "features": ["age", "bmi", "Glu0"],
-    "data_norm": 1.5,
-    "schema_fingerprint": "ab12",
-}
 
 
-def linear_plain(release: Release) -> dict:
-    return PlainModel(
-        predictor=Linear(release.arrays["coef"], release.arrays["intercept"]),
-        classes=tuple(release.facts["classes"]),
-        features=tuple(release.facts["features"]),
-        clip=Clip(release.facts["data_norm"]),
-    ).to_dict()
+def make_linear(**changes: object) -> Linear:
+    known: dict = {
+        "coef": np.array([0.3, -2.0, 1.1]),
+        "intercept": 0.2,
+        "classes": ("no", "yes"),
+        "features": ("age", "bmi", "Glu0"),
+        "clip": Clip(1.5),
+        "facts": Facts(data_norm=1.5, n_samples=100),
+    }
+    return Linear(**{**known, **changes})
 
 
-def stack_plain(release: Release) -> dict:
+def make_stack() -> Stack:
     groups = tuple(
-        Group(tuple(features), release.arrays[f"coef_{k}"], clip=Clip(bound=0.5, radius=0.5))
-        for k, features in enumerate(release.facts["groups"])
+        LowLevelModel(
+            name=f"group {k}",
+            features=np.array(features),
+            coef=np.array(coef),
+            intercept=0.0,
+            clip=Clip(bound=0.5, radius=0.5),
+        )
+        for k, (features, coef) in enumerate([([0, 2], [1.0, -2.0]), ([1], [3.0])])
     )
-    return PlainModel(
-        predictor=Stack(groups, release.arrays["high"], meta_scale=1 / np.sqrt(len(groups))),
-        classes=tuple(release.facts["classes"]),
-        features=tuple(release.facts["features"]),
-        clip=Clip(release.facts["data_norm"]),
-    ).to_dict()
-
-
-register_kind("test-linear", linear_plain)
-register_kind("test-stack", stack_plain)
+    return Stack(
+        groups=groups,
+        coef=np.array([1.5, -0.5]),
+        classes=("no", "yes"),
+        features=("age", "bmi", "Glu0"),
+        clip=Clip(1.5),
+    )
 
 
 @pytest.fixture
@@ -83,8 +75,7 @@ def make_release(receipt: Receipt) -> Callable[..., Release]:
     def make(**changes: object) -> Release:
         parts: dict = {
             "kind": "test-linear",
-            "arrays": {"coef": np.array([0.3, -2.0, 1.1]), "intercept": np.array(0.2)},
-            "facts": FACTS,
+            "model": make_linear(),
             "guarantee": GUARANTEE,
             "receipt": receipt,
             "simulated": False,
@@ -101,15 +92,12 @@ def release(make_release: Callable[..., Release]) -> Release:
 
 @pytest.fixture
 def stack_release(make_release: Callable[..., Release]) -> Release:
-    return make_release(
-        kind="test-stack",
-        arrays={
-            "coef_0": np.array([1.0, -2.0]),
-            "coef_1": np.array([3.0]),
-            "high": np.array([1.5, -0.5]),
-        },
-        facts={**FACTS, "groups": [[0, 2], [1]]},
-    )
+    return make_release(kind="test-stack", model=make_stack())
+
+
+@pytest.fixture
+def linear_model() -> Callable[..., Linear]:
+    return make_linear
 
 
 @pytest.fixture

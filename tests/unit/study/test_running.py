@@ -133,10 +133,10 @@ def test_a_simulation_is_repeatable_and_never_released(edit, folder):
     for _ in range(2):
         study, locals_, plan = ready(path)
         made = prepare(study, plan, locals_).run()
-        weights.append([one.release.arrays["coef"] for one in made])
+        weights.append([one.release.model.coef for one in made])
     np.testing.assert_array_equal(weights[0], weights[1])
     assert made[0].release.card.status == "simulated"
-    noise = [one.release.arrays["coef"] for one in made]
+    noise = [one.release.model.coef for one in made]
     assert not np.allclose(noise[1], noise[2]), "parties share their noise"
     place = save_made(study, made[0], folder / "out", locals_)
     with pytest.raises(SimulatedRelease):
@@ -150,7 +150,7 @@ def test_private_noise_is_never_repeated(edit):
     drawn = []
     for _ in range(2):
         study, locals_, plan = ready(path)
-        drawn.append(prepare(study, plan, locals_).run()[0].release.arrays["coef"])
+        drawn.append(prepare(study, plan, locals_).run()[0].release.model.coef)
     assert not np.array_equal(*drawn)
 
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidRelease
-from confrere.release.strict_json import json_bytes, plain_json, read_json
+from confrere.model.strict_json import json_bytes, plain_json, read_json
 
 VALUES = st.recursive(
     st.none()

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from confrere.errors import InvalidRelease
+
+T = TypeVar("T")
 
 
 def plain_json(value: object) -> Any:
@@ -74,3 +78,22 @@ def _machine_integer(text: str) -> int:
     if value.bit_length() > 63:
         raise ValueError("a number is too large")
     return value
+
+
+def validated(adapter: TypeAdapter[T], value: object, name: str) -> T:
+    """Return a JSON value as what a type says it is.
+
+    Raises
+    ------
+    InvalidRelease
+        Naming the first key that is wrong and the rule that it breaks, never its value.
+    """
+    try:
+        return adapter.validate_json(canonical_bytes(value))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(map(str, (name, *first["loc"])))
+        # This message alone would quote what was found.
+        tagged = first["type"] == "union_tag_invalid"
+        rule = "is none of the kinds there are" if tagged else first["msg"]
+        raise InvalidRelease(f"{where}: {rule}. Ask who made it for a valid one.") from None

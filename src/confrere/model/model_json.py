@@ -1,0 +1,232 @@
+"""``model.json``: a model as plain numbers with answers to expect, written and read strictly."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, TypeAdapter
+
+from confrere.errors import ConfrereError, InvalidRelease
+from confrere.model.classifier import Model
+from confrere.model.facts import Encoder, Facts
+from confrere.model.linear import Linear
+from confrere.model.scoring import Clip, Floats, wrong
+from confrere.model.stack import LowLevelModel, Stack
+from confrere.model.strict_json import json_bytes, read_json, validated
+from confrere.schema import PublicSchema
+
+SCHEMA = "confrere-model/2"
+
+#: How far two machines' tanh and exp may be apart; everything else has no slack at all.
+TOLERANCE = 1e-12
+
+
+class _Form(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class _Clip(_Form):
+    norm: Literal[1, 2]
+    bound: float
+    radius: float
+
+    def built(self) -> Clip:
+        return Clip(bound=self.bound, radius=self.radius, norm=self.norm)
+
+
+class _Encoder(_Form):
+    schema_: dict[str, Any] = Field(alias="schema")
+    rows: Literal["clip", "unit"] | None
+    weighted: bool | None
+
+    def built(self) -> Encoder:
+        try:
+            schema = PublicSchema.from_dict(self.schema_)
+        except (ConfrereError, LookupError, TypeError, ValueError, AttributeError) as error:
+            raise wrong("encoder.schema", "must be a valid public schema") from error
+        return Encoder(schema, self.rows, self.weighted)
+
+
+class _Group(_Form):
+    name: str
+    features: list[NonNegativeInt]
+    clip: _Clip | None
+    coef: list[float]
+    intercept: float
+    baseline: float
+    sharpness: float
+    importance: float
+    epsilon: float
+    noise: float
+
+    def built(self) -> LowLevelModel:
+        values = {name: getattr(self, name) for name in _Group.model_fields if name != "clip"}
+        return LowLevelModel(**values, clip=None if self.clip is None else self.clip.built())
+
+
+class _Common(_Form):
+    classes: list[bool] | list[int] | list[float] | list[str]
+    features: list[str]
+    clip: _Clip | None
+    encoder: _Encoder | None
+    facts: Facts
+
+    def common(self) -> dict[str, Any]:
+        return {
+            "classes": tuple(self.classes),
+            "features": tuple(self.features),
+            "clip": None if self.clip is None else self.clip.built(),
+            "encoder": None if self.encoder is None else self.encoder.built(),
+            "facts": self.facts,
+        }
+
+
+class _Linear(_Common):
+    kind: Literal["linear"]
+    coef: list[float] | list[list[float]]
+    intercept: float | list[float]
+    link: Literal["sigmoid", "softmax"]
+
+    def built(self) -> Model:
+        return Linear(coef=self.coef, intercept=self.intercept, **self.common())  # type: ignore[arg-type]
+
+
+class _Stack(_Common):
+    kind: Literal["stack"]
+    groups: list[_Group]
+    combine: Literal["stack", "vote", "alone"]
+    coef: list[float]
+    intercept: float
+    link: Literal["sigmoid", "share"]
+
+    def built(self) -> Model:
+        return Stack(
+            groups=tuple(group.built() for group in self.groups),
+            combine=self.combine,
+            coef=np.array(self.coef),
+            intercept=self.intercept,
+            **self.common(),
+        )
+
+
+class _Document(_Form):
+    schema_: Literal["confrere-model/2"] = Field(alias="schema")
+    kind: str
+    model: Annotated[_Linear | _Stack, Field(discriminator="kind")]
+    test_vectors: list[dict[str, Any]]
+
+
+_MODEL: TypeAdapter[_Linear | _Stack] = TypeAdapter(
+    Annotated[_Linear | _Stack, Field(discriminator="kind")]
+)
+_DOCUMENT = TypeAdapter(_Document)
+
+
+def read_model(description: dict[str, Any]) -> Model:
+    """Read what :meth:`Model.to_dict` wrote.
+
+    Raises
+    ------
+    InvalidRelease
+        If anything is missing, unknown, of the wrong shape or not finite.
+    """
+    return _checked(validated(_MODEL, description, "model").built(), description)
+
+
+def model_document(model: Model, kind: str) -> bytes:
+    """Return the content of ``model.json``.
+
+    Parameters
+    ----------
+    model : Model
+        What was learned.
+    kind : str
+        The method's name, as in the catalogue.
+    """
+    return json_bytes(
+        {
+            "schema": SCHEMA,
+            "kind": kind,
+            "model": model.to_dict(),
+            "test_vectors": vectors_of(model),
+        }
+    )
+
+
+def read_document(content: bytes) -> tuple[str, Model]:
+    """Return kind and model of ``model.json``, after asking whether it is as it was written.
+
+    Raises
+    ------
+    InvalidRelease
+        If the content is anything else than :func:`model_document` of what it describes.
+    """
+    found = read_json(content, "model.json")
+    if found.get("schema") != SCHEMA:
+        raise InvalidRelease(f"model.json is not a {SCHEMA}; update confrere, or ask again.")
+    form = validated(_DOCUMENT, found, "model.json")
+    model = _checked(form.model.built(), found["model"])
+    _check_vectors(model, found["test_vectors"])
+    if json_bytes(found) != content:
+        raise InvalidRelease("model.json is not in the form that is written; ask for it again.")
+    return form.kind, model
+
+
+def vectors_of(model: Model) -> list[dict[str, Any]]:
+    """Return five rows, made from public facts, with the answers that a correct reader gives.
+
+    The last one is beyond every bound: whoever reads entries as large as they are fails it.
+    """
+    X = _example_rows(model)
+    scores = model.decision_function(X)
+    shares = model.probabilities(scores)
+    return [
+        {
+            "x": row.tolist(),
+            "decision": score.tolist(),
+            "probability": share.tolist(),
+            "label": model.classes[code],
+        }
+        for row, score, share, code in zip(X, scores, shares, model.codes(scores), strict=True)
+    ]
+
+
+def _checked(model: Model, description: dict[str, Any]) -> Model:
+    """Return a model that writes what was read: no number was changed, no shape bent."""
+    model.require_plain()
+    if json_bytes(model.to_dict()) != json_bytes(description):
+        raise wrong("model", "is not in the form that is written")
+    return model
+
+
+def _check_vectors(model: Model, vectors: list[dict[str, Any]]) -> None:
+    """Refuse a description whose own test vectors it does not reproduce."""
+    expected = vectors_of(model)
+    same = len(vectors) == len(expected)
+    for given, own in zip(vectors, expected, strict=True) if same else ():
+        same = same and given.keys() == own.keys()
+        same = same and given["x"] == own["x"] and given["label"] == own["label"]
+        same = same and all(_close(given[name], own[name]) for name in ("decision", "probability"))
+    if not same:
+        raise wrong("test_vectors", "are not what it predicts")
+
+
+def _close(given: Any, own: Any) -> bool:
+    try:
+        values = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        return False
+    return values.shape == np.shape(own) and np.allclose(
+        values, own, rtol=TOLERANCE, atol=TOLERANCE
+    )
+
+
+def _example_rows(model: Model) -> Floats:
+    """Rows inside and outside the clipping bound, by arithmetic, never by drawing."""
+    d = len(model.features)
+    i, j = np.arange(5)[:, None], np.arange(d)[None, :]
+    bound = 1.0 if model.clip is None else max(model.clip.bound, 1e-3)
+    rows = np.round(((7 * i + 3 * j + i * j) % 11 - 5) / 4 * (i / 2) * bound / np.sqrt(d), 6)
+    rows[-1] *= 1e200
+    return np.asarray(rows)

@@ -1,0 +1,293 @@
+"""A model as JSON and as arrays: nothing is lost, nothing wrong is read."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from confrere.errors import InvalidParameter, InvalidRelease
+from confrere.model import Clip, Encoder, Facts, LowLevelModel, StackFacts, arrays, read_model
+from confrere.model.arrays import check_npz, npz_bytes
+from confrere.model.model_json import model_document, read_document, vectors_of
+from confrere.schema import Number, PublicSchema
+from tests.unit.model.examples import MODELS, linear, stack
+
+everything = pytest.mark.parametrize("name", MODELS)
+
+SCHEMA = PublicSchema([Number("a", bounds=(0, 1)), Number("b", bounds=(0, 1))])
+FACTS = Facts(
+    n_samples=100,
+    data_norm=1.5,
+    feature_scale=(1.0, 0.5),
+    stack=StackFacts(
+        norms=(1.0, 2.0),
+        rows="unit",
+        clipping="joint",
+        constant=0.4,
+        n_low=50,
+        baseline=-1.0,
+        ridges=(1.0, 2.0),
+        rates=(0.1, 0.2),
+    ),
+)
+
+
+@everything
+def test_descriptions_survive_json(name):
+    model = MODELS[name]
+    back = read_model(json.loads(json.dumps(model.to_dict())))
+    assert back.to_dict() == model.to_dict()
+    assert back.digest() == model.digest()
+    assert back.arrays().keys() == model.arrays().keys()
+    X = np.random.default_rng(0).normal(size=(50, 4))
+    assert np.array_equal(back.decision_function(X), model.decision_function(X))
+
+
+@everything
+def test_documents_survive(name):
+    model = MODELS[name]
+    content = model_document(model, "plr")
+    kind, back = read_document(content)
+    assert kind == "plr"
+    assert model_document(back, "plr") == content
+
+
+def test_facts_and_encoder_come_along():
+    model = linear(facts=FACTS, encoder=Encoder(SCHEMA, rows="clip", weighted=True))
+    back = read_document(model_document(model, "plr"))[1]
+    assert back.facts == FACTS
+    assert back.encoder is not None
+    assert back.encoder.schema.to_dict() == SCHEMA.to_dict()
+    assert (back.encoder.rows, back.encoder.weighted) == ("clip", True)
+    assert read_model(linear().to_dict()).encoder is None
+
+
+def test_a_digest_is_of_the_function_alone():
+    own = linear().digest()
+    assert replace(linear(), facts=FACTS, encoder=Encoder(SCHEMA)).digest() == own
+    others = [
+        linear(coef=np.array([1.0, -2.0, 0.3, 7.1])),
+        linear(intercept=0.2),
+        linear(classes=("yes", "no")),
+        linear(features=("a", "b", "d", "c")),
+        linear(clip=Clip(1.0)),
+    ]
+    assert len({own, *(other.digest() for other in others)}) == 6
+
+
+@everything
+def test_test_vectors_are_five_and_one_is_beyond_every_bound(name):
+    vectors = vectors_of(MODELS[name])
+    assert len(vectors) == 5
+    lengths = [np.abs(vector["x"]).max() for vector in vectors]
+    assert lengths[0] == 0 < lengths[1] < 10
+    assert lengths[4] > 1e150
+
+
+def spoiled(spoil):
+    document = json.loads(model_document(MODELS["binary"], "plr"))
+    spoil(document["test_vectors"])
+    return json.dumps(document).encode()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda v: v.pop(),
+        lambda v: v[0].pop("label"),
+        lambda v: v[1].update(decision=v[1]["decision"] + 1e-9),
+        lambda v: v[1].update(decision=[v[1]["decision"]]),
+        lambda v: v[2].update(label="other"),
+        lambda v: v[3]["x"].__setitem__(0, 9.0),
+        lambda v: v[4].update(probability="high"),
+        lambda v: v[4].update(probability=[0.5]),
+        lambda v: v.__setitem__(0, 3),
+    ],
+)
+def test_wrong_test_vectors_are_refused(spoil):
+    with pytest.raises(InvalidRelease, match="test_vectors"):
+        read_document(spoiled(spoil))
+
+
+def test_another_form_of_the_same_document_is_refused():
+    content = model_document(MODELS["binary"], "plr")
+    for other in (content + b"\n", json.dumps(json.loads(content)).encode()):
+        with pytest.raises(InvalidRelease, match="form that is written"):
+            read_document(other)
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    coef=st.lists(st.floats(-1e100, 1e100), min_size=1, max_size=6),
+    intercept=st.floats(-1e100, 1e100),
+    bound=st.floats(1e-3, 1e3),
+)
+def test_any_linear_model_is_described_exactly(coef, intercept, bound):
+    features = tuple(f"x{j}" for j in range(len(coef)))
+    model = linear(coef=coef, intercept=intercept, features=features, clip=Clip(bound))
+    content = model_document(model, "plr")
+    assert model_document(read_document(content)[1], "plr") == content
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("binary", {"kind": "forest"}),
+        ("binary", {"kind": "stack"}),
+        ("binary", {"coef": [1.0]}),
+        ("binary", {"coef": [1.0, 2.0, "3", None]}),
+        ("binary", {"coef": [1.0, 2.0, 3.0, 1e101]}),
+        ("binary", {"coef": [1, 2, 3, 4]}),
+        ("binary", {"coef": [[1.0], [2.0, 3.0]]}),
+        ("binary", {"coef": [[1.0, -2.0, 0.3, 7.0]]}),
+        ("binary", {"intercept": [0.1]}),
+        ("binary", {"link": "softmax"}),
+        ("binary", {"classes": ["yes"]}),
+        ("binary", {"classes": ["yes", "yes"]}),
+        ("binary", {"classes": ["yes", 1]}),
+        ("binary", {"classes": [["yes"], ["no"]]}),
+        ("binary", {"classes": "no"}),
+        ("binary", {"features": ["a", "b", "c"]}),
+        ("binary", {"features": ["a", "b", "c", "c"]}),
+        ("binary", {"features": ["a", "b", "c", 4]}),
+        ("binary", {"clip": {"norm": 3, "bound": 1.0, "radius": 1.0}}),
+        ("binary", {"clip": {"norm": 2, "bound": 0.0, "radius": 1.0}}),
+        ("binary", {"clip": {"norm": 2, "bound": True, "radius": 1.0}}),
+        ("binary", {"clip": {"bound": 1.0}}),
+        ("binary", {"code": "import os"}),
+        ("binary", {"facts": {"n_samples": "many"}}),
+        ("binary", {"facts": {"training_score": 0.9}}),
+        ("binary", {"facts": []}),
+        ("binary", {"encoder": {"schema": {}, "rows": "clip", "weighted": True}}),
+        ("binary", {"encoder": {"schema": {"features": 3}, "rows": None, "weighted": None}}),
+        ("binary", {"encoder": {"schema": SCHEMA.to_dict()}}),
+        ("multinomial", {"classes": [1, 2]}),
+        ("multinomial", {"intercept": 0.0}),
+        ("stack", {"groups": []}),
+        ("stack", {"groups": 3}),
+        ("stack", {"coef": [1.0]}),
+        ("stack", {"combine": "mean"}),
+        ("stack", {"combine": "vote"}),
+        ("stack", {"combine": "alone"}),
+        ("stack", {"classes": [1, 2, 3]}),
+        ("vote", {"coef": [1.0, -1.0]}),
+        ("vote", {"coef": [0.0, 0.0]}),
+        ("vote", {"link": "sigmoid"}),
+    ],
+)
+def test_wrong_descriptions_are_refused(name, change):
+    with pytest.raises(InvalidRelease, match="model"):
+        read_model({**MODELS[name].to_dict(), **change})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"features": [0, 9]},
+        {"features": [0, -1]},
+        {"features": [0, 1.5]},
+        {"features": []},
+        {"features": 0},
+        {"coef": [1.0]},
+        {"intercept": None},
+        {"extra": 1},
+        {"name": 3},
+        {"sharpness": [1.0]},
+    ],
+)
+def test_wrong_groups_are_refused(change):
+    description = json.loads(json.dumps(MODELS["stack"].to_dict()))
+    description["groups"][0].update(change)
+    with pytest.raises(InvalidRelease, match="groups"):
+        read_model(description)
+
+
+@pytest.mark.parametrize("description", [None, [], {}, "linear", {"kind": ["linear"]}])
+def test_what_is_no_description_is_refused(description):
+    with pytest.raises(InvalidRelease, match="model"):
+        read_model(description)
+
+
+def test_errors_name_the_key_and_never_a_value():
+    for change in ({"kind": "secret4711"}, {"coef": "secret4711"}, {"classes": ["secret4711"]}):
+        with pytest.raises(InvalidRelease) as caught:
+            read_model({**MODELS["binary"].to_dict(), **change})
+        assert "secret4711" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: linear(coef=np.zeros(3)),
+        lambda: linear(coef=np.full(4, np.nan)),
+        lambda: linear(coef="text"),
+        lambda: linear(classes=("only",)),
+        lambda: stack(classes=(0, 1, 2)),
+        lambda: LowLevelModel(name="", features=[0], coef=[[1.0]], intercept=0.0),
+        lambda: Clip(bound=-1.0),
+        lambda: Clip(bound=[1.0]),
+    ],
+)
+def test_wrong_parts_are_refused(make):
+    with pytest.raises(InvalidRelease, match="the model is wrong"):
+        make()
+
+
+def test_a_model_cannot_be_changed_and_can_be_copied():
+    model = stack()
+    for array in (model.coef, model.groups[0].coef, model.groups[0].features):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+    with pytest.raises(AttributeError):
+        model.intercept = 3.0
+    assert pickle.loads(pickle.dumps(model)).to_dict() == model.to_dict()
+
+
+# --- model.npz -----------------------------------------------------------------------------------
+
+
+@everything
+def test_numpy_reads_the_arrays(name):
+    own = MODELS[name].arrays()
+    with np.load(io.BytesIO(npz_bytes(own)), allow_pickle=False) as found:
+        assert set(found) == set(own)
+        for key, array in own.items():
+            assert found[key].tobytes() == array.tobytes()
+            assert found[key].shape == array.shape
+
+
+def test_bytes_are_those_of_every_other_machine():
+    content = npz_bytes({"coef": np.array([[0.1, -2.5]]), "intercept": np.array([3.0])})
+    assert hashlib.sha256(content).hexdigest() == DIGEST
+    backwards = {"intercept": np.array([3.0]), "coef": np.array([[0.1, -2.5]], order="F")}
+    assert npz_bytes(backwards) == content
+
+
+DIGEST = "fe5c562d29d72e1116e5af93010aa224355b0c6b9527fb652c7b11b1a5ffd96e"
+
+
+def test_size_is_bounded(monkeypatch):
+    monkeypatch.setattr(arrays, "MAX_BYTES", 1000)
+    with pytest.raises(InvalidParameter, match="at most"):
+        npz_bytes({"coef": np.zeros(200)})
+
+
+def test_an_archive_holds_the_arrays_and_nothing_more():
+    own = MODELS["binary"].arrays()
+    content = npz_bytes(own)
+    check_npz(content, own)
+    for other in (content + b"PK", b"#!/bin/sh\n" + content, content + content):
+        with pytest.raises(InvalidRelease, match="before or after"):
+            check_npz(other, own)
+    changed = npz_bytes({**own, "intercept": np.array([9.0])})
+    for other in (content[:-1], b"", changed, npz_bytes({**own, "more": np.zeros(1)})):
+        with pytest.raises(InvalidRelease, match=r"numbers of model\.json"):
+            check_npz(other, own)
