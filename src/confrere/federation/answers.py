@@ -1,8 +1,9 @@
-"""The answers a party gave: on its disk before they leave, and the same bytes ever after.
+"""What was drawn once: on disk before it leaves, and the same bytes ever after.
 
-One SQLite file per party, with the ledger's habits: a connection lives for one transaction, a
-commit waits for the disk, the file is its owner's alone. A question is claimed before it is paid
-for and answered once; the row then never changes.
+A party keeps its answers so, and a coordinator that adds noise keeps what it released. One SQLite
+file each, with the ledger's habits: a connection lives for one transaction, a commit waits for the
+disk, the file is its owner's alone. A question is claimed before it is paid for and answered once;
+the row then never changes.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
+import uuid
 import weakref
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -25,7 +27,8 @@ from confrere.ledger.amounts import exact, plus
 from confrere.ledger.store import BUSY_SECONDS, ONE_AT_A_TIME
 
 _APPLICATION_ID = int.from_bytes(b"cnfa")
-_FORMAT = 1
+_FORMAT = 2
+_IDENTITY = "CREATE TABLE identity (id TEXT NOT NULL)"
 _TABLE = """CREATE TABLE answers (
     run TEXT NOT NULL,
     operation TEXT NOT NULL,
@@ -78,13 +81,18 @@ class Claim:
 
 @final
 class Answers:
-    """A party's answer file.
+    """An answer file, of a party or of a coordinator that adds noise.
 
     Parameters
     ----------
     path : path-like, optional
         The file, made if it is not there. None: a temporary one for simulations, gone with this
         object.
+
+    Attributes
+    ----------
+    id : str
+        Names this file and no other: a new file in its place has another.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
@@ -96,8 +104,8 @@ class Answers:
         self.path = Path(path).resolve()
         if not self.path.exists():
             self._create()
-        with self._transaction():
-            pass  # A file that is something else is refused here.
+        with self._transaction() as db:  # A file that is something else is refused here.
+            (self.id,) = db.execute("SELECT id FROM identity").fetchone()
 
     def claim(self, key: Key, *, question: str, epsilon: float, cap: float | None) -> Claim:
         """Reserve a question, or find what became of it.
@@ -187,8 +195,9 @@ class Answers:
                 db.execute(self._synchronous)
                 # A group's answer has megabytes, which few large pages take several times sooner.
                 db.execute("PRAGMA page_size = 16384")
-                for statement in (_TABLE, _FINAL):
+                for statement in (_TABLE, _FINAL, _IDENTITY):
                     db.execute(statement)
+                db.execute("INSERT INTO identity VALUES (?)", (uuid.uuid4().hex,))
                 db.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
                 db.execute(f"PRAGMA user_version = {_FORMAT}")
             try:

@@ -12,14 +12,16 @@ Proof: docs/proofs/multiparty.md.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidMessage, InvalidParameter, QuorumMissed
+from confrere.federation.answers import Answers, Key
 from confrere.federation.federation import Federation, PartyError
 from confrere.federation.operation import Facts, Operation, check_price, frame_of, framed, install
 from confrere.federation.outcome import receipts_in
@@ -35,6 +37,8 @@ from confrere.mechanisms.party_tally import Tally
 from confrere.noise.sources import RandomSource, Seed, source_for
 from confrere.rows.ball import Floats
 from confrere.rows.frame import Frame
+
+_HEX = re.compile("[0-9a-f]{32,64}")
 
 OnFaulty = Literal["leave-out", "refuse"]
 
@@ -67,16 +71,55 @@ class Elected:
     left_out: Mapping[str, str]
     simulated: bool
 
+    def to_payload(self) -> Payload:
+        """Return all but the plan as one payload, to be kept."""
+        # Members of a group share their receipts: each is written once.
+        distinct = list(dict.fromkeys(self.receipts.values()))
+        places = {paid: place for place, paid in enumerate(distinct)}
+        values = {
+            "alpha": float(self.released.alpha),
+            "parties": list(self.receipts),
+            "receipts": [[receipt.to_dict() for receipt in paid] for paid in distinct],
+            "left_out": dict(self.left_out),
+            "simulated": bool(self.simulated),
+        }
+        arrays = {
+            "weights": self.released.weights,
+            "statistic": self.released.statistic,
+            "paid": np.array([places[paid] for paid in self.receipts.values()], dtype=np.int64),
+        }
+        return Payload(values, {n: array for n, array in arrays.items() if array is not None})
+
+    @classmethod
+    def from_payload(cls, plan: Voting, payload: Payload) -> Elected:
+        """Read what :meth:`to_payload` wrote."""
+        values, arrays = payload.values, payload.arrays
+        paid = [tuple(Receipt.from_dict(one) for one in each) for each in values["receipts"]]
+        places = arrays["paid"].tolist()
+        return cls(
+            plan,
+            Released(arrays["weights"], values["alpha"], arrays.get("statistic")),
+            {name: paid[k] for name, k in zip(values["parties"], places, strict=True)},
+            values["left_out"],
+            values["simulated"],
+        )
+
 
 def poll(
     federation: Federation,
     plan: Voting,
     *,
+    releases: Answers | None = None,
     on_faulty: OnFaulty = "leave-out",
     timeout: float | None = None,
     random_state: Seed | None = None,
 ) -> Elected:
     """Run the protocol, as the coordinator whom the parties trust to add the noise.
+
+    Noise is drawn once per run: what was released is on disk before it is returned, and polling
+    again under the same run returns the same bytes. Every question carries a digest of the whole
+    plan and names the file of releases, so that another plan, or another file, under the same run
+    is another question: every party refuses it and spends nothing.
 
     Parameters
     ----------
@@ -84,6 +127,8 @@ def poll(
         Whom to ask. The number of its parties is public, answered or not.
     plan : Voting
         What to ask, and what to make of it; two classes.
+    releases : Answers, optional
+        The file that what is released is kept in. Only a simulation can do without.
     on_faulty : {"leave-out", "refuse"}, default="leave-out"
         What to do without a party's valid answer: count it as a split vote (as zero weights), or
         release nothing.
@@ -96,28 +141,57 @@ def poll(
         raise InvalidParameter("n_classes must be 2: parties of a federation have labels -1, +1.")
     if on_faulty not in ("leave-out", "refuse"):
         raise InvalidParameter("on_faulty must be 'leave-out' or 'refuse'.")
+    if releases is None:
+        if random_state is None:
+            raise InvalidParameter(
+                "releases must be the Answers file that keeps what is released: noise is drawn "
+                "once per run."
+            )
+        releases = Answers()
     names = federation.parties()
-    operation = _operation(plan.method)
-    answers = federation.ask(operation.name, _request(plan), to=names, timeout=timeout)
+    key, digest = Key(federation.run, "released", 0), plan_digest(plan, len(names))
+    kept = releases.claim(key, question=digest, epsilon=plan.epsilon, cap=None).answer
+    if kept is None:
+        request = _request(plan, digest, releases.id)
+        answers = federation.ask(_operation(plan.method).name, request, to=names, timeout=timeout)
+        elected = _elected(plan, answers, on_faulty, source_for(random_state))
+        kept = releases.keep(key, elected.to_payload().encode())
+    return Elected.from_payload(plan, Payload.decode(kept))
+
+
+def plan_digest(plan: Voting, n_parties: int) -> str:
+    """Return the name of a plan: of all that the released numbers' law depends on."""
+    apart = {"frame", "auxiliary"}
+    settings = {f.name: getattr(plan, f.name) for f in fields(plan) if f.name not in apart}
+    values = settings | {"n_parties": n_parties}
+    return framed(plan.frame, values, auxiliary=plan.auxiliary).digest
+
+
+def _elected(
+    plan: Voting,
+    answers: Mapping[str, Payload | PartyError],
+    on_faulty: OnFaulty,
+    source: RandomSource,
+) -> Elected:
+    """Add up what parties sent, and draw the noise."""
     read = {name: _read(answer, plan) for name, answer in answers.items()}
     left_out = {name: why for name, why in read.items() if isinstance(why, str)}
-    if left_out and on_faulty == "refuse":
+    if len(left_out) == len(answers) or (left_out and on_faulty == "refuse"):
         told = ", ".join(f"{name}: {why}" for name, why in list(left_out.items())[:5])
-        raise QuorumMissed(f"{len(left_out)} of {len(names)} parties sent nothing valid. {told}")
+        raise QuorumMissed(f"{len(left_out)} of {len(answers)} parties sent nothing valid. {told}")
     sent = [array for array in read.values() if not isinstance(array, str)]
-    source = source_for(random_state)
     if plan.votes:
         votes = np.zeros(len(plan.rows), dtype=np.int64)
         for ballot in sent:
             votes += ballot
-        tally = Tally(votes, len(sent), len(names))
+        tally = Tally(votes, len(sent), len(answers))
         released = plan.release_votes(tally, source=source)
     else:
-        mechanism = plan.mean(len(names))
+        mechanism = plan.mean(len(answers))
         total = np.zeros(mechanism.shape)
         for upload in sent:
             total += mechanism.clipped(upload[None])[0]
-        released = plan.release_mean(total, len(names), source=source)
+        released = plan.release_mean(total, len(answers), source=source)
     valid = {n: a for n, a in answers.items() if isinstance(a, Payload) and n not in left_out}
     receipts = receipts_in(valid)
     seeded = any(receipt.simulated for paid in receipts.values() for receipt in paid)
@@ -128,8 +202,13 @@ def _operation(method: Method) -> Operation:
     return {"average": UPLOAD, "moments": MOMENTS}.get(method, BALLOT)
 
 
-def _request(plan: Voting) -> Payload:
-    values: dict[str, Any] = {"epsilon": float(plan.epsilon), "method": plan.method}
+def _request(plan: Voting, digest: str, releases: str) -> Payload:
+    values: dict[str, Any] = {
+        "epsilon": float(plan.epsilon),
+        "method": plan.method,
+        "plan": digest,
+        "releases": releases,
+    }
     if plan.method == "average":
         return framed(plan.frame, values | {"alpha": plan.average(1).alpha})
     if plan.method == "moments":
@@ -164,9 +243,9 @@ class _Asked:
     def read(cls, request: Payload, facts: Facts, operation: str) -> _Asked:
         """Read a message; what does not fit is refused."""
         values = request.values
-        fields = {"frame", "epsilon", "method"} | _FIELDS[operation]
+        known = {"frame", "epsilon", "method", "plan", "releases"} | _FIELDS[operation]
         arrays = {"auxiliary"} if operation == "ballot" else set()
-        if values.keys() != fields or request.arrays.keys() - {"feature_scale"} != arrays:
+        if values.keys() != known or request.arrays.keys() - {"feature_scale"} != arrays:
             raise InvalidMessage("the request has missing or unknown fields.")
         check_price(values["epsilon"])
         alpha = values.get("alpha", 1.0)
@@ -175,6 +254,8 @@ class _Asked:
         private = values.get("auxiliary_private", False)
         if type(private) is not bool or not isinstance(values["method"], str):
             raise InvalidMessage("method must be a text and auxiliary_private a truth value.")
+        if not all(_HEX.fullmatch(str(values[name])) for name in ("plan", "releases")):
+            raise InvalidMessage("plan and releases must be digests.")
         frame = frame_of(request)
         if facts.n_features != frame.n_features:
             raise InvalidMessage("the request is for rows of another number of columns.")
@@ -237,6 +318,8 @@ def _run_moments(request: Payload, party: LocalParty, source: RandomSource) -> P
     )
 
 
-BALLOT = install(Operation("ballot", _price_ballot, _run_ballot))
-UPLOAD = install(Operation("upload", _price_upload, _run_upload))
-MOMENTS = install(Operation("moments", _price_moments, _run_moments))
+# One slot: under a run there is one poll, whatever it asks for.
+_ONCE: dict[str, Any] = {"slot": "poll", "noised": False}
+BALLOT = install(Operation("ballot", _price_ballot, _run_ballot, **_ONCE))
+UPLOAD = install(Operation("upload", _price_upload, _run_upload, **_ONCE))
+MOMENTS = install(Operation("moments", _price_moments, _run_moments, **_ONCE))

@@ -55,12 +55,20 @@ class Operation:
     run_group : callable, optional
         The same for many small parties at once; arrays get one row per party. Without it, and for
         a group that is not :attr:`~PartyGroup.many`, :attr:`run` for one after the other.
+    slot : str, default=""
+        What a run asks for once per step, if that is not the operation alone: of operations that
+        share a slot, a run gets one.
+    noised : bool, default=True
+        Whether an answer carries noise of its own, or public facts alone. One that does not is for
+        the coordinator only: it is never shown to another party.
     """
 
     name: str
     price: Callable[[Payload, Facts], Guarantee | None]
     run: Callable[[Payload, LocalParty, RandomSource], Payload]
     run_group: Callable[[Payload, PartyGroup, RandomSource], Payload] | None = None
+    slot: str = ""
+    noised: bool = True
 
     def priced(self, request: Payload, facts: Facts) -> Guarantee | None:
         """Return the price, or say that the request is wrong; nothing is spent by asking."""

@@ -75,7 +75,7 @@ def serve(
     """
     books = local.books
     act = _allowed(operation, local, protocol=protocol, schema=schema)
-    key = Key(check_run(run), operation, _checked_step(step))
+    key = Key(check_run(run), act.slot or operation, _checked_step(step))
     if isinstance(local, PartyGroup):
         price = act.priced_group(payload, local)
     else:

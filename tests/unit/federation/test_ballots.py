@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from confrere import Ledger, MultipartyClassifier
-from confrere.errors import InvalidMessage, InvalidParameter, QuorumMissed
+from confrere.errors import InvalidMessage, InvalidParameter, OperationRefused, QuorumMissed
 from confrere.federation import (
+    Answers,
     Books,
     Frame,
     LocalFederation,
@@ -29,6 +30,8 @@ Y = np.where(X[:, 0] + 0.3 * RNG.normal(size=M * N) > 0, 1.0, -1.0)
 OWNER = np.repeat(np.arange(M), N)
 AUXILIARY = RNG.normal(size=(40, D)) / 2
 FRAME = Frame(D, data_norm=1.5, constant=0.4)
+
+NAMED = {"plan": "a" * 64, "releases": "b" * 32}
 
 SETTINGS = [
     {"method": "statistic"},
@@ -89,7 +92,7 @@ def test_an_absent_party_is_what_a_faulty_one_is(settings):
     assert elected.left_out == {"p4": "Unreachable"}
     assert set(elected.receipts) == {f"p{k}" for k in range(M) if k != 4}
     with pytest.raises(QuorumMissed, match="p4: Unreachable"):
-        poll(Absent(parties()), plan(**settings), on_faulty="refuse")
+        poll(Absent(parties()), plan(**settings), on_faulty="refuse", releases=Answers())
 
 
 def test_a_group_is_asked_at_once():
@@ -109,7 +112,7 @@ def test_a_group_is_asked_at_once():
 def test_every_party_pays_for_itself(tmp_path, method):
     ledger = Ledger(tmp_path / "ledger")
     ledger.open_account("study", epsilon=100.0)
-    elected = poll(LocalFederation(parties(ledger)), plan(0.5, method))
+    elected = poll(LocalFederation(parties(ledger)), plan(0.5, method), releases=Answers())
     assert ledger.spent("study") == 0.5 * M
     assert not elected.simulated
     assert all(paid[0].guarantee.unit is Unit.PARTY for paid in elected.receipts.values())
@@ -141,7 +144,7 @@ def test_a_lie_is_worth_no_more_than_a_vote(method, name):
 
 def test_ballots_are_votes_and_nothing_else():
     party = parties()[0]
-    request = {
+    request = NAMED | {
         "epsilon": 1.0,
         "method": "statistic",
         "alpha": 1e-4,
@@ -169,11 +172,18 @@ def test_ballots_are_votes_and_nothing_else():
         {"auxiliary_private": True},
         {"auxiliary_private": 1},
         {"more": 1},
+        {"plan": "other"},
+        {"releases": 7},
     ],
     ids=str,
 )
 def test_a_request_that_does_not_fit_is_refused_before_anything_is_paid(change):
-    values = {"epsilon": 1.0, "method": "statistic", "alpha": 1e-4, "auxiliary_private": False}
+    values = NAMED | {
+        "epsilon": 1.0,
+        "method": "statistic",
+        "alpha": 1e-4,
+        "auxiliary_private": False,
+    }
     payload = framed(FRAME, values | change, auxiliary=AUXILIARY)
     with pytest.raises(InvalidMessage):
         BALLOT.priced(payload, Facts(5, D))
@@ -183,13 +193,13 @@ def test_a_request_that_does_not_fit_is_refused_before_anything_is_paid(change):
     "auxiliary", [None, AUXILIARY[:, :2], AUXILIARY[:0], AUXILIARY[0], AUXILIARY > 0]
 )
 def test_rows_to_vote_on_must_fit(auxiliary):
-    values = {"epsilon": 1.0, "method": "soft", "alpha": 1e-4, "auxiliary_private": False}
+    values = NAMED | {"epsilon": 1.0, "method": "soft", "alpha": 1e-4, "auxiliary_private": False}
     with pytest.raises(InvalidMessage):
         BALLOT.priced(framed(FRAME, values, auxiliary=auxiliary), Facts(5, D))
 
 
 def test_other_columns_are_refused():
-    values = {"epsilon": 1.0, "method": "average", "alpha": 1e-2}
+    values = NAMED | {"epsilon": 1.0, "method": "average", "alpha": 1e-2}
     with pytest.raises(InvalidMessage, match="columns"):
         UPLOAD.priced(framed(FRAME, values), Facts(5, D + 1))
     assert UPLOAD.priced(framed(FRAME, values), Facts(5, D)).epsilon == 1.0
@@ -216,6 +226,101 @@ def test_wrong_plans_are_refused():
         Voting(frame=FRAME, epsilon=1.0).check(4)
     federation = LocalFederation(parties())
     with pytest.raises(InvalidParameter, match="n_classes"):
-        poll(federation, plan(n_classes=3))
+        poll(federation, plan(n_classes=3), releases=Answers())
     with pytest.raises(InvalidParameter, match="on_faulty"):
-        poll(federation, plan(), on_faulty="ignore")
+        poll(federation, plan(), on_faulty="ignore", releases=Answers())
+    with pytest.raises(InvalidParameter, match="releases"):
+        poll(federation, plan())
+
+
+def own_books(tmp_path):
+    """Return parties with durable books of their own."""
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.open_account("study", epsilon=100.0)
+    made = []
+    for k in range(M):
+        books = Books(ledger=ledger, account="study", answers=Answers(tmp_path / f"p{k}.answers"))
+        made.append(LocalParty(f"p{k}", X[k == OWNER], Y[k == OWNER], books))
+    return ledger, made
+
+
+def test_noise_is_drawn_once_per_run(tmp_path):
+    """Two hundred polls under one run were two hundred statistics for one charge."""
+    ledger, made = own_books(tmp_path)
+    for _ in range(200):
+        releases = Answers(tmp_path / "releases")
+        last = poll(LocalFederation(made, run="r1"), plan(), releases=releases)
+        first = poll(LocalFederation(made, run="r1"), plan(), releases=releases)
+        np.testing.assert_array_equal(first.released.statistic, last.released.statistic)
+        assert first.to_payload() == last.to_payload()
+    assert ledger.spent("study") == M
+    other = poll(LocalFederation(made, run="r2"), plan(), releases=releases)
+    assert other.to_payload() != first.to_payload()
+    assert ledger.spent("study") == 2 * M
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"radius": "unit"},
+        {"radius": "spectral"},
+        {"alpha": 0.3},
+        {"local_alpha": 1e-3},
+        {"epsilon": 2.0},
+        {"method": "soft"},
+        {"method": "soft", "auxiliary_private": True},
+        {"method": "vote", "calibration": "printed"},
+        {"method": "average"},
+        {"method": "moments"},
+        {"frame": Frame(D, data_norm=1.0, constant=0.4)},
+        {"auxiliary": AUXILIARY[:30]},
+    ],
+    ids=lambda change: ", ".join(change),
+)
+def test_another_plan_under_the_same_run_is_refused(tmp_path, change):
+    ledger, made = own_books(tmp_path)
+    releases = Answers(tmp_path / "releases")
+    poll(LocalFederation(made, run="r1"), plan(), releases=releases)
+    kept = {"frame": FRAME, "epsilon": 1.0, "auxiliary": AUXILIARY} | change
+    if kept.get("method") == "average":
+        kept["auxiliary"] = None
+    other = Voting(**kept)
+    with pytest.raises(OperationRefused) as caught:
+        poll(LocalFederation(made, run="r1"), other, releases=releases)
+    assert caught.value.reason == "changed"
+    # A new file of releases does not help: every party was asked about the old one.
+    for lost in (other, plan()):
+        with pytest.raises(QuorumMissed, match="OperationRefused:changed"):
+            poll(LocalFederation(made, run="r1"), lost, releases=Answers(tmp_path / "new"))
+        (tmp_path / "new").unlink()
+    assert ledger.spent("study") == M
+
+
+def test_another_number_of_parties_under_the_same_run_is_refused(tmp_path):
+    ledger, made = own_books(tmp_path)
+    poll(LocalFederation(made, run="r1"), plan(), releases=Answers(tmp_path / "releases"))
+    with pytest.raises(OperationRefused):
+        poll(LocalFederation(made[:-1], run="r1"), plan(), releases=Answers(tmp_path / "releases"))
+    with pytest.raises(QuorumMissed, match="changed"):
+        poll(LocalFederation(made[:-1], run="r1"), plan(), releases=Answers(tmp_path / "new"))
+    assert ledger.spent("study") == M
+
+
+def test_killed_before_it_was_kept_nothing_was_published(tmp_path, monkeypatch):
+    ledger, made = own_books(tmp_path)
+
+    def stop(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    releases = Answers(tmp_path / "releases")
+    with monkeypatch.context() as patch:
+        patch.setattr(type(releases), "keep", stop)
+        with pytest.raises(KeyboardInterrupt):
+            poll(LocalFederation(made, run="r1"), plan(), releases=releases)
+    for party in made:
+        assert party.books.answers.entries()  # they keep first: the interrupt came in their place
+        break
+    once = poll(LocalFederation(made, run="r1"), plan(), releases=Answers(tmp_path / "releases"))
+    again = poll(LocalFederation(made, run="r1"), plan(), releases=Answers(tmp_path / "releases"))
+    assert once.to_payload() == again.to_payload()
+    assert ledger.spent("study") == M
