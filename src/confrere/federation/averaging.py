@@ -8,17 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidParameter
+from confrere.federation.expected import Expected, Numbers
 from confrere.federation.federation import Federation
 from confrere.federation.operation import Facts
 from confrere.federation.outcome import Outcome, joined, over_parties, receipts_in
 from confrere.federation.payload import Payload
-from confrere.federation.releasing import OBJECTIVE, OUTPUT, ReleaseRequest
+from confrere.federation.releasing import OBJECTIVE, OUTPUT, ReleaseRequest, longest_weights
 from confrere.federation.sizes import Sizes, ask_sizes
 from confrere.federation.stacked import stacked
 from confrere.guarantee import Guarantee, Neighbours, check_epsilon, shares
@@ -29,6 +30,10 @@ from confrere.rows.frame import Frame
 
 Floats = NDArray[np.float64]
 Alpha = float | Literal["auto"]
+Combine = Literal["mean", "trimmed", "median"]
+
+#: Share of the parties that a trimmed mean leaves out at either end.
+_TRIMMED = 0.2
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -58,6 +63,11 @@ class Averaging:
     count_epsilon : float, optional
         Part of epsilon for counting records privately, under add-remove neighbours; by default
         sizes are declared and neighbours replace one record.
+    combine : {"mean", "trimmed", "median"}, default="mean"
+        What is made of the parties' weights: their mean by records; or, coordinate by coordinate
+        and with one vote per party, the mean without the largest and smallest fifth (one at least
+        of each), or the median. The last two bound what parties that lie can do, at the cost of
+        what sizes tell.
     """
 
     frame: Frame
@@ -69,6 +79,7 @@ class Averaging:
     rounds: int = 1
     perturb: Literal["objective", "output"] = "objective"
     count_epsilon: float | None = None
+    combine: Combine = "mean"
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -82,6 +93,8 @@ class Averaging:
             raise InvalidParameter(
                 "output perturbation has neither rounds nor a prior; use perturb='objective'."
             )
+        if self.combine not in get_args(Combine):
+            raise InvalidParameter("combine must be 'mean', 'trimmed' or 'median'.")
         if self.count_epsilon is not None and not 0 < self.count_epsilon < self.epsilon:
             raise InvalidParameter("count_epsilon must be a part of epsilon.")
 
@@ -129,6 +142,14 @@ class Averaging:
             centre=centre,
         )
 
+    def expected(self, request: ReleaseRequest, n_samples: int) -> Expected:
+        """Return what a party of that size may answer."""
+        facts = Facts(n_samples, self.frame.n_features)
+        objective = self.perturb == "objective"
+        mechanism = request.objective(facts) if objective else request.output(facts)
+        bound = {"weights": Numbers((self.frame.size,), longest=longest_weights(mechanism))}
+        return Expected(bound, mechanism.guarantee())
+
     def guarantee(self, sizes: Sizes) -> Guarantee:
         """Return what all rounds promise together, for parties of these public sizes."""
         request = self.request(self.round_epsilons[0], sizes, self.prior)
@@ -169,18 +190,43 @@ def average(
     receipts = dict(sizes.receipts)
     centre = plan.prior
     for step, epsilon in enumerate(plan.round_epsilons):
-        request = plan.request(epsilon, sizes, centre).to_payload()
+        asked = plan.request(epsilon, sizes, centre)
+        known = {n: plan.expected(asked, n) for n in set(sizes.counts.values())}
         answers = federation.gather(
-            operation.name, request, to=names, step=step, quorum=quorum, timeout=timeout
+            operation.name,
+            asked.to_payload(),
+            to=names,
+            step=step,
+            quorum=quorum,
+            timeout=timeout,
+            expect=lambda name, known=known: known[sizes.counts[name]],  # type: ignore[misc]
         )
         receipts = joined(receipts, receipts_in(answers))
-        centre = weighted_mean(answers, sizes.counts, plan.frame.size)
+        centre = combined(answers, sizes.counts, plan.frame.size, plan.combine)
     assert centre is not None
     return Outcome(plan.frame, centre, {n: sizes.counts[n] for n in answers}, receipts)
+
+
+def combined(
+    answers: Mapping[str, Payload], counts: Mapping[str, int], size: int, how: Combine
+) -> Floats:
+    """Return the parties' weights as one vector."""
+    if how == "mean":
+        return weighted_mean(answers, counts, size)
+    released = np.sort(stacked(answers, "weights", (size,)), axis=0)
+    cut = (len(released) - 1) // 2
+    if how == "trimmed":
+        cut = min(cut, max(1, int(_TRIMMED * len(released))))
+    return _sum(released[cut : len(released) - cut]) / (len(released) - 2 * cut)
 
 
 def weighted_mean(answers: Mapping[str, Payload], counts: Mapping[str, int], size: int) -> Floats:
     """Return the mean of the released weights, each counted once per record."""
     released = stacked(answers, "weights", (size,))
     shares_ = np.array([counts[name] for name in answers], dtype=np.float64)
-    return np.asarray((shares_ / shares_.sum()) @ released)
+    return _sum((shares_ / shares_.sum())[:, None] * released)
+
+
+def _sum(rows: Floats) -> Floats:
+    # One after the other: a party that adds up on another machine gets the same bits.
+    return np.asarray(np.add.accumulate(rows, axis=0)[-1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from confrere.errors import InvalidMessage
+from confrere.federation.expected import Expected, Numbers, longest_noise
 from confrere.federation.operation import Facts, Operation, check_price, frame_of, framed, install
 from confrere.federation.party import LocalParty
 from confrere.federation.payload import Payload
@@ -64,6 +65,23 @@ class CoefficientRequest:
             n_features=self.frame.size,
             linear_share=self.linear_share,
         )
+
+    def expected(self, n_samples: int) -> Expected:
+        """Return what a party of that size may answer.
+
+        ``v`` is half a sum of n rows, ``M`` an eighth of one of their squares, and noise.
+        """
+        facts = Facts(n_samples, self.frame.n_features)
+        mechanism = self.mechanism(facts)
+        size = self.frame.size
+        packed = size * (size + 1) // 2
+        linear = n_samples / 2 + longest_noise(mechanism.linear_rate, size)
+        quadratic = n_samples / 8 + longest_noise(mechanism.quadratic_rate, packed)
+        bounds = {
+            "linear": Numbers((size,), longest=1.01 * linear + 1),
+            "quadratic": Numbers((packed,), longest=1.01 * quadratic + 1),
+        }
+        return Expected(bounds, mechanism.guarantee())
 
 
 def _price(request: Payload, facts: Facts) -> Guarantee:

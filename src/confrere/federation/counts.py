@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from confrere.errors import InvalidMessage
+from confrere.federation.expected import FARTHEST, Expected, Numbers
 from confrere.federation.operation import Facts, Operation, check_price, install
 from confrere.federation.party import LocalParty, PartyGroup
 from confrere.federation.payload import Payload
@@ -77,6 +78,27 @@ def _run_errors(request: Payload, party: LocalParty, source: RandomSource) -> Pa
     scores = linear_scores(party.X, request.arrays["coef"], request.values["intercept"])
     wrong = np.array(np.count_nonzero((scores > 0) != (party.y > 0)))
     return Payload(arrays={"errors": mechanism.run(wrong, source=source)})
+
+
+def expected_count(operation: Operation, request: Payload, n_samples: int) -> Expected:
+    """Return what a noised count of at most so many records must be.
+
+    Parameters
+    ----------
+    operation : Operation
+        ``count`` or ``errors``.
+    request : Payload
+        What was asked.
+    n_samples : int
+        The party's public number of records, or a bound on it.
+    """
+    columns = request.arrays["coef"].shape[0] if "coef" in request.arrays else 1
+    price = operation.priced(request, Facts(n_samples, columns))
+    # The tail of discrete Laplace noise of scale 1/epsilon, and one for the rounding.
+    reach = 1 + math.ceil(-math.log(FARTHEST) / request.values["epsilon"])
+    name = "errors" if operation.name == "errors" else "size"
+    numbers = Numbers((), "<i8", lowest=-reach, highest=n_samples + reach)
+    return Expected({name: numbers}, price)
 
 
 SIZE = install(Operation("size", _price_size, _run_size, _run_sizes))

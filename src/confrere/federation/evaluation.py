@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from confrere.errors import InvalidMessage
-from confrere.federation.counts import ERRORS
+from confrere.federation.counts import ERRORS, expected_count
 from confrere.federation.federation import Federation
 from confrere.federation.outcome import guarantee_of, receipts_in
 from confrere.federation.payload import Payload
@@ -83,14 +82,13 @@ def evaluate(
         {"coef": np.asarray(coef, dtype=np.float64).ravel()},
     )
     answers = federation.gather(
-        ERRORS.name, request, to=list(sizes.counts), step=step, quorum=quorum, timeout=timeout
+        ERRORS.name,
+        request,
+        to=list(sizes.counts),
+        step=step,
+        quorum=quorum,
+        timeout=timeout,
+        expect=lambda name: expected_count(ERRORS, request, sizes.counts[name]),
     )
-    counts = {name: _errors(answer) for name, answer in answers.items()}
+    counts = {name: int(answer.arrays["errors"]) for name, answer in answers.items()}
     return Evaluation(counts, {n: sizes.counts[n] for n in answers}, receipts_in(answers))
-
-
-def _errors(answer: Payload) -> int:
-    count = answer.arrays.get("errors")
-    if count is None or count.shape != () or count.dtype.kind != "i":
-        raise InvalidMessage("a party's answer is not one whole number.")
-    return int(count)

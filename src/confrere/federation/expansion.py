@@ -104,6 +104,7 @@ def expand(
         to=list(sizes.counts),
         quorum=quorum,
         timeout=timeout,
+        expect=lambda name: plan.request.expected(sizes.counts[name]),
     )
     size = plan.frame.size
     linear = stacked(answers, "linear", (size,)).sum(axis=0)

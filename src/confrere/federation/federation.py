@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import uuid
 from abc import ABC, abstractmethod
@@ -15,8 +16,11 @@ from confrere.errors import (
     OperationRefused,
     QuorumMissed,
 )
+from confrere.federation.expected import Expect
 from confrere.federation.payload import Payload
 from confrere.federation.stacked import StackedAnswers
+
+logger = logging.getLogger("confrere.federation")
 
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,63}")
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -115,8 +119,9 @@ class Federation(ABC):
         step: int = 0,
         timeout: float | None = None,
         quorum: float = 1.0,
+        expect: Expect | None = None,
     ) -> Mapping[str, Payload]:
-        """Ask, drop the errors, and insist on enough answers.
+        """Ask, drop errors and answers that are not as they must be, and insist on enough.
 
         Parameters
         ----------
@@ -124,6 +129,9 @@ class Federation(ABC):
             As for :meth:`ask`.
         quorum : float, default=1.0
             Share of the parties asked that must answer.
+        expect : callable, optional
+            From a party's name to what its answer must be. One that is not has the code
+            ``"InvalidReply:"`` and a word: nobody uses it, and it is not kept.
 
         Raises
         ------
@@ -134,7 +142,12 @@ class Federation(ABC):
             raise InvalidParameter("quorum must be a number above 0 and at most 1.")
         answers = self.ask(operation, payload, to=to, step=step, timeout=timeout)
         if isinstance(answers, StackedAnswers):
-            return answers  # a group answers as a whole
+            return answers  # a group answers as a whole, in this process
+        if expect is not None:
+            answers = {name: checked(answer, name, expect) for name, answer in answers.items()}
+        bad = {n: a.code for n, a in answers.items() if isinstance(a, PartyError)}
+        for name, code in bad.items():
+            logger.warning("%s is left out of %s step %d: %s", name, operation, step, code)
         payloads = {name: a for name, a in answers.items() if isinstance(a, Payload)}
         if not payloads or len(payloads) < quorum * len(answers):
             raise QuorumMissed(
@@ -142,6 +155,14 @@ class Federation(ABC):
                 f"{quorum:g}. {_told(answers)}"
             )
         return payloads
+
+
+def checked(answer: Payload | PartyError, name: str, expect: Expect) -> Payload | PartyError:
+    """Return an answer that is as it must be, or else the code for what it is not."""
+    if isinstance(answer, PartyError):
+        return answer
+    fault = expect(name).fault(answer)
+    return answer if fault is None else PartyError(f"InvalidReply:{fault}")
 
 
 def _told(answers: Mapping[str, Payload | PartyError]) -> str:

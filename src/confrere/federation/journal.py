@@ -15,6 +15,7 @@ from contextlib import closing
 from pathlib import Path
 
 from confrere.errors import FederationError
+from confrere.federation.expected import Expect
 from confrere.federation.federation import Federation, PartyError, new_run
 from confrere.federation.payload import Payload
 
@@ -78,13 +79,14 @@ class Journalled(Federation):
         step: int = 0,
         timeout: float | None = None,
         quorum: float = 1.0,
+        expect: Expect | None = None,
     ) -> Mapping[str, Payload]:
         """Give back what was gathered before, or gather it and keep it."""
         kept = self._kept(operation, step, payload.digest)
         if kept:
             return kept
         answers = super().gather(
-            operation, payload, to=to, step=step, timeout=timeout, quorum=quorum
+            operation, payload, to=to, step=step, timeout=timeout, quorum=quorum, expect=expect
         )
         with closing(self._connect()) as db:
             db.execute("BEGIN IMMEDIATE")

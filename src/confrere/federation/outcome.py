@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidMessage
+from confrere.federation.expected import receipt_of
 from confrere.federation.operation import frame_of, framed
 from confrere.federation.payload import Payload
-from confrere.federation.serving import receipt_of
 from confrere.federation.stacked import StackedAnswers
 from confrere.guarantee import Guarantee, Split, in_parallel, in_sequence
 from confrere.ledger import Receipt

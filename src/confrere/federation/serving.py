@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Mapping
 
 from confrere.errors import CompositionError, FederationError, LedgerError, OperationRefused
 from confrere.federation.answers import Key
+from confrere.federation.expected import receipt_of
 from confrere.federation.federation import PartyError, check_run
 from confrere.federation.operation import Operation, installed
 from confrere.federation.party import LocalParty, PartyGroup
@@ -103,12 +103,6 @@ def serve(
 def question_digest(payload: Payload, schema: str | None) -> str:
     """Return the name of a question, its key apart."""
     return hashlib.sha256(f"{payload.digest} {schema or ''}".encode()).hexdigest()
-
-
-def receipt_of(answer: Payload) -> Receipt | None:
-    """Return the receipt that came with an answer."""
-    values = answer.values.get(_RECEIPT)
-    return Receipt.from_dict(values) if isinstance(values, Mapping) else None
 
 
 def _allowed(

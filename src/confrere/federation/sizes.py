@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from confrere.federation.counts import COUNT, SIZE
+from confrere.federation.counts import COUNT, SIZE, expected_count
+from confrere.federation.expected import MOST_RECORDS, Expected, Numbers
 from confrere.federation.federation import Federation
 from confrere.federation.outcome import receipts_in
 from confrere.federation.payload import Payload
@@ -59,11 +60,17 @@ def ask_sizes(
         As for :meth:`~confrere.federation.Federation.gather`.
     """
     if count_epsilon is None:
-        answers = federation.gather(SIZE.name, Payload(), quorum=quorum, timeout=timeout)
+        declared = Expected({"size": Numbers((), "<i8", lowest=1, highest=MOST_RECORDS)})
+        answers = federation.gather(
+            SIZE.name, Payload(), quorum=quorum, timeout=timeout, expect=lambda _: declared
+        )
         neighbours = Neighbours.REPLACE_ONE
     else:
         request = Payload({"epsilon": float(count_epsilon)})
-        answers = federation.gather(COUNT.name, request, quorum=quorum, timeout=timeout)
+        counted = expected_count(COUNT, request, MOST_RECORDS)
+        answers = federation.gather(
+            COUNT.name, request, quorum=quorum, timeout=timeout, expect=lambda _: counted
+        )
         neighbours = Neighbours.ADD_REMOVE
     told: list[int] = np.maximum(1, stacked(answers, "size", (), "<i8")).tolist()
     counts = dict(zip(answers, told, strict=True))

@@ -55,8 +55,15 @@ def generate_key(path: str | os.PathLike[str], comment: str = "") -> Path:
     return public_path
 
 
-def read_private_key(key: PrivateKey) -> Ed25519PrivateKey:
-    """Return the key itself, or read it from an OpenSSH file that only its owner can read."""
+def read_private_key(key: PrivateKey, passphrase: str | None = None) -> Ed25519PrivateKey:
+    """Return the key itself, or read it from an OpenSSH file that only its owner can read.
+
+    Parameters
+    ----------
+    key : key or path
+    passphrase : str, optional
+        Of a file that has one; see :func:`has_passphrase`.
+    """
     if isinstance(key, Ed25519PrivateKey):
         return key
     path = Path(key)
@@ -66,15 +73,36 @@ def read_private_key(key: PrivateKey) -> Ed25519PrivateKey:
             f"key: {path.name} can be read by others; make it yours alone with chmod 600."
         )
     try:
-        loaded = serialization.load_ssh_private_key(content, password=None)
+        secret = passphrase.encode() if passphrase and _is_locked(content) else None
+        loaded = serialization.load_ssh_private_key(content, password=secret)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        if _is_locked(content):
+            lacks = "its passphrase is wrong" if passphrase else "it needs its passphrase"
+            raise InvalidParameter(f"key: {path.name} cannot be opened: {lacks}.") from None
         raise InvalidParameter(
-            f"key: {path.name} is not an OpenSSH private key without passphrase; make one with "
+            f"key: {path.name} is not an OpenSSH private key; make one with "
             "confrere.release.generate_key, or sign with ssh-keygen -Y sign."
         ) from error
     if not isinstance(loaded, Ed25519PrivateKey):
         raise InvalidParameter(f"key: {path.name} is not an Ed25519 key; generate one.")
     return loaded
+
+
+def has_passphrase(path: str | os.PathLike[str]) -> bool:
+    """Whether a private key's file can only be opened with a passphrase."""
+    return _is_locked(_read(Path(path), "the private key"))
+
+
+def _is_locked(content: bytes) -> bool:
+    """Whether the file names a cipher: OpenSSH's format says it after the magic, in the clear."""
+    body = b"".join(line for line in content.splitlines() if not line.startswith(b"-----"))
+    try:
+        blob = base64.b64decode(body[:64])
+    except ValueError:
+        return False
+    magic = b"openssh-key-v1\0"
+    name_at = len(magic) + 4
+    return blob.startswith(magic) and not blob[name_at:].startswith(b"none")
 
 
 def read_public_key(key: PublicKey) -> Ed25519PublicKey:

@@ -33,9 +33,32 @@ _LINE = 70
 
 def sign_sums(sums: bytes, key: PrivateKey) -> bytes:
     """Return the armoured signature of the bytes of ``SHA256SUMS``."""
+    return sign_bytes(sums, key, namespace=NAMESPACE)
+
+
+def sign_bytes(message: bytes, key: PrivateKey, *, namespace: str) -> bytes:
+    """Return the armoured signature of a message, good for one purpose only: the namespace."""
     private = read_private_key(key)
-    signature = private.sign(_signed_part(sums))
-    return _armour(_envelope(_raw(private.public_key()), signature))
+    signature = private.sign(_signed_part(message, namespace))
+    return _armour(_envelope(_raw(private.public_key()), signature, namespace))
+
+
+def verify_bytes(signature: bytes, message: bytes, key: PublicKey, *, namespace: str) -> None:
+    """Refuse a message that the owner of ``key`` did not sign for this purpose.
+
+    Raises
+    ------
+    SignatureError
+    """
+    raw_key, raw_signature = _open_envelope(_unarmour(signature), namespace)
+    if raw_key != _raw(read_public_key(key)):
+        raise SignatureError("a signature was made by another key than the one it should be of.")
+    try:
+        Ed25519PublicKey.from_public_bytes(raw_key).verify(
+            raw_signature, _signed_part(message, namespace)
+        )
+    except InvalidSignature as error:
+        raise SignatureError("a signature does not belong to what was signed.") from error
 
 
 def verify_signature(
@@ -59,10 +82,10 @@ def verify_signature(
         If the envelope is not exactly one that OpenSSH writes, the signature is wrong, or its
         key is not allowed.
     """
-    raw_key, raw_signature = _open_envelope(_unarmour(signature))
+    raw_key, raw_signature = _open_envelope(_unarmour(signature), NAMESPACE)
     key = Ed25519PublicKey.from_public_bytes(raw_key)
     try:
-        key.verify(raw_signature, _signed_part(sums))
+        key.verify(raw_signature, _signed_part(sums, NAMESPACE))
     except InvalidSignature as error:
         raise SignatureError(
             "a signature does not belong to this SHA256SUMS: the folder was changed after it was "
@@ -76,15 +99,15 @@ def verify_signature(
     return key
 
 
-def _signed_part(message: bytes) -> bytes:
+def _signed_part(message: bytes, namespace: str) -> bytes:
     digest = hashlib.sha512(message).digest()
-    return _MAGIC + b"".join(_string(part) for part in (NAMESPACE.encode(), b"", _HASH, digest))
+    return _MAGIC + b"".join(_string(part) for part in (namespace.encode(), b"", _HASH, digest))
 
 
-def _envelope(raw_key: bytes, raw_signature: bytes) -> bytes:
+def _envelope(raw_key: bytes, raw_signature: bytes, namespace: str) -> bytes:
     parts = (
         _string(_KEY_TYPE) + _string(raw_key),
-        NAMESPACE.encode(),
+        namespace.encode(),
         b"",
         _HASH,
         _string(_KEY_TYPE) + _string(raw_signature),
@@ -92,21 +115,21 @@ def _envelope(raw_key: bytes, raw_signature: bytes) -> bytes:
     return _MAGIC + _VERSION.to_bytes(4, "big") + b"".join(_string(part) for part in parts)
 
 
-def _open_envelope(blob: bytes) -> tuple[bytes, bytes]:
+def _open_envelope(blob: bytes, namespace: str) -> tuple[bytes, bytes]:
     """Return key and signature.
 
     Both have fixed lengths, so the whole envelope has one: cut them out at their places, then
     ask whether the envelope rebuilt around them is the one given.
     """
-    template = _envelope(bytes(32), bytes(64))
+    template = _envelope(bytes(32), bytes(64), namespace)
     if len(blob) == len(template):
         key_at = template.index(_string(_KEY_TYPE)) + len(_string(_KEY_TYPE)) + 4
         raw_key, raw_signature = blob[key_at : key_at + 32], blob[-64:]
-        if _envelope(raw_key, raw_signature) == blob:
+        if _envelope(raw_key, raw_signature, namespace) == blob:
             return raw_key, raw_signature
     raise SignatureError(
-        f"a signature is not an Ed25519, SHA-512 one of namespace {NAMESPACE}; have it made "
-        f"with: ssh-keygen -Y sign -n {NAMESPACE} -f KEY SHA256SUMS"
+        f"a signature is not an Ed25519, SHA-512 one of namespace {namespace}; have it made "
+        f"with: ssh-keygen -Y sign -n {namespace} -f KEY FILE"
     )
 
 

@@ -26,8 +26,8 @@ from confrere.federation import (
     releasing,
     serve,
 )
+from confrere.federation.expected import receipt_of
 from confrere.federation.releasing import ReleaseRequest
-from confrere.federation.serving import receipt_of
 from confrere.guarantee import Guarantee, Neighbours, Unit
 from confrere.ledger import Ledger
 
