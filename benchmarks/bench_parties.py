@@ -15,7 +15,16 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.linear_model import LogisticRegression
 
-from confrere.federation import Averaging, Books, Facts, Frame, LocalFederation, PartyGroup, average
+from confrere.federation import (
+    Averaging,
+    Books,
+    Facts,
+    Frame,
+    LocalFederation,
+    PartyGroup,
+    Policy,
+    average,
+)
 from confrere.federation.sizes import Sizes
 from confrere.guarantee import Neighbours
 from confrere.ledger import Ledger
@@ -105,7 +114,8 @@ def _round_row(n_parties: int, n_rows: int, n_features: int) -> tuple[str, ...]:
     ledger = Ledger()
     ledger.open_account("all")
     offsets = np.arange(n_parties + 1) * n_rows
-    group = PartyGroup(names, X, y, offsets, Books(ledger=ledger, account="all"))
+    policy = Policy.anything(unit="record", neighbours="replace-one")
+    group = PartyGroup(names, X, y, offsets, Books(ledger=ledger, account="all", policy=policy))
     frame = Frame(n_features, data_norm=2.0)
     plan = Averaging(frame=frame, epsilon=1.0)
     sizes = Sizes(dict.fromkeys(names, n_rows), Neighbours.REPLACE_ONE, {})

@@ -26,6 +26,7 @@
     └── FederationError
         ├── InvalidMessage (ValueError)    a payload breaks the wire format
         ├── OperationRefused               a party's own policy says no
+        ├── GrantRefused                   a party's grant is missing, changed or of something else
         ├── QuorumMissed                   too few parties answered
         └── EngineFailed                   what carries the messages did not start, or ended
 
@@ -169,6 +170,10 @@ class OperationRefused(FederationError):
     def __init__(self, message: str, reason: str = "policy") -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class GrantRefused(FederationError):
+    """A party's grant is missing, was changed, or is about something else."""
 
 
 class QuorumMissed(FederationError):

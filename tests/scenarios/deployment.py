@@ -19,7 +19,15 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from confrere.federation import Averaging, Books, LocalFederation, LocalParty, Payload, average
+from confrere.federation import (
+    Averaging,
+    Books,
+    LocalFederation,
+    LocalParty,
+    Payload,
+    Policy,
+    average,
+)
 from confrere.ledger import Ledger
 from confrere.study import read_rows, read_study, write_example
 from confrere.study.federating import job_of
@@ -184,7 +192,11 @@ class Deployment:
             rows = read_rows(study, self.folder / f"local/{name}.csv")
             ledger = Ledger()
             ledger.open_account("again")
-            books = Books(ledger=ledger, account="again")
+            books = Books(
+                ledger=ledger,
+                account="again",
+                policy=Policy.anything(unit="record", neighbours="replace-one"),
+            )
             parties.append(LocalParty(name, rows.X.to_numpy(), rows.y, books, study.seed_for(name)))
         return average(LocalFederation(parties), self.plan).weights
 

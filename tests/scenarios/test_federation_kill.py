@@ -35,7 +35,12 @@ def party_in(folder: Path) -> LocalParty:
     books = Books(
         ledger=Ledger(folder / "ledger"),
         account="study",
-        policy=Policy(operations=frozenset({"objective"}), epsilon_per_run=EPSILON),
+        policy=Policy(
+            operations=frozenset({"objective"}),
+            unit="record",
+            neighbours="replace-one",
+            epsilon_per_run=EPSILON,
+        ),
         answers=Answers(folder / "answers"),
     )
     return LocalParty("clinic", X, np.where(X[:, 0] > 0, 1.0, -1.0), books)

@@ -6,11 +6,12 @@ from confrere.federation.ballots import Elected, poll
 from confrere.federation.evaluation import Evaluation, evaluate
 from confrere.federation.expansion import Expansion, expand
 from confrere.federation.federation import Federation, PartyError
+from confrere.federation.grant import Grant, Policy, run_name
 from confrere.federation.journal import Journalled
 from confrere.federation.local import LocalFederation
 from confrere.federation.operation import OPERATIONS, Facts, Operation, install
 from confrere.federation.outcome import Outcome
-from confrere.federation.party import Books, LocalParty, PartyGroup, Policy
+from confrere.federation.party import Books, LocalParty, PartyGroup
 from confrere.federation.payload import Payload
 from confrere.federation.question import Question, answer, read_reply
 from confrere.federation.serving import PROTOCOL, serve
@@ -29,6 +30,7 @@ __all__ = [
     "Facts",
     "Federation",
     "Frame",
+    "Grant",
     "Journalled",
     "LocalFederation",
     "LocalParty",
@@ -48,5 +50,6 @@ __all__ = [
     "install",
     "poll",
     "read_reply",
+    "run_name",
     "serve",
 ]

@@ -70,6 +70,11 @@ class Key:
         """The key as the file has it."""
         return (self.run, self.operation, self.step)
 
+    @property
+    def named(self) -> tuple[str, int, str]:
+        """The key in the order in which logs say it."""
+        return (self.operation, self.step, self.run)
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -150,9 +155,18 @@ class Answers:
         """Put an answer on disk and return it, or the one that was there first."""
         return self._finish(key, answer=answer).answer or b""
 
-    def fail(self, key: Key, code: str) -> bool:
-        """Note that the question has no answer and never will, unless it was answered."""
-        return self._finish(key, failure=code).answer is None
+    def fail(self, key: Key, code: str) -> bytes | None:
+        """Note that the question has no answer and never will; return one if it was answered."""
+        return self._finish(key, failure=code).answer
+
+    def kept(self, run: str) -> dict[tuple[str, int], bytes]:
+        """Return every answer of a run, by operation (or slot) and step."""
+        with self._transaction() as db:
+            rows = db.execute(
+                "SELECT operation, step, answer FROM answers WHERE run = ? AND answer IS NOT NULL",
+                (run,),
+            ).fetchall()
+        return {(operation, step): answer for operation, step, answer in rows}
 
     def _finish(
         self, key: Key, *, answer: bytes | None = None, failure: str | None = None

@@ -27,8 +27,8 @@ class LocalFederation(Federation):
         Separate parties with books of their own, or a group that is simulated at once.
     run : str, optional
         Name of the run.
-    schema : str, optional
-        Fingerprint of the schema that questions are about.
+    study : str, optional
+        Hash of the study, or fingerprint of the schema, that questions are about.
     n_jobs : int, optional
         Parties asked at the same time, as joblib understands it; scikit-learn's and joblib's
         ``parallel_config`` choose the backend.
@@ -42,7 +42,7 @@ class LocalFederation(Federation):
         parties: Sequence[LocalParty] | PartyGroup,
         *,
         run: str | None = None,
-        schema: str | None = None,
+        study: str | None = None,
         n_jobs: int | None = None,
         on_error: Literal["report", "raise"] = "report",
     ) -> None:
@@ -53,7 +53,7 @@ class LocalFederation(Federation):
         self._parties = {} if isinstance(parties, PartyGroup) else {p.name: p for p in parties}
         if not isinstance(parties, PartyGroup):
             check_names([party.name for party in parties])
-        self._schema = schema
+        self._study = study
         self._n_jobs = n_jobs
         self._raises = on_error == "raise"
 
@@ -96,7 +96,7 @@ class LocalFederation(Federation):
         self, local: LocalParty | PartyGroup, operation: str, payload: Payload, step: int
     ) -> Payload | PartyError:
         try:
-            return serve(operation, payload, local, run=self.run, step=step, schema=self._schema)
+            return serve(operation, payload, local, run=self.run, step=step, study=self._study)
         except Exception as error:
             if self._raises:
                 raise

@@ -6,16 +6,16 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.errors import CompositionError, InvalidData, InvalidParameter
+from confrere.errors import InvalidData, InvalidParameter
 from confrere.federation.answers import Answers
-from confrere.federation.operation import OPERATIONS, Facts
-from confrere.guarantee import Guarantee, check_epsilon
-from confrere.ledger import Ledger, Receipt
+from confrere.federation.grant import Policy
+from confrere.federation.operation import Facts
+from confrere.guarantee import Guarantee
+from confrere.ledger import Ledger
 from confrere.noise.sources import RandomSource, Seed, SeededSource, SystemSource
 
 Floats = NDArray[np.float64]
@@ -25,35 +25,6 @@ _MANY, _SMALL = 100, 200
 
 #: Numbers in a block of members: two megabytes.
 _BLOCK_NUMBERS = 1 << 18
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """What a party agrees to, before anyone asks.
-
-    Parameters
-    ----------
-    operations : frozenset of str
-        The operations it answers; empty by default.
-    epsilon_per_run : float, optional
-        The most that one run may spend. The lifetime cap is the ledger account's.
-    schema : str, optional
-        Fingerprint of the public schema its rows follow; a question about another is refused.
-    """
-
-    operations: frozenset[str] = frozenset()
-    epsilon_per_run: float | None = None
-    schema: str | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "operations", frozenset(self.operations))
-        if self.epsilon_per_run is not None:
-            check_epsilon(self.epsilon_per_run, "epsilon_per_run")
-
-    @classmethod
-    def anything(cls) -> Policy:
-        """Allow whatever is installed, at any price: for simulations."""
-        return cls(operations=frozenset(OPERATIONS))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +40,9 @@ class Books:
     prepaid : Guarantee, optional
         In place of a ledger: what whoever holds the data has charged for already. A run may spend
         as much and no more.
-    policy : Policy
-        What is agreed to; whatever is installed by default.
+    policy : Policy, optional
+        What is agreed to. With a ledger it must be said. What was prepaid was agreed to already:
+        whatever is installed, for the unit and relation that was paid for.
     answers : Answers
         The file that every answer is in before it leaves; a temporary one by default.
     """
@@ -78,28 +50,32 @@ class Books:
     ledger: Ledger | None = None
     account: str | None = None
     prepaid: Guarantee | None = None
-    policy: Policy = field(default_factory=Policy.anything)
+    policy: Policy | None = None
     answers: Answers = field(default_factory=Answers)
 
     def __post_init__(self) -> None:
         if (self.ledger is None) == (self.prepaid is None):
             raise InvalidParameter("books need a ledger to charge, or else what was prepaid.")
+        if self.ledger is not None and not isinstance(self.policy, Policy):
+            raise InvalidParameter(
+                "policy must say what is answered, and for which unit and relation: books that say "
+                "nothing answer nothing."
+            )
+
+    @property
+    def agreed(self) -> Policy:
+        """What is answered."""
+        if self.policy is not None:
+            return self.policy
+        paid = self.prepaid
+        assert paid is not None
+        return Policy.anything(unit=paid.unit, neighbours=paid.neighbours)
 
     @property
     def epsilon_per_run(self) -> float | None:
         """The most that one run may spend, before the account's own cap."""
-        caps = [self.policy.epsilon_per_run, self.prepaid.epsilon if self.prepaid else None]
+        caps = [self.agreed.epsilon_per_run, self.prepaid.epsilon if self.prepaid else None]
         return min((cap for cap in caps if cap is not None), default=None)
-
-    def charge(self, price: Guarantee, *, key: str, **facts: Any) -> Receipt | None:
-        """Put a price on disk, once per key; nothing more is due if it was prepaid."""
-        if self.ledger is not None:
-            return self.ledger.charge(self.account, price, key=key, **facts)
-        paid = self.prepaid
-        assert paid is not None
-        if (paid.unit, paid.neighbours) != (price.unit, price.neighbours):
-            raise CompositionError("what was prepaid is about another unit or other neighbours.")
-        return None
 
 
 class _Holder:

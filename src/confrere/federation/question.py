@@ -82,7 +82,7 @@ def answer(content: bytes, local: LocalParty) -> bytes:
             run=question.run,
             step=question.step,
             protocol=question.protocol,
-            schema=question.schema,
+            study=question.schema,
         )
     except ConfrereError as error:
         logger.warning("%s: a question was not answered: %s", local.name, error)

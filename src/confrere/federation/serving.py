@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 from confrere.errors import CompositionError, FederationError, LedgerError, OperationRefused
 from confrere.federation.answers import Key
@@ -18,13 +21,12 @@ from confrere.federation.operation import Operation, installed
 from confrere.federation.party import LocalParty, PartyGroup
 from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee
-from confrere.ledger import Receipt
+from confrere.ledger import Receipt, paying
 
 #: Version of what is said; a question in another one is refused.
-PROTOCOL = 1
+PROTOCOL = 2
 
 _MAX_STEP = 1_000_000
-_RECEIPT = "receipt"
 
 logger = logging.getLogger("confrere.federation")
 
@@ -37,7 +39,7 @@ def serve(
     run: str,
     step: int = 0,
     protocol: int = PROTOCOL,
-    schema: str | None = None,
+    study: str | None = None,
 ) -> Payload:
     """Answer one question, or refuse it.
 
@@ -55,14 +57,15 @@ def serve(
         Which time in the run.
     protocol : int, optional
         The asker's version.
-    schema : str, optional
-        Fingerprint of the schema that the asker takes the rows to follow.
+    study : str, optional
+        Hash of the study that the asker means, or fingerprint of the schema.
 
     Returns
     -------
     Payload
-        The released arrays; ``values["receipt"]`` is what the ledger says about them, None if
-        only public facts leave. For a group, arrays have one row per member.
+        The released arrays; ``values`` hold the ledger's receipt (None if only public facts
+        leave), its head, and which question of whose is answered: what a party signs. For a
+        group, arrays have one row per member.
 
     Raises
     ------
@@ -74,15 +77,23 @@ def serve(
         If the account does not cover the price. Nothing was spent.
     """
     books = local.books
-    act = _allowed(operation, local, protocol=protocol, schema=schema)
-    key = Key(check_run(run), act.slot or operation, _checked_step(step))
+    if protocol != PROTOCOL:
+        raise OperationRefused(f"this party speaks protocol {PROTOCOL}.", "protocol")
+    policy = books.agreed
+    if study != policy.study:
+        raise OperationRefused("the question is about another study or schema.", "study")
+    policy.check(operation, _checked_step(step), payload, check_run(run))
+    act = installed(operation)
+    key = Key(run, act.slot or operation, step)
     if isinstance(local, PartyGroup):
         price = act.priced_group(payload, local)
     else:
         price = act.priced(payload, local.facts)
+    policy.check_price(price)
+    question = question_digest(payload, study)
     claim = books.answers.claim(
         key,
-        question=question_digest(payload, schema),
+        question=question,
         epsilon=0.0 if price is None else price.epsilon,
         cap=books.epsilon_per_run,
     )
@@ -90,32 +101,29 @@ def serve(
         raise FederationError(f"{operation} failed before ({claim.failure}); it is not repeated.")
     if claim.answer is not None:
         return _sent(claim.answer, local, key, again=True)
-    receipt = None if price is None else _charge(local, key, price)
-    try:
-        answer = _act(act, payload, local, step)
-        kept = books.answers.keep(key, _with_receipt(answer, receipt).encode())
-    except Exception as error:
-        _failed(local, key, receipt, PartyError.of(error).code)
-        raise
-    return _sent(kept, local, key, again=False)
+    with ExitStack() as stack:
+        try:
+            receipt = stack.enter_context(_paying(local, key, price, study))
+        except (LedgerError, CompositionError):
+            books.answers.withdraw(key)  # nothing was paid
+            raise
+        try:
+            answer = _act(act, payload, local, step)
+            about = _about(local, run, study, operation, step, payload)
+            kept = books.answers.keep(key, _signable(answer, receipt, local, about).encode())
+        except Exception as error:
+            code = PartyError.of(error).code
+            earlier = books.answers.fail(key, code)
+            if earlier is None:
+                logger.warning("%s: %s step %d of run %s failed (%s)", local.name, *key.named, code)
+                raise
+            kept = earlier  # another process of this party had answered meanwhile
+        return _sent(kept, local, key, again=False)
 
 
-def question_digest(payload: Payload, schema: str | None) -> str:
+def question_digest(payload: Payload, study: str | None) -> str:
     """Return the name of a question, its key apart."""
-    return hashlib.sha256(f"{payload.digest} {schema or ''}".encode()).hexdigest()
-
-
-def _allowed(
-    name: str, local: LocalParty | PartyGroup, *, protocol: int, schema: str | None
-) -> Operation:
-    policy = local.books.policy
-    if protocol != PROTOCOL:
-        raise OperationRefused(f"this party speaks protocol {PROTOCOL}.", "protocol")
-    if name not in policy.operations:
-        raise OperationRefused("the operation is not allowed here.", "operation")
-    if schema != policy.schema:
-        raise OperationRefused("the question is about rows of another schema.", "schema")
-    return installed(name)
+    return hashlib.sha256(f"{payload.digest} {study or ''}".encode()).hexdigest()
 
 
 def _checked_step(step: object) -> int:
@@ -124,19 +132,27 @@ def _checked_step(step: object) -> int:
     return step
 
 
-def _charge(local: LocalParty | PartyGroup, key: Key, price: Guarantee) -> Receipt | None:
-    name = hashlib.sha256("\n".join([local.name, *map(str, key.columns)]).encode()).hexdigest()
-    try:
-        return local.books.charge(
-            price,
-            key=name,
-            purpose=f"answer {key.operation} in a federation",
-            detail={"run": key.run, "step": key.step, "party": local.name},
-            simulated=local.simulated,
-        )
-    except (LedgerError, CompositionError):
-        local.books.answers.withdraw(key)
-        raise
+@contextmanager
+def _paying(
+    local: LocalParty | PartyGroup, key: Key, price: Guarantee | None, study: str | None
+) -> Iterator[Receipt | None]:
+    """Pay for an answer, once per key; nothing is due for public facts or what was prepaid."""
+    books = local.books
+    if price is None or books.ledger is None:
+        yield None
+        return
+    detail = {"run": key.run, "step": key.step, "party": local.name}
+    with paying(
+        books.ledger,
+        books.account,
+        price,
+        key=hashlib.sha256("\n".join([local.name, *map(str, key.columns)]).encode()).hexdigest(),
+        purpose=f"answer {key.operation} in a federation",
+        detail=detail if study is None else detail | {"study_sha256": study},
+        simulated=local.simulated,
+        resumes=True,
+    ) as receipt:
+        yield receipt
 
 
 def _act(
@@ -148,17 +164,39 @@ def _act(
     return operation.run(payload, local, source)
 
 
-def _with_receipt(answer: Payload, receipt: Receipt | None) -> Payload:
-    told = None if receipt is None else receipt.to_dict()
-    return Payload({_RECEIPT: told}, answer.arrays)
+def _about(
+    local: LocalParty | PartyGroup,
+    run: str,
+    study: str | None,
+    operation: str,
+    step: int,
+    payload: Payload,
+) -> dict[str, Any]:
+    """Say whose answer it is, and to which question."""
+    return {
+        "party": local.name,
+        "run": run,
+        "study": study,
+        "operation": operation,
+        "step": step,
+        "question": payload.digest,
+    }
 
 
-def _failed(local: LocalParty | PartyGroup, key: Key, receipt: Receipt | None, code: str) -> None:
-    if not local.books.answers.fail(key, code):
-        return  # another process of this party had answered meanwhile
-    if receipt is not None and local.books.ledger is not None:
-        local.books.ledger.mark_failed(receipt, code=code)
-    logger.warning("%s: %s step %d of run %s failed (%s)", local.name, *_named(key), code)
+def _signable(
+    answer: Payload,
+    receipt: Receipt | None,
+    local: LocalParty | PartyGroup,
+    about: Mapping[str, Any],
+) -> Payload:
+    """Put with the arrays what a signature is to cover: receipt, ledger's head, and the question.
+
+    The head is the one of the moment: that of the charge, where there is one.
+    """
+    ledger = local.books.ledger
+    head = receipt.hash if receipt is not None else ledger.head() if ledger is not None else None
+    paid = None if receipt is None else receipt.to_dict()
+    return Payload({"receipt": paid, "head": head, "about": dict(about)}, answer.arrays)
 
 
 def _sent(content: bytes, local: LocalParty | PartyGroup, key: Key, *, again: bool) -> Payload:
@@ -170,13 +208,9 @@ def _sent(content: bytes, local: LocalParty | PartyGroup, key: Key, *, again: bo
     logger.info(
         "%s: %s step %d of run %s %s, %s, digest %s",
         local.name,
-        *_named(key),
+        *key.named,
         "sent again" if again else "leaves",
         "nothing charged" if receipt is None else f"ledger row {receipt.row}",
         answer.digest[:16],
     )
     return answer
-
-
-def _named(key: Key) -> tuple[str, int, str]:
-    return (key.operation, key.step, key.run)

@@ -111,6 +111,8 @@ def _write_party(study: Study, plan: Plan, local: Local, folder: Path) -> Path:
         "account": party.account,
         "answers": f"{ledger.path}.answers",
         "operations": list(study.method.operations),
+        "unit": str(price.unit),
+        "relation": str(price.neighbours),
         "epsilon_per_run": price.epsilon,
         "schema": study.sha256,
     }

@@ -61,7 +61,7 @@ def in_process(coordinator, job):
     coordinator.folder.mkdir(exist_ok=True)
     (coordinator.folder / "job").write_bytes(job.to_payload().encode())
     return work(
-        coordinator.folder, lambda run, schema: LocalFederation(PARTIES, run=run, schema=schema)
+        coordinator.folder, lambda run, schema: LocalFederation(PARTIES, run=run, study=schema)
     )
 
 
@@ -113,7 +113,7 @@ def test_a_party_allows_its_own_study_s_bytes_and_no_more(line, prepared, monkey
     monkeypatch.setattr(flower, "run_coordinator", in_process)
     nodes = ("--node", "main=node.pub")
     answer = line.json("coordinator", "study.toml", *nodes, "--folder", "c", code=6)
-    assert "OperationRefused:schema" in answer["message"]
+    assert "OperationRefused:study" in answer["message"]
     assert Ledger("local/main.ledger").entries() == []
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from confrere.federation import Answers, Books, LocalParty, Policy
+from confrere.federation import OPERATIONS, Answers, Books, LocalParty, Policy
 from confrere.ledger import Ledger
 
 
@@ -22,8 +22,11 @@ def make_party(tmp_path):
     def make(name="clinic", n=40, *, seed=0, cap=10.0, random_state=None, d=3, **policy):
         ledger = Ledger(tmp_path / f"{name}.ledger")
         ledger.open_account("study", epsilon=cap)
-        if "operations" not in policy:
-            policy["operations"] = Policy.anything().operations
+        policy = {
+            "operations": frozenset(OPERATIONS),
+            "unit": "record",
+            "neighbours": "replace-one",
+        } | policy
         books = Books(
             ledger=ledger,
             account="study",

@@ -127,7 +127,10 @@ def test_the_public_rule_uses_everyones_records():
 
 
 def test_counted_sizes_are_paid_for_and_used(make_party):
-    parties = [make_party(name, 200, seed=k, random_state=k) for k, name in enumerate("ab")]
+    relation = {"neighbours": "add-remove"}
+    parties = [
+        make_party(name, 200, seed=k, random_state=k, **relation) for k, name in enumerate("ab")
+    ]
     plan = Averaging(frame=Frame(3), epsilon=1.0, count_epsilon=0.1, alpha=0.01)
     outcome = average(LocalFederation(parties), plan)
     assert outcome.guarantee.epsilon == 1.0

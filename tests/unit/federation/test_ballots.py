@@ -14,6 +14,7 @@ from confrere.federation import (
     PartyError,
     PartyGroup,
     Payload,
+    Policy,
     Voting,
     poll,
     serve,
@@ -31,6 +32,7 @@ OWNER = np.repeat(np.arange(M), N)
 AUXILIARY = RNG.normal(size=(40, D)) / 2
 FRAME = Frame(D, data_norm=1.5, constant=0.4)
 
+PARTIES = Policy.anything(unit=Unit.PARTY, neighbours="replace-one")
 NAMED = {"plan": "a" * 64, "releases": "b" * 32}
 
 SETTINGS = [
@@ -48,7 +50,7 @@ SETTINGS = [
 
 def parties(ledger=None, **kw):
     books = (
-        {"ledger": ledger, "account": "study"}
+        {"ledger": ledger, "account": "study", "policy": PARTIES}
         if ledger is not None
         else {"prepaid": Voting(frame=FRAME, epsilon=1e6).guarantee()}
     )
@@ -239,7 +241,8 @@ def own_books(tmp_path):
     ledger.open_account("study", epsilon=100.0)
     made = []
     for k in range(M):
-        books = Books(ledger=ledger, account="study", answers=Answers(tmp_path / f"p{k}.answers"))
+        answers = Answers(tmp_path / f"p{k}.answers")
+        books = Books(ledger=ledger, account="study", policy=PARTIES, answers=answers)
         made.append(LocalParty(f"p{k}", X[k == OWNER], Y[k == OWNER], books))
     return ledger, made
 

@@ -13,11 +13,14 @@ from confrere.federation import (
     PartyError,
     PartyGroup,
     Payload,
+    Policy,
     average,
 )
 from confrere.federation.federation import check_run
 from confrere.ledger import Ledger
 from tests.unit.federation.conftest import make_data
+
+ANYTHING = Policy.anything(unit="record", neighbours="replace-one")
 
 
 @pytest.fixture
@@ -124,7 +127,7 @@ def group_of(sizes, *, ledger, random_state=0, d=3):
         np.vstack([X for X, _ in blocks]),
         np.concatenate([y for _, y in blocks]),
         np.concatenate([[0], np.cumsum(sizes)]),
-        Books(ledger=ledger, account="all"),
+        Books(ledger=ledger, account="all", policy=ANYTHING),
         random_state,
     )
 
@@ -143,7 +146,12 @@ def test_a_group_is_its_members_paid_for_once(ledger, make_party, settings):
     generous = plan(epsilon=1e6, alpha=0.1, **settings)
     ledger.open_account("generous")
     rich = PartyGroup(
-        group.names, group.X, group.y, group.offsets, Books(ledger=ledger, account="generous"), 0
+        group.names,
+        group.X,
+        group.y,
+        group.offsets,
+        Books(ledger=ledger, account="generous", policy=ANYTHING),
+        0,
     )
     members = [
         make_party(f"p{k}", n, seed=k, cap=None, random_state=k) for k, n in enumerate(sizes)

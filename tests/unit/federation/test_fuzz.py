@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from confrere.federation import (
+    OPERATIONS,
     Answers,
     Averaging,
     Books,
@@ -55,7 +56,12 @@ def guarded_party(tmp_path):
     """A party that may do everything, but whose account is empty: a spend would be an error."""
     ledger = Ledger(tmp_path / "books")
     ledger.open_account("study", epsilon=1e-300)
-    policy = Policy(operations=Policy.anything().operations - {"size"}, schema="schema")
+    policy = Policy(
+        operations=frozenset(OPERATIONS) - {"size"},
+        unit="record",
+        neighbours="replace-one",
+        study="schema",
+    )
     books = Books(
         ledger=ledger, account="study", policy=policy, answers=Answers(tmp_path / "answers")
     )
@@ -110,7 +116,7 @@ def check(party, codes):
     # A mutation may leave a fair question: that one meets the empty account, and nothing else.
     strange = [c for c in codes if not c.startswith(HARMLESS) and c != "BudgetExceeded"]
     assert strange == []
-    assert {"InvalidMessage", "OperationRefused:schema", "BudgetExceeded"} <= codes.keys()
+    assert {"InvalidMessage", "OperationRefused:study", "BudgetExceeded"} <= codes.keys()
     assert party.books.ledger.entries() == []
     assert party.books.answers.entries() == []
 
@@ -129,7 +135,7 @@ def test_questions_survive_the_wire():
     for content in questions():
         question = Question.decode(content)
         assert question.encode() == content
-        assert question.protocol == 1
+        assert question.protocol == 2
 
 
 def test_replies_that_are_not_replies():

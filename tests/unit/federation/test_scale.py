@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from confrere.federation import Averaging, Books, Frame, LocalFederation, PartyGroup, average
+from confrere.federation import (
+    Averaging,
+    Books,
+    Frame,
+    LocalFederation,
+    PartyGroup,
+    Policy,
+    average,
+)
 from confrere.ledger import Ledger
 
 N_PARTIES = 20_000
@@ -17,7 +25,9 @@ def make_group(sizes, d=5):
     ledger = Ledger()
     ledger.open_account("all")
     names = tuple(map(str, range(len(sizes))))
-    return PartyGroup(names, X, y, offsets, Books(ledger=ledger, account="all"))
+    policy = Policy.anything(unit="record", neighbours="replace-one")
+    books = Books(ledger=ledger, account="all", policy=policy)
+    return PartyGroup(names, X, y, offsets, books, random_state=0)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import pytest
 
 from confrere.errors import (
     BudgetExceeded,
-    CompositionError,
     FederationError,
     InvalidMessage,
     InvalidParameter,
@@ -88,10 +87,11 @@ def test_a_changed_question_is_refused(party):
         ({"operations": {"size"}}, {}, "operation"),
         ({"operations": set()}, {}, "operation"),
         ({"epsilon_per_run": 0.4}, {}, "price"),
-        ({"schema": "abc"}, {}, "schema"),
-        ({"schema": "abc"}, {"schema": "abd"}, "schema"),
-        ({}, {"schema": "abc"}, "schema"),
-        ({}, {"protocol": 2}, "protocol"),
+        ({"study": "abc"}, {}, "study"),
+        ({"study": "abc"}, {"study": "abd"}, "study"),
+        ({}, {"study": "abc"}, "study"),
+        ({}, {"protocol": 1}, "protocol"),
+        ({"runs": {"r2"}}, {}, "run"),
         ({}, {"step": -1}, "step"),
         ({}, {"step": True}, "step"),
         ({}, {"step": 10**9}, "step"),
@@ -303,7 +303,7 @@ def test_prepaid_books_spend_what_was_paid_and_no_more():
     with pytest.raises(OperationRefused):
         serve("objective", release(0.1), party, run="r1", step=2)
     other = Books(prepaid=Guarantee(1.0, unit=Unit.PARTY))
-    with pytest.raises(CompositionError):
+    with pytest.raises(OperationRefused):
         serve("objective", release(0.5), LocalParty("a", X, y, other), run="r1")
 
 
@@ -314,10 +314,11 @@ def test_books_need_someone_who_pays():
         Books(ledger=Ledger(), prepaid=Guarantee(1.0))
 
 
-def test_a_private_size_does_not_mix_with_a_public_one(party):
+def test_a_private_size_does_not_mix_with_a_public_one(make_party):
+    party = make_party(neighbours="add-remove")
     serve("count", Payload({"epsilon": 0.5}), party, run="r1")
     assert party.books.ledger.entries("study")[0].guarantee.neighbours is Neighbours.ADD_REMOVE
-    with pytest.raises(CompositionError):
+    with pytest.raises(OperationRefused):
         serve("objective", release(), party, run="r1")
     assert spent(party) == 0.5
     serve("objective", release(neighbours="add-remove"), party, run="r1")
@@ -330,6 +331,44 @@ def test_names_of_operations_are_taken_once():
 
 
 def test_a_policy_is_empty_unless_said_otherwise():
-    assert Policy().operations == frozenset()
-    with pytest.raises(InvalidParameter):
-        Policy(epsilon_per_run=0.0)
+    for facts in (
+        {},
+        {"operations": {"size"}},
+        {"operations": {"size"}, "unit": "record"},
+        {"operations": {"size"}, "neighbours": "replace-one"},
+        {"operations": {"size"}, "unit": "person", "neighbours": "replace-one"},
+        {"operations": {"size"}, "unit": "record", "neighbours": "any"},
+        {"operations": {"size"}, "unit": "record", "neighbours": "replace-one", "more": 1},
+    ):
+        with pytest.raises(InvalidParameter, match="policy: "):
+            Policy(**facts)
+    with pytest.raises(InvalidParameter, match="epsilon_per_run"):
+        Policy(operations=set(), unit="record", neighbours="replace-one", epsilon_per_run=0.0)
+    with pytest.raises(InvalidParameter, match="unit and relation"):
+        Books(ledger=Ledger(), account="study")
+
+
+@pytest.mark.parametrize("relation", ["label-only", "add-remove"])
+def test_the_coordinator_does_not_choose_the_relation(party, relation):
+    """Under label-only a receipt of 1-DP hid no feature; under add-remove noise was half."""
+    with pytest.raises(OperationRefused) as caught:
+        serve("objective", release(neighbours=relation), party, run="r1")
+    assert caught.value.reason == "relation"
+    assert states(party) == []
+    assert party.books.answers.entries() == []
+
+
+def test_nor_the_unit(make_party):
+    party = make_party(unit="party")
+    for operation_, request_ in (("objective", release()), ("size", Payload())):
+        with pytest.raises(OperationRefused) as caught:
+            serve(operation_, request_, party, run="r1")
+        assert caught.value.reason in ("unit", "relation")
+    assert states(party) == []
+
+
+def test_a_private_number_of_records_is_not_told(make_party):
+    party = make_party(neighbours="add-remove")
+    with pytest.raises(OperationRefused) as caught:
+        serve("size", Payload(), party, run="r1")
+    assert caught.value.reason == "relation"

@@ -18,7 +18,7 @@ from confrere.release import (
     sign_sums,
     verify_signature,
 )
-from confrere.release.keys import public_line
+from confrere.release.keys import has_passphrase, public_line
 
 # Made by OpenSSH 9.2: ssh-keygen -t ed25519; ssh-keygen -Y sign -n NAMESPACE.
 MESSAGE = b"The quick brown fox.\n"
@@ -181,7 +181,7 @@ def test_other_private_keys_are_refused(tmp_path, key_pair):
         serialization.PrivateFormat.OpenSSH,
         serialization.NoEncryption(),
     )
-    with pytest.raises(InvalidParameter, match="without passphrase"):
+    with pytest.raises(InvalidParameter, match="needs its passphrase"):
         read_private_key(private_file(locked(key_pair[0].read_bytes()), tmp_path / "locked"))
     with pytest.raises(InvalidParameter, match="Ed25519"):
         read_private_key(private_file(large, tmp_path / "rsa"))
@@ -189,6 +189,23 @@ def test_other_private_keys_are_refused(tmp_path, key_pair):
         read_private_key(private_file(b"hello", tmp_path / "text"))
     with pytest.raises(InvalidParameter, match="cannot be read"):
         read_private_key(tmp_path / "missing")
+
+
+def test_a_key_with_a_passphrase_opens_with_it(tmp_path, key_pair):
+    key = read_private_key(key_pair[0])
+    content = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.OpenSSH,
+        serialization.BestAvailableEncryption(b"open, please"),
+    )
+    path = private_file(content, tmp_path / "passphrase")
+    assert has_passphrase(path)
+    assert not has_passphrase(key_pair[0])
+    opened = read_private_key(path, "open, please")
+    assert opened.public_key() == key.public_key()
+    assert read_private_key(key_pair[0], "not needed").public_key() == key.public_key()
+    with pytest.raises(InvalidParameter, match="is wrong"):
+        read_private_key(path, "open")
 
 
 def test_other_public_keys_are_refused(tmp_path):

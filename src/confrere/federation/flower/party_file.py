@@ -8,6 +8,8 @@
     account = "study"
     answers = "answers.db"
     operations = ["size", "objective"]
+    unit = "record"
+    relation = "replace-one"
     epsilon_per_run = 1.0
     schema = "3f2a..."           # optional
 
@@ -27,7 +29,9 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.federation import Answers, Books, LocalParty, Policy
 from confrere.ledger import Ledger
 
-_REQUIRED = frozenset({"name", "data", "ledger", "account", "answers", "operations"})
+_REQUIRED = frozenset(
+    {"name", "data", "ledger", "account", "answers", "operations", "unit", "relation"}
+)
 _OPTIONAL = frozenset({"epsilon_per_run", "schema", "random_state"})
 
 
@@ -64,7 +68,9 @@ def load_party(path: str | os.PathLike[str]) -> LocalParty:
         policy=Policy(
             operations=frozenset(settings["operations"]),
             epsilon_per_run=settings.get("epsilon_per_run"),
-            schema=settings.get("schema"),
+            study=settings.get("schema"),
+            unit=settings["unit"],
+            neighbours=settings["relation"],
         ),
         answers=Answers(_beside(file, settings, "answers")),
     )

@@ -88,9 +88,9 @@ class FakeGrid:
         return reply
 
 
-def parties_of(make_party):
+def parties_of(make_party, **policy):
     return [
-        make_party(name, n, seed=k, random_state=k, cap=None)
+        make_party(name, n, seed=k, random_state=k, cap=None, **policy)
         for k, (name, n) in enumerate([("a", 60), ("b", 45), ("c", 15)])
     ]
 
@@ -111,7 +111,9 @@ PROTOCOLS = {
 
 @pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
 def test_the_engines_agree_bit_for_bit(make_party, protocol):
-    parties = parties_of(make_party)
+    counted = protocol is PROTOCOLS["counted"]
+    relation = "add-remove" if counted else "replace-one"
+    parties = parties_of(make_party, neighbours=relation)
     here = protocol(LocalFederation(parties, run="here"))
     there = protocol(FlowerFederation(FakeGrid(parties), run="there"))
     np.testing.assert_array_equal(here, there)
@@ -193,10 +195,10 @@ def test_a_node_that_is_away_is_asked_when_it_is_back(make_party):
 
 
 def test_a_party_refuses_over_the_wire_as_it_does_at_home(make_party):
-    party = make_party("a", operations={"size"}, schema="fingerprint")
+    party = make_party("a", operations={"size"}, study="fingerprint")
     grid = FakeGrid([party])
     assert FlowerFederation(grid).ask("size", Payload())["a"] == PartyError(
-        "OperationRefused:schema"
+        "OperationRefused:study"
     )
     federation = FlowerFederation(grid, schema="fingerprint")
     assert isinstance(federation.ask("size", Payload())["a"], Payload)
@@ -244,7 +246,7 @@ def test_the_node_configuration_names_the_party_file(tmp_path):
     Ledger(tmp_path / "books.ledger").open_account("study", epsilon=1.0)
     (tmp_path / "party.toml").write_text(
         'name = "St. Anna"\ndata = "rows.npz"\nledger = "books.ledger"\naccount = "study"\n'
-        'answers = "answers.db"\noperations = ["size"]\n'
+        'answers = "answers.db"\noperations = ["size"]\nunit = "record"\nrelation = "replace-one"\n'
     )
     context = Context(1, 5, {"party": str(tmp_path / "party.toml")}, RecordDict(), {})
     message = Message(

@@ -38,6 +38,8 @@ ledger = "books.ledger"
 account = "study"
 answers = "answers.db"
 operations = ["size", "objective"]
+unit = "record"
+relation = "replace-one"
 epsilon_per_run = 1.0
 schema = "fingerprint"
 """
@@ -58,7 +60,7 @@ def test_a_party_file_is_a_party(folder):
     assert party.facts.n_samples == 30
     assert party.books.policy.epsilon_per_run == 1.0
     assert not party.simulated
-    answer = serve("size", Payload(), party, run="r", schema="fingerprint")
+    answer = serve("size", Payload(), party, run="r", study="fingerprint")
     assert int(answer.arrays["size"]) == 30
     (folder / "party.toml").write_text(FILE + "random_state = 3\n")
     assert load_party(folder / "party.toml").simulated
@@ -113,7 +115,7 @@ def test_the_job_is_done_once(make_party, tmp_path, plan):
     (tmp_path / JOB).write_bytes(job.to_payload().encode())
 
     def connect(run, schema):
-        return LocalFederation(parties, run=run, schema=schema)
+        return LocalFederation(parties, run=run, study=schema)
 
     outcome = work(tmp_path, connect)
     kept = Outcome.from_payload(Payload.decode((tmp_path / OUTCOME).read_bytes()))
