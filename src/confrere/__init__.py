@@ -1,18 +1,22 @@
 """Learn a classifier together without giving away your people."""
 
-from confrere.estimators import (
-    CollaborativeClassifier,
-    FeatureStackingClassifier,
-    MultipartyClassifier,
-    PrivateLogisticRegression,
-    PrivateSelection,
-    SampleStackingClassifier,
-    TransferClassifier,
-    TransferStackingClassifier,
-)
-from confrere.guarantee import Guarantee
-from confrere.ledger import Ledger
-from confrere.schema import PublicSchema
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from confrere.estimators import (
+        CollaborativeClassifier,
+        FeatureStackingClassifier,
+        MultipartyClassifier,
+        PrivateLogisticRegression,
+        PrivateSelection,
+        SampleStackingClassifier,
+        TransferClassifier,
+        TransferStackingClassifier,
+    )
+    from confrere.guarantee import Guarantee
+    from confrere.ledger import Ledger
+    from confrere.schema import PublicSchema
 
 __all__ = [
     "CollaborativeClassifier",
@@ -27,3 +31,18 @@ __all__ = [
     "TransferClassifier",
     "TransferStackingClassifier",
 ]
+
+# Loaded when first asked for: a command line that only prints its help need not wait for them.
+_HOMES = {"Guarantee": "guarantee", "Ledger": "ledger", "PublicSchema": "schema"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = importlib.import_module(f"confrere.{_HOMES.get(name, 'estimators')}")
+    value = globals()[name] = getattr(home, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

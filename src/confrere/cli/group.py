@@ -70,5 +70,7 @@ def _report(error: Exception, program: str, *, as_json: bool) -> ExitCode:
     else:
         code, name, hint = ExitCode.USAGE, "UsageError", f"{program} --help"
         message = " ".join(format_message().split()).rstrip(".")
+        if not message:  # a group without a verb: its help has just been printed
+            return code
     report(code, message, error_code=name, hint=hint, as_json=as_json)
     return code

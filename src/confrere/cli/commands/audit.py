@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,18 +10,12 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from confrere.audit import audit as sampled
 from confrere.audit import exact_audit, hardest_case
-from confrere.catalogue import CATALOGUE, find_method
+from confrere.catalogue import find_method
 from confrere.catalogue_audits import AUDITED, Audited, audit_all
 from confrere.cli.answers import Answer, aside, command
 from confrere.cli.exits import ExitCode
 from confrere.cli.views import listing
 from confrere.extras import has_research, research
-
-#: Methods that spend something.
-Auditable = StrEnum(  # type: ignore[misc]
-    "Auditable",
-    {name: name for name, method in CATALOGUE.items() if method.proof is not None},
-)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -32,7 +25,8 @@ def add_to(app: typer.Typer) -> None:
 
 def audit(
     method: Annotated[
-        Auditable | None, typer.Argument(help="A method of the catalogue that spends something.")
+        str | None,
+        typer.Argument(help="A method that spends something: plr, ...; see confrere version."),
     ] = None,
     every: Annotated[
         bool,
@@ -64,7 +58,9 @@ def audit(
         if exact or whole_fits or records is not None:
             raise typer.BadParameter("--exact, --whole-fits and --records are for one method.")
         return _audit_all(epsilon, runs)
-    case = hardest_case(find_method(str(method)).make(epsilon=epsilon))
+    if method not in AUDITED:
+        raise typer.BadParameter(f"there is {', '.join(AUDITED)}.", param_hint="'METHOD'")
+    case = hardest_case(find_method(method).make(epsilon=epsilon))
     if exact:
         found = exact_audit(case.estimator, case.pairs)
         data: dict[str, Any] = {

@@ -48,7 +48,7 @@ def draft(
     source: Annotated[str, typer.Option(help="Where the table comes from.")] = "",
     out: Annotated[Path | None, typer.Option(help="A file instead of the screen.")] = None,
 ) -> Answer:
-    """Draft the [data] tables of a study from a table that everyone may see.
+    """Draft the data tables of a study from a table that everyone may see.
 
     Never from private data: bounds and means read off it would be a leak without a price.
     """
