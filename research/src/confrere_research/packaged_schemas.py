@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 
 from confrere.errors import InvalidParameter
-from confrere.schema.schema import PublicSchema
+from confrere.schema.public_schema import PublicSchema
 
 
 def schema_names() -> list[str]:

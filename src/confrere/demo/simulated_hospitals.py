@@ -24,7 +24,7 @@ from confrere.schema.encoder import standardised_columns
 from confrere.schema.feature import Feature
 from confrere.schema.label import Label
 from confrere.schema.number import Number
-from confrere.schema.schema import PublicSchema
+from confrere.schema.public_schema import PublicSchema
 
 # Table 4 of Yao et al. (2019): patients of the main hospital and of branches 1 to 16.
 RUIJIN_MAIN_SIZE = 12_702

@@ -2,14 +2,13 @@
 
 from typing import NoReturn
 
-from confrere.schema.category import Category
-from confrere.schema.discrete import Flag, Ordered
+from confrere.schema.discrete import Category, Flag, Ordered
 from confrere.schema.draft import PublicDataOnlyWarning, draft_schema
 from confrere.schema.encoder import SchemaEncoder
 from confrere.schema.expert import ExpertClassifier
 from confrere.schema.label import Label
 from confrere.schema.number import Number
-from confrere.schema.schema import PublicSchema
+from confrere.schema.public_schema import PublicSchema
 
 __all__ = [
     "Category",

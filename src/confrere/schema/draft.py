@@ -12,12 +12,11 @@ import numpy as np
 import pandas as pd
 
 from confrere.errors import InvalidData, InvalidParameter, SchemaError
-from confrere.schema.category import ZEROS, Category
-from confrere.schema.discrete import Flag, Ordered
+from confrere.schema.discrete import ZEROS, Category, Flag, Ordered
 from confrere.schema.feature import Feature
 from confrere.schema.label import Label
 from confrere.schema.number import Number
-from confrere.schema.schema import PublicSchema
+from confrere.schema.public_schema import PublicSchema
 
 _YES_NO = ({"yes", "no"}, {"y", "n"}, {"true", "false"})
 _TAILS = (0.005, 0.995)

@@ -13,7 +13,7 @@ from confrere.errors import InvalidData, InvalidParameter, SchemaError
 from confrere.schema.rows import Rows, bounded_rows, check_clip_norm, check_rows
 
 if TYPE_CHECKING:
-    from confrere.schema.schema import PublicSchema
+    from confrere.schema.public_schema import PublicSchema
 
 
 def standardised_columns(

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from confrere.errors import InvalidParameter, SchemaError
 
 if TYPE_CHECKING:
-    from confrere.schema.schema import PublicSchema
+    from confrere.schema.public_schema import PublicSchema
 
 
 class ExpertClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 from confrere.errors import InvalidParameter
-from confrere.schema.category import Category
-from confrere.schema.discrete import Flag
+from confrere.schema.discrete import Category, Flag
 from confrere.schema.label import Label
 from confrere.schema.number import Number
-from confrere.schema.schema import PublicSchema
+from confrere.schema.public_schema import PublicSchema
 from confrere_research.loaders.dataset import DataSet, Table, labelled_rows
 from confrere_research.loaders.published_files import DataDir, PublishedFile, read_content, unzip
 

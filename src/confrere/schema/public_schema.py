@@ -18,8 +18,7 @@ from confrere.schema.encoder import SchemaEncoder, standardised_columns
 from confrere.schema.feature import Feature
 from confrere.schema.label import Label
 from confrere.schema.rows import check_clip_norm
-from confrere.schema.schema_form import difference, read_schema, write_schema
-from confrere.schema.schema_toml import read_toml, write_toml
+from confrere.schema.written import difference, read_schema, read_toml, write_schema, write_toml
 
 
 @final
