@@ -39,6 +39,7 @@ from confrere.guarantee import Guarantee, check_epsilon, check_positive
 from confrere.ledger import Ledger
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.mechanisms.party_statistic import Radius
+from confrere.mechanisms.party_tally import Tally
 from confrere.model import Facts, Linear
 from confrere.noise.sources import RandomSource, Seed
 from confrere.release import Release
@@ -231,11 +232,13 @@ class MultipartyClassifier(LinearPrediction, PrivateClassifier):
         if self.local is not None:
             local_of(self.local, 0, len(parties), parties.names[0])
         apply_policy(parties, self.on_faulty)
+        # Code of others may fail on anything: it runs, without noise, before anything is spent.
+        tally = None if self.local is None else self._tally(plan, parties, classes)
         meaning = self._meaning(classes)
         made: list[Released] = []
 
         def act(source: RandomSource) -> Linear:
-            made.append(self._run(plan, parties, classes, source))
+            made.append(self._run(plan, parties, tally, source))
             coef, intercept = plan.coefficients(made[0].weights)
             facts = self._public_facts(plan, len(parties), made[0].alpha)
             return Linear(coef=coef, intercept=intercept, facts=facts, **meaning)
@@ -269,19 +272,20 @@ class MultipartyClassifier(LinearPrediction, PrivateClassifier):
         names = parties.names.tolist()
         return {names[k]: why for k, why in sorted(parties.faults.items())}
 
+    def _tally(self, plan: Voting, parties: Parties, classes: NDArray[Any]) -> Tally:
+        return tally_estimators(
+            parties, plan.auxiliary, classes, self.local, on_faulty=self.on_faulty
+        )
+
     def _run(
-        self, plan: Voting, parties: Parties, classes: NDArray[Any], source: RandomSource
+        self, plan: Voting, parties: Parties, tally: Tally | None, source: RandomSource
     ) -> Released:
         blocks = Blocks(float(self.memory), plan.frame.size, plan.n_classes)
         if not plan.votes:
             total = total_uploads(parties, plan.frame, blocks, plan.mean(len(parties)))
             return plan.release_mean(total, len(parties), source=source)
-        if self.local is None:
+        if tally is None:
             tally = tally_linear(parties, plan.frame, plan.rows, blocks, alpha=plan.local_alpha)
-        else:
-            tally = tally_estimators(
-                parties, plan.auxiliary, classes, self.local, on_faulty=self.on_faulty
-            )
         return plan.release_votes(tally, source=source)
 
     def _parties(

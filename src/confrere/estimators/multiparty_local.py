@@ -30,6 +30,9 @@ from confrere.mechanisms.party_tally import Tally
 from confrere.rows.frame import Frame
 
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+#: Where a block begins, what its parties send, and who is not left out.
+_Block = tuple[int, Floats, Flags]
 Step = Callable[[int], None]
 
 #: Parties per block, a multiple of what :func:`count_votes` polls together.
@@ -93,27 +96,29 @@ def tally_linear(
     ballot_rows = np.ascontiguousarray(rows, dtype=np.float32)
     work = float(len(parties)) * rows.size
     with progress_bar("votes", len(parties), work=work) as step:
-        for first, W in _solutions(parties, frame, blocks, alpha):
+        counted = 0
+        for first, W, present in _solutions(parties, frame, blocks, alpha):
             votes += count_votes(W, ballot_rows, block=blocks.rows)
+            counted += int(np.count_nonzero(present))
             step(first + len(W))
-    faulty = len(parties.faults)
     if n_classes > 2:
-        votes[:, 0] -= faulty  # weights of zero tie, and a tie is a vote for the first class
-    return Tally(votes, len(parties) - faulty, len(parties))
+        # Weights of zero tie, and a tie is a vote for the first class.
+        votes[:, 0] -= len(parties) - counted
+    return Tally(votes, counted, len(parties))
 
 
 def total_uploads(
     parties: Parties, frame: Frame, blocks: Blocks, mechanism: PartyAverage | PartyMoments
 ) -> Floats:
-    """Add up every party's clipped weights, or moments; faulty parties are zero."""
+    """Add up every party's clipped weights, or moments; parties that are left out are zero."""
     total = np.zeros(mechanism.shape)
     if isinstance(mechanism, PartyAverage):
         uploads = _solutions(parties, frame, blocks, mechanism.alpha)
     else:
-        uploads = _by_block(parties, frame, blocks, moments_of_parties)
+        uploads = _by_block(parties, frame, blocks, _moments)
     work = float(len(parties)) * _ROWS * blocks.n_features**2
     with progress_bar("parties", len(parties), work=work) as step:
-        for first, block in uploads:
+        for first, block, _ in uploads:
             total += mechanism.clipped(block).sum(axis=0)
             step(first + len(block))
     return total
@@ -187,30 +192,37 @@ def local_of(local: Any, position: int, n_parties: int, name: Any) -> Any:
     return clone(chosen)
 
 
-def _solutions(
-    parties: Parties, frame: Frame, blocks: Blocks, alpha: float
-) -> Iterator[tuple[int, Floats]]:
-    """Yield blocks of parties' weights, zeros for the faulty ones."""
+def _solutions(parties: Parties, frame: Frame, blocks: Blocks, alpha: float) -> Iterator[_Block]:
+    """Yield blocks of parties' weights, zeros for those left out: faulty, or not to be solved."""
     return _by_block(parties, frame, blocks, partial(_solve, alpha=alpha))
 
 
 def _by_block(
-    parties: Parties, frame: Frame, blocks: Blocks, compute: Callable[..., Floats]
-) -> Iterator[tuple[int, Floats]]:
-    """Yield blocks of what parties send, zeros for the faulty ones.
+    parties: Parties, frame: Frame, blocks: Blocks, compute: Callable[..., tuple[Floats, Flags]]
+) -> Iterator[_Block]:
+    """Yield blocks of what parties send, zeros for those left out, and who is not.
 
     ``compute`` takes rows in the unit ball, codes, offsets and the number of classes.
     """
     shape = (frame.size,) if blocks.n_classes == 2 else (blocks.n_classes, frame.size)
     for first in range(0, len(parties), blocks.parties):
         last = min(first + blocks.parties, len(parties))
-        W = np.zeros((last - first, *shape))
+        W, present = np.zeros((last - first, *shape)), np.zeros(last - first, dtype=bool)
         sound = parties.sound(first, last)
         if len(sound):
             where, offsets = parties.rows_of(sound)
             rows, codes = frame.rows(parties.take(where)), parties.codes[where]
-            W[sound - first] = compute(rows, codes, offsets, blocks.n_classes)
-        yield first, W
+            W[sound - first], present[sound - first] = compute(
+                rows, codes, offsets, blocks.n_classes
+            )
+        yield first, W, present
+
+
+def _moments(
+    rows: Floats, codes: NDArray[np.intp], offsets: NDArray[np.int64], n_classes: int
+) -> tuple[Floats, Flags]:
+    moments = moments_of_parties(rows, codes, offsets, n_classes)
+    return moments, np.ones(len(moments), dtype=bool)
 
 
 def _solve(
@@ -220,7 +232,9 @@ def _solve(
     n_classes: int,
     *,
     alpha: float,
-) -> Floats:
+) -> tuple[Floats, Flags]:
     if n_classes == 2:
-        return solve_parties(rows, np.where(codes == 1, 1, -1), offsets, alpha=alpha).W
-    return solve_parties_softmax(rows, codes, offsets, n_classes, alpha=alpha).W
+        found = solve_parties(rows, np.where(codes == 1, 1, -1), offsets, alpha=alpha)
+    else:
+        found = solve_parties_softmax(rows, codes, offsets, n_classes, alpha=alpha)
+    return found.W, found.solved

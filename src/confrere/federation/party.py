@@ -199,10 +199,9 @@ class PartyGroup(_Holder):
 
     @property
     def many(self) -> bool:
-        """Whether they are many and small, so that loops compiled for that are worth it.
+        """Whether they are many and small, so that they are worth stacking.
 
-        Compiling takes seconds once per machine, and rows in the hundreds are solved sooner by a
-        party's own matrix products.
+        Rows in the hundreds are solved sooner by a party's own matrix products.
         """
         return len(self.names) >= _MANY and len(self.y) <= _SMALL * len(self.names)
 

@@ -3,8 +3,9 @@
 Party i holds rows ``offsets[i]`` to ``offsets[i+1]`` of one stacked array and minimises, on its
 rows alone, the mean logistic loss plus ``(alpha/2) ||w||^2``. Every solution is certified: the
 norm of the gradient at the returned weights is measured afterwards, in weight space, and is below
-the tolerance for all parties or the call fails. Since the objective is ``alpha``-strongly convex,
-``||w - w*|| <= gradient norm / alpha``.
+the tolerance. Since the objective is ``alpha``-strongly convex, ``||w - w*|| <= gradient norm /
+alpha``. A party whose problem cannot be solved that well gets weights of zero, and a mark: its data
+never decide what happens to the others.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import check_positive
+from confrere.maths.party_newton import solve_each
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +27,18 @@ class PartySolutions:
     Parameters
     ----------
     W : ndarray of shape (n_parties, n_features) or (n_parties, n_classes, n_features)
-        The minimisers, each within its gradient norm over ``alpha`` of the exact one.
+        The minimisers, each within its gradient norm over ``alpha`` of the exact one; zero for a
+        party that is not solved.
     gradient_norms : ndarray of shape (n_parties,)
-        Euclidean norm of each party's gradient at ``W``, all at most the tolerance asked for.
+        Euclidean norm of each party's gradient at the point that was reached, at most the tolerance
+        asked for if it is solved.
+    solved : bool ndarray of shape (n_parties,)
+        Whose problem is solved.
     """
 
     W: NDArray[np.float64]
     gradient_norms: NDArray[np.float64]
+    solved: NDArray[np.bool_]
 
 
 def solve_parties(
@@ -60,14 +67,14 @@ def solve_parties(
     tolerance : float, default=1e-8
         Largest gradient norm that counts as solved.
     block : int, default=2048
-        Parties per compiled call, which is what the copy in float64 of other number types, and
-        the wait for an interrupt, are bounded by. It does not change the result.
+        Parties per call, which is what the copy in float64 of other number types is bounded by. It
+        does not change the result.
     """
     labels = np.asarray(y)
     if labels.ndim != 1 or not np.all(np.abs(labels) == 1):
         raise InvalidData("y must be one-dimensional, of labels -1 and +1 only.")
     solutions = _solve(X, labels > 0, offsets, 1, alpha, tolerance, block)
-    return PartySolutions(solutions.W[:, 0], solutions.gradient_norms)
+    return PartySolutions(solutions.W[:, 0], solutions.gradient_norms, solutions.solved)
 
 
 def solve_parties_softmax(
@@ -114,9 +121,6 @@ def _solve(
     tolerance: float,
     block: int,
 ) -> PartySolutions:
-    # Imported here because numba takes half a second to load, and most programs never come by.
-    from confrere.maths.party_kernels import solve_each
-
     check_positive(alpha, "alpha")
     check_positive(tolerance, "tolerance")
     if block < 1:
@@ -140,12 +144,10 @@ def _solve(
             np.full(last - first, float(tolerance)),
             W[first:last],
         )
-        if not np.all(norms[first:last] <= tolerance):
-            raise InvalidData(
-                "some party's problem cannot be solved to the tolerance: X must be finite, and its "
-                "rows clipped to a norm near 1; or else raise alpha or tolerance."
-            )
-    return PartySolutions(W, norms)
+    # Written so that NaN is not solved: no comparison with it is true.
+    solved = norms <= tolerance
+    W[~solved] = 0.0
+    return PartySolutions(W, norms, solved)
 
 
 def _check_shapes(

@@ -1,8 +1,8 @@
 """Perturbed objectives of many parties with a few rows each, minimised together.
 
 A linear term and a centre only move the origin: with ``w = u - b/L + v``, party i minimises in
-``v`` a plain ridge problem whose scores are shifted by ``x.(u - b/L)``, which is what the compiled
-iterations of :mod:`confrere.maths.party_kernels` solve.
+``v`` a plain ridge problem whose scores are shifted by ``x.(u - b/L)``, which is what
+:mod:`confrere.maths.party_newton` solves in stacks.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from confrere.maths.party_newton import solve_each
 from confrere.maths.solver import minimise, smallest_tolerance
 
 Floats = NDArray[np.float64]
@@ -55,11 +56,8 @@ def minimise_parties(
     -------
     (m, d) array
         What :func:`~confrere.maths.solver.minimise` would certify for every party. The few that
-        the compiled iterations do not certify are left to it.
+        the stacks do not certify are left to it.
     """
-    # Imported here because numba takes half a second to load, and most programs never come by.
-    from confrere.maths.party_kernels import solve_each
-
     sizes = np.diff(offsets)
     origin = np.zeros((len(sizes), X.shape[1]))
     if linear is not None:

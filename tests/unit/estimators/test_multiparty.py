@@ -375,10 +375,13 @@ def test_a_failing_local_classifier_is_a_faulty_party(caplog):
     assert "ArithmeticError" in caplog.text
     assert "0.42" not in caplog.text
     assert model.score(TEST, TRUTH) > 0.85
+    ledger = Ledger()
+    ledger.open_account("study", epsilon=1.0)
     with pytest.raises(InvalidData, match="local classifier failed"):
-        fit(local=Fragile(), on_faulty="refuse", **QUIET)
+        fit(local=Fragile(), on_faulty="refuse", ledger=ledger)
     with pytest.raises(InvalidData, match="every party's classifier failed"):
-        fit(local=LogisticRegression(C=-1.0), **QUIET)
+        fit(local=LogisticRegression(C=-1.0), ledger=ledger)
+    assert ledger.spent("study") == 0
 
 
 # --- size ----------------------------------------------------------------------------------------
