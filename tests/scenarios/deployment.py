@@ -71,18 +71,18 @@ class Deployment:
         (self.folder / "study.toml").write_text(text)
         for name in PARTIES:
             make_node_key(self.folder / f"{name}.node")
-        link, *ports = free_ports(1 + len(PARTIES))
-        nodes = [part for name in PARTIES for part in ("--node", f"{name}={name}.node.pub")]
+        (self.port,) = free_ports(1)
+        nodes = [part for name in PARTIES for part in ("--node", f"{name}={name}.node.pem")]
         self.commands = {
             "coordinator": [
-                *("coordinator", "study.toml", "--json", "--port", str(link), "--out", "out"),
+                *("coordinator", "study.toml", "--json", "--port", str(self.port), "--out", "out"),
                 *("--folder", "coordinator", "--timeout", "400", *nodes),
             ]
         }
-        for name, port in zip(PARTIES, ports, strict=True):
+        for name in PARTIES:
             self.commands[name] = [
                 *("party", "study.toml", "--yes", "--local", f"local/{name}.toml"),
-                *("--superlink", f"127.0.0.1:{link}", "--port", str(port)),
+                *("--coordinator", f"127.0.0.1:{self.port}"),
                 *("--authority", "coordinator/authority/ca.pem"),
                 *("--node-key", f"{name}.node", "--folder", f"nodes/{name}"),
             ]
@@ -97,13 +97,10 @@ class Deployment:
         if error is not None:
             error.add_note(self.logs())
 
-    def start_all(self, *, patiently: bool) -> None:
-        """Start everything; the patient wait until the parties' nodes will be let in."""
+    def start_all(self) -> None:
+        """Start everything; parties need the coordinator's certificate first."""
         self.start("coordinator")
         self.wait(lambda: (self.folder / "coordinator/authority/ca.pem").exists(), 120)
-        if patiently:
-            registered = self.folder / "coordinator/registered"
-            self.wait(lambda: len(list(registered.glob("*"))) == len(PARTIES), 400)
         for name in PARTIES:
             self.start(name)
 
@@ -128,12 +125,6 @@ class Deployment:
         self._kill(self._family(name))
         self.running[name].wait()
 
-    def kill_child(self, name: str, program: str, *, family: bool) -> None:
-        """End a program that a command started, alone or with its own children."""
-        roots = [p for p in self._family(name) if _is(p, program)]
-        below = [c for root in roots for c in root.children(recursive=True)] if family else []
-        self._kill([*roots, *below])
-
     def wait(self, ready, seconds: float) -> None:
         """Wait until something is so, and fail if it never will be."""
         deadline = time.monotonic() + seconds
@@ -144,11 +135,11 @@ class Deployment:
             time.sleep(0.2)
 
     def finish(self, seconds: float) -> dict:
-        """Wait for the coordinator and stop the parties; return what the coordinator told."""
-        self.wait(lambda: self.running["coordinator"].poll() is not None, seconds)
-        for name in PARTIES:
-            self.running[name].terminate()
-            assert self.running[name].wait(60) == 130
+        """Wait until everybody has ended by themselves; return what the coordinator told."""
+        self.wait(lambda: all(p.poll() is not None for p in self.running.values()), seconds)
+        assert {name: p.returncode for name, p in self.running.items()} == dict.fromkeys(
+            self.running, 0
+        )
         told = json.loads((self.folder / "coordinator.out").read_text().splitlines()[-1])
         assert told["status"] == "ok"
         return told["data"]
@@ -212,7 +203,7 @@ class Deployment:
 
     def logs(self) -> str:
         """Return the end of everything that was written, for whoever looks into a failure."""
-        files = [*self.folder.glob("*.err"), *self.folder.rglob("flower-*.log")]
+        files = [*self.folder.glob("*.err"), *self.folder.rglob("flower.log")]
         return "\n".join(f"--- {file.name}\n{file.read_text()[-3000:]}" for file in sorted(files))
 
     def _family(self, name: str) -> list[psutil.Process]:
@@ -235,12 +226,6 @@ def free_ports(count: int) -> list[int]:
     for s in sockets:
         s.close()
     return ports
-
-
-def _is(process: psutil.Process, program: str) -> bool:
-    with suppress(psutil.Error):
-        return any(Path(word).name == program for word in process.cmdline())
-    return False
 
 
 def _rows(path: Path, query: str) -> list[tuple]:

@@ -1,4 +1,4 @@
-"""A study between machines: the coordinator's job, a party's file, and the release at the end.
+"""A study between machines: the coordinator's session, a party's, and the release at the end.
 
 Questions carry the study's hash in place of the schema's, and a party answers for its own study's
 only: both sides are about the same bytes, features, encoding and price.
@@ -6,17 +6,23 @@ only: both sides are about the same bytes, features, encoding and price.
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from confrere.errors import OperationRefused, StudyError
-from confrere.federation import Outcome
+from confrere.errors import EngineFailed, InvalidMessage, OperationRefused, StudyError
+from confrere.federation import (
+    Answers,
+    Books,
+    Journalled,
+    LocalParty,
+    Outcome,
+    Payload,
+    Policy,
+    answer,
+)
+from confrere.federation.carrier import Carrier
 from confrere.ledger import Ledger
 from confrere.model import Facts, Linear
 from confrere.release import Release
@@ -28,12 +34,11 @@ from confrere.study.plan import Plan
 from confrere.study.rows import read_rows
 from confrere.study.running import Made
 from confrere.study.study import Study
-from confrere.study.tables import parse, read_bytes
 
 if TYPE_CHECKING:
     from confrere.federation.flower.job import Job
 
-_ROWS, _PARTY = "rows.npz", "party.toml"
+_JOB, _JOURNAL, _OUTCOME, _RELEASE = "job", "journal", "outcome", "release"
 
 
 def job_of(study: Study, timeout: float) -> Job:
@@ -51,42 +56,103 @@ def job_of(study: Study, timeout: float) -> Job:
     )
 
 
-@contextmanager
-def party_files(study: Study, plan: Plan, local: Local, folder: Path) -> Iterator[Path]:
-    """Write what a party's node needs, and take the encoded rows away when it has stopped.
+class CoordinatorSession:
+    """The whole of a study at the coordinator; started again on the same folder it goes on.
 
-    Yields
-    ------
-    Path
-        The party file, for :func:`confrere.federation.flower.run_party`: it says what is allowed.
-        The rows beside it are its owner's alone.
+    Parameters
+    ----------
+    study : Study
+    folder : Path
+        Its files: job, journal, outcome. A folder serves one job.
+    carrier : Carrier
+        How parties are reached.
+    timeout : float
+        Seconds to wait for a round.
     """
-    try:
-        yield _write_party(study, plan, local, folder)
-    finally:
-        forget_rows(folder)
+
+    def __init__(self, study: Study, *, folder: Path, carrier: Carrier, timeout: float) -> None:
+        self._study = study
+        self._folder = folder
+        self._carrier = carrier
+        self._job = job_of(study, timeout)
+
+    def ask(self) -> Outcome:
+        """Ask the parties, or go on, and keep the outcome."""
+        from confrere.federation.flower.engine import FlowerFederation
+        from confrere.federation.flower.progress import write_whole
+
+        folder, job = self._folder, self._job
+        content = job.to_payload().encode()
+        if not (folder / _JOB).exists():
+            write_whole(folder / _JOB, content)
+        elif (folder / _JOB).read_bytes() != content:
+            raise EngineFailed(f"{folder}: there is another job in this folder; use a new one.")
+        if (folder / _OUTCOME).exists():
+            return Outcome.from_payload(Payload.decode((folder / _OUTCOME).read_bytes()))
+        outcome = job.run(
+            Journalled(
+                lambda run: FlowerFederation(
+                    self._carrier, job.parties, run=run, schema=job.schema
+                ),
+                folder / _JOURNAL,
+            )
+        )
+        write_whole(folder / _OUTCOME, outcome.to_payload().encode())
+        return outcome
+
+    def hand_out(self, outcome: Outcome) -> list[str]:
+        """Give every party the release; return who did not fetch it in time."""
+        told = Payload({_RELEASE: outcome.to_payload().digest}, {"weights": outcome.weights})
+        message = told.encode()
+        replies = self._carrier.exchange(
+            dict.fromkeys(self._job.parties, message), self._job.timeout
+        )
+        return [name for name, reply in replies.items() if not isinstance(reply, bytes)]
 
 
-def joined_before(study: Study, local: Local, folder: Path) -> bool:
-    """Whether the party was in this study from here before, and goes on with it.
+class PartySession:
+    """A party's side of one study: questions in, answers out, until the release.
 
-    Then part of the price may be paid, and no budget need cover the whole of it again; the ledger
-    still refuses what is beyond its cap.
+    Parameters
+    ----------
+    party : LocalParty
+        Whose rows, books and policy.
     """
-    file = folder / _PARTY
-    if not file.exists() or not local.ledger_path.exists():
-        return False
-    return parse(read_bytes(file, "the party file"), "the party file").values.get("schema") == (
-        study.sha256
-    )
+
+    def __init__(self, party: LocalParty) -> None:
+        self._party = party
+        self.finished = False
+        self.state = "waiting"
+
+    def handle(self, question: bytes) -> bytes:
+        """Answer a message; what goes back is an answer or a code."""
+        try:
+            found = Payload.decode(question)
+        except InvalidMessage:
+            found = Payload()
+        if found.values.keys() == {_RELEASE}:
+            self.finished, self.state = True, "released"
+            return Payload({_RELEASE: found.values[_RELEASE]}).encode()
+        reply = answer(question, self._party)
+        self.state = "answered"
+        return reply
 
 
-def forget_rows(folder: Path) -> None:
-    """Remove the encoded rows that a party which was killed had left."""
-    (folder / _ROWS).unlink(missing_ok=True)
+def party_session(
+    study: Study, plan: Plan, local: Local, *, going_on: bool = False
+) -> PartySession:
+    """Return what answers for a party, its rows read and its account open.
 
-
-def _write_party(study: Study, plan: Plan, local: Local, folder: Path) -> Path:
+    Parameters
+    ----------
+    study : Study
+    plan : Plan
+        With the party's price.
+    local : Local
+    going_on : bool
+        Whether the party was in this study before: then part of the price may be paid, and no
+        budget need cover the whole of it again; the ledger still refuses what is beyond its cap.
+    """
     _check(study)
     party = study.party(local.party)
     if local.data_path is None:
@@ -97,33 +163,23 @@ def _write_party(study: Study, plan: Plan, local: Local, folder: Path) -> Path:
         raise OperationRefused(f"{party.name}: its policy does not allow {', '.join(refused)}.")
     rows = read_rows(study, local.data_path)
     price = next(p.guarantee for p in plan.prices if p.party == party.name)
-    going_on = joined_before(study, local, folder)
-    ledger = Ledger(local.ledger_path) if going_on else open_account(party, local, price)
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    forget_rows(folder)  # an old file would keep its old permissions
-    data = folder / _ROWS
-    with os.fdopen(os.open(data, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
-        np.savez(stream, X=rows.X.to_numpy(dtype=np.float64), y=rows.y.astype(np.float64))
-    settings = {
-        "name": party.name,
-        "data": str(data.resolve()),
-        "ledger": str(ledger.path),
-        "account": party.account,
-        "answers": f"{ledger.path}.answers",
-        "operations": list(study.method.operations),
-        "unit": str(price.unit),
-        "relation": str(price.neighbours),
-        "epsilon_per_run": price.epsilon,
-        "schema": study.sha256,
-    }
-    seed = study.seed_for(party.name)
-    if seed is not None:
-        settings["random_state"] = seed
-    file = folder / _PARTY
-    # Texts, numbers and lists of texts are written alike in JSON and TOML.
-    lines = (f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
-    file.write_text("".join(lines), encoding="utf-8")
-    return file
+    resumes = going_on and local.ledger_path.exists()
+    ledger = Ledger(local.ledger_path) if resumes else open_account(party, local, price)
+    books = Books(
+        ledger=ledger,
+        account=ledger.account_for(party.account),
+        policy=Policy(
+            operations=frozenset(study.method.operations),
+            unit=price.unit,
+            relation=price.neighbours,
+            epsilon_per_run=price.epsilon,
+            schema=study.sha256,
+        ),
+        answers=Answers(f"{ledger.path}.answers"),
+    )
+    X = rows.X.to_numpy(dtype=np.float64)
+    y = rows.y.astype(np.float64)
+    return PartySession(LocalParty(party.name, X, y, books, study.seed_for(party.name)))
 
 
 def release_of(study: Study, outcome: Outcome) -> Made:

@@ -19,9 +19,10 @@ from confrere.release import load_release
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", category=DeprecationWarning)
+    from confrere.federation.flower.coordinator_app import work
+
     import confrere.federation.flower as flower
     from confrere.federation.flower import load_party
-    from confrere.federation.flower.coordinator_app import work
 
 NAMES = ("main", "branch-1", "branch-2")
 PARTIES = []

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import logging
+import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from confrere.cli.answers import Answer, aside, command, good
@@ -19,20 +20,25 @@ from confrere.cli.options import LedgerFile, StudyFile, pairs
 from confrere.cli.views import entry_table, facts, price_table, promise_line, receipt_table
 from confrere.errors import EngineFailed, StudyError
 from confrere.ledger import Ledger
-from confrere.study import check_destination, gather_locals, make_plan, read_study, save_made
-from confrere.study.federating import (
-    forget_rows,
-    job_of,
-    joined_before,
-    party_files,
-    release_of,
+from confrere.release import load_release
+from confrere.study import (
+    Made,
+    Study,
+    check_destination,
+    gather_locals,
+    make_plan,
+    read_study,
+    save_made,
 )
-from confrere.study.tables import parse, read_bytes
+from confrere.study.federating import CoordinatorSession, party_session, release_of
 
 if TYPE_CHECKING:
     from confrere.federation.flower.keys import Authority
 
-Folder = Annotated[Path, typer.Option(help="Its files: state, journal, logs.")]
+Folder = Annotated[Path, typer.Option(help="Its files: state, journal, log.")]
+
+#: Where a service puts the passphrase of its node key; people are asked for it.
+PASSPHRASE = "CONFRERE_NODE_PASSPHRASE"  # noqa: S105  the name of a variable
 
 
 def add_to(app: typer.Typer) -> None:
@@ -46,19 +52,19 @@ def coordinator(
     study: StudyFile,
     node: Annotated[
         list[str],
-        typer.Option(metavar="PARTY=FILE", help="A party's public node key: keys node made it."),
+        typer.Option(metavar="PARTY=FILE", help="A party's node certificate: keys node made it."),
     ],
     folder: Folder = Path("confrere-coordinator"),
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8000,
     timeout: Annotated[
-        float, typer.Option(min=1, help="Seconds to wait for the parties, and for a round.")
+        float, typer.Option(min=1, help="Seconds to wait for the parties in a round.")
     ] = 600.0,
     out: Annotated[
         Path | None, typer.Option(envvar="CONFRERE_OUT", help="Where the release goes.")
     ] = None,
 ) -> Answer:
-    """Ask the parties of a study, and write the release of what they gave.
+    """Ask the parties of a study, write the release of what they gave, and hand it to them.
 
     Started again on the same folder after a crash, it goes on: parties send again what they had
     answered, and pay nothing more.
@@ -67,35 +73,61 @@ def coordinator(
     nodes = pairs(node, "--node", found)
     for name in nodes:
         found.party(name)
+    missing = [party.name for party in found.parties if party.name not in nodes]
+    if missing:
+        raise StudyError(f"--node: the certificate of {missing[0]} is missing.")
     flower = load_flower()
-    job = job_of(found, timeout)
     place = out or Path("confrere-out") / found.id
-    check_destination(found, place, [])
-    authority = _authority(folder / "authority", host)
-    _tell_events()
-    aside().print(
-        f"listening on {host}:{port}; every party needs {authority.certificate}: "
-        f"confrere party STUDY --superlink {host}:{port} --authority ca.pem"
-    )
-    with _stopped_by_services():
-        outcome = flower.run_coordinator(
-            flower.Coordinator(
-                folder=folder, authority=authority, nodes=nodes, host=host, port=port
-            ),
-            job,
-        )
-    made = release_of(found, outcome)
-    saved = save_made(found, made, place, {})
+    console = aside()
+    with _stopped_by_services(), flower.private(folder, "coordinator") as home:
+        if not (home / "outcome").exists():
+            check_destination(found, place, [])
+        authority = _authority(home / "authority", host)
+        progress = flower.Progress(home, study=found.sha256)
+
+        def tell(states: Mapping[str, str]) -> None:
+            progress.say(_where(states), parties=dict(states))
+
+        try:
+            with flower.carrying(
+                nodes=nodes,
+                authority=authority,
+                host=host,
+                port=port,
+                log=home / "flower.log",
+                tell=tell,
+            ) as carrier:
+                console.print(
+                    f"listening on {host}:{port}; every party needs {authority.certificate}: "
+                    f"confrere party STUDY --coordinator {host}:{port} --authority ca.pem"
+                )
+                progress = flower.Progress(home, console.print, study=found.sha256)
+                session = CoordinatorSession(found, folder=home, carrier=carrier, timeout=timeout)
+                outcome = session.ask()
+                made = release_of(found, outcome)
+                saved = _save(found, made, place)
+                without = session.hand_out(outcome)
+        except Exception as error:
+            progress.say(f"failed: {type(error).__name__}; started again it goes on")
+            raise
+        progress.say("released", release=str(saved), without=without)
+    if without:
+        console.print(f"not fetched by: {', '.join(without)}; start again to hand it out")
     return Answer(
         f"released; next: confrere release sign {saved} --party NAME --key FILE, at every party",
-        {"folder": str(saved), "release_id": made.release.release_id, "parties": [*made.receipts]},
+        {
+            "folder": str(saved),
+            "release_id": made.release.release_id,
+            "parties": [*made.receipts],
+            "without": without,
+        },
         [receipt_table([made]), good("wrote", saved)],
     )
 
 
 def party(
     study: StudyFile,
-    superlink: Annotated[str, typer.Option(metavar="HOST:PORT", help="The coordinator's.")],
+    coordinator: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where it listens.")],
     authority: Annotated[Path, typer.Option(help="The coordinator's ca.pem.")],
     node_key: Annotated[Path, typer.Option(help="The private node key: keys node makes one.")],
     local: Annotated[
@@ -103,78 +135,92 @@ def party(
     ] = Path("local.toml"),
     ledger: LedgerFile = None,
     folder: Folder = Path("confrere-party"),
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Local port of the node.")] = 9094,
+    timeout: Annotated[
+        float, typer.Option(min=1, help="Seconds without a coordinator until it gives up.")
+    ] = 3600.0,
     yes: Annotated[bool, typer.Option("--yes", help="Agree to the price without asking.")] = False,
 ) -> Answer:
     """Answer a study's coordinator, as far as the local policy and the ledger allow.
 
-    Runs until it is stopped with control-C. The encoded rows are on disk while it runs, readable by
-    their owner alone, and go when it stops; what a killed party left goes when it starts again.
+    Ends by itself, with code 0, when it has the release. Rows are in its memory only, and it
+    listens on no port.
     """
     found = read_study(study)
     flower = load_flower()
-    if folder.exists():
-        with flower.programs.alone(folder, "party"):
-            forget_rows(folder)
     locals_ = gather_locals(found, study, [local], ledger=ledger)
     (own,) = locals_.values()
     plan = make_plan(found, locals_)
-    if not joined_before(found, own, folder):
+    going_on = (flower.read_progress(folder) or {}).get("study") == found.sha256
+    if not going_on:
         plan.check()
+    key = flower.read_node_key(node_key, _passphrase(flower, node_key))
     console = aside()
     console.print(price_table(plan))
     console.print(promise_line(plan, found.promise.unit))
     if not yes:
         confirm(plan.amount)
-    _tell_events()
-    with (
-        _stopped_by_services(),
-        flower.programs.alone(folder, "party"),
-        party_files(found, plan, own, folder) as file,
-    ):
-        console.print(f"{own.party} is answering {superlink}; control-C stops it")
-        flower.run_party(
-            file, superlink=superlink, authority=authority, key=node_key, folder=folder, port=port
+    with _stopped_by_services(), flower.private(folder, "party") as home:
+        session = party_session(found, plan, own, going_on=going_on)
+        progress = flower.Progress(
+            home,
+            lambda state: console.print(f"{own.party}: {state}"),
+            party=own.party,
+            study=found.sha256,
+            coordinator=coordinator,
+            ledger=str(own.ledger_path.resolve()),
+            account=found.party(own.party).account,
         )
-    return Answer(f"{own.party} has stopped", {"party": own.party})
+        try:
+            flower.run_party(
+                session,
+                coordinator=coordinator,
+                authority=authority,
+                key=key,
+                progress=progress,
+                patience=timeout,
+            )
+        except Exception as error:
+            progress.say(f"failed: {type(error).__name__}; started again it goes on")
+            raise
+    return Answer(f"{own.party} has the release", {"party": own.party, "state": "released"})
 
 
 def status(
     folder: Annotated[Path, typer.Argument(help="A coordinator's or a party's folder.")],
 ) -> Answer:
     """Say how far a coordinator or a party is."""
-    if (folder / "party.toml").is_file():
-        return _party_status(folder / "party.toml")
-    if not (folder / "job").is_file():
+    told = load_flower().read_progress(folder)
+    if told is None:
         raise StudyError(f"{folder.name} is neither a coordinator's nor a party's folder.")
-    state = "waiting for answers"
-    if (folder / "outcome").is_file():
-        state = "finished"
-    elif (folder / "failure").is_file():
-        state = "failed; started again it goes on"
-    registered = folder / "registered"
-    known = sorted(p.read_text() for p in registered.iterdir()) if registered.is_dir() else []
-    told = {"state": state, "parties registered": ", ".join(known) or "none yet"}
-    return Answer("", {"state": state, "registered": known}, [facts("Coordinator", told)])
+    if "party" in told:
+        return _party_status(told)
+    parties = told.get("parties", {})
+    seen = {"state": told["state"], **parties, "since": told["at"]}
+    return Answer("", told, [facts("Coordinator", seen)])
 
 
-def _party_status(file: Path) -> Answer:
-    settings = parse(read_bytes(file, "the party file"), "the party file").values
-    path, account = Path(str(settings.get("ledger"))), str(settings.get("account"))
+def _party_status(told: dict[str, Any]) -> Answer:
+    path, account = Path(str(told.get("ledger"))), str(told.get("account"))
     if not path.is_file():
         raise StudyError("the party's ledger is not there.")
     ledger = Ledger(path)
     entries = ledger.entries(account)
-    told = {"party": settings.get("name"), "account": account, "left": ledger.left(account)}
+    seen = {
+        "party": told["party"],
+        "state": told["state"],
+        "since": told["at"],
+        "account": account,
+        "left": ledger.left(account),
+    }
     return Answer(
         "",
-        {"party": settings.get("name"), "entries": [entry.to_dict() for entry in entries]},
-        [facts("Party", told), entry_table(entries)],
+        {**told, "entries": [entry.to_dict() for entry in entries]},
+        [facts("Party", seen), entry_table(entries)],
     )
 
 
 def load_flower() -> ModuleType:
-    """Return the launchers; they need Flower, which is an extra."""
+    """Return the transport; it needs Flower, which is an extra."""
     try:
         import confrere.federation.flower as flower
     except ImportError as error:
@@ -182,11 +228,32 @@ def load_flower() -> ModuleType:
     return flower
 
 
-def _tell_events() -> None:
-    """Show on the side what the launchers report: a program that is started again."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("confrere: %(message)s"))
-    logging.getLogger("confrere.federation.flower").addHandler(handler)
+def _where(states: Mapping[str, str]) -> str:
+    """Return in one line where all parties are."""
+    kinds = dict.fromkeys(states.values())
+    return "; ".join(
+        f"{kind}: {', '.join(name for name, state in states.items() if state == kind)}"
+        for kind in kinds
+    )
+
+
+def _save(study: Study, made: Made, place: Path) -> Path:
+    """Write the release, unless a coordinator that was killed had written it."""
+    there = place / made.name
+    if there.exists():
+        written = load_release(there, allow_simulated=study.simulated)
+        if all(np.array_equal(written.arrays[n], a) for n, a in made.release.arrays.items()):
+            return there
+    return save_made(study, made, place, {})
+
+
+def _passphrase(flower: ModuleType, key: Path) -> str | None:
+    if not flower.is_locked(key):
+        return None
+    given = os.environ.get(PASSPHRASE)
+    if given is None:
+        given = str(typer.prompt(f"Passphrase of {key.name}", hide_input=True, err=True))
+    return given
 
 
 @contextmanager
@@ -203,7 +270,7 @@ def _authority(folder: Path, host: str) -> Authority:
     """Return the coordinator's certificate, made when it is first needed."""
     from confrere.federation.flower.keys import Authority, make_authority
 
-    place = folder.resolve()
+    place = folder
     if not place.exists():
         # Made whole under another name: a kill leaves all of it or nothing.
         draft = place.with_name(f".{place.name}")

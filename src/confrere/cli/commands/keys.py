@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -35,17 +36,23 @@ def new(
 
 def node(
     path: Annotated[Path, typer.Argument(help="The private key's file; nothing is overwritten.")],
+    passphrase: Annotated[
+        bool, typer.Option("--passphrase", help="Lock the key with a passphrase.")
+    ] = False,
 ) -> Answer:
-    """Make the key with which a party's node connects to a coordinator."""
-    from confrere.cli.commands.federation import load_flower
+    """Make the key with which a party connects to a coordinator, and its certificate."""
+    from confrere.cli.commands.federation import PASSPHRASE, load_flower
 
-    load_flower()
-    from confrere.federation.flower.keys import make_node_key
-
-    public = make_node_key(path)
+    flower = load_flower()
+    word = None
+    if passphrase:
+        word = os.environ.get(PASSPHRASE) or str(
+            typer.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True)
+        )
+    certificate = flower.make_node_key(path, word)
     return Answer(
-        f"private key {path} (keep it), public key {public} (give it to the coordinator)",
-        {"private": str(path), "public": str(public)},
+        f"private key {path} (keep it), certificate {certificate} (give it to the coordinator)",
+        {"private": str(path), "certificate": str(certificate)},
     )
 
 

@@ -1,22 +1,32 @@
-"""The Flower engine: parties on other machines, with TLS and node keys.
+"""The Flower engine: parties on other machines, over mutual TLS, one process per organisation.
 
 Needs ``pip install 'confrere[flower]'``. Everything else in this library works without it.
 """
 
-from confrere.federation.flower.engine import FlowerFederation
-from confrere.federation.flower.keys import make_authority, make_node_key
-from confrere.federation.flower.launch import Coordinator, run_coordinator
-from confrere.federation.flower.node import run_party
-from confrere.federation.flower.party_app import party_app
-from confrere.federation.flower.party_file import load_party
+from confrere.federation.flower import wire
+from confrere.federation.flower.answering import run_party
+from confrere.federation.flower.carrying import FlowerCarrier, carrying
+from confrere.federation.flower.keys import (
+    is_locked,
+    make_authority,
+    make_node_key,
+    read_node_key,
+)
+from confrere.federation.flower.progress import Progress, private, read_progress
+
+#: The version of Flower that it works with, and no other.
+FLOWER = wire.FLOWER
 
 __all__ = [
-    "Coordinator",
-    "FlowerFederation",
-    "load_party",
+    "FLOWER",
+    "FlowerCarrier",
+    "Progress",
+    "carrying",
+    "is_locked",
     "make_authority",
     "make_node_key",
-    "party_app",
-    "run_coordinator",
+    "private",
+    "read_node_key",
+    "read_progress",
     "run_party",
 ]

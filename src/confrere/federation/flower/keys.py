@@ -1,15 +1,24 @@
-"""Keys of a federation: the authority that vouches for the server, and a key per node."""
+"""Keys of a federation: the authority that vouches for the server, and a key per party.
+
+A party makes a certificate from its own node key and hands that over. The coordinator lets in who
+holds the key of such a certificate; no authority stands between them.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 import os
+import secrets
+import ssl
+import stat
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -17,6 +26,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from confrere.errors import InvalidParameter
 
 _CURVE = ec.SECP384R1()
+_NODE_DAYS = 5 * 365
+_KEY_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +64,7 @@ def make_authority(
     if not hosts:
         raise InvalidParameter("hosts must name how parties reach the server.")
     place = Path(folder).resolve()
-    place.mkdir(parents=True, exist_ok=True)
+    place.mkdir(parents=True, exist_ok=True, mode=0o700)
     authority_key, server_key = (ec.generate_private_key(_CURVE) for _ in range(2))
     issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "confrere authority")])
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, str(hosts[0])[:64])])
@@ -103,31 +114,161 @@ def make_authority(
     return made
 
 
-def make_node_key(path: str | os.PathLike[str]) -> Path:
-    """Write a party's private key (OpenSSH, owner only) and, beside it, ``<path>.pub``.
+def make_node_key(path: str | os.PathLike[str], passphrase: str | None = None) -> Path:
+    """Write a party's private key (owner only) and, beside it, its certificate ``<path>.pem``.
+
+    Parameters
+    ----------
+    path : path-like
+        The private key's file; nothing is overwritten.
+    passphrase : str, optional
+        What the key is locked with.
 
     Returns
     -------
     Path
-        The public key's file: the one to give to the coordinator.
+        The certificate's file: the one to give to the coordinator.
     """
     private = Path(path).resolve()
-    public = private.with_name(private.name + ".pub")
+    certificate = certificate_beside(private)
+    if certificate.exists():
+        raise InvalidParameter(f"{certificate.name} exists; choose another place for new keys.")
     key = ec.generate_private_key(_CURVE)
+    lock: serialization.KeySerializationEncryption = serialization.NoEncryption()
+    if passphrase:
+        lock = serialization.BestAvailableEncryption(passphrase.encode())
     _write_new(
         private,
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.OpenSSH,
-            serialization.NoEncryption(),
-        ),
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, lock),
         0o600,
     )
-    line = key.public_key().public_bytes(
-        serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+    made = _self_signed(key).public_bytes(serialization.Encoding.PEM)
+    _write_new(certificate, made, 0o644)
+    return certificate
+
+
+def certificate_beside(key: str | os.PathLike[str]) -> Path:
+    """Return where a node key's certificate lies."""
+    return Path(key).with_name(Path(key).name + ".pem")
+
+
+def is_locked(path: str | os.PathLike[str]) -> bool:
+    """Whether a node key needs a passphrase."""
+    return b"ENCRYPTED" in _read(Path(path)).split(b"\n", 1)[0]
+
+
+@dataclass(frozen=True)
+class NodeKey:
+    """A party's node key with its certificate.
+
+    Parameters
+    ----------
+    key : EllipticCurvePrivateKey
+    certificate : Path
+    """
+
+    key: ec.EllipticCurvePrivateKey
+    certificate: Path
+
+    def client_context(self, authority: Path) -> ssl.SSLContext:
+        """Return TLS that shows this certificate, and trusts the coordinator's authority alone."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        try:
+            context.load_verify_locations(cadata=_read(authority).decode("ascii"))
+        except (ssl.SSLError, UnicodeDecodeError):
+            raise InvalidParameter(
+                f"authority: {authority.name} is no certificate; ask the coordinator for ca.pem."
+            ) from None
+        # OpenSSL reads keys from files only: this one holds it under a word that is never told.
+        word = secrets.token_bytes(32).hex().encode()
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(
+                self.key.private_bytes(
+                    serialization.Encoding.PEM,
+                    serialization.PrivateFormat.PKCS8,
+                    serialization.BestAvailableEncryption(word),
+                )
+            )
+            file.flush()
+            context.load_cert_chain(self.certificate, file.name, word)
+        return context
+
+
+def read_node_key(path: str | os.PathLike[str], passphrase: str | None = None) -> NodeKey:
+    """Read a node key that only its owner can read, and find its certificate."""
+    place = Path(path)
+    content = _read(place)
+    if os.name == "posix" and stat.S_IMODE(place.stat().st_mode) & 0o077:
+        raise InvalidParameter(
+            f"node key: {place.name} can be read by others; make it yours alone with chmod 600."
+        )
+    try:
+        word = passphrase.encode() if passphrase and is_locked(place) else None
+        key = serialization.load_pem_private_key(content, word)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise InvalidParameter(
+            f"node key: {place.name} is not a private key, or needs another passphrase; "
+            "confrere keys node makes one."
+        ) from None
+    certificate = certificate_beside(place)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise InvalidParameter(f"node key: {place.name} is of another kind; make one: keys node.")
+    if read_certificate(certificate).public_key() != key.public_key():
+        raise InvalidParameter(f"node key: {certificate.name} is the certificate of another key.")
+    return NodeKey(key, certificate)
+
+
+def read_certificate(path: str | os.PathLike[str]) -> x509.Certificate:
+    """Read a party's certificate: made by its own key, and vouching for nobody else."""
+    place = Path(path)
+    wrong = InvalidParameter(
+        f"node: {place.name} is not the certificate of a node key; ask the party for the file that "
+        "confrere keys node made."
     )
-    _write_new(public, line + b"\n", 0o644)
-    return public
+    try:
+        (found,) = x509.load_pem_x509_certificates(_read(place))
+        found.verify_directly_issued_by(found)
+        limits = found.extensions.get_extension_for_class(x509.BasicConstraints).value
+    except (ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
+        raise wrong from None
+    if limits.ca or not isinstance(found.public_key(), ec.EllipticCurvePublicKey):
+        raise wrong
+    return found
+
+
+def certificate_text(certificate: x509.Certificate) -> str:
+    """Return a certificate as PEM."""
+    return certificate.public_bytes(serialization.Encoding.PEM).decode()
+
+
+def public_pem(certificate: x509.Certificate) -> bytes:
+    """Return the public key in a certificate as Flower compares it."""
+    return certificate.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+
+
+def _self_signed(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    # Names differ, so that one certificate is never looked up in place of another.
+    text = f"confrere node {identifier.digest.hex()[:32]}"
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+    now = datetime.now(UTC) - timedelta(minutes=5)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now)
+        .not_valid_after(now + timedelta(days=_NODE_DAYS))
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(authority=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        .add_extension(identifier, critical=False)
+        .sign(key, hashes.SHA384())
+    )
 
 
 def _usage(*, authority: bool) -> x509.KeyUsage:
@@ -149,6 +290,14 @@ def _name(host: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         return x509.DNSName(host)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(_KEY_BYTES)
+    except OSError as error:
+        raise InvalidParameter(f"{path.name} cannot be read ({error.strerror}).") from None
 
 
 def _write_new(path: Path, content: bytes, mode: int) -> None:

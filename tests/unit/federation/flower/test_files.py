@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from confrere.federation.flower.coordinator_app import JOB, OUTCOME, work
 
 from confrere.errors import (
     FederationError,
@@ -26,7 +27,6 @@ from confrere.federation.flower import (
     make_authority,
     run_coordinator,
 )
-from confrere.federation.flower.coordinator_app import JOB, OUTCOME, work
 from confrere.federation.flower.job import Job
 from confrere.ledger import Ledger
 from tests.unit.federation.conftest import make_data

@@ -7,6 +7,8 @@ import sys
 import time
 
 import pytest
+from confrere.federation.flower.coordinator_app import is_working
+from confrere.federation.flower.programs import Program, alone, make_room
 
 from confrere.errors import EngineFailed, QuorumMissed
 from confrere.federation import Averaging, Frame
@@ -21,9 +23,7 @@ from confrere.federation.flower import (
     run_coordinator,
     run_party,
 )
-from confrere.federation.flower.coordinator_app import is_working
 from confrere.federation.flower.job import Job
-from confrere.federation.flower.programs import Program, alone, make_room
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -1,0 +1,98 @@
+"""How far a coordinator or a party is: one small file, for people and for ``confrere status``."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from confrere.errors import EngineFailed
+
+STATUS = "status.json"
+
+
+class Progress:
+    """The truth while waiting, told when it changes.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the file goes.
+    tell : callable, optional
+        Is given every new state in words.
+    **facts
+        What stays as it is: who, which study.
+    """
+
+    def __init__(
+        self, folder: Path, tell: Callable[[str], None] | None = None, **facts: Any
+    ) -> None:
+        self._path = folder / STATUS
+        self._tell = tell
+        self._facts = facts
+        self._said = ""
+
+    def say(self, state: str, **more: Any) -> None:
+        """Note a state; told aloud unless it was the last one too."""
+        told = {**self._facts, "state": state, **more}
+        write_whole(
+            self._path,
+            json.dumps(told | {"at": datetime.now(UTC).isoformat(timespec="seconds")}).encode(),
+        )
+        said = json.dumps(told)
+        if self._tell is not None and said != self._said:
+            self._tell(state)
+        self._said = said
+
+
+def read_progress(folder: Path) -> dict[str, Any] | None:
+    """Return what was last noted in a folder; None if nothing was."""
+    try:
+        found = json.loads((folder / STATUS).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+@contextmanager
+def private(folder: Path, who: str) -> Iterator[Path]:
+    """Be the only one of a kind in a folder that is its owner's alone before anything is in it.
+
+    Whatever is written as long as this lasts is its owner's alone too.
+    """
+    before = os.umask(0o077)
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.chmod(0o700)
+        with _alone(folder.resolve(), who):
+            yield folder.resolve()
+    finally:
+        os.umask(before)
+
+
+@contextmanager
+def _alone(folder: Path, who: str) -> Iterator[None]:
+    # The lock goes with the process, however that ends.
+    with (folder / f"{who}.lock").open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise EngineFailed(
+                f"{folder}: another {who} works in this folder; end it, or give another --folder."
+            ) from None
+        yield
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that nobody ever sees half of."""
+    draft = path.with_name(f".{path.name}.draft")
+    with draft.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
