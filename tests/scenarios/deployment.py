@@ -34,7 +34,7 @@ from confrere.study.federating import job_of
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", category=DeprecationWarning)
-    from confrere.federation.flower import make_node_key
+    from confrere.federation.flower.keys import make_node_key
 
 COMMAND = [sys.executable, "-m", "confrere.cli"]
 PARTIES = ("main", "branch-1", "branch-2")

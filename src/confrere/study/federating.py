@@ -120,7 +120,7 @@ class PartySession:
     """
 
     def __init__(self, party: LocalParty) -> None:
-        self._party = party
+        self.party = party
         self.finished = False
         self.state = "waiting"
 
@@ -133,7 +133,7 @@ class PartySession:
         if found.values.keys() == {_RELEASE}:
             self.finished, self.state = True, "released"
             return Payload({_RELEASE: found.values[_RELEASE]}).encode()
-        reply = answer(question, self._party)
+        reply = answer(question, self.party)
         self.state = "answered"
         return reply
 

@@ -1,75 +1,89 @@
-"""coordinator, party and status, with parties in this process in place of Flower's programs."""
+"""coordinator, party and status, with parties in this process in place of a line to others."""
 
 import json
 import os
 import signal
 import time
-import tomllib
 import warnings
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from confrere.cli.commands import federation
 from confrere.errors import EngineFailed
-from confrere.federation import LocalFederation
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.release import load_release
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", category=DeprecationWarning)
-    from confrere.federation.flower.coordinator_app import work
-
-    import confrere.federation.flower as flower
-    from confrere.federation.flower import load_party
+    from confrere.federation.flower import answering, carrying
+    from confrere.federation.flower.progress import private
 
 NAMES = ("main", "branch-1", "branch-2")
-PARTIES = []
+NODES = [part for name in NAMES for part in ("--node", f"{name}={name}.node.pem")]
 
 
 @pytest.fixture
-def study(folder):
+def study(line, folder):
     path = folder / "study.toml"
     path.write_text(path.read_text().replace('engine = "local"', 'engine = "flower"'))
+    for name in NAMES:
+        line("keys", "node", f"{name}.node")
     return path
 
 
 @pytest.fixture
-def prepared(line, study, monkeypatch):
-    """Every party has agreed; its node has been started, has read its file, and has ended."""
-    _agree(line, monkeypatch)
+def sessions(monkeypatch):
+    """What parties answer with: they have agreed, and are asked without a line in between."""
+    found = {}
+
+    def run_party(session, *, progress, **_):
+        found[session.party.name] = session
+        progress.say("connected")
+
+    class Carrier:
+        def connected(self):
+            return sorted(found)
+
+        def exchange(self, questions, timeout=None):
+            return {name: found[name].handle(question) for name, question in questions.items()}
+
+    @contextmanager
+    def here(**_):
+        yield Carrier()
+
+    monkeypatch.setattr(answering, "run_party", run_party)
+    monkeypatch.setattr(carrying, "carrying", here)
+    return found
+
+
+@pytest.fixture
+def prepared(line, study, sessions):
+    """Every party has agreed."""
+    _agree(line)
     return study
 
 
-def _agree(line, monkeypatch):
-    monkeypatch.setattr(flower, "run_party", lambda file, **_: PARTIES.append(load_party(file)))
-    PARTIES.clear()
-    line("keys", "node", "node")
+def _agree(line):
     for name in NAMES:
         line(*_party(name), typed="1\n")
 
 
 def _party(name):
     return [
-        *("party", "study.toml", "--superlink", "127.0.0.1:8000", "--authority", "ca.pem"),
-        *("--node-key", "node", "--local", f"local/{name}.toml", "--folder", f"nodes/{name}"),
+        *("party", "study.toml", "--coordinator", "127.0.0.1:8000", "--authority", "ca.pem"),
+        *("--node-key", f"{name}.node", "--local", f"local/{name}.toml"),
+        *("--folder", f"nodes/{name}"),
     ]
 
 
-def in_process(coordinator, job):
-    """Do the coordinator's job with the parties' own files, as Flower would."""
-    coordinator.folder.mkdir(exist_ok=True)
-    (coordinator.folder / "job").write_bytes(job.to_payload().encode())
-    return work(
-        coordinator.folder, lambda run, schema: LocalFederation(PARTIES, run=run, study=schema)
-    )
-
-
-def test_a_study_between_machines_ends_in_a_release(line, prepared, monkeypatch):
-    monkeypatch.setattr(flower, "run_coordinator", in_process)
-    nodes = [part for name in NAMES for part in ("--node", f"{name}=node.pub")]
-    answer = line.json("coordinator", "study.toml", *nodes, "--folder", "c", "--out", "out")
+def test_a_study_between_machines_ends_in_a_release(line, prepared, sessions):
+    answer = line.json("coordinator", "study.toml", *NODES, "--folder", "c", "--out", "out")
+    assert answer["data"]["without"] == []
+    assert all(session.finished for session in sessions.values())
+    assert Path("c").stat().st_mode & 0o777 == 0o700
+    assert Path("nodes/main").stat().st_mode & 0o777 == 0o700
     release = load_release(answer["data"]["folder"])
     assert release.card.status == "released"
     assert release.card.epsilon == 1.0
@@ -79,19 +93,20 @@ def test_a_study_between_machines_ends_in_a_release(line, prepared, monkeypatch)
         (entry,) = Ledger(f"local/{name}.ledger").entries()
         assert entry.state == "released"
     line("predict", answer["data"]["folder"], "local/main.csv", "--out", "p.csv")
-    assert line.json("status", "c")["data"]["state"] == "finished"
+    assert line.json("status", "c")["data"]["state"] == "released"
+    # Killed while it handed the release out, it hands it out again.
+    again = line.json("coordinator", "study.toml", *NODES, "--folder", "c", "--out", "out")
+    assert again["data"] == answer["data"]
     assert len(line.json("status", "nodes/main")["data"]["entries"]) == 1
     assert "left" in line("status", "nodes/main").stdout
     line("keys", "new", "main.key")
     line("release", "sign", answer["data"]["folder"], "--party", "main", "--key", "main.key")
 
 
-def test_every_round_has_its_receipt(line, study, monkeypatch):
+def test_every_round_has_its_receipt(line, study, sessions):
     study.write_text(study.read_text().replace('name = "average"', 'rounds = 3\nname = "average"'))
-    _agree(line, monkeypatch)
-    monkeypatch.setattr(flower, "run_coordinator", in_process)
-    nodes = [part for name in NAMES for part in ("--node", f"{name}=node.pub")]
-    answer = line.json("coordinator", "study.toml", *nodes, "--folder", "c", "--out", "out")
+    _agree(line)
+    answer = line.json("coordinator", "study.toml", *NODES, "--folder", "c", "--out", "out")
     release = load_release(answer["data"]["folder"])
     assert release.card.status == "released"
     assert release.card.epsilon == pytest.approx(1.0)
@@ -105,21 +120,20 @@ def test_every_round_has_its_receipt(line, study, monkeypatch):
         line("verify", answer["data"]["folder"], "--ledger", f"local/{name}.ledger")
 
 
-def test_a_party_allows_its_own_study_s_bytes_and_no_more(line, prepared, monkeypatch):
-    settings = tomllib.loads(Path("nodes/main/party.toml").read_text())
-    assert settings["operations"] == ["size", "objective"]
-    assert settings["epsilon_per_run"] == 1.0
+def test_a_party_allows_its_own_study_s_bytes_and_no_more(line, prepared, sessions):
+    policy = sessions["main"].party.books.policy
+    assert policy.operations == {"size", "objective"}
+    assert policy.epsilon_per_run == 1.0
     assert Ledger("local/main.ledger").entries() == []
     prepared.write_text(prepared.read_text().replace("epsilon = 1.0   ", "epsilon = 0.9   "))
-    monkeypatch.setattr(flower, "run_coordinator", in_process)
-    nodes = ("--node", "main=node.pub")
-    answer = line.json("coordinator", "study.toml", *nodes, "--folder", "c", code=6)
-    assert "OperationRefused:study" in answer["message"]
+    answer = line.json("coordinator", "study.toml", *NODES, "--folder", "c", code=6)
+    assert "OperationRefused:schema" in answer["message"]
     assert Ledger("local/main.ledger").entries() == []
+    assert "failed: QuorumMissed" in line("status", "c").stdout
 
 
 def test_a_party_that_does_not_agree_starts_nothing(line, study, monkeypatch):
-    monkeypatch.setattr(flower, "run_party", lambda *_, **__: pytest.fail("it was started"))
+    monkeypatch.setattr(answering, "run_party", lambda *_, **__: pytest.fail("it was started"))
     line(*_party("main"), code=7, typed="\n")
     assert not Path("nodes").exists()
     local = Path("local/main.toml")
@@ -127,29 +141,34 @@ def test_a_party_that_does_not_agree_starts_nothing(line, study, monkeypatch):
     line(*_party("main"), "--yes", code=6)
 
 
-def test_rows_are_there_while_a_party_answers_and_no_longer(line, study, monkeypatch):
-    rows = Path("nodes/main/rows.npz")
-    rows.parent.mkdir(parents=True)
-    rows.write_bytes(b"left by a party that was killed")
-    rows.chmod(0o644)
-    seen = []
-
-    def node(file, **_):
-        seen.append((rows.stat().st_mode & 0o777, load_party(file).facts.n_samples > 0))
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(flower, "run_party", node)
-    line("keys", "node", "node")
-    line(*_party("main"), "--yes", code=130)
-    assert seen == [(0o600, True)]
-    assert not rows.exists()
-    rows.write_bytes(b"left by a party that was killed")
-    line(*_party("main"), code=7, typed="\n")
-    assert not rows.exists()
-    rows.write_bytes(b"of a party that runs")
-    with flower.programs.alone(rows.parent, "party"):
+def test_rows_are_in_memory_only(line, prepared, sessions):
+    assert sessions["main"].party.facts.n_samples > 0
+    assert sorted(path.name for path in Path("nodes/main").iterdir()) == [
+        "party.lock",
+        "status.json",
+    ]
+    with private(Path("nodes/main"), "party"):
         assert "another party" in line(*_party("main"), "--yes", code=6).stderr
-    assert rows.exists()
+
+
+def test_a_locked_key_asks_for_its_passphrase(line, study, sessions, monkeypatch):
+    monkeypatch.setenv("CONFRERE_NODE_PASSPHRASE", "correct horse")
+    line("keys", "node", "locked", "--passphrase")
+    assert "ENCRYPTED" in Path("locked").read_text()
+    mine = [part if part != "main.node" else "locked" for part in _party("main")]
+    line(*mine, "--yes")
+    monkeypatch.setenv("CONFRERE_NODE_PASSPHRASE", "another")
+    assert "passphrase" in line(*mine, "--yes", code=3).stderr
+    monkeypatch.delenv("CONFRERE_NODE_PASSPHRASE")
+    line(*mine, "--yes", typed="correct horse\n")
+
+
+def test_a_coordinator_needs_everybody_s_certificate(line, study):
+    told = line("coordinator", "study.toml", "--node", "main=main.node.pem", code=3).stderr
+    assert "the certificate of branch-1 is missing" in told
+    same = [part.replace("branch-2.node", "main.node") for part in NODES]
+    told = line("coordinator", "study.toml", *same, "--folder", "c", code=3).stderr
+    assert "have the same key" in told
 
 
 def test_a_service_manager_stops_a_command_as_control_c_does(line, study, monkeypatch):
@@ -158,16 +177,14 @@ def test_a_service_manager_stops_a_command_as_control_c_does(line, study, monkey
         time.sleep(9)
 
     before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr(flower, "run_party", stopped)
-    monkeypatch.setattr(flower, "run_coordinator", stopped)
-    line("keys", "node", "node")
+    monkeypatch.setattr(answering, "run_party", stopped)
+    monkeypatch.setattr(carrying, "carrying", stopped)
     line(*_party("main"), "--yes", code=130)
-    assert not Path("nodes/main/rows.npz").exists()
-    line("coordinator", "study.toml", "--node", "main=node.pub", "--folder", "c", code=130)
+    line("coordinator", "study.toml", *NODES, "--folder", "c", code=130)
     assert signal.getsignal(signal.SIGTERM) == before
 
 
-def test_a_party_goes_on_though_its_budget_covers_no_second_price(line, prepared, monkeypatch):
+def test_a_party_goes_on_though_its_budget_covers_no_second_price(line, prepared):
     account = next(iter(Ledger("local/main.ledger").accounts())).name
     Ledger("local/main.ledger").charge(
         account, Guarantee(epsilon=2.5), purpose="most of what there was"
@@ -179,13 +196,13 @@ def test_a_party_goes_on_though_its_budget_covers_no_second_price(line, prepared
 
 def test_an_engine_that_fails_says_why_and_what_to_do(line, study, monkeypatch):
     def fail(*_, **__):
-        raise EngineFailed("flower-supernode ended with code 1: no such key; its log is node.log")
+        raise EngineFailed("no coordinator at this address for 3600 s")
 
-    monkeypatch.setattr(flower, "run_party", fail)
-    line("keys", "node", "node")
+    monkeypatch.setattr(answering, "run_party", fail)
     told = line(*_party("main"), "--yes", code=6).stderr
-    assert "no such key; its log is node.log" in told
+    assert "no coordinator at this address" in told
     assert "start it again" in told
+    assert line.json("status", "nodes/main")["data"]["state"].startswith("failed")
 
 
 def test_the_price_of_a_study_between_machines_names_its_commands(line, study):
@@ -196,19 +213,19 @@ def test_the_price_of_a_study_between_machines_names_its_commands(line, study):
         assert "confrere fit" not in answer["message"]
 
 
-def test_a_study_for_one_process_is_told_where_to_go(line, folder):
-    line("keys", "node", "node")
-    told = line("coordinator", "study.toml", "--node", "main=node.pub", code=3).stderr
+def test_a_study_for_one_process_is_told_where_to_go(line, study):
+    study.write_text(study.read_text().replace('engine = "flower"', 'engine = "local"'))
+    told = line("coordinator", "study.toml", *NODES, code=3).stderr
     assert "use confrere fit" in told
 
 
 def test_status_of_what_is_no_folder_of_ours(line, folder):
     line("status", "local", code=3)
     Path("c").mkdir()
-    Path("c/job").write_bytes(b"")
-    assert json.loads(line("status", "c", "--json").stdout)["data"]["state"].startswith("waiting")
-    Path("c/failure").write_text("x")
-    assert "failed" in line("status", "c").stdout
+    told = {"state": "asked: main", "parties": {"main": "asked"}, "at": "2026-11-16T04:00:00+00:00"}
+    Path("c/status.json").write_text(json.dumps(told))
+    assert json.loads(line("status", "c", "--json").stdout)["data"] == told
+    assert "asked: main" in line("status", "c").stdout
 
 
 def test_without_flower_the_extra_is_named(line, study, monkeypatch):
@@ -223,7 +240,3 @@ def test_without_flower_the_extra_is_named(line, study, monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", refuse)
     assert "confrere[flower]" in line(*_party("main"), "--yes", code=6).stderr
-
-
-def test_the_launchers_are_the_federation_s():
-    assert federation.load_flower() is flower

@@ -8,7 +8,6 @@ import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from confrere.study import (
     read_study,
     save_made,
 )
-from confrere.study.federating import CoordinatorSession, party_session, release_of
+from confrere.study.federating import CoordinatorSession, job_of, party_session, release_of
 
 if TYPE_CHECKING:
     from confrere.federation.flower.keys import Authority
@@ -76,20 +75,24 @@ def coordinator(
     missing = [party.name for party in found.parties if party.name not in nodes]
     if missing:
         raise StudyError(f"--node: the certificate of {missing[0]} is missing.")
-    flower = load_flower()
+    need_flower()
+    from confrere.federation.flower.carrying import carrying
+    from confrere.federation.flower.progress import Progress, private
+
+    job_of(found, timeout)
     place = out or Path("confrere-out") / found.id
     console = aside()
-    with _stopped_by_services(), flower.private(folder, "coordinator") as home:
+    with _stopped_by_services(), private(folder, "coordinator") as home:
         if not (home / "outcome").exists():
             check_destination(found, place, [])
         authority = _authority(home / "authority", host)
-        progress = flower.Progress(home, study=found.sha256)
+        progress = Progress(home, study=found.sha256)
 
         def tell(states: Mapping[str, str]) -> None:
             progress.say(_where(states), parties=dict(states))
 
         try:
-            with flower.carrying(
+            with carrying(
                 nodes=nodes,
                 authority=authority,
                 host=host,
@@ -101,7 +104,7 @@ def coordinator(
                     f"listening on {host}:{port}; every party needs {authority.certificate}: "
                     f"confrere party STUDY --coordinator {host}:{port} --authority ca.pem"
                 )
-                progress = flower.Progress(home, console.print, study=found.sha256)
+                progress = Progress(home, console.print, study=found.sha256)
                 session = CoordinatorSession(found, folder=home, carrier=carrier, timeout=timeout)
                 outcome = session.ask()
                 made = release_of(found, outcome)
@@ -145,23 +148,27 @@ def party(
     Ends by itself, with code 0, when it has the release. Rows are in its memory only, and it
     listens on no port.
     """
+    need_flower()
+    from confrere.federation.flower.answering import run_party
+    from confrere.federation.flower.keys import read_node_key
+    from confrere.federation.flower.progress import Progress, private, read_progress
+
     found = read_study(study)
-    flower = load_flower()
     locals_ = gather_locals(found, study, [local], ledger=ledger)
     (own,) = locals_.values()
     plan = make_plan(found, locals_)
-    going_on = (flower.read_progress(folder) or {}).get("study") == found.sha256
+    going_on = (read_progress(folder) or {}).get("study") == found.sha256
     if not going_on:
         plan.check()
-    key = flower.read_node_key(node_key, _passphrase(flower, node_key))
+    key = read_node_key(node_key, _passphrase(node_key))
     console = aside()
     console.print(price_table(plan))
     console.print(promise_line(plan, found.promise.unit))
     if not yes:
         confirm(plan.amount)
-    with _stopped_by_services(), flower.private(folder, "party") as home:
+    with _stopped_by_services(), private(folder, "party") as home:
         session = party_session(found, plan, own, going_on=going_on)
-        progress = flower.Progress(
+        progress = Progress(
             home,
             lambda state: console.print(f"{own.party}: {state}"),
             party=own.party,
@@ -171,7 +178,7 @@ def party(
             account=found.party(own.party).account,
         )
         try:
-            flower.run_party(
+            run_party(
                 session,
                 coordinator=coordinator,
                 authority=authority,
@@ -189,7 +196,10 @@ def status(
     folder: Annotated[Path, typer.Argument(help="A coordinator's or a party's folder.")],
 ) -> Answer:
     """Say how far a coordinator or a party is."""
-    told = load_flower().read_progress(folder)
+    need_flower()
+    from confrere.federation.flower.progress import read_progress
+
+    told = read_progress(folder)
     if told is None:
         raise StudyError(f"{folder.name} is neither a coordinator's nor a party's folder.")
     if "party" in told:
@@ -219,13 +229,12 @@ def _party_status(told: dict[str, Any]) -> Answer:
     )
 
 
-def load_flower() -> ModuleType:
-    """Return the transport; it needs Flower, which is an extra."""
+def need_flower() -> None:
+    """Refuse to go on without Flower, which is an extra, or with another version of it."""
     try:
-        import confrere.federation.flower as flower
+        import confrere.federation.flower  # noqa: F401
     except ImportError as error:
         raise EngineFailed("it needs Flower: pip install 'confrere[flower]'.") from error
-    return flower
 
 
 def _where(states: Mapping[str, str]) -> str:
@@ -243,12 +252,14 @@ def _save(study: Study, made: Made, place: Path) -> Path:
     if there.exists():
         written = load_release(there, allow_simulated=study.simulated)
         if all(np.array_equal(written.arrays[n], a) for n, a in made.release.arrays.items()):
-            return there
+            return there.resolve()
     return save_made(study, made, place, {})
 
 
-def _passphrase(flower: ModuleType, key: Path) -> str | None:
-    if not flower.is_locked(key):
+def _passphrase(key: Path) -> str | None:
+    from confrere.federation.flower.keys import is_locked
+
+    if not is_locked(key):
         return None
     given = os.environ.get(PASSPHRASE)
     if given is None:

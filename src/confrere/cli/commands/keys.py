@@ -41,15 +41,17 @@ def node(
     ] = False,
 ) -> Answer:
     """Make the key with which a party connects to a coordinator, and its certificate."""
-    from confrere.cli.commands.federation import PASSPHRASE, load_flower
+    from confrere.cli.commands.federation import PASSPHRASE, need_flower
 
-    flower = load_flower()
+    need_flower()
+    from confrere.federation.flower.keys import make_node_key
+
     word = None
     if passphrase:
         word = os.environ.get(PASSPHRASE) or str(
             typer.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True)
         )
-    certificate = flower.make_node_key(path, word)
+    certificate = make_node_key(path, word)
     return Answer(
         f"private key {path} (keep it), certificate {certificate} (give it to the coordinator)",
         {"private": str(path), "certificate": str(certificate)},

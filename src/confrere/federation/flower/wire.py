@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 
 from confrere.errors import EngineFailed
 
 #: Its insides are used: another version is refused.
 FLOWER = "1.41.0"
 
-if version("flwr") != FLOWER:
+try:
+    _found = version("flwr")
+except PackageNotFoundError as error:
+    raise ImportError("Flower is not installed") from error
+if _found != FLOWER:
     raise EngineFailed(
-        f"Flower {version('flwr')} is installed, and this was made for {FLOWER}: "
+        f"Flower {_found} is installed, and this was made for {FLOWER}: "
         "pip install 'confrere[flower]'."
     )
 # Flower reads these when it is imported: nothing is contacted but the other end of the line.

@@ -1,14 +1,11 @@
-"""Over Flower's messages the protocols give, bit for bit, what they give in one process."""
+"""Over a real line the protocols give, bit for bit, what they give in one process."""
 
 import threading
 
 import numpy as np
 import pytest
-from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
-from flwr.proto.node_pb2 import NodeInfo
-from flwr.supercore.task_identity import TaskIdentity
 
-from confrere.errors import FederationError, InvalidParameter, QuorumMissed
+from confrere.errors import EngineFailed, InvalidParameter, QuorumMissed
 from confrere.federation import (
     Averaging,
     Expansion,
@@ -21,71 +18,10 @@ from confrere.federation import (
     evaluate,
     expand,
 )
-from confrere.federation.flower import FlowerFederation, engine, party_app
-from confrere.federation.flower.engine import RECORD
-from tests.unit.federation.conftest import make_data
-
-
-@pytest.fixture(autouse=True)
-def identity(monkeypatch):
-    """Flower asks the process which task it is, which outside of a SuperLink is none."""
-    monkeypatch.setattr(engine, "_POLL_SECONDS", 0.01)
-    monkeypatch.setattr(TaskIdentity, "_task_id", 1)
-    monkeypatch.setattr(TaskIdentity, "_run_id", 1)
-    monkeypatch.setattr(TaskIdentity, "_node_id", 1)
-
-
-class FakeGrid:
-    """Calls every party's app directly; the bytes are those that would travel.
-
-    ``broken`` names a node's fault: for good, or a list for one message each.
-    """
-
-    def __init__(self, parties):
-        self.apps = {100 + k: party_app(lambda _, p=p: p) for k, p in enumerate(parties)}
-        self.names = {100 + k: p.name for k, p in enumerate(parties)}
-        self.away = set()
-        self.broken = {}
-        self.under_way = {}
-        self.sent = 0
-
-    def get_nodes(self):
-        return [NodeInfo(node_id=node, name=self.names[node]) for node in self.get_node_ids()]
-
-    def get_node_ids(self):
-        return [node for node in self.apps if node not in self.away]
-
-    def push_messages(self, messages):
-        ids = []
-        for message in messages:
-            self.sent += 1
-            ids.append(str(self.sent))
-            message.metadata.__dict__["_message_id"] = ids[-1]
-            self.under_way[ids[-1]] = message
-        return ids
-
-    def pull_messages(self, message_ids):
-        replies = (self.reply(self.under_way.pop(i)) for i in message_ids if i in self.under_way)
-        return [reply for reply in replies if reply is not None]
-
-    def reply(self, message):
-        node = message.metadata.dst_node_id
-        faults = self.broken.get(node, [])
-        fault = faults.pop(0) if isinstance(faults, list) and faults else faults
-        if fault == "late":
-            return None
-        if fault in ("gone", "raised"):
-            code = {"gone": 5, "raised": 2}[fault]
-            return Message(Error(code=code, reason=fault), reply_to=message)
-        context = Context(1, node, {}, RecordDict(), {})
-        reply = self.apps[node](message, context)
-        if fault == "garbage":
-            reply.content[RECORD]["reply"] = b"garbage"
-        if fault == "stranger":
-            reply.content[RECORD]["party"] = "stranger"
-        if fault == "empty":
-            reply.content = RecordDict({"other": ConfigRecord({})})
-        return reply
+from confrere.federation.flower.engine import FlowerFederation
+from confrere.federation.flower.progress import private, read_progress
+from confrere.federation.flower.wire import MAX_CONTENT
+from tests.unit.federation.flower.conftest import Served, Wire, until
 
 
 def parties_of(make_party, **policy):
@@ -110,39 +46,82 @@ PROTOCOLS = {
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
+<<<<<<< HEAD
 def test_the_engines_agree_bit_for_bit(make_party, protocol):
     counted = protocol is PROTOCOLS["counted"]
     relation = "add-remove" if counted else "replace-one"
     parties = parties_of(make_party, neighbours=relation)
+=======
+def test_the_engines_agree_bit_for_bit(make_party, connected, protocol):
+    parties = parties_of(make_party)
+    carrier = connected(parties)
+>>>>>>> ece06dd (Test the line for real: parties in threads, kills, keys and certificates)
     here = protocol(LocalFederation(parties, run="here"))
-    there = protocol(FlowerFederation(FakeGrid(parties), run="there"))
+    there = protocol(FlowerFederation(carrier, "cab", run="there"))
     np.testing.assert_array_equal(here, there)
-    again = protocol(FlowerFederation(FakeGrid(parties), run="there"))
+    again = protocol(FlowerFederation(carrier, "bca", run="there"))
     np.testing.assert_array_equal(again, there)
     for party in parties:
         assert party.books.ledger.spent("study") == pytest.approx(2.0)
 
 
-def test_a_node_is_who_it_was_registered_as(make_party):
+def test_what_goes_wrong_has_a_code(make_party, wire):
     parties = parties_of(make_party)
-    grid = FakeGrid(parties[::-1])
-    federation = FlowerFederation(grid)
-    assert federation.parties() == ["a", "b", "c"]
-    assert list(federation.ask("size", Payload(), to=["b"])) == ["b"]
-    with pytest.raises(InvalidParameter):
-        federation.ask("size", Payload(), to=["z"])
-    grid.names[100], grid.names[102] = "a", ""
-    assert FlowerFederation(grid).parties() == ["a", "b"]
-    # The node that was registered as a is c's, and cannot answer for a.
-    assert FlowerFederation(grid).ask("size", Payload())["a"] == PartyError("InvalidReply")
+    with wire.open() as carrier:
+        wire.send("a", Served(parties[0]))
+        wire.send("b", Served(parties[1], [b"garbage", b""]))
+        federation = FlowerFederation(carrier, "abc")
+        carrier.await_parties(["a", "b"], 60)
+        answers = federation.ask("size", Payload(), timeout=2)
+        assert isinstance(answers["a"], Payload)
+        assert answers["b"] == PartyError("InvalidReply")
+        assert answers["c"] == PartyError("Unreachable")
+        assert wire.states[-1] == {"a": "answered", "b": "answered", "c": "nobody yet"}
+        with pytest.raises(QuorumMissed, match="b: InvalidReply, c: Unreachable"):
+            federation.gather("size", Payload(), timeout=2)
+        slow = threading.Event()
+        late = Served(parties[2])
+        late.handle = lambda question: (slow.wait(60), Served.handle(late, question))[1]
+        wire.send("c", late)
+        carrier.await_parties(["c"], 60)
+        assert federation.ask("size", Payload(), to="c", timeout=1)["c"] == PartyError("Timeout")
+        slow.set()
+        with pytest.raises(InvalidParameter, match="beyond"):
+            carrier.exchange({"a": bytes(MAX_CONTENT + 1)}, 1)
 
 
-def test_two_nodes_cannot_be_one_party(make_party):
+def test_a_party_that_comes_late_or_again_is_asked(make_party, wire):
+    parties = parties_of(make_party)
+    with wire.open() as carrier:
+        later = threading.Timer(1.0, lambda: wire.send("c", Served(parties[2])))
+        later.start()
+        lost = Served(parties[0])
+        taken = threading.Event()
+        lost.handle = lambda _: (taken.set(), threading.Event().wait(30), b"")[2]  # as if killed
+        wire.send("a", lost)
+        wire.send("b", Served(parties[1]))
+        again = threading.Thread(
+            target=lambda: (taken.wait(60), wire.send("a", Served(parties[0])))
+        )
+        again.start()
+        answers = FlowerFederation(carrier, "abc").ask("size", Payload(), timeout=60)
+        assert all(isinstance(a, Payload) for a in answers.values())
+
+
+def test_the_same_key_from_two_places_is_noticed(make_party, wire):
     party = make_party("a")
-    with pytest.raises(FederationError):
-        FlowerFederation(FakeGrid([party, party])).parties()
+    with wire.open() as carrier:
+        wire.send("a", Served(party))
+        assert carrier.await_parties(["a"], 60) == []
+        first = wire.threads["a"]
+        wire.send("a", Served(party))
+        first.join(30)
+        assert isinstance(wire.errors["a"], EngineFailed)
+        assert "another process has connected with this node key" in str(wire.errors["a"])
+        assert isinstance(FlowerFederation(carrier, "a").ask("size", Payload())["a"], Payload)
 
 
+<<<<<<< HEAD
 @pytest.mark.parametrize(
     ("fault", "code"),
     [
@@ -199,45 +178,69 @@ def test_a_party_refuses_over_the_wire_as_it_does_at_home(make_party):
     grid = FakeGrid([party])
     assert FlowerFederation(grid).ask("size", Payload())["a"] == PartyError(
         "OperationRefused:study"
+=======
+def test_a_party_finds_a_coordinator_that_was_started_again(make_party, wire):
+    with wire.open(end=False) as carrier:
+        home = wire.send("a", Served(make_party("a")))
+        assert carrier.await_parties(["a"], 60) == []
+    until(
+        lambda: "nobody" in read_progress(home)["state"] or "lost" in read_progress(home)["state"]
+>>>>>>> ece06dd (Test the line for real: parties in threads, kills, keys and certificates)
     )
-    federation = FlowerFederation(grid, schema="fingerprint")
+    with wire.open() as carrier:
+        assert carrier.await_parties(["a"], 60) == []
+        assert isinstance(FlowerFederation(carrier, "a").ask("size", Payload())["a"], Payload)
+    assert read_progress(home)["state"] == "released"
+
+
+def test_a_party_does_not_take_another_coordinator_for_its_own(make_party, wire, tmp_path):
+    """One that was restarted in a new folder has other keys: nothing is said to it."""
+    (tmp_path / "new").mkdir()
+    other = Wire(tmp_path / "new", wire.names)
+    other.port = wire.port
+    session = Served(make_party("a"))
+    with other.open(end=False):
+        home = wire.send("a", session, patience=1.0)
+        wire.threads["a"].join(30)
+        assert "not the coordinator of the authority" in str(wire.errors["a"])
+        assert "not the coordinator of the authority" in read_progress(home)["state"]
+    assert session.asked == []
+
+
+def test_nobody_is_waited_for_in_vain(make_party, wire):
+    wire.send("a", Served(make_party("a")), patience=0.5)
+    wire.threads["a"].join(30)
+    assert "no coordinator at" in str(wire.errors["a"])
+    assert "nobody at this address yet" in str(wire.errors["a"])
+
+
+def test_a_party_refuses_over_the_wire_as_it_does_at_home(make_party, connected):
+    party = make_party("a", operations={"size"}, schema="fingerprint")
+    carrier = connected([party])
+    asked = FlowerFederation(carrier, "a").ask("size", Payload())
+    assert asked["a"] == PartyError("OperationRefused:schema")
+    federation = FlowerFederation(carrier, "a", schema="fingerprint")
     assert isinstance(federation.ask("size", Payload())["a"], Payload)
     assert federation.ask("errors", Payload())["a"] == PartyError("OperationRefused:operation")
-    assert party.books.ledger.spent("study") == 0
-
-
-def test_messages_that_are_not_ours_do_no_harm(make_party):
-    party = make_party("a")
-    app = party_app(lambda _: party)
-    context = Context(1, 5, {}, RecordDict(), {})
-    for content in (
-        RecordDict(),
-        RecordDict({"other": ConfigRecord({"question": b"x"})}),
-        RecordDict({RECORD: ConfigRecord({"question": "text"})}),
-        RecordDict({RECORD: ConfigRecord({"question": b"\x00garbage"})}),
-    ):
-        message = Message(content, dst_node_id=5, message_type="query.confrere")
-        reply = app(message, context)
-        assert reply.content[RECORD]["party"] == "a"
+    assert isinstance(carrier.exchange({"a": b"\x00garbage"})["a"], bytes)
     assert party.books.ledger.entries() == []
 
 
-def test_a_killed_coordinator_resumes_over_flower(make_party, tmp_path):
+def test_a_killed_coordinator_resumes(make_party, connected, tmp_path):
     parties = parties_of(make_party)
     plan = Averaging(frame=FRAME, epsilon=1.0, rounds=2)
-    grid = FakeGrid(parties)
+    carrier = connected(parties)
 
     def connect(run):
-        return FlowerFederation(grid, run=run)
+        return FlowerFederation(carrier, "abc", run=run)
 
     first = average(Journalled(connect, tmp_path / "journal"), plan)
-    sent = grid.sent
     second = average(Journalled(connect, tmp_path / "journal"), plan)
-    assert grid.sent == sent
     np.testing.assert_array_equal(first.weights, second.weights)
     assert parties[0].books.ledger.spent("study") == 1.0
 
 
+<<<<<<< HEAD
 def test_the_node_configuration_names_the_party_file(tmp_path):
     from confrere.ledger import Ledger
 
@@ -255,3 +258,14 @@ def test_the_node_configuration_names_the_party_file(tmp_path):
         message_type="query.confrere",
     )
     assert party_app()(message, context).content[RECORD]["party"] == "St. Anna"
+=======
+def test_a_folder_is_for_one_and_for_nobody_else(tmp_path):
+    place = tmp_path / "home"
+    place.mkdir(mode=0o755)
+    with private(place, "party") as home:
+        assert home.stat().st_mode & 0o777 == 0o700
+        (home / "x").write_text("x")
+        assert (home / "x").stat().st_mode & 0o777 == 0o600
+        with pytest.raises(EngineFailed, match="another party"), private(place, "party"):
+            pass
+>>>>>>> ece06dd (Test the line for real: parties in threads, kills, keys and certificates)

@@ -1,15 +1,22 @@
-"""Keys and certificates: made once, readable by their owner, good for one server."""
+"""Keys and certificates: made once, readable by their owner, vouching for nobody else."""
 
 import ssl
 import stat
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from confrere.errors import InvalidParameter
-from confrere.federation.flower import make_authority, make_node_key
+from confrere.federation.flower.keys import (
+    is_locked,
+    make_authority,
+    make_node_key,
+    read_certificate,
+    read_node_key,
+)
 
 
 def test_an_authority_vouches_for_the_server(tmp_path):
@@ -33,19 +40,88 @@ def test_an_authority_vouches_for_the_server(tmp_path):
     context.load_cert_chain(made.server_certificate, made.server_key)
 
 
-def test_node_keys_are_openssh_on_a_nist_curve(tmp_path):
-    public = make_node_key(tmp_path / "node")
-    private = serialization.load_ssh_private_key((tmp_path / "node").read_bytes(), None)
-    assert isinstance(private, ec.EllipticCurvePrivateKey)
-    assert public.read_text().startswith("ecdsa-sha2-nistp384 ")
-    loaded = serialization.load_ssh_public_key(public.read_bytes())
-    assert loaded.public_numbers() == private.public_key().public_numbers()
+def test_a_node_key_has_a_certificate_of_its_own_making(tmp_path):
+    certificate = make_node_key(tmp_path / "node")
+    assert certificate == tmp_path / "node.pem"
+    found = read_certificate(certificate)
+    key = read_node_key(tmp_path / "node")
+    assert found.public_key() == key.key.public_key()
     assert stat.S_IMODE((tmp_path / "node").stat().st_mode) == 0o600
+    authority = make_authority(tmp_path / "keys", ["localhost"])
+    context = key.client_context(authority.certificate)
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert context.check_hostname
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_3
+    with pytest.raises(InvalidParameter, match=r"ca\.pem"):
+        key.client_context(tmp_path / "node")
+
+
+def test_a_key_can_be_locked(tmp_path):
+    make_node_key(tmp_path / "node", "correct horse")
+    assert b"ENCRYPTED" in (tmp_path / "node").read_bytes()
+    assert is_locked(tmp_path / "node")
+    assert read_node_key(tmp_path / "node", "correct horse").key.curve.name == "secp384r1"
+    for word in (None, "", "wrong"):
+        with pytest.raises(InvalidParameter, match="passphrase"):
+            read_node_key(tmp_path / "node", word)
+
+
+def test_a_key_that_others_can_read_or_that_is_none_is_refused(tmp_path):
+    make_node_key(tmp_path / "node")
+    (tmp_path / "node").chmod(0o640)
+    with pytest.raises(InvalidParameter, match="chmod 600"):
+        read_node_key(tmp_path / "node")
+    make_node_key(tmp_path / "other")
+    (tmp_path / "other.pem").write_bytes((tmp_path / "node.pem").read_bytes())
+    with pytest.raises(InvalidParameter, match="another key"):
+        read_node_key(tmp_path / "other")
+    (tmp_path / "other").write_bytes(b"-----BEGIN NOTHING-----")
+    with pytest.raises(InvalidParameter, match="not a private key"):
+        read_node_key(tmp_path / "other")
+    with pytest.raises(InvalidParameter, match="cannot be read"):
+        read_node_key(tmp_path / "nowhere")
+
+
+def certificate_by(issuer, key, *, ca):
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "x")])
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now)
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+        .sign(issuer, hashes.SHA256())
+        .public_bytes(serialization.Encoding.PEM)
+    )
+
+
+def test_a_certificate_that_could_vouch_for_others_is_refused(tmp_path):
+    one, two = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
+    file = tmp_path / "x.pem"
+    file.write_bytes(certificate_by(one, one, ca=False))
+    read_certificate(file)
+    wrong = {
+        "an authority": certificate_by(one, one, ca=True),
+        "of somebody else's making": certificate_by(two, one, ca=False),
+        "two of them": certificate_by(one, one, ca=False) * 2,
+        "no certificate": b"x",
+    }
+    for content in wrong.values():
+        file.write_bytes(content)
+        with pytest.raises(InvalidParameter, match="not the certificate of a node key"):
+            read_certificate(file)
 
 
 def test_nothing_is_overwritten(tmp_path):
     make_node_key(tmp_path / "node")
     before = (tmp_path / "node").read_bytes()
+    with pytest.raises(InvalidParameter):
+        make_node_key(tmp_path / "node")
+    (tmp_path / "node.pem").unlink()
     with pytest.raises(InvalidParameter):
         make_node_key(tmp_path / "node")
     assert (tmp_path / "node").read_bytes() == before
