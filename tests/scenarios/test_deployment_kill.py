@@ -20,9 +20,11 @@ from tests.scenarios.deployment import PARTIES, Deployment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
-ROUNDS = 6
+ROUNDS = 30
 RUNS = 10
 PER_RUN = 10
+#: Answers in a whole run: a size and every round, of every party.
+ALL = (1 + ROUNDS) * len(PARTIES)
 
 
 @pytest.mark.parametrize("run", range(RUNS))
@@ -33,16 +35,18 @@ def test_killed_at_random_moments(tmp_path, run):
     seen: dict[str, dict] = {name: {} for name in PARTIES}
     with Deployment(tmp_path, rounds=ROUNDS, seeded=seeded) as deployment:
         deployment.start_all()
-        for _ in range(PER_RUN):
-            time.sleep(chance.uniform(0, 6))
+        for moment in sorted(chance.randrange(ALL) for _ in range(PER_RUN)):
+            deployment.wait(
+                lambda moment=moment: deployment.finished or len(deployment.gathered()) >= moment,
+                400,
+            )
+            time.sleep(chance.uniform(0, 0.5))
             name = chance.choice(["coordinator", *PARTIES])
-            if deployment.running[name].poll() == 0:
-                continue  # it has the release: there is nothing left to kill
             before = len(deployment.gathered())
             deployment.kill(name)
             for party in PARTIES:
                 seen[party] |= deployment.answers(party)
-            time.sleep(chance.uniform(0, 2))
+            time.sleep(chance.uniform(0, 1))
             deployment.start(name)
             print(f"run {run} | {name:<11} | after {before} answers", flush=True)  # noqa: T201
         told = deployment.finish(600)

@@ -157,7 +157,10 @@ def party(
     locals_ = gather_locals(found, study, [local], ledger=ledger)
     (own,) = locals_.values()
     plan = make_plan(found, locals_)
-    going_on = (read_progress(folder) or {}).get("study") == found.sha256
+    before = read_progress(folder) or {}
+    going_on = before.get("study") == found.sha256
+    if going_on and before.get("state") == "released":
+        return Answer(f"{own.party} has the release", {"party": own.party, "state": "released"})
     if not going_on:
         plan.check()
     key = read_node_key(node_key, _passphrase(node_key))
