@@ -171,9 +171,9 @@ def party_session(
         policy=Policy(
             operations=frozenset(study.method.operations),
             unit=price.unit,
-            relation=price.neighbours,
+            neighbours=price.neighbours,
             epsilon_per_run=price.epsilon,
-            schema=study.sha256,
+            study=study.sha256,
         ),
         answers=Answers(f"{ledger.path}.answers"),
     )

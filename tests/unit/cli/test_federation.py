@@ -127,7 +127,7 @@ def test_a_party_allows_its_own_study_s_bytes_and_no_more(line, prepared, sessio
     assert Ledger("local/main.ledger").entries() == []
     prepared.write_text(prepared.read_text().replace("epsilon = 1.0   ", "epsilon = 0.9   "))
     answer = line.json("coordinator", "study.toml", *NODES, "--folder", "c", code=6)
-    assert "OperationRefused:schema" in answer["message"]
+    assert "OperationRefused:study" in answer["message"]
     assert Ledger("local/main.ledger").entries() == []
     assert "failed: QuorumMissed" in line("status", "c").stdout
 

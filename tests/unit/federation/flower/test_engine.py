@@ -46,16 +46,10 @@ PROTOCOLS = {
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
-<<<<<<< HEAD
-def test_the_engines_agree_bit_for_bit(make_party, protocol):
-    counted = protocol is PROTOCOLS["counted"]
-    relation = "add-remove" if counted else "replace-one"
-    parties = parties_of(make_party, neighbours=relation)
-=======
 def test_the_engines_agree_bit_for_bit(make_party, connected, protocol):
-    parties = parties_of(make_party)
+    counted = protocol is PROTOCOLS["counted"]
+    parties = parties_of(make_party, neighbours="add-remove" if counted else "replace-one")
     carrier = connected(parties)
->>>>>>> ece06dd (Test the line for real: parties in threads, kills, keys and certificates)
     here = protocol(LocalFederation(parties, run="here"))
     there = protocol(FlowerFederation(carrier, "cab", run="there"))
     np.testing.assert_array_equal(here, there)
@@ -121,71 +115,12 @@ def test_the_same_key_from_two_places_is_noticed(make_party, wire):
         assert isinstance(FlowerFederation(carrier, "a").ask("size", Payload())["a"], Payload)
 
 
-<<<<<<< HEAD
-@pytest.mark.parametrize(
-    ("fault", "code"),
-    [
-        ("late", "Timeout"),
-        ("gone", "Unreachable"),
-        ("raised", "NodeFailed"),
-        ("garbage", "InvalidReply"),
-        ("stranger", "InvalidReply"),
-        ("empty", "NodeFailed"),
-    ],
-)
-def test_what_goes_wrong_has_a_code(make_party, fault, code):
-    grid = FakeGrid(parties_of(make_party))
-    federation = FlowerFederation(grid)
-    federation.parties()
-    grid.broken[101] = fault
-    answers = federation.ask("size", Payload(), timeout=0.05)
-    assert answers["b"] == PartyError(code)
-    assert isinstance(answers["a"], Payload)
-    with pytest.raises(QuorumMissed, match=f"b: {code}"):
-        federation.gather("size", Payload(), timeout=0.05)
-
-
-@pytest.mark.parametrize("faults", [["gone"], ["late"], ["late", "gone", "gone"]])
-def test_a_node_that_lost_the_question_is_asked_again(make_party, monkeypatch, faults):
-    monkeypatch.setattr(engine, "AGAIN_SECONDS", 0.02)
-    parties = parties_of(make_party)
-    grid = FakeGrid(parties)
-    federation = FlowerFederation(grid, run="there")
-    federation.parties()
-    grid.broken[101] = list(faults)
-    weights = PROTOCOLS["average"](federation)
-    np.testing.assert_array_equal(weights, PROTOCOLS["average"](LocalFederation(parties)))
-    for party in parties:
-        assert party.books.ledger.spent("study") == 2.0
-
-
-def test_a_node_that_is_away_is_asked_when_it_is_back(make_party):
-    grid = FakeGrid(parties_of(make_party))
-    federation = FlowerFederation(grid)
-    federation.parties()
-    grid.away, grid.broken[101] = {102}, ["gone"]
-    back = threading.Timer(0.1, grid.away.clear)
-    back.start()
-    before = grid.sent
-    assert all(isinstance(a, Payload) for a in federation.ask("size", Payload()).values())
-    assert grid.sent == before + 4
-    grid.away = {102}
-    assert federation.ask("size", Payload(), timeout=0.05)["c"] == PartyError("Timeout")
-
-
-def test_a_party_refuses_over_the_wire_as_it_does_at_home(make_party):
-    party = make_party("a", operations={"size"}, study="fingerprint")
-    grid = FakeGrid([party])
-    assert FlowerFederation(grid).ask("size", Payload())["a"] == PartyError(
-        "OperationRefused:study"
-=======
 def test_a_party_finds_a_coordinator_that_was_started_again(make_party, wire):
     with wire.open(end=False) as carrier:
         home = wire.send("a", Served(make_party("a")))
         assert carrier.await_parties(["a"], 60) == []
     until(
         lambda: "nobody" in read_progress(home)["state"] or "lost" in read_progress(home)["state"]
->>>>>>> ece06dd (Test the line for real: parties in threads, kills, keys and certificates)
     )
     with wire.open() as carrier:
         assert carrier.await_parties(["a"], 60) == []
@@ -215,10 +150,10 @@ def test_nobody_is_waited_for_in_vain(make_party, wire):
 
 
 def test_a_party_refuses_over_the_wire_as_it_does_at_home(make_party, connected):
-    party = make_party("a", operations={"size"}, schema="fingerprint")
+    party = make_party("a", operations={"size"}, study="fingerprint")
     carrier = connected([party])
     asked = FlowerFederation(carrier, "a").ask("size", Payload())
-    assert asked["a"] == PartyError("OperationRefused:schema")
+    assert asked["a"] == PartyError("OperationRefused:study")
     federation = FlowerFederation(carrier, "a", schema="fingerprint")
     assert isinstance(federation.ask("size", Payload())["a"], Payload)
     assert federation.ask("errors", Payload())["a"] == PartyError("OperationRefused:operation")
@@ -240,25 +175,6 @@ def test_a_killed_coordinator_resumes(make_party, connected, tmp_path):
     assert parties[0].books.ledger.spent("study") == 1.0
 
 
-<<<<<<< HEAD
-def test_the_node_configuration_names_the_party_file(tmp_path):
-    from confrere.ledger import Ledger
-
-    X, y = make_data(20)
-    np.savez(tmp_path / "rows.npz", X=X, y=y)
-    Ledger(tmp_path / "books.ledger").open_account("study", epsilon=1.0)
-    (tmp_path / "party.toml").write_text(
-        'name = "St. Anna"\ndata = "rows.npz"\nledger = "books.ledger"\naccount = "study"\n'
-        'answers = "answers.db"\noperations = ["size"]\nunit = "record"\nrelation = "replace-one"\n'
-    )
-    context = Context(1, 5, {"party": str(tmp_path / "party.toml")}, RecordDict(), {})
-    message = Message(
-        RecordDict({RECORD: ConfigRecord({"question": b""})}),
-        dst_node_id=5,
-        message_type="query.confrere",
-    )
-    assert party_app()(message, context).content[RECORD]["party"] == "St. Anna"
-=======
 def test_a_folder_is_for_one_and_for_nobody_else(tmp_path):
     place = tmp_path / "home"
     place.mkdir(mode=0o755)
@@ -268,4 +184,3 @@ def test_a_folder_is_for_one_and_for_nobody_else(tmp_path):
         assert (home / "x").stat().st_mode & 0o777 == 0o600
         with pytest.raises(EngineFailed, match="another party"), private(place, "party"):
             pass
->>>>>>> ece06dd (Test the line for real: parties in threads, kills, keys and certificates)
