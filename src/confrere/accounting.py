@@ -6,7 +6,6 @@ condition. Needs the ``accounting`` extra (Google's dp-accounting). Proof: docs/
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections import Counter
 from collections.abc import Iterable
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidParameter
+from confrere.extras import extra
 from confrere.guarantee import Guarantee, check_epsilon, in_sequence
 from confrere.ledger import Entry
 from confrere.maths.gaussian import GaussianObjective
@@ -174,13 +174,8 @@ def _lower_hull(x: NDArray[np.float64], y: NDArray[np.float64]) -> list[int]:
 
 
 def _load(step: float, beyond: float) -> _Tools:
-    try:
-        common, distributions, pmf = (
-            importlib.import_module(f"dp_accounting.pld.{name}")
-            for name in ("common", "privacy_loss_distribution", "pld_pmf")
-        )
-    except ImportError as error:
-        raise InvalidParameter(
-            "accounting: the extra is not installed; pip install 'confrere[accounting]'."
-        ) from error
+    common, distributions, pmf = (
+        extra("accounting", f"dp_accounting.pld.{name}")
+        for name in ("common", "privacy_loss_distribution", "pld_pmf")
+    )
     return _Tools(common, distributions, pmf, step, beyond)

@@ -19,9 +19,14 @@ def research(module: str) -> ModuleType:
     return _imported(f"confrere_research.{module}", "pip install confrere-research")
 
 
+def installed(module: str) -> bool:
+    """Whether a module can be imported, without importing it."""
+    return importlib.util.find_spec(module) is not None
+
+
 def has_research() -> bool:
     """Whether the papers' distribution is installed."""
-    return importlib.util.find_spec("confrere_research") is not None
+    return installed("confrere_research")
 
 
 def _imported(module: str, how: str) -> ModuleType:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from confrere import Guarantee, Ledger, PrivateLogisticRegression
 from confrere.accounting import total
-from confrere.errors import CompositionError, InvalidParameter
+from confrere.errors import CompositionError, InvalidParameter, NotInstalled
 from confrere.guarantee import Neighbours, Unit
 from confrere.maths.gaussian import GaussianObjective, gaussian_delta
 
@@ -100,7 +100,7 @@ def test_what_does_not_compose():
 def test_without_the_extra_it_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
     monkeypatch.delitem(sys.modules, "dp_accounting.pld.common")
-    with pytest.raises(InvalidParameter, match="confrere\\[accounting\\]"):
+    with pytest.raises(NotInstalled, match="confrere\\[accounting\\]"):
         total([Guarantee(1.0)], delta=1e-6)
 
 

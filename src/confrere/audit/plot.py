@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from confrere.extras import extra
+
 if TYPE_CHECKING:
     from confrere.audit.result import AuditResult
 
@@ -14,7 +16,7 @@ _COLOURS = ("#0072b2", "#d55e00")  # distinguishable without red-green vision
 
 def plot_result(result: AuditResult, ax: Any = None) -> Any:
     """Draw the statistic's distributions on both data sets, the event shaded."""
-    import matplotlib.pyplot as plt
+    plt = extra("plot", "matplotlib.pyplot")
 
     if ax is None:
         _, ax = plt.subplots(figsize=(7, 4), layout="constrained")

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from confrere.demo.learning import EPSILON, Learned
 from confrere.demo.world import World
+from confrere.extras import extra
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Okabe and Ito's colours, and a shape each: told apart without colour, too.
 _MARKS = {
@@ -24,7 +28,9 @@ _MARKS = {
 def draw(world: World, learned: Learned, path: Path) -> None:
     """Draw a dot plot of the branches into ``path``."""
     names = sorted(learned.scores["together"], key=lambda name: learned.scores["together"][name])
-    figure = Figure(figsize=(8.4, 7.2), layout="constrained")
+    figure: Figure = extra("plot", "matplotlib.figure").Figure(
+        figsize=(8.4, 7.2), layout="constrained"
+    )
     axes = figure.subplots()
     rows = np.append(np.arange(len(names)) + 1.4, 0.0)
     _gains(axes, rows, names, learned)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from confrere.extras import extra
 from confrere.model import LowLevelModel
 
 
@@ -24,7 +25,7 @@ def plot_groups(models: Sequence[LowLevelModel], *, ax: Any = None) -> Any:
     -------
     matplotlib axes
     """
-    import matplotlib.pyplot as plt  # a library of pictures is loaded only for a picture
+    plt = extra("plot", "matplotlib.pyplot")
 
     if ax is None:
         _, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from confrere.errors import InvalidParameter
+from confrere.extras import extra
 
 if TYPE_CHECKING:
     from confrere.evaluation.estimates import Evaluation
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 def plot_calibration(evaluation: Evaluation, ax: Any = None) -> Any:
     """Draw the observed share of positives in every bin, with its interval."""
-    import matplotlib.pyplot as plt
+    plt = extra("plot", "matplotlib.pyplot")
 
     if evaluation.calibration is None:
         raise InvalidParameter("metrics did not ask for 'calibration'.")

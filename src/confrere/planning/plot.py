@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from confrere.extras import extra
+
 if TYPE_CHECKING:
     from confrere.planning.plan import Plan
 
@@ -15,7 +17,7 @@ _COLOURS = ("#56b4e9", "#0072b2", "#003a5d")
 
 def plot_plan(plan: Plan, ax: Any = None) -> Any:
     """Draw expected AUC against epsilon, for a quarter, once and four times the records."""
-    import matplotlib.pyplot as plt
+    plt = extra("plot", "matplotlib.pyplot")
 
     if ax is None:
         _, ax = plt.subplots(figsize=(7, 4), layout="constrained")

@@ -17,6 +17,7 @@ from confrere.demo.picture import draw
 from confrere.demo.world import World, open_world
 from confrere.errors import BudgetExceeded
 from confrere.estimators import PrivateLogisticRegression
+from confrere.extras import installed
 from confrere.ledger import Ledger
 from confrere.release import shown
 
@@ -59,14 +60,16 @@ def demo(
         learned = learn(world, ledger, status.update)
         status.update("cards and picture")
         places = save_releases(world, learned, ledger, out / "releases")
-        draw(world, learned, out / "branches.png")
+        picture = out / "branches.png" if installed("matplotlib") else None
+        if picture is not None:
+            draw(world, learned, picture)
         patients = out / "patients.csv"
         world.branches[0].X_test.head(20).to_csv(patients, index=False)
         refusal = _refusal(world, ledger)
         rows = ledger.verify()
     branch = places[world.branches[0].name]
     files = {
-        "picture": out / "branches.png",
+        **({} if picture is None else {"picture": picture}),
         "card": branch.with_name(f"{branch.name}.html"),
         "card of the average": branch.with_name("together.html"),
         "ledger": ledger.path,
@@ -98,6 +101,11 @@ def demo(
             f"  {refusal}",
             f"\nLedger: {rows} rows verified, head {ledger.head()[:16]}; every price was on disk "
             "before its noise was drawn.",
+            *(
+                ["\nFor the picture: pip install 'confrere[plot]', and run it again."]
+                if picture is None
+                else []
+            ),
             *(good("wrote", f"{name}: {_short(path)}") for name, path in files.items()),
         ],
     )
