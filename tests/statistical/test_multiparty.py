@@ -7,7 +7,7 @@ from scipy import stats
 from confrere.audit import Pair, audit_function
 from confrere.federation import Frame, Voting
 from confrere.mechanisms.party_statistic import PartyStatistic
-from confrere.mechanisms.party_tally import Tally
+from confrere.maths.voting import Tally
 from confrere.noise.sources import SeededSource
 
 M, N = 5, 12

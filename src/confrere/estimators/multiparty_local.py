@@ -23,10 +23,9 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators.labels import encode_labels
 from confrere.estimators.multiparty_parties import OnFaulty, Parties
 from confrere.maths.parties import solve_parties, solve_parties_softmax
-from confrere.maths.voting import accumulate_votes, count_votes
+from confrere.maths.voting import Tally, accumulate_votes, count_votes
 from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_moments import PartyMoments, moments_of_parties
-from confrere.mechanisms.party_tally import Tally
 from confrere.rows.frame import Frame
 
 Floats = NDArray[np.float64]

@@ -31,9 +31,8 @@ from confrere.federation.voting import Method, Released, Voting
 from confrere.guarantee import Guarantee, check_epsilon
 from confrere.ledger import Receipt
 from confrere.maths.parties import solve_parties
-from confrere.maths.voting import count_votes
+from confrere.maths.voting import Tally, count_votes
 from confrere.mechanisms.party_moments import moments_of_parties
-from confrere.mechanisms.party_tally import Tally
 from confrere.noise.sources import RandomSource, Seed, source_for
 from confrere.rows.ball import Floats
 from confrere.rows.frame import Frame

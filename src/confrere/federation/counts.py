@@ -37,17 +37,17 @@ def _run_sizes(request: Payload, group: PartyGroup, source: RandomSource) -> Pay
 def _count(request: Payload) -> PrivateCounts:
     if request.values.keys() != {"epsilon"} or request.arrays:
         raise InvalidMessage("a count takes an epsilon and nothing else.")
-    return PrivateCounts(epsilon=check_price(request.values["epsilon"]), sensitivity=1)
+    # A record that comes or goes moves the count by one, as a replaced one moves other counts.
+    return PrivateCounts(
+        epsilon=check_price(request.values["epsilon"]),
+        sensitivity=1,
+        neighbours=Neighbours.ADD_REMOVE,
+        public=("number of features", "every parameter"),
+    )
 
 
 def _price_count(request: Payload, facts: Facts) -> Guarantee:  # noqa: ARG001
-    # A record that comes or goes moves the count by one, as a replaced one moves other counts.
-    return replace(
-        _count(request).guarantee(),
-        neighbours=Neighbours.ADD_REMOVE,
-        theorem=THEOREM,
-        public=("number of features", "every parameter"),
-    )
+    return replace(_count(request).guarantee(), theorem=THEOREM)
 
 
 def _run_count(request: Payload, party: LocalParty, source: RandomSource) -> Payload:

@@ -15,9 +15,9 @@ from confrere.federation.party import LocalParty, PartyGroup
 from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee, Neighbours
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
-from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
-from confrere.mechanisms.output_perturbation import OutputPerturbation
-from confrere.mechanisms.party_weights import PartyObjectives, PartyOutputs
+from confrere.mechanisms.objective_perturbation import ObjectivePerturbation, PerturbedObjective
+from confrere.mechanisms.noisy_minimiser import run_parties
+from confrere.mechanisms.output_perturbation import OutputPerturbation, run_output_parties
 from confrere.noise.sources import RandomSource
 from confrere.rows.frame import LARGEST, Frame
 
@@ -97,7 +97,7 @@ class ReleaseRequest:
         """Return the ridge of a party of that size."""
         return max(self.ridge, n_samples * self.alpha)
 
-    def objective(self, facts: Facts) -> ObjectivePerturbation | LaplaceObjectivePerturbation:
+    def objective(self, facts: Facts) -> PerturbedObjective:
         """Return the mechanism of a party of these sizes, which knows its price."""
         self._check(facts)
         common: dict[str, Any] = {
@@ -176,10 +176,11 @@ def _run_output(request: Payload, party: LocalParty, source: RandomSource) -> Pa
 
 def _run_objectives(request: Payload, group: PartyGroup, source: RandomSource) -> Payload:
     asked = ReleaseRequest.from_payload(request)
-    mechanisms = {size: asked.objective(facts) for size, facts in group.distinct_facts().items()}
-    release = PartyObjectives(mechanisms)
+    acts = {
+        size: asked.objective(facts).minimiser for size, facts in group.distinct_facts().items()
+    }
     weights = [
-        release.run(asked.frame.rows(X), y, offsets, source=source, centre=asked.centre)
+        run_parties(acts, asked.frame.rows(X), y, offsets, source=source, centre=asked.centre)
         for X, y, offsets in group.blocks()
     ]
     return Payload(arrays={"weights": np.concatenate(weights)})
@@ -188,9 +189,8 @@ def _run_objectives(request: Payload, group: PartyGroup, source: RandomSource) -
 def _run_outputs(request: Payload, group: PartyGroup, source: RandomSource) -> Payload:
     asked = ReleaseRequest.from_payload(request)
     mechanisms = {size: asked.output(facts) for size, facts in group.distinct_facts().items()}
-    release = PartyOutputs(mechanisms)
     weights = [
-        release.run(asked.frame.rows(X), y, offsets, source=source)
+        run_output_parties(mechanisms, asked.frame.rows(X), y, offsets, source=source)
         for X, y, offsets in group.blocks()
     ]
     return Payload(arrays={"weights": np.concatenate(weights)})

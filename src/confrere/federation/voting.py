@@ -16,6 +16,7 @@ from confrere.errors import InvalidParameter
 from confrere.federation.averaging import Alpha
 from confrere.guarantee import Guarantee, check_epsilon
 from confrere.maths.sensitivity import auxiliary_radius
+from confrere.maths.voting import Tally
 from confrere.maths.weighted_risk import (
     minimise_weighted,
     ridge_under_noise,
@@ -25,10 +26,9 @@ from confrere.mechanisms import party_average, party_moments, party_statistic, p
 from confrere.mechanisms.objective_perturbation import TOLERANCE, Calibration
 from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_moments import PartyMoments
-from confrere.mechanisms.party_release import party_guarantee
 from confrere.mechanisms.party_statistic import PartyStatistic, Radius
-from confrere.mechanisms.party_tally import Tally
 from confrere.mechanisms.party_votes import PartyVotes
+from confrere.mechanisms.statements import party_guarantee
 from confrere.noise.sources import RandomSource
 from confrere.rows.frame import Frame
 

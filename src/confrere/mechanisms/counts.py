@@ -12,11 +12,18 @@ from numpy.typing import NDArray
 
 from confrere.errors import InvalidData
 from confrere.guarantee import Guarantee, Neighbours, check_epsilon
-from confrere.mechanisms.objective_perturbation import ASSUMPTIONS
+from confrere.mechanisms.output_step import check_repeated
+from confrere.mechanisms.statements import ASSUMPTIONS
 from confrere.noise.samplers import discrete_laplace
 from confrere.noise.sources import RandomSource
 
 THEOREM = "docs/proofs/private_evaluation.md"
+
+_KNOWN: dict[Neighbours, tuple[str, ...]] = {
+    Neighbours.REPLACE_ONE: ("number of records",),
+    Neighbours.ADD_REMOVE: (),
+    Neighbours.LABEL_ONLY: ("number of records", "all features"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,15 +35,18 @@ class PrivateCounts:
     epsilon : float
         The price of all counts together.
     sensitivity : int
-        Largest sum of absolute changes of the counts when one record is replaced: 1 for the number
+        Largest sum of absolute changes of the counts when one record is changed: 1 for the number
         of records with some property, 2 for a histogram with any number of cells.
     neighbours : Neighbours
-        Replace-one or label-only: both replace a record by another.
+        The relation that the guarantee speaks of.
+    public : tuple of str, optional
+        What is taken to be known, besides what the relation itself makes public.
     """
 
     epsilon: float
     sensitivity: int
     neighbours: Neighbours = Neighbours.REPLACE_ONE
+    public: tuple[str, ...] = ("label set", "the model", "the grid of scores")
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -52,12 +62,19 @@ class PrivateCounts:
             epsilon=self.epsilon,
             neighbours=self.neighbours,
             theorem=THEOREM,
-            public=("number of records", "label set", "the model", "the grid of scores"),
+            public=(*_KNOWN[self.neighbours], *self.public),
             assumptions=ASSUMPTIONS,
         )
 
     def run(self, counts: NDArray[np.integer], *, source: RandomSource) -> NDArray[np.int64]:
         """Return the noised counts."""
+        return np.asarray(self.run_many(counts, source=source, count=1)[0])
+
+    def run_many(
+        self, counts: NDArray[np.integer], *, source: RandomSource, count: int
+    ) -> NDArray[np.int64]:
+        """Return ``count`` independent releases; more than one needs a seeded source."""
+        check_repeated(source, count)
         if not np.issubdtype(counts.dtype, np.integer):
             raise InvalidData("counts must be integers.")
-        return np.asarray(counts + discrete_laplace(self.scale, counts.shape, source))
+        return np.asarray(counts + discrete_laplace(self.scale, (count, *counts.shape), source))

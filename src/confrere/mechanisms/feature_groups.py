@@ -16,17 +16,11 @@ from confrere.errors import CalibrationError, InvalidData, InvalidParameter
 from confrere.guarantee import Guarantee, Neighbours, check_epsilon, check_positive
 from confrere.maths.calibration import Term, calibrate
 from confrere.maths.partition import Clipping
-from confrere.maths.solver import minimise
-from confrere.mechanisms.lattice import LatticeStep
-from confrere.mechanisms.objective_perturbation import (
-    ASSUMPTIONS,
-    PUBLIC,
-    SOLVER_PART,
-    SOLVER_SHARE,
-    Calibration,
-    public_tolerance,
-)
-from confrere.noise.samplers import l2_noise
+from confrere.mechanisms.laws import L2Noise
+from confrere.mechanisms.noisy_minimiser import SOLVER_SHARE, NoisyMinimiser
+from confrere.mechanisms.objective_perturbation import Calibration
+from confrere.mechanisms.statements import ASSUMPTIONS, public_facts
+from confrere.mechanisms.terms import PerturbedObjectiveTerm, Term as AuditedTerm
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import row_norms
 
@@ -148,8 +142,24 @@ class FeatureGroupPerturbation:
             epsilon=self.epsilon,
             neighbours=Neighbours.REPLACE_ONE,
             theorem=THEOREM,
-            public=(*PUBLIC, "feature groups", "importances"),
+            public=public_facts(Neighbours.REPLACE_ONE, "feature groups", "importances"),
             assumptions=ASSUMPTIONS,
+        )
+
+    @property
+    def minimisers(self) -> tuple[NoisyMinimiser, ...]:
+        """Every group's act; they share what the output steps spend."""
+        return tuple(
+            NoisyMinimiser(
+                law=L2Noise(rate),
+                n_samples=self.n_samples,
+                n_features=size,
+                ridge=ridge,
+                output_epsilon=self.epsilon * SOLVER_SHARE / len(self.sizes),
+                cap=self.cap,
+                prior_norm=self.prior_norm,
+            )
+            for size, ridge, rate in zip(self.sizes, self.ridges, self.rates, strict=True)
         )
 
     def run(
@@ -173,31 +183,38 @@ class FeatureGroupPerturbation:
         centres : one array per group, optional
             Public points to shrink towards.
         """
+        released = self.run_many(rows, y, source=source, count=1, centres=centres)
+        return [each[0] for each in released]
+
+    def run_many(
+        self,
+        rows: Sequence[NDArray[np.float64]],
+        y: NDArray[np.float64],
+        *,
+        source: RandomSource,
+        count: int,
+        centres: Sequence[NDArray[np.float64] | None] | None = None,
+    ) -> list[NDArray[np.float64]]:
+        """Return ``(count, size)`` independent releases of every group."""
         self._certify(rows)
         points = centres if centres is not None else [None] * len(rows)
-        released = []
-        for X, ridge, rate, centre in zip(rows, self.ridges, self.rates, points, strict=True):
-            size = X.shape[1]
-            tolerance = public_tolerance(
-                self.n_samples, size, rho=rate, ridge=ridge, prior_norm=self.prior_norm
-            )
-            noise = l2_noise(rate, size, source)[0]
-            point = minimise(
-                X,
-                y,
-                ridge=ridge,
-                linear=noise,
-                centre=centre,
-                cap=self.cap,
-                tolerance=SOLVER_PART * tolerance,
-            ).w
-            step = LatticeStep(
-                epsilon=self.epsilon * SOLVER_SHARE / len(self.sizes),
-                radius=tolerance / ridge,
-                size=size,
-            )
-            released.append(step.release(point, source))
-        return released
+        return [
+            one.run_many(X, y, source=source, count=count, centre=centre)
+            for one, X, centre in zip(self.minimisers, rows, points, strict=True)
+        ]
+
+    def terms(
+        self,
+        rows: Sequence[NDArray[np.float64]],
+        y: NDArray[np.float64],
+        centres: Sequence[NDArray[np.float64] | None] | None = None,
+    ) -> list[AuditedTerm]:
+        """Return the densities of the groups' releases, for an exact audit."""
+        points = centres if centres is not None else [None] * len(rows)
+        return [
+            PerturbedObjectiveTerm(X, y, one, centre)
+            for one, X, centre in zip(self.minimisers, rows, points, strict=True)
+        ]
 
     def _certify(self, rows: Sequence[NDArray[np.float64]]) -> None:
         if tuple(X.shape for X in rows) != tuple((self.n_samples, size) for size in self.sizes):

@@ -12,13 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.guarantee import Guarantee, check_epsilon
-from confrere.mechanisms.objective_perturbation import ASSUMPTIONS, PUBLIC
-from confrere.noise.samplers import l2_noise
+from confrere.guarantee import Guarantee, Neighbours, check_epsilon
+from confrere.mechanisms.output_step import AddedNoise, check_repeated
+from confrere.mechanisms.statements import ASSUMPTIONS, public_facts
+from confrere.mechanisms.terms import NoisedPoint, Term
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import certify_rows
 
 THEOREM = "docs/proofs/functional_mechanism.md"
+
+Floats = NDArray[np.float64]
 
 _UNIT_ROUNDOFF = 2.0**-53
 
@@ -68,43 +71,64 @@ class FunctionalMechanism:
         return math.sqrt(2) / 8 + self._rounding / 4
 
     @property
-    def linear_rate(self) -> float:
-        """Rate of the noise on ``v``."""
-        return self.epsilon * self.linear_share / self.linear_sensitivity
-
-    @property
-    def quadratic_rate(self) -> float:
-        """Rate of the noise on ``M``, in the ``d(d+1)/2`` coordinates of symmetric matrices."""
-        return self.epsilon * (1 - self.linear_share) / self.quadratic_sensitivity
+    def noises(self) -> tuple[AddedNoise, AddedNoise]:
+        """The noise on ``v`` and on ``M``, in the ``d(d+1)/2`` coordinates of symmetric matrices."""
+        d, share = self.n_features, self.linear_share
+        return (
+            AddedNoise(
+                epsilon=self.epsilon * share,
+                sensitivity=self.linear_sensitivity,
+                reach=self.n_samples / 2 + self._rounding,
+                size=d,
+            ),
+            AddedNoise(
+                epsilon=self.epsilon * (1 - share),
+                sensitivity=self.quadratic_sensitivity,
+                reach=self.n_samples / 8 + self._rounding,
+                size=d * (d + 1) // 2,
+            ),
+        )
 
     def guarantee(self) -> Guarantee:
         """Return the price, without touching data."""
         return Guarantee(
-            epsilon=self.epsilon, theorem=THEOREM, public=PUBLIC, assumptions=ASSUMPTIONS
+            epsilon=self.epsilon,
+            theorem=THEOREM,
+            public=public_facts(Neighbours.REPLACE_ONE),
+            assumptions=ASSUMPTIONS,
         )
 
-    def run(
-        self, X: NDArray[np.float64], y: NDArray[np.float64], *, source: RandomSource
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def run(self, X: Floats, y: Floats, *, source: RandomSource) -> tuple[Floats, Floats]:
         """Return the noised ``v`` of shape ``(d,)`` and the packed ``M``, see :func:`unpack`."""
+        released = self.run_many(X, y, source=source, count=1)[0]
+        return released[: self.n_features], released[self.n_features :]
+
+    def run_many(self, X: Floats, y: Floats, *, source: RandomSource, count: int) -> Floats:
+        """Return ``count`` independent releases, each ``v`` and then the packed ``M``."""
+        check_repeated(source, count)
+        pairs = zip(self.noises, self._points(X, y), strict=True)
+        return np.hstack([noise.release_many(point, source, count) for noise, point in pairs])
+
+    def terms(self, X: Floats, y: Floats) -> list[Term]:
+        """Return what is noised, for an exact audit."""
+        pairs = zip(self.noises, self._points(X, y), strict=True)
+        return [NoisedPoint(point, noise.law) for noise, point in pairs]
+
+    def _points(self, X: Floats, y: Floats) -> tuple[Floats, Floats]:
         if X.shape != (self.n_samples, self.n_features):
             raise InvalidData("X does not have the declared number of rows and columns.")
         certify_rows(X)
-        v = -0.5 * (X.T @ y)
-        packed = pack(X.T @ X / 8)
-        v = v + l2_noise(self.linear_rate, len(v), source)[0]
-        packed = packed + l2_noise(self.quadratic_rate, len(packed), source)[0]
-        return _on_grid(v, self.linear_rate), _on_grid(packed, self.quadratic_rate)
+        return np.asarray(-0.5 * (X.T @ y)), pack(X.T @ X / 8)
 
 
-def pack(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+def pack(matrix: Floats) -> Floats:
     """Return a symmetric matrix as coordinates whose Euclidean norm is its Frobenius norm."""
     rows, columns = np.triu_indices(len(matrix))
     factors = np.where(rows == columns, 1.0, math.sqrt(2))
     return np.asarray(matrix[rows, columns] * factors)
 
 
-def unpack(coordinates: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+def unpack(coordinates: Floats, size: int) -> Floats:
     """Return the symmetric matrix of :func:`pack`'s coordinates."""
     rows, columns = np.triu_indices(size)
     factors = np.where(rows == columns, 1.0, math.sqrt(0.5))
@@ -113,8 +137,3 @@ def unpack(coordinates: NDArray[np.float64], size: int) -> NDArray[np.float64]:
     matrix[columns, rows] = coordinates * factors
     return matrix
 
-
-def _on_grid(noised: NDArray[np.float64], rate: float) -> NDArray[np.float64]:
-    # Far below the noise, and above the last bits of the floats, which would leak.
-    spacing = 2.0 ** math.floor(math.log2(1e-6 / rate))
-    return np.asarray(np.rint(noised / spacing) * spacing)

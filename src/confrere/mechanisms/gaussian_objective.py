@@ -5,25 +5,17 @@ Proof: docs/proofs/gaussian.md.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-from scipy import stats
 
 from confrere.errors import InvalidParameter
 from confrere.guarantee import Guarantee
 from confrere.maths.gaussian import GaussianObjective, calibrate_gaussian
-from confrere.mechanisms.objective_perturbation import (
-    FARTHEST,
-    PUBLIC,
-    SOLVER_SHARE,
-    PerturbedObjective,
-)
-from confrere.noise.samplers import gaussian_noise
-from confrere.noise.sources import RandomSource
+from confrere.mechanisms.hidden_size import declared_count
+from confrere.mechanisms.laws import GaussianNoise
+from confrere.mechanisms.noisy_minimiser import SOLVER_SHARE
+from confrere.mechanisms.objective_perturbation import PerturbedObjective
+from confrere.mechanisms.statements import public_facts
 
 THEOREM = "docs/proofs/gaussian.md"
 ASSUMPTIONS = (
@@ -49,7 +41,7 @@ class GaussianObjectivePerturbation(PerturbedObjective):
     sigma: float = field(init=False)
 
     def _calibrate(self, budget: float) -> None:
-        check_delta(self.delta, self.largest_samples or self.n_samples)
+        check_delta(self.delta, declared_count(self.n_samples))
         sigma = calibrate_gaussian(budget, self.delta, self.accountant)
         object.__setattr__(self, "sigma", sigma)
 
@@ -61,13 +53,9 @@ class GaussianObjectivePerturbation(PerturbedObjective):
         )
 
     @property
-    def longest_noise(self) -> float:
-        """A norm that the noise exceeds with probability :data:`FARTHEST`."""
-        return self.sigma * math.sqrt(float(stats.chi2.isf(FARTHEST, self.noise_dimension)))
-
-    def draw(self, source: RandomSource, count: int = 1) -> NDArray[np.float64]:
-        """Return ``(count, noise_dimension)`` draws of the linear term."""
-        return gaussian_noise(self.sigma, self.noise_dimension, source, count=count)
+    def law(self) -> GaussianNoise:
+        """The law of the linear term."""
+        return GaussianNoise(self.sigma)
 
     def guarantee(self) -> Guarantee:
         """Return the price, without touching data."""
@@ -76,7 +64,7 @@ class GaussianObjectivePerturbation(PerturbedObjective):
             delta=self.delta,
             neighbours=self.neighbours,
             theorem=THEOREM,
-            public=PUBLIC,
+            public=public_facts(self.neighbours),
             assumptions=ASSUMPTIONS,
         )
 

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Guarantee, Neighbours, check_epsilon, check_positive
@@ -21,93 +20,56 @@ from confrere.maths.calibration import (
     calibrate_softmax,
     printed_calibration,
 )
-from confrere.maths.solver import minimise, minimise_softmax, smallest_tolerance
-from confrere.mechanisms.lattice import LatticeStep
-from confrere.noise.samplers import in_sum_zero_space, l2_noise
+from confrere.mechanisms.hidden_size import (
+    HiddenSize,
+    RowCount,
+    check_row_count,
+    declared_count,
+)
+from confrere.mechanisms.laws import L2Noise, NoiseLaw
+from confrere.mechanisms.noisy_minimiser import (
+    SOLVER_PART,
+    SOLVER_SHARE,
+    TOLERANCE,
+    Labels,
+    NoisyMinimiser,
+)
+from confrere.mechanisms.output_step import LatticeStep
+from confrere.mechanisms.statements import ASSUMPTIONS, public_facts
+from confrere.mechanisms.terms import PerturbedObjectiveTerm, PerturbedSoftmaxTerm
+from confrere.mechanisms.terms import Term as AuditedTerm
 from confrere.noise.sources import RandomSource
-from confrere.rows.ball import Rows, certify_rows
+from confrere.rows.ball import Rows
+
+__all__ = [
+    "SOLVER_PART",
+    "SOLVER_SHARE",
+    "TOLERANCE",
+    "Calibration",
+    "ObjectivePerturbation",
+    "PerturbedObjective",
+]
 
 THEOREM = "docs/proofs/objective_perturbation.md"
-PUBLIC = ("number of records", "number of features", "label set", "bounds", "every parameter")
-ASSUMPTIONS = (
-    "each person is in at most one record",
-    "floats: rounding of the noise and its far tails (total variation below 1e-15)",
-)
-
-#: Share of epsilon that pays for the solver's tolerance and the floats.
-SOLVER_SHARE = 0.01
-
-#: Tolerance on the gradient of the summed objective, where rounding allows it.
-TOLERANCE = 1e-6
-
-#: Part of the tolerance that the solver may use; the rest is for the rounding of the noise itself.
-SOLVER_PART = 0.9
-
-#: Probability of noise longer than the certificate reckons with.
-FARTHEST = 1e-18
 
 Calibration = Literal["tight", "printed"]
 
 
-def public_tolerance(
-    n_samples: int,
-    n_features: int,
-    *,
-    rho: float,
-    ridge: float,
-    prior_norm: float = 0.0,
-    n_classes: int = 2,
-) -> float:
-    """Return a bound on the gradient that the solver can certify on every run.
-
-    A function of public quantities alone: it stands above the rounding error of the gradient and
-    of the noise for every noise vector but the longest (probability :data:`FARTHEST`).
-    """
-    return certified_tolerance(
-        n_samples,
-        n_features,
-        longest_noise=_longest(rho, n_features * (n_classes - 1)),
-        ridge=ridge,
-        prior_norm=prior_norm,
-        n_classes=n_classes,
-    )
-
-
-def certified_tolerance(
-    n_samples: int,
-    n_features: int,
-    *,
-    longest_noise: float,
-    ridge: float,
-    prior_norm: float,
-    n_classes: int,
-) -> float:
-    """Return the same for noise of any law, up to its longest."""
-    smallest = smallest_tolerance(
-        n_samples,
-        n_features,
-        ridge=ridge,
-        linear_norm=longest_noise,
-        centre_norm=prior_norm,
-        n_classes=n_classes if n_classes > 2 else None,
-    )
-    rounding = 64 * longest_noise * float(np.finfo(np.float64).eps)
-    return max(TOLERANCE, smallest / SOLVER_PART, rounding)
-
-
 @dataclass(frozen=True, kw_only=True)
 class PerturbedObjective(ABC):
-    """Minimise a logistic objective with random linear term, then take the output step.
+    """A noisy minimiser with its price.
 
-    Price and act are two methods: :meth:`guarantee` touches no data, :meth:`run` does. The law of
-    the linear term, and with it the theorem, is a subclass's.
+    Price and act are two methods: :meth:`guarantee` touches no data, :meth:`run` does. A subclass
+    adds the law of the noise, the accountant that finds it, and the theorem.
 
     Parameters
     ----------
     epsilon : float
         The whole price, solver's share included.
-    n_samples, n_features : int
-        Public sizes; ``n_features`` counts the constant column if there is one.
+    n_samples : int or HiddenSize
+        Public number of rows; under add-remove neighbours what stands for it.
+    n_features : int
+        Public number of columns, the constant one included.
     ridge : float
         ``L`` of the summed objective.
     n_classes : int, default=2
@@ -118,25 +80,22 @@ class PerturbedObjective(ABC):
         The relation that the guarantee speaks of.
     prior_norm : float, default=0.0
         Public bound on the norm of the point shrunk towards.
-    largest_samples : int, optional
-        Public bound on the number of rows where that number itself is not public; the solver's
-        tolerance comes from it.
     """
 
     epsilon: float
-    n_samples: int
+    n_samples: RowCount
     n_features: int
     ridge: float
     n_classes: int = 2
     cap: float = 1.0
     neighbours: Neighbours = Neighbours.REPLACE_ONE
     prior_norm: float = 0.0
-    largest_samples: int | None = None
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
         check_positive(self.ridge, "ridge")
-        if self.n_samples < 1 or self.n_features < 1:
+        check_row_count(self.n_samples, self.neighbours)
+        if declared_count(self.n_samples) < 1 or self.n_features < 1:
             raise InvalidData("X needs at least one row and one column.")
         if self.n_classes < 2:
             raise InvalidParameter("classes must name at least two labels.")
@@ -150,12 +109,8 @@ class PerturbedObjective(ABC):
 
     @property
     @abstractmethod
-    def longest_noise(self) -> float:
-        """A norm that the noise exceeds with probability :data:`FARTHEST`."""
-
-    @abstractmethod
-    def draw(self, source: RandomSource, count: int = 1) -> NDArray[np.float64]:
-        """Return ``(count, noise_dimension)`` draws of the linear term."""
+    def law(self) -> NoiseLaw:
+        """The law of the linear term."""
 
     @abstractmethod
     def guarantee(self) -> Guarantee:
@@ -166,40 +121,38 @@ class PerturbedObjective(ABC):
         """Return the public facts about the noise, plain values."""
 
     @property
-    def size(self) -> int:
-        """How many numbers are released."""
-        return self.n_features * (1 if self.n_classes == 2 else self.n_classes)
+    def minimiser(self) -> NoisyMinimiser:
+        """The act that is priced."""
+        return NoisyMinimiser(
+            law=self.law,
+            n_samples=self.n_samples,
+            n_features=self.n_features,
+            ridge=self.ridge,
+            output_epsilon=self.epsilon * SOLVER_SHARE,
+            n_classes=self.n_classes,
+            cap=self.cap,
+            prior_norm=self.prior_norm,
+        )
 
     @property
     def noise_dimension(self) -> int:
         """Dimension of the space that the noise lives in."""
-        return self.n_features * (self.n_classes - 1)
+        return self.minimiser.noise_dimension
 
     @property
     def tolerance(self) -> float:
         """Certified bound on the gradient at the released point's pre-image."""
-        return certified_tolerance(
-            self.largest_samples or self.n_samples,
-            self.n_features,
-            longest_noise=self.longest_noise,
-            ridge=self.ridge,
-            prior_norm=self.prior_norm,
-            n_classes=self.n_classes,
-        )
+        return self.minimiser.tolerance
 
     @property
     def output_step(self) -> LatticeStep:
         """The step that pays for the tolerance."""
-        return LatticeStep(
-            epsilon=self.epsilon * SOLVER_SHARE,
-            radius=self.tolerance / self.ridge,
-            size=self.size,
-        )
+        return self.minimiser.output_step
 
     def run(
         self,
         X: Rows,
-        y: NDArray[np.float64] | NDArray[np.intp],
+        y: Labels,
         *,
         source: RandomSource,
         centre: NDArray[np.float64] | None = None,
@@ -217,32 +170,30 @@ class PerturbedObjective(ABC):
         centre : array, optional
             Public point to shrink towards, of the shape that is released.
         """
-        if X.shape != (self.n_samples, self.n_features):
-            raise InvalidData("X does not have the declared number of rows and columns.")
-        certify_rows(X)
-        tolerance = SOLVER_PART * self.tolerance
-        noise = self.draw(source)[0]
+        return np.asarray(self.run_many(X, y, source=source, count=1, centre=centre)[0])
+
+    def run_many(
+        self,
+        X: Rows,
+        y: Labels,
+        *,
+        source: RandomSource,
+        count: int,
+        centre: NDArray[np.float64] | None = None,
+    ) -> NDArray[np.float64]:
+        """Return ``count`` independent releases; more than one needs a seeded source."""
+        return self.minimiser.run_many(X, y, source=source, count=count, centre=centre)
+
+    def terms(
+        self, X: Rows, y: Labels, centre: NDArray[np.float64] | None = None
+    ) -> list[AuditedTerm]:
+        """Return the density of the release, for an exact audit."""
+        rows = np.asarray(X)
         if self.n_classes == 2:
-            point = minimise(
-                X,
-                y,
-                ridge=self.ridge,
-                linear=noise,
-                centre=centre,
-                cap=self.cap,
-                tolerance=tolerance,
-            ).w
-        else:
-            point = minimise_softmax(
-                X,
-                np.asarray(y, dtype=np.intp),
-                self.n_classes,
-                ridge=self.ridge,
-                linear=in_sum_zero_space(noise, self.n_classes),
-                centre=centre,
-                tolerance=tolerance,
-            ).w
-        return self.output_step.release(point, source)
+            return [PerturbedObjectiveTerm(rows, np.asarray(y), self.minimiser, centre)]
+        if centre is not None:
+            raise InvalidParameter("prior: the density of several classes has none; leave it out.")
+        return [PerturbedSoftmaxTerm(rows, np.asarray(y, dtype=np.intp), self.minimiser)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,7 +220,12 @@ class ObjectivePerturbation(PerturbedObjective):
             object.__setattr__(self, "rho", calibrate(budget, [term], self.neighbours))
 
     def _set_printed(self, budget: float) -> None:
-        if self.n_classes > 2 or self.cap < 1 or self.neighbours is not Neighbours.REPLACE_ONE:
+        if (
+            self.n_classes > 2
+            or self.cap < 1
+            or self.neighbours is not Neighbours.REPLACE_ONE
+            or isinstance(self.n_samples, HiddenSize)
+        ):
             raise InvalidParameter(
                 "calibration='printed' was published for two classes, the logistic loss and "
                 "replace-one neighbours; use calibration='tight'."
@@ -279,13 +235,9 @@ class ObjectivePerturbation(PerturbedObjective):
         object.__setattr__(self, "ridge", self.ridge + self.n_samples * printed.extra_ridge)
 
     @property
-    def longest_noise(self) -> float:
-        """A norm that the noise exceeds with probability :data:`FARTHEST`."""
-        return _longest(self.rho, self.noise_dimension)
-
-    def draw(self, source: RandomSource, count: int = 1) -> NDArray[np.float64]:
-        """Return ``(count, noise_dimension)`` draws of the linear term."""
-        return l2_noise(self.rho, self.noise_dimension, source, count=count)
+    def law(self) -> L2Noise:
+        """The law of the linear term."""
+        return L2Noise(self.rho)
 
     def guarantee(self) -> Guarantee:
         """Return the price, without touching data."""
@@ -293,14 +245,10 @@ class ObjectivePerturbation(PerturbedObjective):
             epsilon=self.epsilon,
             neighbours=self.neighbours,
             theorem=THEOREM,
-            public=PUBLIC,
+            public=public_facts(self.neighbours),
             assumptions=ASSUMPTIONS,
         )
 
     def noise_facts(self) -> dict[str, Any]:
         """Return the rate of the noise."""
         return {"rho": self.rho}
-
-
-def _longest(rho: float, dimension: int) -> float:
-    return float(stats.gamma.isf(FARTHEST, dimension)) / rho

@@ -6,6 +6,7 @@ Proof: docs/proofs/output_perturbation.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,13 +14,39 @@ from numpy.typing import NDArray
 
 from confrere.errors import InvalidData
 from confrere.guarantee import Guarantee, Neighbours, check_epsilon, check_positive
+from confrere.maths.perturbed_parties import minimise_parties
 from confrere.maths.solver import minimise, minimise_softmax, smallest_tolerance
-from confrere.mechanisms.objective_perturbation import ASSUMPTIONS, PUBLIC, TOLERANCE
-from confrere.noise.samplers import l2_noise, sum_zero_noise
+from confrere.mechanisms.hidden_size import (
+    HiddenSize,
+    RowCount,
+    check_row_count,
+    declared_count,
+    largest_count,
+    row_patterns,
+)
+from confrere.mechanisms.noisy_minimiser import (
+    TOLERANCE,
+    Labels,
+    Offsets,
+    parties_by_size,
+    some_rows,
+    used_rows,
+)
+from confrere.mechanisms.output_step import (
+    AddedNoise,
+    check_repeated,
+    coordinate_rounding,
+    coordinates,
+    from_coordinates,
+)
+from confrere.mechanisms.statements import ASSUMPTIONS, public_facts
+from confrere.mechanisms.terms import NoisedPoint, Term
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import Rows, certify_rows
 
 THEOREM = "docs/proofs/output_perturbation.md"
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +61,10 @@ class OutputPerturbation:
     ----------
     epsilon : float
         The price.
-    n_samples, n_features : int
-        Public sizes.
+    n_samples : int or HiddenSize
+        Public number of rows; under add-remove neighbours what stands for it.
+    n_features : int
+        Public number of columns.
     ridge : float
         ``L`` of the summed objective.
     n_classes : int, default=2
@@ -47,7 +76,7 @@ class OutputPerturbation:
     """
 
     epsilon: float
-    n_samples: int
+    n_samples: RowCount
     n_features: int
     ridge: float
     n_classes: int = 2
@@ -57,14 +86,15 @@ class OutputPerturbation:
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
         check_positive(self.ridge, "ridge")
-        if self.n_samples < 1 or self.n_features < 1:
+        check_row_count(self.n_samples, self.neighbours)
+        if declared_count(self.n_samples) < 1 or self.n_features < 1:
             raise InvalidData("X needs at least one row and one column.")
 
     @property
     def tolerance(self) -> float:
         """Certified bound on the gradient at the point before noise."""
         smallest = smallest_tolerance(
-            self.n_samples,
+            largest_count(self.n_samples),
             self.n_features,
             ridge=self.ridge,
             n_classes=self.n_classes if self.n_classes > 2 else None,
@@ -78,13 +108,24 @@ class OutputPerturbation:
         changes = 2 if self.neighbours is Neighbours.REPLACE_ONE else 1
         if self.neighbours is Neighbours.LABEL_ONLY and self.n_classes == 2:
             slope = 1.0  # p and 1-p of the two labels add up to one, capped or not
-        return (changes * slope + 2 * self.tolerance) / self.ridge
+        exact = (changes * slope + 2 * self.tolerance) / self.ridge
+        return exact + 2 * coordinate_rounding(self._reach, self.n_classes)
 
     @property
-    def spacing(self) -> float:
-        """Of the public grid, far below the noise, that drops the bits that floats would leak."""
-        size = self.n_features * (self.n_classes if self.n_classes > 2 else 1)
-        return 2.0 ** math.floor(math.log2(self.tolerance / self.ridge / size))
+    def _reach(self) -> float:
+        """No minimiser is longer: its objective is not above that of zero."""
+        at_zero = largest_count(self.n_samples) * math.log(self.n_classes)
+        return math.sqrt(2 * at_zero / self.ridge) + self.tolerance / self.ridge
+
+    @property
+    def noise(self) -> AddedNoise:
+        """The noise on the minimiser."""
+        return AddedNoise(
+            epsilon=self.epsilon,
+            sensitivity=self.sensitivity,
+            reach=self._reach,
+            size=self.n_features * (self.n_classes - 1),
+        )
 
     def guarantee(self) -> Guarantee:
         """Return the price, without touching data."""
@@ -92,30 +133,70 @@ class OutputPerturbation:
             epsilon=self.epsilon,
             neighbours=self.neighbours,
             theorem=THEOREM,
-            public=PUBLIC,
+            public=public_facts(self.neighbours),
             assumptions=ASSUMPTIONS,
         )
 
-    def run(
-        self, X: Rows, y: NDArray[np.float64] | NDArray[np.intp], *, source: RandomSource
-    ) -> NDArray[np.float64]:
+    def run(self, X: Rows, y: Labels, *, source: RandomSource) -> Floats:
         """Return the noised minimiser: ``(d,)`` for two classes, ``(K, d)`` for more."""
-        if X.shape != (self.n_samples, self.n_features):
+        return np.asarray(self.run_many(X, y, source=source, count=1)[0])
+
+    def run_many(self, X: Rows, y: Labels, *, source: RandomSource, count: int) -> Floats:
+        """Return ``count`` independent releases; more than one needs a seeded source."""
+        check_repeated(source, count)
+        self._certify(X)
+        noise = self.noise
+        points = np.empty((count, noise.size))
+        for rows, mine in row_patterns(self.n_samples, X.shape[0], source, count):
+            points[mine] = self._point(*some_rows(X, y, rows))
+        return from_coordinates(noise.release(points, source), self.n_classes)
+
+    def terms(self, X: Rows, y: Labels) -> list[Term]:
+        """Return what is noised, for an exact audit."""
+        self._certify(X)
+        return [NoisedPoint(self._point(X, y), self.noise.law)]
+
+    def _certify(self, X: Rows) -> None:
+        rows = X.shape[0] if isinstance(self.n_samples, HiddenSize) else self.n_samples
+        if X.shape != (rows, self.n_features):
             raise InvalidData("X does not have the declared number of rows and columns.")
         certify_rows(X)
-        rho = self.epsilon / self.sensitivity
+
+    def _point(self, X: Rows, y: Labels) -> Floats:
+        """Return the certified minimiser in the coordinates of the noise."""
         if self.n_classes == 2:
-            point = minimise(X, y, ridge=self.ridge, cap=self.cap, tolerance=self.tolerance).w
-            noise = l2_noise(rho, self.n_features, source)[0]
-        else:
-            point = minimise_softmax(
-                X,
-                np.asarray(y, dtype=np.intp),
-                self.n_classes,
-                ridge=self.ridge,
-                tolerance=self.tolerance,
-            ).w
-            # The minimiser's columns sum to zero; projecting the solver's answer keeps distances.
-            point = point - point.mean(axis=0)
-            noise = sum_zero_noise(rho, self.n_classes, self.n_features, source)
-        return np.asarray(np.rint((point + noise) / self.spacing) * self.spacing)
+            return minimise(X, y, ridge=self.ridge, cap=self.cap, tolerance=self.tolerance).w
+        codes = np.asarray(y, dtype=np.intp)
+        solved = minimise_softmax(
+            X, codes, self.n_classes, ridge=self.ridge, tolerance=self.tolerance
+        )
+        return coordinates(solved.w)
+
+
+def run_output_parties(
+    mechanisms: Mapping[int, OutputPerturbation],
+    X: Floats,
+    y: Floats,
+    offsets: Offsets,
+    *,
+    source: RandomSource,
+) -> Floats:
+    """Return every party's noised minimiser, one per row, two classes.
+
+    ``mechanisms`` holds that of a party of so many rows; the rest is as for
+    :func:`~confrere.mechanisms.noisy_minimiser.run_parties`.
+    """
+    certify_rows(X)
+    any_one = next(iter(mechanisms.values()))
+    rows, labels, starts = used_rows(any_one.n_samples, X, y, offsets, source)
+    kinds = parties_by_size(offsets)
+    ridge, tolerance = np.empty(len(offsets) - 1), np.empty(len(offsets) - 1)
+    for size, members in kinds:
+        ridge[members] = mechanisms[size].ridge
+        tolerance[members] = mechanisms[size].tolerance
+    points = minimise_parties(
+        rows, labels, starts, ridge=ridge, cap=any_one.cap, tolerance=tolerance
+    )
+    for size, members in kinds:
+        points[members] = mechanisms[size].noise.release(points[members], source)
+    return points

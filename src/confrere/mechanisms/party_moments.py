@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.guarantee import Guarantee
-from confrere.mechanisms.party_mean import PartyMean
-from confrere.mechanisms.party_release import Floats, party_guarantee
+from confrere.mechanisms.party_average import Floats, PartyMean
+from confrere.mechanisms.statements import party_guarantee
 
 THEOREM = "docs/proofs/moments.md"
 

@@ -5,22 +5,30 @@ Proof: docs/proofs/statistic.md.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from confrere.errors import InvalidData
 from confrere.guarantee import Guarantee, check_epsilon
 from confrere.maths.sensitivity import auxiliary_radius, statistic_sensitivity
-from confrere.maths.voting import vote_statistic
+from confrere.maths.voting import Tally, vote_statistic
 from confrere.maths.weighted_risk import statistic_rounding
-from confrere.mechanisms.party_release import Floats, on_grid, party_guarantee, party_noise
-from confrere.mechanisms.party_tally import Tally
+from confrere.mechanisms.output_step import (
+    AddedNoise,
+    coordinate_rounding,
+    coordinates,
+    from_coordinates,
+)
+from confrere.mechanisms.statements import party_guarantee
+from confrere.mechanisms.terms import NoisedPoint, Term
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import certify_rows
+
+Floats = NDArray[np.float64]
 
 THEOREM = "docs/proofs/statistic.md"
 
@@ -92,18 +100,26 @@ class PartyStatistic:
         axes, _ = self.shape
         move = statistic_sensitivity(self.n_parties, n_classes=self.n_classes)
         slack = 0.0 if self.radius != "ellipsoid" else self._off / max(_FLATTEST, 4 * self._off)
-        return move * (1 + slack) + 2 * statistic_rounding(len(self.rows)) / float(axes.min())
+        # Summing, and then a product with the directions and a division by the axes.
+        off = statistic_rounding(len(self.rows)) + statistic_rounding(len(axes))
+        off += coordinate_rounding(1.0, self.n_classes)
+        return move * (1 + slack) + 2 * off / float(axes.min())
 
     @property
-    def rho(self) -> float:
-        """Rate of the noise in units of the axes."""
-        return self.epsilon / self.sensitivity
+    def noise(self) -> AddedNoise:
+        """The noise in units of the axes."""
+        axes, _ = self.shape
+        return AddedNoise(
+            epsilon=self.epsilon,
+            sensitivity=self.sensitivity,
+            reach=2 / float(axes.min()),
+            size=len(axes) * (self.n_classes - 1),
+        )
 
     @property
     def deviation(self) -> float:
         """Standard deviation of one coordinate of the noise, in units of the axes."""
-        dimension = self.rows.shape[1] * (self.n_classes - 1)
-        return math.sqrt(dimension + 1) / self.rho
+        return self.noise.deviation
 
     def guarantee(self) -> Guarantee:
         """Return the price, without touching data."""
@@ -111,13 +127,29 @@ class PartyStatistic:
 
     def run(self, tally: Tally, *, source: RandomSource) -> Floats:
         """Return the noised statistic: ``(d,)`` for two classes, ``(K, d)`` for more."""
+        return np.asarray(self.run_many(tally, source=source, count=1)[0])
+
+    def run_many(self, tally: Tally, *, source: RandomSource, count: int) -> Floats:
+        """Return ``count`` independent releases; more than one needs a seeded source.
+
+        Noise and output step are in units of the axes; turning them back touches no data.
+        """
+        released = self.noise.release_many(self._point(tally), source, count)
+        axes, directions = self.shape
+        statistics = (from_coordinates(released, self.n_classes) * axes) @ directions.T
+        if self.n_classes == 2:
+            return np.asarray(statistics)
+        # Its columns' sums are the mean of x, public.
+        return np.asarray(statistics + self.rows.mean(axis=0) / self.n_classes)
+
+    def terms(self, tally: Tally) -> list[Term]:
+        """Return what is noised, for an exact audit."""
+        return [NoisedPoint(self._point(tally), self.noise.law)]
+
+    def _point(self, tally: Tally) -> Floats:
+        """Return the statistic in units of the axes, of more classes where columns sum to zero."""
         if tally.n_parties != self.n_parties or tally.n_classes != self.n_classes:
             raise InvalidData("the tally is of other parties or classes than were declared.")
-        statistic = vote_statistic(self.rows, tally.fractions)
-        if statistic.ndim == 2:
-            # Its columns' sums are the mean of x, public; rounding must not say otherwise.
-            even = self.rows.mean(axis=0) / self.n_classes
-            statistic = statistic - statistic.mean(axis=0) + even
         axes, directions = self.shape
-        noise = (party_noise(self.rho, statistic, source) * axes) @ directions.T
-        return on_grid(statistic + noise, float(axes.min()) / self.rho)
+        statistic = vote_statistic(self.rows, tally.fractions)
+        return coordinates((statistic @ directions) / axes)

@@ -9,21 +9,36 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Guarantee, check_epsilon
-from confrere.maths.sensitivity import Bound, soft_sensitivity, vote_sensitivity
-from confrere.maths.voting import vote_statistic
+from confrere.maths.sensitivity import (
+    Bound,
+    largest_norm,
+    soft_sensitivity,
+    vote_sensitivity,
+)
+from confrere.maths.voting import Tally, vote_statistic
 from confrere.maths.weighted_risk import (
     minimise_weighted,
     statistic_rounding,
     weighted_tolerance,
 )
-from confrere.mechanisms.objective_perturbation import TOLERANCE, Calibration
-from confrere.mechanisms.party_release import Floats, on_grid, party_guarantee, party_noise
-from confrere.mechanisms.party_tally import Tally
+from confrere.mechanisms.noisy_minimiser import TOLERANCE
+from confrere.mechanisms.objective_perturbation import Calibration
+from confrere.mechanisms.output_step import (
+    AddedNoise,
+    coordinate_rounding,
+    coordinates,
+    from_coordinates,
+)
+from confrere.mechanisms.statements import party_guarantee
+from confrere.mechanisms.terms import NoisedPoint, Term
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import certify_rows
+
+Floats = NDArray[np.float64]
 
 THEOREM = "docs/proofs/multiparty.md"
 
@@ -110,7 +125,23 @@ class PartyVotes:
             )
         # Each of the two answers is off by the certified gradient, and its risk by rounding.
         off = self.tolerance / self.n_auxiliary + statistic_rounding(self.n_auxiliary)
-        return exact + 2 * off / self.alpha
+        return exact + 2 * off / self.alpha + 2 * coordinate_rounding(self._reach, self.n_classes)
+
+    @property
+    def _reach(self) -> float:
+        """No minimiser is longer, solver and rounding included."""
+        off = self.tolerance / self.n_auxiliary + statistic_rounding(self.n_auxiliary)
+        return largest_norm(self.alpha, self.n_classes) + off / self.alpha
+
+    @property
+    def noise(self) -> AddedNoise:
+        """The noise on the minimiser."""
+        return AddedNoise(
+            epsilon=self.epsilon,
+            sensitivity=self.sensitivity,
+            reach=self._reach,
+            size=self.n_features * (self.n_classes - 1),
+        )
 
     def guarantee(self) -> Guarantee:
         """Return the price, without touching data."""
@@ -121,6 +152,20 @@ class PartyVotes:
 
     def run(self, tally: Tally, rows: Floats, *, source: RandomSource) -> Floats:
         """Return the noised minimiser: ``(d,)`` for two classes, ``(K, d)`` for more."""
+        return np.asarray(self.run_many(tally, rows, source=source, count=1)[0])
+
+    def run_many(
+        self, tally: Tally, rows: Floats, *, source: RandomSource, count: int
+    ) -> Floats:
+        """Return ``count`` independent releases; more than one needs a seeded source."""
+        released = self.noise.release_many(self._point(tally, rows), source, count)
+        return from_coordinates(released, self.n_classes)
+
+    def terms(self, tally: Tally, rows: Floats) -> list[Term]:
+        """Return what is noised, for an exact audit."""
+        return [NoisedPoint(self._point(tally, rows), self.noise.law)]
+
+    def _point(self, tally: Tally, rows: Floats) -> Floats:
         if tally.n_parties != self.n_parties or tally.n_classes != self.n_classes:
             raise InvalidData("the tally is of other parties or classes than were declared.")
         if rows.shape != (self.n_auxiliary, self.n_features):
@@ -128,6 +173,6 @@ class PartyVotes:
         certify_rows(rows)
         labels = tally.fractions if self.labels == "soft" else tally.majority
         statistic = vote_statistic(rows, labels)
-        point = minimise_weighted(rows, statistic, alpha=self.alpha, tolerance=self.tolerance)
-        scale = self.sensitivity / self.epsilon
-        return on_grid(np.asarray(point + party_noise(1 / scale, point, source)), scale)
+        return coordinates(
+            minimise_weighted(rows, statistic, alpha=self.alpha, tolerance=self.tolerance)
+        )

@@ -12,7 +12,7 @@ from confrere.guarantee import Neighbours, Unit
 from confrere.maths.sensitivity import auxiliary_radius
 from confrere.maths.voting import vote_statistic
 from confrere.mechanisms.party_statistic import PartyStatistic
-from confrere.mechanisms.party_tally import Tally
+from confrere.maths.voting import Tally
 from confrere.noise.sources import SeededSource
 
 

@@ -1,0 +1,118 @@
+"""Laws of noise: what a noisy minimiser has to know of the noise in its objective.
+
+A law is four facts: which rows its accountant speaks of, how noise is drawn, how long it gets, and
+its density. The accountants, from a budget to a law, are with the theorems: see
+docs/proofs/objective_perturbation.md (L2), docs/proofs/averaging.md (Laplace) and
+docs/proofs/gaussian.md.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from confrere.errors import InvalidData
+from confrere.noise.samplers import gaussian_noise, l2_noise, laplace_noise
+from confrere.noise.sources import RandomSource
+from confrere.rows.ball import Rows, certify_rows
+
+Floats = NDArray[np.float64]
+
+#: Probability of noise longer than certificates reckon with.
+FARTHEST = 1e-18
+
+
+class NoiseLaw(ABC):
+    """A law of noise on vectors."""
+
+    @abstractmethod
+    def certify(self, rows: Rows) -> None:
+        """Refuse rows outside the body that the accountant speaks of, before any draw."""
+
+    @abstractmethod
+    def draw(self, source: RandomSource, count: int, size: int) -> Floats:
+        """Return ``(count, size)`` independent draws."""
+
+    @abstractmethod
+    def longest(self, size: int) -> float:
+        """Return a Euclidean norm that a draw exceeds with probability :data:`FARTHEST`."""
+
+    @abstractmethod
+    def log_density(self, noise: Floats) -> float:
+        """Return the logarithm of the density, up to a constant."""
+
+
+@dataclass(frozen=True, slots=True)
+class L2Noise(NoiseLaw):
+    """Density proportional to ``exp(-rho ||b||_2)``, for rows in the unit ball."""
+
+    rho: float
+
+    def certify(self, rows: Rows) -> None:
+        """Refuse rows outside the unit ball."""
+        certify_rows(rows)
+
+    def draw(self, source: RandomSource, count: int, size: int) -> Floats:
+        """Return ``(count, size)`` independent draws."""
+        return l2_noise(self.rho, size, source, count=count)
+
+    def longest(self, size: int) -> float:
+        """Return a quantile of the norm, which is Gamma(size) of scale ``1/rho``."""
+        return float(stats.gamma.isf(FARTHEST, size)) / self.rho
+
+    def log_density(self, noise: Floats) -> float:
+        """Return ``-rho ||b||_2``."""
+        return -self.rho * float(np.linalg.norm(noise))
+
+
+@dataclass(frozen=True, slots=True)
+class LaplaceNoise(NoiseLaw):
+    """Density proportional to ``exp(-rho ||b||_1)``, for rows in the unit ball of L1."""
+
+    rho: float
+
+    def certify(self, rows: Rows) -> None:
+        """Refuse rows outside the L1 ball."""
+        # Written so that NaN is refused: no comparison with it is true.
+        if rows.shape[0] and not float(abs(rows).sum(axis=1).max()) <= 1:
+            raise InvalidData("a row is longer than the declared bound; clip the rows first.")
+
+    def draw(self, source: RandomSource, count: int, size: int) -> Floats:
+        """Return ``(count, size)`` independent draws."""
+        return laplace_noise(self.rho, size, source, count=count)
+
+    def longest(self, size: int) -> float:
+        """Return a quantile of the L1 norm, Gamma(size) again: the L2 norm is no longer."""
+        return float(stats.gamma.isf(FARTHEST, size)) / self.rho
+
+    def log_density(self, noise: Floats) -> float:
+        """Return ``-rho ||b||_1``."""
+        return -self.rho * float(np.abs(noise).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianNoise(NoiseLaw):
+    """``N(0, sigma^2 I)``, for rows in the unit ball."""
+
+    sigma: float
+
+    def certify(self, rows: Rows) -> None:
+        """Refuse rows outside the unit ball."""
+        certify_rows(rows)
+
+    def draw(self, source: RandomSource, count: int, size: int) -> Floats:
+        """Return ``(count, size)`` independent draws."""
+        return gaussian_noise(self.sigma, size, source, count=count)
+
+    def longest(self, size: int) -> float:
+        """Return a quantile of the norm, ``sigma`` times a chi variable."""
+        return self.sigma * math.sqrt(float(stats.chi2.isf(FARTHEST, size)))
+
+    def log_density(self, noise: Floats) -> float:
+        """Return ``-||b||^2/(2 sigma^2)``."""
+        return -float(np.square(noise).sum()) / (2 * self.sigma**2)

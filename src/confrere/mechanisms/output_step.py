@@ -1,0 +1,160 @@
+"""The output step: pay for a solver that is not exact and for floats that are not reals.
+
+Proof: docs/proofs/output_step.md.
+
+A certified solver returns a point within ``radius`` of the true minimiser, but *which* point it
+returns depends on the data in ways that no density describes; noise that is added in floats leaves
+traces of the point in its low bits. So what would be released is rounded to a public lattice and
+integer noise is added, calibrated to twice the radius plus one lattice step per coordinate. What
+leaves are exact multiples of a power of two.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confrere.errors import InvalidParameter
+from confrere.guarantee import check_epsilon
+from confrere.mechanisms.laws import L2Noise
+from confrere.noise.samplers import discrete_laplace, in_sum_zero_space, sum_zero_basis
+from confrere.noise.sources import RandomSource
+
+Floats = NDArray[np.float64]
+
+#: Share of epsilon that pays for floats where noise is added to a computed point.
+ROUNDING_SHARE = 1e-3
+
+#: Radius of the output step behind added noise, over the longest sum: far above the rounding of
+#: doubles, far below the noise, and lattice steps stay whole numbers that doubles hold.
+_FINENESS = 2.0**-40
+
+#: More than what probabilities of the integer noise can be off by, in floats.
+_ROUNDING = 1 + 1e-5
+
+
+def check_repeated(source: RandomSource, count: int) -> None:
+    """Refuse several releases of the same data unless they are simulated: each has its price."""
+    if count < 1:
+        raise InvalidParameter("count must be at least 1.")
+    if count > 1 and not source.simulated:
+        raise InvalidParameter(
+            "source must be seeded for a count above 1: repeated releases are for simulation only."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LatticeStep:
+    """Discrete Laplace noise on a lattice that hides any move of length ``2 radius``.
+
+    Parameters
+    ----------
+    epsilon : float
+        What the step spends.
+    radius : float
+        Certified distance of the solver's answer from the exact minimiser.
+    size : int
+        Number of coordinates.
+    """
+
+    epsilon: float
+    radius: float
+    size: int
+
+    @property
+    def spacing(self) -> float:
+        """The lattice constant, the power of two next below ``radius / sqrt(size)``."""
+        return 2.0 ** math.floor(math.log2(self.radius / math.sqrt(self.size)))
+
+    @property
+    def scale(self) -> float:
+        """Scale of the integer noise: the L1 move in lattice units over epsilon."""
+        move = 2 * math.sqrt(self.size) * self.radius / self.spacing + self.size
+        return move / self.epsilon * _ROUNDING
+
+    def release(self, point: Floats, source: RandomSource) -> Floats:
+        """Return the rounded and noised point, or points, one per row."""
+        steps = np.rint(point / self.spacing)
+        noise = discrete_laplace(self.scale, point.shape, source)
+        return np.asarray((steps + noise) * self.spacing)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedNoise:
+    """Noise of density ``exp(-rho ||b||)`` on a computed point, then the output step.
+
+    Parameters
+    ----------
+    epsilon : float
+        The whole price.
+    sensitivity : float
+        Largest L2 move, between neighbours, of the point as it is computed.
+    reach : float
+        No computed point is longer.
+    size : int
+        Number of coordinates.
+    """
+
+    epsilon: float
+    sensitivity: float
+    reach: float
+    size: int
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+
+    @property
+    def rho(self) -> float:
+        """Rate of the noise's norm."""
+        return self.epsilon * (1 - ROUNDING_SHARE) / self.sensitivity
+
+    @property
+    def law(self) -> L2Noise:
+        """The law of the noise."""
+        return L2Noise(self.rho)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of one coordinate of the noise."""
+        return math.sqrt(self.size + 1) / self.rho
+
+    @property
+    def output_step(self) -> LatticeStep:
+        """The step that pays for the floats of the noise and of the sum."""
+        return LatticeStep(
+            epsilon=self.epsilon * ROUNDING_SHARE,
+            radius=_FINENESS * (self.reach + self.law.longest(self.size)),
+            size=self.size,
+        )
+
+    def release(self, points: Floats, source: RandomSource) -> Floats:
+        """Return every row of ``points`` with noise of its own."""
+        noise = self.law.draw(source, len(points), self.size)
+        return self.output_step.release(points + noise, source)
+
+    def release_many(self, point: Floats, source: RandomSource, count: int) -> Floats:
+        """Return ``count`` releases of one point, one per row."""
+        check_repeated(source, count)
+        return self.release(np.tile(point, (count, 1)), source)
+
+
+def coordinates(point: Floats) -> Floats:
+    """Return a vector as it is, and a matrix by its coordinates where columns sum to zero."""
+    if point.ndim == 1:
+        return point
+    return np.asarray((sum_zero_basis(len(point)).T @ point).ravel())
+
+
+def from_coordinates(released: Floats, n_classes: int) -> Floats:
+    """Return vectors, or matrices whose columns sum to zero, from one row of coordinates each."""
+    if n_classes == 2:
+        return released
+    return np.stack([in_sum_zero_space(each, n_classes) for each in released])
+
+
+def coordinate_rounding(reach: float, n_classes: int) -> float:
+    """Bound the error of :func:`coordinates` in floats, for matrices of at most that norm."""
+    return 0.0 if n_classes == 2 else 4 * n_classes * 2.0**-52 * reach

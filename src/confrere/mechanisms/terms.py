@@ -1,0 +1,138 @@
+"""What an exact audit asks of a mechanism: the density of each thing that it noises.
+
+Mechanisms answer from the laws and the computations of their own ``run_many``. Releases with noise
+of their own are terms of their own, whose losses of privacy add up. Nothing here is for real data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from confrere.maths.density import log_density
+from confrere.maths.logistic import residual
+from confrere.maths.solver import minimise, minimise_softmax, smallest_tolerance
+from confrere.mechanisms.laws import L2Noise
+from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
+from confrere.noise.samplers import sum_zero_basis
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class NoisedPoint:
+    """A point with noise on it: the loss between two is their distance times the rate, exactly.
+
+    Attributes
+    ----------
+    point : (size,) array
+        Before noise, in the coordinates of the noise.
+    law : L2Noise
+        Of the noise.
+    """
+
+    point: Floats
+    law: L2Noise
+
+    def loss(self, other: NoisedPoint) -> float:
+        """Return the largest log density ratio; ``other`` is on other data."""
+        return -self.law.log_density(self.point - other.point)
+
+
+@dataclass(frozen=True, eq=False)
+class PerturbedObjectiveTerm:
+    """One perturbed objective of two classes on one data set."""
+
+    X: Floats
+    y: Floats
+    made: NoisyMinimiser
+    centre: Floats | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates of a release."""
+        return int(self.X.shape[1])
+
+    def log_density(self, w: Floats) -> float:
+        """Return the log density of the minimiser at ``w``, up to a constant."""
+        made = self.made
+        margins = self.y * (self.X @ w)
+        towards = 0.0 if self.centre is None else self.centre
+        needed = self.X.T @ (self.y * residual(margins, made.cap)) - made.ridge * (w - towards)
+        # At rate zero the density is the Hessian's determinant.
+        log_det = log_density(w, self.X, self.y, rho=0.0, ridge=made.ridge, cap=made.cap)
+        return log_det + made.law.log_density(needed)
+
+    def minimiser(self) -> Floats:
+        """Return the minimiser without noise."""
+        # Rows that break their bound are what an audit may be looking for.
+        longest = max(1.0, float(np.linalg.norm(self.X, axis=1).max()))
+        smallest = smallest_tolerance(
+            *self.X.shape,
+            ridge=self.made.ridge,
+            row_norm=longest,
+            centre_norm=0.0 if self.centre is None else float(np.linalg.norm(self.centre)),
+        )
+        return minimise(
+            self.X,
+            self.y,
+            ridge=self.made.ridge,
+            centre=self.centre,
+            cap=self.made.cap,
+            tolerance=max(1e-6, 2 * smallest),
+            row_norm=longest,
+        ).w
+
+
+@dataclass(frozen=True, eq=False)
+class PerturbedSoftmaxTerm:
+    """The same for more classes, in coordinates of the subspace whose columns sum to zero."""
+
+    X: Floats
+    codes: NDArray[np.intp]
+    made: NoisyMinimiser
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates of a release."""
+        return self.made.noise_dimension
+
+    @property
+    def _basis(self) -> Floats:
+        return sum_zero_basis(self.made.n_classes)
+
+    def log_density(self, w: Floats) -> float:
+        """Return ``log_density_softmax``, for many rows at once."""
+        basis, made = self._basis, self.made
+        W = basis @ w.reshape(-1, self.X.shape[1])
+        P = special.softmax(self.X @ W.T, axis=1)
+        errors = P.copy()
+        errors[np.arange(len(self.codes)), self.codes] -= 1
+        needed = errors.T @ self.X + made.ridge * W
+        reduced = P @ basis
+        blocks = np.einsum("ka,nk,kb->nab", basis, P, basis)
+        blocks -= reduced[:, :, None] * reduced[:, None, :]
+        hessian = np.einsum("nab,ni,nj->aibj", blocks, self.X, self.X, optimize=True)
+        _, log_det = np.linalg.slogdet(
+            hessian.reshape(self.size, self.size) + made.ridge * np.eye(self.size)
+        )
+        return float(log_det) + made.law.log_density(needed)
+
+    def minimiser(self) -> Floats:
+        """Return the minimiser without noise."""
+        made = self.made
+        solved = minimise_softmax(
+            self.X,
+            self.codes,
+            made.n_classes,
+            ridge=made.ridge,
+            tolerance=made.tolerance,
+            row_norm=max(1.0, float(np.linalg.norm(self.X, axis=1).max())),
+        )
+        return np.asarray((self._basis.T @ solved.w).ravel())
+
+
+Term = NoisedPoint | PerturbedObjectiveTerm | PerturbedSoftmaxTerm
