@@ -31,9 +31,7 @@ from confrere.ledger import Ledger
 from confrere.maths.parties import solve_parties, solve_parties_softmax
 from confrere.maths.perturbed_parties import minimise_parties
 from confrere.maths.voting import count_votes
-from confrere.mechanisms.objective_perturbation import SOLVER_PART
-from confrere.mechanisms.party_weights import PartyObjectives
-from confrere.noise.samplers import l2_noise
+from confrere.mechanisms.noisy_minimiser import SOLVER_PART, run_parties
 from confrere.noise.sources import SystemSource
 
 ROUNDS = 3
@@ -120,9 +118,9 @@ def _round_row(n_parties: int, n_rows: int, n_features: int) -> tuple[str, ...]:
     plan = Averaging(frame=frame, epsilon=1.0)
     sizes = Sizes(dict.fromkeys(names, n_rows), Neighbours.REPLACE_ONE, {})
     mechanism = plan.request(1.0, sizes, None).objective(Facts(n_rows, n_features))
-    release = PartyObjectives({n_rows: mechanism})
+    acts = {n_rows: mechanism.minimiser}
     bounded = [(frame.rows(rows), labels, starts) for rows, labels, starts in group.blocks()]
-    linear = l2_noise(mechanism.rho, frame.size, SystemSource(), count=n_parties)
+    linear = mechanism.law.draw(SystemSource(), n_parties, frame.size)
 
     def solver() -> None:
         first = 0
@@ -141,7 +139,7 @@ def _round_row(n_parties: int, n_rows: int, n_features: int) -> tuple[str, ...]:
 
     def mathematics() -> None:
         for rows, labels, starts in group.blocks():
-            release.run(frame.rows(rows), labels, starts, source=SystemSource())
+            run_parties(acts, frame.rows(rows), labels, starts, source=SystemSource())
 
     def one_round() -> None:
         average(LocalFederation(group), plan)

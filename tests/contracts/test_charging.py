@@ -84,20 +84,14 @@ class TestEveryEstimator:
         assert ledger.spent("study") == 0
 
     def test_a_failure_after_the_charge_stays_charged(self, estimator, ledger, monkeypatch):
-        from confrere.mechanisms import (
-            feature_groups,
-            objective_perturbation,
-            party_mean,
-            party_statistic,
-        )
+        from confrere.mechanisms import noisy_minimiser
+        from confrere.mechanisms.output_step import AddedNoise
 
         def broken(*args, **kwargs):
             raise RuntimeError("the machine caught fire")
 
-        monkeypatch.setattr(objective_perturbation, "minimise", broken)
-        monkeypatch.setattr(feature_groups, "minimise", broken)
-        monkeypatch.setattr(party_mean, "party_noise", broken)
-        monkeypatch.setattr(party_statistic, "party_noise", broken)
+        monkeypatch.setattr(noisy_minimiser, "minimise_many", broken)
+        monkeypatch.setattr(AddedNoise, "release", broken)
         with pytest.raises(RuntimeError):
             estimator(epsilon=0.5, ledger=ledger, account="study").fit(X, Y)
         assert ledger.spent("study") == 0.5

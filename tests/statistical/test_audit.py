@@ -22,9 +22,9 @@ from confrere.estimators.stack import group_rows
 from confrere.guarantee import Neighbours
 from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
 from confrere.mechanisms.functional import FunctionalMechanism
+from confrere.mechanisms.hidden_size import HiddenSize
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
-from confrere.mechanisms.repeated import repeat_groups
 from confrere.noise.sources import SeededSource
 from confrere.rows.ball import into_ball
 from confrere_research.as_printed.faults import FAULTS, ROUNDS, ofpa_rounds
@@ -93,7 +93,7 @@ def sample_sound_groups(data, count, generator):
     )
     rows = [X[:, [k]] for k in range(10)]
     source = SeededSource(generator)
-    return np.hstack(repeat_groups(mechanism, rows, y, count=count, source=source))
+    return np.hstack(mechanism.run_many(rows, y, count=count, source=source))
 
 
 def test_groups_that_share_epsilon_pass_where_the_printed_do_not():
@@ -281,7 +281,6 @@ def test_private_regression_passes(model, runs):
 
 
 def test_the_softmax_density_is_the_written_out_one():
-    from confrere.audit.exact_pairs import _SoftmaxObjective
     from confrere.maths.density import log_density_softmax
     from confrere.noise.samplers import sum_zero_basis
 
@@ -292,7 +291,8 @@ def test_the_softmax_density_is_the_written_out_one():
     expected = log_density_softmax(
         basis @ w.reshape(3, 3), X, codes, basis, rho=made.rho, ridge=made.ridge
     )
-    assert _SoftmaxObjective(X, codes, made).log_density(w) == pytest.approx(expected)
+    (term,) = made.terms(X, codes)
+    assert term.log_density(w) == pytest.approx(expected)
 
 
 def test_exact_audits_are_tight_and_never_above():
@@ -364,7 +364,7 @@ def test_exact_audit_of_a_stack_has_both_levels(monkeypatch):
 def test_exact_audit_of_more_classes(change, n_classes):
     mechanism = ObjectivePerturbation(
         epsilon=1.0,
-        n_samples=60,
+        n_samples=HiddenSize(60) if change is Neighbours.ADD_REMOVE else 60,
         n_features=3,
         ridge=20.0,
         n_classes=n_classes,

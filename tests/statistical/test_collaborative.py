@@ -188,9 +188,9 @@ class TestSound:
             M, M2 = pack(X.T @ X / 8), pack(X2.T @ X2 / 8)
             # Outputs on the line through both statistics, outside the segment: the worst ones.
             out_v, out_M = v + 3 * (v - v2), M + 3 * (M - M2)
-            loss = mechanism.linear_rate * (
+            loss = mechanism.noises[0].rho * (
                 np.linalg.norm(out_v - v2) - np.linalg.norm(out_v - v)
-            ) + mechanism.quadratic_rate * (np.linalg.norm(out_M - M2) - np.linalg.norm(out_M - M))
+            ) + mechanism.noises[1].rho * (np.linalg.norm(out_M - M2) - np.linalg.norm(out_M - M))
             worst = max(worst, abs(loss))
         assert 0.7 < worst <= 1.0
 

@@ -6,8 +6,8 @@ from scipy import stats
 
 from confrere.audit import Pair, audit_function
 from confrere.federation import Frame, Voting
-from confrere.mechanisms.party_statistic import PartyStatistic
 from confrere.maths.voting import Tally
+from confrere.mechanisms.party_statistic import PartyStatistic
 from confrere.noise.sources import SeededSource
 
 M, N = 5, 12
@@ -60,9 +60,9 @@ def draws(voting, side, count, source):
 def whitened(mechanism, noise):
     """Return noise in the coordinates in which it is round, and its rate there."""
     if not isinstance(mechanism, PartyStatistic):
-        return noise, mechanism.epsilon / mechanism.sensitivity
+        return noise, mechanism.noise.rho
     axes, directions = mechanism.shape
-    return noise @ directions / axes, mechanism.rho
+    return noise @ directions / axes, mechanism.noise.rho
 
 
 def exact_points(name):

@@ -33,10 +33,7 @@ from confrere.federation import Expansion
 from confrere.federation.operation import Facts
 from confrere.federation.sizes import Sizes
 from confrere.guarantee import Neighbours
-from confrere.mechanisms.additive import Noised, before_noise
-from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
-from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
-from confrere.mechanisms.repeated import repeat_objective
+from confrere.mechanisms.terms import Term
 from confrere.noise.sources import RandomSource, SeededSource
 
 Floats = NDArray[np.float64]
@@ -80,9 +77,8 @@ def _logistic(model: Any, data: Mapping[str, Any], count: int, source: RandomSou
     X, labels = binary_rows(model, data)
     transfer = isinstance(model, TransferClassifier)
     plan = model._plan(*X.shape, model._open_sources() if transfer else 2)
-    return repeat_objective(
-        plan.mechanism, plan.rows(X), labels, count=count, source=source, centre=plan.centre
-    )
+    act = Act(plan.mechanism, (plan.rows(X), labels), {"centre": plan.centre})
+    return act.run_many(count, source)
 
 
 def _feature_stack(model: Any, data: Mapping[str, Any], count: int, source: RandomSource) -> Floats:
@@ -102,26 +98,33 @@ def _sample_stack(model: Any, data: Mapping[str, Any], count: int, source: Rando
 
 def _collaborative(model: Any, data: Mapping[str, Any], count: int, source: RandomSource) -> Floats:
     """Return every party's release: the average is post-processing."""
-    released = []
-    for mechanism, rows, labels, centre in party_mechanisms(model, data):
-        if isinstance(mechanism, ObjectivePerturbation | LaplaceObjectivePerturbation):
-            released.append(
-                repeat_objective(mechanism, rows, labels, count=count, source=source, centre=centre)
-            )
-        else:
-            points = before_noise(mechanism, rows, labels)
-            released += [noised.draw(count, source) for noised in points]
-    return np.hstack(released)
+    return np.hstack([act.run_many(count, source) for act in party_acts(model, data)])
 
 
 def _multiparty(model: Any, data: Mapping[str, Any], count: int, source: RandomSource) -> Floats:
-    return np.hstack([noised.draw(count, source) for noised in noised_uploads(model, data)])
+    return upload_act(model, data).run_many(count, source)
 
 
-def party_mechanisms(
-    model: CollaborativeClassifier, data: Mapping[str, Any]
-) -> Iterator[tuple[Any, Floats, Floats, Floats | None]]:
-    """Yield every party's mechanism, with its rows, labels and the point it shrinks towards."""
+@dataclass(frozen=True)
+class Act:
+    """A mechanism and what it is run on."""
+
+    mechanism: Any
+    data: tuple[Any, ...]
+    public: Mapping[str, Any]
+
+    def run_many(self, count: int, source: RandomSource) -> Floats:
+        """Return ``count`` releases, one per row."""
+        released = self.mechanism.run_many(*self.data, **self.public, source=source, count=count)
+        return np.asarray(released).reshape(count, -1)
+
+    def terms(self) -> list[Term]:
+        """Return the densities of what is released."""
+        return list(self.mechanism.terms(*self.data, **self.public))
+
+
+def party_acts(model: CollaborativeClassifier, data: Mapping[str, Any]) -> Iterator[Act]:
+    """Yield what every party does."""
     X, labels = binary_rows(model, data)
     party = np.asarray(data.get("party", np.zeros(len(X))))
     names, sizes = np.unique(party, return_counts=True)
@@ -132,16 +135,17 @@ def party_mechanisms(
         rows, y = plan.frame.rows(X[party == name]), labels[party == name]
         facts = Facts(size, X.shape[1])
         if isinstance(plan, Expansion):
-            yield plan.request.mechanism(facts), rows, y, None
+            yield Act(plan.request.mechanism(facts), (rows, y), {})
             continue
         request = plan.request(plan.round_epsilons[0], told, plan.prior)
-        objective = plan.perturb == "objective"
-        mechanism = request.objective(facts) if objective else request.output(facts)
-        yield mechanism, rows, y, request.centre
+        if plan.perturb == "objective":
+            yield Act(request.objective(facts), (rows, y), {"centre": request.centre})
+        else:
+            yield Act(request.output(facts), (rows, y), {})
 
 
-def noised_uploads(model: MultipartyClassifier, data: Mapping[str, Any]) -> list[Noised]:
-    """Return what is noised of the parties' votes, weights or moments."""
+def upload_act(model: MultipartyClassifier, data: Mapping[str, Any]) -> Act:
+    """Return what is done with the parties' votes, weights or moments."""
     if model.local is not None:
         raise InvalidParameter("local: only built-in classifiers of parties are audited this way.")
     auxiliary = data.get("auxiliary")
@@ -151,11 +155,11 @@ def noised_uploads(model: MultipartyClassifier, data: Mapping[str, Any]) -> list
     blocks = Blocks(float(model.memory), plan.frame.size, n_classes)
     if not plan.votes:
         mean = plan.mean(len(parties))
-        return before_noise(mean, total_uploads(parties, plan.frame, blocks, mean))
+        return Act(mean, (total_uploads(parties, plan.frame, blocks, mean),), {})
     tally = tally_linear(parties, plan.frame, plan.rows, blocks, alpha=plan.local_alpha)
     if model.method == "statistic":
-        return before_noise(plan.statistic(tally.n_parties), tally)
-    return before_noise(plan.output(tally.n_parties), tally, plan.rows)
+        return Act(plan.statistic(tally.n_parties), (tally,), {})
+    return Act(plan.output(tally.n_parties), (tally, plan.rows), {})
 
 
 _DRAWS = {

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from confrere.estimators import SampleStackingClassifier
 from confrere.estimators.feature_plan import FeatureStackPlan, low_scores
 from confrere.estimators.stack import common_sharpness, high_level_rows
+from confrere.mechanisms.noisy_minimiser import run_parties
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
-from confrere.mechanisms.repeated import release_each, repeat_groups, repeat_objective
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import into_ball
 
@@ -29,8 +29,7 @@ def sample_feature_stack(
     """Return ``count`` runs of :meth:`FeatureStackPlan.run`: all groups' weights, then the high."""
     low_rows, high_rows = plan.parts
     baselines = [plan.rows.baseline(plan.baseline, k) for k in range(len(plan.rows.groups))]
-    weights = repeat_groups(
-        plan.low,
+    weights = plan.low.run_many(
         plan.rows(X[low_rows]),
         y[low_rows],
         count=count,
@@ -56,9 +55,7 @@ def sample_sample_stack(
     centre = model._low_prior(X.shape[1])
     bounded = np.asarray(into_ball(X, model.data_norm, constant=model.intercept_scale))
     weights = [
-        repeat_objective(
-            mechanism, bounded[part], y[part], count=count, source=source, centre=centre
-        )
+        mechanism.run_many(bounded[part], y[part], count=count, source=source, centre=centre)
         for part, mechanism in zip(parts, low, strict=False)
     ]
     if high is None:
@@ -100,5 +97,12 @@ def _high(
         runs[:, :, k] = steps @ np.array(columns)
     factors = [common_sharpness([steps[i] for steps in learned]) for i in range(count)]
     runs *= np.array(factors)[:, None, None]
-    rows = high_level_rows(runs.reshape(-1, len(learned))).reshape(count, len(y), -1)
-    return release_each(mechanism, rows, y, source=source, centre=prior)
+    # Every run has rows of its own with the same labels, as if it were another party.
+    return run_parties(
+        {len(y): mechanism.minimiser},
+        high_level_rows(runs.reshape(-1, len(learned))),
+        np.tile(y, count),
+        len(y) * np.arange(count + 1),
+        source=source,
+        centre=prior,
+    )

@@ -23,8 +23,8 @@ from confrere.estimators import (
     TransferStackingClassifier,
 )
 from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
-from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
-from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
+from confrere.mechanisms.laws import L2Noise, LaplaceNoise
+from confrere.mechanisms.objective_perturbation import PerturbedObjective
 
 _ESTIMATORS = (
     CollaborativeClassifier,
@@ -97,7 +97,7 @@ def exact_audit(
         raise InvalidParameter(
             "target: a promise with delta bounds no ratio of densities; use audit()."
         )
-    if isinstance(target, ObjectivePerturbation | LaplaceObjectivePerturbation):
+    if isinstance(target, PerturbedObjective):
         return _audit_objective(target, draws, random_state)
     if isinstance(target, FeatureGroupPerturbation):
         return _audit_groups(target, draws, random_state)
@@ -116,18 +116,18 @@ def _audit_estimator(target: Any, pairs: list[Pair], draws: int, seed: int) -> I
         yield ExactAudit(found.epsilon, float(target.epsilon), f"the high level, {found.where}")
 
 
-def _audit_objective(
-    mechanism: ObjectivePerturbation | LaplaceObjectivePerturbation, draws: int, seed: int
-) -> ExactAudit:
+def _audit_objective(mechanism: PerturbedObjective, draws: int, seed: int) -> ExactAudit:
+    law = mechanism.law
+    assert isinstance(law, L2Noise | LaplaceNoise)  # others come with a delta
     common: dict[str, Any] = {
-        "rho": mechanism.rho,
+        "rho": law.rho,
         "ridge": mechanism.ridge,
         "change": mechanism.neighbours,
         "seed": seed,
         "draws": draws,
     }
     size = mechanism.n_features
-    if isinstance(mechanism, LaplaceObjectivePerturbation):
+    if isinstance(law, LaplaceNoise):
         worst = worst_loss(size, cap=mechanism.cap, order=1, **common)
     elif mechanism.n_classes > 2:
         worst = worst_softmax_loss(mechanism.n_classes, size, **common)

@@ -9,11 +9,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confrere.errors import InvalidData, InvalidParameter
+from confrere.errors import InvalidParameter
 from confrere.guarantee import Guarantee, Neighbours, check_epsilon, check_positive
 from confrere.maths.calibration import automatic_ridge, free_ridge
 from confrere.maths.gaussian import GaussianObjective, automatic_gaussian_ridge
 from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation, check_delta
+from confrere.mechanisms.hidden_size import HiddenSize, declared_count
 from confrere.mechanisms.objective_perturbation import (
     SOLVER_SHARE,
     Calibration,
@@ -27,9 +28,6 @@ from confrere.rows.frame import Frame
 
 Alpha = float | Literal["auto"]
 Loss = Literal["logistic", "capped"]
-
-#: Under add-remove neighbours more rows than this multiple of the declared number are refused.
-LARGEST_SURPLUS = 10
 
 
 def linear_frame(
@@ -129,7 +127,10 @@ def plan_linear(
     ridge, for priors that carry as much as that many more rows.
     """
     relation = Neighbours(neighbours)
-    public_samples = _public_samples(n_samples, relation, declared_samples)
+    hidden = relation is Neighbours.ADD_REMOVE
+    # Where the number of rows is not public nothing here may know it.
+    size = HiddenSize(int(declared_samples or 0)) if hidden else n_samples
+    public_samples = declared_count(size)
     budget = epsilon * (1 - SOLVER_SHARE)
     capped = loss == "capped"
     cap = 0.5 if capped else 1.0
@@ -151,16 +152,13 @@ def plan_linear(
             ridge = max(ridge, free_ridge(budget, factor=ridge_floor))
     common: dict[str, Any] = {
         "epsilon": epsilon,
-        "n_samples": n_samples,
+        "n_samples": size,
         "n_features": frame.size,
         "ridge": ridge,
         "n_classes": n_classes,
         "cap": cap,
         "neighbours": relation,
         "prior_norm": 0.0 if prior is None else float(np.linalg.norm(prior)),
-        "largest_samples": (
-            LARGEST_SURPLUS * public_samples if relation is Neighbours.ADD_REMOVE else None
-        ),
     }
     mechanism = (
         GaussianObjectivePerturbation(**common, delta=delta)
@@ -203,15 +201,3 @@ def check_linear_parameters(
             "declared_samples must be given with neighbours='add-remove': there the number of "
             "rows is not public, so the ridge needs a public stand-in."
         )
-
-
-def _public_samples(n_samples: int, relation: Neighbours, declared: int | None) -> int:
-    if relation is not Neighbours.ADD_REMOVE:
-        return n_samples
-    public = int(declared or 0)
-    if n_samples > LARGEST_SURPLUS * public:
-        raise InvalidData(
-            f"X has more than {LARGEST_SURPLUS} times declared_samples rows; declare a number "
-            "nearer to the truth."
-        )
-    return public

@@ -37,9 +37,9 @@ from confrere.estimators.releasing import release_of
 from confrere.federation.voting import Method, Released, Voting
 from confrere.guarantee import Guarantee, check_epsilon, check_positive
 from confrere.ledger import Ledger
+from confrere.maths.voting import Tally
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.mechanisms.party_statistic import Radius
-from confrere.mechanisms.party_tally import Tally
 from confrere.model import Facts, Linear
 from confrere.noise.sources import RandomSource, Seed
 from confrere.release import Release

@@ -128,8 +128,10 @@ class Averaging:
                 # Noise on the minimiser is not damped by the data's curvature, which for unit
                 # rows is n/(4d) per direction: a ridge below it would only let noise in.
                 alpha = 1 / (4 * self.frame.size)
+        declared = 0
         if sizes.neighbours is Neighbours.ADD_REMOVE:
             # A party's own size is not public: the average of the counted ones stands for it.
+            declared = math.ceil(sizes.total / len(sizes.counts))
             ridge, alpha = max(ridge, alpha * sizes.total / len(sizes.counts)), 0.0
         return ReleaseRequest(
             frame=self.frame,
@@ -139,6 +141,7 @@ class Averaging:
             cap=self.cap,
             calibration=self.calibration,
             neighbours=str(sizes.neighbours),
+            declared=declared,
             centre=centre,
         )
 

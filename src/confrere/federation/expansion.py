@@ -74,7 +74,7 @@ class Expansion:
         # Noise of M has Frobenius norm about m/rate in m dimensions, spread over the entries; a
         # symmetric matrix of entries sigma has norm 2 sigma sqrt(d), and the curvature is 2M.
         dimension = size * (size + 1) / 2
-        entry = dimension / mechanism.quadratic_rate / math.sqrt(size * (size + 1))
+        entry = dimension / mechanism.noises[1].rho / math.sqrt(size * (size + 1))
         noise = 4 * entry * math.sqrt(size * len(sizes.counts))
         return max(noise, automatic_ridge(self.epsilon * self.linear_share, sizes.total, size))
 

@@ -14,9 +14,10 @@ from confrere.federation.operation import Facts, Operation, check_price, frame_o
 from confrere.federation.party import LocalParty, PartyGroup
 from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee, Neighbours
+from confrere.mechanisms.hidden_size import HiddenSize, RowCount
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
-from confrere.mechanisms.objective_perturbation import ObjectivePerturbation, PerturbedObjective
 from confrere.mechanisms.noisy_minimiser import run_parties
+from confrere.mechanisms.objective_perturbation import ObjectivePerturbation, PerturbedObjective
 from confrere.mechanisms.output_perturbation import OutputPerturbation, run_output_parties
 from confrere.noise.sources import RandomSource
 from confrere.rows.frame import LARGEST, Frame
@@ -26,7 +27,12 @@ Floats = NDArray[np.float64]
 #: A prior with a coordinate further out than this is a mistake or an attack.
 FARTHEST_PRIOR = 1e6
 
-_VALUES = frozenset({"frame", "epsilon", "ridge", "alpha", "cap", "calibration", "neighbours"})
+#: More records than this are no party's.
+LARGEST_DECLARED = 10**9
+
+_VALUES = frozenset(
+    {"frame", "epsilon", "ridge", "alpha", "cap", "calibration", "neighbours", "declared"}
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,6 +55,8 @@ class ReleaseRequest:
         Of objective perturbation in L2.
     neighbours : str
         The relation that the answer's guarantee speaks of.
+    declared : int, default=0
+        Under add-remove neighbours: what stands for every party's number of records.
     centre : array, optional
         Public point to shrink towards, in the frame's coordinates.
     """
@@ -60,6 +68,7 @@ class ReleaseRequest:
     cap: float = 1.0
     calibration: Any = "tight"
     neighbours: str = "replace-one"
+    declared: int = 0
     centre: Floats | None = field(default=None)
 
     def to_payload(self) -> Payload:
@@ -82,6 +91,16 @@ class ReleaseRequest:
             raise InvalidMessage("calibration must be 'tight' or 'printed'.")
         if values["neighbours"] not in tuple(Neighbours):
             raise InvalidMessage("neighbours must be a known relation.")
+        hidden = values["neighbours"] == Neighbours.ADD_REMOVE
+        if (
+            type(values["declared"]) is not int
+            or not 0 <= values["declared"] <= LARGEST_DECLARED
+            or (values["declared"] > 0) != hidden
+        ):
+            raise InvalidMessage(
+                f"declared must be a number of records up to {LARGEST_DECLARED:g} under "
+                "add-remove neighbours, and 0 under others."
+            )
         frame = frame_of(request)
         centre = request.arrays.get("centre")
         if centre is not None and (
@@ -102,7 +121,7 @@ class ReleaseRequest:
         self._check(facts)
         common: dict[str, Any] = {
             "epsilon": self.epsilon,
-            "n_samples": facts.n_samples,
+            "n_samples": self._rows(facts),
             "n_features": self.frame.size,
             "ridge": self.ridge_for(facts.n_samples),
             "cap": self.cap,
@@ -122,12 +141,18 @@ class ReleaseRequest:
             raise InvalidMessage("output perturbation is in L2, tight, without a prior.")
         return OutputPerturbation(
             epsilon=self.epsilon,
-            n_samples=facts.n_samples,
+            n_samples=self._rows(facts),
             n_features=self.frame.size,
             ridge=self.ridge_for(facts.n_samples),
             cap=self.cap,
             neighbours=Neighbours(self.neighbours),
         )
+
+    def _rows(self, facts: Facts) -> RowCount:
+        """Return a party's number of records, or under add-remove what stands for all of them."""
+        if self.neighbours == Neighbours.ADD_REMOVE:
+            return HiddenSize(self.declared)
+        return facts.n_samples
 
     def _check(self, facts: Facts) -> None:
         if facts.n_features != self.frame.n_features:

@@ -20,7 +20,8 @@ from confrere.mechanisms.laws import L2Noise
 from confrere.mechanisms.noisy_minimiser import SOLVER_SHARE, NoisyMinimiser
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.mechanisms.statements import ASSUMPTIONS, public_facts
-from confrere.mechanisms.terms import PerturbedObjectiveTerm, Term as AuditedTerm
+from confrere.mechanisms.terms import PerturbedObjectiveTerm
+from confrere.mechanisms.terms import Term as AuditedTerm
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import row_norms
 

@@ -72,7 +72,7 @@ class FunctionalMechanism:
 
     @property
     def noises(self) -> tuple[AddedNoise, AddedNoise]:
-        """The noise on ``v`` and on ``M``, in the ``d(d+1)/2`` coordinates of symmetric matrices."""
+        """The noise on ``v``, and on ``M`` in the ``d(d+1)/2`` coordinates of such matrices."""
         d, share = self.n_features, self.linear_share
         return (
             AddedNoise(
@@ -136,4 +136,3 @@ def unpack(coordinates: Floats, size: int) -> Floats:
     matrix[rows, columns] = coordinates * factors
     matrix[columns, rows] = coordinates * factors
     return matrix
-

@@ -3,8 +3,8 @@
 Proof: docs/proofs/add_remove.md.
 
 A certificate needs a bound on the number of rows, and a bound must hold for every data set. So the
-owner declares about how many rows there are, and at most :attr:`HiddenSize.most` are ever used: every
-row draws one of that many cells, and a row is used if it is alone in its cell. A record that comes
+owner declares about how many rows there are, and at most :attr:`HiddenSize.most` are ever used:
+every row draws one of that many cells, and is used if it is alone in its cell. A record that comes
 or goes then adds one row or takes one away, never both.
 """
 
@@ -80,9 +80,7 @@ def row_patterns(
     """Return which rows are used in which of ``count`` releases: all in all if that is public."""
     if not isinstance(n_samples, HiddenSize):
         return [(slice(None), slice(None))]
-    patterns, which = np.unique(
-        n_samples.used(n_rows, source, count), axis=0, return_inverse=True
-    )
+    patterns, which = np.unique(n_samples.used(n_rows, source, count), axis=0, return_inverse=True)
     return [(np.flatnonzero(rows), which.ravel() == k) for k, rows in enumerate(patterns)]
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,8 +79,9 @@ class LaplaceNoise(NoiseLaw):
 
     def certify(self, rows: Rows) -> None:
         """Refuse rows outside the L1 ball."""
+        magnitudes: Any = abs(rows)  # an array or CSR
         # Written so that NaN is refused: no comparison with it is true.
-        if rows.shape[0] and not float(abs(rows).sum(axis=1).max()) <= 1:
+        if rows.shape[0] and not float(magnitudes.sum(axis=1).max()) <= 1:
             raise InvalidData("a row is longer than the declared bound; clip the rows first.")
 
     def draw(self, source: RandomSource, count: int, size: int) -> Floats:

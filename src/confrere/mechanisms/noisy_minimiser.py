@@ -241,8 +241,7 @@ def some_rows(X: Rows, y: Labels, which: NDArray[np.intp] | slice) -> tuple[Rows
     if len(which):
         return X[which], y[which]
     nothing = np.zeros((1, X.shape[1]))
-    empty = sparse.csr_array(nothing) if sparse.issparse(X) else nothing
-    return empty, np.ones(1, dtype=y.dtype)
+    return (sparse.csr_array(nothing) if sparse.issparse(X) else nothing), np.ones(1)
 
 
 def used_rows(

@@ -42,6 +42,7 @@ from confrere.noise.sources import RandomSource
 from confrere.rows.ball import Rows
 
 __all__ = [
+    "ASSUMPTIONS",
     "SOLVER_PART",
     "SOLVER_SHARE",
     "TOLERANCE",

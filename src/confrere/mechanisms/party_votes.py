@@ -154,9 +154,7 @@ class PartyVotes:
         """Return the noised minimiser: ``(d,)`` for two classes, ``(K, d)`` for more."""
         return np.asarray(self.run_many(tally, rows, source=source, count=1)[0])
 
-    def run_many(
-        self, tally: Tally, rows: Floats, *, source: RandomSource, count: int
-    ) -> Floats:
+    def run_many(self, tally: Tally, rows: Floats, *, source: RandomSource, count: int) -> Floats:
         """Return ``count`` independent releases; more than one needs a seeded source."""
         released = self.noise.release_many(self._point(tally, rows), source, count)
         return from_coordinates(released, self.n_classes)

@@ -321,7 +321,7 @@ def test_a_private_size_does_not_mix_with_a_public_one(make_party):
     with pytest.raises(OperationRefused):
         serve("objective", release(), party, run="r1")
     assert spent(party) == 0.5
-    serve("objective", release(neighbours="add-remove"), party, run="r1")
+    serve("objective", release(neighbours="add-remove", declared=50), party, run="r1")
     assert spent(party) == 1.0
 
 

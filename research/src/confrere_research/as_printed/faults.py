@@ -17,7 +17,6 @@ from scipy import special
 from confrere.audit import Pair, hardest_case
 from confrere.catalogue_audits import Fault
 from confrere.estimators import PrivateLogisticRegression
-from confrere.mechanisms.repeated import repeat_objective
 from confrere.noise.sources import SeededSource
 from confrere_research.as_printed.ofpa_ofaa import FARTHEST
 from confrere_research.as_printed.regression import scaled_plr
@@ -58,14 +57,14 @@ def half_noise(data: Mapping[str, Any], count: int, generator: np.random.Generat
     """Return runs of this library's own regression with noise at twice its rate."""
     plan = _REGRESSION.estimator._plan(*np.shape(data["X"]), 2)
     object.__setattr__(plan.mechanism, "rho", 2 * plan.mechanism.rho)
-    return repeat_objective(
-        plan.mechanism,
+    drawn: Floats = plan.mechanism.run_many(
         plan.rows(data["X"]),
         np.where(data["y"], 1.0, -1.0),
         count=count,
         source=SeededSource(generator),
         centre=plan.centre,
     )
+    return drawn
 
 
 def _flipped_label(n_groups: int = 10, n: int = 3) -> Pair:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from confrere.mechanisms.lattice import LatticeStep
+from confrere.mechanisms.output_step import LatticeStep
 from confrere.noise.sources import SeededSource
 
 steps = st.builds(

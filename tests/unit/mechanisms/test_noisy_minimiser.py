@@ -6,9 +6,9 @@ from scipy import stats
 
 from confrere.errors import InvalidData
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
+from confrere.mechanisms.noisy_minimiser import run_parties
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
-from confrere.mechanisms.output_perturbation import OutputPerturbation
-from confrere.mechanisms.party_weights import PartyObjectives, PartyOutputs
+from confrere.mechanisms.output_perturbation import OutputPerturbation, run_output_parties
 from confrere.noise.sources import SeededSource
 
 SIZES = (3, 8)
@@ -48,7 +48,8 @@ def test_the_noise_behind_every_release_has_its_partys_own_law(kind, cap):
         for n in SIZES
     }
     source = SeededSource(1)
-    W = PartyObjectives(mechanisms).run(X, y, offsets, source=source, centre=centre)
+    acts = {n: mechanism.minimiser for n, mechanism in mechanisms.items()}
+    W = run_parties(acts, X, y, offsets, source=source, centre=centre)
     noise = noise_behind(W, X, y, offsets, mechanisms, centre)
     for size, mechanism in mechanisms.items():
         own = noise[sizes == size]
@@ -69,23 +70,23 @@ def test_outputs_are_noised_minimisers_with_their_partys_own_scale():
     mechanisms = {
         n: OutputPerturbation(epsilon=1.0, n_samples=n, n_features=D, ridge=float(n)) for n in SIZES
     }
-    release = PartyOutputs(mechanisms)
-    noised = release.run(X, y, offsets, source=SeededSource(2))
-    again = release.run(X, y, offsets, source=SeededSource(3))
+    noised, again = (
+        run_output_parties(mechanisms, X, y, offsets, source=SeededSource(k)) for k in (2, 3)
+    )
     for size, mechanism in mechanisms.items():
         # The minimisers cancel: what is left is the difference of two independent noise vectors.
         moved = (noised - again)[sizes == size]
         scale = mechanism.sensitivity / mechanism.epsilon
         expected = 2 * (D + 1) * scale**2  # twice E||b||^2 / d = (d + 1) scale^2
         assert np.mean(moved**2) == pytest.approx(expected, rel=0.1)
-        steps = noised[sizes == size] / mechanism.spacing
+        steps = noised[sizes == size] / mechanism.noise.output_step.spacing
         assert np.array_equal(steps, np.rint(steps))
 
 
 @pytest.mark.parametrize("kind", [ObjectivePerturbation, LaplaceObjectivePerturbation])
 def test_rows_outside_the_ball_are_refused_before_any_draw(kind):
     X, y, offsets, _ = make_group()
-    mechanisms = {n: kind(epsilon=1.0, n_samples=n, n_features=D, ridge=5.0) for n in SIZES}
+    acts = {n: kind(epsilon=1.0, n_samples=n, n_features=D, ridge=5.0).minimiser for n in SIZES}
     X[17] *= 5
     with pytest.raises(InvalidData, match="clip the rows"):
-        PartyObjectives(mechanisms).run(X, y, offsets, source=None)
+        run_parties(acts, X, y, offsets, source=None)

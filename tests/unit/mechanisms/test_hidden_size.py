@@ -1,0 +1,188 @@
+"""Under add-remove neighbours nothing that leaves tells how many rows there are."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import sparse, stats
+
+from confrere import PrivateLogisticRegression
+from confrere.errors import InvalidMessage, InvalidParameter
+from confrere.federation.operation import Facts
+from confrere.federation.releasing import OBJECTIVE, OUTPUT, ReleaseRequest
+from confrere.guarantee import Neighbours
+from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
+from confrere.mechanisms.hidden_size import CELLS, HiddenSize
+from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
+from confrere.mechanisms.noisy_minimiser import run_parties
+from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
+from confrere.mechanisms.output_perturbation import OutputPerturbation
+from confrere.noise.sources import SeededSource
+from confrere.rows.frame import Frame
+
+KINDS = [ObjectivePerturbation, LaplaceObjectivePerturbation, OutputPerturbation]
+
+
+def question(centre=None, declared=1000, **changes):
+    settings = {"frame": Frame(20), "epsilon": 0.5, "ridge": 10.0, "cap": 0.5}
+    return ReleaseRequest(
+        **settings | {"neighbours": "add-remove", "declared": declared, "centre": centre} | changes
+    )
+
+
+def rows(n, d=20, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X / (1.001 * np.abs(X).sum(axis=1, keepdims=True)), np.where(X[:, 0] > 0, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("operation", [OBJECTIVE, OUTPUT], ids=lambda one: one.name)
+def test_no_centre_tells_a_thousand_rows_from_one_more(operation):
+    """Spacings that followed n told them apart in every answer, at 256971.67 in this frame."""
+    centres = [None]
+    if operation is OBJECTIVE:
+        centres += [np.full(21, length) for length in (1.0, 256971.67013221033, 1e6)]
+    for centre in centres:
+        asked = question(centre)
+        spacings = set()
+        for n in (1000, 1001, 500_000):
+            facts = Facts(n, 20)
+            if operation is OBJECTIVE:
+                spacings.add(asked.objective(facts).output_step.spacing)
+            else:
+                spacings.add(asked.output(facts).noise.output_step.spacing)
+            assert operation.price(asked.to_payload(), facts) == operation.price(
+                asked.to_payload(), Facts(3, 20)
+            )
+        assert len(spacings) == 1
+    # And so it is with what leaves.
+    for n in (1000, 1001):
+        X, y = rows(n)
+        party = SimpleNamespace(X=X, y=y, facts=Facts(n, 20))
+        answer = operation.run(asked.to_payload(), party, SeededSource(0)).arrays["weights"]
+        steps = answer / spacings.copy().pop()
+        assert np.array_equal(steps, np.rint(steps))
+        assert np.any(steps % 2)
+
+
+@pytest.mark.parametrize("changes", [{"declared": 0}, {"declared": 2.0}, {"declared": 10**10}])
+def test_a_question_says_what_stands_for_the_number(changes):
+    with pytest.raises(InvalidMessage, match="declared"):
+        ReleaseRequest.from_payload(question(**changes).to_payload())
+    with pytest.raises(InvalidMessage, match="declared"):
+        ReleaseRequest.from_payload(question(neighbours="replace-one").to_payload())
+    with pytest.raises(InvalidMessage, match="alpha"):
+        question(alpha=0.1).objective(Facts(1000, 20))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_mechanism_never_has_a_number_that_is_not_public(kind):
+    common = {"epsilon": 1.0, "n_features": 2, "ridge": 5.0}
+    with pytest.raises(InvalidParameter, match="HiddenSize"):
+        kind(**common, n_samples=50, neighbours=Neighbours.ADD_REMOVE)
+    with pytest.raises(InvalidParameter, match="HiddenSize"):
+        kind(**common, n_samples=HiddenSize(50))
+    with pytest.raises(InvalidParameter, match="declared"):
+        HiddenSize(0)
+
+
+def test_one_more_row_adds_one_or_takes_one_away():
+    """For any cells that are drawn, rows that both data sets have keep theirs."""
+    rng = np.random.default_rng(0)
+    kinds = set()
+    for _ in range(300):
+        cells = rng.integers(0, 10, size=12)
+        place = rng.integers(0, 12)
+        with_it, without = (_alone(each) for each in (cells, np.delete(cells, place)))
+        both = np.delete(with_it, place)
+        came, went = np.sum(both & ~without), np.sum(without & ~both)
+        came += with_it[place]
+        assert came + went <= 1
+        kinds.add((int(came), int(went)))
+    assert kinds == {(0, 0), (1, 0), (0, 1)}
+
+
+class Cells(SeededSource):
+    """Uniforms that fall into given cells."""
+
+    def __init__(self, cells, most):
+        super().__init__(0)
+        self._fixed = (np.asarray(cells) + 0.5) / most
+
+    def uniforms(self, *shape):
+        return self._fixed.reshape(shape)
+
+
+def _alone(cells):
+    hidden = HiddenSize(1)
+    return hidden.used(len(cells), Cells(cells, hidden.most))[0]
+
+
+def test_cells_are_drawn_evenly_and_apart():
+    hidden = HiddenSize(3)
+    used = hidden.used(60, SeededSource(1), count=3000)
+    expected = (1 - 1 / (CELLS * 3)) ** 59
+    assert used.mean() == pytest.approx(expected, abs=0.01)
+    assert used.sum(axis=1).max() <= hidden.most
+    owners = np.repeat([0, 1], 30)
+    assert hidden.used(60, SeededSource(1), count=3000, groups=owners).mean() > used.mean()
+    # Far more rows than were declared: what is used stays within the bound.
+    assert 0 < HiddenSize(2).used(1000, SeededSource(2)).sum() <= 200
+
+
+@pytest.mark.parametrize("kind", [*KINDS, GaussianObjectivePerturbation])
+@pytest.mark.parametrize("n", [1, 30, 4000])
+def test_any_number_of_rows_is_answered(kind, n):
+    delta = {"delta": 1e-6} if kind is GaussianObjectivePerturbation else {}
+    mechanism = kind(
+        epsilon=1.0,
+        n_samples=HiddenSize(3),
+        n_features=4,
+        ridge=5.0,
+        neighbours=Neighbours.ADD_REMOVE,
+        **delta,
+    )
+    X, y = rows(n, 4)
+    assert np.all(np.isfinite(mechanism.run(X, y, source=SeededSource(0))))
+    assert np.all(np.isfinite(mechanism.run(sparse.csr_array(X), y, source=SeededSource(0))))
+    many = mechanism.run_many(X, y, source=SeededSource(0), count=50)
+    assert many.shape == (50, 4)
+    assert len(np.unique(many)) == 200
+
+
+def test_parties_of_hidden_sizes_release_the_law_of_one_alone():
+    mechanism = ObjectivePerturbation(
+        epsilon=1.0,
+        n_samples=HiddenSize(1),
+        n_features=1,
+        ridge=2.5,
+        neighbours=Neighbours.ADD_REMOVE,
+    )
+    # Sixty rows draw from a hundred cells: about a third of them are used, by chance.
+    X, y = np.full((60, 1), 0.9), np.ones(60)
+    alone = mechanism.run_many(X, y, source=SeededSource(1), count=1500)[:, 0]
+    together = run_parties(
+        {60: mechanism.minimiser},
+        np.tile(X, (1500, 1)),
+        np.tile(y, 1500),
+        60 * np.arange(1501),
+        source=SeededSource(2),
+    )[:, 0]
+    assert stats.ks_2samp(alone, together).pvalue > 1e-3
+    all_used = ObjectivePerturbation(epsilon=2.0, n_samples=60, n_features=1, ridge=2.5)
+    whole = all_used.run_many(X, y, source=SeededSource(3), count=1500)[:, 0]
+    assert stats.ks_2samp(alone, whole).pvalue < 1e-6
+
+
+def test_more_rows_than_declared_are_not_refused():
+    X, y = rows(3000, 4)
+    model = PrivateLogisticRegression(
+        neighbours="add-remove", declared_samples=10, random_state=0, classes=[-1, 1]
+    ).fit(X, y)
+    assert np.all(np.isfinite(model.coef_))
+    assert "number of records" not in model.guarantee_.public
+    assert "declared number of records" in model.guarantee_.public
+    label_only = PrivateLogisticRegression(neighbours="label-only", random_state=0).fit(X, y)
+    assert "all features" in label_only.guarantee_.public
+    assert math.isclose(label_only.guarantee_.epsilon, 1.0)
