@@ -75,8 +75,9 @@ class CoefficientRequest:
         mechanism = self.mechanism(facts)
         size = self.frame.size
         packed = size * (size + 1) // 2
-        linear = n_samples / 2 + longest_noise(mechanism.linear_rate, size)
-        quadratic = n_samples / 8 + longest_noise(mechanism.quadratic_rate, packed)
+        on_v, on_m = mechanism.noises
+        linear = n_samples / 2 + longest_noise(on_v.rho, size)
+        quadratic = n_samples / 8 + longest_noise(on_m.rho, packed)
         bounds = {
             "linear": Numbers((size,), longest=1.01 * linear + 1),
             "quadratic": Numbers((packed,), longest=1.01 * quadratic + 1),

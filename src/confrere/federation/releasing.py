@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidMessage
-from confrere.federation.expected import longest_noise
 from confrere.federation.operation import Facts, Operation, check_price, frame_of, framed, install
 from confrere.federation.party import LocalParty, PartyGroup
 from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee, Neighbours
-from confrere.mechanisms.hidden_size import HiddenSize, RowCount
+from confrere.mechanisms.hidden_size import HiddenSize, RowCount, largest_count
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
 from confrere.mechanisms.noisy_minimiser import run_parties
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation, PerturbedObjective
@@ -161,20 +160,18 @@ class ReleaseRequest:
             raise InvalidMessage("alpha: under add-remove neighbours a ridge must not follow n.")
 
 
-def longest_weights(
-    mechanism: ObjectivePerturbation | LaplaceObjectivePerturbation | OutputPerturbation,
-) -> float:
+def longest_weights(mechanism: PerturbedObjective | OutputPerturbation) -> float:
     """Return a bound on the released weights' norm from public facts alone.
 
     At the minimiser ``L (w - c)`` is the sum of n gradients, each no longer than the cap, and the
     noise: ``||w|| <= (n cap + ||b||)/L + ||c||``. Noise on the output comes on top undivided. The
     output step and the solver's tolerance are far below the last hundredth.
     """
-    slopes = mechanism.n_samples * mechanism.cap / mechanism.ridge
+    slopes = largest_count(mechanism.n_samples) * mechanism.cap / mechanism.ridge
     if isinstance(mechanism, OutputPerturbation):
-        noise = longest_noise(mechanism.epsilon / mechanism.sensitivity, mechanism.n_features)
+        noise = mechanism.noise.law.longest(mechanism.n_features)
         return 1.01 * (slopes + noise) + 1.0
-    noise = longest_noise(mechanism.rho, mechanism.n_features) / mechanism.ridge
+    noise = mechanism.law.longest(mechanism.n_features) / mechanism.ridge
     return 1.01 * (slopes + noise + mechanism.prior_norm) + 1.0
 
 
