@@ -1,10 +1,14 @@
 """Reproduce the papers: specifications, a runner, records, and what they say."""
 
-from confrere_research.cell_records import Record, read_records, records_path
-from confrere_research.report import markdown_summary, summary_table, write_report
-from confrere_research.results import Point, summarise
-from confrere_research.runner import run_all, run_item, run_items
-from confrere_research.spec import Spec, load_spec, load_specs
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from confrere_research.cell_records import Record, read_records, records_path
+    from confrere_research.report import markdown_summary, summary_table, write_report
+    from confrere_research.results import Point, summarise
+    from confrere_research.runner import run_all, run_item, run_items
+    from confrere_research.spec import Spec, load_spec, load_specs
 
 __all__ = [
     "Point",
@@ -22,3 +26,21 @@ __all__ = [
     "summary_table",
     "write_report",
 ]
+
+# Loaded when first asked for: who wants a data set need not wait for figures.
+_MODULES = {
+    "cell_records": ("Record", "read_records", "records_path"),
+    "report": ("markdown_summary", "summary_table", "write_report"),
+    "results": ("Point", "summarise"),
+    "runner": ("run_all", "run_item", "run_items"),
+    "spec": ("Spec", "load_spec", "load_specs"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            home = importlib.import_module(f"confrere_research.{module}")
+            value = globals()[name] = getattr(home, name)
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
