@@ -16,7 +16,7 @@ test-slow: .venv/.ready
 	$(ONE_THREAD) $(BIN)/python -m pytest -m slow
 
 test-deployment: .venv/.ready
-	$(ONE_THREAD) $(BIN)/python -m pytest -m deployment tests/scenarios/test_deployment.py
+	$(ONE_THREAD) $(BIN)/python -m pytest -m deployment tests/scenarios
 
 check: .venv/.ready
 	$(BIN)/ruff check .

@@ -97,6 +97,23 @@ class Deployment:
         if error is not None:
             error.add_note(self.logs())
 
+    def listening(self) -> bool:
+        """Whether the coordinator's door is there."""
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
+            return True
+        return False
+
+    def status(self, folder: str) -> dict:
+        """Return how far a coordinator or a party says that it is."""
+        try:
+            return json.loads((self.folder / folder / "status.json").read_text())
+        except FileNotFoundError:
+            return {}
+
+    def processes(self) -> list[psutil.Process]:
+        """Return the processes of the commands that were given."""
+        return [psutil.Process(p.pid) for p in self.running.values() if p.poll() is None]
+
     def start_all(self) -> None:
         """Start everything; parties need the coordinator's certificate first."""
         self.start("coordinator")

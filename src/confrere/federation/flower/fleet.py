@@ -99,6 +99,10 @@ class Line:
             request = ActivateNodeRequest(public_key=self._public, heartbeat_interval=BEAT_SECONDS)
             with _told():
                 self._node = Node(node_id=self._client.ActivateNode(request).node_id)
+        except LineLost as lost:
+            self._client.close()
+            # Servers hang up on an unknown certificate, and not all of them say why.
+            raise LineLost(_UNKNOWN if lost.state == _LOST else lost.state) from None
         except BaseException:
             self._client.close()
             raise
@@ -224,6 +228,8 @@ class _told:  # noqa: N801  read as a verb
             raise LineLost("what answers at this address is not a coordinator") from None
 
 
+_LOST = "the line to the coordinator is lost"
+_UNKNOWN = "the coordinator hangs up: has it this node's certificate?"
 _STATES = {
     401: "refused: the coordinator does not know this key, or the clocks differ",
     403: "refused: the coordinator does not know this key",
@@ -237,10 +243,10 @@ def _transport_state(error: httpx.HTTPError) -> str:
     if "CERTIFICATE_VERIFY_FAILED" in text:
         return "what answers at this address is not the coordinator of the authority's certificate"
     if "alert" in text.lower():
-        return "refused: the coordinator does not know this certificate"
+        return _UNKNOWN
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
         return "nobody at this address yet"
-    return "the line to the coordinator is lost"
+    return _LOST
 
 
 def _content(message: Message) -> bytes:
