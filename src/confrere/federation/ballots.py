@@ -318,7 +318,7 @@ def _run_moments(request: Payload, party: LocalParty, source: RandomSource) -> P
 
 
 # One slot: under a run there is one poll, whatever it asks for.
-_ONCE: dict[str, Any] = {"slot": "poll", "noised": False}
+_ONCE: dict[str, Any] = {"slot": "poll", "noised": False, "chosen": ("releases",)}
 BALLOT = install(Operation("ballot", _price_ballot, _run_ballot, **_ONCE))
 UPLOAD = install(Operation("upload", _price_upload, _run_upload, **_ONCE))
 MOMENTS = install(Operation("moments", _price_moments, _run_moments, **_ONCE))

@@ -85,10 +85,13 @@ class Expected:
         Exactly these.
     price : Guarantee or None
         What the party pays for it; None if only public facts leave.
+    receipted : bool, default=False
+        Whether what is paid for must come with a receipt; within a process it may be prepaid.
     """
 
     arrays: Mapping[str, Numbers]
     price: Guarantee | None = None
+    receipted: bool = False
 
     def fault(self, answer: Payload) -> str | None:
         """Return the word for what is wrong with an answer, if anything is."""
@@ -103,7 +106,7 @@ class Expected:
         except InvalidMessage:
             return _RECEIPT
         if receipt is None:
-            return None  # who pays without a ledger is the engine's to know
+            return _RECEIPT if self.receipted and self.price is not None else None
         if self.price is None or terms(receipt.guarantee) != terms(self.price):
             return "price"
         return None

@@ -61,6 +61,8 @@ class Operation:
     noised : bool, default=True
         Whether an answer carries noise of its own, or public facts alone. One that does not is for
         the coordinator only: it is never shown to another party.
+    chosen : tuple of str, default=()
+        Values of a request that mean nothing to the data, which a coordinator may choose.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Operation:
     run_group: Callable[[Payload, PartyGroup, RandomSource], Payload] | None = None
     slot: str = ""
     noised: bool = True
+    chosen: tuple[str, ...] = ()
 
     def priced(self, request: Payload, facts: Facts) -> Guarantee | None:
         """Return the price, or say that the request is wrong; nothing is spent by asking."""

@@ -29,7 +29,7 @@ MAX_DIMENSIONS = 4
 
 _MAGIC = b"CONFRERE"
 _PREFIX = len(_MAGIC) + 2 + 4
-_DTYPES = {"<f8": 8, "<f4": 4, "<i8": 8, "|b1": 1}
+_DTYPES = {"<f8": 8, "<f4": 4, "<i8": 8, "|b1": 1, "|u1": 1}
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _MAX_DEPTH = 8
 _MAX_TEXT = 4096
@@ -44,7 +44,7 @@ class Payload:
     values : mapping, optional
         Plain JSON values: None, bool, int of 64 bits, finite float, printable str, list, dict.
     arrays : mapping, optional
-        Arrays of float64, float32, int64 or bool; finite.
+        Arrays of float64, float32, int64, bool or uint8 (bytes); finite.
 
     Raises
     ------
@@ -144,7 +144,7 @@ def _frozen(name: str, value: ArrayLike) -> NDArray[Any]:
     given = np.asarray(value)
     dtype = given.dtype.newbyteorder("<")
     if dtype.str not in _DTYPES:
-        raise InvalidMessage(f"array {name!r} must be float64, float32, int64 or bool.")
+        raise InvalidMessage(f"array {name!r} must be float64, float32, int64, bool or uint8.")
     if given.ndim > MAX_DIMENSIONS or given.nbytes > MAX_BYTES:
         raise InvalidMessage(f"array {name!r} has too many dimensions or bytes.")
     if dtype.kind == "f" and not np.all(np.isfinite(given)):

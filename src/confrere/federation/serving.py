@@ -109,8 +109,8 @@ def serve(
             raise
         try:
             answer = _act(act, payload, local, step)
-            about = _about(local, run, study, operation, step, payload)
-            kept = books.answers.keep(key, _signable(answer, receipt, local, about).encode())
+            facts = about(local, run, study, operation, step, payload)
+            kept = books.answers.keep(key, _signable(answer, receipt, local, facts).encode())
         except Exception as error:
             code = PartyError.of(error).code
             earlier = books.answers.fail(key, code)
@@ -164,7 +164,7 @@ def _act(
     return operation.run(payload, local, source)
 
 
-def _about(
+def about(
     local: LocalParty | PartyGroup,
     run: str,
     study: str | None,
@@ -187,7 +187,7 @@ def _signable(
     answer: Payload,
     receipt: Receipt | None,
     local: LocalParty | PartyGroup,
-    about: Mapping[str, Any],
+    facts: Mapping[str, Any],
 ) -> Payload:
     """Put with the arrays what a signature is to cover: receipt, ledger's head, and the question.
 
@@ -196,7 +196,7 @@ def _signable(
     ledger = local.books.ledger
     head = receipt.hash if receipt is not None else ledger.head() if ledger is not None else None
     paid = None if receipt is None else receipt.to_dict()
-    return Payload({"receipt": paid, "head": head, "about": dict(about)}, answer.arrays)
+    return Payload({"receipt": paid, "head": head, "about": dict(facts)}, answer.arrays)
 
 
 def _sent(content: bytes, local: LocalParty | PartyGroup, key: Key, *, again: bool) -> Payload:

@@ -1,0 +1,292 @@
+"""A protocol run again from what was signed: which question follows, and what comes out.
+
+A protocol is a function of a federation. Run over made-up answers it tells, before anything is
+asked, which questions there will be (:func:`rehearse`). Run over the answers that the parties have
+signed it tells which question is next, to the last number, or what the outcome is
+(:func:`replay`): so a party can see for itself that it is asked what was agreed, and that what is
+released is what everybody sent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+
+from confrere.errors import InvalidMessage, OperationRefused, QuorumMissed
+from confrere.federation.expected import Expect
+from confrere.federation.federation import Federation, PartyError, checked
+from confrere.federation.grant import Request, array_digest
+from confrere.federation.messages import Question, SignedAnswer
+from confrere.federation.operation import Facts, installed
+from confrere.federation.payload import Payload
+from confrere.release.keys import PublicKey
+
+T = TypeVar("T")
+
+#: A protocol: the coordinator's side of an algorithm, as a function of whom to ask.
+Protocol = Callable[[Federation], T]
+
+#: Relative agreement of numbers that two machines derive: mathematical libraries differ in the
+#: last bits.
+AGREEMENT = 1e-9
+
+_FACTS = 1000
+
+
+@dataclass(frozen=True)
+class Next:
+    """The question that follows from a transcript."""
+
+    operation: str
+    step: int
+    payload: Payload
+    to: tuple[str, ...]
+
+
+class _Stop(Exception):
+    def __init__(self, question: Next) -> None:
+        super().__init__()
+        self.question = question
+
+
+def rehearse(
+    protocol: Protocol[Any], parties: Sequence[str], study: str, n_features: int
+) -> tuple[Request, ...]:
+    """Return every question that a run will ask, and what in it depends on answers.
+
+    Two rehearsals with different made-up answers: what is the same in both is fixed.
+
+    Parameters
+    ----------
+    protocol : callable
+        The coordinator's side.
+    parties : sequence of str
+        Everyone in the study.
+    study : str
+        Its hash.
+    n_features : int
+        Columns of encoded rows, for the prices.
+    """
+    first, second = (_Rehearsal(parties, study, seed) for seed in (1, 2))
+    for federation in (first, second):
+        try:
+            protocol(federation)
+        except QuorumMissed:
+            if not federation.asked:
+                raise
+    pairs = zip(first.asked, second.asked, strict=True)
+    return tuple(_request(one, other, n_features) for one, other in pairs)
+
+
+def _request(one: Next, other: Next, n_features: int) -> Request:
+    if (one.operation, one.step) != (other.operation, other.step):
+        raise InvalidMessage("the protocol's questions depend on answers; it cannot be granted.")
+    operation = installed(one.operation)
+    price = operation.priced(one.payload, Facts(_FACTS, n_features))
+    a, b = one.payload, other.payload
+    chosen = [name for name in operation.chosen if name in a.values]
+    names = [*a.values, *a.arrays, *b.values, *b.arrays]
+    derived = [
+        name
+        for name in dict.fromkeys(names)
+        if name not in chosen
+        and not (
+            (name in a.values and name in b.values and a.values[name] == b.values[name])
+            or (
+                name in a.arrays
+                and name in b.arrays
+                and np.array_equal(a.arrays[name], b.arrays[name])
+            )
+        )
+    ]
+    loose = {*derived, *chosen}
+    return Request(
+        operation=one.operation,
+        step=one.step,
+        epsilon=0.0 if price is None else price.epsilon,
+        delta=0.0 if price is None else price.delta,
+        values={name: value for name, value in a.values.items() if name not in loose},
+        arrays={n: array_digest(array) for n, array in a.arrays.items() if n not in loose},
+        derived=tuple(derived),
+        chosen=tuple(chosen),
+    )
+
+
+class _Rehearsal(Federation):
+    """Parties that answer with made-up numbers of the agreed kind."""
+
+    def __init__(self, parties: Sequence[str], study: str, seed: int) -> None:
+        super().__init__(study[:64])
+        self._names = list(parties)
+        self._rng = np.random.default_rng(seed)
+        self.asked: list[Next] = []
+
+    def parties(self) -> list[str]:
+        return list(self._names)
+
+    def ask(
+        self,
+        operation: str,
+        payload: Payload,
+        *,
+        to: Sequence[str] | None = None,
+        step: int = 0,
+        timeout: float | None = None,  # noqa: ARG002
+    ) -> Mapping[str, Payload | PartyError]:
+        names = tuple(self._names if to is None else to)
+        self.asked.append(Next(operation, step, payload, names))
+        return dict.fromkeys(names, PartyError("Rehearsal"))
+
+    def gather(
+        self,
+        operation: str,
+        payload: Payload,
+        *,
+        to: Sequence[str] | None = None,
+        step: int = 0,
+        timeout: float | None = None,
+        quorum: float = 1.0,
+        expect: Expect | None = None,
+    ) -> Mapping[str, Payload]:
+        self.ask(operation, payload, to=to, step=step, timeout=timeout)
+        del quorum
+        if expect is None:
+            raise InvalidMessage(f"{operation}: nobody says what its answers must be.")
+        return {name: expect(name).made_up(self._rng) for name in self.asked[-1].to}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One question of a run with the answers to it, each as it was signed."""
+
+    question: Question
+    answers: Mapping[str, SignedAnswer]
+
+    @classmethod
+    def open(cls, content: bytes, coordinator: PublicKey, parties: Mapping[str, PublicKey]) -> Step:
+        """Read a record of a journal; refuse what somebody else signed, or signed for another.
+
+        Raises
+        ------
+        InvalidMessage, SignatureError
+        """
+        question, replies = Question.open(content, coordinator)
+        answers: dict[str, SignedAnswer] = {}
+        for reply in replies:
+            answer = SignedAnswer.open(reply, parties)
+            if answer.party in answers or not answer.answers(question):
+                raise InvalidMessage("evidence holds an answer to another question, or one twice.")
+            answers[answer.party] = answer
+        return cls(question, answers)
+
+
+def replay(
+    protocol: Protocol[T], parties: Sequence[str], run: str, steps: Sequence[Step]
+) -> T | Next:
+    """Run a protocol over what was signed.
+
+    Returns
+    -------
+    Next or outcome
+        The question that no step answers, or what the protocol ends with.
+
+    Raises
+    ------
+    OperationRefused
+        If a step is not the one that the protocol asks for there, or is not used at all.
+    """
+    federation = _Replay(parties, run, steps)
+    try:
+        outcome = protocol(federation)
+    except _Stop as stop:
+        found: T | Next = stop.question
+    except (QuorumMissed, InvalidMessage) as error:
+        told = f"the evidence does not bear the question: {error}"
+        raise OperationRefused(told, "evidence") from None
+    else:
+        found = outcome
+    if federation.left:
+        raise OperationRefused("the evidence holds steps that are not asked for.", "evidence")
+    return found
+
+
+class _Replay(Federation):
+    """Parties that answer what they have signed."""
+
+    def __init__(self, parties: Sequence[str], run: str, steps: Sequence[Step]) -> None:
+        super().__init__(run)
+        self._names = list(parties)
+        self.left = {(s.question.operation, s.question.step): s for s in steps}
+        if len(self.left) < len(steps):
+            raise OperationRefused("the evidence holds a step twice.", "evidence")
+
+    def parties(self) -> list[str]:
+        return list(self._names)
+
+    def ask(
+        self,
+        operation: str,
+        payload: Payload,
+        *,
+        to: Sequence[str] | None = None,
+        step: int = 0,
+        timeout: float | None = None,  # noqa: ARG002
+    ) -> NoReturn:
+        # Answers without noise of their own are nobody's evidence: such a question stands alone.
+        raise _Stop(Next(operation, step, payload, tuple(self._names if to is None else to)))
+
+    def gather(
+        self,
+        operation: str,
+        payload: Payload,
+        *,
+        to: Sequence[str] | None = None,
+        step: int = 0,
+        timeout: float | None = None,
+        quorum: float = 1.0,
+        expect: Expect | None = None,
+    ) -> Mapping[str, Payload]:
+        found = self.left.pop((operation, step), None)
+        if found is None:
+            self.ask(operation, payload, to=to, step=step, timeout=timeout)
+        names = self._names if to is None else list(to)
+        if not agree(found.question.payload, payload):
+            raise OperationRefused("an earlier question was not the agreed one.", "evidence")
+        answers = {name: found.answers[name].payload for name in names if name in found.answers}
+        faults = [
+            name
+            for name, answer in answers.items()
+            if expect is not None and isinstance(checked(answer, name, expect), PartyError)
+        ]
+        if faults or len(answers) < len(found.answers):
+            raise OperationRefused("the evidence holds an answer that is not valid.", "evidence")
+        if not answers or len(answers) < quorum * len(names):
+            raise OperationRefused("the evidence is of too few parties.", "evidence")
+        return answers
+
+
+def agree(one: Payload, other: Payload) -> bool:
+    """Whether two requests say the same, numbers but for their last bits."""
+    if one.values.keys() != other.values.keys() or one.arrays.keys() != other.arrays.keys():
+        return False
+    values = all(_alike(one.values[name], other.values[name]) for name in one.values)
+    return values and all(_close(one.arrays[n], other.arrays[n]) for n in one.arrays)
+
+
+def _alike(one: object, other: object) -> bool:
+    if type(one) is float and type(other) is float:
+        return math.isclose(one, other, rel_tol=AGREEMENT, abs_tol=0.0)
+    return one == other
+
+
+def _close(one: Any, other: Any) -> bool:
+    if one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    if one.dtype.kind != "f":
+        return bool(np.array_equal(one, other))
+    scale = max(float(np.linalg.norm(one)), float(np.linalg.norm(other)))
+    return bool(float(np.linalg.norm(one - other)) <= AGREEMENT * scale)
