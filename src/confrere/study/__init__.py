@@ -8,13 +8,21 @@ from confrere.study.reading import read_study, study_from_bytes
 from confrere.study.rows import Rows, read_rows, read_table
 from confrere.study.running import Made, Runner, prepare
 from confrere.study.saving import check_destination, check_keys, save_made
+from confrere.study.sessions import (
+    CoordinatorSession,
+    Finished,
+    make_grant,
+    party_session,
+)
 from confrere.study.study import Encoding, Party, Promise, Study
 from confrere.study.template import write_example, write_template
 
 __all__ = [
     "Agreed",
     "Budget",
+    "CoordinatorSession",
     "Encoding",
+    "Finished",
     "Local",
     "LocalPolicy",
     "Made",
@@ -29,7 +37,9 @@ __all__ = [
     "check_destination",
     "check_keys",
     "gather_locals",
+    "make_grant",
     "make_plan",
+    "party_session",
     "predict",
     "prepare",
     "read_local",

@@ -11,18 +11,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from confrere.errors import EngineFailed, InvalidMessage, OperationRefused, StudyError
+from confrere.errors import EngineFailed, InvalidMessage, StudyError
 from confrere.federation import (
     Answers,
     Books,
+    Expansion,
     Journalled,
     LocalParty,
     Outcome,
     Payload,
     Policy,
     answer,
+    average,
+    expand,
 )
 from confrere.federation.carrier import Carrier
+from confrere.federation.transcript import Protocol
 from confrere.ledger import Ledger
 from confrere.model import Facts, Linear
 from confrere.release import Release
@@ -54,6 +58,16 @@ def job_of(study: Study, timeout: float) -> Job:
         timeout=timeout,
         schema=study.sha256,
     )
+
+
+def protocol_of(study: Study, timeout: float | None = None) -> Protocol[Outcome]:
+    """Return the coordinator's side of the study's method, as a function of whom to ask.
+
+    It is the study's and nobody's: whoever has the same bytes has the same questions.
+    """
+    plan = estimator_for(study, study.method)._plan(len(study.schema.feature_names))
+    act = expand if isinstance(plan, Expansion) else average
+    return lambda federation: act(federation, plan, quorum=study.quorum, timeout=timeout)
 
 
 class CoordinatorSession:
@@ -157,10 +171,8 @@ def party_session(
     party = study.party(local.party)
     if local.data_path is None:
         raise StudyError(f"data_path: the local file of {party.name} does not say where it lies.")
-    allowed = local.policy.operations
-    refused = [] if allowed is None else [o for o in study.method.operations if o not in allowed]
-    if refused:
-        raise OperationRefused(f"{party.name}: its policy does not allow {', '.join(refused)}.")
+    if local.policy is not None:
+        local.policy.check(study, party.name)
     rows = read_rows(study, local.data_path)
     price = next(p.guarantee for p in plan.prices if p.party == party.name)
     resumes = going_on and local.ledger_path.exists()

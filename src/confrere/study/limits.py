@@ -60,7 +60,7 @@ def budget_of(party: Party, local: Local | None) -> Budget:
     deltas = [] if party.cap is None else [party.cap_delta]
     spent = 0.0
     if local is not None:
-        caps["local policy"] = local.policy.lifetime_epsilon
+        caps["local policy"] = None if local.policy is None else local.policy.lifetime_epsilon
         if local.ledger_path.exists():
             account = _account(Ledger(local.ledger_path), party.account)
             if account is not None:
@@ -68,7 +68,8 @@ def budget_of(party: Party, local: Local | None) -> Budget:
                 deltas += [] if account.epsilon is None else [account.delta]
     limits = {name: cap for name, cap in caps.items() if cap is not None}
     by = min(limits, key=lambda name: limits[name]) if limits else ""
-    per_run = None if local is None else local.policy.max_epsilon_per_run
+    policy = None if local is None else local.policy
+    per_run = None if policy is None else policy.max_epsilon_per_run
     return Budget(spent, limits.get(by), by, per_run, min(deltas, default=party.cap_delta))
 
 
@@ -79,7 +80,13 @@ def open_account(party: Party, local: Local, price: Guarantee) -> Ledger:
     ledger = Ledger(local.ledger_path)
     if party.account not in {account.name for account in ledger.accounts()}:
         delta = 0.0 if budget.limit is None else budget.delta
-        ledger.open_account(party.account, epsilon=budget.limit, delta=delta)
+        ledger.open_account(
+            party.account,
+            epsilon=budget.limit,
+            delta=delta,
+            unit=price.unit,
+            neighbours=price.neighbours,
+        )
     return ledger
 
 

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from confrere.errors import StudyError
+from confrere.errors import InvalidParameter, OperationRefused, StudyError
+from confrere.guarantee import Neighbours, Unit
+from confrere.release import read_public_key
 from confrere.study.study import Study
 from confrere.study.tables import Table, parse, read_bytes
 
@@ -17,6 +19,10 @@ class LocalPolicy:
 
     Attributes
     ----------
+    protects : Unit
+        Whose data must be hidden: a study that says otherwise is not answered.
+    relation : Neighbours
+        Against which change.
     operations : tuple of str or None
         The only operations that it answers in a federation; None allows whatever is installed.
     max_epsilon_per_run : float or None
@@ -25,9 +31,26 @@ class LocalPolicy:
         The most that may ever be spent on its data.
     """
 
+    protects: Unit
+    relation: Neighbours
     operations: tuple[str, ...] | None = None
     max_epsilon_per_run: float | None = None
     lifetime_epsilon: float | None = None
+
+    def check(self, study: Study, party: str) -> None:
+        """Refuse a study that asks for what is not allowed, or protects others."""
+        allowed = self.operations
+        refused = [o for o in study.method.operations if allowed is not None and o not in allowed]
+        if refused:
+            raise OperationRefused(
+                f"{party}: its policy does not allow {', '.join(refused)}; nothing was spent."
+            )
+        if (self.protects, self.relation) != (study.promise.protects, study.promise.relation):
+            raise OperationRefused(
+                f"{party}: its policy protects a {self.protects} under {self.relation}, the study "
+                f"a {study.promise.protects} under {study.promise.relation}; nothing was spent.",
+                "relation",
+            )
 
 
 @dataclass(frozen=True)
@@ -43,14 +66,18 @@ class Local:
         Its table.
     key_path : Path or None
         The private key that it signs with.
-    policy : LocalPolicy
+    policy : LocalPolicy or None
+        None for a party without a local file, whose table was given by hand.
+    coordinator : str or None
+        The public key whose questions it answers: ``ssh-ed25519 AAAA...``.
     """
 
     party: str
     ledger_path: Path
     data_path: Path | None = None
     key_path: Path | None = None
-    policy: LocalPolicy = LocalPolicy()
+    policy: LocalPolicy | None = None
+    coordinator: str | None = None
 
 
 def read_local(path: str | Path) -> Local:
@@ -63,7 +90,8 @@ def read_local(path: str | Path) -> Local:
         ledger_path=_path(file, top.text("ledger_path", None)) or file.parent / f"{party}.ledger",
         data_path=_path(file, top.text("data_path", None)),
         key_path=_path(file, top.text("key_path", None)),
-        policy=_policy(top.table("policy", required=False)),
+        policy=_policy(top.table("policy")),
+        coordinator=_key(top),
     )
     top.done()
     return local
@@ -132,8 +160,19 @@ def _path(file: Path, text: str | None) -> Path | None:
     return None if text is None else file.parent / Path(text).expanduser()
 
 
+def _key(top: Table) -> str | None:
+    line: str | None = top.text("coordinator", None)
+    try:
+        _ = None if line is None else read_public_key(line)
+    except InvalidParameter:
+        raise top.error("coordinator", "must be a line 'ssh-ed25519 AAAA...'") from None
+    return line
+
+
 def _policy(table: Table) -> LocalPolicy:
     policy = LocalPolicy(
+        protects=Unit(table.choice("protects", tuple(Unit))),
+        relation=Neighbours(table.choice("relation", tuple(Neighbours))),
         operations=table.texts("operations", None),
         max_epsilon_per_run=table.number("max_epsilon_per_run", None),
         lifetime_epsilon=table.number("lifetime_epsilon", None),

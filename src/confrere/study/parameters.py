@@ -65,11 +65,16 @@ def check_parameters(study: Study) -> None:
         if method.shape == "transfer":
             continue  # its price is asked once there is a source; the source's comes first
         try:
-            estimator_for(study, method).price(NOMINAL_ROWS, n_features)
+            price = estimator_for(study, method).price(NOMINAL_ROWS, n_features)
         except (InvalidParameter, InvalidData, CalibrationError) as error:
             raise StudyError(f"method: {error}") from None
         except (TypeError, ValueError, ArithmeticError) as error:
             raise StudyError(f"method: a parameter is wrong ({type(error).__name__}).") from None
+        if (price.unit, price.neighbours) != (study.promise.protects, study.promise.relation):
+            raise StudyError(
+                f"privacy: {method.name} promises {price.unit}, {price.neighbours}; the study "
+                f"says {study.promise.protects}, {study.promise.relation}."
+            )
 
 
 def _arguments(method: Method) -> dict[str, inspect.Parameter]:

@@ -8,6 +8,8 @@ from sklearn.utils import get_tags
 
 from confrere.catalogue import Method, find_method
 from confrere.errors import InvalidParameter, SchemaError, StudyError
+from confrere.guarantee import Neighbours, Unit
+from confrere.release import read_public_key
 from confrere.schema import PublicSchema
 from confrere.study.parameters import check_parameters
 from confrere.study.study import Encoding, Party, Promise, Study
@@ -57,7 +59,7 @@ def study_from_bytes(content: bytes) -> Study:
         title=title,
         purpose=purpose,
         mode=mode,
-        promise=_promise(top.table("privacy", required=False), len(parties)),
+        promise=_promise(top.table("privacy"), len(parties)),
         schema=schema,
         encoding=encoding,
         method=method,
@@ -84,6 +86,8 @@ def study_from_bytes(content: bytes) -> Study:
 
 def _promise(table: Table, n_parties: int) -> Promise:
     promise = Promise(
+        protects=Unit(table.choice("protects", tuple(Unit))),
+        relation=Neighbours(table.choice("relation", tuple(Neighbours))),
         unit=table.text("unit", Promise.unit),
         unit_column=table.text("unit_column", None),
         max_rows_per_unit=table.whole("max_rows_per_unit", 1),
@@ -142,7 +146,12 @@ def _party(table: Table) -> Party:
         role=table.choice("role", ("source", "member"), "member"),
         cap=cap.number("epsilon", None),
         cap_delta=cap.number("delta", 0.0),
+        key=table.text("key", None),
     )
+    try:
+        _ = None if party.key is None else read_public_key(party.key)
+    except InvalidParameter:
+        raise table.error("key", "must be a line 'ssh-ed25519 AAAA...'") from None
     if party.cap_delta >= 1:
         raise cap.error("delta", "must be below 1")
     cap.done()

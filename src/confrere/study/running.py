@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from confrere.catalogue import Method, find_method
-from confrere.errors import OperationRefused, QuorumMissed, SchemaMismatch, StudyError
+from confrere.errors import QuorumMissed, SchemaMismatch, StudyError
 from confrere.estimators.sources import check_same_meaning
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger, Receipt
@@ -173,7 +173,8 @@ def prepare(
         )
     _check_parties(study, here, sources or {})
     for name, local in here.items():
-        _check_policy(study, local)
+        if local.policy is not None:
+            local.policy.check(study, name)
         require_unused(plan, study.party(name), local)
     for price in plan.prices:
         if price.party in here:
@@ -224,12 +225,3 @@ def _check_source(study: Study, name: str, release: Release) -> None:
         study.encoding.weighted,
     ):
         raise SchemaMismatch(f"source {name!r}: its rows are encoded in another way.")
-
-
-def _check_policy(study: Study, local: Local) -> None:
-    allowed = local.policy.operations
-    refused = [] if allowed is None else [o for o in study.method.operations if o not in allowed]
-    if refused:
-        raise OperationRefused(
-            f"{local.party}: its policy does not allow {', '.join(refused)}; nothing was spent."
-        )

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from confrere.catalogue import Method
 from confrere.errors import StudyError
+from confrere.guarantee import Neighbours, Unit
 from confrere.schema import PublicSchema, SchemaEncoder
 
 Mode = Literal["private", "simulation"]
@@ -21,6 +22,10 @@ class Promise:
 
     Attributes
     ----------
+    protects : Unit
+        Whose data every answer's guarantee hides: one record, or a whole party.
+    relation : Neighbours
+        Which change of the data it hides.
     unit : str
         What one record is about, for readers: "patient".
     unit_column : str or None
@@ -31,6 +36,8 @@ class Promise:
         Organisations in whose data one unit may be.
     """
 
+    protects: Unit
+    relation: Neighbours
     unit: str = "person"
     unit_column: str | None = None
     max_rows_per_unit: int = 1
@@ -64,6 +71,8 @@ class Party:
         The most that its account may ever have spent, as far as this study is concerned.
     cap_delta : float
         The same for delta; without a word about it only pure methods are covered.
+    key : str or None
+        The public key that it signs grants, answers and releases with: ``ssh-ed25519 AAAA...``.
     """
 
     name: str
@@ -71,6 +80,7 @@ class Party:
     role: Role = "member"
     cap: float | None = None
     cap_delta: float = 0.0
+    key: str | None = None
 
     @property
     def account(self) -> str:

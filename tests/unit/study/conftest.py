@@ -7,7 +7,11 @@ import pytest
 
 from confrere.study import gather_locals, make_plan, read_study, write_example
 
-PLAIN_POLICY = "[policy]\nlifetime_epsilon = 30.0\n"
+PLAIN_POLICY = """[policy]
+protects = "record"
+relation = "replace-one"
+lifetime_epsilon = 30.0
+"""
 
 
 @pytest.fixture(scope="session")

@@ -108,11 +108,25 @@ def test_local_files_are_relative_to_themselves_and_strict(folder):
     assert local.data_path == folder / "local" / "main.csv"
     assert local.ledger_path == folder / "local" / "main.ledger"
     file = folder / "local" / "main.toml"
-    file.write_text('party = "main"\ndata = "x.csv"\n')
+    policy = '[policy]\nprotects = "record"\nrelation = "replace-one"\n'
+    file.write_text(f'party = "main"\ndata = "x.csv"\n{policy}')
     with pytest.raises(StudyError, match="does not know 'data'"):
         read_local(file)
-    file.write_text('party = "main"\n[policy]\nmax_epsilon = 1\n')
+    file.write_text(
+        'party = "main"\n[policy]\nprotects = "record"\nrelation = "replace-one"\nmax_epsilon = 1\n'
+    )
     with pytest.raises(StudyError, match=r"\[policy\] does not know 'max_epsilon'"):
+        read_local(file)
+    for lacking in ("protects", "relation"):
+        kept = "\n".join(line for line in policy.splitlines() if lacking not in line)
+        file.write_text(f'party = "main"\n{kept}\n')
+        with pytest.raises(StudyError, match=rf"policy\.{lacking}: is missing"):
+            read_local(file)
+    file.write_text('party = "main"\n')
+    with pytest.raises(StudyError, match="policy: is missing"):
+        read_local(file)
+    file.write_text(f'party = "main"\ncoordinator = "ssh-ed25519 AAAA"\n{policy}')
+    with pytest.raises(StudyError, match="coordinator: must be a line"):
         read_local(file)
 
 
@@ -135,7 +149,7 @@ def test_strangers_and_doubles_are_refused(edit, folder):
     with pytest.raises(StudyError, match="no party 'stranger'"):
         gather_locals(study, path, data={"stranger": folder / "x.csv"})
     twin = folder / "local" / "twin.toml"
-    twin.write_text('party = "main"\n')
+    twin.write_text((folder / "local" / "main.toml").read_text())
     with pytest.raises(StudyError, match="two local files"):
         gather_locals(study, path)
     empty = folder / "empty"

@@ -30,7 +30,7 @@ def test_the_template_is_a_valid_study_and_its_hash_is_of_its_bytes():
     assert [party.name for party in study.parties] == ["main", "branch-1", "branch-2"]
     assert [party.cap for party in study.parties] == [3.0, 2.0, 2.0]
     assert study.promise.unit_column == "patient_id"
-    assert study.encoding.to_dict() == {"rows": "unit", "weighted": True}
+    assert (study.encoding.rows, study.encoding.weighted) == ("unit", True)
     assert study.sha256 == hashlib.sha256(TEMPLATE.encode()).hexdigest()
     assert study.noise_seed is None
     assert not study.simulated
@@ -48,6 +48,12 @@ def test_every_method_of_the_catalogue_has_a_study(name):
     [
         ("schema = 1", "schema = 2", "schema: must be 1"),
         ("schema = 1", "", "schema: is missing"),
+        ('protects = "record" ', "", "privacy.protects: is missing"),
+        ('relation = "replace-one" ', "", "privacy.relation: is missing"),
+        ('protects = "record" ', 'protects = "patient" ', "privacy.protects: must be one of"),
+        ('relation = "replace-one" ', 'relation = "add-remove" ', "privacy: average promises"),
+        ('protects = "record" ', 'protects = "party" ', "privacy: average promises"),
+        ('role = "source"', 'role = "source"\nkey = "ssh-rsa AAAA"', "key: must be a line"),
         ("schema = 1", 'schema = "1"', "schema: must be a whole number"),
         ('id = "diabetes-2026"', 'id = "../up"', "study.id: must be letters"),
         ('id = "diabetes-2026"', "", "study.id: is missing"),

@@ -1,0 +1,161 @@
+"""A run between organisations in one process: real keys, grants, ledgers and signatures."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from confrere.federation import (
+    Answers,
+    Averaging,
+    Books,
+    Expansion,
+    Frame,
+    LocalParty,
+    average,
+    expand,
+    run_name,
+)
+from confrere.federation.grant import Grant
+from confrere.federation.journal import Journal
+from confrere.federation.messages import Question, refused
+from confrere.federation.session import PartySession, SignedFederation
+from confrere.federation.transcript import rehearse
+from confrere.ledger import Ledger
+from confrere.release.sshsig import sign_bytes
+from tests.unit.federation.conftest import make_data
+
+STUDY = "5" * 64
+COLUMNS = 3
+PLAN = Averaging(frame=Frame(COLUMNS), epsilon=1.0, rounds=2)
+SIGNED = "test-release"
+
+
+class Loopback:
+    """Carries messages within a process; ``tamper`` may change a party's replies on the way."""
+
+    def __init__(self, sessions, tamper=None):
+        self.sessions = sessions
+        self.tamper = tamper or {}
+        self.sent = []
+
+    def connected(self):
+        return list(self.sessions)
+
+    def exchange(self, questions, timeout):
+        replies = {}
+        for name, content in questions.items():
+            self.sent.append((name, content))
+            reply = self.sessions[name].handle(content)
+            changed = self.tamper.get(name)
+            replies[name] = reply if changed is None else changed(content, reply)
+        return replies
+
+
+class Refuse(Exception):
+    """A release that is not what the answers give."""
+
+
+class Organisations:
+    """Three organisations and a coordinator, each with a key of its own."""
+
+    def __init__(self, folder, *, plan=PLAN, names=("a", "b", "c"), quorum=0.6, sizes=None):
+        self.folder = folder
+        self.plan = plan
+        self.names = tuple(names)
+        self.quorum = quorum
+        self.coordinator = Ed25519PrivateKey.generate()
+        self.keys = {name: Ed25519PrivateKey.generate() for name in self.names}
+        self.public = {name: key.public_key() for name, key in self.keys.items()}
+        self.sizes = sizes or {name: 40 + 10 * k for k, name in enumerate(self.names)}
+        self.sessions = {name: self.session(name) for name in self.names}
+
+    @property
+    def run(self):
+        return run_name(STUDY)
+
+    def protocol(self, federation):
+        act = expand if isinstance(self.plan, Expansion) else average
+        return act(federation, self.plan, quorum=self.quorum)
+
+    def grant(self, name, **changes):
+        now = datetime.now(UTC)
+        epsilon = self.plan.epsilon
+        facts = {
+            "party": name,
+            "account": "study",
+            "study_id": "a-study",
+            "study_sha256": STUDY,
+            "requests": rehearse(self.protocol, self.names, STUDY, COLUMNS),
+            "unit": "record",
+            "relation": "replace-one",
+            "epsilon_per_run": epsilon,
+            "delta_per_run": 0.0,
+            "epsilon": epsilon,
+            "delta": 0.0,
+            "attempts": 1,
+            "expires": now + timedelta(days=1),
+            "approved_by": "the officer",
+            "reason": "a test",
+            "approved_at": now,
+        }
+        return Grant(**(facts | changes))
+
+    def ledger(self, name, cap=10.0):
+        ledger = Ledger(self.folder / f"{name}.ledger")
+        if not ledger.accounts():
+            ledger.open_account("study", epsilon=cap, unit="record", neighbours="replace-one")
+        return ledger
+
+    def local(self, name, grant, **more):
+        books = Books(
+            ledger=self.ledger(name, **more),
+            account="study",
+            policy=grant.policy,
+            answers=Answers(self.folder / f"{name}.answers"),
+        )
+        seed = self.names.index(name)
+        return LocalParty(name, *make_data(self.sizes[name], COLUMNS, seed), books)
+
+    def session(self, name, **changes):
+        grant = self.grant(name, **changes.pop("grant", {}))
+        facts = {
+            "protocol": self.protocol,
+            "parties": self.public,
+            "coordinator": self.coordinator.public_key(),
+            "key": self.keys[name],
+            "accept": lambda files, outcome: self.accept(name, files, outcome),
+        } | changes
+        return PartySession(self.local(name, grant), grant, **facts)
+
+    def accept(self, name, files, outcome):
+        if files != {"weights": outcome.weights.tobytes()}:
+            raise Refuse
+        return sign_bytes(files["weights"], self.keys[name], namespace=SIGNED)
+
+    def federation(self, *, tamper=None, journal="journal", carrier=None, key=None, run=None):
+        run = run or self.run
+        return SignedFederation(
+            run=run,
+            study=STUDY,
+            key=key or self.coordinator,
+            parties=self.public,
+            carrier=carrier or Loopback(self.sessions, tamper),
+            journal=Journal(self.folder / journal, run),
+        )
+
+    def spent(self, name):
+        return self.ledger(name).spent("study")
+
+    def ask(self, name, operation, payload, *, step=0, evidence=(), key=None, **changes):
+        """Send one question by hand and return the code, or the reply's bytes."""
+        facts = {"run": self.run, "study": STUDY} | changes
+        question = Question(operation=operation, payload=payload, step=step, **facts)
+        reply = self.sessions[name].handle(question.sign(key or self.coordinator, evidence))
+        return code_of(reply)
+
+
+def code_of(reply):
+    told = refused(reply)
+    return reply if told is None else told.code

@@ -1,0 +1,151 @@
+"""A run between organisations that do not trust each other, when everyone is honest."""
+
+import numpy as np
+import pytest
+
+from confrere.errors import FederationError, InvalidParameter
+from confrere.federation import (
+    Averaging,
+    Expansion,
+    Frame,
+    LocalFederation,
+    PartyError,
+    average,
+    expand,
+)
+from confrere.federation.messages import SignedAnswer
+from confrere.federation.session import PartySession
+from confrere.ledger import Ledger
+from confrere.release.sshsig import verify_bytes
+from tests.unit.federation.signed_run import COLUMNS, SIGNED, Loopback, Organisations
+
+PLANS = {
+    "one round": Averaging(frame=Frame(COLUMNS), epsilon=1.0),
+    "three rounds": Averaging(frame=Frame(COLUMNS), epsilon=1.0, rounds=3),
+    "median": Averaging(frame=Frame(COLUMNS), epsilon=1.0, combine="median"),
+    "laplace": Averaging(frame=Frame(COLUMNS), epsilon=1.0, perturb="output"),
+    "l1": Averaging(frame=Frame(COLUMNS, norm="l1"), epsilon=1.0),
+    "prior": Averaging(frame=Frame(COLUMNS), epsilon=1.0, prior=np.ones(COLUMNS + 1)),
+    "expansion": Expansion(frame=Frame(COLUMNS), epsilon=1.0),
+}
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_everyone_ends_with_the_release(tmp_path, plan):
+    there = Organisations(tmp_path, plan=plan)
+    federation = there.federation()
+    outcome = there.protocol(federation)
+    assert federation.left_out == {}
+    assert [there.spent(name) for name in there.names] == pytest.approx([1.0, 1.0, 1.0])
+    assert outcome.guarantee.epsilon == pytest.approx(1.0)
+    files = {"weights": outcome.weights.tobytes()}
+    signatures = federation.hand_out(files)
+    for name, signature in signatures.items():
+        verify_bytes(signature, files["weights"], there.public[name], namespace=SIGNED)
+        assert there.sessions[name].finished
+        assert there.sessions[name].state == "released"
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_the_boundary_changes_nothing_of_what_is_computed(tmp_path, plan):
+    """Answers that parties gave elsewhere are the answers that they give in their own process."""
+    there = Organisations(tmp_path, plan=plan)
+    outcome = there.protocol(there.federation())
+    act = expand if isinstance(plan, Expansion) else average
+    locals_ = [there.local(name, there.grant(name)) for name in there.names]
+    here = act(LocalFederation(locals_, run=there.run, study="5" * 64), plan, quorum=0.6)
+    np.testing.assert_array_equal(outcome.weights, here.weights)
+    assert [there.spent(name) for name in there.names] == pytest.approx([1.0, 1.0, 1.0])
+
+
+def test_a_coordinator_goes_on_where_it_was(tmp_path):
+    there = Organisations(tmp_path)
+
+    class Killed(Loopback):
+        def exchange(self, questions, timeout):
+            replies = super().exchange(questions, timeout)
+            if len(self.sent) > 6:
+                raise KeyboardInterrupt
+            return replies
+
+    carrier = Killed(there.sessions)
+    with pytest.raises(KeyboardInterrupt):
+        there.protocol(there.federation(carrier=carrier))
+    spent = [there.spent(name) for name in there.names]
+    assert spent == [1.0, 1.0, 1.0]  # the last answers were given, and lost on the way
+    there.sessions = {name: there.session(name) for name in there.names}
+    again = Loopback(there.sessions)
+    outcome = there.protocol(there.federation(carrier=again))
+    assert len(again.sent) == 3  # the last round only
+    # In a new folder it asks everything again, and gets the same bytes for nothing.
+    lost = there.protocol(there.federation(journal="another"))
+    np.testing.assert_array_equal(outcome.weights, lost.weights)
+    assert [there.spent(name) for name in there.names] == spent
+
+
+def test_a_party_that_is_away_is_named_and_the_others_finish(tmp_path):
+    there = Organisations(tmp_path)
+    away = {"c": lambda question, reply: PartyError("Unreachable")}
+    federation = there.federation(tamper=away)
+    outcome = there.protocol(federation)
+    assert set(outcome.sizes) == {"a", "b"}
+    assert federation.left_out == {"c": "Unreachable"}
+    signatures = federation.hand_out({"weights": outcome.weights.tobytes()})
+    assert isinstance(signatures["a"], bytes)
+
+
+def test_who_paid_and_was_left_out_does_not_sign(tmp_path):
+    there = Organisations(tmp_path)
+
+    def lose(question, reply):
+        opened = SignedAnswer.open(reply, there.public)
+        return PartyError("Timeout") if opened.about["operation"] == "objective" else reply
+
+    federation = there.federation(tamper={"c": lose})
+    outcome = there.protocol(federation)
+    assert there.spent("c") == 1.0
+    carrier = Loopback(there.sessions)
+    federation._carrier = carrier
+    signatures = federation.hand_out({"weights": outcome.weights.tobytes()})
+    assert signatures["c"] == PartyError("OperationRefused:left-out")
+    assert there.sessions["c"].finished
+    assert there.sessions["c"].state == "left out"
+    assert isinstance(signatures["a"], bytes)
+
+
+def test_what_is_handed_out_twice_is_signed_alike(tmp_path):
+    there = Organisations(tmp_path)
+    federation = there.federation()
+    outcome = there.protocol(federation)
+    files = {"weights": outcome.weights.tobytes()}
+    assert federation.hand_out(files) == federation.hand_out(files)
+
+
+def test_a_folder_serves_one_run(tmp_path):
+    there = Organisations(tmp_path)
+    there.federation()
+    with pytest.raises(FederationError, match="another run"):
+        there.federation(run="other")
+
+
+def test_without_a_lifetime_cap_there_is_no_federation(tmp_path):
+    there = Organisations(tmp_path)
+    ledger = Ledger(tmp_path / "uncapped.ledger")
+    ledger.open_account("study", unit="record", neighbours="replace-one")
+    grant = there.grant("a")
+    local = there.local("a", grant)
+    object.__setattr__(local.books, "ledger", ledger)
+    with pytest.raises(InvalidParameter, match="no lifetime cap"):
+        PartySession(
+            local,
+            grant,
+            protocol=there.protocol,
+            parties=there.public,
+            coordinator=there.coordinator.public_key(),
+            key=there.keys["a"],
+            accept=lambda files, outcome: b"",
+        )
+    with pytest.raises(InvalidParameter, match="another party's"):
+        there.session("a", grant={"party": "b"})
+    with pytest.raises(InvalidParameter, match="names for this party"):
+        there.session("a", key=there.keys["b"])
