@@ -46,7 +46,9 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _checked(self, *arrays: Any, **rules: Any) -> Any:
         """Check arrays as scikit-learn does, without ever quoting a value from them."""
         try:
-            return validate_data(self, *arrays, **rules)
+            # Whether all are finite is asked of their sum first, which may overflow.
+            with np.errstate(over="ignore", invalid="ignore"):
+                return validate_data(self, *arrays, **rules)
         except ValueError as error:
             raise _without_values(error) from None
 

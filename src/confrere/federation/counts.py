@@ -14,8 +14,8 @@ from confrere.federation.party import LocalParty, PartyGroup
 from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee, Neighbours
 from confrere.mechanisms.counts import PrivateCounts
+from confrere.model.scoring import readable_rows, scores
 from confrere.noise.sources import RandomSource
-from confrere.rows.scores import linear_scores
 
 THEOREM = "docs/proofs/counting.md"
 
@@ -75,8 +75,10 @@ def _price_errors(request: Payload, facts: Facts) -> Guarantee:
 
 def _run_errors(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
     mechanism = _errors(request, party.facts)
-    scores = linear_scores(party.X, request.arrays["coef"], request.values["intercept"])
-    wrong = np.array(np.count_nonzero((scores > 0) != (party.y > 0)))
+    rows = readable_rows(party.X, party.n_features)
+    intercept = np.array([request.values["intercept"]])
+    score = scores(rows, request.arrays["coef"][None], intercept)[:, 0]
+    wrong = np.array(np.count_nonzero((score > 0) != (party.y > 0)))
     return Payload(arrays={"errors": mechanism.run(wrong, source=source)})
 
 
