@@ -15,6 +15,7 @@ from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.model import Clip, Linear
 from confrere.model.arrays import npz_bytes
+from confrere.model.strict_json import json_bytes
 from confrere.release import Release, generate_key, load_release, read_folder
 
 KIND = "scenario-linear"
@@ -68,7 +69,7 @@ def redo_sums(folder):
 def edit_json(folder, name, change):
     document = json.loads((folder / name).read_text())
     change(document)
-    (folder / name).write_text(json.dumps(document))
+    (folder / name).write_bytes(json_bytes(document))
     if name != "card.json":
         digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
         edit_json(folder, "card.json", lambda card: card["files"].update({name: digest}))
@@ -332,13 +333,13 @@ def test_arrays_that_are_not_numbers_are_refused(received, arrays):
 
 def test_nothing_is_parsed_before_it_is_verified(received, monkeypatch):
     """A changed file never reaches a parser."""
-    from confrere.release import loading
+    from confrere.release import verification
 
     def parsed(*_):
         raise AssertionError("parsed before verified")
 
     for name in ("read_json", "read_document"):
-        monkeypatch.setattr(loading, name, parsed)
+        monkeypatch.setattr(verification, name, parsed)
     for path in sorted(received.glob("*.*")):
         whole = path.read_bytes()
         path.write_bytes(whole + b" ")

@@ -29,8 +29,7 @@ from confrere.federation.operation import OPERATIONS
 from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee, Neighbours, Unit
 from confrere.ledger.amounts import exact
-from confrere.release.keys import PrivateKey, PublicKey
-from confrere.release.sshsig import sign_bytes, verify_bytes
+from confrere.release.signing import PrivateKey, PublicKey, sign_bytes, verify_bytes
 
 FORMAT: Literal["confrere-grant/1"] = "confrere-grant/1"
 NAMESPACE = "confrere-grant"

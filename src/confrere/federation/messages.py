@@ -19,8 +19,7 @@ from confrere.federation.federation import PartyError, check_run
 from confrere.federation.payload import MAX_BYTES, Payload
 from confrere.federation.serving import PROTOCOL
 from confrere.ledger import Receipt
-from confrere.release.keys import PrivateKey, PublicKey
-from confrere.release.sshsig import sign_bytes, verify_bytes
+from confrere.release.signing import PrivateKey, PublicKey, sign_bytes, verify_bytes
 
 QUESTION, ANSWER = "confrere-question", "confrere-answer"
 

@@ -39,6 +39,12 @@ class Handle:
         """Whether the file goes when the process that made it exits."""
         return not self._store.durable
 
+    @property
+    def ledger_id(self) -> str:
+        """Which ledger this is: a random name, given when the file was made."""
+        with self._store.reading() as table:
+            return table.ledger_id
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({'' if self.ephemeral else repr(str(self.path))})"
 

@@ -89,11 +89,15 @@ def validated(adapter: TypeAdapter[T], value: object, name: str) -> T:
         Naming the first key that is wrong and the rule that it breaks, never its value.
     """
     try:
-        return adapter.validate_json(canonical_bytes(value))
+        content = canonical_bytes(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidRelease(f"{name} holds something that is not JSON.") from error
+    try:
+        return adapter.validate_json(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = ".".join(map(str, (name, *first["loc"])))
-        # This message alone would quote what was found.
-        tagged = first["type"] == "union_tag_invalid"
-        rule = "is none of the kinds there are" if tagged else first["msg"]
-        raise InvalidRelease(f"{where}: {rule}. Ask who made it for a valid one.") from None
+    where = ".".join(map(str, (name, *first["loc"])))
+    # This message alone would quote what was found.
+    tagged = first["type"] == "union_tag_invalid"
+    rule = "is none of the kinds there are" if tagged else first["msg"]
+    raise InvalidRelease(f"{where}: {rule}. Ask who made it for a valid one.")

@@ -1,18 +1,23 @@
 """What leaves an organisation: noised arrays, public facts, and the card that describes them."""
 
-from confrere.release.card import Card
-from confrere.release.describe import build_card
-from confrere.release.keys import fingerprint, generate_key, read_private_key, read_public_key
-from confrere.release.loading import load_release
-from confrere.release.model import Release
-from confrere.release.notes import Adversary, Approval, CardNotes, Curator, Utility
-from confrere.release.page import card_page
-from confrere.release.pricing import Spending
-from confrere.release.risk import detection_bound, shown
+from confrere.release.card import Approval, Card, Curator, Utility, card_schema
+from confrere.release.describe import Adversary, CardNotes, build_card
+from confrere.release.folder import VerifiedFolder, read_folder
+from confrere.release.pages import card_page
+from confrere.release.release import Release
 from confrere.release.saving import sign_release
-from confrere.release.schema import card_schema
-from confrere.release.sshsig import NAMESPACE, sign_sums, verify_signature
-from confrere.release.verifying import VerifiedFolder, read_folder
+from confrere.release.signing import (
+    NAMESPACE,
+    fingerprint,
+    generate_key,
+    read_private_key,
+    read_public_key,
+    sign_sums,
+    verify_signature,
+)
+from confrere.release.spending import Spending
+from confrere.release.statements import detection_bound, shown
+from confrere.release.verification import Verified, load_release, verify_release
 
 __all__ = [
     "NAMESPACE",
@@ -24,6 +29,7 @@ __all__ = [
     "Release",
     "Spending",
     "Utility",
+    "Verified",
     "VerifiedFolder",
     "build_card",
     "card_page",
@@ -38,5 +44,6 @@ __all__ = [
     "shown",
     "sign_release",
     "sign_sums",
+    "verify_release",
     "verify_signature",
 ]

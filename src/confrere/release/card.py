@@ -1,200 +1,375 @@
 """The card: what was released about whom, at what price, under which assumptions.
 
-A card is one JSON document whose shape is ``card.schema.json``. Beyond the shape it must be
-consistent with itself: its price is the one that its receipts give, and what was seeded is never
-"released".
+A card is one JSON document. Its shape is said here and nowhere else; ``card.schema.json`` is made
+from it, for partners. Beyond the shape it must be consistent with itself: what a receipt says is
+what the card says, and what was seeded is never "released".
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveInt,
+    StringConstraints,
+    TypeAdapter,
+    model_validator,
+)
 
 from confrere.errors import ConfrereError, InvalidRelease
-from confrere.guarantee import Neighbours, Unit
-from confrere.model.strict_json import plain_json
-from confrere.release.pricing import Spending
-from confrere.release.risk import risk_in_words
-from confrere.release.schema import card_schema, violations
+from confrere.model.strict_json import validated
+from confrere.release.spending import Spending
+from confrere.release.statements import facts_of_spending
 
-SCHEMA = "confrere-card/1"
+SCHEMA = "confrere-card/2"
 
 #: Differential privacy bounds a risk; nothing in a card may claim that there is none.
 _FORBIDDEN = re.compile("anonym", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]")
 
 
+def _plain_words(text: str) -> str:
+    if _FORBIDDEN.search(text):
+        raise ValueError(
+            "it calls something anonymous; differential privacy bounds a risk and does not make "
+            "it zero: say what is protected, and by how much"
+        )
+    if _CONTROL.search(text):
+        raise ValueError("it holds line breaks or control characters: one line each")
+    return text
+
+
+def _pattern(pattern: str) -> Any:
+    return StringConstraints(pattern=pattern)
+
+
+Line = Annotated[str, StringConstraints(max_length=2000), AfterValidator(_plain_words)]
+Text = Annotated[Line, StringConstraints(min_length=1)]
+Texts = list[Text]
+Epsilon = Annotated[float, Field(gt=0)]
+Delta = Annotated[float, Field(ge=0, lt=1)]
+Sha256 = Annotated[str, _pattern(r"^[0-9a-f]{64}$")]
+ReleaseId = Annotated[str, _pattern(r"^[0-9a-f]{32}$")]
+Time = Annotated[
+    str,
+    _pattern(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?([+]00:00|Z)$"),
+]
+
+
+_STRICT = ConfigDict(
+    extra="forbid",
+    strict=True,
+    frozen=True,
+    allow_inf_nan=False,
+    serialize_by_alias=True,
+    hide_input_in_errors=True,
+)
+
+
+class _Part(BaseModel):
+    model_config = _STRICT
+
+
+class Product(_Part):
+    """What was made, and what for."""
+
+    title: Text
+    kind: Text
+    purpose: Text
+    not_for: Texts
+
+
 @dataclass(frozen=True)
-class Card:
-    """A valid card; its fields are those of ``card.schema.json``.
+class Curator:
+    """Who answers for a release."""
+
+    __pydantic_config__ = _STRICT
+
+    name: Text
+    contact: Text | None = None
+
+
+@dataclass(frozen=True)
+class Approval:
+    """Who agreed to a release, and when (``YYYY-MM-DD``)."""
+
+    __pydantic_config__ = _STRICT
+
+    name: Text
+    role: Text
+    date: Annotated[str, _pattern(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+
+
+@dataclass(frozen=True)
+class Utility:
+    """One measure of quality, beside what no privacy and what no data would give.
+
+    A score computed on private data is itself a release: ``basis`` says why this one is not, or
+    that it was paid for.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    metric: Text
+    value: float
+    measured_on: Text
+    basis: Literal["public data", "synthetic data", "charged to the ledger"]
+    non_private: float | None = None
+    zero_data: float | None = None
+
+
+class Seen(_Part):
+    """Somebody who sees something; without an epsilon they are printed NOT PROTECTED."""
+
+    who: Text
+    sees: Text
+    epsilon: Epsilon | None
+    delta: Delta | None
+
+
+class PartyPrice(_Part):
+    """What one organisation paid."""
+
+    party: Text
+    epsilon: Epsilon
+    delta: Delta
+    recorded: bool
+
+
+class AcrossParties(_Part):
+    """In how many organisations' data one unit may be, and why."""
+
+    assumption: Text
+    parties_per_unit: PositiveInt
+
+
+class Promise(_Part):
+    """What is promised, about which change of the data, and against whom."""
+
+    definition: Literal["pure differential privacy", "approximate differential privacy"]
+    unit: Literal["record", "party"]
+    unit_detail: Text
+    adjacency: Literal["replace-one", "add-remove", "label-only"]
+    max_rows_per_unit: PositiveInt
+    across_parties: AcrossParties
+    epsilon: Epsilon
+    delta: Delta
+    scope: Text
+    per_party: list[PartyPrice]
+    adversaries: Annotated[list[Seen], Field(min_length=2)]
+
+
+class Trust(_Part):
+    """Who has to be trusted with what."""
+
+    model: Text
+    assumptions: Texts
+
+
+class Mechanism(_Part):
+    """The proof, the source of the noise, and what the proof takes as public."""
+
+    theorem: Text
+    noise: Literal["operating system", "seeded"]
+    public: Texts
+
+
+class GuaranteeForm(_Part):
+    """A guarantee, as plain values."""
+
+    epsilon: Epsilon
+    delta: Delta
+    unit: Literal["record", "party"]
+    neighbours: Literal["replace-one", "add-remove", "label-only"]
+    theorem: Line
+    public: Texts
+    assumptions: Texts
+
+
+class ReceiptForm(_Part):
+    """A receipt, as plain values."""
+
+    ledger_id: Text
+    row: Annotated[int, Field(ge=0)]
+    account: Text
+    guarantee: GuaranteeForm
+    purpose: Line
+    time: Time
+    hash: Text
+    simulated: bool
+    study: Text | None = None
+    study_sha256: Sha256 | None = None
+
+
+class PaidForm(_Part):
+    """What one organisation paid, as plain values."""
+
+    guarantee: GuaranteeForm
+    receipts: list[ReceiptForm]
+
+
+class Accounting(_Part):
+    """Every receipt, and how the price follows from them."""
+
+    method: Text
+    guarantee: GuaranteeForm
+    receipt: ReceiptForm | None
+    parties: dict[Text, PaidForm]
+
+
+class PriorSpend(_Part):
+    """The account's budget just before and just after the charge."""
+
+    account: Text
+    before: Annotated[float, Field(ge=0)]
+    after: Epsilon
+    cap: Epsilon | None
+    left: Annotated[float, Field(ge=0)] | None
+
+
+class Risk(_Part):
+    """What an attacker can find, in numbers and in words."""
+
+    false_alarm_rate: Annotated[float, Field(gt=0, lt=1)]
+    detection_rate: Annotated[float, Field(gt=0, le=1)]
+    text: Text
+
+
+class LedgerHead(_Part):
+    """Where the ledger stood when the release was paid."""
+
+    ledger_id: Text
+    row: Annotated[int, Field(ge=0)]
+    hash: Text
+
+
+class Card(_Part):
+    """A valid card: of the right shape, and consistent with its receipts.
 
     Raises
     ------
     InvalidRelease
-        If the fields break the schema or contradict each other.
+        Naming the key that is wrong, never its value.
     """
 
-    schema: str
-    release_id: str
-    created: str
-    product: dict[str, Any]
-    curators: list[dict[str, Any]]
-    guarantee: dict[str, Any]
-    unprotected: list[str]
-    trust: dict[str, Any]
-    mechanism: dict[str, Any]
-    accounting: dict[str, Any]
-    prior_spend: dict[str, Any] | None
-    preprocessing: list[str]
-    tuning: str
-    post_processing: list[str]
-    implementation: dict[str, str]
-    utility: list[dict[str, Any]]
-    risk_in_words: dict[str, Any]
-    justification: str | None
-    approvals: list[dict[str, Any]]
-    study_sha256: str | None
-    ledger_head: dict[str, Any] | None
-    files: dict[str, str]
-    replaces: str | None
-    status: str
+    schema_: Literal["confrere-card/2"] = Field(alias="schema")
+    release_id: ReleaseId
+    created: Time
+    product: Product
+    curators: list[Curator]
+    guarantee: Promise
+    unprotected: Annotated[Texts, Field(min_length=1)]
+    trust: Trust
+    mechanism: Mechanism
+    accounting: Accounting
+    prior_spend: PriorSpend | None
+    preprocessing: Texts
+    tuning: Text
+    post_processing: Texts
+    implementation: dict[Text, Text]
+    utility: list[Utility]
+    risk_in_words: Risk
+    justification: Text | None
+    approvals: list[Approval]
+    study_sha256: Sha256 | None
+    ledger_head: LedgerHead | None
+    files: dict[Text, Sha256]
+    replaces: ReleaseId | None
+    status: Literal["released", "simulated", "unrecorded"]
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        promise = self.guarantee
         try:
-            copy = plain_json(self.to_dict())
-        except (TypeError, ValueError) as error:
-            raise InvalidRelease("the card holds something that is not JSON.") from error
-        _check(copy)
-        for name, value in copy.items():
-            object.__setattr__(self, name, value)
+            expected = facts_of_spending(
+                self.spending,
+                rows=promise.max_rows_per_unit,
+                parties=promise.across_parties.parties_per_unit,
+                simulated=self.mechanism.noise == "seeded",
+            )
+        except ConfrereError as error:
+            raise _contradiction(str(error).rstrip(".")) from error
+        found = self.to_dict()
+        for place, value in expected.items():
+            here: Any = found
+            for key in place.split("."):
+                here = here[key]
+            # People may add to what the library says is not protected; not take away.
+            if (here[: len(value)] if place == "unprotected" else here) != value:
+                raise _contradiction(f"{place} is not the one that its receipts give")
+        self._check_adversaries()
+        self._check_budget()
+        return self
+
+    def _check_adversaries(self) -> None:
+        promise = self.guarantee
+        price = (None, None) if self.simulated else (promise.epsilon, promise.delta)
+        for one in promise.adversaries:
+            if (one.epsilon, one.delta) not in ((None, None), price):
+                raise _contradiction("guarantee.adversaries have other prices than the release")
+        first, last = promise.adversaries[0], promise.adversaries[-1]
+        if (first.epsilon, last.epsilon) != (price[0], None):
+            raise _contradiction("guarantee.adversaries leave out a receiver or the holder")
+
+    def _check_budget(self) -> None:
+        budget, receipt = self.prior_spend, self.accounting.receipt
+        if budget is not None and (
+            receipt is None
+            or budget.account != receipt.account
+            or budget.after < max(budget.before, receipt.guarantee.epsilon)
+            or (budget.cap is None) != (budget.left is None)
+        ):
+            raise _contradiction("prior_spend does not fit its receipt")
 
     @property
     def epsilon(self) -> float:
         """What one unit pays."""
-        return float(self.guarantee["epsilon"])
+        return self.guarantee.epsilon
 
     @property
     def spending(self) -> Spending:
         """What was promised and paid, as values."""
-        return Spending.from_dict(self.accounting)
+        return Spending.from_dict(self.accounting.model_dump())
 
     @property
     def simulated(self) -> bool:
         """Whether the noise was seeded, so that nobody is protected."""
         return self.status == "simulated"
 
+    def changed(self, **values: Any) -> Card:
+        """Return the card with other values, checked again."""
+        return Card.from_dict({**self.to_dict(), **values})
+
     def to_dict(self) -> dict[str, Any]:
-        """Return the document, in the schema's order."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        """Return the document, in the order of the fields."""
+        return self.model_dump(mode="json")
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Card:
         """Read what :meth:`to_dict` wrote."""
-        unknown = set(document) ^ set(cls.__dataclass_fields__)
-        if unknown:
-            raise InvalidRelease(
-                f"the card is not a {SCHEMA}: it lacks fields or has others "
-                f"({len(unknown)} of them); ask who made it for a valid one."
-            )
-        return cls(**document)
+        if isinstance(document, Mapping) and document.get("schema") not in (None, SCHEMA):
+            raise InvalidRelease(f"the card is not a {SCHEMA}; update confrere, or ask again.")
+        return validated(_CARD, document, "card")
 
 
-def _check(document: dict[str, Any]) -> None:
-    """Raise the first rule that the document breaks."""
-    for problem in violations(document, card_schema()):
-        raise InvalidRelease(f"{problem}. Ask who made the card for a valid one.")
-    for text in _texts(document):
-        if _FORBIDDEN.search(text):
-            raise InvalidRelease(
-                "the card calls something anonymous; differential privacy bounds a risk and does "
-                "not make it zero: say what is protected, and by how much."
-            )
-        if _CONTROL.search(text):
-            raise InvalidRelease("the card holds line breaks or control characters: one line each.")
-    for problem in _contradictions(document):
-        raise InvalidRelease(f"the card contradicts itself: {problem}; do not rely on it.")
+_CARD = TypeAdapter(Card)
 
 
-def _contradictions(card: dict[str, Any]) -> Iterator[str]:
-    promise = card["guarantee"]
-    try:
-        spending = Spending.from_dict(card["accounting"])
-        epsilon, delta = spending.price(
-            promise["max_rows_per_unit"], promise["across_parties"]["parties_per_unit"]
-        )
-    except ConfrereError as error:
-        yield str(error).rstrip(".")
-        return
-    if (promise["epsilon"], promise["delta"]) != (epsilon, delta):
-        yield "its epsilon or delta is not the one that its receipts give"
-    if (promise["unit"], promise["adjacency"]) != (
-        str(spending.guarantee.unit),
-        str(spending.guarantee.neighbours),
-    ):
-        yield "its unit or adjacency is not the one of its receipts"
-    if (promise["definition"] == "pure differential privacy") != (delta == 0):
-        yield "its definition does not fit its delta"
-    if promise["per_party"] != per_party(spending):
-        yield "its prices per party are not those of their receipts"
-    for adversary in promise["adversaries"]:
-        if (adversary["epsilon"], adversary["delta"]) not in ((None, None), (epsilon, delta)):
-            yield "an adversary's epsilon is neither the release's nor null"
-        if card["status"] == "simulated" and adversary["epsilon"] is not None:
-            yield "seeded noise protects against nobody, and an adversary has an epsilon"
-    if card["risk_in_words"] != risk_in_words(
-        epsilon, delta, Unit(promise["unit"]), Neighbours(promise["adjacency"])
-    ):
-        yield "its risk in words is not the one of its epsilon"
-    if card["status"] != status(spending, card["mechanism"]["noise"] == "seeded"):
-        yield "its status does not fit its noise and its receipts"
-    if card["ledger_head"] != ledger_head(spending):
-        yield "its ledger head is not its receipt's"
-    budget, receipt = card["prior_spend"], spending.receipt
-    if budget is not None and (
-        receipt is None
-        or budget["account"] != receipt.account
-        or budget["after"] < max(budget["before"], receipt.guarantee.epsilon)
-    ):
-        yield "its budget before and after does not fit its receipt"
+def card_schema() -> dict[str, Any]:
+    """Return the JSON schema of ``card.json``, for partners."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **Card.model_json_schema(),
+        "title": "The card of a confrere release",
+    }
 
 
-def status(spending: Spending, simulated: bool) -> str:
-    """Return what a release may call itself: seeded noise is never released."""
-    if simulated or spending.simulated:
-        return "simulated"
-    return "released" if spending.recorded else "unrecorded"
-
-
-def per_party(spending: Spending) -> list[dict[str, Any]]:
-    """Return each party's price, as the card lists it."""
-    return [
-        {
-            "party": name,
-            "epsilon": paid.epsilon,
-            "delta": paid.delta,
-            "recorded": spending.parties[name] is not paid,
-        }
-        for name, paid in spending.prices().items()
-    ]
-
-
-def ledger_head(spending: Spending) -> dict[str, Any] | None:
-    """Return where the ledger stood when the release was paid."""
-    receipt = spending.receipt
-    if receipt is None:
-        return None
-    return {"ledger_id": receipt.ledger_id, "row": receipt.row, "hash": receipt.hash}
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for name, item in value.items():
-            yield name
-            yield from _texts(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _texts(item)
+def _contradiction(what: str) -> InvalidRelease:
+    return InvalidRelease(f"the card contradicts itself: {what}; do not rely on it.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -14,16 +14,85 @@ import numpy as np
 from confrere.errors import InvalidParameter
 from confrere.guarantee import Unit
 from confrere.ledger import Ledger, Receipt
-from confrere.ledger.amounts import at_least, at_most, exact, minus, plus
-from confrere.release.card import SCHEMA, Card, ledger_head, per_party, status
-from confrere.release.notes import Adversary, CardNotes
-from confrere.release.pricing import Spending
-from confrere.release.risk import risk_in_words, shown
+from confrere.ledger.amounts import at_most, exact, minus
+from confrere.model import Model
+from confrere.release.card import SCHEMA, Approval, Card, Curator, Utility
+from confrere.release.spending import Spending
+from confrere.release.statements import NOT_STATED, facts_of_spending
 
 if TYPE_CHECKING:
-    from confrere.release.model import Release
+    from confrere.release.release import Release
 
-_NOT_STATED = "not stated"
+
+@dataclass(frozen=True)
+class Adversary:
+    """Somebody who sees something; ``protected=False`` is printed NOT PROTECTED."""
+
+    who: str
+    sees: str
+    protected: bool
+
+
+@dataclass(frozen=True)
+class CardNotes:
+    """Everything on a card that a ledger does not know.
+
+    Parameters
+    ----------
+    title, purpose : str, optional
+        What was made, and what for.
+    not_for : tuple of str
+        What it must not be used for.
+    curators : tuple of Curator
+        Who answers for it.
+    unit_detail : str, optional
+        What a record is, for a reader: "one patient".
+    max_rows_per_unit : int, default=1
+        Records of one unit at most; the price is multiplied by it.
+    parties_per_unit : int, default=1
+        Organisations in whose data one unit may be; their prices are added.
+    across_parties : str, optional
+        Why that number is right.
+    adversaries : tuple of Adversary
+        Who else sees what.
+    trust : str, optional
+        Who has to be trusted with what.
+    unprotected, preprocessing, post_processing : tuple of str
+        In words, after what the library itself knows.
+    tuning : str, optional
+        How parameters were chosen, and who paid.
+    utility : tuple of Utility
+        Quality.
+    justification : str, optional
+        Why this epsilon.
+    approvals : tuple of Approval
+        Who agreed.
+    study_sha256 : str, optional
+        The study file's hash.
+    replaces : str, optional
+        ``release_id`` of the release that this one replaces.
+    """
+
+    title: str | None = None
+    purpose: str | None = None
+    not_for: tuple[str, ...] = ()
+    curators: tuple[Curator, ...] = ()
+    unit_detail: str | None = None
+    max_rows_per_unit: int = 1
+    parties_per_unit: int = 1
+    across_parties: str | None = None
+    adversaries: tuple[Adversary, ...] = ()
+    trust: str | None = None
+    unprotected: tuple[str, ...] = ()
+    preprocessing: tuple[str, ...] = ()
+    tuning: str | None = None
+    post_processing: tuple[str, ...] = ()
+    utility: tuple[Utility, ...] = ()
+    justification: str | None = None
+    approvals: tuple[Approval, ...] = ()
+    study_sha256: str | None = None
+    replaces: str | None = None
+
 
 _EVERYONE = Adversary(
     who="anyone who receives this release",
@@ -57,70 +126,65 @@ def build_card(
     """
     said = notes or CardNotes()
     spending = release.spending
-    unit, neighbours = spending.guarantee.unit, spending.guarantee.neighbours
-    epsilon, delta = spending.price(said.max_rows_per_unit, said.parties_per_unit)
-    seeded = release.simulated
-    return Card(
-        schema=SCHEMA,
-        release_id=release.release_id,
-        created=(created or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="seconds"),
-        product={
+    facts = facts_of_spending(
+        spending,
+        rows=said.max_rows_per_unit,
+        parties=said.parties_per_unit,
+        simulated=release.simulated,
+    )
+    epsilon, delta = facts["guarantee.epsilon"], facts["guarantee.delta"]
+    seen = [
+        {
+            "who": one.who,
+            "sees": one.sees,
+            "epsilon": epsilon if one.protected and not release.simulated else None,
+            "delta": delta if one.protected and not release.simulated else None,
+        }
+        for one in (_EVERYONE, *said.adversaries, _HOLDER)
+    ]
+    document: dict[str, Any] = {
+        "schema": SCHEMA,
+        "release_id": release.release_id,
+        "created": (created or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="seconds"),
+        "product": {
             "title": said.title or f"A classifier of kind {release.kind}",
             "kind": release.kind,
-            "purpose": said.purpose or _NOT_STATED,
+            "purpose": said.purpose or NOT_STATED,
             "not_for": list(said.not_for),
         },
-        curators=[asdict(curator) for curator in said.curators],
-        guarantee={
-            "definition": f"{'pure' if delta == 0 else 'approximate'} differential privacy",
-            "unit": str(unit),
-            "unit_detail": said.unit_detail or _unit_detail(unit),
-            "adjacency": str(neighbours),
+        "curators": [asdict(one) for one in said.curators],
+        "guarantee": {
+            "unit_detail": said.unit_detail or _unit_detail(spending.guarantee.unit),
             "max_rows_per_unit": said.max_rows_per_unit,
             "across_parties": {
                 "assumption": said.across_parties or _across_parties(said.parties_per_unit),
                 "parties_per_unit": said.parties_per_unit,
             },
-            "epsilon": epsilon,
-            "delta": delta,
-            "scope": "this release alone; what was released before adds to it",
-            "per_party": per_party(spending),
-            "adversaries": [
-                {
-                    "who": one.who,
-                    "sees": one.sees,
-                    "epsilon": epsilon if one.protected and not seeded else None,
-                    "delta": delta if one.protected and not seeded else None,
-                }
-                for one in (_EVERYONE, *said.adversaries, _HOLDER)
-            ],
+            "adversaries": seen,
         },
-        unprotected=[*_unprotected(spending, said), *said.unprotected],
-        trust={
-            "model": said.trust or _trust(spending),
-            "assumptions": list(spending.guarantee.assumptions),
-        },
-        mechanism={
-            "theorem": spending.guarantee.theorem or _NOT_STATED,
-            "noise": "seeded" if seeded else "operating system",
-            "public": list(spending.guarantee.public),
-        },
-        accounting={"method": _method(spending, said), **spending.to_dict()},
-        prior_spend=None if ledger is None else prior_spend(ledger, spending.receipt),
-        preprocessing=[*_preprocessing(release), *said.preprocessing],
-        tuning=said.tuning or _NOT_STATED,
-        post_processing=list(said.post_processing),
-        implementation=_implementation(),
-        utility=[asdict(one) for one in said.utility],
-        risk_in_words=risk_in_words(epsilon, delta, unit, neighbours),
-        justification=said.justification,
-        approvals=[asdict(approval) for approval in said.approvals],
-        study_sha256=said.study_sha256,
-        ledger_head=ledger_head(spending),
-        files={},
-        replaces=said.replaces,
-        status=status(spending, seeded),
-    )
+        "trust": {"model": said.trust or _trust(spending)},
+        "mechanism": {},
+        "accounting": spending.to_dict(),
+        "prior_spend": None if ledger is None else prior_spend(ledger, spending.receipt),
+        "preprocessing": [*preprocessing(release.model), *said.preprocessing],
+        "tuning": said.tuning or NOT_STATED,
+        "post_processing": list(said.post_processing),
+        "implementation": _implementation(),
+        "utility": [asdict(one) for one in said.utility],
+        "justification": said.justification,
+        "approvals": [asdict(one) for one in said.approvals],
+        "study_sha256": said.study_sha256,
+        "files": {},
+        "replaces": said.replaces,
+    }
+    for place, value in facts.items():
+        part, _, key = place.partition(".")
+        if key:
+            document[part][key] = value
+        else:
+            document[part] = value
+    document["unprotected"] = [*facts["unprotected"], *said.unprotected]
+    return Card.from_dict(document)
 
 
 def prior_spend(ledger: Ledger, receipt: Receipt | None) -> dict[str, Any]:
@@ -172,44 +236,13 @@ def _trust(spending: Spending) -> str:
     return "the organisation that holds the data computed the release; nobody else saw the data"
 
 
-def _method(spending: Spending, notes: CardNotes) -> str:
-    if not spending.recorded:
-        method = "what the mechanisms prove; no ledger recorded all of it"
-    elif spending.parties:
-        method = "what each organisation's ledger recorded"
-    else:
-        method = "what the ledger recorded"
-    if spending.parties and notes.parties_per_unit == 1:
-        method += "; the largest price counts, since nobody is in the data of two organisations"
-    elif notes.parties_per_unit > 1:
-        method += f"; the {notes.parties_per_unit} largest prices are added"
-    if notes.max_rows_per_unit > 1:
-        method += f"; times {notes.max_rows_per_unit} records of one unit (group privacy)"
-    return method
-
-
-def _unprotected(spending: Spending, notes: CardNotes) -> Iterator[str]:
-    yield "conclusions about people in general, which the data of others would give as well"
-    if spending.guarantee.public:
-        yield f"facts taken as public: {', '.join(spending.guarantee.public)}"
-    prices = list(spending.prices().values())
-    if len(prices) > notes.parties_per_unit:
-        everywhere = exact(0.0)
-        for paid in prices:
-            everywhere = plus(everywhere, exact(paid.epsilon) * notes.max_rows_per_unit)
-        yield (
-            f"the promised epsilon, for anyone in the data of more than {notes.parties_per_unit} "
-            f"of the {len(prices)} organisations: in all of them epsilon is the sum, "
-            f"{shown(at_least(everywhere))}"
-        )
-
-
-def _preprocessing(release: Release) -> Iterator[str]:
-    data_norm = release.model.facts.data_norm
+def preprocessing(model: Model) -> Iterator[str]:
+    """Say what a model itself knows about what happened to rows before it was learned."""
+    data_norm = model.facts.data_norm
     if data_norm is not None:
         yield f"rows are clipped to the declared norm {data_norm:g}, which no data were asked for"
-    if release.model.encoder is not None:
-        yield f"features follow the public schema {release.model.encoder.schema.fingerprint()}"
+    if model.encoder is not None:
+        yield f"features follow the public schema {model.encoder.schema.fingerprint()}"
 
 
 def _implementation() -> dict[str, str]:

@@ -1,22 +1,37 @@
-"""What the folder of a release is made of.
+"""The folder of a release: written whole or not at all, read only after it was verified.
 
 ``SHA256SUMS`` lists every file, in the format of ``sha256sum``; ``signatures/<party>.sig`` are
-over its bytes.
+over its bytes. Every file is taken into memory once; those very bytes are checked and handed out,
+so nothing can be exchanged between the check and the use.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
-from collections.abc import Mapping
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
 
-from confrere.errors import InvalidParameter
+from confrere.errors import InvalidParameter, InvalidRelease, SignatureError
+from confrere.model.arrays import MAX_BYTES
+from confrere.release.signing import PublicKey, fingerprint, read_public_key, verify_signature
 
 SUMS = "SHA256SUMS"
 SIGNATURES = "signatures"
 REQUIRED = frozenset({"card.json", "model.json", "model.npz", "README.md"})
 OPTIONAL = frozenset({"model.onnx", "study.toml"})
 PARTY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+_LIMITS = {SUMS: 1 << 12, "card.json": 1 << 20, "README.md": 1 << 20, "study.toml": 1 << 20}
+_LARGEST = 4 * MAX_BYTES
+_SIGNATURE_LIMIT = 1 << 12
+_LINE = re.compile(r"([0-9a-f]{64})  ([A-Za-z0-9][A-Za-z0-9._-]*)")
 
 
 def check_party(name: str) -> str:
@@ -34,3 +49,242 @@ def sums_of(files: Mapping[str, bytes]) -> bytes:
 def sha256(content: bytes) -> str:
     """Return the digest in hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
+
+
+@dataclass(frozen=True)
+class VerifiedFolder:
+    """A release's bytes after every check that needs no parsing.
+
+    Attributes
+    ----------
+    files : mapping of str to bytes
+        By name; ``SHA256SUMS`` and signatures are not among them.
+    signers : mapping of str to str
+        Party's file name -> fingerprint of the key in it. A fingerprint says who signed only if
+        you know whose key it is.
+    """
+
+    files: Mapping[str, bytes]
+    signers: Mapping[str, str]
+
+
+def read_folder(
+    folder: str | os.PathLike[str],
+    *,
+    require_signature_from: Mapping[str, PublicKey] | None = None,
+) -> VerifiedFolder:
+    """Return the files of a release once names, sizes, signatures and hashes are right.
+
+    Parameters
+    ----------
+    folder : path
+        The release.
+    require_signature_from : mapping of str to public key, optional
+        Party -> its key (a file, a line or a key): each of them must have signed. Without it a
+        folder is only known to be whole: whoever changes a file can redo the sums.
+
+    Raises
+    ------
+    InvalidRelease
+        If a file is missing, unlisted, changed, too large, or not a regular file.
+    SignatureError
+        If a signature is missing or wrong, or made by another key than the one you gave.
+    """
+    root = Path(folder)
+    if root.is_symlink() or not root.is_dir():
+        raise InvalidRelease(f"{root.name!r} is not a folder; give the path of a release.")
+    names = _names(root)
+    if SUMS not in names:
+        raise InvalidRelease(f"{SUMS} is missing; ask the sender for the whole folder.")
+    sums = _read(root / SUMS, _LIMITS[SUMS])
+    signers = _check_signatures(root, sums, require_signature_from)
+    digests = _parse_sums(sums)
+    _check_names(set(digests), names - {SUMS})
+    files = {name: _read(root / name, _LIMITS.get(name, _LARGEST)) for name in sorted(digests)}
+    for name, content in files.items():
+        if sha256(content) != digests[name]:
+            raise InvalidRelease(
+                f"{name} is not the file that {SUMS} lists: it was changed; ask the sender for "
+                "the folder again."
+            )
+    return VerifiedFolder(MappingProxyType(files), MappingProxyType(signers))
+
+
+def _parse_sums(sums: bytes) -> dict[str, str]:
+    """Read ``SHA256SUMS`` in the only form that is ever written."""
+    lines = sums.decode("ascii", errors="replace").splitlines()
+    matches = [_LINE.fullmatch(line) for line in lines]
+    digests = {match[2]: match[1] for match in matches if match is not None}
+    rebuilt = "".join(f"{digests[name]}  {name}\n" for name in sorted(digests)).encode()
+    if not digests or rebuilt != sums or any(".." in name for name in digests):
+        raise InvalidRelease(
+            f"{SUMS} is not a sorted list of digests and plain file names; ask for the folder "
+            "again."
+        )
+    return digests
+
+
+def _names(root: Path) -> set[str]:
+    """Return the regular files at the top; refuse whatever is neither one nor ``signatures``."""
+    names = set()
+    with os.scandir(root) as entries:
+        for entry in entries:
+            if entry.name == SIGNATURES and entry.is_dir(follow_symlinks=False):
+                continue
+            if not entry.is_file(follow_symlinks=False):
+                raise InvalidRelease(
+                    "the folder holds a link, a folder or a special file; releases hold plain "
+                    "files only. Ask the sender for the folder again."
+                )
+            names.add(entry.name)
+    return names
+
+
+def _check_names(listed: set[str], found: set[str]) -> None:
+    known = REQUIRED | OPTIONAL
+    if found - listed or listed - known:
+        raise InvalidRelease(
+            f"the folder holds files that {SUMS} or a release does not know "
+            f"({len(found - listed | listed - known)} of them); remove them, or ask again."
+        )
+    missing = sorted((listed | REQUIRED) - found | REQUIRED - listed)
+    if missing:
+        raise InvalidRelease(f"{', '.join(missing)} is missing; ask for the whole folder.")
+
+
+def _check_signatures(
+    root: Path, sums: bytes, required: Mapping[str, PublicKey] | None
+) -> dict[str, str]:
+    if required is not None and not required:
+        raise InvalidParameter("require_signature_from names no party; name one, or give None.")
+    signers = {}
+    for party, signature in _signature_files(root):
+        allowed = [required[party]] if required is not None and party in required else None
+        try:
+            signers[party] = fingerprint(verify_signature(signature, sums, allowed))
+        except SignatureError as error:
+            raise SignatureError(f"signatures/{party}.sig: {error}") from error
+    for party, key in (required or {}).items():
+        if party not in signers:
+            raise SignatureError(
+                f"{party} has not signed (key {fingerprint(read_public_key(key))}); ask that "
+                f"party for signatures/{party}.sig."
+            )
+    return signers
+
+
+def _signature_files(root: Path) -> Iterator[tuple[str, bytes]]:
+    folder = root / SIGNATURES
+    if not folder.is_dir() or folder.is_symlink():
+        return
+    for path in sorted(folder.iterdir()):
+        party = path.name.removesuffix(".sig")
+        if path.name == party or not PARTY.fullmatch(party):
+            raise InvalidRelease("signatures/ holds a file that is not <party>.sig; remove it.")
+        yield party, _read(path, _SIGNATURE_LIMIT)
+
+
+def _read(path: Path, limit: int) -> bytes:
+    """Read a regular file of at most ``limit`` bytes, following no link."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        raise InvalidRelease(
+            f"{path.name} cannot be read ({error.strerror}); links are refused, and files must "
+            "be readable."
+        ) from error
+    with os.fdopen(handle, "rb") as stream:
+        facts = os.fstat(handle)
+        content = stream.read(limit + 1) if stat.S_ISREG(facts.st_mode) else b""
+    if not stat.S_ISREG(facts.st_mode) or len(content) > limit:
+        raise InvalidRelease(
+            f"{path.name} is not a plain file of at most {limit} bytes; do not use it."
+        )
+    return content
+
+
+def write_folder(
+    folder: str | os.PathLike[str],
+    files: Mapping[str, bytes],
+    signatures: Mapping[str, bytes],
+    *,
+    overwrite: bool = False,
+) -> Path:
+    """Write the folder beside its place, flush it to disk, then rename it there."""
+    target = Path(folder).absolute()
+    if target.is_symlink() or (target.exists() and not overwrite):
+        raise InvalidParameter(
+            f"folder: {target.name} exists; choose another name, or overwrite=True."
+        )
+    if target.exists():
+        _check_overwritable(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Not tempfile.mkdtemp: the folder is meant to leave, with the permissions of the user.
+    fresh = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    try:
+        fresh.mkdir()
+        for name, content in {**files, SUMS: sums_of(files)}.items():
+            write_durably(fresh / name, content)
+        if signatures:
+            (fresh / SIGNATURES).mkdir()
+            for party, signature in signatures.items():
+                write_durably(fresh / SIGNATURES / f"{party}.sig", signature)
+            _flush_folder(fresh / SIGNATURES)
+        _flush_folder(fresh)
+        _move_into_place(fresh, target)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    _flush_folder(target.parent)
+    return target
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Write a new file and flush it to disk."""
+    with path.open("xb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _check_overwritable(target: Path) -> None:
+    """Only a release may be replaced by one: a wrong path must not cost a folder of work."""
+    known = REQUIRED | OPTIONAL | {SUMS, SIGNATURES}
+    if not target.is_dir() or not {path.name for path in target.iterdir()} <= known:
+        raise InvalidParameter(
+            f"folder: {target.name} holds other things than a release; choose another name."
+        )
+
+
+def _move_into_place(fresh: Path, target: Path) -> None:
+    if not target.exists():
+        fresh.rename(target)
+        return
+    old = target.with_name(f"{fresh.name}.old")
+    target.rename(old)
+    try:
+        fresh.rename(target)
+    except OSError:
+        old.rename(target)
+        raise
+    shutil.rmtree(old)
+
+
+def _flush_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def add_file(path: Path, content: bytes) -> Path:
+    """Add one file to a folder of a release, whole or not at all, replacing nothing."""
+    # Made outside the release, so that a reader never meets a file it does not know.
+    fresh = path.parent.parent.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    if path.exists():
+        raise InvalidParameter(f"party: {path.name} exists already; nothing was signed.")
+    write_durably(fresh, content)
+    path.parent.mkdir(exist_ok=True)
+    fresh.rename(path)
+    _flush_folder(path.parent)
+    return path

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from confrere.errors import InvalidParameter, SimulatedRelease
+from confrere.model import Model
 from confrere.model.arrays import npz_bytes
 from confrere.model.model_json import model_document
 from confrere.model.onnx_graph import onnx_bytes
 from confrere.model.strict_json import json_bytes
-from confrere.release.folder import SIGNATURES, check_party, sha256, sums_of
-from confrere.release.keys import PrivateKey, PublicKey
-from confrere.release.readme import readme
-from confrere.release.sshsig import sign_sums
-from confrere.release.verifying import read_folder
-from confrere.release.writing import add_file, write_folder
+from confrere.release.card import Card
+from confrere.release.folder import (
+    SIGNATURES,
+    add_file,
+    check_party,
+    read_folder,
+    sha256,
+    sums_of,
+    write_folder,
+)
+from confrere.release.pages import readme
+from confrere.release.signing import PrivateKey, PublicKey, sign_sums
 
 if TYPE_CHECKING:
-    from confrere.release.card import Card
-    from confrere.release.model import Release
+    from confrere.release.release import Release
 
 
 def save_release(
@@ -74,22 +79,42 @@ def save_release(
         )
     if (sign_with is None) != (party is None):
         raise InvalidParameter("sign_with and party go together: a key, and whose it is.")
-    files = {
-        "model.npz": npz_bytes(release.model.arrays()),
-        "model.json": model_document(release.model, release.kind),
-    }
-    if onnx:
-        files["model.onnx"] = onnx_bytes(release.model)
-    if study is not None:
-        files["study.toml"] = Path(study).read_bytes()
-        card = _with_study(card, sha256(files["study.toml"]))
-    card = replace(card, files={name: sha256(files[name]) for name in sorted(files)})
-    files["README.md"] = readme(card, release.model).encode()
-    files["card.json"] = json_bytes(card.to_dict())
+    added = None if study is None else Path(study).read_bytes()
+    if added is not None:
+        card = _with_study(card, sha256(added))
+    files = release_files(release.model, card, onnx=onnx, study=added)
     signatures = {}
     if sign_with is not None and party is not None:
         signatures[check_party(party)] = sign_sums(sums_of(files), sign_with)
     return write_folder(folder, files, signatures, overwrite=overwrite)
+
+
+def release_files(model: Model, card: Card, *, onnx: bool, study: bytes | None) -> dict[str, bytes]:
+    """Return every file of a release but sums and signatures: all follow from model and card.
+
+    Parameters
+    ----------
+    model : Model
+        What was learned.
+    card : Card
+        What is said about it; its ``files`` are filled in.
+    onnx : bool
+        Whether there is a graph.
+    study : bytes or None
+        The study file.
+    """
+    files = {
+        "model.npz": npz_bytes(model.arrays()),
+        "model.json": model_document(model, card.product.kind),
+    }
+    if onnx:
+        files["model.onnx"] = onnx_bytes(model)
+    if study is not None:
+        files["study.toml"] = study
+    card = card.changed(files={name: sha256(files[name]) for name in sorted(files)})
+    files["README.md"] = readme(card, model).encode()
+    files["card.json"] = json_bytes(card.to_dict())
+    return files
 
 
 def sign_release(
@@ -126,4 +151,4 @@ def sign_release(
 def _with_study(card: Card, digest: str) -> Card:
     if card.study_sha256 not in (None, digest):
         raise InvalidParameter("study: it is not the file whose hash the card holds.")
-    return replace(card, study_sha256=digest)
+    return card.changed(study_sha256=digest)

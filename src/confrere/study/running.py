@@ -103,7 +103,8 @@ class Runner:
             model.fit(rows.X, rows.y)
             model.receipt_ = receipt
             release = model.to_release(self.study.schema)
-        ledger = Ledger(local.ledger_path)
+            ledger = Ledger(local.ledger_path)
+            ledger.mark_released(receipt, digest=release.model.digest())
         release = described(self.study, release, ledger=ledger, n_here=1)
         return Made(party.name, release, {party.name: (receipt,)})
 

@@ -110,9 +110,9 @@ def test_every_round_has_its_receipt(line, study, sessions):
     release = load_release(answer["data"]["folder"])
     assert release.card.status == "released"
     assert release.card.epsilon == pytest.approx(1.0)
-    for paid in release.card.guarantee["per_party"]:
-        assert paid["recorded"]
-        assert paid["epsilon"] == pytest.approx(1.0)
+    for paid in release.card.guarantee.per_party:
+        assert paid.recorded
+        assert paid.epsilon == pytest.approx(1.0)
     for name in NAMES:
         entries = Ledger(f"local/{name}.ledger").entries()
         assert [receipt.hash for receipt in release.parties[name]] == [e.hash for e in entries]

@@ -13,7 +13,7 @@ from confrere_research.packaged_schemas import load_schema
 
 def test_verify_with_study_and_ledger(line, fitted):
     answer = line.json("verify", fitted, "--study", "study.toml", "--ledger", "local/main.ledger")
-    assert len(answer["data"]["checked"]) == 4
+    assert len(answer["data"]["checked"]) == 5
     assert "give --key" in answer["message"]
 
 

@@ -244,8 +244,8 @@ def test_gaussian_fit_keeps_its_books_and_learns(tmp_path):
     assert model.guarantee_ == model.receipt_.guarantee == model.price(600, 6)
     assert roc_auc_score(Y, model.decision_function(X)) > 0.7
     release = model.to_release()
-    assert release.card.guarantee["definition"] == "approximate differential privacy"
-    assert release.card.guarantee["delta"] == 1e-6
+    assert release.card.guarantee.definition == "approximate differential privacy"
+    assert release.card.guarantee.delta == 1e-6
     (entry,) = ledger.entries()
     assert entry.detail["sigma"] == release.model.facts.sigma > 0
     assert "rho" not in entry.detail

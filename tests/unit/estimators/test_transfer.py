@@ -135,7 +135,7 @@ def test_guarantees_are_separate_and_the_card_says_the_sum(linear):
     release = target.to_release()
     assert release.spending.price(parties_per_unit=2)[0] == pytest.approx(1.4)
     card = release.describe(CardNotes(parties_per_unit=2)).card
-    assert card.guarantee["epsilon"] == pytest.approx(1.4)
+    assert card.guarantee.epsilon == pytest.approx(1.4)
     assert {"source", "target"} == set(release.parties)
 
 

@@ -20,7 +20,7 @@ from confrere.model import Linear, Model
 from confrere.model.model_json import vectors_of
 from confrere.model.onnx_graph import onnx_bytes
 from confrere.model.scoring import LARGEST
-from confrere.release.readme import recipe
+from confrere.release.pages import recipe
 from tests.unit.model.examples import MODELS, linear
 
 everything = pytest.mark.parametrize("name", MODELS)

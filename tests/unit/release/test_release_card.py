@@ -8,6 +8,7 @@ import jsonschema
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from confrere.errors import InvalidParameter, InvalidRelease
 from confrere.guarantee import Guarantee, Unit
@@ -22,7 +23,6 @@ from confrere.release import (
     build_card,
     card_schema,
 )
-from confrere.release.schema import violations
 
 FIELDS = [
     "schema",
@@ -80,14 +80,13 @@ def test_the_schema_is_a_schema_and_names_every_field():
     jsonschema.Draft202012Validator.check_schema(card_schema())
     assert card_schema()["required"] == FIELDS
     assert list(card_schema()["properties"]) == FIELDS
-    assert list(Card.__dataclass_fields__) == FIELDS
 
 
 def test_cards_obey_the_schema(release, document):
     validator = jsonschema.Draft202012Validator(card_schema())
     for card in (document, release.card.to_dict()):
         validator.validate(card)
-        assert list(violations(card, card_schema())) == []
+        assert list(card) == FIELDS
 
 
 def paths(value, prefix=()):
@@ -105,7 +104,7 @@ JUNK = st.sampled_from(
 
 @settings(deadline=None, max_examples=300, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_the_reader_and_jsonschema_agree_on_what_is_valid(document, data):
+def test_what_the_schema_refuses_is_refused_by_the_reader(document, data):
     spoiled = copy.deepcopy(document)
     *above, last = data.draw(st.sampled_from(list(paths(document))[1:]))
     place = spoiled
@@ -119,15 +118,9 @@ def test_the_reader_and_jsonschema_agree_on_what_is_valid(document, data):
     else:
         place[last] = data.draw(JUNK)
     valid = jsonschema.Draft202012Validator(card_schema()).is_valid(spoiled)
-    assert (list(violations(spoiled, card_schema())) == []) == valid
     if not valid:
-        with pytest.raises(InvalidRelease):
+        with pytest.raises(InvalidRelease, match="card"):
             Card.from_dict(spoiled)
-
-
-def test_an_unknown_keyword_of_the_schema_is_an_error():
-    with pytest.raises(NotImplementedError, match="uniqueItems"):
-        list(violations([], {"uniqueItems": True}))
 
 
 def test_cards_survive_json(document):
@@ -151,13 +144,13 @@ def test_any_words_survive_or_are_refused(release, title, texts, rows):
         return
     back = Card.from_dict(json.loads(json.dumps(card.to_dict())))
     assert back == card
-    assert back.product["title"] == title
+    assert back.product.title == title
     assert back.epsilon == rows * 1.0
 
 
 def test_numbers_come_from_the_ledger(release, receipt, document):
     assert document["guarantee"]["epsilon"] == receipt.guarantee.epsilon
-    assert document["accounting"]["receipt"] == receipt.to_dict()
+    assert receipt.to_dict().items() <= document["accounting"]["receipt"].items()
     assert document["ledger_head"]["hash"] == receipt.hash
     assert document["prior_spend"] == {
         "account": "checkups",
@@ -171,7 +164,8 @@ def test_numbers_come_from_the_ledger(release, receipt, document):
 
 def test_the_budget_is_that_of_the_charge_and_not_of_today(release, ledger, document):
     ledger.charge("checkups", Guarantee(1.0), purpose="later")
-    assert build_card(release, ledger=ledger).prior_spend == document["prior_spend"]
+    spend = build_card(release, ledger=ledger).prior_spend
+    assert spend.model_dump() == document["prior_spend"]
 
 
 def test_an_account_without_cap_has_nothing_left_to_show(make_release):
@@ -179,7 +173,7 @@ def test_an_account_without_cap_has_nothing_left_to_show(make_release):
     own.open_account("open")
     release = make_release(receipt=own.charge("open", Guarantee(1.0), purpose="x"))
     spend = build_card(release, ledger=own).prior_spend
-    assert (spend["cap"], spend["left"], spend["after"]) == (None, None, 1.0)
+    assert (spend.cap, spend.left, spend.after) == (None, None, 1.0)
 
 
 def test_another_ledger_is_refused(release, make_release):
@@ -225,9 +219,9 @@ def test_a_person_in_both_domains_is_priced_and_told(make_release, receipt):
     assert any("epsilon is the sum, 1.25" in text for text in apart.unprotected)
     both = build_card(release, CardNotes(parties_per_unit=2))
     assert both.epsilon == 1.25
-    assert both.guarantee["across_parties"]["parties_per_unit"] == 2
-    assert "added" in both.guarantee["across_parties"]["assumption"]
-    assert both.guarantee["per_party"] == [
+    assert both.guarantee.across_parties.parties_per_unit == 2
+    assert "added" in both.guarantee.across_parties.assumption
+    assert both.to_dict()["guarantee"]["per_party"] == [
         {"party": "source", "epsilon": 0.25, "delta": 0.0, "recorded": True},
         {"party": "target", "epsilon": 1.0, "delta": 0.0, "recorded": True},
     ]
@@ -250,14 +244,14 @@ def test_a_seeded_receipt_makes_a_simulation(make_release):
         make_release(receipt=seeded)
     card = make_release(receipt=seeded, simulated=True).card
     assert card.status == "simulated"
-    assert all(one["epsilon"] is None for one in card.guarantee["adversaries"])
+    assert all(one.epsilon is None for one in card.guarantee.adversaries)
 
 
 def test_a_whole_party_can_be_the_unit(make_release):
     card = make_release(receipt=None, guarantee=Guarantee(1.0, 1e-6, unit=Unit.PARTY)).card
-    assert card.guarantee["definition"] == "approximate differential privacy"
-    assert card.guarantee["unit_detail"] == "all data of one organisation"
-    assert card.trust["model"].startswith("not stated")
+    assert card.guarantee.definition == "approximate differential privacy"
+    assert card.guarantee.unit_detail == "all data of one organisation"
+    assert card.trust.model.startswith("not stated")
 
 
 def test_when_a_card_was_made_can_be_said(release):
@@ -303,6 +297,15 @@ def edit(*path_and_value):
         edit("ledger_head", None),
         edit("prior_spend", "account", "another"),
         edit("prior_spend", "after", 0.2),
+        edit("prior_spend", "cap", None),
+        edit("unprotected", ["nothing"]),
+        edit("trust", "assumptions", []),
+        edit("mechanism", "theorem", "Theorem 1 of a famous paper"),
+        edit("mechanism", "public", []),
+        edit("accounting", "method", "by a person"),
+        edit("guarantee", "scope", "everything that was ever released"),
+        edit("guarantee", "adversaries", -1, "epsilon", 1.0),
+        edit("accounting", "receipt", "guarantee", "unit", "party"),
     ],
 )
 def test_a_card_that_contradicts_itself_is_refused(document, change):
@@ -311,14 +314,53 @@ def test_a_card_that_contradicts_itself_is_refused(document, change):
         Card.from_dict(document)
 
 
+@pytest.mark.parametrize(
+    ("neighbours", "said", "public"),
+    [
+        ("replace-one", "how many records there are", "number of records"),
+        ("add-remove", None, "a declared number of records"),
+        ("label-only", "features: only labels are hidden", "all features"),
+    ],
+)
+def test_what_is_not_protected_depends_on_the_relation(make_release, neighbours, said, public):
+    guarantee = Guarantee(1.0, neighbours=neighbours, public=("number of records", "label set"))
+    card = make_release(receipt=None, guarantee=guarantee).card
+    assert public in card.mechanism.public
+    assert ("number of records" in card.mechanism.public) == (neighbours != "add-remove")
+    told = " ".join(card.unprotected)
+    assert said is None or said in told
+    assert ("how many records" in told) == (neighbours == "replace-one")
+    assert (", ".join(card.mechanism.public)) in told
+
+
+def test_a_card_cannot_be_changed_in_place(release):
+    with pytest.raises(ValidationError, match="frozen"):
+        release.card.guarantee.epsilon = 0.01
+
+
+def test_errors_name_the_key_and_never_a_value(document):
+    for path, junk in [
+        (("guarantee", "unit"), "secret4711"),
+        (("created",), "secret4711"),
+        (("utility", 0, "value"), "secret4711"),
+        (("files",), {"x": "secret4711"}),
+        (("tuning",), ["secret4711"]),
+    ]:
+        spoiled = copy.deepcopy(document)
+        edit(*path, junk)(spoiled)
+        with pytest.raises(InvalidRelease, match="card." + r"\.".join(map(str, path))) as caught:
+            Card.from_dict(spoiled)
+        assert "secret4711" not in str(caught.value)
+
+
 def test_seeded_noise_is_never_released(make_release):
     document = make_release(simulated=True).card.to_dict()
     document["status"] = "released"
-    with pytest.raises(InvalidRelease, match="status does not fit"):
+    with pytest.raises(InvalidRelease, match="status is not"):
         Card.from_dict(document)
     document["status"] = "simulated"
     document["guarantee"]["adversaries"][0].update(epsilon=1.0, delta=0.0)
-    with pytest.raises(InvalidRelease, match="protects against nobody"):
+    with pytest.raises(InvalidRelease, match="adversaries"):
         Card.from_dict(document)
 
 
@@ -335,7 +377,7 @@ def test_texts_are_one_line(release):
 
 def test_missing_and_unknown_fields_are_refused(document):
     for wrong in ({**document, "more": 1}, {"status": "released"}, {}):
-        with pytest.raises(InvalidRelease, match="lacks fields or has others"):
+        with pytest.raises(InvalidRelease, match=r"card\."):
             Card.from_dict(wrong)
 
 

@@ -18,7 +18,7 @@ from confrere.release import (
     sign_sums,
     verify_signature,
 )
-from confrere.release.keys import has_passphrase, public_line
+from confrere.release.signing import has_passphrase, public_line
 
 # Made by OpenSSH 9.2: ssh-keygen -t ed25519; ssh-keygen -Y sign -n NAMESPACE.
 MESSAGE = b"The quick brown fox.\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Annotated
 
@@ -11,9 +10,9 @@ import typer
 from confrere.cli.answers import Answer, command, good
 from confrere.cli.options import AllowSimulated, Keys, Release, pairs
 from confrere.cli.views import facts
-from confrere.errors import InvalidRelease, StudyError
+from confrere.errors import StudyError
 from confrere.ledger import Ledger
-from confrere.release import Card, card_page, load_release, read_folder, shown, sign_release
+from confrere.release import card_page, load_release, shown, sign_release, verify_release
 from confrere.study import predict as predicted
 from confrere.study import read_table
 
@@ -55,32 +54,33 @@ def verify(
     key: Keys = None,
     study: Annotated[Path | None, typer.Option(help="The study it must be of.")] = None,
     ledger: Annotated[
-        Path | None, typer.Option(help="The ledger that must have its charge.")
+        list[Path] | None, typer.Option(help="A ledger that must have its charge; repeat it.")
+    ] = None,
+    release_id: Annotated[
+        str | None, typer.Option("--id", help="The id that its makers told you.")
     ] = None,
     allow_simulated: AllowSimulated = False,
 ) -> Answer:
     """Check that a release is whole, signed by whom you say, and consistent with itself."""
     keys = pairs(key, "--key")
-    signers = read_folder(release, require_signature_from=keys or None).signers
-    card = load_release(
-        release, require_signature_from=keys or None, allow_simulated=allow_simulated
-    ).card
-    checked = ["every file is the one that SHA256SUMS lists", "the card fits its receipts"]
-    checked += [f"{name} signed it" for name in keys]
-    if study is not None:
-        _check_study(card, study)
-        checked.append("it is of this study")
-    if ledger is not None:
-        _check_ledger(card, ledger)
-        checked.append("the ledger has its charge, and the chain is whole")
+    found = verify_release(
+        release,
+        require_signature_from=keys or None,
+        ledgers=[_opened(path) for path in ledger or ()],
+        study=None if study is None else _content(study),
+        release_id=release_id,
+        allow_simulated=allow_simulated,
+    )
+    card = found.release.card
     message = "verified"
     if not keys:
         message += "; whole, but who made it is not shown: give --key PARTY=FILE"
     told = {"release_id": card.release_id, "status": card.status, "epsilon": card.epsilon}
+    signed = {"signers": dict(found.signers), "verified_signers": list(keys)}
     return Answer(
         message,
-        {**told, "signers": dict(signers), "verified_signers": list(keys), "checked": checked},
-        [good("ok", line) for line in checked],
+        {**told, **signed, "checked": list(found.checked)},
+        [good("ok", line) for line in found.checked],
     )
 
 
@@ -88,20 +88,20 @@ def show(release: Release) -> Answer:
     """Print a release's card in words."""
     card = load_release(release, allow_simulated=True).card
     against = [
-        f"{one['who']} ({one['sees']}): "
-        + ("NOT PROTECTED" if one["epsilon"] is None else f"epsilon {shown(one['epsilon'])}")
-        for one in card.guarantee["adversaries"]
+        f"{one.who} ({one.sees}): "
+        + ("NOT PROTECTED" if one.epsilon is None else f"epsilon {shown(one.epsilon)}")
+        for one in card.guarantee.adversaries
     ]
     told = {
         "status": card.status,
-        "purpose": card.product["purpose"],
-        "price": f"epsilon {shown(card.epsilon)}, {card.guarantee['unit_detail']}",
-        "in words": card.risk_in_words["text"],
+        "purpose": card.product.purpose,
+        "price": f"epsilon {shown(card.epsilon)}, {card.guarantee.unit_detail}",
+        "in words": card.risk_in_words.text,
         "against": "\n".join(against),
         "not protected": "\n".join(card.unprotected),
-        "proof": card.mechanism["theorem"],
+        "proof": card.mechanism.theorem,
     }
-    return Answer("", card.to_dict(), [facts(card.product["title"], told)])
+    return Answer("", card.to_dict(), [facts(card.product.title, told)])
 
 
 def page(
@@ -124,24 +124,14 @@ def sign(
     return Answer(f"{party} signed it: {place}", {"party": party, "signature": str(place)})
 
 
-def _check_study(card: Card, study: Path) -> None:
+def _content(study: Path) -> bytes:
     try:
-        digest = hashlib.sha256(study.read_bytes()).hexdigest()
+        return study.read_bytes()
     except OSError as error:
         raise StudyError(f"the study cannot be read: {error.strerror}.") from None
-    if card.study_sha256 != digest:
-        raise InvalidRelease("the release is of another study, or of another version of it.")
 
 
-def _check_ledger(card: Card, path: Path) -> None:
+def _opened(path: Path) -> Ledger:
     if not path.exists():
         raise StudyError(f"ledger: there is no {path.name}.")
-    ledger = Ledger(path)
-    receipts = [one for paid in card.accounting["parties"].values() for one in paid["receipts"]]
-    heads = [card.accounting["receipt"], *receipts]
-    hashes = {entry.hash for entry in ledger.entries()}
-    own = [head["hash"] for head in heads if head is not None and head["hash"] in hashes]
-    if not own:
-        raise InvalidRelease("the ledger has no charge of this release.")
-    for head in own:
-        ledger.verify(head=head)
+    return Ledger(path)

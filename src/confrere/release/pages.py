@@ -1,22 +1,41 @@
-"""The README of a release: how to predict without us, and how to check without us."""
+"""The texts of a release that people read: its README, and its card as one printed page.
+
+The README is part of the format: whoever has card and model writes it again and compares, so a
+change of its text is a new version of the card's schema.
+"""
 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from confrere.model import Clip, Linear, Model, Stack
 from confrere.model.model_json import TOLERANCE
 from confrere.model.scoring import LARGEST
 from confrere.release.card import Card
-from confrere.release.sshsig import NAMESPACE
-from confrere.release.templates import render
+from confrere.release.signing import NAMESPACE
+from confrere.release.statements import shown, shown_down
+
+if TYPE_CHECKING:
+    from confrere.release.release import Release
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|&~!])")
+_ENVIRONMENT = Environment(
+    loader=PackageLoader("confrere.release", "templates"),
+    autoescape=select_autoescape(["html.j2"]),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
+_ENVIRONMENT.filters["shown"] = shown
 
 
 def readme(card: Card, model: Model) -> str:
     """Return the text of ``README.md``."""
-    return render(
+    return _render(
         "README.md.j2",
         card=card,
         recipe="\n".join(recipe(model)),
@@ -83,3 +102,36 @@ def _decision_lines(model: Model) -> list[str]:
         low[model.combine],
         '    return dot(t, m["coef"], m["intercept"])',
     ]
+
+
+def card_page(release: Release | Card) -> str:
+    """Return one self-contained HTML page: no script, no network, made to be printed.
+
+    Parameters
+    ----------
+    release : Release or Card
+        What to describe.
+    """
+    card = release if isinstance(release, Card) else release.card
+    return _render("card.html.j2", card=card, bar=_bar(card), left=_left(card), namespace=NAMESPACE)
+
+
+def _left(card: Card) -> str | None:
+    """Return what is left of the budget; what can still be spent is rounded down."""
+    budget = card.prior_spend
+    return None if budget is None or budget.left is None else shown_down(budget.left)
+
+
+def _bar(card: Card) -> dict[str, float] | None:
+    """Return the widths of the budget's bar, in percent."""
+    budget = card.prior_spend
+    if budget is None or budget.cap is None:
+        return None
+    before = 100 * budget.before / budget.cap
+    after = 100 * budget.after / budget.cap
+    return {"before": min(before, 100.0), "now": max(0.0, min(after, 100.0) - before)}
+
+
+def _render(name: str, **values: Any) -> str:
+    """Fill in a template; a value that is missing is an error."""
+    return _ENVIRONMENT.get_template(name).render(**values)

@@ -66,7 +66,7 @@ class Spending:
     @property
     def simulated(self) -> bool:
         """Whether a receipt says that the noise was seeded."""
-        return any(paid.simulated for paid in self._receipts())
+        return any(paid.simulated for paid in self.receipts())
 
     def price(self, max_rows_per_unit: int = 1, parties_per_unit: int = 1) -> tuple[float, float]:
         """Return epsilon and delta of one unit.
@@ -92,6 +92,31 @@ class Spending:
         if delta >= 1:
             raise InvalidParameter("max_rows_per_unit: with so many rows delta promises nothing.")
         return epsilon, delta
+
+    def status(self, simulated: bool) -> str:
+        """Return what a release may call itself: seeded noise is never released."""
+        if simulated or self.simulated:
+            return "simulated"
+        return "released" if self.recorded else "unrecorded"
+
+    def per_party(self) -> list[dict[str, Any]]:
+        """Return each party's price, as a card lists it."""
+        return [
+            {
+                "party": name,
+                "epsilon": paid.epsilon,
+                "delta": paid.delta,
+                "recorded": self.parties[name] is not paid,
+            }
+            for name, paid in self.prices().items()
+        ]
+
+    def head(self) -> dict[str, Any] | None:
+        """Return where the ledger stood when the release was paid."""
+        receipt = self.receipt
+        if receipt is None:
+            return None
+        return {"ledger_id": receipt.ledger_id, "row": receipt.row, "hash": receipt.hash}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for the card."""
@@ -119,7 +144,8 @@ class Spending:
         """Return what each party paid."""
         return {name: _guarantee(paid) for name, paid in self.parties.items()}
 
-    def _receipts(self) -> list[Receipt]:
+    def receipts(self) -> list[Receipt]:
+        """Return every receipt, the release's own first."""
         own = () if self.receipt is None else (self.receipt,)
         return [*own, *(receipt for paid in self.parties.values() for receipt in _receipts(paid))]
 

@@ -1,0 +1,559 @@
+"""Forged releases: whole, with sums that fit, some of them made with this library; all refused.
+
+A forger here has no party's key, but everything else: genuine releases, the library, patience to
+redo every hash. What gives a forgery away is that every part follows from the others, and the
+receipts from the ledger.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shutil
+import warnings
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from confrere.errors import InvalidRelease, ReleaseError, SignatureError, SimulatedRelease
+from confrere.guarantee import Guarantee
+from confrere.ledger import Ledger, Receipt
+from confrere.model import Clip, Facts, Linear, Model, read_model
+from confrere.model.arrays import npz_bytes
+from confrere.model.model_json import model_document
+from confrere.model.onnx_graph import onnx_bytes
+from confrere.model.strict_json import json_bytes
+from confrere.release import (
+    CardNotes,
+    Release,
+    generate_key,
+    load_release,
+    sign_sums,
+    verify_release,
+)
+from confrere.release.signing import sign_bytes
+
+STUDY = b'schema = 1\n[study]\nid = "diabetes"\n'
+OLDER = b'schema = 1\n[study]\nid = "diabetes-pilot"\n'
+PRICE = Guarantee(
+    1.0,
+    1e-6,
+    theorem="docs/proofs/gaussian.md",
+    public=("number of records", "label set"),
+    assumptions=("each person is in at most one record",),
+)
+
+
+def model(*coef: float) -> Linear:
+    return Linear(
+        coef=np.array(coef),
+        intercept=0.5,
+        classes=("no", "yes"),
+        features=("age", "bmi"),
+        clip=Clip(2.0),
+        facts=Facts(n_samples=100, data_norm=2.0),
+    )
+
+
+@dataclass
+class World:
+    """Genuine releases, and what an honest partner knows."""
+
+    place: Path
+    ledger: Ledger
+    public: Path
+    new: Path
+    old: Path
+    receipts: dict[str, Receipt]
+
+    @property
+    def own(self) -> Release:
+        return load_release(self.new)
+
+
+def charged(ledger: Ledger, study: bytes | None, learned: Model | None, **more: Any) -> Receipt:
+    detail = {} if study is None else {"study_sha256": hashlib.sha256(study).hexdigest()}
+    receipt = ledger.charge("checkups", PRICE, purpose="diabetes", detail=detail, **more)
+    if learned is not None:
+        ledger.mark_released(receipt, digest=learned.digest())
+    return receipt
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory) -> World:
+    place = tmp_path_factory.mktemp("makers")
+    public = generate_key(place / "key", "main")
+    ledger = Ledger(place / "checkups.ledger")
+    ledger.open_account(
+        "checkups", epsilon=20.0, delta=1e-3, unit="record", neighbours="replace-one"
+    )
+    folders, receipts = {}, {}
+    for name, study, learned in (("old", OLDER, model(3.0, 1.0)), ("new", STUDY, model(1.0, -2.0))):
+        receipts[name] = charged(ledger, study, learned)
+        (place / f"{name}.toml").write_bytes(study)
+        release = Release("plr", learned, PRICE, receipts[name], False)
+        notes = CardNotes(title=name, study_sha256=hashlib.sha256(study).hexdigest())
+        folders[name] = release.describe(notes, ledger=ledger).save(
+            place / name,
+            sign_with=place / "key",
+            party="main",
+            onnx=True,
+            study=place / f"{name}.toml",
+        )
+    receipts["failed"] = charged(ledger, STUDY, None)
+    ledger.mark_failed(receipts["failed"], code="SolverError")
+    receipts["open"] = charged(ledger, STUDY, None)
+    receipts["nameless"] = charged(ledger, STUDY, None)
+    ledger.mark_released(receipts["nameless"])
+    receipts["seeded"] = charged(ledger, STUDY, model(1.0, -2.0), simulated=True)
+    receipts["no study"] = charged(ledger, None, model(1.0, -2.0))
+    return World(place, ledger, public, folders["new"], folders["old"], receipts)
+
+
+@pytest.fixture
+def received(world, tmp_path) -> Path:
+    return shutil.copytree(world.new, tmp_path / "received")
+
+
+def verify(world: World, folder: Path, *known: str) -> None:
+    """Ask with what an honest partner has at hand."""
+    verify_release(
+        folder,
+        require_signature_from={"main": world.public} if "key" in known else None,
+        ledgers=[Ledger(world.ledger.path)] if "ledger" in known else [],
+        study=STUDY if "study" in known else None,
+        release_id=load_release(world.new).release_id if "id" in known else None,
+    )
+
+
+def test_the_genuine_release_is_verified(world, received):
+    verify(world, received)
+    verify(world, received, "key", "ledger", "study", "id")
+
+
+# --- a forger who edits files --------------------------------------------------------------------
+
+
+def redo(folder: Path) -> None:
+    """Redo the card's digests and the sums; the signature has to go."""
+    card = json.loads((folder / "card.json").read_bytes())
+    card["files"] = {
+        name: digest(folder, name)
+        for name in ("model.json", "model.npz", "model.onnx", "study.toml")
+        if (folder / name).exists()
+    }
+    (folder / "card.json").write_bytes(json_bytes(card))
+    redo_sums(folder)
+
+
+def redo_sums(folder: Path) -> None:
+    names = sorted(p.name for p in folder.iterdir() if p.is_file() and p.name != "SHA256SUMS")
+    lines = [f"{digest(folder, name)}  {name}\n" for name in names]
+    (folder / "SHA256SUMS").write_text("".join(lines))
+    shutil.rmtree(folder / "signatures", ignore_errors=True)
+
+
+def digest(folder: Path, name: str) -> str:
+    return hashlib.sha256((folder / name).read_bytes()).hexdigest()
+
+
+def in_file(name: str, change: Callable[[bytes], bytes]) -> Callable[[World, Path], None]:
+    def forge(_: World, folder: Path) -> None:
+        (folder / name).write_bytes(change((folder / name).read_bytes()))
+        redo(folder)
+
+    return forge
+
+
+def in_card(*path: str | int, to: Any) -> Callable[[World, Path], None]:
+    def forge(_: World, folder: Path) -> None:
+        card = json.loads((folder / "card.json").read_bytes())
+        place = card
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = to
+        (folder / "card.json").write_bytes(json_bytes(card))
+        redo_sums(folder)
+
+    return forge
+
+
+def in_model(**changes: Any) -> Callable[[World, Path], None]:
+    """Another model.json with test vectors that fit it, the rest left alone."""
+
+    def forge(_: World, folder: Path) -> None:
+        found = json.loads((folder / "model.json").read_bytes())
+        other = read_model({**found["model"], **changes})
+        (folder / "model.json").write_bytes(model_document(other, found["kind"]))
+        redo(folder)
+
+    return forge
+
+
+def everywhere(learned: Model) -> Callable[[World, Path], None]:
+    """Another model in all three files, under the same card."""
+
+    def forge(_: World, folder: Path) -> None:
+        (folder / "model.json").write_bytes(model_document(learned, "plr"))
+        (folder / "model.npz").write_bytes(npz_bytes(learned.arrays()))
+        (folder / "model.onnx").write_bytes(onnx_bytes(learned))
+        redo(folder)
+
+    return forge
+
+
+def from_old(*names: str, sums: bool = True) -> Callable[[World, Path], None]:
+    def forge(world: World, folder: Path) -> None:
+        for name in names:
+            shutil.copy(world.old / name, folder / name)
+        if sums and "card.json" not in names:
+            redo(folder)
+        elif sums:
+            redo_sums(folder)
+
+    return forge
+
+
+def archive(method: int = zipfile.ZIP_STORED, twice: bool = False) -> Callable[[bytes], bytes]:
+    """Pack the same members again, another way."""
+
+    def change(content: bytes) -> bytes:
+        with zipfile.ZipFile(io.BytesIO(content)) as given:
+            members = {name: given.read(name) for name in given.namelist()}
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w", method) as made, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for name, member in [*members.items(), *(list(members.items())[:1] * twice)]:
+                made.writestr(zipfile.ZipInfo(name), member, compress_type=method)
+        return packed.getvalue()
+
+    return change
+
+
+def saved(**arrays: Any) -> Callable[[bytes], bytes]:
+    def change(_: bytes) -> bytes:
+        packed = io.BytesIO()
+        np.savez(packed, **arrays)
+        return packed.getvalue()
+
+    return change
+
+
+COEF, INTERCEPT = np.array([[1.0, -2.0]]), np.array([0.5])
+
+EDITED = {
+    # model.json
+    "weights with the other sign": (in_model(coef=[-1.0, 2.0]), "model.npz does not hold"),
+    "one weight a little larger": (in_model(coef=[1.0, -2.000001]), "model.npz does not hold"),
+    "another intercept": (in_model(intercept=-0.5), "model.npz does not hold"),
+    "labels exchanged": (in_model(classes=["yes", "no"]), "model.onnx is not the graph"),
+    "columns exchanged": (in_model(features=["bmi", "age"]), "another release"),
+    "another clipping bound": (
+        in_model(clip={"norm": 2, "bound": 9.0, "radius": 1.0}),
+        "model.onnx is not the graph",
+    ),
+    "other facts": (in_model(facts={"n_samples": 100_000, "data_norm": 2.0}), "another release"),
+    "another declared norm": (
+        in_model(facts={"n_samples": 100, "data_norm": 3.0}),
+        "about another model",
+    ),
+    "a weight that is no number": (
+        in_file("model.json", lambda c: c.replace(b"-2.0", b"NaN", 1)),
+        "not plain JSON",
+    ),
+    "weights in ragged rows": (
+        in_file("model.json", lambda c: c.replace(b"   -2.0\n", b"   [-2.0]\n", 1)),
+        "model",
+    ),
+    "a key twice": (
+        in_file(
+            "model.json",
+            lambda c: c.replace(b' "kind": "plr",', b' "kind": "plr",\n "kind": "plr",', 1),
+        ),
+        "not plain JSON",
+    ),
+    "test vectors of another model": (
+        in_file("model.json", lambda c: c.replace(b'"label": "yes"', b'"label": "no"', 1)),
+        "test_vectors",
+    ),
+    "another method": (
+        in_file("model.json", lambda c: c.replace(b'"kind": "plr"', b'"kind": "pst-f"', 1)),
+        "another model",
+    ),
+    "the same model, another text": (in_file("model.json", lambda c: c + b" \n"), "form that is"),
+    # model.npz
+    "arrays of another model": (
+        in_file("model.npz", saved(coef=-COEF, intercept=INTERCEPT)),
+        "each once",
+    ),
+    "bytes after the archive": (in_file("model.npz", lambda c: c + b"payload"), "before or after"),
+    "bytes before the archive": (
+        in_file("model.npz", lambda c: b"#!/bin/sh\n" + c),
+        "before or after",
+    ),
+    "two archives": (in_file("model.npz", lambda c: c + c), "before or after"),
+    "a member twice": (in_file("model.npz", archive(twice=True)), "each once"),
+    "a compressed archive": (in_file("model.npz", archive(zipfile.ZIP_DEFLATED)), "each once"),
+    "a hidden array": (
+        in_file("model.npz", saved(coef=COEF, intercept=INTERCEPT, people=np.eye(3))),
+        "each once",
+    ),
+    "a pickled object": (
+        in_file("model.npz", saved(coef=np.array([{}], dtype=object))),
+        "each once",
+    ),
+    "a shape that is no array's": (
+        in_file("model.npz", saved(coef=COEF[0], intercept=0.5)),
+        "each once",
+    ),
+    "an empty archive": (in_file("model.npz", lambda _: b""), "each once"),
+    # model.onnx
+    "a foreign graph": (
+        in_file("model.onnx", lambda _: onnx_bytes(model(9.0, 9.0))),
+        "not the graph",
+    ),
+    "a graph with a tail": (in_file("model.onnx", lambda c: c + b"\x00"), "not the graph"),
+    "an empty graph": (in_file("model.onnx", lambda _: b""), "not the graph"),
+    # README.md and study.toml
+    "a README with a smaller epsilon": (
+        in_file("README.md", lambda c: c.replace(b"epsilon 1,", b"epsilon 0.05,")),
+        r"README.md says something else",
+    ),
+    "a README with a recipe of its own": (
+        in_file("README.md", lambda c: c.replace(b"import json", b"import os, json")),
+        r"README.md says something else",
+    ),
+    "a README with a link": (
+        in_file("README.md", lambda c: c + b"Update: https://example.org/new.sh\n"),
+        r"README.md says something else",
+    ),
+    "no words in the README": (
+        in_file("README.md", lambda _: b""),
+        "README.md says something else",
+    ),
+    "another study file": (in_file("study.toml", lambda c: c + b"# more\n"), "study.toml is not"),
+    # card.json
+    "a smaller epsilon": (in_card("guarantee", "epsilon", to=0.05), "guarantee.epsilon"),
+    "no delta": (in_card("guarantee", "delta", to=0.0), "guarantee.d"),
+    "another relation": (in_card("guarantee", "adjacency", to="add-remove"), "guarantee.adjacency"),
+    "another unit": (in_card("guarantee", "unit", to="party"), "guarantee.unit"),
+    "a smaller receipt": (
+        in_card("accounting", "receipt", "guarantee", "epsilon", to=0.05),
+        "covers less",
+    ),
+    "a famous theorem": (in_card("mechanism", "theorem", to="Theorem 1"), "mechanism.theorem"),
+    "nothing unprotected": (in_card("unprotected", to=["nothing"]), "unprotected"),
+    "no assumptions": (in_card("trust", "assumptions", to=[]), "trust.assumptions"),
+    "nothing public": (in_card("mechanism", "public", to=[]), "mechanism.public"),
+    "a smaller risk": (in_card("risk_in_words", "detection_rate", to=0.01), "risk_in_words"),
+    "the holder protected": (
+        in_card(
+            "guarantee",
+            "adversaries",
+            -1,
+            to={"who": "x", "sees": "x", "epsilon": 1.0, "delta": 1e-6},
+        ),
+        "adversaries",
+    ),
+    "an id of its own": (in_card("release_id", to="ab" * 16), "README.md|another release"),
+    "another head of the ledger": (in_card("ledger_head", "row", to=1), "ledger_head"),
+    "another account": (in_card("prior_spend", "account", to="other"), "prior_spend"),
+    "a word it must not say": (in_card("tuning", to="anonymous data"), "bounds a risk"),
+    "a field more": (in_card("seal", to="approved by all"), "card.seal"),
+    "a number as a text": (in_card("guarantee", "epsilon", to="1.0"), "guarantee.epsilon"),
+    # two genuine releases, mixed
+    "the model of an older release": (everywhere(model(3.0, 1.0)), "another release"),
+    "the card of an older release": (from_old("card.json", "README.md"), "describes other files"),
+    "model.json of an older release": (from_old("model.json"), "model.npz does not hold"),
+    "model.npz of an older release": (from_old("model.npz"), "each once"),
+    "model.onnx of an older release": (from_old("model.onnx"), "not the graph"),
+    "the README of an older release": (from_old("README.md"), "README.md says something else"),
+    "the study of an older release": (from_old("study.toml"), "study.toml is not"),
+    "the signature of an older release": (
+        from_old("signatures/main.sig", sums=False),
+        "changed after",
+    ),
+    "the sums of an older release": (from_old("SHA256SUMS", sums=False), "changed after"),
+}
+
+
+@pytest.mark.parametrize("name", EDITED)
+def test_an_edited_release_is_refused(world, received, name):
+    forge, reason = EDITED[name]
+    forge(world, received)
+    with pytest.raises((InvalidRelease, SignatureError), match=reason):
+        load_release(received)
+
+
+# --- a forger who uses this library --------------------------------------------------------------
+
+
+def made(world: World, folder: Path, receipt: Receipt | None, **changes: Any) -> Path:
+    """A release that is consistent with itself in every way, of a receipt as the forger likes."""
+    parts: dict[str, Any] = {"kind": "plr", "model": model(1.0, -2.0), "simulated": False}
+    notes = {"study_sha256": hashlib.sha256(STUDY).hexdigest(), **changes.pop("notes", {})}
+    guarantee = PRICE if receipt is None else receipt.guarantee
+    parts |= {"guarantee": guarantee, "receipt": receipt, **changes}
+    return Release(**parts).describe(CardNotes(**notes)).save(folder / "forged")
+
+
+def of_receipt(**changes: Any) -> Callable[[World, Path], Path]:
+    def forge(world: World, folder: Path) -> Path:
+        return made(world, folder, replace(world.receipts["new"], **changes))
+
+    return forge
+
+
+def of_price(**changes: Any) -> Callable[[World, Path], Path]:
+    return of_receipt(guarantee=replace(PRICE, **changes))
+
+
+def of_charge(name: str, **changes: Any) -> Callable[[World, Path], Path]:
+    def forge(world: World, folder: Path) -> Path:
+        return made(world, folder, world.receipts[name], **changes)
+
+    return forge
+
+
+def of_budget(**changes: Any) -> Callable[[World, Path], Path]:
+    def forge(world: World, folder: Path) -> Path:
+        card = world.own.card
+        budget = {**card.prior_spend.model_dump(), **changes}
+        other = card.changed(prior_spend=budget)
+        return replace(world.own, _card=other).save(
+            folder / "forged", study=world.place / "new.toml"
+        )
+
+    return forge
+
+
+def of_party(**changes: Any) -> Callable[[World, Path], Path]:
+    """One of two receipts of a release by several parties."""
+
+    def forge(world: World, folder: Path) -> Path:
+        other = replace(world.receipts["old"], **changes)
+        parties = {"main": world.receipts["new"], "branch": other}
+        return made(world, folder, None, parties=parties)
+
+    return forge
+
+
+MADE = {
+    "epsilon .05 for a row of epsilon 1": (of_price(epsilon=0.05), "guarantee.epsilon"),
+    "delta 0 for a row of delta 1e-6": (of_price(delta=0.0), "guarantee.delta"),
+    "labels only for a row of records": (of_price(neighbours="label-only"), "guarantee.neighbours"),
+    "parties for a row of records": (of_price(unit="party"), "guarantee.unit"),
+    "another theorem": (of_price(theorem="docs/proofs/other.md"), "guarantee.theorem"),
+    "fewer public facts": (of_price(public=()), "guarantee.public"),
+    "fewer assumptions": (of_price(assumptions=()), "guarantee.assumptions"),
+    "another purpose": (of_receipt(purpose="a test"), "purpose"),
+    "another account": (of_receipt(account="nobody"), "account"),
+    "another time": (of_receipt(time="2020-01-01T00:00:00+00:00"), "time"),
+    "another hash": (of_receipt(hash="ab" * 32), "hash"),
+    "a row that is not there": (of_receipt(row=999), "no charge in row 999"),
+    "a row that is no charge": (of_receipt(row=1), "no charge in row 1"),
+    "another ledger": (of_receipt(ledger_id="ab" * 16), "no charge of this release"),
+    "no receipt at all": (lambda w, f: made(w, f, None), "no charge of this release"),
+    "a charge of another model": (
+        of_charge("old", notes={"study_sha256": hashlib.sha256(OLDER).hexdigest()}),
+        "another model",
+    ),
+    "a charge that names no model": (of_charge("nameless"), "does not name what was released"),
+    "a charge that failed": (of_charge("failed"), "failed"),
+    "a charge that never ended": (of_charge("open"), "open"),
+    "a second model for one charge": (of_charge("new", model=model(5.0, 5.0)), "another model"),
+    "a study that was not paid for": (of_charge("no study"), "another study"),
+    "another study than paid for": (
+        of_charge("new", notes={"study_sha256": "cd" * 32}),
+        "another study",
+    ),
+    "no study where one was paid for": (
+        of_charge("new", notes={"study_sha256": None}),
+        "another study",
+    ),
+    "less spent before": (of_budget(before=0.0), "prior_spend"),
+    "a larger cap": (of_budget(cap=1000.0, left=998.0), "prior_spend"),
+    "no cap": (of_budget(cap=None, left=None), "prior_spend"),
+    "a party's receipt changed": (of_party(purpose="a test"), "purpose"),
+    "a party's receipt of another row": (of_party(row=999), "row 999"),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_release_that_the_ledger_does_not_know_is_refused(world, tmp_path, name):
+    forge, reason = MADE[name]
+    folder = forge(world, tmp_path)
+    load_release(folder)  # consistent with itself
+    with pytest.raises(InvalidRelease, match=reason):
+        verify(world, folder, "ledger")
+
+
+def test_a_seeded_receipt_does_not_become_a_real_one(world, tmp_path):
+    seeded = world.receipts["seeded"]
+    folder = made(world, tmp_path, replace(seeded, simulated=False))
+    with pytest.raises(InvalidRelease, match="simulated"):
+        verify(world, folder, "ledger")
+
+
+def test_a_simulation_is_refused_unless_asked_for(world, tmp_path):
+    release = Release("plr", model(1.0, -2.0), PRICE, world.receipts["seeded"], True)
+    folder = release.save(tmp_path / "out", allow_simulated=True)
+    with pytest.raises(SimulatedRelease):
+        verify(world, folder)
+
+
+# --- a genuine release at the wrong time, or without its makers' word ----------------------------
+
+
+@pytest.mark.parametrize(
+    ("known", "reason"), [("study", "another study"), ("id", "a replay, or a mix-up")]
+)
+def test_an_old_release_sent_again_is_refused(world, known, reason):
+    verify(world, world.old, "key", "ledger")
+    with pytest.raises(InvalidRelease, match=reason):
+        verify(world, world.old, "key", "ledger", known)
+
+
+def unsigned(world: World, folder: Path) -> None:
+    shutil.rmtree(folder / "signatures")
+
+
+def signed_by_another(world: World, folder: Path) -> None:
+    generate_key(folder.parent / "other")
+    signature = sign_sums((folder / "SHA256SUMS").read_bytes(), folder.parent / "other")
+    (folder / "signatures" / "main.sig").write_bytes(signature)
+
+
+def signed_for_another_purpose(world: World, folder: Path) -> None:
+    sums = (folder / "SHA256SUMS").read_bytes()
+    signature = sign_bytes(sums, world.place / "key", namespace="file")
+    (folder / "signatures" / "main.sig").write_bytes(signature)
+
+
+def signed_under_another_name(world: World, folder: Path) -> None:
+    (folder / "signatures" / "main.sig").rename(folder / "signatures" / "branch.sig")
+
+
+@pytest.mark.parametrize(
+    ("forge", "reason"),
+    [
+        (unsigned, "main has not signed"),
+        (signed_by_another, "do not trust"),
+        (signed_for_another_purpose, "namespace"),
+        (signed_under_another_name, "main has not signed"),
+    ],
+)
+def test_a_release_without_its_makers_word_is_refused(world, received, forge, reason):
+    forge(world, received)
+    with pytest.raises(ReleaseError, match=reason):
+        verify(world, received, "key")
+
+
+def test_there_are_at_least_forty():
+    assert len(EDITED) + len(MADE) >= 80
