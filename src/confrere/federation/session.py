@@ -38,8 +38,8 @@ from confrere.federation.party import LocalParty
 from confrere.federation.payload import Payload
 from confrere.federation.serving import about, serve
 from confrere.federation.transcript import Next, Protocol, Step, agree, replay
-from confrere.release.keys import PrivateKey, PublicKey, public_line, read_private_key
-from confrere.release.keys import read_public_key as _public
+from confrere.release.signing import PrivateKey, PublicKey, public_line, read_private_key
+from confrere.release.signing import read_public_key as _public
 
 T = TypeVar("T")
 

@@ -23,7 +23,7 @@ from confrere.federation.grant import Request, array_digest
 from confrere.federation.messages import Question, SignedAnswer
 from confrere.federation.operation import Facts, installed
 from confrere.federation.payload import Payload
-from confrere.release.keys import PublicKey
+from confrere.release.signing import PublicKey
 
 T = TypeVar("T")
 

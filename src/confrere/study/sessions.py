@@ -35,7 +35,7 @@ from confrere.release import (
     verify_signature,
 )
 from confrere.release.folder import SIGNATURES, SUMS, sums_of
-from confrere.release.keys import PrivateKey
+from confrere.release.signing import PrivateKey
 from confrere.release.verifying import read_folder
 from confrere.release.writing import add_file, write_folder
 from confrere.study.federating import protocol_of, release_of

@@ -23,7 +23,7 @@ from confrere.federation.messages import Question, refused
 from confrere.federation.session import PartySession, SignedFederation
 from confrere.federation.transcript import rehearse
 from confrere.ledger import Ledger
-from confrere.release.sshsig import sign_bytes
+from confrere.release.signing import sign_bytes
 from tests.unit.federation.conftest import make_data
 
 STUDY = "5" * 64

@@ -16,7 +16,7 @@ from confrere.federation import (
 from confrere.federation.messages import SignedAnswer
 from confrere.federation.session import PartySession
 from confrere.ledger import Ledger
-from confrere.release.sshsig import verify_bytes
+from confrere.release.signing import verify_bytes
 from tests.unit.federation.signed_run import COLUMNS, SIGNED, Loopback, Organisations
 
 PLANS = {
