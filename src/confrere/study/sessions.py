@@ -34,10 +34,8 @@ from confrere.release import (
     sign_sums,
     verify_signature,
 )
-from confrere.release.folder import SIGNATURES, SUMS, sums_of
+from confrere.release.folder import SIGNATURES, SUMS, add_file, read_folder, sums_of, write_folder
 from confrere.release.signing import PrivateKey
-from confrere.release.verifying import read_folder
-from confrere.release.writing import add_file, write_folder
 from confrere.study.federating import protocol_of, release_of
 from confrere.study.limits import open_account
 from confrere.study.local import Local
