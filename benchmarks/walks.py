@@ -1,0 +1,134 @@
+"""Files of the package that one act passes: a measure of how far a reader has to walk.
+
+Run ``python -m benchmarks.walks``. A file counts if one of its functions is entered while the act
+runs; importing it does not count.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+import numpy as np
+
+import confrere
+from confrere import (
+    FeatureStackingClassifier,
+    Ledger,
+    PrivateLogisticRegression,
+    TransferStackingClassifier,
+)
+
+PACKAGE = Path(confrere.__file__).parent
+
+
+@dataclass
+class Walk:
+    """What was entered."""
+
+    files: set[str] = field(default_factory=set)
+    calls: int = 0
+
+    @property
+    def rooms(self) -> set[str]:
+        """The packages of the files."""
+        return {name.split("/")[0] for name in self.files}
+
+
+@contextmanager
+def walked() -> Iterator[Walk]:
+    """Note every function of the package that is entered, in any thread."""
+    walk = Walk()
+    root = f"{PACKAGE}/"
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(root):
+            walk.calls += 1
+            if frame.f_code.co_name != "<module>":
+                walk.files.add(frame.f_code.co_filename[len(root) :])
+
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        yield walk
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
+
+
+def rows(n: int = 300, d: int = 6) -> tuple[np.ndarray, np.ndarray]:
+    """Return made-up rows and labels."""
+    X = np.random.default_rng(0).normal(size=(n, d)) / 4
+    return X, (X[:, 0] > 0).astype(int)
+
+
+def fit() -> Callable[[], object]:
+    """A plain private fit on a ledger of its own."""
+    X, y = rows()
+    model = PrivateLogisticRegression(ledger=Ledger())
+    return lambda: model.fit(X, y)
+
+
+def transfer_stack() -> Callable[[], object]:
+    """A stack near another organisation's release."""
+    X, y = rows()
+    source = FeatureStackingClassifier(n_groups=2, ledger=Ledger()).fit(X, y).to_release()
+    model = TransferStackingClassifier(source=source, ledger=Ledger())
+    return lambda: model.fit(X, y)
+
+
+def study() -> Callable[[], object]:
+    """``confrere fit study.toml`` of the demonstration's three hospitals."""
+    from confrere.cli.app import main
+    from confrere.study.template import template
+
+    folder = Path(tempfile.mkdtemp())
+    file = folder / "study.toml"
+    file.write_text(template(), encoding="utf-8")
+    return lambda: main(["fit", str(file), "--yes"])
+
+
+def federated_round() -> Callable[[], object]:
+    """Three parties with ledgers of their own answer once, in this process."""
+    from confrere.federation import Averaging, Books, Frame, LocalFederation, LocalParty, average
+
+    X, y = rows()
+    parties = []
+    for k in range(3):
+        ledger = Ledger()
+        ledger.open_account("study", epsilon=2.0)
+        part = slice(100 * k, 100 * k + 100)
+        books = Books(ledger=ledger, account="study")
+        parties.append(LocalParty(f"party {k}", X[part], 2.0 * y[part] - 1, books))
+    federation = LocalFederation(parties)
+    plan = Averaging(frame=Frame(X.shape[1]), epsilon=1.0)
+    return lambda: average(federation, plan)
+
+
+WALKS: dict[str, Callable[[], Callable[[], object]]] = {
+    "PrivateLogisticRegression.fit": fit,
+    "TransferStackingClassifier.fit": transfer_stack,
+    "a federated round": federated_round,
+}
+
+
+def main() -> None:
+    """Print every walk."""
+    verbose = "-v" in sys.argv
+    for name, prepare in WALKS.items():
+        act = prepare()
+        with walked() as walk:
+            act()
+        print(f"{name}: {len(walk.files)} files, {len(walk.rooms)} rooms, {walk.calls} calls")
+        if verbose:
+            print("  " + "\n  ".join(sorted(walk.files)))
+
+
+if __name__ == "__main__":
+    main()
