@@ -98,8 +98,8 @@ def _compared(problem: Problem, loss: str, epsilon: float) -> list[str]:
             for seed in range(REPEATS)
         ]
         areas.append(f"{np.mean(found):.3f} ± {np.std(found):.3f}")
-        facts, d = model._facts, problem.X.shape[1] + 1
-        norms.append(f"{d / facts['rho'] if delta == 0 else facts['sigma'] * d**0.5:.0f}")
+        facts, d = model.model_.facts, problem.X.shape[1] + 1
+        norms.append(f"{d / facts.rho if delta == 0 else facts.sigma * d**0.5:.0f}")
     return [*areas, *norms]
 
 

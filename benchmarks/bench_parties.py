@@ -18,14 +18,12 @@ from sklearn.linear_model import LogisticRegression
 from confrere.federation import (
     Averaging,
     Books,
-    Facts,
     Frame,
     LocalFederation,
     PartyGroup,
     Policy,
     average,
 )
-from confrere.federation.sizes import Sizes
 from confrere.guarantee import Neighbours
 from confrere.ledger import Ledger
 from confrere.maths.parties import solve_parties, solve_parties_softmax
@@ -33,6 +31,7 @@ from confrere.maths.perturbed_parties import minimise_parties
 from confrere.maths.voting import count_votes
 from confrere.mechanisms.noisy_minimiser import SOLVER_PART, run_parties
 from confrere.noise.sources import SystemSource
+from confrere.plans.collaborative_plan import Sizes
 
 ROUNDS = 3
 FITS = 60
@@ -117,9 +116,9 @@ def _round_row(n_parties: int, n_rows: int, n_features: int) -> tuple[str, ...]:
     frame = Frame(n_features, data_norm=2.0)
     plan = Averaging(frame=frame, epsilon=1.0)
     sizes = Sizes(dict.fromkeys(names, n_rows), Neighbours.REPLACE_ONE, {})
-    mechanism = plan.request(1.0, sizes, None).objective(Facts(n_rows, n_features))
+    mechanism = plan.request(1.0, sizes, None).objective(n_rows)
     acts = {n_rows: mechanism.minimiser}
-    bounded = [(frame.rows(rows), labels, starts) for rows, labels, starts in group.blocks()]
+    bounded = [(frame.rows(block.X), block.y, block.offsets) for block in group.rows.blocks()]
     linear = mechanism.law.draw(SystemSource(), n_parties, frame.size)
 
     def solver() -> None:

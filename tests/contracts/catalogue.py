@@ -15,7 +15,7 @@ from confrere import (
     TransferClassifier,
     TransferStackingClassifier,
 )
-from confrere.estimators.base import PrivateClassifier
+from confrere.catalogue import CATALOGUE
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 6)) / 4
@@ -73,15 +73,8 @@ MAKERS = {
     ),
 }
 
-#: The public classes among them, each once.
+#: The classes of the catalogue that spend, each once.
 CLASSES = sorted(
-    {
-        cls
-        for maker in MAKERS.values()
-        for cls in type(maker()).__mro__
-        if cls.__module__.startswith("confrere.")
-        and cls.__name__.endswith(("Classifier", "Regression"))
-    }
-    - {PrivateClassifier},
+    {method.estimator for method in CATALOGUE.values() if method.proof is not None},
     key=lambda cls: cls.__name__,
 )

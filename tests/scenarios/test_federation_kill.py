@@ -22,9 +22,10 @@ from confrere.federation import (
     answer,
     read_reply,
 )
-from confrere.federation.sizes import Sizes
+from confrere.federation.releasing import ReleaseRequest
 from confrere.guarantee import Neighbours
 from confrere.ledger import Ledger
+from confrere.plans.collaborative_plan import Sizes
 
 EPSILON = 0.5
 
@@ -49,7 +50,7 @@ def party_in(folder: Path) -> LocalParty:
 def question(run: str) -> bytes:
     sizes = Sizes({"clinic": 50}, Neighbours.REPLACE_ONE, {})
     plan = Averaging(frame=Frame(3), epsilon=EPSILON)
-    payload = plan.request(EPSILON, sizes, None).to_payload()
+    payload = ReleaseRequest.of(plan.request(EPSILON, sizes, None)).to_payload()
     return Question(run=run, operation="objective", payload=payload).encode()
 
 

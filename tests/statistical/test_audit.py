@@ -18,7 +18,6 @@ from confrere.audit.bulk import BulkSampler, bulk_sampler
 from confrere.catalogue import CATALOGUE
 from confrere.catalogue_audits import AUDITED, audit_all
 from confrere.errors import InvalidParameter
-from confrere.estimators.stack import group_rows
 from confrere.guarantee import Neighbours
 from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
 from confrere.mechanisms.functional import FunctionalMechanism
@@ -26,6 +25,7 @@ from confrere.mechanisms.hidden_size import HiddenSize
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.noise.sources import SeededSource
+from confrere.plans import PublicFacts
 from confrere.rows.ball import into_ball
 from confrere_research.as_printed.faults import FAULTS, ROUNDS, ofpa_rounds
 from confrere_research.as_printed.ofpa_ofaa import ofpa
@@ -180,14 +180,13 @@ def released_weights(name, model, data):
     X = data["X"]
     if name == "moments":
         # Without what labels that are split evenly would leave, which is public.
-        public = model._plan(X.shape[1], 2, model._auxiliary(data["auxiliary"])).rows
+        public = model.prepare(**data)[0].voting.rows
         return model.statistic_ - public.mean(axis=0) / 2
     if name in ("pst-f", "pst-h", "pst-s"):
         high = model.high_level_
+        facts = PublicFacts(n_samples=len(X), n_features=X.shape[1])
         low = [
-            group_rows(model.model_.facts.stack, model.low_level_).weights(
-                one.coef, one.intercept, k
-            )
+            model.plan(facts).rows.weights(one.coef, one.intercept, k)
             if name != "pst-s"
             else np.append(
                 one.coef / np.sqrt(1 - model.intercept_scale**2),
@@ -199,7 +198,7 @@ def released_weights(name, model, data):
         return np.concatenate([*low, high.coef / shrink, [high.intercept / 0.5]])
     if name in ("vote", "soft"):
         return model.coef_[0]
-    from confrere.estimators.linear_plan import linear_frame
+    from confrere.plans.linear_plan import linear_frame
 
     frame = linear_frame(
         X.shape[1],
@@ -215,7 +214,7 @@ def released_weights(name, model, data):
 def test_bulk_draws_are_what_fits_release(name):
     case = case_of(name)
     data = case.pairs[0].first
-    bulk = bulk_sampler(case.estimator)(data, 4_000, np.random.default_rng(0))
+    bulk = bulk_sampler(case.estimator, data)(data, 4_000, np.random.default_rng(0))
     ledger = Ledger()
     fitted = np.array(
         [
@@ -239,7 +238,7 @@ def test_bulk_draws_are_what_fits_release(name):
 def test_bulk_draws_are_what_the_functional_mechanism_releases():
     case = case_of("ofaa")
     data = case.pairs[1].first
-    bulk = bulk_sampler(case.estimator)(data, 4_000, np.random.default_rng(0))
+    bulk = bulk_sampler(case.estimator, data)(data, 4_000, np.random.default_rng(0))
     mechanism = FunctionalMechanism(epsilon=1.0, n_samples=1, n_features=2)
     source = SeededSource(1)
     X = np.asarray(data["X"]) * (1 - 1e-12)
@@ -348,14 +347,14 @@ def test_exact_audit_of_a_stack_has_both_levels(monkeypatch):
         assert found.where.startswith("the high level")
         assert 0.97 < found.epsilon <= 0.99 * (1 + 1e-9)
     case = case_of("pst-f")
-    plan = FeatureStackingClassifier._plan
+    plan = FeatureStackingClassifier.plan
 
-    def less_noise_below(self, *sizes):
-        made = plan(self, *sizes)
+    def less_noise_below(self, facts):
+        made = plan(self, facts)
         object.__setattr__(made.low, "rho", 1.05 * made.low.rho)
         return made
 
-    monkeypatch.setattr(FeatureStackingClassifier, "_plan", less_noise_below)
+    monkeypatch.setattr(FeatureStackingClassifier, "plan", less_noise_below)
     assert exact_audit(case.estimator, case.pairs).refuted
 
 

@@ -13,6 +13,7 @@ from confrere.maths.density import log_density, log_density_softmax
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE, ObjectivePerturbation
 from confrere.noise import samplers as noise
 from confrere.noise.sources import SeededSource
+from confrere.plans import PublicFacts
 from confrere.rows import frame
 from confrere.rows.ball import into_ball
 
@@ -66,9 +67,9 @@ def guarantee_holds(epsilon=1.0, ridge_floor=0.3):
     model = PrivateLogisticRegression(
         epsilon=epsilon, alpha=1e-9, ridge_floor=ridge_floor, fit_intercept=True
     )
-    plan = model._plan(20, 2, 2)
+    plan = model.plan(PublicFacts(n_samples=20, n_features=2))
     mechanism = plan.mechanism
-    rows = plan.rows(np.array([random_unit(np.random.default_rng(i), 2) for i in range(50)]))
+    rows = plan.frame.rows(np.array([random_unit(np.random.default_rng(i), 2) for i in range(50)]))
     constant_is_inside = np.linalg.norm(rows, axis=1).max() <= 1
     reach = float(np.linalg.norm(rows, axis=1).max())
     worst = 0.0

@@ -65,7 +65,7 @@ def audit(
     AuditResult
     """
     pairs = worst_pairs(estimator) if pair is None else as_pairs(pair)
-    bulk = None if whole_fits else bulk_sampler(estimator)
+    bulk = None if whole_fits else bulk_sampler(estimator, pairs[0].first)
     if bulk is not None and any(_tells_without_noise(estimator, each) for each in pairs):
         bulk = None
     promised = _fit(estimator, pairs[0].first, Ledger(), 0).guarantee_

@@ -10,31 +10,13 @@ import numpy as np
 
 from confrere.audit.adversary import adversarial_cases, signed_loss, worst_loss
 from confrere.audit.adversary_softmax import worst_softmax_loss
-from confrere.audit.exact_pairs import high_level, loss_on_pair
+from confrere.audit.bulk import prepared
+from confrere.audit.exact_pairs import loss_on_pair
 from confrere.audit.pairs import Pair, as_pairs, worst_pairs
 from confrere.errors import InvalidParameter
-from confrere.estimators import (
-    CollaborativeClassifier,
-    FeatureStackingClassifier,
-    MultipartyClassifier,
-    PrivateLogisticRegression,
-    SampleStackingClassifier,
-    TransferClassifier,
-    TransferStackingClassifier,
-)
 from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
 from confrere.mechanisms.laws import L2Noise, LaplaceNoise
 from confrere.mechanisms.objective_perturbation import PerturbedObjective
-
-_ESTIMATORS = (
-    CollaborativeClassifier,
-    FeatureStackingClassifier,
-    MultipartyClassifier,
-    PrivateLogisticRegression,
-    SampleStackingClassifier,
-    TransferClassifier,
-    TransferStackingClassifier,
-)
 
 
 @dataclass(frozen=True)
@@ -101,7 +83,7 @@ def exact_audit(
         return _audit_objective(target, draws, random_state)
     if isinstance(target, FeatureGroupPerturbation):
         return _audit_groups(target, draws, random_state)
-    if isinstance(target, _ESTIMATORS):
+    if hasattr(target, "prepare"):
         pairs = worst_pairs(target) if pair is None else as_pairs(pair)  # type: ignore[arg-type]
         return max(_audit_estimator(target, pairs, draws, random_state), key=lambda a: a.epsilon)
     raise InvalidParameter(f"target: {type(target).__name__} has no known density; use audit().")
@@ -110,9 +92,9 @@ def exact_audit(
 def _audit_estimator(target: Any, pairs: list[Pair], draws: int, seed: int) -> Iterator[ExactAudit]:
     for pair in pairs:
         yield ExactAudit(loss_on_pair(target, pair, seed), float(target.epsilon), pair.name)
-    high = high_level(target, pairs[0].first)
-    if high is not None:
-        found = _audit_objective(high, draws, seed)
+    # A high level learns from rows that no pair can choose.
+    for mechanism in prepared(target, pairs[0].first)[0].later_mechanisms():
+        found = _audit_objective(mechanism, draws, seed)
         yield ExactAudit(found.epsilon, float(target.epsilon), f"the high level, {found.where}")
 
 

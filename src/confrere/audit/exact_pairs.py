@@ -8,30 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
-from sklearn.base import clone
 
-from confrere.audit.bulk import binary_rows, party_acts, upload_act
+from confrere.audit.bulk import prepared
 from confrere.audit.pairs import Pair
-from confrere.errors import InvalidParameter
-from confrere.estimators import (
-    CollaborativeClassifier,
-    FeatureStackingClassifier,
-    MultipartyClassifier,
-    PrivateLogisticRegression,
-    SampleStackingClassifier,
-    TransferClassifier,
-    TransferStackingClassifier,
-)
-from confrere.estimators.feature_plan import FeatureStackPlan
-from confrere.estimators.labels import declared_classes, encode_labels
-from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
-from confrere.mechanisms.terms import (
-    NoisedPoint,
-    PerturbedObjectiveTerm,
-    PerturbedSoftmaxTerm,
-    Term,
-)
-from confrere.rows.ball import into_ball
+from confrere.mechanisms.terms import NoisedPoint, PerturbedObjectiveTerm, PerturbedSoftmaxTerm
+from confrere.mechanisms.terms import Term as Density
 
 Floats = NDArray[np.float64]
 
@@ -57,59 +38,10 @@ def loss_on_pair(target: Any, pair: Pair, seed: int) -> float:
     return max(totals)
 
 
-def high_level(target: Any, data: Mapping[str, Any]) -> ObjectivePerturbation | None:
-    """Return a stack's second mechanism, which learns from rows that no pair can choose."""
-    if isinstance(target, SampleStackingClassifier):
-        return target._plan(*np.shape(data["X"]))[1]
-    if isinstance(target, FeatureStackingClassifier | TransferStackingClassifier):
-        return _feature_plan(target, data)[0].high
-    return None
-
-
-def _terms(target: Any, data: Mapping[str, Any]) -> list[Term]:
+def _terms(target: Any, data: Mapping[str, Any]) -> list[Density]:
     """Return what a classifier noises, made by its own scaling, clipping and splits."""
-    if isinstance(target, MultipartyClassifier):
-        return upload_act(clone(target).set_params(random_state=0), data).terms()
-    if isinstance(target, CollaborativeClassifier):
-        if target.rounds > 1:
-            raise InvalidParameter(
-                "rounds: releases that follow one another have no simple density."
-            )
-        return [term for act in party_acts(target, data) for term in act.terms()]
-    if isinstance(target, PrivateLogisticRegression | TransferClassifier):
-        return _linear_terms(target, data)
-    X, y = binary_rows(target, data)
-    if isinstance(target, SampleStackingClassifier):
-        low, _, parts = target._plan(*X.shape)
-        rows = np.asarray(into_ball(X, target.data_norm, constant=target.intercept_scale))
-        centre = target._low_prior(X.shape[1])
-        pairs = zip(parts, low, strict=False)
-        return [term for part, one in pairs for term in one.terms(rows[part], y[part], centre)]
-    plan, centres = _feature_plan(target, data)
-    used = plan.parts[0]
-    return plan.low.terms(plan.rows(X[used]), y[used], centres)
-
-
-def _linear_terms(target: Any, data: Mapping[str, Any]) -> list[Term]:
-    classes = declared_classes(target.classes, data["y"], simulated=True)
-    if len(classes) > 2:
-        X = np.asarray(data["X"], dtype=np.float64)
-        plan = target._plan(*X.shape, len(classes))
-        labels: NDArray[Any] = encode_labels(np.asarray(data["y"]), classes)
-    else:
-        X, labels = binary_rows(target, data)
-        transfer = isinstance(target, TransferClassifier)
-        plan = target._plan(*X.shape, target._open_sources() if transfer else 2)
-    return list(plan.mechanism.terms(plan.rows(X), labels, plan.centre))
-
-
-def _feature_plan(target: Any, data: Mapping[str, Any]) -> tuple[FeatureStackPlan, list[Floats]]:
-    if isinstance(target, TransferStackingClassifier):
-        sources = target._open_sources()
-        plan = target._plan(len(data["y"]), sources)
-        return plan, target._centres(plan.rows, sources)
-    plan = target._plan(*np.shape(data["X"]))
-    return plan, [plan.rows.baseline(plan.baseline, k) for k in range(len(plan.rows.groups))]
+    plan, records = prepared(target, data)
+    return [density for term in plan.terms(records) for density in term.densities()]
 
 
 def _largest(

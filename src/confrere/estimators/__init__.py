@@ -1,6 +1,5 @@
 """scikit-learn faces: validate, price, charge, call, set state."""
 
-from confrere.estimators.branches import fit_branches
 from confrere.estimators.collaborative import CollaborativeClassifier
 from confrere.estimators.feature_stacking import FeatureStackingClassifier
 from confrere.estimators.logistic_regression import PrivateLogisticRegression
@@ -8,7 +7,7 @@ from confrere.estimators.multiparty import MultipartyClassifier
 from confrere.estimators.released import ReleasedClassifier
 from confrere.estimators.sample_stacking import SampleStackingClassifier
 from confrere.estimators.selection import PrivateSelection
-from confrere.estimators.transfer import TransferClassifier
+from confrere.estimators.transfer import TransferClassifier, fit_branches
 from confrere.estimators.transfer_stacking import TransferStackingClassifier
 
 __all__ = [

@@ -1,9 +1,10 @@
-"""What every private classifier does in the same order: check, price, charge, act, mark."""
+"""What every private classifier does in the same order: check, plan, charge, act, keep."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,117 +13,113 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.estimators.labels import declared_classes, encode_labels, plus_minus
+from confrere.estimators.constraints import Labels, Payer, check_parameters
+from confrere.estimators.releasing import release_of
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger, Receipt, default_ledger, payer, paying
 from confrere.model import Linear, Model
 from confrere.noise.sources import RandomSource, Seed, source_for
+from confrere.plans.labels import declared_classes, encode_labels
+from confrere.plans.plan import Plan, PublicFacts, Table
+from confrere.release import Release
+from confrere.schema import PublicSchema
 
-Result = TypeVar("Result")
 
+class Fitted:
+    """What every fitted private classifier has."""
 
-class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """The way of the data, once: nothing is drawn before the ledger has the price on disk."""
-
-    ledger: Ledger | None
-    account: str | None
-    classes: Any
-    random_state: Seed | None
     guarantee_: Guarantee
     receipt_: Receipt
     simulated_: bool
     classes_: NDArray[Any]
     n_features_in_: int
+    model_: Model
+    sources_: tuple[Release, ...] = ()
 
-    def _open_ledger(self) -> Ledger:
-        """Return the ledger to charge, or say that the account does not exist."""
-        if self.ledger is not None and not isinstance(self.ledger, Ledger):
-            raise InvalidParameter("ledger must be a confrere.Ledger or None.")
-        ledger = default_ledger() if self.ledger is None else self.ledger
-        if self.ledger is not None or self.account is not None or not ledger.ephemeral:
-            ledger.account_for(self.account)
-        return ledger
 
-    def _checked(self, *arrays: Any, **rules: Any) -> Any:
-        """Check arrays as scikit-learn does, without ever quoting a value from them."""
-        try:
-            # Whether all are finite is asked of their sum first, which may overflow.
-            with np.errstate(over="ignore", invalid="ignore"):
-                return validate_data(self, *arrays, **rules)
-        except ValueError as error:
-            raise _without_values(error) from None
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateClassifier(Fitted, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """The way of the data, once: nothing is drawn before the ledger has the price on disk.
 
-    def _validate(
-        self, X: Any, y: Any, *, sparse: bool = True
-    ) -> tuple[Any, NDArray[np.intp], NDArray[Any]]:
-        """Return rows, class codes and the declared classes."""
-        labels = y
-        X, y = self._checked(X, y, accept_sparse="csr" if sparse else False, dtype=np.float64)
-        check_classification_targets(y)
-        classes = declared_classes(self.classes, labels, simulated=self.random_state is not None)
-        return X, encode_labels(y, classes), classes
+    A subclass declares its parameters, whose annotations are what they are checked against, and
+    says which :meth:`plan` they make of public facts.
+    """
 
-    def _validate_binary(
-        self, X: Any, y: Any
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[Any]]:
-        """Return dense rows, labels -1 and +1, and the declared pair of classes."""
-        rows, codes, classes = self._validate(X, y, sparse=False)
-        if len(classes) > 2:
-            raise InvalidParameter(
-                "Only binary classification is supported. classes must name two labels."
-            )
-        return rows, plus_minus(codes), classes
+    classes: Labels = None
+    ledger: Payer = None
+    account: str | None = None
+    random_state: Seed | None = None
 
-    def _validate_rows(self, X: Any) -> Any:
-        """Check rows to predict."""
-        check_is_fitted(self)
-        return self._checked(
-            X,
-            accept_sparse="csr" if self.__sklearn_tags__().input_tags.sparse else False,
-            dtype=np.float64,
-            reset=False,
+    #: The kind of its releases, and what it takes: not annotated, so that they are no parameters.
+    _kind = ""
+    _sparse = True
+    _many_classes = True
+
+    @abstractmethod
+    def plan(self, facts: PublicFacts) -> Plan[Any]:
+        """Return everything that is decided before the data are touched."""
+
+    def price(self, n_samples: int, n_features: int, n_classes: int = 2) -> Guarantee:
+        """Return what one ``fit`` on data of these sizes would spend; touches no data."""
+        check_parameters(self)
+        facts = PublicFacts(n_samples=n_samples, n_features=n_features, n_classes=n_classes)
+        return self.plan(facts).guarantee()
+
+    def prepare(self, X: Any, y: Any) -> tuple[Plan[Any], Any]:
+        """Return what ``fit`` would run, and the records as it would see them; spends nothing."""
+        check_parameters(self)
+        table = self._table(X, y)
+        facts = PublicFacts(
+            n_samples=table.X.shape[0],
+            n_features=table.X.shape[1],
+            n_classes=max(2, len(table.classes)),
+            classes=table.classes,
+            features=table.features,
         )
+        return self.plan(facts), table
 
-    def _spend(
-        self,
-        ledger: Ledger,
-        guarantee: Guarantee,
-        act: Callable[[RandomSource], Result],
-        *,
-        purpose: str,
-        detail: Mapping[str, Any],
-    ) -> Result:
-        """Charge, then act; a failure after the charge stays charged."""
+    def fit(self, X: Any, y: Any) -> Self:
+        """Charge the price, then release a model of ``(X, y)``."""
+        return self._fit(X, y)
+
+    def _fit(self, X: Any, y: Any, **public: Any) -> Self:
+        check_parameters(self)
+        ledger = self._open_ledger()
+        plan, data = self.prepare(X, y, **public)
+        guarantee = plan.guarantee()
         source = source_for(self.random_state)
         account = payer(self.ledger, self.account, guarantee)[1]
         with paying(
-            ledger, account, guarantee, purpose=purpose, detail=detail, simulated=source.simulated
+            ledger,
+            account,
+            guarantee,
+            purpose=self._purpose(),
+            detail=plan.detail(),
+            simulated=source.simulated,
         ) as receipt:
-            result = act(source)
-            if isinstance(result, Model):
-                ledger.mark_released(receipt, digest=result.digest())
-        self.guarantee_ = guarantee
-        self.receipt_ = receipt
-        self.simulated_ = source.simulated
-        return result
+            learned = plan.run(data, source)
+            ledger.mark_released(receipt, digest=self._model_in(learned).digest())
+        self.guarantee_, self.receipt_, self.simulated_ = guarantee, receipt, source.simulated
+        self._keep(plan, learned)
+        return self
 
-    def _meaning(self, classes: NDArray[Any]) -> dict[str, Any]:
-        """Return labels and columns as a released model names them."""
-        names = feature_names(getattr(self, "feature_names_in_", None), self.n_features_in_)
-        return {"classes": tuple(classes.tolist()), "features": tuple(names)}
+    def learn(self, plan: Plan[Any], data: Any, source: RandomSource) -> Self:
+        """Run what :meth:`prepare` returned, for a caller who has paid, and keep what it gives."""
+        self._keep(plan, plan.run(data, source))
+        return self
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+    def _model_in(self, learned: Any) -> Model:
+        """Return the model in what a plan's run gave."""
+        model: Model = learned
+        return model
 
-
-class ModelPrediction:
-    """Predictions of what was released: ``model_`` and nothing else."""
-
-    model_: Model
-    classes_: NDArray[Any]
-    _validate_rows: Callable[[Any], Any]
+    def _keep(self, plan: Any, learned: Any) -> None:
+        """Set fitted attributes, from what was released and from public facts alone."""
+        self.model_ = self._model_in(learned)
+        self.classes_ = np.asarray(self.model_.classes)
+        sources = getattr(plan, "sources", ())
+        if sources:
+            self.sources_ = sources
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the score of every row, ``(n,)`` for two classes and ``(n, K)`` for more."""
@@ -139,9 +136,69 @@ class ModelPrediction:
         scores = self.decision_function(X)
         return np.asarray(self.classes_[self.model_.codes(scores)])
 
+    def to_release(self, schema: PublicSchema | None = None) -> Release:
+        """Return what may leave: the released numbers and the public facts about them.
 
-class LinearPrediction(ModelPrediction):
-    """A released linear model."""
+        The card of a model that started from sources says what a person in several domains pays.
+        """
+        declared = schema or getattr(self, "schema", None)
+        return release_of(self, self._kind, declared, sources=self.sources_)
+
+    def _purpose(self) -> str:
+        """Return what the ledger says that was paid for."""
+        return f"fit {type(self).__name__}"
+
+    def _open_ledger(self) -> Ledger:
+        """Return the ledger to charge, or say that the account does not exist."""
+        ledger = default_ledger() if self.ledger is None else self.ledger
+        if self.ledger is not None or self.account is not None or not ledger.ephemeral:
+            ledger.account_for(self.account)
+        return ledger
+
+    def _checked(self, *arrays: Any, **rules: Any) -> Any:
+        """Check arrays as scikit-learn does, without ever quoting a value from them."""
+        try:
+            # Whether all are finite is asked of their sum first, which may overflow.
+            with np.errstate(over="ignore", invalid="ignore"):
+                return validate_data(self, *arrays, **rules)
+        except ValueError as error:
+            raise _without_values(error) from None
+
+    def _table(self, X: Any, y: Any) -> Table:
+        """Return rows and class codes, checked."""
+        tags = self.__sklearn_tags__()
+        sparse = "csr" if tags.input_tags.sparse else False
+        rows, labels = self._checked(X, y, accept_sparse=sparse, dtype=np.float64)
+        check_classification_targets(labels)
+        classes = declared_classes(self.classes, y, simulated=self.random_state is not None)
+        if len(classes) > 2 and not tags.classifier_tags.multi_class:
+            raise InvalidParameter(
+                "Only binary classification is supported. classes must name two labels."
+            )
+        return Table(rows, encode_labels(labels, classes), classes, self._features())
+
+    def _features(self) -> list[str]:
+        """Return the columns' names as releases write them."""
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            return [f"x{j}" for j in range(self.n_features_in_)]
+        return [str(name) for name in names]
+
+    def _validate_rows(self, X: Any) -> Any:
+        """Check rows to predict."""
+        check_is_fitted(self)
+        sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False
+        return self._checked(X, accept_sparse=sparse, dtype=np.float64, reset=False)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._sparse
+        tags.classifier_tags.multi_class = self._many_classes
+        return tags
+
+
+class FittedLinear(Fitted):
+    """What every fitted linear classifier has."""
 
     model_: Linear
 
@@ -156,23 +213,9 @@ class LinearPrediction(ModelPrediction):
         return self.model_.intercept
 
 
-def feature_names(names: NDArray[Any] | None, n_features: int) -> list[str]:
-    """Return the columns' names as releases write them."""
-    return [f"x{j}" for j in range(n_features)] if names is None else [str(n) for n in names]
-
-
-def check_choice(value: object, name: str, choices: tuple[str, ...]) -> None:
-    """Refuse a setting that is not one of the named ones."""
-    if value not in choices:
-        raise InvalidParameter(f"{name} must be one of {', '.join(map(repr, choices))}.")
-
-
-def check_finite(value: object, name: str) -> None:
-    """Refuse a setting that is not a finite number."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise InvalidParameter(f"{name} must be a number, got a {type(value).__name__}.")
-    if not np.isfinite(value):
-        raise InvalidParameter(f"{name} must be finite.")
+@dataclass(kw_only=True, eq=False, repr=False)
+class LinearClassifier(FittedLinear, PrivateClassifier):
+    """A private classifier that learns a linear model."""
 
 
 def _without_values(error: ValueError) -> ValueError:

@@ -2,43 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.estimators.base import (
-    LinearPrediction,
-    PrivateClassifier,
-    check_choice,
-    check_finite,
-)
-from confrere.estimators.linear_plan import linear_frame
-from confrere.estimators.releasing import release_of
-from confrere.federation import (
-    Averaging,
-    Books,
-    Expansion,
-    LocalFederation,
-    PartyGroup,
-    average,
-    expand,
-)
-from confrere.federation.sizes import Sizes
-from confrere.guarantee import Guarantee, Neighbours, check_epsilon
-from confrere.ledger import Ledger
-from confrere.mechanisms.objective_perturbation import Calibration
-from confrere.model import Facts, Linear
-from confrere.noise.sources import RandomSource, Seed
-from confrere.release import Release
-from confrere.schema import PublicSchema
-
-Method = Literal["average", "ofpa", "ofaa", "laplace"]
+from confrere.estimators.base import LinearClassifier
+from confrere.estimators.constraints import Bound, Count, Epsilon, Finite, Ridge, check_parameters
+from confrere.plans.collaborative_plan import Averaging, CollaborativePlan, Expansion, Sizes
+from confrere.plans.linear_plan import linear_frame, slope_of
+from confrere.plans.plan import PublicFacts, Table
 
 
-class CollaborativeClassifier(LinearPrediction, PrivateClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class CollaborativeClassifier(LinearClassifier):
     """Logistic regression of several parties through a central server (OFPA, OFAA made sound).
 
     Every party releases once (or once per round) about its own rows; the server averages, which
@@ -134,48 +113,24 @@ class CollaborativeClassifier(LinearPrediction, PrivateClassifier):
     array([0.5 , 0.35, 0.15])
     """
 
-    def __init__(
-        self,
-        *,
-        method: Method = "average",
-        epsilon: float = 1.0,
-        data_norm: float = 1.0,
-        alpha: float | Literal["auto"] = "auto",
-        rounds: int = 1,
-        loss: Literal["capped", "logistic"] = "capped",
-        calibration: Calibration = "tight",
-        fit_intercept: bool = True,
-        intercept_scale: float = 0.4,
-        feature_scale: ArrayLike | None = None,
-        prior: ArrayLike | None = None,
-        prior_intercept: float = 0.0,
-        classes: ArrayLike | None = None,
-        ledger: Ledger | None = None,
-        account: str | None = None,
-        random_state: Seed | None = None,
-    ) -> None:
-        self.method = method
-        self.epsilon = epsilon
-        self.data_norm = data_norm
-        self.alpha = alpha
-        self.rounds = rounds
-        self.loss = loss
-        self.calibration = calibration
-        self.fit_intercept = fit_intercept
-        self.intercept_scale = intercept_scale
-        self.feature_scale = feature_scale
-        self.prior = prior
-        self.prior_intercept = prior_intercept
-        self.classes = classes
-        self.ledger = ledger
-        self.account = account
-        self.random_state = random_state
+    method: Literal["average", "ofpa", "ofaa", "laplace"] = "average"
+    epsilon: Epsilon = 1.0
+    data_norm: Bound = 1.0
+    alpha: Ridge = "auto"
+    rounds: Count = 1
+    loss: Literal["capped", "logistic"] = "capped"
+    calibration: Literal["tight", "printed"] = "tight"
+    fit_intercept: bool = True
+    intercept_scale: float = 0.4
+    feature_scale: ArrayLike | None = None
+    prior: ArrayLike | None = None
+    prior_intercept: Finite = 0.0
 
-    def price(self, n_samples: int, n_features: int) -> Guarantee:
-        """Return what one ``fit`` on data of these sizes would spend; touches no data."""
-        return self._plan(n_features).guarantee(_sizes(["all"], [n_samples]))
+    _kind = "collaborative"
+    _sparse = False
+    _many_classes = False
 
-    def fit(self, X: Any, y: Any, party: ArrayLike | None = None) -> CollaborativeClassifier:
+    def fit(self, X: Any, y: Any, party: ArrayLike | None = None) -> Self:
         """Charge ``epsilon``, then release a model of all parties' rows.
 
         Parameters
@@ -187,71 +142,26 @@ class CollaborativeClassifier(LinearPrediction, PrivateClassifier):
         party : array of shape (n_samples,), optional
             Whose row it is: a public fact. By default all rows are one party's.
         """
-        self._check_parameters()
-        ledger = self._open_ledger()
-        rows, labels, classes = self._validate_binary(X, y)
-        plan = self._plan(rows.shape[1])
-        parties, codes = _parties(party, len(labels))
-        order = np.argsort(codes, kind="stable")
-        sizes = np.bincount(codes, minlength=len(parties))
-        names = tuple(str(name) for name in parties)
-        guarantee = plan.guarantee(_sizes(names, sizes.tolist()))
+        return self._fit(X, y, party=party)
 
-        group = PartyGroup(
-            names,
-            rows[order],
-            labels[order],
-            np.concatenate([[0], np.cumsum(sizes)]),
-            Books(prepaid=guarantee),
-            self.random_state,
+    def prepare(
+        self, X: Any, y: Any, party: ArrayLike | None = None
+    ) -> tuple[CollaborativePlan, Table]:
+        """Return what ``fit`` would run, and the records as it would see them; spends nothing."""
+        check_parameters(self)
+        table = self._table(X, y)
+        names, codes = _parties(party, len(table.codes))
+        counts = np.bincount(codes, minlength=len(names)).tolist()
+        facts = PublicFacts(
+            n_samples=len(table.codes),
+            n_features=table.X.shape[1],
+            sizes=dict(zip(map(str, names), counts, strict=True)),
         )
+        self.party_ = names
+        return self.plan(facts), replace(table, party=codes)
 
-        meaning = self._meaning(classes)
-
-        def act(_: RandomSource) -> Linear:
-            federation = LocalFederation(group, on_error="raise")
-            if isinstance(plan, Expansion):
-                outcome = expand(federation, plan)
-            else:
-                outcome = average(federation, plan)
-            return Linear(
-                coef=outcome.coef[None, :],
-                intercept=np.array([outcome.intercept]),
-                facts=Facts(
-                    method=self.method,
-                    parties=len(parties),
-                    rounds=self.rounds,
-                    n_samples=len(labels),
-                    **plan.frame.learned_with(),
-                ),
-                **meaning,
-            )
-
-        self.model_ = self._spend(
-            ledger,
-            guarantee,
-            act,
-            purpose="fit CollaborativeClassifier",
-            detail={"method": self.method, "parties": len(parties), "rounds": self.rounds},
-        )
-        self.classes_ = classes
-        self.party_ = parties
-        self.party_weights_ = sizes / sizes.sum()
-        return self
-
-    def to_release(self, schema: PublicSchema | None = None) -> Release:
-        """Return what may leave: the released numbers and the public facts about them."""
-        return release_of(self, "collaborative", schema)
-
-    def _check_parameters(self) -> None:
-        check_epsilon(self.epsilon)
-        check_epsilon(self.data_norm, "data_norm")
-        check_finite(self.prior_intercept, "prior_intercept")
-        check_choice(self.method, "method", ("average", "ofpa", "ofaa", "laplace"))
-        check_choice(self.loss, "loss", ("capped", "logistic"))
-        check_choice(self.calibration, "calibration", ("tight", "printed"))
-        if not (isinstance(self.alpha, str) and self.alpha == "auto"):
-            check_epsilon(self.alpha, "alpha")
+    def plan(self, facts: PublicFacts) -> CollaborativePlan:
+        """Return everything that is decided before the data are touched."""
         if self.calibration == "printed" and (self.method, self.loss) != ("average", "logistic"):
             raise InvalidParameter(
                 "calibration='printed' was published for L2 noise and the logistic loss: use it "
@@ -261,9 +171,12 @@ class CollaborativeClassifier(LinearPrediction, PrivateClassifier):
             raise InvalidParameter(
                 f"rounds must be 1 for method={self.method!r}, whose parties release only once."
             )
+        sizes = {"all": facts.n_samples} if facts.sizes is None else facts.sizes
+        return CollaborativePlan(self.method, self.protocol(facts.n_features), Sizes(sizes))
 
-    def _plan(self, n_features: int) -> Averaging | Expansion:
-        self._check_parameters()
+    def protocol(self, n_features: int) -> Averaging | Expansion:
+        """Return what parties are asked, whatever their number and sizes."""
+        check_parameters(self)
         frame = linear_frame(
             n_features,
             data_norm=self.data_norm,
@@ -280,22 +193,17 @@ class CollaborativeClassifier(LinearPrediction, PrivateClassifier):
             frame=frame,
             epsilon=self.epsilon,
             alpha=self.alpha,
-            cap=0.5 if self.loss == "capped" else 1.0,
+            cap=slope_of(self.loss),
             calibration=self.calibration,
             prior=prior,
             rounds=self.rounds,
             perturb="output" if self.method == "laplace" else "objective",
         )
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = False
-        tags.classifier_tags.multi_class = False
-        return tags
-
-
-def _sizes(names: Sequence[str], counts: Sequence[int]) -> Sizes:
-    return Sizes(dict(zip(names, counts, strict=True)), Neighbours.REPLACE_ONE, {})
+    def _keep(self, plan: CollaborativePlan, learned: Any) -> None:
+        super()._keep(plan, learned)
+        counts = np.array(list(plan.sizes.counts.values()), dtype=np.float64)
+        self.party_weights_ = counts / counts.sum()
 
 
 def _parties(party: ArrayLike | None, n_samples: int) -> tuple[NDArray[Any], NDArray[np.intp]]:

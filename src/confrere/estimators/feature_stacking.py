@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from confrere.errors import InvalidParameter
-from confrere.estimators.base import PrivateClassifier, check_choice, check_finite
-from confrere.estimators.feature_plan import (
-    Alpha,
-    FeatureStackPlan,
-    plan_feature_stack,
-)
-from confrere.estimators.group_plot import plot_groups
-from confrere.estimators.releasing import release_of
-from confrere.estimators.stack import Combiner, Stacking, stack_model
-from confrere.guarantee import Guarantee, check_epsilon
-from confrere.ledger import Ledger
+from confrere.estimators.constraints import Bounds, Count, Finite, Fraction
+from confrere.estimators.stacking import StackingClassifier
 from confrere.maths.partition import (
-    Allocation,
-    Clipping,
     Groups,
     allocate,
     check_importance,
@@ -32,14 +21,13 @@ from confrere.maths.partition import (
     importance_groups,
     random_groups,
 )
-from confrere.mechanisms.objective_perturbation import Calibration
-from confrere.noise.sources import Seed
-from confrere.release import Release
-from confrere.rows.groups import GroupRows, RowRule
-from confrere.schema import PublicSchema
+from confrere.plans.feature_stack_plan import FeatureStackPlan, plan_feature_stack
+from confrere.plans.plan import PublicFacts
+from confrere.rows.groups import GroupRows
 
 
-class FeatureStackingClassifier(Stacking, PrivateClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class FeatureStackingClassifier(StackingClassifier):
     """Private stacking over feature groups (PST-F, Algorithm 3); importances make it PST-F(W).
 
     One private model per group of features is learned on one part of the rows, and a private
@@ -108,117 +96,46 @@ class FeatureStackingClassifier(Stacking, PrivateClassifier):
     Proof : docs/proofs/feature_groups.md
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        data_norm: float | Sequence[float] = 1.0,
-        n_groups: int = 5,
-        importance: ArrayLike | None = None,
-        groups: Sequence[ArrayLike] | None = None,
-        combiner: Combiner = "stack",
-        high_fraction: float = 0.5,
-        rows: RowRule = "clip",
-        clipping: Clipping = "joint",
-        allocation: Allocation = "importance",
-        alpha: Alpha = "auto",
-        high_alpha: Alpha = "auto",
-        loss: Literal["logistic", "capped"] = "logistic",
-        calibration: Calibration = "tight",
-        intercept_scale: float = 0.4,
-        prior_intercept: float = 0.0,
-        split_seed: int | None = 0,
-        classes: ArrayLike | None = None,
-        ledger: Ledger | None = None,
-        account: str | None = None,
-        random_state: Seed | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.data_norm = data_norm
-        self.n_groups = n_groups
-        self.importance = importance
-        self.groups = groups
-        self.combiner = combiner
-        self.high_fraction = high_fraction
-        self.rows = rows
-        self.clipping = clipping
-        self.allocation = allocation
-        self.alpha = alpha
-        self.high_alpha = high_alpha
-        self.loss = loss
-        self.calibration = calibration
-        self.intercept_scale = intercept_scale
-        self.prior_intercept = prior_intercept
-        self.split_seed = split_seed
-        self.classes = classes
-        self.ledger = ledger
-        self.account = account
-        self.random_state = random_state
+    data_norm: Bounds = 1.0
+    n_groups: Count = 5
+    importance: ArrayLike | None = None
+    groups: Sequence[ArrayLike] | None = None
+    rows: Literal["clip", "unit"] = "clip"
+    clipping: Literal["joint", "separate"] = "joint"
+    allocation: Literal["importance", "least-noise"] = "importance"
+    intercept_scale: Fraction = 0.4
+    prior_intercept: Finite = 0.0
 
-    def price(self, n_samples: int, n_features: int) -> Guarantee:
-        """Return what one ``fit`` on data of these sizes would spend; touches no data."""
-        return self._plan(n_samples, n_features).guarantee()
+    _kind = "pst-f"
 
-    def fit(self, X: Any, y: Any) -> FeatureStackingClassifier:
-        """Charge ``epsilon``, then release a stack of ``(X, y)``."""
-        self._check_parameters()
-        ledger = self._open_ledger()
-        rows, labels, classes = self._validate_binary(X, y)
-        plan = self._plan(*rows.shape)
-        known = {"rows": plan.rows, "facts": plan.facts(), **self._meaning(classes)}
-        self.model_ = self._spend(
-            ledger,
-            plan.guarantee(),
-            lambda source: stack_model(*plan.run(rows, labels, source), self.combiner, **known),
-            purpose="fit FeatureStackingClassifier",
-            detail=plan.detail(),
-        )
-        self.classes_ = classes
-        return self
-
-    def to_release(self, schema: PublicSchema | None = None) -> Release:
-        """Return what may leave: the released numbers and the public facts about them."""
-        return release_of(self, "pst-f", schema)
-
-    def plot_groups(self, ax: Any = None) -> Any:
-        """Draw every group's importance, share of epsilon and noise; returns the axes."""
-        check_is_fitted(self)
-        return plot_groups(self.low_level_, ax=ax)
-
-    def _check_parameters(self) -> None:
-        self._check_stack(("stack", "vote", "weighted_vote"))
-        check_choice(self.rows, "rows", ("clip", "unit"))
-        check_choice(self.clipping, "clipping", ("separate", "joint"))
-        check_choice(self.allocation, "allocation", ("importance", "least-noise"))
-        if not 0 < self.intercept_scale < 1:
-            raise InvalidParameter("intercept_scale must lie strictly between 0 and 1.")
-        check_finite(self.prior_intercept, "prior_intercept")
-
-    def _plan(self, n_samples: int, n_features: int) -> FeatureStackPlan:
-        self._check_parameters()
-        groups, importances = self._groups(n_features)
+    def plan(self, facts: PublicFacts) -> FeatureStackPlan:
+        """Return everything that is decided before the data are touched."""
+        groups, importances = self._groups(facts.n_features)
         weights = allocate(
             importances,
             [len(group) for group in groups],
             clipping=self.clipping,
             allocation=self.allocation,
         )
-        stacked = self.combiner == "stack" and len(groups) > 1
         return plan_feature_stack(
-            n_samples,
+            facts.n_samples,
             GroupRows(groups, self._norms(groups), self.rows, self.clipping, self.intercept_scale),
             importances,
             weights,
             epsilon=self.epsilon,
-            high_fraction=self.high_fraction if stacked else 0.0,
+            combiner=self.combiner,
+            high_fraction=self.high_fraction,
             alpha=self.alpha,
             high_alpha=self.high_alpha,
             calibration=self.calibration,
-            clipping=self.clipping,
-            cap=0.5 if self.loss == "capped" else 1.0,
+            loss=self.loss,
             split_seed=self.split_seed,
             baseline=float(self.prior_intercept),
         )
+
+    def plot_groups(self, ax: Any = None) -> Any:
+        """Draw every group's importance, share of epsilon and noise; returns the axes."""
+        return self._draw_groups(ax)
 
     def _groups(self, n_features: int) -> tuple[Groups, NDArray[np.float64]]:
         """Return the groups in use and their importances; a group of importance 0 is left out."""
@@ -243,8 +160,6 @@ class FeatureStackingClassifier(Stacking, PrivateClassifier):
 
     def _norms(self, groups: Groups) -> tuple[float, ...]:
         norms = np.atleast_1d(np.asarray(self.data_norm, dtype=np.float64))
-        for norm in norms:
-            check_epsilon(norm, "data_norm")
         if len(norms) == 1:
             return tuple(float(norms[0]) for _ in groups)
         if self.clipping == "joint" or len(norms) != len(groups):
@@ -252,9 +167,3 @@ class FeatureStackingClassifier(Stacking, PrivateClassifier):
                 f"data_norm must be one number, or one per group in use ({len(groups)})."
             )
         return tuple(float(norm) for norm in norms)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = False
-        tags.classifier_tags.multi_class = False
-        return tags

@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confrere.errors import InvalidParameter
-from confrere.estimators.base import LinearPrediction, PrivateClassifier, check_finite
-from confrere.estimators.labels import plus_minus
-from confrere.estimators.linear_plan import (
-    Alpha,
-    LinearPlan,
-    Loss,
-    check_linear_parameters,
-    linear_frame,
-    plan_linear,
-)
-from confrere.estimators.releasing import release_of
-from confrere.guarantee import Guarantee
-from confrere.ledger import Ledger
-from confrere.mechanisms.objective_perturbation import Calibration
-from confrere.noise.sources import Seed
-from confrere.release import Release
+from confrere.estimators.base import LinearClassifier
+from confrere.estimators.constraints import Bound, Delta, Epsilon, Finite, Positive, Ridge
+from confrere.plans.linear_plan import LinearPlan, linear_frame, plan_linear
+from confrere.plans.plan import PublicFacts
 from confrere.rows.frame import Frame
-from confrere.schema import PublicSchema
 
 
-class PrivateLogisticRegression(LinearPrediction, PrivateClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateLogisticRegression(LinearClassifier):
     """Private logistic regression by objective perturbation (PLR, Algorithm 1).
 
     Parameters
@@ -111,109 +100,45 @@ class PrivateLogisticRegression(LinearPrediction, PrivateClassifier):
     1-DP per record (replace-one)
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 0.0,
-        data_norm: float = 1.0,
-        alpha: Alpha = "auto",
-        fit_intercept: bool = True,
-        intercept_scale: float = 0.4,
-        neighbours: str = "replace-one",
-        loss: Loss = "logistic",
-        calibration: Calibration = "tight",
-        ridge_floor: float = 2.0,
-        prior: ArrayLike | None = None,
-        prior_intercept: float = 0.0,
-        feature_scale: ArrayLike | None = None,
-        classes: ArrayLike | None = None,
-        declared_samples: int | None = None,
-        ledger: Ledger | None = None,
-        account: str | None = None,
-        random_state: Seed | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.data_norm = data_norm
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.intercept_scale = intercept_scale
-        self.neighbours = neighbours
-        self.loss = loss
-        self.calibration = calibration
-        self.ridge_floor = ridge_floor
-        self.prior = prior
-        self.prior_intercept = prior_intercept
-        self.feature_scale = feature_scale
-        self.classes = classes
-        self.declared_samples = declared_samples
-        self.ledger = ledger
-        self.account = account
-        self.random_state = random_state
+    epsilon: Epsilon = 1.0
+    delta: Delta = 0.0
+    data_norm: Bound = 1.0
+    alpha: Ridge = "auto"
+    fit_intercept: bool = True
+    intercept_scale: float = 0.4
+    neighbours: Literal["replace-one", "add-remove", "label-only"] = "replace-one"
+    loss: Literal["logistic", "capped"] = "logistic"
+    calibration: Literal["tight", "printed"] = "tight"
+    ridge_floor: Positive = 2.0
+    prior: ArrayLike | None = None
+    prior_intercept: Finite = 0.0
+    feature_scale: ArrayLike | None = None
+    declared_samples: int | None = None
 
-    def price(self, n_samples: int, n_features: int, n_classes: int = 2) -> Guarantee:
-        """Return what one ``fit`` on data of these sizes would spend; touches no data."""
-        return self._plan(n_samples, n_features, n_classes).guarantee()
+    _kind = "plr"
 
-    def fit(self, X: Any, y: Any) -> PrivateLogisticRegression:
-        """Charge ``epsilon`` and ``delta``, then release a model of ``(X, y)``."""
-        self._check_parameters()
-        ledger = self._open_ledger()
-        rows, codes, classes = self._validate(X, y)
-        n_samples, n_features = rows.shape
-        plan = self._plan(n_samples, n_features, max(2, len(classes)))
-        labels = codes if len(classes) > 2 else plus_minus(codes)
-        meaning = self._meaning(classes)
-        self.model_ = self._spend(
-            ledger,
-            plan.guarantee(),
-            lambda source: plan.model(rows, labels, source, meaning),
-            purpose="fit PrivateLogisticRegression",
-            detail=plan.detail(),
-        )
-        self.classes_ = classes
-        return self
-
-    def to_release(self, schema: PublicSchema | None = None) -> Release:
-        """Return what may leave: the released numbers and the public facts about them."""
-        return release_of(self, "plr", schema)
-
-    def _check_parameters(self) -> None:
-        check_linear_parameters(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            alpha=self.alpha,
-            loss=self.loss,
-            calibration=self.calibration,
-            neighbours=self.neighbours,
-            ridge_floor=self.ridge_floor,
-            declared_samples=self.declared_samples,
-        )
-        check_finite(self.prior_intercept, "prior_intercept")
-
-    def _plan(self, n_samples: int, n_features: int, n_classes: int) -> LinearPlan:
-        self._check_parameters()
+    def plan(self, facts: PublicFacts) -> LinearPlan:
+        """Return everything that is decided before the data are touched."""
         frame = linear_frame(
-            n_features,
+            facts.n_features,
             data_norm=self.data_norm,
             fit_intercept=self.fit_intercept,
             intercept_scale=self.intercept_scale,
             feature_scale=self.feature_scale,
         )
         return plan_linear(
-            n_samples,
+            facts.n_samples,
             frame,
             epsilon=self.epsilon,
             delta=self.delta,
-            n_classes=n_classes,
+            n_classes=facts.n_classes,
             alpha=self.alpha,
             ridge_floor=self.ridge_floor,
             neighbours=self.neighbours,
             loss=self.loss,
             calibration=self.calibration,
             declared_samples=self.declared_samples,
-            prior=self._prior(frame, n_classes),
+            prior=self._prior(frame, facts.n_classes),
         )
 
     def _prior(self, frame: Frame, n_classes: int) -> NDArray[np.float64] | None:

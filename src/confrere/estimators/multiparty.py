@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    check_consistent_length,
-    column_or_1d,
-)
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.estimators.base import LinearPrediction, PrivateClassifier, check_choice
-from confrere.estimators.labels import declared_classes
-from confrere.estimators.linear_plan import linear_frame
-from confrere.estimators.multiparty_local import (
-    Blocks,
-    local_of,
-    tally_estimators,
-    tally_linear,
-    total_uploads,
-)
-from confrere.estimators.multiparty_parties import (
-    OnFaulty,
+from confrere.estimators.base import LinearClassifier
+from confrere.estimators.constraints import Bound, Epsilon, Positive, Ridge, check_parameters
+from confrere.guarantee import Guarantee
+from confrere.model import Linear
+from confrere.plans.labels import declared_classes
+from confrere.plans.linear_plan import linear_frame
+from confrere.plans.multiparty_plan import MultipartyPlan, Polled, local_of
+from confrere.plans.party_tables import (
     Parties,
     apply_policy,
     dense,
@@ -33,20 +27,12 @@ from confrere.estimators.multiparty_parties import (
     stack_tables,
     tables_of_parties,
 )
-from confrere.estimators.releasing import release_of
-from confrere.federation.voting import Method, Released, Voting
-from confrere.guarantee import Guarantee, check_epsilon, check_positive
-from confrere.ledger import Ledger
-from confrere.maths.voting import Tally
-from confrere.mechanisms.objective_perturbation import Calibration
-from confrere.mechanisms.party_statistic import Radius
-from confrere.model import Facts, Linear
-from confrere.noise.sources import RandomSource, Seed
-from confrere.release import Release
-from confrere.schema import PublicSchema
+from confrere.plans.plan import PublicFacts
+from confrere.plans.voting_plan import Voting
 
 
-class MultipartyClassifier(LinearPrediction, PrivateClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class MultipartyClassifier(LinearClassifier):
     """Learning from many parties' classifiers (Hamm et al., Algorithms 1 and 2, made sharper).
 
     Every party trains on its own rows and votes on unlabelled auxiliary rows; the votes' sums make
@@ -157,58 +143,29 @@ class MultipartyClassifier(LinearPrediction, PrivateClassifier):
     1-DP per party (replace-one)
     """
 
-    statistic_: NDArray[np.float64]
+    method: Literal["statistic", "moments", "soft", "vote", "average"] = "statistic"
+    epsilon: Epsilon = 1.0
+    data_norm: Bound = 1.0
+    alpha: Ridge = "auto"
+    local: Any = None
+    local_alpha: Bound = 1e-4
+    radius: Literal["ellipsoid", "spectral", "unit"] = "ellipsoid"
+    auxiliary_private: bool = False
+    normalise: bool = False
+    calibration: Literal["tight", "printed"] = "tight"
+    on_faulty: Literal["leave-out", "refuse"] = "leave-out"
+    fit_intercept: bool = True
+    intercept_scale: float = 0.4
+    feature_scale: ArrayLike | None = None
+    memory: Positive = 256.0
 
-    def __init__(
-        self,
-        *,
-        method: Method = "statistic",
-        epsilon: float = 1.0,
-        data_norm: float = 1.0,
-        alpha: float | Literal["auto"] = "auto",
-        local: Any = None,
-        local_alpha: float = 1e-4,
-        radius: Radius = "ellipsoid",
-        auxiliary_private: bool = False,
-        normalise: bool = False,
-        calibration: Calibration = "tight",
-        on_faulty: OnFaulty = "leave-out",
-        fit_intercept: bool = True,
-        intercept_scale: float = 0.4,
-        feature_scale: ArrayLike | None = None,
-        classes: ArrayLike | None = None,
-        memory: float = 256.0,
-        ledger: Ledger | None = None,
-        account: str | None = None,
-        random_state: Seed | None = None,
-    ) -> None:
-        self.method = method
-        self.epsilon = epsilon
-        self.data_norm = data_norm
-        self.alpha = alpha
-        self.local = local
-        self.local_alpha = local_alpha
-        self.radius = radius
-        self.auxiliary_private = auxiliary_private
-        self.normalise = normalise
-        self.calibration = calibration
-        self.on_faulty = on_faulty
-        self.fit_intercept = fit_intercept
-        self.intercept_scale = intercept_scale
-        self.feature_scale = feature_scale
-        self.classes = classes
-        self.memory = memory
-        self.ledger = ledger
-        self.account = account
-        self.random_state = random_state
+    _kind = "multiparty"
 
-    def price(self, n_parties: int, n_features: int, n_classes: int = 2) -> Guarantee:  # noqa: ARG002
+    def price(self, n_parties: int, n_features: int, n_classes: int = 2) -> Guarantee:
         """Return what one ``fit`` of so many parties would spend; touches no data."""
-        return self._plan(n_features, n_classes, None).guarantee()
+        return super().price(n_parties, n_features, n_classes)
 
-    def fit(
-        self, X: Any, y: Any, party: ArrayLike | None = None, auxiliary: Any = None
-    ) -> MultipartyClassifier:
+    def fit(self, X: Any, y: Any, party: ArrayLike | None = None, auxiliary: Any = None) -> Self:
         """Charge ``epsilon``, then release a model of all parties' votes.
 
         Parameters
@@ -223,43 +180,77 @@ class MultipartyClassifier(LinearPrediction, PrivateClassifier):
             Unlabelled rows that parties vote on, or that are learned with; public, unless
             ``auxiliary_private``. Not used by ``"average"``.
         """
-        self._check_parameters()
-        ledger = self._open_ledger()
-        parties, classes = self._parties(X, y, party, auxiliary)
-        voted = self._auxiliary(auxiliary)
-        plan = self._plan(parties.X.shape[1], max(2, len(classes)), voted)
-        plan.check(len(parties))
+        return self._fit(X, y, party=party, auxiliary=auxiliary)
+
+    def prepare(
+        self, X: Any, y: Any, party: ArrayLike | None = None, auxiliary: Any = None
+    ) -> tuple[MultipartyPlan, Parties]:
+        """Return what ``fit`` would run, and the records as it would see them; spends nothing."""
+        check_parameters(self)
+        parties = self._parties(X, y, party, auxiliary)
+        facts = PublicFacts(
+            n_samples=len(parties),
+            n_features=parties.X.shape[1],
+            n_classes=max(2, len(parties.classes)),
+            auxiliary=self._auxiliary(auxiliary),
+        )
+        plan = self.plan(facts)
+        plan.voting.check(len(parties))
         if self.local is not None:
             local_of(self.local, 0, len(parties), parties.names[0])
         apply_policy(parties, self.on_faulty)
-        # Code of others may fail on anything: it runs, without noise, before anything is spent.
-        tally = None if self.local is None else self._tally(plan, parties, classes)
-        meaning = self._meaning(classes)
-        made: list[Released] = []
+        if self.local is not None:
+            # Code of others may fail on anything: it runs, without noise, before a price is paid.
+            parties = replace(parties, tally=plan.tally(parties))
+        return plan, replace(parties, features=self._features())
 
-        def act(source: RandomSource) -> Linear:
-            made.append(self._run(plan, parties, tally, source))
-            coef, intercept = plan.coefficients(made[0].weights)
-            facts = self._public_facts(plan, len(parties), made[0].alpha)
-            return Linear(coef=coef, intercept=intercept, facts=facts, **meaning)
+    def plan(self, facts: PublicFacts) -> MultipartyPlan:
+        """Return everything that is decided before the data are touched.
 
-        self.model_ = self._spend(
-            ledger,
-            plan.guarantee(),
-            act,
-            purpose="fit MultipartyClassifier",
-            detail={"method": self.method, "parties": len(parties)},
+        ``facts.n_samples`` is the number of parties: how many rows they have is not public.
+        """
+        if self.local is not None and self.method in ("average", "moments"):
+            raise InvalidParameter(
+                f"local: method={self.method!r} has no use for other classifiers (only weights of "
+                "the built-in one have a bound to average under); use method='statistic'."
+            )
+        frame = linear_frame(
+            facts.n_features,
+            data_norm=self.data_norm,
+            fit_intercept=self.fit_intercept,
+            intercept_scale=self.intercept_scale,
+            feature_scale=self.feature_scale,
         )
-        self.classes_ = classes
-        self.n_parties_ = len(parties)
-        self.alpha_ = made[0].alpha
-        if made[0].statistic is not None:
-            self.statistic_ = made[0].statistic
-        return self
+        voting = Voting(
+            frame=frame,
+            epsilon=self.epsilon,
+            method=self.method,
+            auxiliary=facts.auxiliary,
+            n_classes=facts.n_classes,
+            alpha=self.alpha,
+            local_alpha=self.local_alpha,
+            radius=self.radius,
+            auxiliary_private=self.auxiliary_private,
+            normalise=self.normalise,
+            calibration=self.calibration,
+        )
+        return MultipartyPlan(
+            voting=voting,
+            n_parties=facts.n_samples,
+            local=self.local,
+            on_faulty=self.on_faulty,
+            memory=self.memory,
+        )
 
-    def to_release(self, schema: PublicSchema | None = None) -> Release:
-        """Return what may leave: the released numbers and the public facts about them."""
-        return release_of(self, "multiparty", schema)
+    def _model_in(self, learned: Polled) -> Linear:
+        return learned.model
+
+    def _keep(self, plan: MultipartyPlan, learned: Polled) -> None:
+        super()._keep(plan, learned)
+        self.n_parties_ = plan.n_parties
+        self.alpha_ = learned.model.facts.alpha
+        if learned.statistic is not None:
+            self.statistic_ = learned.statistic
 
     def faults(
         self, X: Any, y: Any, party: ArrayLike | None = None, auxiliary: Any = None
@@ -268,29 +259,11 @@ class MultipartyClassifier(LinearPrediction, PrivateClassifier):
 
         About the data themselves: for whoever holds them, not to be published.
         """
-        parties, _ = self._parties(X, y, party, auxiliary)
+        parties = self._parties(X, y, party, auxiliary)
         names = parties.names.tolist()
         return {names[k]: why for k, why in sorted(parties.faults.items())}
 
-    def _tally(self, plan: Voting, parties: Parties, classes: NDArray[Any]) -> Tally:
-        return tally_estimators(
-            parties, plan.auxiliary, classes, self.local, on_faulty=self.on_faulty
-        )
-
-    def _run(
-        self, plan: Voting, parties: Parties, tally: Tally | None, source: RandomSource
-    ) -> Released:
-        blocks = Blocks(float(self.memory), plan.frame.size, plan.n_classes)
-        if not plan.votes:
-            total = total_uploads(parties, plan.frame, blocks, plan.mean(len(parties)))
-            return plan.release_mean(total, len(parties), source=source)
-        if tally is None:
-            tally = tally_linear(parties, plan.frame, plan.rows, blocks, alpha=plan.local_alpha)
-        return plan.release_votes(tally, source=source)
-
-    def _parties(
-        self, X: Any, y: Any, party: ArrayLike | None, auxiliary: Any
-    ) -> tuple[Parties, NDArray[Any]]:
+    def _parties(self, X: Any, y: Any, party: ArrayLike | None, auxiliary: Any) -> Parties:
         simulated = self.random_state is not None
         if tables_of_parties(X):
             labels = np.concatenate([np.ravel(part) for part in y])
@@ -298,7 +271,7 @@ class MultipartyClassifier(LinearPrediction, PrivateClassifier):
             width = None if auxiliary is None else int(np.shape(auxiliary)[1])
             parties = stack_tables(X, y, party, classes, width)
             self._checked(parties.X[:1])
-            return parties, classes
+            return parties
         if y is None:
             raise InvalidData(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
@@ -315,54 +288,10 @@ class MultipartyClassifier(LinearPrediction, PrivateClassifier):
             assert_all_finite(labels, input_name="y")
             check_classification_targets(labels)
         classes = declared_classes(self.classes, y, simulated=simulated)
-        return group_rows(rows, labels, party, classes), classes
+        return group_rows(rows, labels, party, classes)
 
     def _auxiliary(self, auxiliary: Any) -> NDArray[np.float64] | None:
         if self.method == "average" or auxiliary is None:
             return None
         rows = self._checked(auxiliary, accept_sparse="csr", dtype=np.float64, reset=False)
         return dense(rows)
-
-    def _check_parameters(self) -> None:
-        check_epsilon(self.data_norm, "data_norm")
-        check_positive(self.memory, "memory")
-        check_choice(self.on_faulty, "on_faulty", ("leave-out", "refuse"))
-        if self.local is not None and self.method in ("average", "moments"):
-            raise InvalidParameter(
-                f"local: method={self.method!r} has no use for other classifiers (only weights of "
-                "the built-in one have a bound to average under); use method='statistic'."
-            )
-
-    def _plan(
-        self, n_features: int, n_classes: int, auxiliary: NDArray[np.float64] | None
-    ) -> Voting:
-        self._check_parameters()
-        frame = linear_frame(
-            n_features,
-            data_norm=self.data_norm,
-            fit_intercept=self.fit_intercept,
-            intercept_scale=self.intercept_scale,
-            feature_scale=self.feature_scale,
-        )
-        return Voting(
-            frame=frame,
-            epsilon=self.epsilon,
-            method=self.method,
-            auxiliary=auxiliary,
-            n_classes=n_classes,
-            alpha=self.alpha,
-            local_alpha=self.local_alpha,
-            radius=self.radius,
-            auxiliary_private=self.auxiliary_private,
-            normalise=self.normalise,
-            calibration=self.calibration,
-        )
-
-    def _public_facts(self, plan: Voting, n_parties: int, alpha: float) -> Facts:
-        return Facts(
-            method=self.method,
-            parties=n_parties,
-            alpha=float(alpha),
-            n_auxiliary=None if plan.auxiliary is None else len(plan.auxiliary),
-            **plan.frame.learned_with(),
-        )

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import get_tags
 
 from confrere.errors import InvalidParameter
-from confrere.estimators.base import PrivateClassifier, check_choice
-from confrere.estimators.selection_plan import (
-    PartsPlan,
-    StoppingPlan,
-    candidate_names,
-    plan_parts,
-    plan_stopping,
-)
-from confrere.guarantee import Guarantee, check_epsilon
-from confrere.ledger import Ledger
-from confrere.mechanisms.selection import RandomStopping, Rule, brier_score
-from confrere.noise.sources import RandomSource, Seed
+from confrere.estimators.base import PrivateClassifier
+from confrere.estimators.constraints import Epsilon, Fraction, Share
+from confrere.guarantee import Guarantee
+from confrere.mechanisms.selection import RandomStopping
+from confrere.model import Model
+from confrere.noise.sources import RandomSource, SeededSource
+from confrere.plans.plan import PublicFacts, Table
+from confrere.plans.selection_plan import SelectionPlan, plan_parts, plan_stopping
 from confrere.release import Release
 from confrere.schema import PublicSchema
 
@@ -31,11 +26,40 @@ from confrere.schema import PublicSchema
 _OURS = ("epsilon", "ledger", "account", "random_state", "classes")
 
 
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """A private classifier with one of the declared settings."""
+
+    estimator: Any
+    settings: Mapping[str, Any]
+    n_features: int
+
+    @property
+    def name(self) -> str:
+        """The settings as text, for the ledger."""
+        return ", ".join(f"{k}={v!r}" for k, v in sorted(self.settings.items()))
+
+    def price(self, epsilon: float, n_rows: int) -> Guarantee:
+        """Return what fitting it on so many rows costs; touches no data."""
+        guarantee: Guarantee = self._model(epsilon).price(n_rows, self.n_features)
+        return guarantee
+
+    def fit(self, epsilon: float, data: Table, source: RandomSource) -> Any:
+        """Return the fitted classifier; the selection has paid for it."""
+        model = self._model(epsilon).set_params(classes=data.classes)
+        plan, records = model.prepare(data.X, data.classes[data.codes])
+        return model.learn(plan, records, _own_stream(source))
+
+    def _model(self, epsilon: float) -> Any:
+        return clone(self.estimator).set_params(**self.settings).set_params(epsilon=epsilon)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateSelection(PrivateClassifier):
     """Choose a private classifier's settings, in the manner of ``GridSearchCV``, and pay for it.
 
-    The whole price is charged once, before any candidate is fitted. Candidates are fitted inside
-    that price, on a ledger of their own that is thrown away.
+    The whole price is charged once, before any candidate is fitted; candidates are fitted inside
+    that price.
 
     Parameters
     ----------
@@ -105,121 +129,65 @@ class PrivateSelection(PrivateClassifier):
     2-DP per record (replace-one)
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
-        *,
-        epsilon: float = 1.0,
-        method: Literal["parts", "random-stopping"] = "parts",
-        scoring: Literal["brier", "errors"] = "brier",
-        rule: Rule = "permute-and-flip",
-        held_out: float = 0.2,
-        refit_share: float = 0.7,
-        eta: float = 0.0,
-        expected_runs: float | None = None,
-        split_seed: int | None = 0,
-        classes: ArrayLike | None = None,
-        ledger: Ledger | None = None,
-        account: str | None = None,
-        random_state: Seed | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.grid = grid
-        self.epsilon = epsilon
-        self.method = method
-        self.scoring = scoring
-        self.rule = rule
-        self.held_out = held_out
-        self.refit_share = refit_share
-        self.eta = eta
-        self.expected_runs = expected_runs
-        self.split_seed = split_seed
-        self.classes = classes
-        self.ledger = ledger
-        self.account = account
-        self.random_state = random_state
+    estimator: Any = field(kw_only=False)
+    grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]] = field(kw_only=False)
+    epsilon: Epsilon = 1.0
+    method: Literal["parts", "random-stopping"] = "parts"
+    scoring: Literal["brier", "errors"] = "brier"
+    rule: Literal["permute-and-flip", "exponential"] = "permute-and-flip"
+    held_out: Fraction = 0.2
+    refit_share: Share = 0.7
+    eta: float = 0.0
+    expected_runs: float | None = None
+    split_seed: int | None = 0
 
-    def price(self, n_samples: int, n_features: int) -> Guarantee:
-        """Return what one ``fit`` on data of these sizes would spend; touches no data."""
-        return self._plan(n_samples, n_features, self._candidates()).price
-
-    def fit(self, X: Any, y: Any) -> PrivateSelection:
-        """Charge ``epsilon``, then choose and release a model of ``(X, y)``."""
-        candidates = self._candidates()
-        ledger = self._open_ledger()
-        rows, codes, classes = self._validate(X, y, sparse=self._tags().input_tags.sparse)
-        if len(classes) > 2 and not self._tags().classifier_tags.multi_class:
-            raise InvalidParameter(
-                "Only binary classification is supported. classes must name two labels."
+    def plan(self, facts: PublicFacts) -> SelectionPlan:
+        """Return everything that is decided before the data are touched."""
+        # A candidate is a simulation if the selection is one.
+        estimator = clone(self.estimator).set_params(random_state=self.random_state)
+        candidates = [
+            Setting(estimator, settings, facts.n_features) for settings in self._settings()
+        ]
+        common: dict[str, Any] = {
+            "scoring": self.scoring,
+            "epsilon": self.epsilon,
+            "held_out": self.held_out,
+            "split_seed": self.split_seed,
+        }
+        if self.method == "parts":
+            return plan_parts(
+                facts.n_samples,
+                candidates,
+                refit_share=self.refit_share,
+                rule=self.rule,
+                **common,
             )
-        n_samples, n_features = rows.shape
-        plan = self._plan(n_samples, n_features, candidates)
-        labels = classes[codes]
-        aside = Ledger()
+        expected = max(2, len(candidates)) if self.expected_runs is None else self.expected_runs
+        stopping = RandomStopping(eta=self.eta, expected=expected)
+        return plan_stopping(facts.n_samples, candidates, stopping=stopping, **common)
 
-        def fit(k: int, epsilon: float, part: NDArray[np.intp] | None, source: RandomSource) -> Any:
-            model = self._candidate(candidates[k], epsilon).set_params(
-                ledger=aside, account=None, classes=classes, random_state=_seed(source)
-            )
-            return model.fit(rows, labels) if part is None else model.fit(rows[part], labels[part])
+    def _model_in(self, learned: tuple[int, Any]) -> Model:
+        model: Model = learned[1].model_
+        return model
 
-        def errors(model: Any, part: NDArray[np.intp]) -> int:
-            if self.scoring == "errors":
-                return int(np.count_nonzero(model.predict(rows[part]) != labels[part]))
-            return brier_score(model.predict_proba(rows[part]), codes[part])
-
-        best, model = self._spend(
-            ledger,
-            plan.price,
-            lambda source: plan.run(fit, errors, source),
-            purpose=f"fit PrivateSelection of {type(self.estimator).__name__}",
-            detail={
-                "candidates": candidate_names(candidates),
-                "scoring": self.scoring,
-                **plan.detail(),
-            },
-        )
+    def _keep(self, plan: SelectionPlan, learned: tuple[int, Any]) -> None:
+        super()._keep(plan, learned)
+        best, model = learned
         # Fitted again by hand, the model pays on the caller's ledger like any other.
         model.set_params(ledger=self.ledger, account=self.account, random_state=self.random_state)
         model.guarantee_, model.receipt_ = self.guarantee_, self.receipt_
         model.simulated_ = self.simulated_
-        self.classes_ = classes
         self.best_index_ = best
-        self.best_params_ = dict(candidates[best])
+        self.best_params_ = dict(plan.candidates[best].settings)
         self.best_estimator_ = model
-        return self
-
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Return the released model's scores."""
-        return np.asarray(self._released(X, "decision_function"))
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the released model's class probabilities."""
-        return np.asarray(self._released(X, "predict_proba"))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the released model's most probable classes."""
-        return np.asarray(self._released(X, "predict"))
 
     def to_release(self, schema: PublicSchema | None = None) -> Release:
         """Return what may leave: the released model, with the selection's guarantee."""
         release: Release = self.best_estimator_.to_release(schema)
         return release
 
-    def _released(self, X: Any, method: str) -> Any:
-        rows = self._validate_rows(X)
-        return getattr(self.best_estimator_, method)(rows)
-
-    def _candidates(self) -> list[dict[str, Any]]:
-        """Check every setting, and return the candidates."""
-        check_epsilon(self.epsilon)
-        check_choice(self.method, "method", ("parts", "random-stopping"))
-        check_choice(self.scoring, "scoring", ("brier", "errors"))
-        if not 0 < self.held_out < 1:
-            raise InvalidParameter("held_out must lie strictly between 0 and 1.")
-        if not 0 <= self.refit_share < 1:
-            raise InvalidParameter("refit_share must be at least 0 and below 1.")
+    def _settings(self) -> list[dict[str, Any]]:
+        """Return the candidates' settings, checked."""
         if not hasattr(self.estimator, "price"):
             raise InvalidParameter("estimator must be a private classifier: it states a price.")
         candidates = [dict(each) for each in ParameterGrid(self.grid)]
@@ -230,48 +198,17 @@ class PrivateSelection(PrivateClassifier):
             raise InvalidParameter(f"grid must not name {', '.join(taken)}: the selection does.")
         return candidates
 
-    def _candidate(self, settings: Mapping[str, Any], epsilon: float) -> Any:
-        return clone(self.estimator).set_params(**settings).set_params(epsilon=epsilon)
-
-    def _plan(
-        self, n_samples: int, n_features: int, candidates: Sequence[Mapping[str, Any]]
-    ) -> PartsPlan | StoppingPlan:
-        def price(k: int, epsilon: float, n_rows: int) -> Guarantee:
-            guarantee: Guarantee = self._candidate(candidates[k], epsilon).price(n_rows, n_features)
-            return guarantee
-
-        if self.method == "parts":
-            return plan_parts(
-                n_samples,
-                len(candidates),
-                price,
-                epsilon=self.epsilon,
-                held_out=self.held_out,
-                refit_share=self.refit_share,
-                rule=self.rule,
-                split_seed=self.split_seed,
-            )
-        expected = max(2, len(candidates)) if self.expected_runs is None else self.expected_runs
-        return plan_stopping(
-            n_samples,
-            len(candidates),
-            price,
-            epsilon=self.epsilon,
-            held_out=self.held_out,
-            stopping=RandomStopping(eta=self.eta, expected=expected),
-            split_seed=self.split_seed,
-        )
-
-    def _tags(self) -> Any:
-        return get_tags(self.estimator)
+    def _purpose(self) -> str:
+        return f"fit PrivateSelection of {type(self.estimator).__name__}"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._tags().input_tags.sparse
-        tags.classifier_tags.multi_class = self._tags().classifier_tags.multi_class
+        theirs = get_tags(self.estimator)
+        tags.input_tags.sparse = theirs.input_tags.sparse
+        tags.classifier_tags.multi_class = theirs.classifier_tags.multi_class
         return tags
 
 
-def _seed(source: RandomSource) -> int | None:
-    """Return a seed for a candidate's noise in a simulation, and the system's source otherwise."""
-    return int(source.uniforms(1)[0] * 2**31) if source.simulated else None
+def _own_stream(source: RandomSource) -> RandomSource:
+    """Return a stream for a candidate's noise in a simulation, and the system's otherwise."""
+    return SeededSource(int(source.uniforms(1)[0] * 2**31)) if source.simulated else source

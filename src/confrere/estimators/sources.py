@@ -14,16 +14,16 @@ from confrere.errors import InvalidParameter, InvalidRelease, SchemaMismatch, Si
 from confrere.release import Release, load_release
 from confrere.schema import PublicSchema
 
-SourceLike: TypeAlias = "Release | str | os.PathLike[str]"
+SourceLike: TypeAlias = Release | str | os.PathLike[str]
 
 
 def open_sources(
-    source: SourceLike | Sequence[SourceLike],
+    source: SourceLike | Sequence[SourceLike] | None,
     *,
     kinds: Sequence[str],
     keys: Mapping[str, Any] | None,
     simulation: bool,
-) -> list[Release]:
+) -> tuple[Release, ...]:
     """Return the releases to start from, verified.
 
     Parameters
@@ -37,6 +37,8 @@ def open_sources(
     simulation : bool
         Whether the target is itself a simulation; only then may a source be simulated.
     """
+    if source is None:
+        raise InvalidParameter("source must be given: the release to start from, or its path.")
     single = isinstance(source, Release | str | os.PathLike)
     items: Sequence[Any] = [source] if single else list(source)  # type: ignore[arg-type]
     if not items:
@@ -59,17 +61,22 @@ def open_sources(
                 f"source is of kind {release.kind!r}; this needs {' or '.join(map(repr, kinds))}."
             )
         releases.append(release)
-    return releases
+    return tuple(releases)
 
 
 def check_same_meaning(
     releases: Sequence[Release],
     *,
-    features: Sequence[str],
-    classes: NDArray[Any],
+    features: Sequence[str] | None,
+    classes: NDArray[Any] | None,
     schema: PublicSchema | None,
 ) -> None:
-    """Refuse sources that do not speak of the same features, in the same order, and labels."""
+    """Refuse sources that do not speak of the same features, in the same order, and labels.
+
+    Without features and classes there is nothing to compare: only a price is asked.
+    """
+    if features is None or classes is None:
+        return
     for release in releases:
         theirs = release.model.features
         if theirs != tuple(features):

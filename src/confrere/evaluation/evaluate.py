@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.estimators.labels import encode_labels
 from confrere.evaluation.estimates import CalibrationBin, Estimate, Evaluation
 from confrere.evaluation.intervals import area, noise_quantile, proportion, ratio
 from confrere.guarantee import check_epsilon, in_sequence, shares
 from confrere.ledger import Ledger, payer, paying
 from confrere.mechanisms.counts import PrivateCounts
 from confrere.noise.sources import RandomSource, Seed, source_for
+from confrere.plans.labels import encode_labels
 
 Metric = Literal["accuracy", "confusion", "auc", "calibration"]
 

@@ -1,10 +1,10 @@
 """The boundary between organisations, its in-process engine, and the multi-party algorithms."""
 
 from confrere.federation.answers import Answers
-from confrere.federation.averaging import Averaging, average
+from confrere.federation.averaging import average
 from confrere.federation.ballots import Elected, poll
 from confrere.federation.evaluation import Evaluation, evaluate
-from confrere.federation.expansion import Expansion, expand
+from confrere.federation.expansion import expand
 from confrere.federation.federation import Federation, PartyError
 from confrere.federation.grant import Grant, Policy, run_name
 from confrere.federation.journal import Journalled
@@ -15,7 +15,8 @@ from confrere.federation.party import Books, LocalParty, PartyGroup
 from confrere.federation.payload import Payload
 from confrere.federation.question import Question, answer, read_reply
 from confrere.federation.serving import PROTOCOL, serve
-from confrere.federation.voting import Released, Voting
+from confrere.plans.collaborative_plan import Averaging, Expansion
+from confrere.plans.voting_plan import Released, Voting
 from confrere.rows.frame import Frame
 
 __all__ = [

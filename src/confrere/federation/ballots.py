@@ -27,13 +27,13 @@ from confrere.federation.operation import Facts, Operation, check_price, frame_o
 from confrere.federation.outcome import receipts_in
 from confrere.federation.party import LocalParty
 from confrere.federation.payload import Payload
-from confrere.federation.voting import Method, Released, Voting
 from confrere.guarantee import Guarantee, check_epsilon
 from confrere.ledger import Receipt
 from confrere.maths.parties import solve_parties
 from confrere.maths.voting import Tally, count_votes
 from confrere.mechanisms.party_moments import moments_of_parties
 from confrere.noise.sources import RandomSource, Seed, source_for
+from confrere.plans.voting_plan import Method, Released, Voting
 from confrere.rows.ball import Floats
 from confrere.rows.frame import Frame
 

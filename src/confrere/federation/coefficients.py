@@ -12,6 +12,7 @@ from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee
 from confrere.mechanisms.functional import FunctionalMechanism
 from confrere.noise.sources import RandomSource
+from confrere.plans.collaborative_plan import Expansion
 from confrere.rows.frame import Frame
 
 _VALUES = frozenset({"frame", "epsilon", "linear_share"})
@@ -34,6 +35,13 @@ class CoefficientRequest:
     frame: Frame
     epsilon: float
     linear_share: float = 0.5
+
+    @classmethod
+    def of(cls, plan: Expansion) -> CoefficientRequest:
+        """Return what a plan asks."""
+        return cls(
+            frame=plan.frame, epsilon=float(plan.epsilon), linear_share=float(plan.linear_share)
+        )
 
     def to_payload(self) -> Payload:
         """Return the message."""
@@ -59,12 +67,8 @@ class CoefficientRequest:
         """Return the mechanism of a party of these sizes."""
         if facts.n_features != self.frame.n_features:
             raise InvalidMessage("the request is for rows of another number of columns.")
-        return FunctionalMechanism(
-            epsilon=self.epsilon,
-            n_samples=facts.n_samples,
-            n_features=self.frame.size,
-            linear_share=self.linear_share,
-        )
+        plan = Expansion(frame=self.frame, epsilon=self.epsilon, linear_share=self.linear_share)
+        return plan.mechanism(facts.n_samples)
 
     def expected(self, n_samples: int) -> Expected:
         """Return what a party of that size may answer.

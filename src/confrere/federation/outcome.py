@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +13,9 @@ from confrere.federation.expected import receipt_of
 from confrere.federation.operation import frame_of, framed
 from confrere.federation.payload import Payload
 from confrere.federation.stacked import StackedAnswers
-from confrere.guarantee import Guarantee, Split, in_parallel, in_sequence
+from confrere.guarantee import Guarantee, in_sequence
 from confrere.ledger import Receipt
+from confrere.plans.collaborative_plan import over_parties
 from confrere.rows.frame import Frame
 
 Floats = NDArray[np.float64]
@@ -89,13 +90,6 @@ def guarantee_of(receipts: Mapping[str, tuple[Receipt, ...]]) -> Guarantee:
         for paid in distinct.values()
     ]
     return totals[0] if len(totals) == 1 else over_parties(totals, len(receipts))
-
-
-def over_parties(prices: Sequence[Guarantee], n_parties: int) -> Guarantee:
-    """Compose what parties of disjoint records promise: the largest counts."""
-    if n_parties == 1:
-        return prices[0]
-    return in_parallel(prices, split=Split.BY_ORGANISATION)
 
 
 def receipts_in(answers: Mapping[str, Payload]) -> dict[str, tuple[Receipt, ...]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,15 +15,10 @@ from confrere.federation.grant import Policy
 from confrere.federation.operation import Facts
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
-from confrere.noise.sources import RandomSource, Seed, SeededSource, SystemSource
+from confrere.noise.sources import RandomSource, Seed, source_for
+from confrere.plans.party_rows import PartyRows
 
 Floats = NDArray[np.float64]
-
-#: From how many parties on, and up to how many rows on average, a group is worked on as a whole.
-_MANY, _SMALL = 100, 200
-
-#: Numbers in a block of members: two megabytes.
-_BLOCK_NUMBERS = 1 << 18
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,17 +90,13 @@ class _Holder:
         return self.random_state is not None
 
     @cached_property
-    def _entropy(self) -> int:
+    def _source(self) -> RandomSource:
         # A generator is asked once, so that asking for a source has no side effects.
-        words = SeededSource(self.random_state or 0).uniforms(2)
-        return int(words[0] * 2**52) << 52 | int(words[1] * 2**52)
+        return source_for(self.random_state)
 
     def source(self, operation: str, step: int) -> RandomSource:
         """Return the noise of one answer: the system's, or a seeded stream of its own."""
-        if self.random_state is None:
-            return SystemSource()
-        label = zlib.crc32(operation.encode())
-        return SeededSource(np.random.SeedSequence([self._entropy, label, step]))
+        return self._source.stream(operation, step)
 
 
 @dataclass(frozen=True)
@@ -192,37 +182,24 @@ class PartyGroup(_Holder):
         """What its one line in the books says."""
         return f"{len(self.names)} parties" if len(self.names) > 1 else self.names[0]
 
+    @cached_property
+    def rows(self) -> PartyRows:
+        """The members' rows and labels."""
+        return PartyRows(self.X, self.y, self.offsets)
+
     @property
     def sizes(self) -> NDArray[np.int64]:
         """Number of rows of every party."""
-        return np.diff(self.offsets)
+        return self.rows.sizes
 
     @property
     def many(self) -> bool:
-        """Whether they are many and small, so that they are worth stacking.
-
-        Rows in the hundreds are solved sooner by a party's own matrix products.
-        """
-        return len(self.names) >= _MANY and len(self.y) <= _SMALL * len(self.names)
+        """Whether members are many and small; see :class:`PartyRows`."""
+        return self.rows.many
 
     def distinct_facts(self) -> dict[int, Facts]:
         """Return the sizes of the members' data, each once, by number of rows."""
-        sizes: list[int] = np.unique(self.sizes).tolist()
-        return {size: Facts(size, self.n_features) for size in sizes}
-
-    def blocks(self) -> Iterator[tuple[Floats, Floats, NDArray[np.int64]]]:
-        """Yield rows, labels and offsets of a few members at a time, few enough to stay in cache.
-
-        A member with more rows than that is a block of its own.
-        """
-        first, count = 0, len(self.names)
-        while first < count:
-            begin = self.offsets[first]
-            end = begin + _BLOCK_NUMBERS // self.n_features
-            last = max(first + 1, int(np.searchsorted(self.offsets, end, side="right")) - 1)
-            rows = slice(int(begin), int(self.offsets[last]))
-            yield self.X[rows], self.y[rows], self.offsets[first : last + 1] - begin
-            first = last
+        return {size: Facts(size, self.n_features) for size in self.rows.distinct_sizes}
 
     def members(self) -> Iterator[LocalParty]:
         """Yield the parties one by one."""

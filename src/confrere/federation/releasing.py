@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +12,13 @@ from confrere.federation.operation import Facts, Operation, check_price, frame_o
 from confrere.federation.party import LocalParty, PartyGroup
 from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee, Neighbours
-from confrere.mechanisms.hidden_size import HiddenSize, RowCount, largest_count
-from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
-from confrere.mechanisms.noisy_minimiser import run_parties
-from confrere.mechanisms.objective_perturbation import ObjectivePerturbation, PerturbedObjective
-from confrere.mechanisms.output_perturbation import OutputPerturbation, run_output_parties
+from confrere.mechanisms.hidden_size import largest_count
+from confrere.mechanisms.objective_perturbation import PerturbedObjective
+from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.noise.sources import RandomSource
-from confrere.rows.frame import LARGEST, Frame
+from confrere.plans.collaborative_plan import WeightRequest
+from confrere.plans.party_rows import run_parties
+from confrere.rows.frame import LARGEST
 
 Floats = NDArray[np.float64]
 
@@ -34,41 +33,13 @@ _VALUES = frozenset(
 )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ReleaseRequest:
-    """What a coordinator asks for when it asks for weights.
+class ReleaseRequest(WeightRequest):
+    """What a coordinator asks for when it asks for weights, as a message."""
 
-    Parameters
-    ----------
-    frame : Frame
-        The public coordinates.
-    epsilon : float
-        What one answer may spend.
-    ridge : float
-        Smallest ridge of a party's summed objective.
-    alpha : float, default=0.0
-        Ridge per record; a party of ``n`` records uses ``max(ridge, n alpha)``.
-    cap : float, default=1.0
-        Largest slope of the loss.
-    calibration : {"tight", "printed"}
-        Of objective perturbation in L2.
-    neighbours : str
-        The relation that the answer's guarantee speaks of.
-    declared : int, default=0
-        Under add-remove neighbours: what stands for every party's number of records.
-    centre : array, optional
-        Public point to shrink towards, in the frame's coordinates.
-    """
-
-    frame: Frame
-    epsilon: float
-    ridge: float
-    alpha: float = 0.0
-    cap: float = 1.0
-    calibration: Any = "tight"
-    neighbours: str = "replace-one"
-    declared: int = 0
-    centre: Floats | None = field(default=None)
+    @classmethod
+    def of(cls, request: WeightRequest) -> ReleaseRequest:
+        """Return what a plan asks."""
+        return cls(**{each.name: getattr(request, each.name) for each in fields(request)})
 
     def to_payload(self) -> Payload:
         """Return the message."""
@@ -111,53 +82,10 @@ class ReleaseRequest:
         known = {name: values[name] for name in _VALUES - {"frame"}}
         return cls(frame=frame, centre=centre, **known)
 
-    def ridge_for(self, n_samples: int) -> float:
-        """Return the ridge of a party of that size."""
-        return max(self.ridge, n_samples * self.alpha)
-
-    def objective(self, facts: Facts) -> PerturbedObjective:
-        """Return the mechanism of a party of these sizes, which knows its price."""
-        self._check(facts)
-        common: dict[str, Any] = {
-            "epsilon": self.epsilon,
-            "n_samples": self._rows(facts),
-            "n_features": self.frame.size,
-            "ridge": self.ridge_for(facts.n_samples),
-            "cap": self.cap,
-            "neighbours": Neighbours(self.neighbours),
-            "prior_norm": 0.0 if self.centre is None else float(np.linalg.norm(self.centre)),
-        }
-        if self.frame.norm == "l1":
-            if self.calibration != "tight":
-                raise InvalidMessage("calibration='printed' is for L2 noise.")
-            return LaplaceObjectivePerturbation(**common)
-        return ObjectivePerturbation(**common, calibration=self.calibration)
-
-    def output(self, facts: Facts) -> OutputPerturbation:
-        """Return the output perturbation of a party of these sizes."""
-        self._check(facts)
-        if self.frame.norm != "l2" or self.centre is not None or self.calibration != "tight":
-            raise InvalidMessage("output perturbation is in L2, tight, without a prior.")
-        return OutputPerturbation(
-            epsilon=self.epsilon,
-            n_samples=self._rows(facts),
-            n_features=self.frame.size,
-            ridge=self.ridge_for(facts.n_samples),
-            cap=self.cap,
-            neighbours=Neighbours(self.neighbours),
-        )
-
-    def _rows(self, facts: Facts) -> RowCount:
-        """Return a party's number of records, or under add-remove what stands for all of them."""
-        if self.neighbours == Neighbours.ADD_REMOVE:
-            return HiddenSize(self.declared)
-        return facts.n_samples
-
-    def _check(self, facts: Facts) -> None:
+    def check(self, facts: Facts) -> None:
+        """Refuse a request for rows of another shape."""
         if facts.n_features != self.frame.n_features:
             raise InvalidMessage("the request is for rows of another number of columns.")
-        if self.alpha > 0 and self.neighbours == Neighbours.ADD_REMOVE:
-            raise InvalidMessage("alpha: under add-remove neighbours a ridge must not follow n.")
 
 
 def longest_weights(mechanism: PerturbedObjective | OutputPerturbation) -> float:
@@ -175,47 +103,47 @@ def longest_weights(mechanism: PerturbedObjective | OutputPerturbation) -> float
     return 1.01 * (slopes + noise + mechanism.prior_norm) + 1.0
 
 
+def _read(request: Payload, facts: Facts) -> ReleaseRequest:
+    asked = ReleaseRequest.from_payload(request)
+    asked.check(facts)
+    return asked
+
+
 def _price_objective(request: Payload, facts: Facts) -> Guarantee:
-    return ReleaseRequest.from_payload(request).objective(facts).guarantee()
+    return _read(request, facts).objective(facts.n_samples).guarantee()
 
 
 def _run_objective(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
-    asked = ReleaseRequest.from_payload(request)
+    asked = _read(request, party.facts)
+    mechanism = asked.objective(party.facts.n_samples)
     rows = asked.frame.rows(party.X)
-    weights = asked.objective(party.facts).run(rows, party.y, source=source, centre=asked.centre)
+    weights = mechanism.run(rows, party.y, source=source, centre=asked.centre)
     return Payload(arrays={"weights": weights})
 
 
 def _price_output(request: Payload, facts: Facts) -> Guarantee:
-    return ReleaseRequest.from_payload(request).output(facts).guarantee()
+    return _read(request, facts).output(facts.n_samples).guarantee()
 
 
 def _run_output(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
-    asked = ReleaseRequest.from_payload(request)
-    rows = asked.frame.rows(party.X)
-    return Payload(arrays={"weights": asked.output(party.facts).run(rows, party.y, source=source)})
+    asked = _read(request, party.facts)
+    mechanism = asked.output(party.facts.n_samples)
+    weights = mechanism.run(asked.frame.rows(party.X), party.y, source=source)
+    return Payload(arrays={"weights": weights})
 
 
 def _run_objectives(request: Payload, group: PartyGroup, source: RandomSource) -> Payload:
     asked = ReleaseRequest.from_payload(request)
-    acts = {
-        size: asked.objective(facts).minimiser for size, facts in group.distinct_facts().items()
-    }
-    weights = [
-        run_parties(acts, asked.frame.rows(X), y, offsets, source=source, centre=asked.centre)
-        for X, y, offsets in group.blocks()
-    ]
-    return Payload(arrays={"weights": np.concatenate(weights)})
+    mechanisms = {size: asked.objective(size) for size in group.rows.distinct_sizes}
+    weights = run_parties(mechanisms, group.rows, asked.frame, source=source, centre=asked.centre)
+    return Payload(arrays={"weights": weights})
 
 
 def _run_outputs(request: Payload, group: PartyGroup, source: RandomSource) -> Payload:
     asked = ReleaseRequest.from_payload(request)
-    mechanisms = {size: asked.output(facts) for size, facts in group.distinct_facts().items()}
-    weights = [
-        run_output_parties(mechanisms, asked.frame.rows(X), y, offsets, source=source)
-        for X, y, offsets in group.blocks()
-    ]
-    return Payload(arrays={"weights": np.concatenate(weights)})
+    mechanisms = {size: asked.output(size) for size in group.rows.distinct_sizes}
+    weights = run_parties(mechanisms, group.rows, asked.frame, source=source)
+    return Payload(arrays={"weights": weights})
 
 
 OBJECTIVE = install(Operation("objective", _price_objective, _run_objective, _run_objectives))

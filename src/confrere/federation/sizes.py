@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 import numpy as np
 
 from confrere.federation.counts import COUNT, SIZE, expected_count
@@ -14,31 +11,7 @@ from confrere.federation.outcome import receipts_in
 from confrere.federation.payload import Payload
 from confrere.federation.stacked import stacked
 from confrere.guarantee import Neighbours
-from confrere.ledger import Receipt
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """The parties that take part, with the weights of their votes.
-
-    Parameters
-    ----------
-    counts : mapping of str to int
-        Number of records, at least one.
-    neighbours : Neighbours
-        Replace-one where sizes are public, add-remove where they were counted with noise.
-    receipts : mapping of str to tuple of Receipt
-        What the counts cost.
-    """
-
-    counts: Mapping[str, int]
-    neighbours: Neighbours
-    receipts: Mapping[str, tuple[Receipt, ...]]
-
-    @property
-    def total(self) -> int:
-        """Records behind what is averaged."""
-        return sum(self.counts.values())
+from confrere.plans.collaborative_plan import Sizes
 
 
 def ask_sizes(

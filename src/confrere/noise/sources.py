@@ -7,6 +7,7 @@ the code that draws private noise is the code that the simulations test.
 from __future__ import annotations
 
 import os
+import zlib
 from abc import ABC, abstractmethod
 
 import numpy as np
@@ -52,6 +53,10 @@ class RandomSource(ABC):
         bits = np.unpackbits(self._words(-(-count // 64)).view(np.uint8), count=count)
         return np.asarray(1.0 - 2.0 * bits.reshape(shape), dtype=np.float64)
 
+    def stream(self, label: str, step: int) -> RandomSource:  # noqa: ARG002
+        """Return a source for one act among several, told apart by a label and a number."""
+        return self
+
 
 class SystemSource(RandomSource):
     """A cryptographic generator seeded by the operating system: the only source for a release.
@@ -74,6 +79,7 @@ class SeededSource(RandomSource):
     simulated = True
 
     def __init__(self, seed: Seed) -> None:
+        self._entropy: int | None = None
         if isinstance(seed, np.random.RandomState):
             seed = int(seed.randint(np.iinfo(np.int32).max))
         if isinstance(seed, bool) or (isinstance(seed, int | np.integer) and seed < 0):
@@ -87,6 +93,14 @@ class SeededSource(RandomSource):
 
     def _words(self, count: int) -> NDArray[np.uint64]:
         return self._generator.integers(0, 2**64, size=count, dtype=np.uint64)
+
+    def stream(self, label: str, step: int) -> RandomSource:
+        """Return a stream of its own for a label and a number, whatever else was drawn between."""
+        if self._entropy is None:
+            words = self.uniforms(2)
+            self._entropy = int(words[0] * 2**52) << 52 | int(words[1] * 2**52)
+        key = [self._entropy, zlib.crc32(label.encode()), step]
+        return SeededSource(np.random.SeedSequence(key))
 
 
 def source_for(random_state: Seed | None) -> RandomSource:

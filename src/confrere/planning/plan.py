@@ -10,10 +10,9 @@ from typing import Any, Literal
 from scipy import stats
 
 from confrere.errors import CalibrationError, InvalidParameter
-from confrere.estimators import FeatureStackingClassifier, PrivateLogisticRegression
+from confrere.estimators import FeatureStackingClassifier
 from confrere.guarantee import check_epsilon, check_positive
-from confrere.maths.calibration import automatic_ridge
-from confrere.mechanisms.objective_perturbation import SOLVER_SHARE, ObjectivePerturbation
+from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.planning.working_model import (
     Objective,
     Population,
@@ -21,6 +20,10 @@ from confrere.planning.working_model import (
     expected_margin,
     noise_in_scores,
 )
+from confrere.plans.collaborative_plan import Averaging, Sizes
+from confrere.plans.linear_plan import Loss, plan_linear, slope_of
+from confrere.plans.plan import PublicFacts
+from confrere.rows.frame import Frame
 
 #: Most records that :meth:`Plan.samples_for_excess` looks for.
 _MOST_SAMPLES = 10**12
@@ -308,14 +311,16 @@ def plan(
     )
 
 
-def _linear(n: int, d: int, epsilon: float, parties: int, loss: Any) -> dict[str, Any]:
+def _linear(n: int, d: int, epsilon: float, parties: int, loss: Loss) -> dict[str, Any]:
     """Return the noise of plain private regression at every party, ridges for their average."""
-    model = PrivateLogisticRegression(epsilon=epsilon, loss=loss)
+    frame = Frame(d)
+    mechanism: Any
     if parties > 1:
-        budget = epsilon * (1 - SOLVER_SHARE)
-        ridge = automatic_ridge(budget, n * parties, d + 1, capped=loss == "capped")
-        model.set_params(alpha=ridge / n)
-    mechanism = model._plan(n, d, 2).mechanism
+        averaging = Averaging(frame=frame, epsilon=epsilon, cap=slope_of(loss))
+        sizes = Sizes({f"party {k}": n for k in range(parties)})
+        mechanism = averaging.mechanism(averaging.request(epsilon, sizes, None), n)
+    else:
+        mechanism = plan_linear(n, frame, epsilon=epsilon, loss=loss).mechanism
     assert isinstance(mechanism, ObjectivePerturbation)  # no delta was set
     name = "one model" if parties == 1 else "every party's model"
     return {
@@ -323,18 +328,18 @@ def _linear(n: int, d: int, epsilon: float, parties: int, loss: Any) -> dict[str
         "samples_used": n,
         "_signals": (1.0,),
         "_features": (d,),
-        "_constant": model.intercept_scale,
+        "_constant": frame.constant,
     }
 
 
 def _stack(
-    n: int, d: int, epsilon: float, groups: int, importance: Sequence[float] | None, loss: Any
+    n: int, d: int, epsilon: float, groups: int, importance: Sequence[float] | None, loss: Loss
 ) -> dict[str, Any]:
     """Return the noise of a stack's low level."""
     model = FeatureStackingClassifier(
         epsilon=epsilon, n_groups=groups, importance=importance, loss=loss
     )
-    made = model._plan(n, d)
+    made = model.plan(PublicFacts(n_samples=n, n_features=d))
     low = made.low
     return {
         "terms": tuple(
@@ -346,5 +351,5 @@ def _stack(
         "samples_used": low.n_samples,
         "_signals": tuple(float(share) for share in made.importances),
         "_features": tuple(len(group) for group in made.rows.groups),
-        "_constant": model.intercept_scale,
+        "_constant": made.rows.constant,
     }

@@ -52,7 +52,7 @@ def job_of(study: Study, timeout: float) -> Job:
     _check(study)
     model = estimator_for(study, study.method)
     return Job(
-        plan=model._plan(len(study.schema.feature_names)),
+        plan=model.protocol(len(study.schema.feature_names)),
         parties=tuple(party.name for party in study.parties),
         quorum=study.quorum,
         timeout=timeout,

@@ -12,9 +12,14 @@ from sklearn.metrics import roc_auc_score
 
 from confrere import Ledger, PrivateLogisticRegression
 from confrere.errors import ConfrereError, InvalidData, InvalidParameter
+from confrere.plans import PublicFacts
 
 X, Y = make_classification(n_samples=600, n_features=6, n_informative=4, random_state=0)
 SECRET = 987654.321
+
+
+def facts(n_samples, n_features):
+    return PublicFacts(n_samples=n_samples, n_features=n_features)
 
 
 def generous(**settings):
@@ -192,15 +197,15 @@ def test_every_relation_and_loss_learns(neighbours, loss):
 def test_add_remove_takes_its_ridge_from_the_declared_number():
     settings = {"neighbours": "add-remove", "declared_samples": 1000, "alpha": 0.01}
     model = PrivateLogisticRegression(**settings)
-    plans = [model._plan(n, 6, 2) for n in (300, 301, 5000, 10_001)]
+    plans = [model.plan(facts(n, 6)) for n in (300, 301, 5000, 10_001)]
     assert len({plan.mechanism.ridge for plan in plans}) == 1
     assert {plan.facts().n_samples for plan in plans} == {1000}
     assert len({plan.mechanism.tolerance for plan in plans}) == 1
 
 
 def test_the_printed_calibration_is_noisier():
-    tight = PrivateLogisticRegression(alpha=1e-3)._plan(1000, 6, 2).mechanism
-    printed = PrivateLogisticRegression(alpha=1e-3, calibration="printed")._plan(1000, 6, 2)
+    tight = PrivateLogisticRegression(alpha=1e-3).plan(facts(1000, 6)).mechanism
+    printed = PrivateLogisticRegression(alpha=1e-3, calibration="printed").plan(facts(1000, 6))
     assert printed.mechanism.rho < tight.rho
     with pytest.raises(InvalidParameter, match="printed"):
         PrivateLogisticRegression(calibration="printed", loss="capped").fit(X, Y)
@@ -228,7 +233,7 @@ def test_price_touches_no_data():
 
 def test_delta_buys_less_noise_where_there_are_many_features():
     pure, gaussian = (
-        PrivateLogisticRegression(epsilon=0.5, delta=delta, alpha=0.1)._plan(1000, 100, 2)
+        PrivateLogisticRegression(epsilon=0.5, delta=delta, alpha=0.1).plan(facts(1000, 100))
         for delta in (0.0, 1e-6)
     )
     assert gaussian.mechanism.sigma * math.sqrt(101) < 0.5 * 101 / pure.mechanism.rho

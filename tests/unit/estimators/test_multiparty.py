@@ -14,11 +14,11 @@ from sklearn.tree import DecisionTreeClassifier
 
 from confrere import Ledger, MultipartyClassifier
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.estimators.multiparty_local import Blocks
 from confrere.federation import Frame
 from confrere.guarantee import Neighbours, Unit
 from confrere.maths.parties import solve_parties
 from confrere.maths.voting import count_votes
+from confrere.plans.multiparty_plan import Blocks
 
 RNG = np.random.default_rng(0)
 D, M, N = 4, 60, 8

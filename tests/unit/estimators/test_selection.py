@@ -105,6 +105,7 @@ class TestCharging:
             "best_params_",
             "classes_",
             "guarantee_",
+            "model_",
             "n_features_in_",
             "receipt_",
             "simulated_",
@@ -126,13 +127,13 @@ def test_shares_of_the_budget():
 
 def test_parts_are_disjoint_and_blind(monkeypatch):
     seen = []
-    fit = PrivateLogisticRegression.fit
+    prepare = PrivateLogisticRegression.prepare
 
     def watched(self, rows, labels):
         seen.append({tuple(row) for row in rows})
-        return fit(self, rows, labels)
+        return prepare(self, rows, labels)
 
-    monkeypatch.setattr(PrivateLogisticRegression, "fit", watched)
+    monkeypatch.setattr(PrivateLogisticRegression, "prepare", watched)
     make(refit_share=0.0).fit(X, Y)
     assert [len(rows) for rows in seen] == [80, 80]
     assert not seen[0] & seen[1]

@@ -15,6 +15,7 @@ from confrere import (
 )
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.maths.partition import allocate
+from confrere.plans import PublicFacts
 from confrere.rows.groups import GroupRows
 
 matplotlib.use("Agg")
@@ -153,8 +154,11 @@ def test_bad_settings_are_named():
 
 def test_printed_calibration_is_noisier():
     settings = {"importance": IMPORTANCE, "clipping": "separate", "alpha": 1e-3}
-    tight = FeatureStackingClassifier(**settings)._plan(1000, 12)
-    printed = FeatureStackingClassifier(**settings, calibration="printed")._plan(1000, 12)
+    facts = PublicFacts(n_samples=1000, n_features=12)
+    tight = FeatureStackingClassifier(**settings).plan(facts)
+    printed = FeatureStackingClassifier(**settings, calibration="printed").plan(
+        PublicFacts(n_samples=1000, n_features=12)
+    )
     assert all(p < t for p, t in zip(printed.low.rates, tight.low.rates, strict=True))
 
 

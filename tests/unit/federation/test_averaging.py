@@ -10,11 +10,11 @@ import pytest
 from confrere.errors import InvalidMessage, InvalidParameter, QuorumMissed
 from confrere.federation import Averaging, Frame, LocalFederation, Payload, average
 from confrere.federation.averaging import weighted_mean
-from confrere.federation.sizes import Sizes
 from confrere.guarantee import Neighbours
 from confrere.maths.calibration import automatic_ridge, free_ridge
 from confrere.maths.solver import minimise
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE
+from confrere.plans.collaborative_plan import Sizes
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from scipy import stats
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.federation import Expansion, Frame, LocalFederation, expand
-from confrere.federation.expansion import minimise_quadratic
 from confrere.mechanisms.functional import FunctionalMechanism, pack, unpack
 from confrere.noise.sources import SeededSource
+from confrere.plans.collaborative_plan import minimise_quadratic
 
 
 def unit(rng, d):
@@ -118,8 +118,7 @@ def test_the_ridge_is_public_and_covers_the_noise(make_party):
     from confrere.federation.sizes import ask_sizes
 
     ridge = plan.ridge(ask_sizes(federation))
-    request = plan.request
-    mechanism = request.mechanism(parties[0].facts)
+    mechanism = plan.mechanism(parties[0].facts.n_samples)
     rows = plan.frame.rows(parties[0].X)
     source = SeededSource(0)
     norms = [

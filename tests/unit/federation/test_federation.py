@@ -17,6 +17,7 @@ from confrere.federation import (
     average,
 )
 from confrere.federation.federation import check_run
+from confrere.federation.releasing import ReleaseRequest
 from confrere.ledger import Ledger
 from tests.unit.federation.conftest import make_data
 
@@ -54,7 +55,7 @@ def test_errors_are_codes_without_words(make_party):
     poor = make_party("b", cap=0.1)
     strict = make_party("c", operations={"size"})
     federation = LocalFederation([allowed, poor, strict])
-    request = plan().request(1.0, sizes_of(federation), None).to_payload()
+    request = ReleaseRequest.of(plan().request(1.0, sizes_of(federation), None)).to_payload()
     answers = federation.ask("objective", request)
     assert isinstance(answers["a"], Payload)
     assert answers["b"] == PartyError("BudgetExceeded")
@@ -179,7 +180,7 @@ def test_members_of_a_group_have_noise_of_their_own(ledger):
     request = plan(perturb="output", epsilon=0.5)
     federation = LocalFederation(same)
     answers = federation.ask(
-        "output", request.request(0.5, sizes_of(federation), None).to_payload()
+        "output", ReleaseRequest.of(request.request(0.5, sizes_of(federation), None)).to_payload()
     )
     assert len({answer.arrays["weights"].tobytes() for answer in answers.values()}) == 6
 

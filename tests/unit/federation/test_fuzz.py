@@ -21,9 +21,11 @@ from confrere.federation import (
     answer,
     read_reply,
 )
-from confrere.federation.sizes import Sizes
+from confrere.federation.coefficients import CoefficientRequest
+from confrere.federation.releasing import ReleaseRequest
 from confrere.guarantee import Neighbours
 from confrere.ledger import Ledger
+from confrere.plans.collaborative_plan import Sizes
 from tests.unit.federation.conftest import make_data
 
 SIZES = Sizes({"a": 40}, Neighbours.REPLACE_ONE, {})
@@ -36,12 +38,11 @@ def questions():
     objective = Averaging(frame=frame, epsilon=0.5, prior=np.ones(4)).request(
         0.5, SIZES, np.ones(4)
     )
+    output = Averaging(frame=frame, epsilon=0.5, perturb="output").request(0.5, SIZES, None)
     requests = {
-        "objective": objective.to_payload(),
-        "output": Averaging(frame=frame, epsilon=0.5, perturb="output")
-        .request(0.5, SIZES, None)
-        .to_payload(),
-        "coefficients": Expansion(frame=frame, epsilon=0.5).request.to_payload(),
+        "objective": ReleaseRequest.of(objective).to_payload(),
+        "output": ReleaseRequest.of(output).to_payload(),
+        "coefficients": CoefficientRequest.of(Expansion(frame=frame, epsilon=0.5)).to_payload(),
         "errors": Payload({"epsilon": 0.5, "intercept": 0.0}, {"coef": np.ones(3)}),
         "count": Payload({"epsilon": 0.5}),
         "size": Payload(),
@@ -153,7 +154,8 @@ def test_replies_that_are_not_replies():
 def test_a_fair_question_is_answered_as_bytes(make_party):
     party = make_party()
     frame = Frame(3)
-    payload = Averaging(frame=frame, epsilon=0.5).request(0.5, SIZES, None).to_payload()
+    request = Averaging(frame=frame, epsilon=0.5).request(0.5, SIZES, None)
+    payload = ReleaseRequest.of(request).to_payload()
     content = Question(run="run", operation="objective", payload=payload).encode()
     first = answer(content, party)
     assert answer(content, party) == first

@@ -48,12 +48,12 @@ def test_blocks_hold_every_member_once():
     sizes = np.array([1, 300_000, 2, 3, 70_000, 1])
     group = make_group(sizes, d=2)
     seen = []
-    for X, y, offsets in group.blocks():
-        assert offsets[0] == 0
-        assert offsets[-1] == len(X) == len(y)
-        seen.extend(np.diff(offsets).tolist())
+    for block in group.rows.blocks():
+        assert block.offsets[0] == 0
+        assert block.offsets[-1] == len(block.X) == len(block.y)
+        seen.extend(block.sizes.tolist())
     assert seen == sizes.tolist()
-    assert np.array_equal(np.concatenate([X for X, _, _ in group.blocks()]), group.X)
+    assert np.array_equal(np.concatenate([block.X for block in group.rows.blocks()]), group.X)
 
 
 @pytest.mark.parametrize(("sizes", "many"), [([9] * 99, False), ([9] * 100, True)])

@@ -21,6 +21,7 @@ from confrere.maths.solver import minimise
 from confrere.noise.samplers import l2_noise
 from confrere.noise.sources import SeededSource
 from confrere.planning import plan, price
+from confrere.plans import PublicFacts
 
 mpl.use("Agg")
 
@@ -54,11 +55,12 @@ def test_the_papers_value():
 
 
 def test_terms_are_those_of_the_estimators():
+    facts = PublicFacts(n_samples=400, n_features=6)
     made = plan(n=400, d=6, epsilon=0.7)
-    mechanism = PrivateLogisticRegression(epsilon=0.7)._plan(400, 6, 2).mechanism
+    mechanism = PrivateLogisticRegression(epsilon=0.7).plan(facts).mechanism
     assert (made.terms[0].rate, made.terms[0].ridge) == (mechanism.rho, mechanism.ridge)
     stack = plan(n=400, d=6, epsilon=0.7, groups=3)
-    low = FeatureStackingClassifier(epsilon=0.7, n_groups=3)._plan(400, 6).low
+    low = FeatureStackingClassifier(epsilon=0.7, n_groups=3).plan(facts).low
     assert tuple(term.rate for term in stack.terms) == low.rates
     assert stack.samples_used == low.n_samples == 200
 

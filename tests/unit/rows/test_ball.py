@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 from confrere.errors import InvalidData
-from confrere.estimators.stack import high_level_rows
+from confrere.plans.stack_plan import high_level_rows
 from confrere.rows.ball import certify_rows, into_ball, row_norms
 from confrere.rows.groups import GroupRows
 

@@ -55,16 +55,9 @@ def ofpa_rounds(data: Any, count: int, generator: np.random.Generator) -> Floats
 
 def half_noise(data: Mapping[str, Any], count: int, generator: np.random.Generator) -> Floats:
     """Return runs of this library's own regression with noise at twice its rate."""
-    plan = _REGRESSION.estimator._plan(*np.shape(data["X"]), 2)
+    plan, records = _REGRESSION.estimator.prepare(**data)
     object.__setattr__(plan.mechanism, "rho", 2 * plan.mechanism.rho)
-    drawn: Floats = plan.mechanism.run_many(
-        plan.rows(data["X"]),
-        np.where(data["y"], 1.0, -1.0),
-        count=count,
-        source=SeededSource(generator),
-        centre=plan.centre,
-    )
-    return drawn
+    return np.asarray(plan.run_many(records, SeededSource(generator), count))
 
 
 def _flipped_label(n_groups: int = 10, n: int = 3) -> Pair:

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidParameter
-from confrere.federation.averaging import Alpha
-from confrere.guarantee import Guarantee, check_epsilon
+from confrere.guarantee import Guarantee, check_epsilon, check_positive
 from confrere.maths.sensitivity import auxiliary_radius
 from confrere.maths.voting import Tally
 from confrere.maths.weighted_risk import (
@@ -30,6 +29,8 @@ from confrere.mechanisms.party_statistic import PartyStatistic, Radius
 from confrere.mechanisms.party_votes import PartyVotes
 from confrere.mechanisms.statements import party_guarantee
 from confrere.noise.sources import RandomSource
+from confrere.plans.linear_plan import coefficients
+from confrere.plans.ridge import Alpha
 from confrere.rows.frame import Frame
 
 Floats = NDArray[np.float64]
@@ -108,9 +109,9 @@ class Voting:
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
-        check_epsilon(self.local_alpha, "local_alpha")
+        check_positive(self.local_alpha, "local_alpha")
         if self.alpha != "auto":
-            check_epsilon(self.alpha, "alpha")
+            check_positive(self.alpha, "alpha")
         known = {
             "method": get_args(Method),
             "radius": ("ellipsoid", "spectral", "unit"),
@@ -287,5 +288,4 @@ class Voting:
 
     def coefficients(self, weights: Floats) -> tuple[Floats, Floats]:
         """Return ``(K, n_features)`` coefficients and ``(K,)`` intercepts for rows as encoded."""
-        pairs = [self.frame.coefficients(each) for each in np.atleast_2d(weights)]
-        return np.stack([coef for coef, _ in pairs]), np.array([one for _, one in pairs])
+        return coefficients(self.frame, weights)

@@ -20,12 +20,18 @@ from rich.progress import Progress
 from sklearn.base import clone
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.estimators.labels import encode_labels
-from confrere.estimators.multiparty_parties import OnFaulty, Parties
+from confrere.guarantee import Guarantee
 from confrere.maths.parties import solve_parties, solve_parties_softmax
 from confrere.maths.voting import Tally, accumulate_votes, count_votes
 from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_moments import PartyMoments, moments_of_parties
+from confrere.model import Facts, Linear
+from confrere.noise.sources import RandomSource
+from confrere.plans.labels import encode_labels
+from confrere.plans.linear_plan import linear_model
+from confrere.plans.party_tables import OnFaulty, Parties
+from confrere.plans.plan import Plan, Term
+from confrere.plans.voting_plan import Voting
 from confrere.rows.frame import Frame
 
 Floats = NDArray[np.float64]
@@ -43,7 +49,7 @@ _ROWS = 32
 #: Products of a weight and a value from which on a bar is shown.
 _LONG = 5e9
 
-logger = logging.getLogger("confrere.estimators")
+logger = logging.getLogger("confrere.plans")
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,101 @@ class Blocks:
         """Auxiliary rows that are voted on together."""
         each = 1200 if self.n_classes == 2 else 1000 * (self.n_classes + 2)
         return max(64, min(8192, int(self.memory * 2**19 / each)))
+
+
+@dataclass(frozen=True, eq=False)
+class Polled:
+    """A released model, and the noised statistic that it was made from, if there is one."""
+
+    model: Linear
+    statistic: Floats | None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MultipartyPlan(Plan[Polled]):
+    """A coordinator that is trusted with what so many parties send, and adds the noise.
+
+    Attributes
+    ----------
+    voting : Voting
+        What is made of what parties send.
+    n_parties : int
+        Their public number.
+    local : classifier, list, callable or None
+        What parties train; None is logistic regression, all parties at once.
+    on_faulty : {"leave-out", "refuse"}
+        Parties whose local classifier fails.
+    memory : float
+        Megabytes for what is computed in blocks.
+    """
+
+    voting: Voting
+    n_parties: int
+    local: Any = None
+    on_faulty: OnFaulty = "leave-out"
+    memory: float = 256.0
+
+    def guarantee(self) -> Guarantee:
+        """Return the price, for each whole party."""
+        return self.voting.guarantee()
+
+    def detail(self) -> dict[str, Any]:
+        """Return what the ledger notes."""
+        return {"method": self.voting.method, "parties": self.n_parties}
+
+    def run(self, data: Parties, source: RandomSource) -> Polled:
+        """Return the released model of rows as given, and what it was made from."""
+        plan = self.voting
+        if plan.votes:
+            released = plan.release_votes(self.tally(data), source=source)
+        else:
+            released = plan.release_mean(self._total(data), self.n_parties, source=source)
+        auxiliary = plan.auxiliary
+        facts = Facts(
+            method=plan.method,
+            parties=self.n_parties,
+            alpha=float(released.alpha),
+            n_auxiliary=None if auxiliary is None else len(auxiliary),
+            **plan.frame.learned_with(),
+        )
+        model = linear_model(plan.frame, released.weights, facts, data.column_names)
+        return Polled(model, released.statistic)
+
+    def terms(self, data: Parties) -> list[Term]:
+        """Return the mechanism that noises what parties sent."""
+        if self.local is not None:
+            raise InvalidParameter(
+                "local: only built-in classifiers of parties are audited this way."
+            )
+        plan = self.voting
+        if not plan.votes:
+            return [Term(plan.method, plan.mean(self.n_parties), (self._total(data),))]
+        tally = self.tally(data)
+        if plan.method == "statistic":
+            return [Term(plan.method, plan.statistic(self.n_parties), (tally,))]
+        return [Term(plan.method, plan.output(self.n_parties), (tally, plan.rows))]
+
+    @property
+    def batched(self) -> bool:
+        """Other classifiers of parties are trained anew for every run."""
+        return self.local is None and self.voting.n_classes == 2
+
+    @property
+    def _blocks(self) -> Blocks:
+        return Blocks(float(self.memory), self.voting.frame.size, self.voting.n_classes)
+
+    def _total(self, data: Parties) -> Floats:
+        mechanism = self.voting.mean(self.n_parties)
+        return total_uploads(data, self.voting.frame, self._blocks, mechanism)
+
+    def tally(self, data: Parties) -> Tally:
+        """Return the sum of the votes; without noise, so not for anyone to see."""
+        plan = self.voting
+        if data.tally is not None:
+            return data.tally
+        if self.local is None:
+            return tally_linear(data, plan.frame, plan.rows, self._blocks, alpha=plan.local_alpha)
+        return tally_estimators(data, plan.auxiliary, self.local, on_faulty=self.on_faulty)
 
 
 @contextmanager
@@ -126,7 +227,6 @@ def total_uploads(
 def tally_estimators(
     parties: Parties,
     auxiliary: Any,
-    classes: NDArray[Any],
     local: Any,
     *,
     on_faulty: OnFaulty,
@@ -136,6 +236,7 @@ def tally_estimators(
     A party whose rows are of one class votes for it. One whose classifier fails is faulty too; if
     all fail, it is the classifier that is.
     """
+    classes = parties.classes
     failed: list[str] = []
     trained = 0
 

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confrere.errors import InvalidData
+from confrere.maths.voting import Tally
+from confrere.plans.plan import Names
 
 OnFaulty = Literal["leave-out", "refuse"]
 
@@ -27,7 +29,7 @@ LENGTHS = "X and y must be tables of the same number of rows, at least one"
 #: How many parties a message names.
 _NAMED = 10
 
-logger = logging.getLogger("confrere.estimators")
+logger = logging.getLogger("confrere.plans")
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,20 +44,35 @@ class Parties:
         All rows; those of faulty parties may be missing.
     codes : int array of shape (n_rows,)
         Class of every row, -1 if undeclared.
+    classes : array
+        The declared labels, sorted.
     order : int array of shape (n_rows,)
         Positions of the rows, party by party.
     offsets : int array of shape (n_parties + 1,)
         Where each party's rows begin in ``order``.
     faults : mapping of int to str
         What is wrong with a party, by its position.
+    features : sequence of str
+        Names of the columns.
+    tally : Tally, optional
+        The sum of their votes, if it was taken already: code of others may fail on anything, so
+        it runs before anything is spent.
     """
 
     names: NDArray[Any]
     X: Any
     codes: NDArray[np.intp]
+    classes: NDArray[Any]
     order: NDArray[np.intp]
     offsets: NDArray[np.int64]
     faults: Mapping[int, str]
+    features: Sequence[str] = ()
+    tally: Tally | None = None
+
+    @property
+    def column_names(self) -> Names:
+        """What a model of these records calls labels and columns."""
+        return Names(tuple(self.classes.tolist()), tuple(self.features))
 
     def __len__(self) -> int:
         return len(self.names)
@@ -102,7 +119,7 @@ def group_rows(X: Any, y: NDArray[Any], party: ArrayLike | None, classes: NDArra
     order = np.argsort(owners, kind="stable")
     sizes = np.bincount(owners, minlength=len(names))
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    return Parties(names, X, codes, order, offsets, faults)
+    return Parties(names, X, codes, classes, order, offsets, faults)
 
 
 def stack_tables(
@@ -133,12 +150,13 @@ def stack_tables(
         kept_codes.append(codes)
         sizes[k] = len(codes)
     if not kept_rows:
-        raise InvalidData(f"no party has usable rows: {_told(names, faults)}.")
+        raise InvalidData(f"no party has usable rows: {_named_faults(names, faults)}.")
     stacked = np.concatenate(kept_rows)
     return Parties(
         names,
         stacked,
         np.concatenate(kept_codes),
+        classes,
         np.arange(len(stacked)),
         np.concatenate([[0], np.cumsum(sizes)]),
         faults,
@@ -149,16 +167,16 @@ def apply_policy(parties: Parties, on_faulty: OnFaulty) -> None:
     """Refuse faulty parties, or log that they are left out."""
     if not parties.faults:
         return
-    told = _told(parties.names, parties.faults)
+    named = _named_faults(parties.names, parties.faults)
     if on_faulty == "refuse":
-        raise InvalidData(f"{told}. Repair the data, or set on_faulty='leave-out'.")
-    logger.warning("left out %d of %d parties: %s", len(parties.faults), len(parties), told)
+        raise InvalidData(f"{named}. Repair the data, or set on_faulty='leave-out'.")
+    logger.warning("left out %d of %d parties: %s", len(parties.faults), len(parties), named)
 
 
-def _told(names: NDArray[Any], faults: Mapping[int, str]) -> str:
-    told = [f"party {names[k]!s}: {why}" for k, why in sorted(faults.items())[:_NAMED]]
+def _named_faults(names: NDArray[Any], faults: Mapping[int, str]) -> str:
+    named = [f"party {names[k]!s}: {why}" for k, why in sorted(faults.items())[:_NAMED]]
     more = f"; and {len(faults) - _NAMED} more" if len(faults) > _NAMED else ""
-    return "; ".join(told) + more
+    return "; ".join(named) + more
 
 
 def _codes(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:

@@ -1,0 +1,141 @@
+"""What a parameter may be, said by its annotation and checked before anything is spent.
+
+A constraint is an ``Annotated`` type whose last word is a function that refuses wrong values;
+``Literal`` types refuse what they do not name. Errors say the parameter's name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from confrere.errors import InvalidParameter
+from confrere.guarantee import check_epsilon, check_positive
+from confrere.ledger import Ledger
+
+Check = Callable[[Any, str], object]
+
+
+def _finite(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise InvalidParameter(f"{name} must be a number, got a {type(value).__name__}.")
+    if not math.isfinite(value):
+        raise InvalidParameter(f"{name} must be finite.")
+    return float(value)
+
+
+def _bound(value: Any, name: str) -> None:
+    if math.isinf(check_positive(value, name)):
+        raise InvalidParameter(f"{name} must be finite.")
+
+
+def _bounds(value: Any, name: str) -> None:
+    for each in np.atleast_1d(np.asarray(value, dtype=np.float64)):
+        _bound(each, name)
+
+
+def _alpha(value: Any, name: str) -> None:
+    if not (isinstance(value, str) and value == "auto"):
+        _bound(value, name)
+
+
+def _fraction(value: Any, name: str) -> None:
+    if not 0 < _finite(value, name) < 1:
+        raise InvalidParameter(f"{name} must lie strictly between 0 and 1.")
+
+
+def _share(value: Any, name: str) -> None:
+    if not 0 <= _finite(value, name) < 1:
+        raise InvalidParameter(f"{name} must be at least 0 and below 1.")
+
+
+def _delta(value: Any, name: str) -> None:
+    if not 0 <= _finite(value, name) < 1:
+        raise InvalidParameter(f"{name} must lie in [0, 1); 0 is pure privacy.")
+
+
+def _weight(value: Any, name: str) -> None:
+    if not 0 <= _finite(value, name) <= 1:
+        raise InvalidParameter(f"{name} must lie between 0 and 1.")
+
+
+def _weights(value: Any, name: str) -> None:
+    each = np.atleast_1d(np.asarray(value, dtype=np.float64))
+    if each.ndim != 1 or not np.all((each >= 0) & (each <= 1)):
+        raise InvalidParameter(f"{name} must be a number between 0 and 1, or one per group.")
+
+
+def _count(value: Any, name: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise InvalidParameter(f"{name} must be at least 1.")
+
+
+def _ledger(value: Any, name: str) -> None:
+    if value is not None and not isinstance(value, Ledger):
+        raise InvalidParameter(f"{name} must be a confrere.Ledger or None.")
+
+
+#: A price.
+Epsilon = Annotated[float, check_epsilon]
+#: A number above zero; the second one may be infinite.
+Bound = Annotated[float, _bound]
+Positive = Annotated[float, check_positive]
+#: The same, one or several.
+Bounds = Annotated[float | Sequence[float], _bounds]
+#: A ridge on the mean loss, or the public rule.
+Ridge = Annotated[float | Literal["auto"], _alpha]
+#: Strictly between 0 and 1; from 0 and below 1; from 0 to 1.
+Fraction = Annotated[float, _fraction]
+Share = Annotated[float, _share]
+Weight = Annotated[float, _weight]
+Weights = Annotated[float | Sequence[float], _weights]
+#: A probability that epsilon does not hold.
+Delta = Annotated[float, _delta]
+#: Any finite number.
+Finite = Annotated[float, _finite]
+#: A whole number from 1.
+Count = Annotated[int, _count]
+#: A declared label set.
+Labels = ArrayLike | None
+#: Where a price is charged; None is the process's own.
+Payer = Annotated[Ledger | None, _ledger]
+
+
+def check_parameters(estimator: Any) -> None:
+    """Refuse the first parameter that its annotation does not allow; touches no data.
+
+    Raises
+    ------
+    InvalidParameter
+        Naming it.
+    """
+    kind: Any = type(estimator)
+    for name, check in _checks(kind).items():
+        check(getattr(estimator, name), name)
+
+
+@cache
+def _checks(kind: Any) -> dict[str, Check]:
+    hints = get_type_hints(kind, include_extras=True)
+    found = {name: _check_of(hints[name]) for name in kind.__dataclass_fields__}
+    return {name: check for name, check in found.items() if check is not None}
+
+
+def _check_of(hint: Any) -> Check | None:
+    if get_origin(hint) is Annotated:
+        check: Check = get_args(hint)[-1]
+        return check
+    return _one_of(get_args(hint)) if get_origin(hint) is Literal else None
+
+
+def _one_of(choices: tuple[str, ...]) -> Check:
+    def check(value: Any, name: str) -> None:
+        if not isinstance(value, str) or value not in choices:
+            raise InvalidParameter(f"{name} must be one of {', '.join(map(repr, choices))}.")
+
+    return check

@@ -1,0 +1,473 @@
+"""Several organisations, one model: what each of them releases, and how releases are put together.
+
+Proofs: docs/proofs/averaging.md, docs/proofs/output_perturbation.md and, for coefficients of the
+expanded loss, docs/proofs/functional_mechanism.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from confrere.errors import InvalidParameter
+from confrere.guarantee import (
+    Guarantee,
+    Neighbours,
+    Split,
+    check_epsilon,
+    check_positive,
+    in_parallel,
+    shares,
+)
+from confrere.ledger.amounts import at_most, exact, minus
+from confrere.maths.calibration import free_ridge
+from confrere.mechanisms.functional import FunctionalMechanism, unpack
+from confrere.mechanisms.hidden_size import HiddenSize, RowCount
+from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
+from confrere.mechanisms.objective_perturbation import (
+    Calibration,
+    ObjectivePerturbation,
+    PerturbedObjective,
+)
+from confrere.mechanisms.output_perturbation import OutputPerturbation
+from confrere.model import Facts, Linear
+from confrere.noise.sources import RandomSource
+from confrere.plans.linear_plan import linear_model
+from confrere.plans.party_rows import PartyRows, run_parties
+from confrere.plans.plan import Floats, Plan, Table, Term
+from confrere.plans.ridge import Alpha, noise_budget, summed_ridge
+from confrere.rows.frame import Frame
+
+PartyMechanism = PerturbedObjective | OutputPerturbation
+Method = Literal["average", "ofpa", "ofaa", "laplace"]
+Combine = Literal["mean", "trimmed", "median"]
+
+#: Share of the parties that a trimmed mean leaves out at either end.
+_TRIMMED = 0.2
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The parties that take part, with the weights of their votes.
+
+    Parameters
+    ----------
+    counts : mapping of str to int
+        Number of records, at least one.
+    neighbours : Neighbours
+        Replace-one where sizes are public, add-remove where they were counted with noise.
+    receipts : mapping of str to tuple of Receipt
+        What the counts cost.
+    """
+
+    counts: Mapping[str, int]
+    neighbours: Neighbours = Neighbours.REPLACE_ONE
+    receipts: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        """Records behind what is averaged."""
+        return sum(self.counts.values())
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WeightRequest:
+    """What a party is asked for when it is asked for weights.
+
+    Parameters
+    ----------
+    frame : Frame
+        The public coordinates.
+    epsilon : float
+        What one answer may spend.
+    ridge : float
+        Smallest ridge of a party's summed objective.
+    alpha : float, default=0.0
+        Ridge per record; a party of ``n`` records uses ``max(ridge, n alpha)``.
+    cap : float, default=1.0
+        Largest slope of the loss.
+    calibration : {"tight", "printed"}
+        Of objective perturbation in L2.
+    neighbours : str
+        The relation that the answer's guarantee speaks of.
+    declared : int, default=0
+        Under add-remove neighbours: what stands for every party's number of records.
+    centre : array, optional
+        Public point to shrink towards, in the frame's coordinates.
+    """
+
+    frame: Frame
+    epsilon: float
+    ridge: float
+    alpha: float = 0.0
+    cap: float = 1.0
+    calibration: Any = "tight"
+    neighbours: str = "replace-one"
+    declared: int = 0
+    centre: Floats | None = None
+
+    def ridge_for(self, n_samples: int) -> float:
+        """Return the ridge of a party of that size."""
+        if self.alpha > 0 and self.neighbours == Neighbours.ADD_REMOVE:
+            raise InvalidParameter("alpha: under add-remove neighbours a ridge must not follow n.")
+        return max(self.ridge, n_samples * self.alpha)
+
+    def rows_of(self, n_samples: int) -> RowCount:
+        """Return a party's number of records, or under add-remove what stands for all of them."""
+        if self.neighbours == Neighbours.ADD_REMOVE:
+            return HiddenSize(self.declared)
+        return n_samples
+
+    def objective(self, n_samples: int) -> PerturbedObjective:
+        """Return the mechanism of a party of that size, which knows its price."""
+        common: dict[str, Any] = {
+            "epsilon": self.epsilon,
+            "n_samples": self.rows_of(n_samples),
+            "n_features": self.frame.size,
+            "ridge": self.ridge_for(n_samples),
+            "cap": self.cap,
+            "neighbours": Neighbours(self.neighbours),
+            "prior_norm": 0.0 if self.centre is None else float(np.linalg.norm(self.centre)),
+        }
+        if self.frame.norm == "l1":
+            if self.calibration != "tight":
+                raise InvalidParameter("calibration='printed' is for L2 noise.")
+            return LaplaceObjectivePerturbation(**common)
+        return ObjectivePerturbation(**common, calibration=self.calibration)
+
+    def output(self, n_samples: int) -> OutputPerturbation:
+        """Return the output perturbation of a party of that size."""
+        if self.frame.norm != "l2" or self.centre is not None or self.calibration != "tight":
+            raise InvalidParameter("output perturbation is in L2, tight, without a prior.")
+        return OutputPerturbation(
+            epsilon=self.epsilon,
+            n_samples=self.rows_of(n_samples),
+            n_features=self.frame.size,
+            ridge=self.ridge_for(n_samples),
+            cap=self.cap,
+            neighbours=Neighbours(self.neighbours),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Averaging:
+    """Every party releases weights, once or in rounds; their average is the model.
+
+    Parameters
+    ----------
+    frame : Frame
+        The public coordinates; with ``norm="l1"`` the noise is Laplace's.
+    epsilon : float
+        What each party spends in all.
+    alpha : float or "auto", default="auto"
+        Ridge per record of a party. ``"auto"`` is the public rule with N = the records of all
+        parties together, since their average is what is used.
+    cap : float, default=0.5
+        Largest slope of the loss; 1 is the logistic loss.
+    calibration : {"tight", "printed"}
+        Of the noise.
+    prior : array, optional
+        Public weights to shrink towards, in the frame's coordinates.
+    rounds : int, default=1
+        With more than one, epsilon is divided equally, and what was averaged in a round is what
+        parties shrink towards in the next.
+    perturb : {"objective", "output"}, default="objective"
+        Where noise enters.
+    count_epsilon : float, optional
+        Part of epsilon for counting records privately, under add-remove neighbours; by default
+        sizes are declared and neighbours replace one record.
+    combine : {"mean", "trimmed", "median"}, default="mean"
+        What is made of the parties' weights: their mean by records; or, coordinate by coordinate
+        and with one vote per party, the mean without the largest and smallest fifth (one at least
+        of each), or the median. The last two bound what parties that lie can do, at the cost of
+        what sizes tell.
+    """
+
+    frame: Frame
+    epsilon: float
+    alpha: Alpha = "auto"
+    cap: float = 0.5
+    calibration: Calibration = "tight"
+    prior: Floats | None = None
+    rounds: int = 1
+    perturb: Literal["objective", "output"] = "objective"
+    count_epsilon: float | None = None
+    combine: Combine = "mean"
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        if self.alpha != "auto":
+            check_positive(self.alpha, "alpha")
+        if isinstance(self.rounds, bool) or not 1 <= self.rounds <= 1000:
+            raise InvalidParameter("rounds must be a whole number from 1 to 1000.")
+        if self.perturb not in ("objective", "output"):
+            raise InvalidParameter("perturb must be 'objective' or 'output'.")
+        if self.perturb == "output" and (self.rounds > 1 or self.prior is not None):
+            raise InvalidParameter(
+                "output perturbation has neither rounds nor a prior; use perturb='objective'."
+            )
+        if self.combine not in get_args(Combine):
+            raise InvalidParameter("combine must be 'mean', 'trimmed' or 'median'.")
+        if self.count_epsilon is not None and not 0 < self.count_epsilon < self.epsilon:
+            raise InvalidParameter("count_epsilon must be a part of epsilon.")
+
+    @property
+    def round_epsilons(self) -> tuple[float, ...]:
+        """What each round spends."""
+        left = self.epsilon
+        if self.count_epsilon is not None:
+            left = at_most(minus(exact(self.epsilon), exact(self.count_epsilon)))
+        parts = shares(left, [1.0] * self.rounds) if self.rounds > 1 else (left,)
+        # Ledgers add the decimals that floats print as: eleven times 1/11 would be above one.
+        while sum(map(exact, parts)) > exact(left):
+            parts = tuple(math.nextafter(part, 0.0) for part in parts)
+        return parts
+
+    def request(self, epsilon: float, sizes: Sizes, centre: Floats | None) -> WeightRequest:
+        """Return what parties are asked in a round."""
+        budget, size = noise_budget(epsilon), self.frame.size
+        alpha = 0.0
+        if self.alpha != "auto":
+            alpha = float(self.alpha)
+            ridge = free_ridge(budget) if self.calibration == "tight" else 0.0
+        else:
+            # Laplace noise on d coordinates has the variance of L2 noise in two dimensions, and
+            # rows of the L1 ball are shorter by sqrt(d): d^3 becomes 2 d^2.
+            noise = 2 * size**2 if self.frame.norm == "l1" else None
+            ridge = summed_ridge("auto", budget, sizes.total, size, cap=self.cap, noise=noise)
+            if self.perturb == "output":
+                # Noise on the minimiser is not damped by the data's curvature, which for unit
+                # rows is n/(4d) per direction: a ridge below it would only let noise in.
+                alpha = 1 / (4 * size)
+        declared = 0
+        if sizes.neighbours is Neighbours.ADD_REMOVE:
+            # A party's own size is not public: the average of the counted ones stands for it.
+            declared = math.ceil(sizes.total / len(sizes.counts))
+            ridge, alpha = max(ridge, alpha * sizes.total / len(sizes.counts)), 0.0
+        return WeightRequest(
+            frame=self.frame,
+            epsilon=float(epsilon),
+            ridge=ridge,
+            alpha=alpha,
+            cap=self.cap,
+            calibration=self.calibration,
+            neighbours=str(sizes.neighbours),
+            declared=declared,
+            centre=centre,
+        )
+
+    def mechanism(self, request: WeightRequest, n_samples: int) -> PartyMechanism:
+        """Return what a party of that size runs in a round."""
+        if self.perturb == "objective":
+            return request.objective(n_samples)
+        return request.output(n_samples)
+
+    def guarantee(self, sizes: Sizes) -> Guarantee:
+        """Return what all rounds promise together, for parties of these public sizes."""
+        request = self.request(self.round_epsilons[0], sizes, self.prior)
+        prices = [
+            replace(self.mechanism(request, n).guarantee(), epsilon=self.epsilon)
+            for n in sorted(set(sizes.counts.values()))
+        ]
+        return over_parties(prices, len(sizes.counts))
+
+    def run(self, parties: PartyRows, sizes: Sizes, source: RandomSource) -> Floats:
+        """Return the average of the last round, weighted by records."""
+        centre = self.prior
+        for step, epsilon in enumerate(self.round_epsilons):
+            request = self.request(epsilon, sizes, centre)
+            mechanisms = {n: self.mechanism(request, n) for n in parties.distinct_sizes}
+            stream = source.stream(self.perturb, step)
+            released = run_parties(mechanisms, parties, self.frame, source=stream, centre=centre)
+            centre = combine_weights(released, parties.sizes.tolist(), self.combine)
+        assert centre is not None
+        return centre
+
+    def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
+        """Return every party's mechanism and rows."""
+        if self.rounds > 1:
+            raise InvalidParameter(
+                "rounds: releases that follow one another have no simple density."
+            )
+        request = self.request(self.round_epsilons[0], sizes, self.prior)
+        settings = {"centre": self.prior} if self.perturb == "objective" else {}
+        return [
+            Term(name, self.mechanism(request, len(y)), (self.frame.rows(X), y), settings)
+            for name, (X, y) in zip(sizes.counts, parties.members(), strict=True)
+        ]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Expansion:
+    """Every party releases the coefficients of its expanded loss once; their sum is minimised.
+
+    Parameters
+    ----------
+    frame : Frame
+        The public coordinates, in L2.
+    epsilon : float
+        What each party spends.
+    alpha : float or "auto", default="auto"
+        Ridge per record of all parties; ``"auto"`` is the larger of the public rule and the
+        typical size of the noise in the curvature.
+    prior : array, optional
+        Public weights to shrink towards, in the frame's coordinates.
+    linear_share : float, default=0.5
+        Share of epsilon for the linear coefficients.
+    """
+
+    frame: Frame
+    epsilon: float
+    alpha: Alpha = "auto"
+    prior: Floats | None = None
+    linear_share: float = 0.5
+
+    @property
+    def rounds(self) -> int:
+        """How often parties release."""
+        return 1
+
+    def mechanism(self, n_samples: int) -> FunctionalMechanism:
+        """Return the mechanism of a party of that size."""
+        return FunctionalMechanism(
+            epsilon=self.epsilon,
+            n_samples=n_samples,
+            n_features=self.frame.size,
+            linear_share=self.linear_share,
+        )
+
+    def guarantee(self, sizes: Sizes) -> Guarantee:
+        """Return what is promised, for parties of these public sizes."""
+        prices = [self.mechanism(n).guarantee() for n in sorted(set(sizes.counts.values()))]
+        return over_parties(prices, len(sizes.counts))
+
+    def ridge(self, sizes: Sizes) -> float:
+        """Return the public ridge."""
+        size = self.frame.size
+        rule = summed_ridge(
+            self.alpha, self.epsilon * self.linear_share, sizes.total, size, floor=None
+        )
+        if self.alpha != "auto":
+            return rule
+        mechanism = self.mechanism(max(sizes.counts.values()))
+        # Noise of M has Frobenius norm about m/rate in m dimensions, spread over the entries; a
+        # symmetric matrix of entries sigma has norm 2 sigma sqrt(d), and the curvature is 2M.
+        dimension = size * (size + 1) / 2
+        entry = dimension / mechanism.noises[1].rho / math.sqrt(size * (size + 1))
+        return max(4 * entry * math.sqrt(size * len(sizes.counts)), rule)
+
+    def combine(self, linear: Floats, packed: Floats, sizes: Sizes) -> Floats:
+        """Return the minimiser of the sum of all parties' coefficients: post-processing."""
+        return minimise_quadratic(
+            linear.sum(axis=0),
+            unpack(packed.sum(axis=0), self.frame.size),
+            ridge=self.ridge(sizes),
+            prior=self.prior,
+        )
+
+    def run(self, parties: PartyRows, sizes: Sizes, source: RandomSource) -> Floats:
+        """Return the weights."""
+        stream = source.stream("coefficients", 0)
+        released = [
+            self.mechanism(len(y)).run(self.frame.rows(X), y, source=stream)
+            for X, y in parties.members()
+        ]
+        linear, packed = (np.stack(each) for each in zip(*released, strict=True))
+        return self.combine(linear, packed, sizes)
+
+    def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
+        """Return every party's mechanism and rows."""
+        return [
+            Term(name, self.mechanism(len(y)), (self.frame.rows(X), y))
+            for name, (X, y) in zip(sizes.counts, parties.members(), strict=True)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class CollaborativePlan(Plan[Linear]):
+    """A protocol among parties of known sizes, all of whose rows are here.
+
+    Attributes
+    ----------
+    method : str
+        How the catalogue calls it.
+    protocol : Averaging or Expansion
+        What parties release and what is made of it.
+    sizes : Sizes
+        The parties.
+    """
+
+    method: Method
+    protocol: Averaging | Expansion
+    sizes: Sizes
+
+    def guarantee(self) -> Guarantee:
+        """Return the price, for every party and thus for every record."""
+        return self.protocol.guarantee(self.sizes)
+
+    def detail(self) -> dict[str, Any]:
+        """Return what the ledger notes."""
+        return {
+            "method": self.method,
+            "parties": len(self.sizes.counts),
+            "rounds": self.protocol.rounds,
+        }
+
+    def run(self, data: Table, source: RandomSource) -> Linear:
+        """Return the released model of rows as given."""
+        weights = self.protocol.run(PartyRows.of(data), self.sizes, source)
+        facts = Facts(
+            method=self.method,
+            parties=len(self.sizes.counts),
+            rounds=self.protocol.rounds,
+            n_samples=self.sizes.total,
+            **self.protocol.frame.learned_with(),
+        )
+        return linear_model(self.protocol.frame, weights, facts, data.names)
+
+    def terms(self, data: Table) -> list[Term]:
+        """Return every party's release: what is made of them is post-processing."""
+        return self.protocol.terms(PartyRows.of(data), self.sizes)
+
+    @property
+    def batched(self) -> bool:
+        """Rounds follow one another."""
+        return self.protocol.rounds == 1
+
+
+def over_parties(prices: Sequence[Guarantee], n_parties: int) -> Guarantee:
+    """Compose what parties of disjoint records promise: the largest counts."""
+    if n_parties == 1:
+        return prices[0]
+    return in_parallel(prices, split=Split.BY_ORGANISATION)
+
+
+def combine_weights(released: Floats, counts: Sequence[int], how: Combine) -> Floats:
+    """Return the parties' weights, one row each, as one vector."""
+    if how == "mean":
+        records = np.array(counts, dtype=np.float64)
+        return _sum((records / records.sum())[:, None] * released)
+    ordered = np.sort(released, axis=0)
+    cut = (len(ordered) - 1) // 2
+    if how == "trimmed":
+        cut = min(cut, max(1, int(_TRIMMED * len(ordered))))
+    return _sum(ordered[cut : len(ordered) - cut]) / (len(ordered) - 2 * cut)
+
+
+def _sum(rows: Floats) -> Floats:
+    # One after the other: a party that adds up on another machine gets the same bits.
+    return np.asarray(np.add.accumulate(rows, axis=0)[-1])
+
+
+def minimise_quadratic(
+    linear: Floats, quadratic: Floats, *, ridge: float, prior: Floats | None = None
+) -> Floats:
+    """Minimise ``v.w + w'Mw + (L/2)||w - u||^2`` with M's negative eigenvalues set to zero."""
+    centre = np.zeros_like(linear) if prior is None else prior
+    eigenvalues, vectors = np.linalg.eigh((quadratic + quadratic.T) / 2)
+    curvature = 2 * np.maximum(eigenvalues, 0.0) + ridge
+    return np.asarray(vectors @ ((vectors.T @ (ridge * centre - linear)) / curvature))

@@ -1,0 +1,226 @@
+"""A private linear model, planned from public facts: what it costs, then what it does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confrere.errors import InvalidParameter
+from confrere.guarantee import Guarantee, Neighbours
+from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
+from confrere.mechanisms.hidden_size import HiddenSize, RowCount, declared_count
+from confrere.mechanisms.objective_perturbation import (
+    Calibration,
+    ObjectivePerturbation,
+    PerturbedObjective,
+)
+from confrere.model import Facts, Linear
+from confrere.noise.sources import RandomSource
+from confrere.plans.plan import Floats, Names, Plan, Table, Term
+from confrere.plans.ridge import Alpha, gaussian_ridge, noise_budget, summed_ridge
+from confrere.rows.ball import Norm
+from confrere.rows.frame import Frame
+
+Loss = Literal["logistic", "capped"]
+
+
+class Source(Protocol):
+    """A released model that a plan starts from: public, so that starting from it costs nothing."""
+
+    @property
+    def release_id(self) -> str:
+        """What the ledger notes."""
+
+
+def slope_of(loss: Loss) -> float:
+    """Return the largest slope of the loss."""
+    return 0.5 if loss == "capped" else 1.0
+
+
+def linear_frame(
+    n_features: int,
+    *,
+    data_norm: float,
+    fit_intercept: bool = True,
+    intercept_scale: float,
+    feature_scale: ArrayLike | None = None,
+    norm: Norm = "l2",
+) -> Frame:
+    """Return the public coordinates that an estimator's common parameters declare."""
+    if fit_intercept and not 0 < intercept_scale < 1:
+        raise InvalidParameter("intercept_scale must lie strictly between 0 and 1.")
+    scale = None if feature_scale is None else np.asarray(feature_scale, dtype=np.float64)
+    return Frame(
+        int(n_features),
+        data_norm=float(data_norm),
+        constant=float(intercept_scale) if fit_intercept else 0.0,
+        feature_scale=scale,
+        norm=norm,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class LinearPlan(Plan[Linear]):
+    """One perturbed objective in declared coordinates.
+
+    Attributes
+    ----------
+    frame : Frame
+        The public coordinates.
+    mechanism : PerturbedObjective
+        Noise, ridge and price.
+    centre : array or None
+        Public point to shrink towards, in the frame's coordinates.
+    public_samples : int
+        The number of records that everyone may know.
+    sources : tuple
+        Released models that ``centre`` was made from.
+    """
+
+    frame: Frame
+    mechanism: PerturbedObjective
+    centre: Floats | None
+    public_samples: int
+    sources: tuple[Any, ...] = ()
+
+    def guarantee(self) -> Guarantee:
+        """Return the price."""
+        return self.mechanism.guarantee()
+
+    def detail(self) -> dict[str, Any]:
+        """Return what the ledger notes."""
+        noted = {
+            **self.mechanism.noise_facts(),
+            "ridge": self.mechanism.ridge,
+            "n_features": self.frame.n_features,
+        }
+        return noted | sources_noted(self.sources)
+
+    def facts(self) -> Facts:
+        """Return the public facts that a release of this model carries."""
+        noise = self.mechanism.noise_facts()
+        return Facts(
+            n_samples=self.public_samples,
+            rho=noise.get("rho"),
+            sigma=noise.get("sigma"),
+            ridge=self.mechanism.ridge,
+            **self.frame.learned_with(),
+        )
+
+    def run(self, data: Table, source: RandomSource) -> Linear:
+        """Return the released model of rows as given."""
+        weights = self.mechanism.run(
+            self.frame.rows(data.X), data.labels, source=source, centre=self.centre
+        )
+        return linear_model(self.frame, weights, self.facts(), data.names)
+
+    def terms(self, data: Table) -> list[Term]:
+        """Return the one objective."""
+        rows = self.frame.rows(data.X)
+        return [Term("model", self.mechanism, (rows, data.labels), {"centre": self.centre})]
+
+    @property
+    def batched(self) -> bool:
+        """Whether many runs share their passes over the rows."""
+        return self.mechanism.n_classes == 2
+
+
+def linear_model(frame: Frame, weights: Floats, facts: Facts, names: Names) -> Linear:
+    """Return released weights, one row per score, as a model of rows as given."""
+    coef, intercept = coefficients(frame, weights)
+    return Linear(
+        coef=coef,
+        intercept=intercept,
+        facts=facts,
+        classes=names.classes,
+        features=names.features,
+    )
+
+
+def coefficients(frame: Frame, weights: Floats) -> tuple[Floats, Floats]:
+    """Return ``(K, n_features)`` coefficients and ``(K,)`` intercepts for rows as given."""
+    pairs = [frame.coefficients(each) for each in np.atleast_2d(weights)]
+    return np.array([coef for coef, _ in pairs]), np.array([one for _, one in pairs])
+
+
+def sources_noted(sources: tuple[Source, ...]) -> dict[str, Any]:
+    """Return what the ledger notes about releases that were started from."""
+    return {"sources": [release.release_id for release in sources]} if sources else {}
+
+
+def plan_linear(
+    n_samples: int,
+    frame: Frame,
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    n_classes: int = 2,
+    alpha: Alpha = "auto",
+    ridge_floor: float = 2.0,
+    ridge_factor: float = 1.0,
+    neighbours: str = "replace-one",
+    loss: Loss = "logistic",
+    calibration: Calibration = "tight",
+    declared_samples: int | None = None,
+    prior: NDArray[np.float64] | None = None,
+    sources: tuple[Source, ...] = (),
+) -> LinearPlan:
+    """Return the plan of a private linear model on ``n_samples`` rows.
+
+    Noise is Gaussian if there is a ``delta`` to pay with.
+    ``prior`` is a point in the unit ball's coordinates; ``ridge_factor`` multiplies the automatic
+    ridge, for priors that carry as much as that many more rows.
+    """
+    if delta > 0 and calibration == "printed":
+        raise InvalidParameter("calibration='printed' is pure: use delta=0 with it.")
+    relation = Neighbours(neighbours)
+    size = _row_count(n_samples, relation, declared_samples)
+    public_samples = declared_count(size)
+    budget, cap = noise_budget(epsilon), slope_of(loss)
+    if alpha == "auto" and delta > 0:
+        ridge = ridge_factor * gaussian_ridge(
+            budget,
+            delta,
+            public_samples,
+            frame.size,
+            cap=cap,
+            n_classes=n_classes,
+            neighbours=relation,
+            floor=ridge_floor,
+        )
+    else:
+        # The published calibration has a rule of its own for ridges that are too small.
+        floor = ridge_floor if alpha == "auto" or calibration == "tight" else None
+        ridge = summed_ridge(alpha, budget, public_samples, frame.size, cap=cap, floor=floor)
+        ridge *= ridge_factor if alpha == "auto" else 1.0
+    common: dict[str, Any] = {
+        "epsilon": epsilon,
+        "n_samples": size,
+        "n_features": frame.size,
+        "ridge": ridge,
+        "n_classes": n_classes,
+        "cap": cap,
+        "neighbours": relation,
+        "prior_norm": 0.0 if prior is None else float(np.linalg.norm(prior)),
+    }
+    mechanism = (
+        GaussianObjectivePerturbation(**common, delta=delta)
+        if delta > 0
+        else ObjectivePerturbation(**common, calibration=calibration)
+    )
+    return LinearPlan(frame, mechanism, prior, public_samples, sources)
+
+
+def _row_count(n_samples: int, relation: Neighbours, declared: int | None) -> RowCount:
+    """Return the number of rows; where it is not public nothing in a plan may know it."""
+    if relation is not Neighbours.ADD_REMOVE:
+        return n_samples
+    if declared is None:
+        raise InvalidParameter(
+            "declared_samples must be given with neighbours='add-remove': there the number of "
+            "rows is not public, so the ridge needs a public stand-in."
+        )
+    return HiddenSize(int(declared))

@@ -1,0 +1,127 @@
+"""Rows of several parties, one after the other, and a mechanism that runs for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confrere.mechanisms.noisy_minimiser import run_parties as run_objective_parties
+from confrere.mechanisms.output_perturbation import OutputPerturbation, run_output_parties
+from confrere.noise.sources import RandomSource
+from confrere.plans.plan import Floats, Table
+from confrere.rows.frame import Frame
+
+#: From how many parties on, and up to how many rows on average, a group is worked on as a whole.
+_MANY, _SMALL = 100, 200
+
+#: Numbers in a block of members: two megabytes.
+_BLOCK_NUMBERS = 1 << 18
+
+
+@dataclass(frozen=True, eq=False)
+class PartyRows:
+    """Rows and labels, party by party.
+
+    Parameters
+    ----------
+    X, y : arrays
+        All rows, and labels -1 and +1.
+    offsets : (n_parties + 1,) array of int
+        Where each party's rows begin; the last number is the number of rows.
+    """
+
+    X: Floats
+    y: Floats
+    offsets: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, data: Table) -> PartyRows:
+        """Sort the rows of a table by party; within a party their order stays."""
+        codes = np.zeros(len(data.codes), dtype=np.intp) if data.party is None else data.party
+        order = np.argsort(codes, kind="stable")
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(codes))])
+        return cls(data.X[order], data.signs[order], offsets)
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of rows of every party."""
+        return np.diff(self.offsets)
+
+    @property
+    def distinct_sizes(self) -> list[int]:
+        """The numbers of rows that occur, each once."""
+        sizes: list[int] = np.unique(self.sizes).tolist()
+        return sizes
+
+    @property
+    def many(self) -> bool:
+        """Whether parties are many and small, so that they are worth stacking.
+
+        Rows in the hundreds are solved sooner by a party's own matrix products.
+        """
+        return len(self.sizes) >= _MANY and len(self.y) <= _SMALL * len(self.sizes)
+
+    def members(self) -> Iterator[tuple[Floats, Floats]]:
+        """Yield the parties' rows and labels one by one."""
+        for begin, end in zip(self.offsets, self.offsets[1:], strict=False):
+            yield self.X[begin:end], self.y[begin:end]
+
+    def blocks(self) -> Iterator[PartyRows]:
+        """Yield a few parties at a time, few enough to stay in cache.
+
+        A party with more rows than that is a block of its own.
+        """
+        first, count = 0, len(self.sizes)
+        while first < count:
+            begin = self.offsets[first]
+            end = begin + _BLOCK_NUMBERS // self.X.shape[1]
+            last = max(first + 1, int(np.searchsorted(self.offsets, end, side="right")) - 1)
+            rows = slice(int(begin), int(self.offsets[last]))
+            yield PartyRows(self.X[rows], self.y[rows], self.offsets[first : last + 1] - begin)
+            first = last
+
+
+def run_parties(
+    mechanisms: Mapping[int, Any],
+    parties: PartyRows,
+    frame: Frame,
+    *,
+    source: RandomSource,
+    centre: Floats | None = None,
+) -> Floats:
+    """Return every party's released weights, one per row.
+
+    Parameters
+    ----------
+    mechanisms : mapping of int to mechanism
+        What a party of that many records runs; all of one kind.
+    parties : PartyRows
+        Rows as encoded.
+    frame : Frame
+        The public coordinates.
+    source : RandomSource
+        Where all noise comes from; every party has draws of its own.
+    centre : array, optional
+        Public point to shrink towards.
+    """
+    in_output = isinstance(next(iter(mechanisms.values())), OutputPerturbation)
+    settings: dict[str, Any] = {} if in_output else {"centre": centre}
+    if not parties.many:
+        return np.stack(
+            [
+                mechanisms[len(y)].run(frame.rows(X), y, source=source, **settings)
+                for X, y in parties.members()
+            ]
+        )
+    act = run_output_parties if in_output else run_objective_parties
+    made = mechanisms if in_output else {n: one.minimiser for n, one in mechanisms.items()}
+    return np.concatenate(
+        [
+            act(made, frame.rows(block.X), block.y, block.offsets, source=source, **settings)
+            for block in parties.blocks()
+        ]
+    )

@@ -1,0 +1,171 @@
+"""What every algorithm is: a price, a note for the ledger, an act, and what an auditor may ask."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confrere.guarantee import Guarantee
+from confrere.mechanisms.terms import Term as Density
+from confrere.noise.sources import RandomSource
+
+Floats = NDArray[np.float64]
+Learned = TypeVar("Learned", covariant=True)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PublicFacts:
+    """What a plan may depend on besides its settings. Nothing in it comes from a record.
+
+    Parameters
+    ----------
+    n_samples, n_features : int
+        Public sizes of the table.
+    n_classes : int, default=2
+        Number of declared labels.
+    classes : array, optional
+        The declared labels, sorted; None where only a price is asked.
+    features : sequence of str, optional
+        Names of the columns; None where only a price is asked.
+    sizes : mapping of str to int, optional
+        Number of records of every party.
+    auxiliary : array, optional
+        Public rows without labels.
+    """
+
+    n_samples: int
+    n_features: int
+    n_classes: int = 2
+    classes: NDArray[Any] | None = None
+    features: Sequence[str] | None = None
+    sizes: Mapping[str, int] | None = None
+    auxiliary: Floats | None = None
+
+
+@dataclass(frozen=True)
+class Names:
+    """What a released model calls its labels and its columns."""
+
+    classes: tuple[Any, ...]
+    features: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Records of one organisation, or of many.
+
+    Parameters
+    ----------
+    X : (n, d) array or CSR
+        Rows as given.
+    codes : (n,) array of int
+        Position of every label among ``classes``.
+    classes : array
+        The declared labels, sorted.
+    features : sequence of str
+        Names of the columns.
+    party : (n,) array of int, optional
+        Whose row it is: a position among the parties.
+    """
+
+    X: Any
+    codes: NDArray[np.intp]
+    classes: NDArray[Any]
+    features: Sequence[str]
+    party: NDArray[np.intp] | None = None
+
+    @property
+    def names(self) -> Names:
+        """What a model of these records calls labels and columns."""
+        return Names(tuple(self.classes.tolist()), tuple(self.features))
+
+    def part(self, rows: NDArray[np.intp]) -> Table:
+        """Return some of the rows."""
+        party = None if self.party is None else self.party[rows]
+        return Table(self.X[rows], self.codes[rows], self.classes, self.features, party)
+
+    @property
+    def signs(self) -> Floats:
+        """Labels as -1 for the first class and +1 for the second."""
+        return np.where(self.codes == 1, 1.0, -1.0)
+
+    @property
+    def labels(self) -> Floats | NDArray[np.intp]:
+        """Labels as mechanisms take them: signs of two classes, codes of more."""
+        return self.codes if len(self.classes) > 2 else self.signs
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """One mechanism and the bounded rows that it sees.
+
+    What is noised apart is a term of its own; losses of privacy of one record's terms add up.
+
+    Parameters
+    ----------
+    name : str
+        Which part of the plan.
+    mechanism : mechanism
+        Its ``guarantee``, rates and ridges are public.
+    data : tuple
+        What ``mechanism.run`` takes.
+    settings : mapping
+        Further arguments of it: the point that is shrunk towards.
+    """
+
+    name: str
+    mechanism: Any
+    data: tuple[Any, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def run_many(self, source: RandomSource, count: int) -> Floats:
+        """Return ``(count, k)`` independent releases; for made-up rows, from a seeded source."""
+        released = self.mechanism.run_many(*self.data, **self.settings, source=source, count=count)
+        if isinstance(released, list):
+            return np.hstack([each.reshape(count, -1) for each in released])
+        return np.asarray(released).reshape(count, -1)
+
+    def densities(self) -> list[Density]:
+        """Return the density of each thing that is noised apart, for an exact audit."""
+        return list(self.mechanism.terms(*self.data, **self.settings))
+
+
+class Plan(ABC, Generic[Learned]):
+    """An algorithm on public facts: everything that is decided before the data are touched."""
+
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """Return the price; touches no data."""
+
+    @abstractmethod
+    def detail(self) -> dict[str, Any]:
+        """Return what the ledger notes, plain values."""
+
+    @abstractmethod
+    def run(self, data: Any, source: RandomSource) -> Learned:
+        """Return what was learned; draws noise, and knows no ledger: the caller has paid."""
+
+    @abstractmethod
+    def terms(self, data: Any) -> list[Term]:
+        """Return the mechanisms with the rows that each of them sees, for an auditor."""
+
+    def run_many(self, data: Any, source: RandomSource, count: int) -> Floats:
+        """Return the numbers that ``count`` independent runs release, one run per row.
+
+        For made-up data and a seeded source: two releases of the same data cost twice.
+        """
+        return np.hstack([term.run_many(source, count) for term in self.terms(data)])
+
+    @property
+    def batched(self) -> bool:
+        """Whether :meth:`run_many` can be asked: many runs share their passes over the rows."""
+        return True
+
+    def later_mechanisms(self) -> tuple[Any, ...]:
+        """Return mechanisms that learn from what others released: rows that nobody can choose."""
+        return ()

@@ -1,0 +1,163 @@
+"""A stack over parts of the rows (PST-S), planned from public facts.
+
+Proof: docs/proofs/sample_stacking.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from confrere.errors import InvalidData
+from confrere.guarantee import Guarantee, Split
+from confrere.maths.partition import split_rows
+from confrere.mechanisms.objective_perturbation import Calibration, ObjectivePerturbation
+from confrere.model import Facts, LowLevelModel
+from confrere.noise.sources import RandomSource
+from confrere.plans.linear_plan import Loss, slope_of
+from confrere.plans.plan import Floats, Table, Term
+from confrere.plans.ridge import Alpha, noise_budget, summed_ridge
+from confrere.plans.stack_plan import (
+    StackPlan,
+    high_level_mechanism,
+    high_level_prior,
+)
+from confrere.rows.frame import Frame
+
+THEOREM = "docs/proofs/sample_stacking.md"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SampleStackPlan(StackPlan):
+    """One perturbed objective per part of the rows, each at the whole price.
+
+    Attributes
+    ----------
+    frame : Frame
+        The public coordinates of all parts.
+    low : tuple of ObjectivePerturbation
+        One per part.
+    """
+
+    frame: Frame
+    low: tuple[ObjectivePerturbation, ...]
+    theorem: str = THEOREM
+
+    @property
+    def low_guarantees(self) -> list[Guarantee]:
+        """Every part's price."""
+        return [mechanism.guarantee() for mechanism in self.low]
+
+    @property
+    def baselines(self) -> list[Floats]:
+        """The point that every part shrinks towards."""
+        return [self.frame.weights(None, self.baseline)] * len(self.low)
+
+    @property
+    def high_weights(self) -> Sequence[float]:
+        """The average of the parts."""
+        return [1 / len(self.low)] * len(self.low)
+
+    def detail(self) -> dict[str, Any]:
+        """Return what the ledger notes about the parts."""
+        mechanisms = [*self.low, *([] if self.high is None else [self.high])]
+        return {
+            "parts": [
+                {"part": f"part {k}", "rows": m.n_samples, "epsilon": m.epsilon, "rate": m.rho}
+                for k, m in enumerate(mechanisms)
+            ]
+        }
+
+    def facts(self) -> Facts:
+        """Return the public facts that a release of this stack carries."""
+        return Facts(n_samples=sum(len(part) for part in self.parts))
+
+    def run_low(self, data: Table, source: RandomSource) -> list[Floats]:
+        """Return every part's released weights."""
+        return [
+            term.mechanism.run(*term.data, source=source, **term.settings)
+            for term in self.terms(data)
+        ]
+
+    def terms(self, data: Table) -> list[Term]:
+        """Return every part's objective; see :meth:`later_mechanisms` for the high level."""
+        rows, signs, centre = self.frame.rows(data.X), data.signs, self.baselines[0]
+        return [
+            Term(f"part {k}", mechanism, (rows[part], signs[part]), {"centre": centre})
+            for k, (part, mechanism) in enumerate(zip(self.parts, self.low, strict=False))
+        ]
+
+    def model(self, k: int, weights: Floats, sharpness: float) -> LowLevelModel:
+        """Return a part's model of rows as given."""
+        coef, intercept = self.frame.coefficients(weights)
+        mechanism = self.low[k]
+        return LowLevelModel(
+            name=f"part {k} ({mechanism.n_samples} rows)",
+            features=np.arange(self.frame.n_features),
+            coef=coef,
+            intercept=intercept,
+            importance=1 / len(self.low),
+            epsilon=mechanism.epsilon,
+            noise=mechanism.n_features / mechanism.rho,
+            baseline=self.baseline,
+            sharpness=sharpness,
+        )
+
+    def scores(self, models: Sequence[LowLevelModel], X: Floats) -> Floats:
+        """Return the models' scores, one column each."""
+        return np.column_stack([model.score(X) for model in models])
+
+
+def plan_sample_stack(
+    n_samples: int,
+    frame: Frame,
+    *,
+    epsilon: float,
+    n_groups: int,
+    combiner: Literal["stack", "vote"],
+    high_fraction: float,
+    alpha: Alpha,
+    high_alpha: Alpha,
+    loss: Loss,
+    calibration: Calibration,
+    baseline: float,
+    split_seed: int | None,
+) -> SampleStackPlan:
+    """Return the plan of a stack over ``n_groups`` parts of the rows."""
+    stacked = combiner == "stack" and n_groups > 1
+    share = high_fraction if stacked else 0.0
+    fractions = [(1 - share) / n_groups] * n_groups + [share] * stacked
+    parts = split_rows(n_samples, fractions, seed=split_seed)
+    if any(len(part) == 0 for part in parts):
+        raise InvalidData(f"n_samples = {n_samples} is fewer than the parts; lower n_groups.")
+    centre = frame.weights(None, baseline)
+    budget, cap = noise_budget(epsilon), slope_of(loss)
+    floor = 2.0 if alpha == "auto" or calibration == "tight" else None
+    low = tuple(
+        ObjectivePerturbation(
+            epsilon=epsilon,
+            n_samples=len(part),
+            n_features=frame.size,
+            ridge=summed_ridge(alpha, budget, len(part), frame.size, cap=cap, floor=floor),
+            cap=cap,
+            calibration=calibration,
+            prior_norm=float(np.linalg.norm(centre)),
+        )
+        for part in parts[:n_groups]
+    )
+    high = None
+    if stacked:
+        prior = high_level_prior([1 / n_groups] * n_groups, baseline)
+        high = high_level_mechanism(epsilon, len(parts[-1]), high_alpha, prior)
+    return SampleStackPlan(
+        frame=frame,
+        low=low,
+        combiner=combiner,
+        high=high,
+        parts=tuple(parts),
+        split=Split.BY_INDEX if split_seed is None else Split.SEEDED_PERMUTATION,
+        baseline=float(baseline),
+    )

@@ -1,0 +1,235 @@
+"""Stacks: private models of parts of the data, and a private model that combines them."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from confrere.guarantee import Guarantee, Split, in_parallel
+from confrere.mechanisms.noisy_minimiser import run_parties
+from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
+from confrere.model import Clip, Facts, LowLevelModel, Stack
+from confrere.model.stack import meta_features
+from confrere.noise.sources import RandomSource
+from confrere.plans.plan import Floats, Plan, Table
+from confrere.plans.ridge import Alpha, noise_budget, summed_ridge
+from confrere.rows.ball import into_ball
+
+Combiner = Literal["stack", "vote", "weighted_vote"]
+
+#: The public constant of the high level, inside its norm bound.
+HIGH_LEVEL_CONSTANT = 0.5
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StackPlan(Plan[Stack]):
+    """Low-level models on parts of the data, then a high level on rows that they did not see.
+
+    Attributes
+    ----------
+    high : ObjectivePerturbation or None
+        None where votes or a single model need no second part.
+    parts : tuple of int arrays
+        Rows of the low level, and those of the high level last.
+    split : Split
+        How the parts were made.
+    baseline : float
+        Public score of the base rate: what every intercept shrinks towards.
+    combiner : {"stack", "vote", "weighted_vote"}
+        How several models are combined.
+    theorem : str
+        The page that proves the whole.
+    """
+
+    combiner: Combiner
+    high: ObjectivePerturbation | None
+    parts: tuple[NDArray[np.intp], ...]
+    split: Split
+    baseline: float
+    theorem: str
+
+    @property
+    @abstractmethod
+    def low_guarantees(self) -> list[Guarantee]:
+        """Prices of the low level, one for each of its disjoint parts of the rows."""
+
+    @property
+    @abstractmethod
+    def baselines(self) -> list[Floats]:
+        """Weights of every low-level model that score every row the baseline."""
+
+    @property
+    @abstractmethod
+    def high_weights(self) -> Sequence[float]:
+        """Weights of the low-level models' logits that the high level shrinks towards."""
+
+    @abstractmethod
+    def run_low(self, data: Table, source: RandomSource) -> list[Floats]:
+        """Return the released weights of every low-level model."""
+
+    @abstractmethod
+    def model(self, k: int, weights: Floats, sharpness: float) -> LowLevelModel:
+        """Return released weights as a model of rows as given."""
+
+    @abstractmethod
+    def scores(self, models: Sequence[LowLevelModel], X: Floats) -> Floats:
+        """Return the models' scores, one column each."""
+
+    def guarantee(self) -> Guarantee:
+        """Return the price of the whole stack: disjoint parts, so the largest of them."""
+        parts = self.low_guarantees + ([] if self.high is None else [self.high.guarantee()])
+        return in_parallel(parts, split=self.split, theorem=self.theorem)
+
+    @abstractmethod
+    def facts(self) -> Facts:
+        """Return the public facts that a release of this stack carries."""
+
+    @property
+    def clips(self) -> tuple[Clip | None, Clip | None]:
+        """What happens to a whole row, and to every group's columns, before they are scored."""
+        return None, None
+
+    def run(self, data: Table, source: RandomSource) -> Stack:
+        """Return the released stack of rows as given."""
+        weights = self.run_low(data, source)
+        learned = [w - base for w, base in zip(weights, self.baselines, strict=True)]
+        factor = 1.0 if self.high is None else common_sharpness(learned)
+        low = [self.model(k, w, factor) for k, w in enumerate(weights)]
+        whole, each = self.clips
+        combined = self._combined(low, data, source)
+        return Stack(
+            groups=tuple(replace(model, clip=each) for model in low),
+            clip=whole,
+            facts=self.facts(),
+            classes=data.names.classes,
+            features=data.names.features,
+            **combined,
+        )
+
+    def _combined(
+        self, low: Sequence[LowLevelModel], data: Table, source: RandomSource
+    ) -> dict[str, Any]:
+        """Return the high level: released weights of meta features, or the votes' own."""
+        if self.high is not None:
+            last = self.parts[-1]
+            weights = self.high.run(
+                high_level_rows(self.scores(low, data.X[last])),
+                data.signs[last],
+                source=source,
+                centre=self.high_prior,
+            )
+            coef, intercept = high_level_coefficients(weights)
+            return {"coef": coef, "intercept": intercept}
+        if len(low) == 1:
+            return {"coef": np.ones(1), "intercept": low[0].baseline, "combine": "alone"}
+        weighted = self.combiner == "weighted_vote"
+        votes = [model.importance if weighted else 1 / len(low) for model in low]
+        return {"coef": np.asarray(votes), "combine": "vote"}
+
+    def run_many(self, data: Table, source: RandomSource, count: int) -> Floats:
+        """Return all low-level weights and then the high level's, one run per row."""
+        low = super().run_many(data, source, count)
+        if self.high is None:
+            return low
+        ends = np.cumsum([len(base) for base in self.baselines])[:-1]
+        high = self._run_high(np.split(low, ends, axis=1), data, self.high, source)
+        return np.hstack([low, high])
+
+    def later_mechanisms(self) -> tuple[Any, ...]:
+        """Return the high level, whose rows are made of what the low level released."""
+        return () if self.high is None else (self.high,)
+
+    @property
+    def high_prior(self) -> Floats:
+        """The public point that the high level shrinks towards."""
+        return high_level_prior(self.high_weights, self.baseline)
+
+    def _run_high(
+        self,
+        weights: Sequence[Floats],
+        data: Table,
+        high: ObjectivePerturbation,
+        source: RandomSource,
+    ) -> Floats:
+        """Return the high level's release for every run of the low level.
+
+        A score is an affine function of its model's weights, and zero at the baseline's: it is
+        read off at every unit vector, and the runs are multiplied through.
+        """
+        last = self.parts[-1]
+        learned = [w - base for w, base in zip(weights, self.baselines, strict=True)]
+        count = len(learned[0])
+        runs = np.empty((count, len(last), len(learned)))
+        for k, steps in enumerate(learned):
+            columns = []
+            for unit in np.eye(steps.shape[1]):
+                moved = [b + unit if j == k else b for j, b in enumerate(self.baselines)]
+                models = [self.model(j, w, 1.0) for j, w in enumerate(moved)]
+                columns.append(self.scores(models, data.X[last])[:, k])
+            runs[:, :, k] = steps @ np.array(columns)
+        factors = [common_sharpness([steps[i] for steps in learned]) for i in range(count)]
+        runs *= np.array(factors)[:, None, None]
+        # Every run has rows of its own with the same labels, as if it were another party.
+        return run_parties(
+            {len(last): high.minimiser},
+            high_level_rows(runs.reshape(-1, len(learned))),
+            np.tile(data.signs[last], count),
+            len(last) * np.arange(count + 1),
+            source=source,
+            centre=self.high_prior,
+        )
+
+
+def common_sharpness(released: Sequence[Floats]) -> float:
+    """Return the factor that brings the longest of the weights on unit rows to ``sqrt(d)``.
+
+    A strong ridge makes small weights, small scores and meta features that drown in the high
+    level's noise, although their ranking is good. The weights are released already, so sharpening
+    costs nothing. One factor for all models keeps what their lengths say about how much they
+    learned; weights that are longer, as learned from much data, are left alone.
+    """
+    longest = max(released, key=lambda weights: float(np.linalg.norm(weights)))
+    length = float(np.linalg.norm(longest))
+    return max(1.0, math.sqrt(len(longest)) / length) if length else 1.0
+
+
+def high_level_mechanism(
+    epsilon: float, n_samples: int, alpha: Alpha, prior: Floats
+) -> ObjectivePerturbation:
+    """Return the high level's mechanism: PLR on meta features and a constant."""
+    return ObjectivePerturbation(
+        epsilon=epsilon,
+        n_samples=n_samples,
+        n_features=len(prior),
+        ridge=summed_ridge(alpha, noise_budget(epsilon), max(n_samples, 1), len(prior)),
+        prior_norm=float(np.linalg.norm(prior)),
+    )
+
+
+def high_level_rows(scores: Floats) -> Floats:
+    """Return the high level's rows, constant included, inside the ball whatever the scores."""
+    return np.asarray(into_ball(meta_features(scores), constant=HIGH_LEVEL_CONSTANT))
+
+
+def high_level_prior(weights: ArrayLike, baseline: float = 0.0) -> Floats:
+    """Return the public point to shrink towards: the weighted sum of the low level's logits.
+
+    ``2 tanh(s/2)`` is ``s`` for small scores, so ``sum_k w_k s_k`` is this multiple of the meta
+    features; weights of one are the naive Bayes rule for groups of features, weights that sum to
+    one the average for groups of samples. The intercept starts from the baseline.
+    """
+    shrink = math.sqrt(1 - HIGH_LEVEL_CONSTANT**2)
+    factors = np.asarray(weights, dtype=np.float64)
+    return np.append(2 * math.sqrt(len(factors)) / shrink * factors, baseline / HIGH_LEVEL_CONSTANT)
+
+
+def high_level_coefficients(weights: Floats) -> tuple[Floats, float]:
+    """Return the released weights of :func:`high_level_rows` as those of meta features."""
+    shrink = math.sqrt(1 - HIGH_LEVEL_CONSTANT**2)
+    return np.asarray(weights[:-1] * shrink), float(weights[-1] * HIGH_LEVEL_CONSTANT)
