@@ -1,5 +1,7 @@
 r"""The one map from any row into the declared ball, and what it is certified by.
 
+Proof: docs/proofs/rows.md.
+
 **It is total.** NaN reads as 0, an infinity as the largest double, and every other row is
 
 .. math:: x \mapsto (1 - h) \left( r \, \frac{v}{\max(B, \|v\|)},\; c \right), \qquad v_j = s_j x_j
@@ -8,14 +10,9 @@ with public factors :math:`s`, bound :math:`B`, constant :math:`c` and room :mat
 of the row (:math:`\sqrt{1 - c^2}` in L2, :math:`1 - c` in L1). No row raises or warns, and no row's
 image depends on another row.
 
-**It ends inside.** A row whose norm a double cannot hold is divided by its largest entry first,
-once before the factors and once after, so that what is measured lies between 1 and :math:`\sqrt
-d` (in L1, :math:`d`). With :math:`u = 2^{-53}`, the computed norm of :math:`d` numbers is off by
-at most :math:`(d + 2) u` of itself, and an entry of the image by at most :math:`8 u`: so the
-image, as doubles, is no longer than :math:`(1 - h)(1 + (d + 10) u)`, and no certificate reads
-more than :math:`(1 - h)(1 + (2 d + 14) u)`. The hair :math:`h = 8 (d + 4) u` is larger than that.
-It is taken off the whole row, constant included: for a constant near one the rest of the row is
-too short to make room for rounding.
+**It ends inside.** The hair :math:`h = 8 (d + 4) 2^{-53}` is more than all rounding, in the map
+and in a certificate that measures its images again. It is taken off the whole row, constant
+included: for a constant near one the rest of the row is too short to make room for rounding.
 """
 
 from __future__ import annotations
