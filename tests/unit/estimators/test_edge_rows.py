@@ -12,9 +12,9 @@ from confrere import (
     SampleStackingClassifier,
 )
 from confrere.errors import InvalidData
-from confrere.estimators.labels import encode_labels
 from confrere.federation import Books, LocalParty, Payload, serve
 from confrere.guarantee import Guarantee
+from confrere.plans.labels import encode_labels
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 4))
