@@ -1,10 +1,15 @@
 """A study from its file: read, priced before any data are touched, and run in one process."""
 
-from confrere.study.limits import Budget, budget_of
-from confrere.study.local import Local, LocalPolicy, gather_locals, read_local
+from confrere.study.local_file import (
+    Budget,
+    Local,
+    LocalPolicy,
+    budget_of,
+    gather_locals,
+    read_local,
+)
 from confrere.study.plan import Agreed, Plan, Price, make_plan, read_plan
 from confrere.study.predicting import predict
-from confrere.study.reading import read_study, study_from_bytes
 from confrere.study.rows import Rows, read_rows, read_table
 from confrere.study.running import Made, Runner, prepare
 from confrere.study.saving import check_destination, check_keys, save_made
@@ -14,7 +19,7 @@ from confrere.study.sessions import (
     make_grant,
     party_session,
 )
-from confrere.study.study import Encoding, Party, Promise, Study
+from confrere.study.study_file import Encoding, Party, Promise, Study, read_study, study_from_bytes
 from confrere.study.template import write_example, write_template
 
 __all__ = [

@@ -7,7 +7,7 @@ from dataclasses import replace
 from confrere.ledger import Ledger
 from confrere.model import Encoder
 from confrere.release import Adversary, CardNotes, Release
-from confrere.study.study import Study
+from confrere.study.study_file import Study
 
 
 def described(
@@ -24,7 +24,7 @@ def described(
     n_here : int, default=1
         How many organisations' data were read by one process.
     """
-    encoder = Encoder(study.schema, rows=study.encoding.rows, weighted=study.encoding.weighted)
+    encoder = Encoder(study.schema, rows=study.file.encoding.rows, weighted=study.weighted)
     model = replace(release.model, encoder=encoder)
     return replace(release, model=model, _card=None).describe(
         _notes(study, release, n_here), ledger=ledger

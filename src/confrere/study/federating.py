@@ -31,13 +31,12 @@ from confrere.ledger import Ledger
 from confrere.model import Facts, Linear
 from confrere.release import Release
 from confrere.study.describing import described
-from confrere.study.limits import open_account
-from confrere.study.local import Local
+from confrere.study.local_file import Local, open_account
 from confrere.study.parameters import estimator_for
 from confrere.study.plan import Plan
 from confrere.study.rows import read_rows
 from confrere.study.running import Made
-from confrere.study.study import Study
+from confrere.study.study_file import Study
 
 if TYPE_CHECKING:
     from confrere.federation.flower.job import Job

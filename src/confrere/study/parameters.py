@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import math
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from confrere.catalogue import Method, find_method
 from confrere.errors import CalibrationError, InvalidData, InvalidParameter, StudyError
 
 if TYPE_CHECKING:
-    from confrere.study.study import Study
+    from confrere.study.study_file import Study
 
 #: What the study decides by other tables, or what needs more than plain values.
 RESERVED = frozenset(
@@ -55,8 +56,10 @@ def check_parameters(study: Study) -> None:
         known |= {n: p for n, p in _arguments(method).items() if n not in RESERVED}
     for name, value in study.parameters.items():
         if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]!r}? It" if near else "it"
             raise StudyError(
-                f"method.{name}: {study.method.name} does not know it; it knows "
+                f"method.{name}: {study.method.name} does not know it; {hint} knows "
                 f"{', '.join(sorted(known))}."
             )
         _check_kind(name, value, known[name].default)
@@ -117,9 +120,9 @@ def _settled(study: Study) -> dict[str, Any]:
     settled: dict[str, Any] = {
         "epsilon": study.epsilon,
         "classes": [-1, 1] if outcome.classes is None else list(outcome.classes),
-        "split_seed": study.split_seed,
+        "split_seed": study.file.random.split_seed,
         "schema": study.schema,
-        "random_state": (study.noise_seed or 0) if study.simulated else None,
+        "random_state": (study.file.random.noise_seed or 0) if study.simulated else None,
     }
     if study.schema.has_importances:
         settled["importance"] = study.schema.importances()

@@ -9,10 +9,9 @@ from contextlib import contextmanager
 from confrere.errors import StudyError
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger, Receipt, paying
-from confrere.study.limits import open_account
-from confrere.study.local import Local
+from confrere.study.local_file import Local, open_account
 from confrere.study.plan import Plan
-from confrere.study.study import Party, Study
+from confrere.study.study_file import Party, Study
 
 
 def require_unused(plan: Plan, party: Party, local: Local) -> None:

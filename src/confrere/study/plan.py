@@ -10,17 +10,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
 
 from confrere.catalogue import find_method
 from confrere.errors import StudyError
 from confrere.guarantee import Guarantee
 from confrere.release import Spending
-from confrere.study.limits import Budget, budget_of
-from confrere.study.local import Local
+from confrere.study.local_file import Budget, FilePath, Local, budget_of
 from confrere.study.parameters import NOMINAL_ROWS, estimator_for
-from confrere.study.study import Study
-from confrere.study.tables import read_bytes
+from confrere.study.study_file import Study
+from confrere.study.typed_files import (
+    Digest,
+    Name,
+    Positive,
+    Table,
+    parse_json,
+    read_bytes,
+)
 
 SCHEMA = "confrere-plan/1"
 
@@ -156,14 +164,29 @@ def make_plan(study: Study, locals_: Mapping[str, Local], plan_id: str | None = 
     )
 
 
-@dataclass(frozen=True)
-class Agreed:
+class _Epsilon(Table):
+    model_config = ConfigDict(extra="ignore")
+
+    epsilon: Positive
+
+
+class _PartyPrice(Table):
+    model_config = ConfigDict(extra="ignore")
+
+    party: Name
+    guarantee: _Epsilon
+
+
+class Agreed(Table):
     """What a plan file says: which plan, of which study, at what price."""
 
-    plan_id: str
-    study_sha256: str
-    study_path: Path
-    amounts: Mapping[str, float]
+    model_config = ConfigDict(extra="ignore")
+
+    version: Literal["confrere-plan/1"] = Field(alias="schema")
+    plan_id: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
+    study_sha256: Digest
+    study_path: FilePath = Field(alias="study_file")
+    prices: list[_PartyPrice]
 
     def check(self, study: Study, plan: Plan) -> None:
         """Refuse a study that is not the one that was priced, or another price."""
@@ -171,26 +194,15 @@ class Agreed:
             raise StudyError(
                 "the plan is for another version of the study; price it again: confrere price."
             )
-        if dict(self.amounts) != {p.party: p.guarantee.epsilon for p in plan.prices}:
+        agreed = {price.party: price.guarantee.epsilon for price in self.prices}
+        if agreed != {p.party: p.guarantee.epsilon for p in plan.prices}:
             raise StudyError("the plan says other prices than the study; price it again.")
 
 
 def read_plan(path: Path) -> Agreed:
-    """Read a plan file."""
-    try:
-        document = json.loads(read_bytes(path, "the plan"))
-        if document["schema"] != SCHEMA:
-            raise StudyError(f"the plan is not a {SCHEMA}; price the study again.")
-        plan_id, digest = document["plan_id"], document["study_sha256"]
-        study_file = document["study_file"]
-        amounts = {p["party"]: p["guarantee"]["epsilon"] for p in document["prices"]}
-    except (KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError, RecursionError):
-        raise StudyError("the plan is not one that confrere price wrote.") from None
-    if not all(isinstance(text, str) for text in (plan_id, digest, study_file)) or not (
-        plan_id.isalnum() and len(plan_id) == 32
-    ):
-        raise StudyError("the plan is not one that confrere price wrote.")
-    return Agreed(plan_id, digest, path.parent / study_file, amounts)
+    """Read a plan file that ``confrere price`` wrote."""
+    document = parse_json(read_bytes(path, "the plan"), "the plan")
+    return Agreed.read(document, "the plan", folder=path.parent)
 
 
 def _guarantee(study: Study) -> Guarantee:

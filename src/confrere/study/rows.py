@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from confrere.errors import InvalidData
 from confrere.schema import PublicSchema
-from confrere.study.study import Study
+from confrere.study.study_file import Study
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,12 @@ from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger, Receipt
 from confrere.release import Release
 from confrere.study.describing import described
-from confrere.study.local import Local
+from confrere.study.local_file import Local
 from confrere.study.parameters import estimator_for
 from confrere.study.paying import paid, require_unused
 from confrere.study.plan import Plan
 from confrere.study.rows import Rows, read_rows
-from confrere.study.study import Party, Study
+from confrere.study.study_file import Party, Study
 
 Tell = Callable[[str], None]
 
@@ -222,7 +222,7 @@ def _check_source(study: Study, name: str, release: Release) -> None:
     )
     encoder = release.model.encoder
     if encoder is None or (encoder.rows, encoder.weighted) != (
-        study.encoding.rows,
-        study.encoding.weighted,
+        study.file.encoding.rows,
+        study.weighted,
     ):
         raise SchemaMismatch(f"source {name!r}: its rows are encoded in another way.")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from confrere.errors import StudyError
 from confrere.release import card_page, read_private_key, sign_release
-from confrere.study.local import Local
+from confrere.study.local_file import Local
 from confrere.study.running import Made
-from confrere.study.study import Study
+from confrere.study.study_file import Study
 
 
 def check_destination(study: Study, folder: Path, parties: list[str]) -> None:

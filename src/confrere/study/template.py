@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 
 from confrere.errors import StudyError
-from confrere.study.reading import study_from_bytes
-from confrere.study.study import Study
+from confrere.study.study_file import Study, study_from_bytes
 
 _EXAMPLE_ROWS = {"main": 4000, "branch-1": 1500, "branch-2": 1000}
 

@@ -1,6 +1,7 @@
 """The study file: what is accepted, and the key that every refusal names."""
 
 import hashlib
+import re
 from importlib.resources import files
 
 import pytest
@@ -28,11 +29,11 @@ def test_the_template_is_a_valid_study_and_its_hash_is_of_its_bytes():
     assert study.method.name == "average"
     assert study.epsilon == 1.0
     assert [party.name for party in study.parties] == ["main", "branch-1", "branch-2"]
-    assert [party.cap for party in study.parties] == [3.0, 2.0, 2.0]
+    assert [party.cap.epsilon for party in study.parties] == [3.0, 2.0, 2.0]
     assert study.promise.unit_column == "patient_id"
-    assert (study.encoding.rows, study.encoding.weighted) == ("unit", True)
+    assert (study.file.encoding.rows, study.weighted) == ("unit", True)
     assert study.sha256 == hashlib.sha256(TEMPLATE.encode()).hexdigest()
-    assert study.noise_seed is None
+    assert study.file.random.noise_seed is None
     assert not study.simulated
 
 
@@ -40,7 +41,7 @@ def test_the_template_is_a_valid_study_and_its_hash_is_of_its_bytes():
 def test_every_method_of_the_catalogue_has_a_study(name):
     study = read(changed('name = "average"', f'name = "{name}"'))
     assert study.method.name == name
-    assert study.encoding.weighted == study.method.weighted
+    assert study.weighted == study.method.weighted
 
 
 @pytest.mark.parametrize(
@@ -50,6 +51,7 @@ def test_every_method_of_the_catalogue_has_a_study(name):
         ("schema = 1", "", "schema: is missing"),
         ('protects = "record" ', "", "privacy.protects: is missing"),
         ('relation = "replace-one" ', "", "privacy.relation: is missing"),
+        ('unit = "patient" ', "", "privacy.unit: is missing"),
         ('protects = "record" ', 'protects = "patient" ', "privacy.protects: must be one of"),
         ('relation = "replace-one" ', 'relation = "add-remove" ', "privacy: average promises"),
         ('protects = "record" ', 'protects = "party" ', "privacy: average promises"),
@@ -84,7 +86,7 @@ def test_every_method_of_the_catalogue_has_a_study(name):
         ("cap = { epsilon = 3.0 }", "cap = 3.0", r"party\[0\].cap: must be a table"),
         ("cap = { epsilon = 3.0 }", "cap = { gamma = 1 }", r"\[party\[0\].cap\] does not know"),
         ('engine = "local"', 'engine = "smoke"', "federation.engine"),
-        ("quorum = 1.0", "quorum = 1.5", "federation.quorum: must be a share"),
+        ("quorum = 1.0", "quorum = 1.5", "federation.quorum: must be 1 at most"),
         ("split_seed = 20261115", "split_seed = -1", "random.split_seed"),
         ("split_seed = 20261115", "noise_seed = 3", "random.noise_seed: needs study.mode"),
         ('rows = "unit"', 'rows = "all"', "encoding.rows: must be one of"),
@@ -93,6 +95,19 @@ def test_every_method_of_the_catalogue_has_a_study(name):
 def test_a_refusal_names_the_table_and_the_key(old, new, told):
     with pytest.raises(StudyError, match=told):
         read(changed(old, new))
+
+
+def test_a_key_that_is_misspelt_is_told_the_nearest_one():
+    with pytest.raises(StudyError, match=r"did you mean 'unit_column'\?"):
+        read(changed("unit_column =", "unit_colum ="))
+
+
+@pytest.mark.parametrize("key", re.findall(r"(?m)^(\w+) *= ", TEMPLATE.split("[data")[0]))
+def test_no_refusal_prints_a_value(key):
+    text = re.sub(rf"(?m)^{key} *= .*$", f'{key} = ["S3CRET", {{ S3CRET = "S3CRET" }}]', TEMPLATE)
+    with pytest.raises(StudyError, match=key) as refused:
+        read(text)
+    assert "S3CRET" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +143,7 @@ def test_weights_need_importances():
     text = TEMPLATE
     for importance in ("0.018", "0.043", "0.060", "0.010"):
         text = text.replace(f", importance = {importance}", "")
-    assert not read(text).encoding.weighted
+    assert not read(text).weighted
     with pytest.raises(StudyError, match=r"encoding\.weighted: needs an importance"):
         read(text.replace("# weighted = true", "weighted = true"))
 
