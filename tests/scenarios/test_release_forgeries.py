@@ -7,6 +7,7 @@ receipts from the ledger.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -20,6 +21,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from confrere.errors import InvalidRelease, ReleaseError, SignatureError, SimulatedRelease
 from confrere.guarantee import Guarantee
@@ -388,6 +391,52 @@ def test_an_edited_release_is_refused(world, received, name):
     forge, reason = EDITED[name]
     forge(world, received)
     with pytest.raises((InvalidRelease, SignatureError), match=reason):
+        load_release(received)
+
+
+def places(value: Any, prefix: tuple = ()) -> Any:
+    yield prefix
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in items:
+            yield from places(item, (*prefix, key))
+
+
+SIMPLE = [None, True, 0, -1, 2**62, 1e308, 5e-324, 0.5, "", "text", "x" * 3000]
+NESTED = [[], [[]], [1, "t"], {}, {"": {}}, [[1.0], [2.0, 3.0]], {"schema": {"features": [1]}}]
+JUNK = st.sampled_from([*SIMPLE, *NESTED])
+
+
+@pytest.mark.parametrize("name", ["model.json", "card.json"])
+@settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_whatever_is_written_there_the_answer_is_a_refusal(world, tmp_path_factory, name, data):
+    """No raw error of a parser, a shape or a sum, and nothing that runs for ever."""
+    folder = shutil.copytree(world.new, tmp_path_factory.mktemp("junk") / "received")
+    document = json.loads((folder / name).read_bytes())
+    *above, last = data.draw(st.sampled_from(list(places(document))[1:]))
+    place = document
+    for key in above:
+        place = place[key]
+    before = json_bytes(document)
+    if data.draw(st.booleans()):
+        place[last] = data.draw(JUNK)
+    else:
+        del place[last]
+    (folder / name).write_bytes(json_bytes(document))
+    (redo if name == "model.json" else redo_sums)(folder)
+    # A card has words of its makers that may be others; a model has none.
+    expected = contextlib.suppress(ReleaseError)
+    if name == "model.json" and json_bytes(document) != before:
+        expected = pytest.raises(ReleaseError)
+    with expected:
+        load_release(folder)
+
+
+@pytest.mark.timeout(20)
+def test_a_price_for_billions_of_rows_is_refused_at_once(world, received):
+    in_card("guarantee", "max_rows_per_unit", to=2**62)(world, received)
+    with pytest.raises(InvalidRelease, match="nothing is promised"):
         load_release(received)
 
 

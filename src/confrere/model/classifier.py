@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.model.facts import Encoder, Facts
+from confrere.model.public_facts import Encoder, Facts
 from confrere.model.scoring import Clip, Floats, readable_rows, wrong
 from confrere.model.strict_json import canonical_bytes
 

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, TypeAdapter
 
 from confrere.errors import ConfrereError, InvalidRelease
 from confrere.model.classifier import Model
-from confrere.model.facts import Encoder, Facts
 from confrere.model.linear import Linear
+from confrere.model.public_facts import Encoder, Facts
 from confrere.model.scoring import Clip, Floats, wrong
 from confrere.model.stack import LowLevelModel, Stack
 from confrere.model.strict_json import json_bytes, read_json, validated
@@ -20,6 +20,18 @@ SCHEMA = "confrere-model/2"
 
 #: How far two machines' tanh and exp may be apart; everything else has no slack at all.
 TOLERANCE = 1e-12
+
+
+#: What reading a schema that somebody else wrote may raise.
+_UNREADABLE = (
+    ConfrereError,
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
 
 
 class _Form(BaseModel):
@@ -43,7 +55,7 @@ class _Encoder(_Form):
     def built(self) -> Encoder:
         try:
             schema = PublicSchema.from_dict(self.schema_)
-        except (ConfrereError, LookupError, TypeError, ValueError, AttributeError) as error:
+        except _UNREADABLE as error:
             raise wrong("encoder.schema", "must be a valid public schema") from error
         return Encoder(schema, self.rows, self.weighted)
 

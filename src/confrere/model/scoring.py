@@ -69,8 +69,12 @@ def readable_rows(X: Any, n_features: int) -> Any:
             f"X must be rows of {n_features} features, in the order of the model's features."
         )
     values = rows.data if is_sparse(rows) else rows
-    if not np.all(np.isfinite(values)):
+    # Two passes that copy nothing: NaN is the smallest and the largest of whatever holds it.
+    low, high = values.min(initial=0.0), values.max(initial=0.0)
+    if not np.isfinite(low) or not np.isfinite(high):
         raise InvalidData("X must be finite; fill in what is missing as in training.")
+    if low >= -LARGEST and high <= LARGEST:
+        return rows
     bounded = np.clip(values, -LARGEST, LARGEST)
     if is_sparse(rows):
         return sparse.csr_array((bounded, rows.indices, rows.indptr), shape=rows.shape)

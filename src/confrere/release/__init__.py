@@ -5,7 +5,6 @@ from confrere.release.describe import Adversary, CardNotes, build_card
 from confrere.release.folder import VerifiedFolder, read_folder
 from confrere.release.pages import card_page
 from confrere.release.release import Release
-from confrere.release.saving import sign_release
 from confrere.release.signing import (
     NAMESPACE,
     fingerprint,
@@ -18,6 +17,7 @@ from confrere.release.signing import (
 from confrere.release.spending import Spending
 from confrere.release.statements import detection_bound, shown
 from confrere.release.verification import Verified, load_release, verify_release
+from confrere.release.writing import sign_release
 
 __all__ = [
     "NAMESPACE",

@@ -17,9 +17,9 @@ from confrere.model import Model
 from confrere.model.strict_json import canonical_bytes
 from confrere.release.card import Card
 from confrere.release.describe import CardNotes, build_card
-from confrere.release.saving import save_release
 from confrere.release.signing import PrivateKey
 from confrere.release.spending import Paid, Spending
+from confrere.release.writing import save_release
 
 _KIND = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 

@@ -87,10 +87,12 @@ class Spending:
             )
         epsilon, delta = self._summed_price(places)
         if rows > 1:
-            growth = math.fsum(math.exp(min(row * epsilon, 700.0)) for row in range(rows))
-            epsilon, delta = at_least(exact(epsilon) * rows), delta * growth
-        if delta >= 1:
-            raise InvalidParameter("max_rows_per_unit: with so many rows delta promises nothing.")
+            epsilon, delta = (
+                at_least(exact(epsilon) * rows),
+                delta and delta * _growth(epsilon, rows),
+            )
+        if delta >= 1 or math.isinf(epsilon):
+            raise InvalidParameter("max_rows_per_unit: with so many rows nothing is promised.")
         return epsilon, delta
 
     def status(self, simulated: bool) -> str:
@@ -175,6 +177,13 @@ def _largest(amounts: Iterable[float], places: int) -> float:
     for amount in sorted(amounts, reverse=True)[:places]:
         total = plus(total, exact(amount))
     return at_least(total)
+
+
+def _growth(epsilon: float, rows: int) -> float:
+    """Return ``sum_{k < rows} exp(k epsilon)``, rounded up: what a group's delta grows by."""
+    if rows * epsilon > 700:
+        return math.inf
+    return math.expm1(rows * epsilon) / math.expm1(epsilon) * (1 + 1e-14)
 
 
 def _receipts(paid: Paid) -> tuple[Receipt, ...]:

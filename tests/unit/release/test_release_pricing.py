@@ -85,7 +85,7 @@ def test_a_person_with_several_rows_pays_for_each():
     epsilon, delta = Spending(Guarantee(0.5, 1e-6)).price(max_rows_per_unit=2)
     assert epsilon == 1.0
     assert delta == pytest.approx(1e-6 * (1 + math.exp(0.5)))
-    with pytest.raises(InvalidParameter, match="promises nothing"):
+    with pytest.raises(InvalidParameter, match="nothing is promised"):
         Spending(Guarantee(2.0, 0.01)).price(max_rows_per_unit=9)
 
 
