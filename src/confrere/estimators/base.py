@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators.constraints import Labels, Payer, check_parameters
-from confrere.estimators.releasing import release_of
+from confrere.estimators.to_release import release_of
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger, Receipt, default_ledger, payer, paying
 from confrere.model import Linear, Model

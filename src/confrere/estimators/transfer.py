@@ -13,7 +13,6 @@ from sklearn.base import clone
 
 from confrere.estimators.base import LinearClassifier
 from confrere.estimators.constraints import Bound, Epsilon, Ridge, Weight
-from confrere.estimators.releasing import LINEAR_KINDS
 from confrere.estimators.sources import (
     SourceLike,
     check_same_meaning,
@@ -21,6 +20,7 @@ from confrere.estimators.sources import (
     open_sources,
     precision_weights,
 )
+from confrere.estimators.to_release import LINEAR_KINDS
 from confrere.model import Linear
 from confrere.plans.linear_plan import LinearPlan, linear_frame, plan_linear
 from confrere.plans.plan import PublicFacts

@@ -105,6 +105,7 @@ def scores(rows: Any, coef: Floats, intercept: Floats) -> Floats:
     intercept : array of shape (K,)
         Where the sums start; where they end for CSR rows.
     """
+    coef, intercept = np.clip(coef, -LARGEST, LARGEST), np.clip(intercept, -LARGEST, LARGEST)
     if is_sparse(rows):
         return np.asarray(rows @ coef.T + intercept)
     found = np.empty((len(rows), len(coef)))

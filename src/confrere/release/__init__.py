@@ -15,8 +15,8 @@ from confrere.release.signing import (
     verify_signature,
 )
 from confrere.release.spending import Spending
-from confrere.release.statements import detection_bound, shown
 from confrere.release.verification import Verified, load_release, verify_release
+from confrere.release.wording import detection_bound, shown
 from confrere.release.writing import sign_release
 
 __all__ = [

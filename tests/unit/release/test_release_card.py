@@ -318,7 +318,7 @@ def test_a_card_that_contradicts_itself_is_refused(document, change):
     ("neighbours", "said", "public"),
     [
         ("replace-one", "how many records there are", "number of records"),
-        ("add-remove", None, "a declared number of records"),
+        ("add-remove", None, "declared number of records"),
         ("label-only", "features: only labels are hidden", "all features"),
     ],
 )

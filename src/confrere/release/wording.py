@@ -117,7 +117,7 @@ def public_facts(guarantee: Guarantee) -> list[str]:
     """Return what a proof takes as known to everyone, under the relation that it is for."""
     stated = list(guarantee.public)
     if guarantee.neighbours is Neighbours.ADD_REMOVE:
-        return ["a declared number of records" if f == COUNTED else f for f in stated]
+        return [f"declared {COUNTED}" if f == COUNTED else f for f in stated]
     if guarantee.neighbours is Neighbours.LABEL_ONLY and ALL_FEATURES not in stated:
         return [*stated, ALL_FEATURES]
     return stated
