@@ -11,6 +11,8 @@
     ├── LedgerError
     │   ├── NotALedger                     the file is not a ledger, or cannot be written
     │   ├── LedgerTampered                 the hash chain is broken
+    │   │   └── WitnessMismatch            rows that were there are gone: what to do
+    │   ├── AccountFrozen                  its owner lets nothing more be charged
     │   ├── UnknownAccount (KeyError)      no such account
     │   └── BudgetExceeded                 the cap does not cover the price: asked, left
     ├── SchemaError (ValueError)           a public schema is wrong; names the column
@@ -70,6 +72,14 @@ class NotALedger(LedgerError):
 
 class LedgerTampered(LedgerError):
     """The hash chain does not verify."""
+
+
+class WitnessMismatch(LedgerTampered):
+    """Rows that were there, as a witness kept elsewhere remembers, are gone."""
+
+
+class AccountFrozen(LedgerError):
+    """The account's owner lets nothing more be charged to it."""
 
 
 class UnknownAccount(LedgerError, KeyError):

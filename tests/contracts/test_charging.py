@@ -11,15 +11,21 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from confrere import Ledger, PrivateLogisticRegression
+from confrere import Guarantee, Ledger, PrivateLogisticRegression
 from confrere.errors import BudgetExceeded, InvalidData, UnknownAccount
 from tests.contracts.catalogue import MAKERS, X, Y
 
 
 @pytest.fixture
-def ledger(tmp_path):
+def ledger(tmp_path, request):
+    """Return a ledger whose account counts what the estimator, if there is one, promises."""
     book = Ledger(tmp_path / "budget.ledger")
-    book.open_account("study", epsilon=3.0, delta=1e-3)
+    has_one = "estimator" in request.fixturenames
+    estimator = request.getfixturevalue("estimator") if has_one else None
+    counts = Guarantee(1.0) if estimator is None else estimator(epsilon=1.0).price(200, 6)
+    book.open_account(
+        "study", epsilon=3.0, delta=1e-3, unit=counts.unit, neighbours=counts.neighbours
+    )
     return book
 
 

@@ -1,8 +1,22 @@
 """The append-only record of what was spent."""
 
-from confrere.ledger.default import default_ledger, payer
-from confrere.ledger.entries import Account, Entry, Receipt
+from confrere.ledger.accounts import Account, Change
+from confrere.ledger.entries import Entry, Receipt
 from confrere.ledger.ledger import Ledger
-from confrere.ledger.paying import paying
+from confrere.ledger.paying import default_ledger, payer, paying
+from confrere.ledger.store import reset_witness, witnessed
+from confrere.ledger.upgrade import upgrade
 
-__all__ = ["Account", "Entry", "Ledger", "Receipt", "default_ledger", "payer", "paying"]
+__all__ = [
+    "Account",
+    "Change",
+    "Entry",
+    "Ledger",
+    "Receipt",
+    "default_ledger",
+    "payer",
+    "paying",
+    "reset_witness",
+    "upgrade",
+    "witnessed",
+]

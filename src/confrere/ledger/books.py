@@ -1,54 +1,136 @@
-"""Read rows as accounts, balances and entries."""
+"""What the rows of a ledger say, kept up as they are read: accounts, charges, keys and marks.
+
+Only where things stand is remembered; what they say is read from the file again.
+"""
 
 from __future__ import annotations
 
-from confrere.errors import UnknownAccount
-from confrere.ledger.balance import Balance
-from confrere.ledger.chain import Row
-from confrere.ledger.entries import Account, Entry
-from confrere.ledger.plain import check_text
-from confrere.ledger.table import Table
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+
+from confrere.errors import LedgerError, NotALedger, UnknownAccount
+from confrere.ledger.accounts import Account, Balance
+from confrere.ledger.chain import CHANGES, FORMAT, Kind, Row
+from confrere.ledger.entries import Entry, Receipt
+from confrere.ledger.facts import check_text
 
 
-def only_account(table: Table) -> str | None:
-    """Return the name of the only account, or None if there is no account at all.
+class Books:
+    """An index of a chain, by number of row.
 
-    Raises
-    ------
-    UnknownAccount
-        If there are several: which one is then for the caller to say.
+    Parameters
+    ----------
+    row : callable
+        Reads the row of a number.
+
+    Attributes
+    ----------
+    ledger_id : str
+        Which ledger this is: a random name, given when the file was made.
+    keys : dict of str to int
+        The charge made under an idempotency key.
+    marks : dict of int to int
+        The row that says how a charge ended.
     """
-    names = [row.facts["name"] for row in table.accounts()]
-    if len(names) > 1:
-        raise UnknownAccount(f"there are several accounts, say which: {_listed(names)}.")
-    return names[0] if names else None
 
+    def __init__(self, row: Callable[[int], Row]) -> None:
+        self._row = row
+        self._accounts: dict[str, list[int]] = {}
+        self._charges: dict[str, list[int]] = {}
+        self._all_charges: list[int] = []
+        self._saves: dict[int, list[int]] = {}
+        self._resets: list[int] = []
+        self.ledger_id = ""
+        self.keys: dict[str, int] = {}
+        self.marks: dict[int, int] = {}
 
-def balance_of(table: Table, account: str) -> Balance:
-    """Return what an account allows and has spent, from its own row and its last charge."""
-    row = table.account(check_text(account, "account"))
-    if row is None:
-        names = [row.facts["name"] for row in table.accounts()]
-        raise UnknownAccount(f"there is no account {account!r}; there is: {_listed(names)}.")
-    return _balance(table, row)
+    def enter(self, row: Row) -> None:
+        """Take in the next row; raises what wrong facts raise."""
+        facts = row.facts
+        if row.kind is Kind.CHARGE:
+            self._charges[facts["account"]].append(row.seq)
+            self._all_charges.append(row.seq)
+            if facts["key"] is not None:
+                self.keys[facts["key"]] = row.seq
+        elif row.kind in (Kind.RELEASED, Kind.FAILED):
+            self.marks[facts["charge"]] = row.seq
+        elif row.kind is Kind.ACCOUNT:
+            self._accounts.setdefault(facts["name"], []).append(row.seq)
+            self._charges.setdefault(facts["name"], [])
+        elif row.kind in CHANGES:
+            self._accounts[facts["account"]].append(row.seq)
+        elif row.kind is Kind.SAVED:
+            self._saves.setdefault(facts["charge"], []).append(row.seq)
+        elif row.kind is Kind.WITNESS:
+            self._resets.append(row.seq)
+        else:
+            if facts["format"] not in (1, FORMAT):
+                raise NotALedger(
+                    f"it has format {facts['format']}; this version of confrere reads {FORMAT}."
+                )
+            self.ledger_id = str(facts["ledger_id"])
 
+    def has(self, account: str) -> bool:
+        """Whether there is such an account."""
+        return account in self._accounts
 
-def accounts_in(table: Table) -> list[Account]:
-    """Return every account, in the order of opening."""
-    return [Account.of(row, _balance(table, row)) for row in table.accounts()]
+    def known(self, account: str) -> str:
+        """Return the name of an account, if there is one."""
+        if check_text(account, "account") not in self._accounts:
+            raise UnknownAccount(f"there is no account {account!r}; there is: {self._listed()}.")
+        return account
 
+    def only(self) -> str | None:
+        """Return the name of the only account, or None if there is no account at all."""
+        if len(self._accounts) > 1:
+            raise UnknownAccount(f"there are several accounts, say which: {self._listed()}.")
+        return next(iter(self._accounts), None)
 
-def entries_in(table: Table, account: str | None) -> list[Entry]:
-    """Return the charges of one account, or of all, joined with how they ended."""
-    marks = {mark.facts["charge"]: mark for mark in table.marks()}
-    return [Entry.of(charge, marks.get(charge.seq)) for charge in table.charges(account)]
+    def balance(self, account: str) -> Balance:
+        """Return what an account allows and has spent, from its own rows and its last charge."""
+        opened, *changes = map(self._row, self._accounts[self.known(account)])
+        balance = Balance.opened(opened.facts)
+        for change in changes:
+            balance = balance.changed(change.kind, change.facts)
+        last = self._charges[account][-1:]
+        return balance.resumed(self._row(last[0]).facts) if last else balance
 
+    def opening(self, account: str) -> Row:
+        """Return the row that opened an account."""
+        return self._row(self._accounts[account][0])
 
-def _balance(table: Table, row: Row) -> Balance:
-    opened = Balance.opened(row.facts)
-    last = table.last_charge(opened.account)
-    return opened if last is None else opened.resumed(last.facts)
+    def accounts(self) -> list[Account]:
+        """Return every account, in the order of opening."""
+        return [
+            Account.of([self._row(row) for row in rows], self.balance(name))
+            for name, rows in self._accounts.items()
+        ]
 
+    def charges(self, account: str | None) -> Sequence[int]:
+        """Return the rows of the charges of one account, or of all."""
+        return self._all_charges if account is None else self._charges[self.known(account)]
 
-def _listed(names: list[str]) -> str:
-    return ", ".join(map(repr, names)) or "none, open one with open_account"
+    def entry(self, charge: int) -> Entry:
+        """Join a charge with how it ended and what was saved of it."""
+        mark = self.marks.get(charge)
+        return Entry.of(
+            self._row(charge),
+            None if mark is None else self._row(mark),
+            [self._row(row) for row in self._saves.get(charge, [])],
+        )
+
+    def charge_of(self, receipt: Receipt) -> Row:
+        """Return the charge that a receipt was given for, if it was given by this ledger."""
+        position = bisect_left(self._all_charges, receipt.row)
+        if self._all_charges[position : position + 1] == [receipt.row]:
+            row = self._row(receipt.row)
+            if Receipt.of(row, self.ledger_id) == receipt:
+                return row
+        raise LedgerError(f"the receipt for row {receipt.row} is not of this ledger.")
+
+    def resets(self) -> list[Row]:
+        """Return the rows by which the owner went on from a file that was not as it was left."""
+        return [self._row(row) for row in self._resets]
+
+    def _listed(self) -> str:
+        return ", ".join(map(repr, self._accounts)) or "none, open one with open_account"

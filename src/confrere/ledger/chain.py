@@ -1,19 +1,32 @@
-"""One row of the chain: its content, and the hash that seals it to the row before."""
+"""The chain of rows: each line sealed to the one before, and the audit that believes none of it.
+
+A row is one line of the file: ``[seq,"kind","time","body","previous","hash"]``, JSON without
+spaces. ``hash`` is SHA-256 of the same line up to ``previous``, closed by ``]``, in hex;
+``previous`` is the hash of the row before; ``body`` is the canonical JSON of the row's facts.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Self
 
-from confrere.errors import LedgerTampered
+from pydantic_core import from_json
 
-FORMAT = 1
+from confrere.errors import ConfrereError, LedgerTampered
+from confrere.guarantee import Guarantee
+from confrere.ledger.accounts import Balance
+
+FORMAT = 2
 BEFORE_GENESIS = "0" * 64
+FIRST_BYTES = b'[1,"genesis",'
+
+#: Length of what follows the sealed part of a line: a comma, the quoted hash, a bracket.
+_SEAL = 1 + 66 + 1
 
 
 class Kind(StrEnum):
@@ -24,9 +37,17 @@ class Kind(StrEnum):
     CHARGE = "charge"
     RELEASED = "released"
     FAILED = "failed"
+    SAVED = "saved"
+    RAISED = "raised"
+    FROZEN = "frozen"
+    DECLARED = "declared"
+    WITNESS = "witness"
 
 
-_KINDS = frozenset(Kind)
+#: What the owner does to an account after opening it.
+CHANGES = frozenset({Kind.RAISED, Kind.FROZEN, Kind.DECLARED})
+
+_KINDS = {str(kind): kind for kind in Kind}
 
 
 def canonical(value: object) -> str:
@@ -36,11 +57,7 @@ def canonical(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One sealed row, as the file holds it.
-
-    ``hash`` is SHA-256 of the canonical JSON of ``[seq, kind, time, body, previous]``, in hex;
-    ``previous`` is the hash of the row before; ``body`` is the canonical JSON of the facts.
-    """
+    """One sealed row, as the file holds it."""
 
     seq: int
     kind: Kind
@@ -55,27 +72,34 @@ class Row:
         seq, previous = (after.seq + 1, after.hash) if after else (1, BEFORE_GENESIS)
         time = datetime.now(UTC).isoformat(timespec="microseconds")
         body = canonical(facts)
-        return cls(seq, kind, time, body, previous, _seal(seq, kind, time, body, previous))
+        return cls(seq, kind, time, body, previous, seal(seq, kind, time, body, previous))
 
     @classmethod
-    def read(cls, columns: tuple[Any, ...]) -> Self:
-        """Take a row from the file, refusing one that its own hash does not seal."""
-        seq, kind, time, body, previous, found = columns
-        whole = all(isinstance(text, str) for text in (kind, time, body, previous))
-        if not whole or kind not in _KINDS or _seal(seq, kind, time, body, previous) != found:
+    def parse(cls, line: bytes, seq: int) -> Self:
+        """Read the line of row ``seq``, refusing one that its own hash does not seal."""
+        found = hashlib.sha256(line[:-_SEAL] + b"]").hexdigest()
+        try:
+            columns = from_json(line, allow_inf_nan=False)
+            number, kind, time, body, previous, told = columns
+            whole = number == seq and told == found and line.endswith(b',"%b"]' % found.encode())
+            row = cls(number, _KINDS[kind], time, body, previous, told)
+        except (ValueError, TypeError, KeyError) as error:
+            raise LedgerTampered(f"row {seq} was changed: it is no row.") from error
+        if not whole or not all(isinstance(text, str) for text in (time, body, previous)):
             raise LedgerTampered(f"row {seq} was changed: its hash does not fit its content.")
-        return cls(seq, Kind(kind), time, body, previous, found)
+        return row
+
+    @property
+    def line(self) -> bytes:
+        """What the file holds, with the newline that ends it."""
+        columns = [self.seq, self.kind, self.time, self.body, self.previous, self.hash]
+        return canonical(columns).encode() + b"\n"
 
     @property
     def facts(self) -> dict[str, Any]:
         """What the row says, as plain values."""
-        facts: dict[str, Any] = json.loads(self.body)
+        facts: dict[str, Any] = from_json(self.body)
         return facts
-
-    @property
-    def columns(self) -> tuple[int | str, ...]:
-        """What the file holds, in the order of its columns."""
-        return astuple(self)
 
     def follows(self, before: Row | None) -> bool:
         """Whether nothing was removed, inserted or moved between ``before`` and this row."""
@@ -84,5 +108,110 @@ class Row:
         return (self.seq, self.previous) == (before.seq + 1, before.hash)
 
 
-def _seal(seq: int, kind: str, time: str, body: str, previous: str) -> str:
+def seal(seq: int, kind: str, time: str, body: str, previous: str) -> str:
+    """Return the hash that seals a row to the one before."""
     return hashlib.sha256(canonical([seq, kind, time, body, previous]).encode()).hexdigest()
+
+
+def audit(rows: Iterable[Row], *, head: str | None) -> int:
+    """Check the links and the sums of a whole chain.
+
+    Parameters
+    ----------
+    rows : iterable of Row
+        Every row, in order, each already known to fit its own hash.
+    head : str, optional
+        A hash that must be in the chain.
+
+    Returns
+    -------
+    int
+        The number of rows.
+
+    Raises
+    ------
+    LedgerTampered
+        Naming the first row that does not follow from those before it.
+    """
+    books = _Books()
+    last: Row | None = None
+    head_found = head is None
+    for row in rows:
+        if not row.follows(last):
+            raise LedgerTampered(
+                f"row {row.seq} does not follow from the row before it: rows were removed, "
+                "inserted or moved."
+            )
+        try:
+            books.enter(row)
+        except (ConfrereError, LookupError, TypeError, ValueError, ArithmeticError) as error:
+            raise LedgerTampered(f"row {row.seq} contradicts the rows before it.") from error
+        last = row
+        head_found = head_found or row.hash == head
+    if last is None:
+        raise LedgerTampered("every row was removed.")
+    if not head_found:
+        raise LedgerTampered(
+            "the given head is not in the chain: rows were removed from its end, or the whole "
+            "file was rewritten."
+        )
+    return last.seq
+
+
+class _Books:
+    """What must hold between rows, rebuilt from the rows alone."""
+
+    def __init__(self) -> None:
+        self._format = FORMAT
+        self._balances: dict[str, Balance] = {}
+        self._implied: set[str] = set()
+        self._keys: set[str] = set()
+        self._charges: set[int] = set()
+        self._open_charges: set[int] = set()
+
+    def enter(self, row: Row) -> None:
+        facts = row.facts
+        if row.kind is Kind.GENESIS:
+            if row.seq != 1:
+                raise ValueError("a chain has one genesis")
+            self._format = facts["format"]
+        elif row.kind is Kind.ACCOUNT:
+            balance = Balance.opened(facts)
+            if balance.account in self._balances:
+                raise ValueError("an account opens once")
+            self._balances[balance.account] = balance
+        elif row.kind is Kind.CHARGE:
+            self._charge(row.seq, facts)
+        elif row.kind in (Kind.RELEASED, Kind.FAILED):
+            self._open_charges.remove(facts["charge"])
+        elif row.kind is Kind.SAVED:
+            if facts["charge"] not in self._charges:
+                raise ValueError("what is saved was paid for")
+        elif row.kind in CHANGES:
+            self._change(row.kind, facts)
+
+    def _change(self, kind: Kind, facts: dict[str, Any]) -> None:
+        before = self._balances[facts["account"]]
+        after = before
+        if kind is Kind.DECLARED and before.account in self._implied:
+            after = replace(before, unit=None, neighbours=None)
+            self._implied.remove(before.account)
+            if (before.unit, before.neighbours) != (facts["unit"], facts["neighbours"]):
+                raise ValueError("what is declared was charged before")
+        self._balances[before.account] = after.changed(kind, facts)
+
+    def _charge(self, seq: int, facts: dict[str, Any]) -> None:
+        before = self._balances[facts["account"]]
+        guarantee = Guarantee.from_dict(facts["guarantee"])
+        if self._format == 1 and before.unit is None:
+            # In old files the first charge said what an account counts.
+            before = replace(before, unit=guarantee.unit, neighbours=guarantee.neighbours)
+            self._implied.add(before.account)
+        after = before.after(guarantee)
+        if before.resumed(facts) != after or facts["key"] in self._keys:
+            raise ValueError("the running totals are the sums, and a key charges once")
+        self._balances[after.account] = after
+        self._charges.add(seq)
+        self._open_charges.add(seq)
+        if facts["key"] is not None:
+            self._keys.add(facts["key"])

@@ -1,18 +1,46 @@
-"""What a ledger hands out: receipts, entries and accounts, all frozen."""
+"""What a ledger hands out: receipts and entries, and the shapes that people take away."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from confrere.errors import InvalidParameter
-from confrere.guarantee import Guarantee, Neighbours, Unit
+from confrere.guarantee import Guarantee
+from confrere.ledger.accounts import Account
 from confrere.ledger.amounts import at_least
-from confrere.ledger.balance import Balance
-from confrere.ledger.chain import Kind, Row
+from confrere.ledger.chain import FORMAT, Kind, Row, canonical
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_COLUMNS = (
+    "row",
+    "time",
+    "account",
+    "purpose",
+    "epsilon",
+    "delta",
+    "unit",
+    "neighbours",
+    "theorem",
+    "spent",
+    "state",
+    "ended",
+    "simulated",
+    "key",
+    "digest",
+    "code",
+    "study",
+    "study_sha256",
+    "detail",
+    "hash",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +65,8 @@ class Receipt:
         The row's hash: the ledger's head at that moment.
     simulated : bool
         Whether the noise is seeded, so that the result must not leave.
+    study, study_sha256 : str or None
+        The study that it was paid for, and what the study's text hashes to.
     """
 
     ledger_id: str
@@ -47,6 +77,8 @@ class Receipt:
     time: str
     hash: str
     simulated: bool
+    study: str | None = None
+    study_sha256: str | None = None
 
     @classmethod
     def of(cls, row: Row, ledger_id: str) -> Self:
@@ -61,20 +93,24 @@ class Receipt:
             time=row.time,
             hash=row.hash,
             simulated=facts["simulated"],
+            **_study(facts),
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
+        """Return plain values, for JSON; a study only where there is one."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        if self.study is None:
+            del values["study"], values["study_sha256"]
         return values | {"guarantee": self.guarantee.to_dict()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Read what :meth:`to_dict` wrote."""
-        missing = [name for name in cls.__dataclass_fields__ if name not in values]
+        names = set(cls.__dataclass_fields__)
+        missing = sorted(names - values.keys() - {"study", "study_sha256"})
         if missing:
             raise InvalidParameter(f"the receipt lacks {', '.join(missing)}.")
-        known = {name: values[name] for name in cls.__dataclass_fields__}
+        known = {name: values[name] for name in names & values.keys()}
         return cls(**known | {"guarantee": Guarantee.from_dict(values["guarantee"])})
 
 
@@ -98,6 +134,10 @@ class Entry:
         What the released thing hashes to, if told.
     code : str or None
         Why it failed.
+    study, study_sha256 : str or None
+        The study that it was paid for, and what the study's text hashes to.
+    saved : tuple of str
+        What the releases hash to that were saved of it.
     """
 
     row: int
@@ -113,10 +153,13 @@ class Entry:
     ended: str | None
     digest: str | None
     code: str | None
+    study: str | None
+    study_sha256: str | None
+    saved: tuple[str, ...]
     hash: str
 
     @classmethod
-    def of(cls, charge: Row, mark: Row | None) -> Self:
+    def of(cls, charge: Row, mark: Row | None, saves: Sequence[Row] = ()) -> Self:
         """Join a charge's row with the row that says how it ended, if there is one."""
         facts = charge.facts
         end = mark.facts if mark else {}
@@ -137,57 +180,58 @@ class Entry:
             ended=mark.time if mark else None,
             digest=end.get("digest"),
             code=end.get("code"),
+            saved=tuple(row.facts["digest"] for row in saves),
             hash=charge.hash,
+            **_study(facts),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
-        return asdict(self) | {"guarantee": self.guarantee.to_dict()}
+        return asdict(self) | {"guarantee": self.guarantee.to_dict(), "saved": list(self.saved)}
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
-    """One budget and what became of it.
+def to_frame(entries: Iterable[Entry]) -> pd.DataFrame:
+    """Make one row per charge; times are in UTC, details stay dicts."""
+    import pandas as pd
 
-    Attributes
-    ----------
-    name : str
-    epsilon : float or None
-        The cap; None without one.
-    delta : float
-        The cap on the sum of deltas; means nothing without a cap on epsilon.
-    unit, neighbours
-        What the account counts; None until its first charge, if not declared.
-    spent, left : float
-        Epsilon spent and epsilon that can still be charged (infinite without a cap).
-    opened : str
-        When, in UTC.
-    """
+    frame = pd.DataFrame([_flat(entry) for entry in entries], columns=list(_COLUMNS))
+    # Columns may be all None, or without any row: their types must not depend on it.
+    for column in ("time", "ended"):
+        frame[column] = pd.to_datetime(frame[column], utc=True, format="ISO8601")
+    texts = dict.fromkeys(("key", "digest", "code", "study", "study_sha256"), "string")
+    return frame.astype(texts).set_index("row")
 
-    name: str
-    epsilon: float | None
-    delta: float
-    unit: Unit | None
-    neighbours: Neighbours | None
-    spent: float
-    left: float
-    opened: str
 
-    @classmethod
-    def of(cls, row: Row, balance: Balance) -> Self:
-        """Join an account's own row with what it has spent."""
-        facts = row.facts
-        return cls(
-            name=facts["name"],
-            epsilon=facts["epsilon"],
-            delta=facts["delta"],
-            unit=balance.unit,
-            neighbours=balance.neighbours,
-            spent=balance.spent,
-            left=balance.left,
-            opened=row.time,
-        )
+def to_csv(entries: Iterable[Entry]) -> str:
+    """Make one line per charge after a header; details are JSON."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for entry in entries:
+        writer.writerow(_flat(entry) | {"detail": canonical(entry.detail)})
+    return text.getvalue()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON, which has no infinity: ``left`` is then None."""
-        return asdict(self) | {"left": None if math.isinf(self.left) else self.left}
+
+def to_json(
+    *, ledger_id: str, head: str, accounts: Iterable[Account], entries: Iterable[Entry]
+) -> str:
+    """Make one document of everything, with the head that it was taken at."""
+    document = {
+        "format": FORMAT,
+        "ledger_id": ledger_id,
+        "head": head,
+        "accounts": [account.to_dict() for account in accounts],
+        "entries": [entry.to_dict() for entry in entries],
+    }
+    return json.dumps(document, indent=2, allow_nan=False)
+
+
+def _flat(entry: Entry) -> dict[str, Any]:
+    values = entry.to_dict()
+    values |= values.pop("guarantee")
+    return {column: values[column] for column in _COLUMNS}
+
+
+def _study(facts: Mapping[str, Any]) -> dict[str, str | None]:
+    study = facts.get("study") or {}
+    return {"study": study.get("id"), "study_sha256": study.get("sha256")}

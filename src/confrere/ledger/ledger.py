@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, final
 
@@ -9,31 +10,41 @@ from confrere.errors import (
     BudgetExceeded,
     InvalidParameter,
     LedgerError,
-    LedgerTampered,
     UnknownAccount,
 )
-from confrere.guarantee import Guarantee, Neighbours, Unit
-from confrere.ledger import views
-from confrere.ledger.audit import audit
-from confrere.ledger.balance import Balance
-from confrere.ledger.books import accounts_in, balance_of, entries_in, only_account
-from confrere.ledger.chain import Kind, Row, canonical
-from confrere.ledger.entries import Account, Entry, Receipt
-from confrere.ledger.facts import account_facts, charge_facts, failed_facts, released_facts
-from confrere.ledger.handle import Handle
-from confrere.ledger.table import Table
+from confrere.guarantee import Guarantee, Neighbours, Unit, check_epsilon
+from confrere.ledger import entries as views
+from confrere.ledger.accounts import Account, Balance
+from confrere.ledger.chain import Kind, audit, canonical
+from confrere.ledger.entries import Entry, Receipt
+from confrere.ledger.facts import (
+    account_facts,
+    change_facts,
+    charge_facts,
+    check_delta,
+    counted_facts,
+    ended_facts,
+    failed_facts,
+)
+from confrere.ledger.logfile import LogFile
+from confrere.ledger.store import Handle
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
+#: The account of an ephemeral ledger that names none, opened by its first charge.
+_DEFAULT = "default"
+
+
 @final
 class Ledger(Handle):
-    """The append-only record of what was spent, in one SQLite file.
+    """The append-only record of what was spent, in one file.
 
     A ledger is a handle: copies, clones, pickles, threads and other processes of the same machine
-    all write into the same file, and together they never exceed a cap. :meth:`charge` returns
-    once the price is on disk; only then may noise be drawn. What was charged stays charged.
+    all write into the same file, by whatever name they know it, and together they never exceed a
+    cap. :meth:`charge` returns once the price is on disk; only then may noise be drawn. What was
+    charged stays charged.
 
     Parameters
     ----------
@@ -41,15 +52,20 @@ class Ledger(Handle):
         The file, made (readable by its owner only) if it is not there. Not on a network file
         system, whose locks cannot be trusted. None: an ephemeral ledger for notebooks, in a
         private temporary folder that goes when the process that made it exits.
+    witness : path-like, optional
+        The folder where the head is kept besides; it should not be where a backup of the ledger
+        would be put back. By default what the environment variable ``CONFRERE_WITNESS`` names, or
+        ``confrere/witness`` in the user's state folder. An ephemeral ledger has none.
 
     Notes
     -----
-    Every row carries the hash of the row before it, so a row that was changed, removed, inserted
-    or moved shows in :meth:`verify`, and usually already in the next charge. What hash chaining
-    does **not** protect from: somebody who may write the file can cut rows from its end, restore
-    an older copy, or rewrite all of it with fresh hashes, and the result is a valid chain. Against
-    that, keep :meth:`head` where they cannot write (release cards carry it) and pass it to
-    ``verify(head=...)``. Nor does it stop anyone from using the data without charging.
+    Every row is a line and carries the hash of the row before it, so a row that was changed,
+    removed, inserted or moved shows when the file is opened. Somebody who may write the file can
+    cut rows from its end, restore an older copy, rewrite all of it with fresh hashes, or make it
+    anew, and the result is a valid chain: that shows against the witness, at every opening and
+    before every charge. Somebody who may write both can still do it; against them, compare with
+    the heads that release cards and receipts carry, by ``verify(head=...)``. Nor does a ledger
+    stop anyone from using the data without charging.
     """
 
     def open_account(
@@ -58,8 +74,9 @@ class Ledger(Handle):
         *,
         epsilon: float | None = None,
         delta: float = 0.0,
-        unit: Unit | None = None,
-        neighbours: Neighbours | None = None,
+        unit: Unit | str = Unit.RECORD,
+        neighbours: Neighbours | str = Neighbours.REPLACE_ONE,
+        reason: str | None = None,
     ) -> None:
         """Open a budget; opening it again with the same facts changes nothing.
 
@@ -70,32 +87,91 @@ class Ledger(Handle):
             The cap on the sum of epsilons; None for an account that only counts.
         delta : float, default=0.0
             The cap on the sum of deltas, for an account that has a cap on epsilon.
-        unit : Unit, optional
-        neighbours : Neighbours, optional
-            What the account counts; by default what its first charge does.
+        unit : {"record", "party"}, default="record"
+            Whose presence the account counts.
+        neighbours : {"replace-one", "add-remove", "label-only"}, default="replace-one"
+            Which change of the data. A charge for another unit or other neighbours is refused.
+        reason : str, optional
+            Why, in one line.
 
         Raises
         ------
         InvalidParameter
             If a fact is out of range, or differs from those the account was opened with.
         """
-        facts = account_facts(name, epsilon, delta, unit, neighbours)
-        with self._store.writing() as table:
-            earlier = table.account(name)
-            if earlier is None:
-                table.append(Kind.ACCOUNT, facts)
-            elif earlier.body != canonical(facts):
-                differing = ", ".join(k for k, v in earlier.facts.items() if facts[k] != v)
-                raise InvalidParameter(
-                    f"account {name!r} is already open with another {differing}; what an account "
-                    "was opened with does not change."
-                )
+        facts = account_facts(name, epsilon, delta, unit, neighbours, reason)
+        with self._store.writing() as log:
+            if not log.books.has(name):
+                self._store.append(log, Kind.ACCOUNT, facts)
+                return
+            known = (log.books.opening(name).facts, log.books.balance(name).facts)
+            differing = [
+                fact
+                for fact in ("epsilon", "delta", "unit", "neighbours")
+                if facts[fact] not in [each[fact] for each in known]
+            ]
+        if differing:
+            raise InvalidParameter(
+                f"account {name!r} is already open with another {', '.join(differing)}; what an "
+                "account was opened with does not change. Its owner raises a cap with `confrere "
+                "ledger raise`."
+            )
 
-    def account_for(self, account: str | None) -> str:
-        """Say which account :meth:`charge` would charge, before any data are touched."""
-        may_open = account is None and self.ephemeral
-        with self._store.writing() if may_open else self._store.reading() as table:
-            return self._resolve(table, account)
+    def raise_cap(
+        self, account: str, *, epsilon: float | None = None, delta: float | None = None, reason: str
+    ) -> None:
+        """Let an account spend more, on its owner's word, which stays in the chain.
+
+        Parameters
+        ----------
+        account : str
+        epsilon, delta : float, optional
+            The caps from now on, on everything that is ever charged; by default as they are.
+        reason : str
+            Why, in one line.
+        """
+        epsilon = None if epsilon is None else check_epsilon(epsilon)
+        delta = None if delta is None else check_delta(delta)
+        facts = change_facts(account, reason)
+        with self._store.writing() as log:
+            caps = log.books.balance(account).raised(epsilon, delta)
+            assert caps.epsilon_cap is not None
+            facts |= {"epsilon": float(caps.epsilon_cap), "delta": float(caps.delta_cap)}
+            self._store.append(log, Kind.RAISED, facts)
+
+    def freeze(self, account: str, *, reason: str) -> None:
+        """Let nothing more be charged to an account, for good."""
+        facts = change_facts(account, reason)
+        with self._store.writing() as log:
+            if log.books.balance(account).frozen is None:
+                self._store.append(log, Kind.FROZEN, facts)
+
+    def declare(
+        self, account: str, *, unit: Unit | str, neighbours: Neighbours | str, reason: str
+    ) -> None:
+        """Say what an account of an older file counts: until then nothing can be charged to it."""
+        facts = change_facts(account, reason, **counted_facts(unit, neighbours))
+        with self._store.writing() as log:
+            log.books.balance(account).changed(Kind.DECLARED, facts)
+            for row in map(log.row, log.books.charges(account)[-1:]):
+                charged = row.facts["guarantee"]
+                if any(charged[name] != facts[name] for name in ("unit", "neighbours")):
+                    raise InvalidParameter(
+                        f"account {account!r} was charged per {charged['unit']} "
+                        f"({charged['neighbours']}) before; unit and neighbours must be these."
+                    )
+            self._store.append(log, Kind.DECLARED, facts)
+
+    def account_for(self, account: str | None, guarantee: Guarantee | None = None) -> str:
+        """Say which account :meth:`charge` would charge, before any data are touched.
+
+        With ``guarantee``, an account that counts something else, or is frozen, is refused too.
+        """
+        with self._store.reading() as log:
+            name = self._resolve(log, account)
+            if guarantee is not None and log.books.has(name):
+                _covers(log.books.balance(name), guarantee)
+            return name
 
     def affords(self, account: str | None, guarantee: Guarantee) -> bool:
         """Whether the caps cover ``guarantee`` now; another process may be quicker to charge.
@@ -105,19 +181,18 @@ class Ledger(Handle):
         CompositionError
             If the account counts another unit or other neighbours: no cap would ever cover it.
         """
-        try:
-            self._balance(account).after(guarantee)
-        except BudgetExceeded:
-            return False
-        return True
+        balance = self._balance(account)
+        return balance is None or _covers(balance, guarantee)
 
     def spent(self, account: str | None = None) -> float:
         """Return the sum of the epsilons charged, however the charges ended."""
-        return self._balance(account).spent
+        balance = self._balance(account)
+        return 0.0 if balance is None else balance.spent
 
     def left(self, account: str | None = None) -> float:
         """Return the epsilon that can still be charged; infinite without a cap."""
-        return self._balance(account).left
+        balance = self._balance(account)
+        return math.inf if balance is None else balance.left
 
     def charge(
         self,
@@ -128,6 +203,7 @@ class Ledger(Handle):
         detail: Mapping[str, Any] | None = None,
         simulated: bool = False,
         key: str | None = None,
+        study: tuple[str, str] | None = None,
     ) -> Receipt:
         """Pay for a release; when this returns, the price is on disk.
 
@@ -148,6 +224,8 @@ class Ledger(Handle):
         key : str, optional
             Charging again under a key, with the same content, returns the first receipt and
             spends nothing: so that a party asked twice answers twice and pays once.
+        study : pair of str, optional
+            The id of the study that asks for it, and the sha256 of the study's text.
 
         Raises
         ------
@@ -155,60 +233,101 @@ class Ledger(Handle):
             If the cap on epsilon or delta does not cover the price.
         CompositionError
             If the account counts another unit or other neighbours.
+        AccountFrozen
+            If its owner lets nothing more be charged.
         UnknownAccount
             If there is no such account, or None does not say which.
         LedgerError
             If ``key`` was used for a charge of other content.
         """
-        facts = charge_facts(guarantee, purpose, detail, simulated, key)
-        with self._store.writing() as table:
-            facts["account"] = self._resolve(table, account)
-            row = None if key is None else table.charge_of(key)
-            if row is None:
-                balance = balance_of(table, facts["account"]).after(guarantee)
-                row = table.append(Kind.CHARGE, facts | {"spent": balance.totals})
-            elif canonical(row.facts | facts) != row.body:
-                raise LedgerError(
-                    f"key {key!r} was used for another charge (row {row.seq}); nothing was spent."
-                )
-        return Receipt.of(row, table.ledger_id)
+        facts = charge_facts(guarantee, purpose, detail, simulated, key, study)
+        with self._store.writing() as log:
+            name = facts["account"] = self._resolve(log, account)
+            if not log.books.has(name):
+                told = (guarantee.unit, guarantee.neighbours)
+                self._store.append(log, Kind.ACCOUNT, account_facts(name, None, 0.0, *told))
+            if key is None or key not in log.books.keys:
+                balance = log.books.balance(name).after(guarantee)
+                row = self._store.append(log, Kind.CHARGE, facts | {"spent": balance.totals})
+            else:
+                row = log.row(log.books.keys[key])
+                if canonical({"spent": row.facts["spent"]} | facts) != row.body:
+                    raise LedgerError(
+                        f"key {key!r} was used for another charge (row {row.seq}); nothing was "
+                        "spent."
+                    )
+                if not self.ephemeral:
+                    log.sync()  # Whoever charged may have been killed before the disk had it.
+            return Receipt.of(row, log.books.ledger_id)
 
     def mark_released(self, receipt: Receipt, *, digest: str | None = None) -> None:
         """Note that what was paid for was made, and optionally what it hashes to."""
-        self._mark(receipt, Kind.RELEASED, released_facts(receipt.row, digest))
+        self._mark(receipt, Kind.RELEASED, ended_facts(receipt.row, digest=digest))
 
     def mark_failed(self, receipt: Receipt, *, code: str) -> None:
         """Note that what was paid for was not made; it stays charged."""
         self._mark(receipt, Kind.FAILED, failed_facts(receipt.row, code))
 
-    def entry(self, receipt: Receipt) -> Entry:
-        """Return what a receipt was given for, and how it ended so far."""
-        with self._store.reading() as table:
-            return Entry.of(_charge_of(table, receipt), table.mark_of(receipt.row))
+    def note_saved(self, receipt: Receipt, *, digest: str) -> None:
+        """Note that a release of what was paid for was saved, and what it hashes to."""
+        facts = ended_facts(receipt.row, digest=digest)
+        with self._store.writing() as log:
+            charge = log.books.charge_of(receipt)
+            if digest not in log.books.entry(charge.seq).saved:
+                self._store.append(log, Kind.SAVED, facts)
 
     def _mark(self, receipt: Receipt, kind: Kind, facts: dict[str, Any]) -> None:
-        with self._store.writing() as table:
-            _charge_of(table, receipt)
-            earlier = table.mark_of(receipt.row)
-            if earlier is None:
-                table.append(kind, facts)
-            elif (earlier.kind, earlier.body) != (kind, canonical(facts)):
+        with self._store.writing() as log:
+            log.books.charge_of(receipt)
+            if receipt.row not in log.books.marks:
+                self._store.append(log, kind, facts)
+                return
+            earlier = log.row(log.books.marks[receipt.row])
+            if (earlier.kind, earlier.body) != (kind, canonical(facts)):
                 raise LedgerError(
                     f"the charge in row {receipt.row} was already marked {earlier.kind} in row "
                     f"{earlier.seq}; how it ended does not change."
                 )
 
+    def entry(self, receipt: Receipt) -> Entry:
+        """Return what a receipt was given for, and how it ended so far."""
+        with self._store.reading() as log:
+            return log.books.entry(log.books.charge_of(receipt).seq)
+
     def accounts(self) -> list[Account]:
         """Return every account with what it has spent, in the order of opening."""
-        with self._store.reading() as table:
-            return accounts_in(table)
+        with self._store.reading() as log:
+            return log.books.accounts()
 
-    def entries(self, account: str | None = None) -> list[Entry]:
-        """Return the charges of one account, or of all, with how they ended."""
-        with self._store.reading() as table:
-            if account is not None:
-                balance_of(table, account)
-            return entries_in(table, account)
+    def entries(
+        self, account: str | None = None, *, last: int | None = None, skip: int = 0
+    ) -> list[Entry]:
+        """Return the charges of one account, or of all, with how they ended.
+
+        Parameters
+        ----------
+        account : str, optional
+        last : int, optional
+            Only that many, from the end, and the last one first.
+        skip : int, default=0
+            After leaving out so many from the end.
+        """
+        with self._store.reading() as log:
+            rows = log.books.charges(account)
+            if last is not None:
+                rows = rows[::-1][skip : skip + last]
+            return [log.books.entry(row) for row in rows]
+
+    def count(self, account: str | None = None) -> int:
+        """Return the number of charges of one account, or of all."""
+        with self._store.reading() as log:
+            return len(log.books.charges(account))
+
+    def resets(self) -> list[dict[str, Any]]:
+        """Return when and why the owner went on from a file that was not as it was left."""
+        with self._store.reading() as log:
+            rows = log.books.resets()
+            return [{"since": row.seq, "time": row.time} | row.facts for row in rows]
 
     def to_frame(self) -> pd.DataFrame:
         """Return every charge as a table indexed by row."""
@@ -220,18 +339,18 @@ class Ledger(Handle):
 
     def to_json(self) -> str:
         """Return accounts, charges and head, all of one moment, as JSON."""
-        with self._store.reading() as table:
+        with self._store.reading() as log:
             return views.to_json(
-                ledger_id=table.ledger_id,
-                head=table.tail.hash,
-                accounts=accounts_in(table),
-                entries=entries_in(table, None),
+                ledger_id=log.books.ledger_id,
+                head=log.tail.hash,
+                accounts=log.books.accounts(),
+                entries=map(log.books.entry, log.books.charges(None)),
             )
 
     def head(self) -> str:
         """Return the hash of the last row; kept elsewhere, it shows a ledger that was cut."""
-        with self._store.reading() as table:
-            return table.tail.hash
+        with self._store.reading() as log:
+            return log.tail.hash
 
     def verify(self, *, head: str | None = None) -> int:
         """Check every row against its hash, the row before it and the sums of all before it.
@@ -252,31 +371,27 @@ class Ledger(Handle):
         LedgerTampered
             Naming the first row that is not as it was written.
         """
-        with self._store.reading() as table:
-            count = audit(table.rows(), head=head)
-            if not table.is_sound():
-                raise LedgerTampered("an index disagrees with the rows.")
-            return count
+        with self._store.reading() as log:
+            return audit(log.rows(), head=head)
 
-    def _balance(self, account: str | None) -> Balance:
-        name = self.account_for(account)
-        with self._store.reading() as table:
-            return balance_of(table, name)
+    def _balance(self, account: str | None) -> Balance | None:
+        with self._store.reading() as log:
+            name = self._resolve(log, account)
+            return log.books.balance(name) if log.books.has(name) else None
 
-    def _resolve(self, table: Table, account: str | None) -> str:
-        if account is not None:
-            return balance_of(table, account).account
-        name = only_account(table)
+    def _resolve(self, log: LogFile, account: str | None) -> str:
+        """Return who pays; in an ephemeral ledger without accounts one that is opened then."""
+        name = log.books.only() if account is None else account
+        if self.ephemeral and name in (None, _DEFAULT):
+            return _DEFAULT
         if name is None:
-            if not self.ephemeral:
-                raise UnknownAccount("there is no account yet; open one with open_account.")
-            name = "default"
-            table.append(Kind.ACCOUNT, account_facts(name))
-        return name
+            raise UnknownAccount("there is no account yet; open one with open_account.")
+        return log.books.known(name)
 
 
-def _charge_of(table: Table, receipt: Receipt) -> Row:
-    row = table.at(receipt.row)
-    if row is None or row.kind is not Kind.CHARGE or Receipt.of(row, table.ledger_id) != receipt:
-        raise LedgerError(f"the receipt for row {receipt.row} is not of this ledger.")
-    return row
+def _covers(balance: Balance, guarantee: Guarantee) -> bool:
+    try:
+        balance.after(guarantee)
+    except BudgetExceeded:
+        return False
+    return True

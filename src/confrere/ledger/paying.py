@@ -1,16 +1,51 @@
-"""Pay, then act, then say how it ended: the one place where these three stand together."""
+"""Who pays; then pay, act and say how it ended: the one place where these stand together."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 from confrere.errors import LedgerError
 from confrere.guarantee import Guarantee
 from confrere.ledger.entries import Receipt
 from confrere.ledger.ledger import Ledger
+from confrere.ledger.logfile import ONE_AT_A_TIME
+
+
+def default_ledger() -> Ledger:
+    """Return the process-wide ledger.
+
+    It is the file that the environment variable ``CONFRERE_LEDGER`` names, if set; otherwise one
+    ephemeral ledger per process, which forked children share with their parent. Processes started
+    afresh (as joblib's are) have one of their own: to count across them, name a ledger.
+    """
+    path = os.environ.get("CONFRERE_LEDGER")
+    if path:
+        return Ledger(path)
+    with ONE_AT_A_TIME:
+        return _session_ledger()
+
+
+def payer(ledger: Ledger | None, account: str | None, guarantee: Guarantee) -> tuple[Ledger, str]:
+    """Return whom to charge, or say that the account does not exist or counts something else.
+
+    A session that names neither ledger nor account gets an account without cap for every unit and
+    relation, since guarantees of different kinds do not add up.
+    """
+    book = default_ledger() if ledger is None else ledger
+    if ledger is None and account is None and book.ephemeral:
+        account = f"per {guarantee.unit}, {guarantee.neighbours}"
+        book.open_account(account, unit=guarantee.unit, neighbours=guarantee.neighbours)
+    return book, book.account_for(account, guarantee)
+
+
+@cache
+def _session_ledger() -> Ledger:
+    return Ledger()
 
 
 @contextmanager
@@ -23,6 +58,7 @@ def paying(
     detail: Mapping[str, Any] | None = None,
     simulated: bool = False,
     key: str | None = None,
+    study: tuple[str, str] | None = None,
     resumes: bool = False,
 ) -> Iterator[Receipt]:
     """Charge, let the block act, and mark the charge released, or failed if the block raised.
@@ -33,7 +69,7 @@ def paying(
 
     Parameters
     ----------
-    ledger, account, guarantee, purpose, detail, simulated, key
+    ledger, account, guarantee, purpose, detail, simulated, key, study
         As in :meth:`Ledger.charge`.
     resumes : bool, default=False
         Whether a block that was interrupted is finished later under its key. An interrupt (what is
@@ -60,7 +96,13 @@ def paying(
     'released'
     """
     receipt = ledger.charge(
-        account, guarantee, purpose=purpose, detail=detail, simulated=simulated, key=key
+        account,
+        guarantee,
+        purpose=purpose,
+        detail=detail,
+        simulated=simulated,
+        key=key,
+        study=study,
     )
     try:
         yield receipt

@@ -1,39 +1,34 @@
-"""The ledger's file: made whole or not at all, opened for one transaction at a time.
+"""A ledger's file by its name: made whole or not at all, recognised, compared with its witness.
 
-A connection lives as long as one transaction. That costs a millisecond and buys three things:
-nothing SQLite keeps per process (locks above all) survives into a forked child; a file replaced
-or removed behind our back is noticed; and between two transactions all of the ledger is in one
-plain file, the write-ahead log having been merged and removed.
+A handle knows which file and nothing about what is in it: a copy, clone or pickle of it is the
+same ledger.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
-import sqlite3
-import stat
+import shutil
 import tempfile
-import threading
 import uuid
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from functools import partial
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from typing import Any, Self
 
-from confrere.errors import LedgerError, LedgerTampered, NotALedger
-from confrere.ledger import schema
+from confrere.errors import InvalidParameter, LedgerTampered, NotALedger, WitnessMismatch
 from confrere.ledger.chain import FORMAT, Kind, Row
-from confrere.ledger.table import Table
-
-BUSY_SECONDS = 60.0
-
-# Threads queue here rather than in SQLite. A fork waits until no connection is open: a child that
-# inherits one shares its bookkeeping of locks, and could then lose its own charges.
-ONE_AT_A_TIME = threading.RLock()
-os.register_at_fork(
-    before=ONE_AT_A_TIME.acquire,
-    after_in_parent=ONE_AT_A_TIME.release,
-    after_in_child=ONE_AT_A_TIME.release,
+from confrere.ledger.facts import check_text
+from confrere.ledger.logfile import (
+    BUSY_SECONDS,
+    ONE_AT_A_TIME,
+    LogFile,
+    rolled_back,
+    transaction,
 )
+from confrere.ledger.witness import Head, Witness, witness_folder
+
+__all__ = ["BUSY_SECONDS", "ONE_AT_A_TIME", "Handle", "Store"]
 
 
 class Store:
@@ -44,99 +39,243 @@ class Store:
     path : Path
         Absolute.
     durable : bool
-        Whether a commit waits until the disk has it.
+        Whether an append waits until the disk has it.
+    witness : Witness, optional
+        Where the head is kept besides.
     ledger_id : str, optional
         Which ledger the file must be; by default the one found first.
     """
 
-    def __init__(self, path: Path, *, durable: bool, ledger_id: str | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        durable: bool,
+        witness: Witness | None = None,
+        ledger_id: str | None = None,
+    ) -> None:
         self.path = path
         self.durable = durable
+        self.witness = witness
         self.ledger_id = ledger_id
         self._seen: Row | None = None
 
     def create_if_missing(self) -> None:
-        """Make the file, readable by its owner only, unless it is there."""
-        try:
-            with ONE_AT_A_TIME:
-                if not self.path.exists():
-                    _create(self.path)
-        except (OSError, sqlite3.Error) as error:
-            raise NotALedger(
-                f"{self.path}: cannot be created ({error}); its folder must exist and be writable."
-            ) from error
+        """Make the file, readable by its owner only, unless it is or was there."""
+        with self._named():
+            if not self.path.exists():
+                if self.witness is not None:
+                    self.witness.check_place(None, self.path)
+                self.create()
 
-    def reading(self) -> AbstractContextManager[Table]:
-        """Show one consistent state of the rows, checked at both ends."""
-        return self._transaction("BEGIN")
-
-    def writing(self) -> AbstractContextManager[Table]:
-        """Be the only writer; what was appended is on disk when the block ends without error."""
-        return self._transaction("BEGIN IMMEDIATE")
-
-    @contextmanager
-    def _transaction(self, begin: str) -> Iterator[Table]:
-        # A connection closed without COMMIT, whatever the reason, has changed nothing.
-        with ONE_AT_A_TIME, self._named(), closing(self._connect()) as connection:
-            connection.execute(f"PRAGMA synchronous = {'FULL' if self.durable else 'OFF'}")
-            connection.execute("PRAGMA fullfsync = ON")
-            connection.execute(begin)
-            table = Table(connection)
-            self._recognise(table)
-            yield table
-            connection.execute("COMMIT")
-            self._seen = table.tail
-
-    def _connect(self) -> sqlite3.Connection:
-        try:
-            mode = self.path.stat().st_mode
-        except OSError as error:
-            raise NotALedger(f"there is no such file ({error.strerror}).") from error
-        if not stat.S_ISREG(mode):
-            raise NotALedger("it is not a file.")
-        if not os.access(self.path, os.W_OK) or not os.access(self.path.parent, os.W_OK):
-            raise NotALedger("it, or its folder, is read-only; a ledger must be writable.")
-        # mode=rw: SQLite must never make an empty database where a ledger has gone missing.
-        uri = f"{self.path.as_uri()}?mode=rw"
-        connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
-        # Damaged text is read as it is, for its row's hash to tell.
-        connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")
-        return connection
-
-    def _recognise(self, table: Table) -> None:
-        if self.ledger_id not in (None, table.ledger_id):
-            raise LedgerTampered("another ledger was put in its place.")
-        self.ledger_id = table.ledger_id
-        if self._seen is not None and table.at(self._seen.seq) != self._seen:
-            raise LedgerTampered(
-                f"row {self._seen.seq}, which was there before, is gone: the file was rolled back."
-            )
-
-    @contextmanager
-    def _named(self) -> Iterator[None]:
-        """Put the file's name into every complaint about it, and SQLite's into our words."""
-        try:
-            yield
-        except (NotALedger, LedgerTampered) as error:
-            raise type(error)(f"{self.path}: {error}") from error
-        except UnicodeDecodeError as error:  # SQLite quotes damaged bytes in its own messages
-            raise LedgerTampered(f"{self.path}: the file is damaged.") from error
-        except sqlite3.Error as error:
-            kind, words = _meaning(error)
-            raise kind(f"{self.path}: {words} ({error})") from error
-
-
-def _create(path: Path) -> None:
-    # Made under another name, then linked: nobody ever sees half a ledger, and of two
-    # processes that make it at the same time the second finds the first one's.
-    handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(handle)
-    try:
+    def create(self) -> None:
+        """Make the file, readable by its owner only."""
         genesis = Row.sealed(
             Kind.GENESIS, {"format": FORMAT, "ledger_id": uuid.uuid4().hex}, after=None
         )
-        with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
-            schema.create(connection, genesis)
+        try:
+            write_new(self.path, [genesis.line])
+        except OSError as error:
+            raise NotALedger(
+                f"cannot be created ({error}); its folder must exist and be writable."
+            ) from error
+
+    def open(self) -> None:
+        """Refuse a file that is no ledger, or not as it was left; keep the head of a new one."""
+        with self.reading() as log:
+            if self.witness is not None:
+                self.witness.check(log, self.path)
+                self.witness.check_place(log.books.ledger_id, self.path)
+                self.witness.keep_place(log.books.ledger_id, self.path)
+                if self.witness.head_of(log.books.ledger_id) is None:
+                    self.witness.keep(log)
+
+    def reading(self) -> AbstractContextManager[LogFile]:
+        """Show one consistent state of the rows."""
+        return self._transaction(exclusive=False)
+
+    def writing(self) -> AbstractContextManager[LogFile]:
+        """Be the only writer."""
+        return self._transaction(exclusive=True)
+
+    @contextmanager
+    def _transaction(self, *, exclusive: bool) -> Iterator[LogFile]:
+        with self._named(), transaction(self.path, exclusive=exclusive) as log:
+            self._recognise(log)
+            if exclusive and self.witness is not None:
+                self.witness.check(log, self.path)
+            before = log.tail.seq
+            yield log
+            self._seen = log.tail
+            if log.tail.seq > before and self.witness is not None:
+                self.witness.keep(log)
+
+    def append(self, log: LogFile, kind: Kind, facts: Mapping[str, Any]) -> Row:
+        """Add a row; when this returns it is on disk, if this file is one to last."""
+        return log.append(kind, facts, durable=self.durable)
+
+    def _recognise(self, log: LogFile) -> None:
+        if self.ledger_id not in (None, log.books.ledger_id):
+            raise LedgerTampered("another ledger was put in its place.")
+        self.ledger_id = log.books.ledger_id
+        seen = self._seen
+        if seen is not None and log.tail != seen and log.at(seen.seq) != seen:
+            raise rolled_back(seen.seq)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Put the file's name into every complaint about it."""
+        try:
+            yield
+        except (NotALedger, LedgerTampered) as error:
+            if str(error).startswith(f"{self.path}: "):
+                raise
+            raise type(error)(f"{self.path}: {error}") from error
+
+
+class Handle:
+    """Which file, and where its head is kept besides."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        witness: str | os.PathLike[str] | None = None,
+    ) -> None:
+        if path is None:
+            self._store = Store(_ephemeral_path(), durable=False)
+        else:
+            self._store = _store_at(path, witness)
+        self._store.create_if_missing()
+        self._store.open()
+
+    @property
+    def path(self) -> Path:
+        """The file, as an absolute path."""
+        return self._store.path
+
+    @property
+    def ephemeral(self) -> bool:
+        """Whether the file goes when the process that made it exits."""
+        return not self._store.durable
+
+    @property
+    def ledger_id(self) -> str:
+        """Which ledger this is: a random name, given when the file was made."""
+        with self._store.reading() as log:
+            return log.books.ledger_id
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({'' if self.ephemeral else repr(str(self.path))})"
+
+    def __eq__(self, other: object) -> bool:
+        return self.path == other.path if isinstance(other, Handle) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.path)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        store = self._store
+        return {
+            "path": str(store.path),
+            "durable": store.durable,
+            "ledger_id": store.ledger_id,
+            "witness": None if store.witness is None else str(store.witness.folder),
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Nothing is opened: what was pickled with its ledger can be read where that is not.
+        folder = state["witness"]
+        self._store = Store(
+            Path(state["path"]),
+            durable=state["durable"],
+            witness=None if folder is None else Witness(Path(folder)),
+            ledger_id=state["ledger_id"],
+        )
+
+
+def witnessed(
+    path: str | os.PathLike[str], *, witness: str | os.PathLike[str] | None = None
+) -> dict[str, Any]:
+    """Show what a witness remembers of a ledger, beside what the file says; nothing is refused."""
+    store = _store_at(path, witness)
+    kept = store.witness
+    assert kept is not None
+    found: Head | None = None
+    complaint: str | None = None
+    if store.path.exists():
+        with store.reading() as log:
+            found = Head(log.books.ledger_id, log.tail.seq, log.tail.hash, log.tail.time)
+            try:
+                kept.check(log, store.path)
+                kept.check_place(log.books.ledger_id, store.path)
+            except WitnessMismatch as error:
+                complaint = str(error)
+    else:
+        try:
+            kept.check_place(None, store.path)
+        except WitnessMismatch as error:
+            complaint = str(error)
+    before = kept.ledger_at(store.path) or (None if found is None else found.ledger_id)
+    return {
+        "folder": str(kept.folder),
+        "kept": None if before is None else kept.head_of(before),
+        "found": found,
+        "complaint": complaint,
+    }
+
+
+def reset_witness(
+    path: str | os.PathLike[str],
+    *,
+    reason: str,
+    witness: str | os.PathLike[str] | None = None,
+) -> None:
+    """Go on from the file as it is, on the owner's word, which stays in the chain.
+
+    Parameters
+    ----------
+    path : path-like
+        The ledger; made anew if it is not there.
+    reason : str
+        Why the file is not as it was left.
+    witness : path-like, optional
+        As for :class:`Ledger`.
+    """
+    store = _store_at(path, witness)
+    kept = store.witness
+    assert kept is not None
+    facts: dict[str, Any] = {"reason": check_text(reason, "reason")}
+    if not store.path.exists():
+        store.create()
+    with store._named(), transaction(store.path, exclusive=True) as log:
+        for ledger_id in {log.books.ledger_id, kept.ledger_at(store.path) or log.books.ledger_id}:
+            head = kept.head_of(ledger_id)
+            if head is not None:
+                facts |= {"ledger_id": head.ledger_id, "row": head.row, "hash": head.hash}
+        store.append(log, Kind.WITNESS, facts)
+        kept.keep(log)
+        kept.keep_place(log.books.ledger_id, store.path)
+
+
+def write_new(path: Path, lines: list[bytes]) -> None:
+    """Make a file with these lines, whole or not at all, unless it is there.
+
+    It is made under another name, then linked: nobody ever sees half a ledger, and of two processes
+    that make it at the same time the second finds the first one's.
+    """
+    handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.writelines(lines)
+            file.flush()
+            os.fsync(file.fileno())
         with suppress(FileExistsError):
             os.link(draft, path)
     finally:
@@ -148,14 +287,22 @@ def _create(path: Path) -> None:
         os.close(folder)
 
 
-def _meaning(error: sqlite3.Error) -> tuple[type[LedgerError], str]:
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN):
-        return NotALedger, "it is not a database, or cannot be opened"
-    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
-        return NotALedger, "it cannot be written, and nothing was spent"
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR):
-        return LedgerTampered, "the file is damaged"
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return LedgerError, f"another process held it for {BUSY_SECONDS:g} s; try again"
-    return LedgerError, "the operation was not completed; see what the ledger says before retrying"
+def _store_at(path: str | os.PathLike[str], witness: str | os.PathLike[str] | None) -> Store:
+    try:
+        file = Path(path).resolve()
+        folder = witness_folder(witness)
+    except (TypeError, ValueError) as error:
+        raise InvalidParameter(f"path must be a file's name or None: {error}.") from error
+    return Store(file, durable=True, witness=Witness(folder))
+
+
+def _ephemeral_path() -> Path:
+    folder = tempfile.mkdtemp(prefix="confrere-")
+    atexit.register(_remove, folder, os.getpid())
+    return Path(folder).resolve() / "ephemeral.ledger"
+
+
+def _remove(folder: str, creator: int) -> None:
+    # A forked child inherits the registration, but not the right.
+    if os.getpid() == creator:
+        shutil.rmtree(folder, ignore_errors=True)

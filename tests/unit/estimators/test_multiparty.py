@@ -42,7 +42,7 @@ def fit(X=X, y=Y, party=PARTY, auxiliary=AUXILIARY, **kw):
 @pytest.mark.parametrize("method", METHODS)
 def test_one_charge_for_each_whole_party(tmp_path, method):
     ledger = Ledger(tmp_path / "ledger")
-    ledger.open_account("study", epsilon=1.0)
+    ledger.open_account("study", epsilon=1.0, unit="party")
     model = fit(method=method, epsilon=0.5, ledger=ledger)
     (entry,) = ledger.entries("study")
     assert (entry.state, entry.detail) == ("released", {"method": method, "parties": M})
@@ -56,7 +56,7 @@ def test_one_charge_for_each_whole_party(tmp_path, method):
 
 def test_what_cannot_be_done_costs_nothing(tmp_path):
     ledger = Ledger(tmp_path / "ledger")
-    ledger.open_account("study", epsilon=1.0)
+    ledger.open_account("study", epsilon=1.0, unit="party")
     for kw in ({"auxiliary": None}, {"auxiliary": np.zeros((5, D))}, {"auxiliary": AUXILIARY[:0]}):
         with pytest.raises(ValueError, match=r"auxiliary|sample"):
             fit(ledger=ledger, fit_intercept=False, **kw)
@@ -253,7 +253,7 @@ def test_faulty_parties_are_named_and_left_out(method, caplog):
 
 def test_faulty_parties_are_refused_by_name(tmp_path):
     ledger = Ledger(tmp_path / "ledger")
-    ledger.open_account("study", epsilon=1.0)
+    ledger.open_account("study", epsilon=1.0, unit="party")
     rows, labels = faulty_tables()
     model = MultipartyClassifier(classes=[0, 1], on_faulty="refuse", ledger=ledger)
     with pytest.raises(InvalidData, match=r"party 3: X has NaN.*party 5: .*on_faulty='leave-out'"):

@@ -20,13 +20,15 @@ def make_party(tmp_path):
     """Make a party with durable books of its own."""
 
     def make(name="clinic", n=40, *, seed=0, cap=10.0, random_state=None, d=3, **policy):
-        ledger = Ledger(tmp_path / f"{name}.ledger")
-        ledger.open_account("study", epsilon=cap)
         policy = {
             "operations": frozenset(OPERATIONS),
             "unit": "record",
             "neighbours": "replace-one",
         } | policy
+        ledger = Ledger(tmp_path / f"{name}.ledger")
+        ledger.open_account(
+            "study", epsilon=cap, unit=policy["unit"], neighbours=policy["neighbours"]
+        )
         books = Books(
             ledger=ledger,
             account="study",

@@ -113,7 +113,7 @@ def test_a_group_is_asked_at_once():
 @pytest.mark.parametrize("method", ["soft", "average", "moments"])
 def test_every_party_pays_for_itself(tmp_path, method):
     ledger = Ledger(tmp_path / "ledger")
-    ledger.open_account("study", epsilon=100.0)
+    ledger.open_account("study", epsilon=100.0, unit="party")
     elected = poll(LocalFederation(parties(ledger)), plan(0.5, method), releases=Answers())
     assert ledger.spent("study") == 0.5 * M
     assert not elected.simulated
@@ -238,7 +238,7 @@ def test_wrong_plans_are_refused():
 def own_books(tmp_path):
     """Return parties with durable books of their own."""
     ledger = Ledger(tmp_path / "ledger")
-    ledger.open_account("study", epsilon=100.0)
+    ledger.open_account("study", epsilon=100.0, unit="party")
     made = []
     for k in range(M):
         answers = Answers(tmp_path / f"p{k}.answers")

@@ -80,32 +80,31 @@ def test_accounts_do_not_share(ledger, tenth):
     assert [account.name for account in ledger.accounts()] == ["study", "other"]
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "differing"),
-    [
-        (Guarantee(0.1), Guarantee(0.1, unit=Unit.PARTY), "per party"),
-        (Guarantee(0.1), Guarantee(0.1, neighbours=Neighbours.ADD_REMOVE), "add-remove"),
-    ],
-)
-def test_the_first_charge_fixes_unit_and_neighbours(ledger, first, second, differing):
-    assert ledger.accounts()[0].unit is None
-    ledger.charge("study", first, purpose="model")
-    assert ledger.accounts()[0].unit is first.unit
-    assert ledger.accounts()[0].neighbours is first.neighbours
-    with pytest.raises(CompositionError, match=differing):
-        ledger.affords("study", second)
-    with pytest.raises(CompositionError, match=differing):
-        ledger.charge("study", second, purpose="model")
-    assert ledger.spent("study") == 0.1
+def test_an_account_says_what_it_counts_from_the_start(ledger):
+    (account,) = ledger.accounts()
+    assert (account.unit, account.neighbours) == (Unit.RECORD, Neighbours.REPLACE_ONE)
 
 
-def test_a_declared_unit_binds_the_first_charge(path):
+@pytest.mark.parametrize("unit", list(Unit))
+@pytest.mark.parametrize("relation", list(Neighbours))
+@pytest.mark.parametrize("other_unit", list(Unit))
+@pytest.mark.parametrize("other_relation", list(Neighbours))
+def test_only_what_is_counted_can_be_charged(path, unit, relation, other_unit, other_relation):
     ledger = Ledger(path)
-    ledger.open_account("study", epsilon=1, unit=Unit.PARTY, neighbours=Neighbours.REPLACE_ONE)
-    with pytest.raises(CompositionError, match="per party"):
-        ledger.charge("study", Guarantee(0.1), purpose="model")
-    ledger.charge("study", Guarantee(0.1, unit=Unit.PARTY), purpose="model")
-    assert ledger.spent("study") == 0.1
+    ledger.open_account("study", epsilon=1, unit=str(unit), neighbours=str(relation))
+    guarantee = Guarantee(0.1, unit=other_unit, neighbours=other_relation)
+    if (unit, relation) == (other_unit, other_relation):
+        assert ledger.affords("study", guarantee)
+        ledger.charge("study", guarantee, purpose="model")
+        return
+    for ask in (
+        lambda: ledger.affords("study", guarantee),
+        lambda: ledger.account_for("study", guarantee),
+        lambda: ledger.charge("study", guarantee, purpose="model"),
+    ):
+        with pytest.raises(CompositionError, match="open another account for it"):
+            ask()
+    assert ledger.spent("study") == 0.0
 
 
 def test_opening_again_with_the_same_facts_changes_nothing(ledger, tenth):
@@ -122,7 +121,7 @@ def test_opening_again_with_the_same_facts_changes_nothing(ledger, tenth):
         ({"epsilon": 2.0}, "epsilon"),
         ({"epsilon": None}, "epsilon"),
         ({"epsilon": 1.0, "delta": 0.1}, "delta"),
-        ({"epsilon": 1.0, "unit": Unit.RECORD}, "unit"),
+        ({"epsilon": 1.0, "unit": Unit.PARTY}, "unit"),
         ({"epsilon": 1.0, "neighbours": Neighbours.LABEL_ONLY}, "neighbours"),
     ],
 )
@@ -150,7 +149,10 @@ def test_opening_again_with_other_facts_is_refused(ledger, facts, differing):
         ("a", {"epsilon": 1.0, "delta": "0"}, "delta"),
         ("a", {"delta": 0.1}, "give epsilon"),
         ("a", {"unit": "household"}, "unit"),
+        ("a", {"unit": None}, "unit"),
         ("a", {"neighbours": "far"}, "neighbours"),
+        ("a", {"neighbours": None}, "neighbours"),
+        ("a", {"reason": ""}, "reason"),
     ],
 )
 def test_impossible_accounts_are_refused(path, name, facts, complaint):

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import copy
+import errno
+import fcntl
 import os
 import pickle
 import sqlite3
@@ -15,36 +17,37 @@ from sklearn.base import BaseEstimator, clone
 
 from confrere.errors import InvalidParameter, LedgerError, NotALedger
 from confrere.guarantee import Guarantee
-from confrere.ledger import Ledger, default_ledger, store
+from confrere.ledger import Ledger, default_ledger, logfile
+from confrere.ledger.chain import Kind, Row
+from confrere.ledger.witness import Witness
 
 
 class TestWhatIsNoLedger:
-    def test_a_text_file(self, path):
-        path.write_text("epsilon spent: a little\n" * 100)
-        with pytest.raises(NotALedger, match=r"books\.ledger: it is not a database"):
+    @pytest.mark.parametrize("text", ["epsilon spent: a little\n" * 100, "x", "\n", "[1]\n"])
+    def test_a_text_file(self, path, text):
+        path.write_text(text)
+        with pytest.raises(NotALedger, match=r"books\.ledger: it is not a ledger"):
             Ledger(path)
-        assert path.read_text().startswith("epsilon")
+        assert path.read_text() == text
 
     def test_an_empty_file(self, path):
         path.touch()
-        with pytest.raises(NotALedger, match="another application"):
+        with pytest.raises(NotALedger, match="the file is empty"):
             Ledger(path)
         assert path.stat().st_size == 0
 
-    @pytest.mark.parametrize("journal", ["DELETE", "WAL"])
-    def test_another_database(self, path, journal):
+    def test_a_database(self, path):
         with closing(sqlite3.connect(path)) as connection:
-            connection.execute(f"PRAGMA journal_mode = {journal}")
             connection.execute("CREATE TABLE rows (seq INTEGER PRIMARY KEY)")
-        with pytest.raises(NotALedger, match="another application"):
+        with pytest.raises(NotALedger, match=r"is a database.*confrere ledger upgrade"):
             Ledger(path)
         with closing(sqlite3.connect(path)) as connection:
             assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("rows",)]
 
-    def test_a_ledger_of_another_format(self, ledger, path):
-        with closing(sqlite3.connect(path)) as connection:
-            connection.execute("PRAGMA user_version = 2")
-        with pytest.raises(NotALedger, match="format 2; this version of confrere reads 1"):
+    def test_a_ledger_of_another_format(self, path):
+        genesis = Row.sealed(Kind.GENESIS, {"format": 3, "ledger_id": "x"}, after=None)
+        path.write_bytes(genesis.line)
+        with pytest.raises(NotALedger, match="format 3; this version of confrere reads 2"):
             Ledger(path)
 
     def test_a_directory(self, tmp_path):
@@ -71,41 +74,66 @@ class TestWhatIsNoLedger:
         assert not path.exists()
 
 
-class TestReadOnly:
-    def test_the_system_says_so(self, ledger, path, tenth, monkeypatch):
-        monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
-        with pytest.raises(NotALedger, match="read-only"):
+class TestWhatCannotBeWritten:
+    def test_a_file_that_cannot_be_opened_for_writing(self, path, one_account, monkeypatch):
+        path.write_bytes(one_account)
+
+        def refuse(file, flags, *rest):
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+        monkeypatch.setattr(os, "open", refuse)
+        with pytest.raises(NotALedger, match="cannot be opened for writing"):
             Ledger(path)
-        with pytest.raises(NotALedger, match="read-only"):
+
+    @pytest.mark.parametrize("room", [0, 1, 50])
+    def test_a_full_disk_spends_nothing(self, ledger, path, tenth, monkeypatch, room):
+        pwrite = os.pwrite
+        content = path.read_bytes()
+
+        def cramped(descriptor, data, offset):
+            free = len(content) + room - offset
+            if free <= 0:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return pwrite(descriptor, data[:free], offset)
+
+        monkeypatch.setattr(os, "pwrite", cramped)
+        with pytest.raises(LedgerError, match=r"nothing was spent .*No space left"):
             ledger.charge("study", tenth, purpose="fit")
-
-    def test_only_sqlite_notices(self, ledger, path, tenth, monkeypatch):
-        """As on a disk that turned read-only, or where access rights are not the whole story."""
-        connect = sqlite3.connect
-        monkeypatch.setattr(
-            sqlite3,
-            "connect",
-            lambda name, **how: connect(name.replace("mode=rw", "mode=ro"), **how),
-        )
-        with pytest.raises(NotALedger, match="cannot be written, and nothing was spent"):
-            ledger.charge("study", tenth, purpose="fit")
-        assert ledger.spent("study") == 0.0
-
-    def test_a_full_disk_spends_nothing(self, ledger, tenth, monkeypatch):
-        connect = sqlite3.connect
-
-        def cramped(name: str, **how: object) -> sqlite3.Connection:
-            connection = connect(name, **how)
-            connection.execute("PRAGMA max_page_count = 1")
-            return connection
-
-        monkeypatch.setattr(sqlite3, "connect", cramped)
-        with pytest.raises(LedgerError, match="full"):
-            ledger.charge("study", tenth, purpose="fit", detail={"long": "x" * 15_000})
         monkeypatch.undo()
-        assert ledger.spent("study") == 0.0
+        assert path.read_bytes() == content
         ledger.charge("study", tenth, purpose="fit")
         assert ledger.verify() == 3
+
+    def test_a_disk_that_does_not_confirm_gives_no_receipt(self, ledger, tenth, monkeypatch):
+        def lose(descriptor):
+            raise OSError(errno.EIO, "Input/output error")
+
+        monkeypatch.setattr(os, "fdatasync", lose)
+        with pytest.raises(LedgerError, match="did not confirm"):
+            ledger.charge("study", tenth, purpose="fit")
+        monkeypatch.undo()
+        assert ledger.spent("study") == 0.1, "what may be on disk counts"
+        assert ledger.verify() == 3
+
+    @pytest.mark.parametrize("kind", ["nfs4", "cifs", "virtiofs", "fuse.sshfs"])
+    def test_a_file_system_of_several_machines(self, path, one_account, monkeypatch, kind):
+        path.write_bytes(one_account)
+        monkeypatch.setattr(logfile, "_file_system", lambda device: kind)
+        with pytest.raises(NotALedger, match=f"lies on {kind}, whose locks do not hold"):
+            Ledger(path)
+
+    def test_a_file_system_without_locks(self, ledger, tenth, monkeypatch):
+        def refuse(descriptor, how):
+            raise OSError(errno.ENOLCK, "No locks available")
+
+        monkeypatch.setattr(fcntl, "flock", refuse)
+        with pytest.raises(NotALedger, match="cannot lock it"):
+            ledger.charge("study", tenth, purpose="fit")
+
+    def test_the_file_system_is_known(self, path, one_account):
+        path.write_bytes(one_account)
+        assert logfile._file_system(path.stat().st_dev)
+        assert logfile._file_system(0) is None
 
 
 class TestFile:
@@ -121,20 +149,32 @@ class TestFile:
         ledger.charge("study", tenth, purpose="fit")
         assert [file.name for file in path.parent.iterdir()] == [path.name]
 
-    def test_a_commit_waits_for_the_disk(self, ledger):
-        for books, expected in ((ledger, 2), (Ledger(), 0)):
-            with books._store.writing() as table:
-                query = table._connection.execute
-                assert query("PRAGMA journal_mode").fetchone() == ("wal",)
-                assert query("PRAGMA synchronous").fetchone() == (expected,)
+    def test_a_charge_waits_for_the_disk_once(self, ledger, tenth, monkeypatch):
+        synced = []
+        monkeypatch.setattr(os, "fdatasync", synced.append)
+        ledger.charge("study", tenth, purpose="fit", key="k")
+        assert len(synced) == 1
+        ledger.charge("study", tenth, purpose="fit", key="k")
+        assert len(synced) == 2, "whoever was first may have been killed before the disk had it"
+        Ledger().charge(None, tenth, purpose="fit")
+        ledger.spent("study")
+        assert len(synced) == 2
 
     def test_two_makers_make_one_ledger(self, path, monkeypatch):
         """The second finds that the first was quicker, after it had looked."""
         first = Ledger(path)
         monkeypatch.setattr(Path, "exists", lambda self: False)
+        monkeypatch.setattr(Witness, "ledger_at", lambda self, path: None)
         second = Ledger(path)
-        assert second._store.ledger_id == first._store.ledger_id
+        assert second.ledger_id == first.ledger_id
         assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+    def test_few_files_stay_open(self, tmp_path, tenth):
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        ledgers = [Ledger(tmp_path / f"{number}.ledger") for number in range(100)]
+        assert len(list(Path("/proc/self/fd").iterdir())) <= before + 33
+        for ledger in ledgers:
+            ledger.open_account("study")
 
     def test_a_relative_path_stays_where_it_was(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
@@ -152,12 +192,13 @@ class TestFile:
     def test_a_ledger_held_by_another_is_waited_for_then_refused(
         self, ledger, path, tenth, monkeypatch
     ):
-        monkeypatch.setattr(store, "BUSY_SECONDS", 0.05)
-        with closing(sqlite3.connect(path, isolation_level=None)) as other:
-            other.execute("BEGIN IMMEDIATE")
+        monkeypatch.setattr(logfile, "BUSY_SECONDS", 0.05)
+        with path.open("rb") as other:
+            fcntl.flock(other, fcntl.LOCK_EX)
             with pytest.raises(LedgerError, match="another process held it"):
                 ledger.charge("study", tenth, purpose="fit")
-            assert ledger.spent("study") == 0.0
+            with pytest.raises(LedgerError, match="another process held it"):
+                ledger.spent("study")
         ledger.charge("study", tenth, purpose="fit")
         assert ledger.spent("study") == 0.1
 

@@ -9,9 +9,22 @@ from fractions import Fraction
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    invariant,
+    multiple,
+    precondition,
+    rule,
+)
 
-from confrere.errors import BudgetExceeded, CompositionError, InvalidParameter, LedgerError
+from confrere.errors import (
+    AccountFrozen,
+    BudgetExceeded,
+    CompositionError,
+    InvalidParameter,
+    LedgerError,
+)
 from confrere.guarantee import Guarantee, Unit
 from confrere.ledger import Ledger, Receipt
 
@@ -34,20 +47,41 @@ class LedgerAgainstModel(RuleBasedStateMachine):
         self.ledger = Ledger()
         self.caps: dict[str, float | None] = {}
         self.spent: dict[str, Fraction] = {}
-        self.units: dict[str, Unit] = {}
+        self.opened: dict[str, tuple[float | None, Unit]] = {}
+        self.frozen: set[str] = set()
         self.keys: dict[str, tuple[tuple[str, Guarantee], Receipt]] = {}
         self.charged: list[tuple[Receipt, tuple[str, str | None] | None]] = []
         self.heads: list[str] = []
 
-    @rule(name=names, cap=caps)
-    def open_account(self, name: str, cap: float | None) -> None:
-        if name in self.caps and self.caps[name] != cap:
+    @rule(name=names, cap=caps, unit=st.sampled_from(Unit))
+    def open_account(self, name: str, cap: float | None, unit: Unit) -> None:
+        opened = self.opened.setdefault(name, (cap, unit))
+        if unit is not opened[1] or cap not in (opened[0], self.caps.get(name, cap)):
             with pytest.raises(InvalidParameter):
-                self.ledger.open_account(name, epsilon=cap)
+                self.ledger.open_account(name, epsilon=cap, unit=unit)
             return
-        self.ledger.open_account(name, epsilon=cap)
+        self.ledger.open_account(name, epsilon=cap, unit=unit)
         self.caps.setdefault(name, cap)
         self.spent.setdefault(name, Fraction(0))
+
+    @precondition(lambda self: self.caps)
+    @rule(data=st.data(), cap=caps.filter(bool))
+    def raise_cap(self, data: st.DataObject, cap: float) -> None:
+        name = data.draw(st.sampled_from(sorted(self.caps)))
+        now = self.caps[name]
+        if now is None or cap <= now:
+            with pytest.raises(InvalidParameter):
+                self.ledger.raise_cap(name, epsilon=cap, reason="more")
+            return
+        self.ledger.raise_cap(name, epsilon=cap, reason="more")
+        self.caps[name] = cap
+
+    @precondition(lambda self: self.caps)
+    @rule(data=st.data())
+    def freeze(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.caps)))
+        self.ledger.freeze(name, reason="enough")
+        self.frozen.add(name)
 
     @rule(target=receipts, name=names, guarantee=guarantees, key=keys)
     def charge(self, name: str, guarantee: Guarantee, key: str | None):
@@ -63,7 +97,6 @@ class LedgerAgainstModel(RuleBasedStateMachine):
         if key is not None and key in self.keys:
             assert receipt == self.keys[key][1]
             return multiple()
-        self.units.setdefault(name, guarantee.unit)
         self.spent[name] += Fraction(repr(guarantee.epsilon))
         self.charged.append((receipt, None))
         if key is not None:
@@ -77,7 +110,9 @@ class LedgerAgainstModel(RuleBasedStateMachine):
             return KeyError
         if key is not None and key in self.keys:
             return None if self.keys[key][0] == (name, guarantee) else LedgerError
-        if self.units.get(name, guarantee.unit) is not guarantee.unit:
+        if name in self.frozen:
+            return AccountFrozen
+        if self.opened[name][1] is not guarantee.unit:
             return CompositionError
         cap = self.caps[name]
         price = Fraction(repr(guarantee.epsilon))
@@ -119,7 +154,9 @@ class LedgerAgainstModel(RuleBasedStateMachine):
             assert account.spent == pytest.approx(float(spent), rel=1e-15)
             assert Fraction(repr(account.spent)) >= spent
             cap = self.caps[account.name]
-            if cap is None:
+            if account.name in self.frozen:
+                assert account.left == 0.0
+            elif cap is None:
                 assert account.left == math.inf
             else:
                 assert 0 <= Fraction(repr(account.left)) <= Fraction(repr(cap)) - spent

@@ -1,0 +1,239 @@
+"""Accounts: what one allows, what it has spent, and the one rule by which it covers a price."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Self
+
+from confrere.errors import AccountFrozen, BudgetExceeded, CompositionError, InvalidParameter
+from confrere.guarantee import Guarantee, Neighbours, Unit
+from confrere.ledger.amounts import at_least, at_most, exact, minus, plus
+
+if TYPE_CHECKING:
+    from confrere.ledger.chain import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """What an account allows and what it has spent so far."""
+
+    account: str
+    epsilon_cap: Decimal | None
+    delta_cap: Decimal
+    unit: Unit | None
+    neighbours: Neighbours | None
+    frozen: str | None = None
+    epsilon_spent: Decimal = Decimal(0)
+    delta_spent: Decimal = Decimal(0)
+
+    @classmethod
+    def opened(cls, facts: Mapping[str, Any]) -> Self:
+        """Read the facts of an account's own row: nothing is spent yet."""
+        cap, unit, neighbours = facts["epsilon"], facts["unit"], facts["neighbours"]
+        return cls(
+            account=facts["name"],
+            epsilon_cap=None if cap is None else exact(cap),
+            delta_cap=exact(facts["delta"]),
+            unit=None if unit is None else Unit(unit),
+            neighbours=None if neighbours is None else Neighbours(neighbours),
+        )
+
+    def changed(self, kind: str, facts: Mapping[str, Any]) -> Self:
+        """Take over what the owner's row says: another cap, no more charges, or what is counted."""
+        if kind == "frozen":
+            return replace(self, frozen=str(facts["reason"]))
+        if kind == "declared":
+            return self._declared(Unit(facts["unit"]), Neighbours(facts["neighbours"]))
+        return self.raised(facts["epsilon"], facts["delta"])
+
+    def raised(self, epsilon: float | None, delta: float | None) -> Self:
+        """Let more be spent, where a cap is given."""
+        if self.epsilon_cap is None:
+            raise InvalidParameter(f"account {self.account!r} has no cap to raise.")
+        caps = (
+            self.epsilon_cap if epsilon is None else exact(epsilon),
+            self.delta_cap if delta is None else exact(delta),
+        )
+        falls = caps[0] < self.epsilon_cap or caps[1] < self.delta_cap
+        if falls or caps == (self.epsilon_cap, self.delta_cap):
+            raise InvalidParameter(
+                f"account {self.account!r} has the caps epsilon {at_most(self.epsilon_cap):g} and "
+                f"delta {at_most(self.delta_cap):g}; a raise makes one of them larger and neither "
+                "smaller. To spend less, freeze the account when it is enough."
+            )
+        return replace(self, epsilon_cap=caps[0], delta_cap=caps[1])
+
+    def _declared(self, unit: Unit, neighbours: Neighbours) -> Self:
+        if self.unit is not None:
+            raise InvalidParameter(
+                f"account {self.account!r} counts per {self.unit} ({self.neighbours}) already; "
+                "that does not change."
+            )
+        return replace(self, unit=unit, neighbours=neighbours)
+
+    def resumed(self, charge: Mapping[str, Any]) -> Self:
+        """Take over the running totals from the facts of the account's last charge."""
+        return replace(
+            self,
+            epsilon_spent=Decimal(charge["spent"]["epsilon"]),
+            delta_spent=Decimal(charge["spent"]["delta"]),
+        )
+
+    def after(self, guarantee: Guarantee) -> Self:
+        """Pay for one more release, composed in sequence, or say why not."""
+        if self.frozen is not None:
+            raise AccountFrozen(
+                f"account {self.account!r} is frozen ({self.frozen}); nothing was spent."
+            )
+        self._check_composable(guarantee)
+        epsilon = plus(self.epsilon_spent, exact(guarantee.epsilon))
+        delta = plus(self.delta_spent, exact(guarantee.delta))
+        if self.epsilon_cap is not None:
+            if epsilon > self.epsilon_cap:
+                raise BudgetExceeded(self.account, guarantee.epsilon, self.left)
+            if delta > self.delta_cap:
+                left = at_most(minus(self.delta_cap, self.delta_spent))
+                raise BudgetExceeded(self.account, guarantee.delta, left, "delta")
+        return replace(self, epsilon_spent=epsilon, delta_spent=delta)
+
+    def _check_composable(self, guarantee: Guarantee) -> None:
+        if self.unit is None or self.neighbours is None:
+            raise CompositionError(
+                f"account {self.account!r} is of an older file and does not say what it counts: "
+                "its owner says it with `confrere ledger open LEDGER "
+                f"{self.account!r} --unit record --neighbours replace-one --reason ...`. Nothing "
+                "was spent."
+            )
+        if self.unit is not guarantee.unit:
+            raise CompositionError(
+                f"account {self.account!r} counts per {self.unit}, the guarantee is per "
+                f"{guarantee.unit}: open another account for it. Nothing was spent."
+            )
+        if self.neighbours is not guarantee.neighbours:
+            raise CompositionError(
+                f"account {self.account!r} counts {self.neighbours} neighbours, the guarantee is "
+                f"for {guarantee.neighbours}: open another account for it. Nothing was spent."
+            )
+
+    @property
+    def facts(self) -> dict[str, float | str | None]:
+        """What the account allows now, as the row that opens it says it."""
+        return {
+            "epsilon": None if self.epsilon_cap is None else float(self.epsilon_cap),
+            "delta": float(self.delta_cap),
+            "unit": self.unit,
+            "neighbours": self.neighbours,
+        }
+
+    @property
+    def totals(self) -> dict[str, str]:
+        """The running totals, as a charge's row keeps them."""
+        return {"epsilon": str(self.epsilon_spent), "delta": str(self.delta_spent)}
+
+    @property
+    def spent(self) -> float:
+        """Epsilon spent, never shown as less than it is."""
+        return at_least(self.epsilon_spent)
+
+    @property
+    def left(self) -> float:
+        """Epsilon that can still be charged; infinite without a cap, nothing once frozen."""
+        if self.frozen is not None:
+            return 0.0
+        if self.epsilon_cap is None:
+            return math.inf
+        return at_most(minus(self.epsilon_cap, self.epsilon_spent))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What the owner did to an account, for ever in the chain.
+
+    Attributes
+    ----------
+    row : int
+    time : str
+        When, in UTC.
+    kind : {"opened", "raised", "frozen", "declared"}
+    epsilon, delta : float or None
+        The caps from then on, where they were set.
+    reason : str or None
+    """
+
+    row: int
+    time: str
+    kind: str
+    epsilon: float | None
+    delta: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One budget and what became of it.
+
+    Attributes
+    ----------
+    name : str
+    epsilon : float or None
+        The cap, as last raised; None without one.
+    delta : float
+        The cap on the sum of deltas; means nothing without a cap on epsilon.
+    unit, neighbours
+        What the account counts; None only in files of the first format, until declared.
+    spent, left : float
+        Epsilon spent and epsilon that can still be charged (infinite without a cap).
+    opened : str
+        When, in UTC.
+    frozen : str or None
+        Why nothing more may be charged.
+    history : tuple of Change
+        How it was opened, and every raise since.
+    """
+
+    name: str
+    epsilon: float | None
+    delta: float
+    unit: Unit | None
+    neighbours: Neighbours | None
+    spent: float
+    left: float
+    opened: str
+    frozen: str | None
+    history: tuple[Change, ...]
+
+    @classmethod
+    def of(cls, rows: Sequence[Row], balance: Balance) -> Self:
+        """Join the rows about an account with what it has spent."""
+        history = tuple(
+            Change(
+                row=row.seq,
+                time=row.time,
+                kind="opened" if row.kind == "account" else str(row.kind),
+                epsilon=(facts := row.facts).get("epsilon"),
+                delta=facts.get("delta"),
+                reason=facts.get("reason"),
+            )
+            for row in rows
+        )
+        cap = balance.epsilon_cap
+        return cls(
+            name=balance.account,
+            epsilon=None if cap is None else float(cap),
+            delta=float(balance.delta_cap),
+            unit=balance.unit,
+            neighbours=balance.neighbours,
+            spent=balance.spent,
+            left=balance.left,
+            opened=rows[0].time,
+            frozen=balance.frozen,
+            history=history,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON, which has no infinity: ``left`` is then None."""
+        values = asdict(self) | {"left": None if math.isinf(self.left) else self.left}
+        return values | {"history": [asdict(change) for change in self.history]}

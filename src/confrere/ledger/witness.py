@@ -1,0 +1,179 @@
+"""The head of the chain, kept in a second place, so that a ledger cannot quietly go back.
+
+A hash chain shows changes inside it. It does not show that rows were cut from its end, that an
+older copy was put back, that it was rebuilt, or that the file was deleted and made anew: all these
+are whole chains. So the last row's number and hash are also kept in a folder that a backup of the
+ledger does not touch, and compared at every opening and before every charge. The witness may be
+behind, if a kill came before it was told: a head that is in the chain is fine. A head that is not
+in the chain means that rows which were there are gone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from confrere.errors import LedgerError, WitnessMismatch
+from confrere.ledger.logfile import LogFile
+
+#: A head fits a sector, so that it is written whole or not at all.
+_RECORD = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The last row that was seen.
+
+    Attributes
+    ----------
+    ledger_id : str
+    row : int
+    hash : str
+    time : str
+        When it was seen, in UTC.
+    """
+
+    ledger_id: str
+    row: int
+    hash: str
+    time: str
+
+
+def witness_folder(folder: str | os.PathLike[str] | None = None) -> Path:
+    """Return where heads are kept.
+
+    ``folder`` if given; else what the environment variable ``CONFRERE_WITNESS`` names; else
+    ``confrere/witness`` in the user's state folder (``XDG_STATE_HOME``, or ``~/.local/state``).
+    """
+    chosen = os.fspath(folder) if folder is not None else os.environ.get("CONFRERE_WITNESS")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    state = os.environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else Path.home() / ".local" / "state") / "confrere" / "witness"
+
+
+class Witness:
+    """Heads of ledgers, one small file each, and which ledger a path held.
+
+    Parameters
+    ----------
+    folder : Path
+        Made, for its owner only, when there is something to keep.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def file_of(self, ledger_id: str) -> Path:
+        """Return the file that keeps a ledger's head."""
+        return self.folder / f"{hashlib.sha256(ledger_id.encode()).hexdigest()[:32]}.head"
+
+    def head_of(self, ledger_id: str) -> Head | None:
+        """Return the last head that was kept, if any."""
+        values = self._read(self.file_of(ledger_id))
+        return None if values is None else Head(**values)
+
+    def ledger_at(self, path: Path) -> str | None:
+        """Return which ledger a path held when it was last opened."""
+        values = self._read(self._path_file(path))
+        return None if values is None else str(values["ledger_id"])
+
+    def check(self, log: LogFile, path: Path) -> None:
+        """Compare a ledger with what was kept of it.
+
+        Raises
+        ------
+        WitnessMismatch
+            If rows that were there are gone, or another ledger was there.
+        """
+        head = self.head_of(log.books.ledger_id)
+        if head is None:
+            return
+        row = log.at(head.row)
+        if row is None:
+            raise self._mismatch(
+                path,
+                head,
+                f"now it has {log.tail.seq}: an older copy was put back, or rows "
+                "were cut from its end",
+            )
+        if row.hash != head.hash:
+            raise self._mismatch(path, head, "now that row is another one: the chain was rebuilt")
+
+    def check_place(self, ledger_id: str | None, path: Path) -> None:
+        """Refuse a path that held another ledger; ``ledger_id`` is None for one not made yet."""
+        before = self.ledger_at(path)
+        if before in (None, ledger_id):
+            return
+        head = self.head_of(before) if before is not None else None
+        now = "now there is none" if ledger_id is None else "now there is another one"
+        raise self._mismatch(path, head, f"{now}: the file was deleted, moved or replaced")
+
+    def keep(self, log: LogFile) -> None:
+        """Keep the last row of a ledger."""
+        row = log.tail
+        head = Head(log.books.ledger_id, row.seq, row.hash, row.time)
+        self._write(self.file_of(log.books.ledger_id), asdict(head))
+
+    def keep_place(self, ledger_id: str, path: Path) -> None:
+        """Keep which ledger a path holds."""
+        if self.ledger_at(path) != ledger_id:
+            now = datetime.now(UTC).isoformat(timespec="microseconds")
+            self._write(self._path_file(path), {"ledger_id": ledger_id, "time": now})
+
+    def _path_file(self, path: Path) -> Path:
+        return self.folder / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:32]}.path"
+
+    def _read(self, file: Path) -> dict[str, Any] | None:
+        try:
+            text = file.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise LedgerError(f"the witness {file} cannot be read ({error.strerror}).") from error
+        if not text:
+            return None  # Killed between making the file and writing it.
+        try:
+            values: dict[str, Any] = json.loads(text)
+            if not isinstance(values["ledger_id"], str):
+                raise TypeError
+        except (ValueError, TypeError, LookupError) as error:
+            raise LedgerError(
+                f"the witness {file} is damaged. Remove it if you know why; the next opening of "
+                "its ledger keeps what it finds."
+            ) from error
+        return values
+
+    def _write(self, file: Path, values: dict[str, Any]) -> None:
+        record = json.dumps(values).encode().ljust(_RECORD - 1) + b"\n"
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.pwrite(descriptor, record, 0)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise LedgerError(
+                f"the head cannot be kept in {self.folder} ({error.strerror}): name another "
+                "folder, outside backups of the ledger, in the environment variable "
+                "CONFRERE_WITNESS."
+            ) from error
+
+    def _mismatch(self, path: Path, head: Head | None, found: str) -> WitnessMismatch:
+        had = (
+            "it held a ledger"
+            if head is None
+            else (f"the ledger had row {head.row} ({head.hash[:12]}) on {head.time[:19]}")
+        )
+        return WitnessMismatch(
+            f"{had}, as {self.folder} remembers; {found}. What was charged in between would be "
+            "forgotten. Put the newest copy back. Only if its owner knows why: `confrere ledger "
+            f"witness {path.name} --reset --reason ...` goes on from here and writes that down in "
+            "the chain."
+        )
