@@ -19,18 +19,12 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from confrere.federation import (
-    Averaging,
-    Books,
-    LocalFederation,
-    LocalParty,
-    Payload,
-    Policy,
-    average,
-)
+from confrere.federation import Books, LocalFederation, LocalParty, Payload, Policy
+from confrere.federation.messages import SignedAnswer
 from confrere.ledger import Ledger
-from confrere.study import read_rows, read_study, write_example
-from confrere.study.federating import job_of
+from confrere.release import generate_key, load_release
+from confrere.study import Study, read_rows, read_study, write_example
+from confrere.study.federating import protocol_of
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", category=DeprecationWarning)
@@ -65,6 +59,7 @@ class Deployment:
         if seeded:
             changes['mode = "private"'] = 'mode = "simulation"'
             changes["split_seed"] = "noise_seed = 7\nsplit_seed"
+        name_keys(self.folder)
         text = (self.folder / "study.toml").read_text()
         for old, new in changes.items():
             text = text.replace(old, new)
@@ -76,7 +71,8 @@ class Deployment:
         self.commands = {
             "coordinator": [
                 *("coordinator", "study.toml", "--json", "--port", str(self.port), "--out", "out"),
-                *("--folder", "coordinator", "--timeout", "400", *nodes),
+                *("--folder", "coordinator", "--timeout", "400", "--key", "coordinator.key"),
+                *nodes,
             ]
         }
         for name in PARTIES:
@@ -85,6 +81,7 @@ class Deployment:
                 *("--coordinator", f"127.0.0.1:{self.port}"),
                 *("--authority", "coordinator/authority/ca.pem"),
                 *("--node-key", f"{name}.node", "--folder", f"nodes/{name}"),
+                *("--grant", f"{name}.grant", "--out", f"had/{name}"),
             ]
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -163,16 +160,21 @@ class Deployment:
 
     @property
     def finished(self) -> bool:
-        """Whether the coordinator has what it needs for the release."""
-        return (self.folder / "coordinator" / "outcome").exists()
+        """Whether the coordinator has written the release."""
+        return (self.folder / "out/diabetes-2026").exists()
 
     def gathered(self) -> dict[tuple[str, int, str], bytes]:
-        """Return what the coordinator's journal has: answers by operation, step and party."""
+        """Return what the coordinator's journal has: signed answers by operation, step, party."""
         rows = _rows(
             self.folder / "coordinator/journal",
             "SELECT operation, step, party, answer FROM gathered ORDER BY rowid",
         )
         return {(operation, step, party): answer for operation, step, party, answer in rows}
+
+    def payloads(self) -> dict[tuple[str, int, str], Payload]:
+        """Return what is in the gathered answers, once their signatures are good."""
+        keys = {party.name: party.key for party in self.study.parties}
+        return {key: SignedAnswer.open(a, keys).payload for key, a in self.gathered().items()}
 
     def answers(self, party: str) -> dict[tuple[str, str, int], bytes]:
         """Return what a party has answered, by run, operation and step."""
@@ -183,21 +185,20 @@ class Deployment:
         return {(run, operation, step): answer for run, operation, step, answer in rows}
 
     @property
-    def plan(self) -> Averaging:
-        """What the coordinator asks."""
-        return job_of(read_study(self.folder / "study.toml"), 1.0).plan
+    def study(self) -> Study:
+        """What everybody has agreed on."""
+        return read_study(self.folder / "study.toml")
 
-    def weights(self) -> np.ndarray:
-        """Return the coordinator's outcome."""
-        outcome = (self.folder / "coordinator/outcome").read_bytes()
-        return Payload.decode(outcome).arrays["weights"]
+    def released(self) -> np.ndarray:
+        """Return the coefficients of the release."""
+        release = load_release(self.folder / "out/diabetes-2026", allow_simulated=True)
+        return release.model.coef[0]
 
-    def weights_in_one_process(self) -> np.ndarray:
+    def released_in_one_process(self) -> np.ndarray:
         """Return what the same parties give here, with the same seeds and other books."""
-        study = read_study(self.folder / "study.toml")
         parties = []
-        for name in sorted(PARTIES):
-            rows = read_rows(study, self.folder / f"local/{name}.csv")
+        for party in self.study.parties:
+            rows = read_rows(self.study, self.folder / f"local/{party.name}.csv")
             ledger = Ledger()
             ledger.open_account("again")
             books = Books(
@@ -205,8 +206,9 @@ class Deployment:
                 account="again",
                 policy=Policy.anything(unit="record", neighbours="replace-one"),
             )
-            parties.append(LocalParty(name, rows.X.to_numpy(), rows.y, books, study.seed_for(name)))
-        return average(LocalFederation(parties), self.plan).weights
+            seed = self.study.seed_for(party.name)
+            parties.append(LocalParty(party.name, rows.X.to_numpy(), rows.y, books, seed))
+        return protocol_of(self.study)(LocalFederation(parties)).coef
 
     def remains(self) -> list[str]:
         """Return the command lines of processes of this deployment that still run."""
@@ -234,6 +236,19 @@ class Deployment:
         for process in processes:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
+
+
+def name_keys(folder: Path) -> None:
+    """Give everybody a signing key, and say in study and local files whose is whose."""
+    study = folder / "study.toml"
+    asking = generate_key(folder / "coordinator.key").read_text().strip()
+    for name in PARTIES:
+        line = generate_key(folder / f"local/{name}.key").read_text().strip()
+        named = f'[[party]]\nname = "{name}"\n'
+        study.write_text(study.read_text().replace(named, f'{named}key = "{line}"\n'))
+        local = folder / f"local/{name}.toml"
+        own = f'key_path = "{name}.key"\ncoordinator = "{asking}"\n'
+        local.write_text(own + local.read_text())
 
 
 def free_ports(count: int) -> list[int]:

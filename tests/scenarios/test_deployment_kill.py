@@ -12,10 +12,10 @@ import time
 import numpy as np
 import pytest
 
-from confrere.federation import Payload
 from confrere.federation.averaging import weighted_mean
 from confrere.ledger import Ledger
 from confrere.release import load_release
+from confrere.study.parameters import estimator_for
 from tests.scenarios.deployment import PARTIES, Deployment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
@@ -56,7 +56,7 @@ def test_killed_at_random_moments(tmp_path, run):
     assert release.card.status == ("simulated" if seeded else "released")
     check_model(deployment, release)
     if seeded:
-        np.testing.assert_array_equal(deployment.weights(), deployment.weights_in_one_process())
+        np.testing.assert_array_equal(deployment.released(), deployment.released_in_one_process())
 
 
 def check_books(deployment: Deployment, seen: dict[str, dict]) -> None:
@@ -76,21 +76,23 @@ def check_books(deployment: Deployment, seen: dict[str, dict]) -> None:
         assert sum(entry.guarantee.epsilon for entry in entries) == pytest.approx(1.0)
         assert ledger.spent(entries[0].account) <= 1.0
     assert len(runs) == 1
-    gathered = deployment.gathered()
-    assert len(gathered) == len(asked) * len(PARTIES)
+    payloads = deployment.payloads()
+    assert len(payloads) == len(asked) * len(PARTIES)
     (run_id,) = runs
-    for (operation, step, name), answer in gathered.items():
-        assert answer == deployment.answers(name)[run_id, operation, step]
+    for (operation, step, name), payload in payloads.items():
+        assert payload.encode() == deployment.answers(name)[run_id, operation, step]
 
 
 def check_model(deployment: Deployment, release) -> None:
-    gathered = {key: Payload.decode(answer) for key, answer in deployment.gathered().items()}
-    sizes = {name: int(gathered["size", 0, name].arrays["size"]) for name in PARTIES}
-    last = {
-        key[2]: answer for key, answer in gathered.items() if key[:2] == ("objective", ROUNDS - 1)
-    }
-    weights = deployment.weights()
-    np.testing.assert_array_equal(weights, weighted_mean(last, sizes, len(weights)))
-    np.testing.assert_array_equal(
-        release.model.coef[0], deployment.plan.frame.coefficients(weights)[0]
+    """The release is the last round's average of what was gathered, and everybody has it."""
+    payloads = deployment.payloads()
+    sizes = {name: int(payloads["size", 0, name].arrays["size"]) for name in PARTIES}
+    last = {key[2]: p for key, p in payloads.items() if key[:2] == ("objective", ROUNDS - 1)}
+    plan = estimator_for(deployment.study, deployment.study.method)._plan(
+        len(deployment.study.schema.feature_names)
     )
+    weights = weighted_mean(last, sizes, plan.frame.size)
+    np.testing.assert_array_equal(release.model.coef[0], plan.frame.coefficients(weights)[0])
+    for name in PARTIES:
+        had = load_release(deployment.folder / f"had/{name}/diabetes-2026", allow_simulated=True)
+        assert had.release_id == release.release_id

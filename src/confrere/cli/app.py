@@ -51,6 +51,7 @@ _HELP = {
     },
     "keys": {"keys": "Make keys, and show fingerprints to compare by telephone."},
     "federation": {
+        "approve": "Agree to what a study asks, once, at its price: a grant that the party signs.",
         "coordinator": "Ask the parties of a study, and write the release of what they gave.",
         "party": "Answer a study's coordinator, as far as the local policy and the ledger allow.",
         "status": "Say how far a coordinator or a party is.",

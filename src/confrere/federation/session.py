@@ -157,12 +157,16 @@ class SignedFederation(Federation):
         return {n: SignedAnswer.open(content, self._keys).payload for n, content in kept.items()}
 
     def hand_out(
-        self, files: Mapping[str, bytes], *, timeout: float | None = None
+        self,
+        files: Mapping[str, bytes],
+        *,
+        to: Sequence[str] | None = None,
+        timeout: float | None = None,
     ) -> dict[str, bytes | PartyError]:
-        """Give the release to every party, and return their signatures or why there is none."""
+        """Give the release to parties, and return their signatures or why there is none."""
         names = sorted(files)
         arrays = {f"file{k}": np.frombuffer(files[n], np.uint8) for k, n in enumerate(names)}
-        answers = self.ask(FINISH, Payload({"files": names}, arrays), timeout=timeout)
+        answers = self.ask(FINISH, Payload({"files": names}, arrays), to=to, timeout=timeout)
         return {
             name: answer
             if isinstance(answer, PartyError)

@@ -266,7 +266,10 @@ class CoordinatorSession:
         files = read_folder(folder).files
         sums = sums_of(files)
         unsigned: dict[str, str] = {}
-        for name, signature in self._federation.hand_out(files, timeout=self._timeout).items():
+        # Who has signed has ended: nobody waits for them when this is started again.
+        lacking = [name for name in _keys(self._study) if not _signature(folder, name).exists()]
+        handed = self._federation.hand_out(files, to=lacking, timeout=self._timeout)
+        for name, signature in handed.items():
             code = self._signed(folder, name, signature, sums)
             if code is not None:
                 unsigned[name] = code
@@ -277,10 +280,10 @@ class CoordinatorSession:
         place = self._out / made.name
         if not place.exists():
             return save_made(self._study, made, self._out, {})
-        kept = load_release(place)
+        kept = load_release(place, allow_simulated=self._study.simulated)
         if not np.array_equal(_numbers(kept), _numbers(made.release)):
             raise StudyError(f"out: {place.name} holds another release; give another folder.")
-        return place
+        return place.resolve()
 
     def _signed(
         self, folder: Path, name: str, signature: bytes | PartyError, sums: bytes
@@ -292,10 +295,12 @@ class CoordinatorSession:
             verify_signature(signature, sums, [_keys(self._study)[name]])
         except ConfrereError:
             return "InvalidReply:signature"
-        place = folder / SIGNATURES / f"{name}.sig"
-        if not place.exists():
-            add_file(place, signature)
+        add_file(_signature(folder, name), signature)
         return None
+
+
+def _signature(folder: Path, party: str) -> Path:
+    return folder / SIGNATURES / f"{party}.sig"
 
 
 def _check_engine(study: Study) -> None:

@@ -14,6 +14,7 @@ from confrere.errors import EngineFailed
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.release import load_release
+from tests.scenarios.deployment import name_keys
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", category=DeprecationWarning)
@@ -21,13 +22,17 @@ with warnings.catch_warnings():
     from confrere.federation.flower.progress import private
 
 NAMES = ("main", "branch-1", "branch-2")
-NODES = [part for name in NAMES for part in ("--node", f"{name}={name}.node.pem")]
+NODES = [
+    *("--key", "coordinator.key"),
+    *(part for name in NAMES for part in ("--node", f"{name}={name}.node.pem")),
+]
 
 
 @pytest.fixture
 def study(line, folder):
     path = folder / "study.toml"
     path.write_text(path.read_text().replace('engine = "local"', 'engine = "flower"'))
+    name_keys(folder)
     for name in NAMES:
         line("keys", "node", f"{name}.node")
     return path
@@ -39,8 +44,9 @@ def sessions(monkeypatch):
     found = {}
 
     def run_party(session, *, progress, **_):
-        found[session.party.name] = session
+        found[session.name] = session
         progress.say("connected")
+        session.state = "released"  # as if it had come
 
     class Carrier:
         def connected(self):
@@ -74,13 +80,13 @@ def _party(name):
     return [
         *("party", "study.toml", "--coordinator", "127.0.0.1:8000", "--authority", "ca.pem"),
         *("--node-key", f"{name}.node", "--local", f"local/{name}.toml"),
-        *("--folder", f"nodes/{name}"),
+        *("--grant", f"{name}.grant", "--out", f"had/{name}", "--folder", f"nodes/{name}"),
     ]
 
 
 def test_a_study_between_machines_ends_in_a_release(line, prepared, sessions):
     answer = line.json("coordinator", "study.toml", *NODES, "--folder", "c", "--out", "out")
-    assert answer["data"]["without"] == []
+    assert answer["data"]["unsigned"] == {}
     assert all(session.finished for session in sessions.values())
     assert Path("c").stat().st_mode & 0o777 == 0o700
     assert Path("nodes/main").stat().st_mode & 0o777 == 0o700
@@ -99,8 +105,9 @@ def test_a_study_between_machines_ends_in_a_release(line, prepared, sessions):
     assert again["data"] == answer["data"]
     assert len(line.json("status", "nodes/main")["data"]["entries"]) == 1
     assert "left" in line("status", "nodes/main").stdout
-    line("keys", "new", "main.key")
-    line("release", "sign", answer["data"]["folder"], "--party", "main", "--key", "main.key")
+    signed = [part for n in NAMES for part in ("--key", f"{n}=local/{n}.key.pub")]
+    line("verify", answer["data"]["folder"], *signed)
+    line("verify", f"had/main/{Path(answer['data']['folder']).name}", "--key", signed[1])
 
 
 def test_every_round_has_its_receipt(line, study, sessions):
@@ -121,9 +128,9 @@ def test_every_round_has_its_receipt(line, study, sessions):
 
 
 def test_a_party_allows_its_own_study_s_bytes_and_no_more(line, prepared, sessions):
-    policy = sessions["main"].party.books.policy
-    assert policy.operations == {"size", "objective"}
-    assert policy.epsilon_per_run == 1.0
+    grant = json.loads(Path("main.grant").read_text())["grant"]
+    assert [request["operation"] for request in grant["requests"]] == ["size", "objective"]
+    assert grant["epsilon_per_run"] == 1.0
     assert Ledger("local/main.ledger").entries() == []
     prepared.write_text(prepared.read_text().replace("epsilon = 1.0   ", "epsilon = 0.9   "))
     answer = line.json("coordinator", "study.toml", *NODES, "--folder", "c", code=6)
@@ -142,7 +149,6 @@ def test_a_party_that_does_not_agree_starts_nothing(line, study, monkeypatch):
 
 
 def test_rows_are_in_memory_only(line, prepared, sessions):
-    assert sessions["main"].party.facts.n_samples > 0
     assert sorted(path.name for path in Path("nodes/main").iterdir()) == [
         "party.lock",
         "status.json",
@@ -163,8 +169,34 @@ def test_a_locked_key_asks_for_its_passphrase(line, study, sessions, monkeypatch
     line(*mine, "--yes", typed="correct horse\n")
 
 
+def test_what_is_approved_is_signed_and_is_all(line, study, sessions):
+    approve = ["approve", "study.toml", "--local", "local/main.toml", "--grant", "main.grant"]
+    line(*approve, code=7, typed="\n")
+    assert not Path("main.grant").exists()
+    line(*approve, "--by", "the officer", "--reason", "agreed in May", typed="1\n")
+    assert "is there already" in line(*approve, "--yes", code=3).stderr
+    grant = json.loads(Path("main.grant").read_text())["grant"]
+    assert (grant["approved_by"], grant["reason"], grant["attempts"]) == (
+        "the officer",
+        "agreed in May",
+        1,
+    )
+    line(*_party("main"))  # nothing is asked: it was approved
+    Path("main.grant").write_text(Path("main.grant").read_text().replace("May", "June"))
+    Path("nodes/main/status.json").unlink()
+    line(*_party("main"), code=5)
+
+
+def test_a_party_that_was_left_out_says_so(line, study, monkeypatch):
+    def run_party(session, **_):
+        session.state = "left out"
+
+    monkeypatch.setattr(answering, "run_party", run_party)
+    assert "left out" in line(*_party("main"), "--yes", code=6).stderr
+
+
 def test_a_coordinator_needs_everybody_s_certificate(line, study):
-    told = line("coordinator", "study.toml", "--node", "main=main.node.pem", code=3).stderr
+    told = line("coordinator", "study.toml", *NODES[:4], code=3).stderr
     assert "the certificate of branch-1 is missing" in told
     same = [part.replace("branch-2.node", "main.node") for part in NODES]
     told = line("coordinator", "study.toml", *same, "--folder", "c", code=3).stderr
@@ -184,14 +216,14 @@ def test_a_service_manager_stops_a_command_as_control_c_does(line, study, monkey
     assert signal.getsignal(signal.SIGTERM) == before
 
 
-def test_a_party_goes_on_though_its_budget_covers_no_second_price(line, prepared):
+def test_a_budget_that_does_not_cover_the_price_is_no_agreement(line, prepared):
     account = next(iter(Ledger("local/main.ledger").accounts())).name
     Ledger("local/main.ledger").charge(
         account, Guarantee(epsilon=2.5), purpose="most of what there was"
     )
-    line(*_party("main"), "--yes")
-    elsewhere = [*_party("main")[:-1], "nodes/elsewhere"]
-    line(*elsewhere, "--yes", code=4)
+    Path("main.grant").unlink()
+    Path("nodes/main/status.json").unlink()
+    line(*_party("main"), "--yes", code=4)
 
 
 def test_an_engine_that_fails_says_why_and_what_to_do(line, study, monkeypatch):

@@ -1,7 +1,8 @@
-"""coordinator, party and status: a study between machines, carried by Flower."""
+"""approve, coordinator, party and status: a study between machines, carried by Flower."""
 
 from __future__ import annotations
 
+import getpass
 import os
 import shutil
 import signal
@@ -16,38 +17,80 @@ from confrere.cli.answers import Answer, aside, command, good
 from confrere.cli.commands.fit import confirm
 from confrere.cli.options import LedgerFile, StudyFile, pairs
 from confrere.cli.views import entry_table, facts, price_table, promise_line, receipt_table
-from confrere.errors import EngineFailed, StudyError
+from confrere.errors import EngineFailed, FederationError, StudyError
 from confrere.ledger import Ledger
-from confrere.release import load_release
+from confrere.release.keys import has_passphrase, read_private_key
 from confrere.study import (
-    Made,
+    CoordinatorSession,
+    Local,
     Study,
     check_destination,
     gather_locals,
+    make_grant,
     make_plan,
+    party_session,
     read_study,
-    save_made,
 )
-from confrere.study.federating import CoordinatorSession, job_of, party_session, release_of
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
     from confrere.federation.flower.keys import Authority
 
 Folder = Annotated[Path, typer.Option(help="Its files: state, journal, log.")]
+LocalFile = Annotated[Path, typer.Option(envvar="CONFRERE_LOCAL", help="The party's local file.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Agree to the price without asking.")]
+By = Annotated[str | None, typer.Option(help="Who agrees; by default the user's name.")]
+Reason = Annotated[str | None, typer.Option(help="Why; by default the study's purpose.")]
+Out = Annotated[Path | None, typer.Option(envvar="CONFRERE_OUT", help="Where the release goes.")]
 
-#: Where a service puts the passphrase of its node key; people are asked for it.
-PASSPHRASE = "CONFRERE_NODE_PASSPHRASE"  # noqa: S105  the name of a variable
+#: Where services put passphrases; people are asked for them.
+NODE_PASSPHRASE = "CONFRERE_NODE_PASSPHRASE"  # noqa: S105  the name of a variable
+KEY_PASSPHRASE = "CONFRERE_KEY_PASSPHRASE"  # noqa: S105
 
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands."""
+    command(app, "approve")(approve)
     command(app, "coordinator")(coordinator)
     command(app, "party")(party)
     command(app, "status")(status)
 
 
+def approve(
+    study: StudyFile,
+    local: LocalFile = Path("local.toml"),
+    ledger: LedgerFile = None,
+    grant: Annotated[Path, typer.Option(help="The file to write.")] = Path("grant.json"),
+    by: By = None,
+    reason: Reason = None,
+    attempts: Annotated[
+        int, typer.Option(min=1, max=100, help="Runs that may be paid for, each anew.")
+    ] = 1,
+    days: Annotated[float, typer.Option(min=0.01, help="How long it is good for.")] = 30.0,
+    yes: Yes = False,
+) -> Answer:
+    """Agree to what a study asks of a party, once, at its price.
+
+    Writes a grant, signed by the party's key: the study's hash, every question that may be asked,
+    relation and unit, the price, the number of runs and a last day. Nothing else is answered.
+    """
+    found = read_study(study)
+    own = _own(found, study, local, ledger)
+    if grant.exists():
+        raise StudyError(f"grant: {grant.name} is there already; give another file with --grant.")
+    _show_price(found, own, attempts, agreed=yes)
+    _write_grant(found, own, grant, by=by, reason=reason, attempts=attempts, days=days)
+    return Answer(
+        f"approved; next: confrere party {study}",
+        {"party": own.party, "grant": str(grant), "study_sha256": found.sha256},
+        [good("wrote", grant)],
+    )
+
+
 def coordinator(
     study: StudyFile,
+    key: Annotated[Path, typer.Option(help="Its private key: parties name the public half.")],
     node: Annotated[
         list[str],
         typer.Option(metavar="PARTY=FILE", help="A party's node certificate: keys node made it."),
@@ -58,9 +101,10 @@ def coordinator(
     timeout: Annotated[
         float, typer.Option(min=1, help="Seconds to wait for the parties in a round.")
     ] = 600.0,
-    out: Annotated[
-        Path | None, typer.Option(envvar="CONFRERE_OUT", help="Where the release goes.")
-    ] = None,
+    attempt: Annotated[
+        int, typer.Option(min=1, help="Which run: a second one is paid for anew.")
+    ] = 1,
+    out: Out = None,
 ) -> Answer:
     """Ask the parties of a study, write the release of what they gave, and hand it to them.
 
@@ -74,22 +118,26 @@ def coordinator(
     missing = [party.name for party in found.parties if party.name not in nodes]
     if missing:
         raise StudyError(f"--node: the certificate of {missing[0]} is missing.")
+    opened = _signing_key(key)
     need_flower()
     from confrere.federation.flower.carrying import carrying
     from confrere.federation.flower.progress import Progress, private
 
-    job_of(found, timeout)
     place = out or Path("confrere-out") / found.id
     console = aside()
     with _stopped_by_services(), private(folder, "coordinator") as home:
-        if not (home / "outcome").exists():
+        if not (home / "journal").exists():
             check_destination(found, place, [])
         authority = _authority(home / "authority", host)
-        progress = Progress(home, study=found.sha256)
+        progress = Progress(home, console.print, study=found.sha256)
 
         def tell(states: Mapping[str, str]) -> None:
             progress.say(_where(states), parties=dict(states))
 
+        console.print(
+            f"listening on {host}:{port}; every party needs {authority.certificate}: "
+            f"confrere party STUDY --coordinator {host}:{port} --authority ca.pem"
+        )
         try:
             with carrying(
                 nodes=nodes,
@@ -99,31 +147,33 @@ def coordinator(
                 log=home / "flower.log",
                 tell=tell,
             ) as carrier:
-                console.print(
-                    f"listening on {host}:{port}; every party needs {authority.certificate}: "
-                    f"confrere party STUDY --coordinator {host}:{port} --authority ca.pem"
-                )
-                progress = Progress(home, console.print, study=found.sha256)
-                session = CoordinatorSession(found, folder=home, carrier=carrier, timeout=timeout)
-                outcome = session.ask()
-                made = release_of(found, outcome)
-                saved = _save(found, made, place)
-                without = session.hand_out(outcome)
+                finished = CoordinatorSession(
+                    found,
+                    key=opened,
+                    folder=home,
+                    carrier=carrier,
+                    out=place,
+                    attempt=attempt,
+                    timeout=timeout,
+                ).run()
         except Exception as error:
             progress.say(f"failed: {type(error).__name__}; started again it goes on")
             raise
-        progress.say("released", release=str(saved), without=without)
-    if without:
-        console.print(f"not fetched by: {', '.join(without)}; start again to hand it out")
+        progress.say("released", release=str(finished.folder), unsigned=dict(finished.unsigned))
+    for name, code in finished.left_out.items():
+        console.print(f"left out: {name} ({code})")
+    for name, code in finished.unsigned.items():
+        console.print(f"not signed by {name} ({code}); start again to hand it out")
     return Answer(
-        f"released; next: confrere release sign {saved} --party NAME --key FILE, at every party",
+        f"released; next: confrere verify {finished.folder}",
         {
-            "folder": str(saved),
-            "release_id": made.release.release_id,
-            "parties": [*made.receipts],
-            "without": without,
+            "folder": str(finished.folder),
+            "release_id": finished.made.release.release_id,
+            "parties": [*finished.made.receipts],
+            "left_out": dict(finished.left_out),
+            "unsigned": dict(finished.unsigned),
         },
-        [receipt_table([made]), good("wrote", saved)],
+        [receipt_table([finished.made]), good("wrote", finished.folder)],
     )
 
 
@@ -132,44 +182,49 @@ def party(
     coordinator: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where it listens.")],
     authority: Annotated[Path, typer.Option(help="The coordinator's ca.pem.")],
     node_key: Annotated[Path, typer.Option(help="The private node key: keys node makes one.")],
-    local: Annotated[
-        Path, typer.Option(envvar="CONFRERE_LOCAL", help="The party's local file.")
-    ] = Path("local.toml"),
+    local: LocalFile = Path("local.toml"),
     ledger: LedgerFile = None,
+    grant: Annotated[
+        Path, typer.Option(help="What was approved; without one it is asked for.")
+    ] = Path("grant.json"),
     folder: Folder = Path("confrere-party"),
     timeout: Annotated[
         float, typer.Option(min=1, help="Seconds without a coordinator until it gives up.")
     ] = 3600.0,
-    yes: Annotated[bool, typer.Option("--yes", help="Agree to the price without asking.")] = False,
+    by: By = None,
+    reason: Reason = None,
+    out: Out = None,
+    yes: Yes = False,
 ) -> Answer:
-    """Answer a study's coordinator, as far as the local policy and the ledger allow.
+    """Answer a study's coordinator: what was approved, and nothing else.
 
-    Ends by itself, with code 0, when it has the release. Rows are in its memory only, and it
-    listens on no port.
+    Ends by itself, with code 0, when it has checked and signed the release. Rows are in its memory
+    only, and it listens on no port.
     """
     need_flower()
     from confrere.federation.flower.answering import run_party
-    from confrere.federation.flower.keys import read_node_key
+    from confrere.federation.flower.keys import is_locked, read_node_key
     from confrere.federation.flower.progress import Progress, private, read_progress
 
     found = read_study(study)
-    locals_ = gather_locals(found, study, [local], ledger=ledger)
-    (own,) = locals_.values()
-    plan = make_plan(found, locals_)
+    own = _own(found, study, local, ledger)
     before = read_progress(folder) or {}
-    going_on = before.get("study") == found.sha256
-    if going_on and before.get("state") == "released":
-        return Answer(f"{own.party} has the release", {"party": own.party, "state": "released"})
-    if not going_on:
-        plan.check()
-    key = read_node_key(node_key, _passphrase(node_key))
+    released = Answer(f"{own.party} has the release", {"party": own.party, "state": "released"})
+    if (before.get("study"), before.get("state")) == (found.sha256, "released"):
+        return released
+    node = read_node_key(node_key, _secret(node_key, NODE_PASSPHRASE, locked=is_locked(node_key)))
+    if not grant.exists():
+        _show_price(found, own, 1, agreed=yes)
+        _write_grant(found, own, grant, by=by, reason=reason, attempts=1, days=30.0)
     console = aside()
-    console.print(price_table(plan))
-    console.print(promise_line(plan, found.promise.unit))
-    if not yes:
-        confirm(plan.amount)
     with _stopped_by_services(), private(folder, "party") as home:
-        session = party_session(found, plan, own, going_on=going_on)
+        session = party_session(
+            found,
+            own,
+            grant=grant,
+            out=out or Path("confrere-out") / found.id,
+            key=_signing_key(own.key_path),
+        )
         progress = Progress(
             home,
             lambda state: console.print(f"{own.party}: {state}"),
@@ -184,14 +239,16 @@ def party(
                 session,
                 coordinator=coordinator,
                 authority=authority,
-                key=key,
+                key=node,
                 progress=progress,
                 patience=timeout,
             )
+            if session.state != "released":
+                raise FederationError(f"{own.party} is {session.state}: it signs no release.")
         except Exception as error:
             progress.say(f"failed: {type(error).__name__}; started again it goes on")
             raise
-    return Answer(f"{own.party} has the release", {"party": own.party, "state": "released"})
+    return released
 
 
 def status(
@@ -248,24 +305,59 @@ def _where(states: Mapping[str, str]) -> str:
     )
 
 
-def _save(study: Study, made: Made, place: Path) -> Path:
-    """Write the release, unless a coordinator that was killed had written it."""
-    there = place / made.name
-    if there.exists():
-        written = load_release(there, allow_simulated=study.simulated)
-        if written.release_id == made.release.release_id:
-            return there.resolve()
-    return save_made(study, made, place, {})
+def _own(study: Study, path: Path, local: Path, ledger: Path | None) -> Local:
+    (own,) = gather_locals(study, path, [local], ledger=ledger).values()
+    return own
 
 
-def _passphrase(key: Path) -> str | None:
-    from confrere.federation.flower.keys import is_locked
+def _show_price(study: Study, own: Local, attempts: int, *, agreed: bool) -> None:
+    """Show what is agreed to, and have the amount typed."""
+    plan = make_plan(study, {own.party: own})
+    plan.check()
+    console = aside()
+    console.print(price_table(plan))
+    console.print(promise_line(plan, study.promise.unit))
+    if attempts > 1:
+        console.print(f"for each of {attempts} runs")
+    if not agreed:
+        confirm(attempts * plan.amount)
 
-    if not is_locked(key):
+
+def _write_grant(
+    study: Study,
+    own: Local,
+    path: Path,
+    *,
+    by: str | None,
+    reason: str | None,
+    attempts: int,
+    days: float,
+) -> None:
+    key = _signing_key(own.key_path)
+    agreed = make_grant(
+        study,
+        own,
+        approved_by=by or getpass.getuser(),
+        reason=(reason or study.purpose or study.title)[:200],
+        attempts=attempts,
+        days=days,
+    )
+    path.write_bytes(agreed.document(key))
+
+
+def _signing_key(path: Path | None) -> Ed25519PrivateKey:
+    if path is None:
+        raise StudyError("key_path: between machines a party signs what it sends; name its key.")
+    return read_private_key(path, _secret(path, KEY_PASSPHRASE, locked=has_passphrase(path)))
+
+
+def _secret(path: Path, variable: str, *, locked: bool) -> str | None:
+    """Return a key's passphrase: a service's variable has it, or somebody types it."""
+    if not locked:
         return None
-    given = os.environ.get(PASSPHRASE)
+    given = os.environ.get(variable)
     if given is None:
-        given = str(typer.prompt(f"Passphrase of {key.name}", hide_input=True, err=True))
+        given = str(typer.prompt(f"Passphrase of {path.name}", hide_input=True, err=True))
     return given
 
 

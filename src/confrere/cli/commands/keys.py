@@ -41,14 +41,14 @@ def node(
     ] = False,
 ) -> Answer:
     """Make the key with which a party connects to a coordinator, and its certificate."""
-    from confrere.cli.commands.federation import PASSPHRASE, need_flower
+    from confrere.cli.commands.federation import NODE_PASSPHRASE, need_flower
 
     need_flower()
     from confrere.federation.flower.keys import make_node_key
 
     word = None
     if passphrase:
-        word = os.environ.get(PASSPHRASE) or str(
+        word = os.environ.get(NODE_PASSPHRASE) or str(
             typer.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True)
         )
     certificate = make_node_key(path, word)

@@ -130,32 +130,38 @@ class Door:
             return  # uvicorn closes the connection
 
     async def _let_in(self, scope: Scope, receive: Receive, send: Send) -> None:
-        parts: list[bytes] = []
-        size = 0
+        body = bytearray()
         try:
             status = 0
-            async with asyncio.timeout(BODY_SECONDS):
-                more = True
-                while more and not status:
-                    message = await receive()
-                    if message["type"] != "http.request":
-                        return  # gone before it had said all
-                    part = message.get("body", b"")
-                    parts.append(part)
-                    size += len(part)
-                    self._held += len(part)
-                    more = message.get("more_body", False)
-                    # Chunked bodies declare no size: they are counted as they come.
-                    status = 413 if size > MAX_BODY else 503 if self._held > _MAX_HELD else 0
+            try:
+                async with asyncio.timeout(BODY_SECONDS):
+                    status = await self._read(body, receive)
+            except TimeoutError:
+                status = 408
             if status:
-                parts.clear()
                 await PlainTextResponse("", status, headers=_CLOSE)(scope, receive, send)
-                return
-            body = b"".join(parts)
-            parts.clear()
-            await self._app(scope, _replayed(body, receive), send)
+            else:
+                await self._app(scope, _replayed(bytes(body), receive), send)
         finally:
-            self._held -= size
+            self._held -= len(body)
+
+    async def _read(self, body: bytearray, receive: Receive) -> int:
+        """Take a whole body in; return the code with which it is turned away, or 0."""
+        more = True
+        while more:
+            message = await receive()
+            if message["type"] != "http.request":
+                return 400  # gone before it had said all
+            part = message.get("body", b"")
+            body += part
+            self._held += len(part)
+            more = message.get("more_body", False)
+            # Chunked bodies declare no size: they are counted as they come.
+            if len(body) > MAX_BODY:
+                return 413
+            if self._held > _MAX_HELD:
+                return 503
+        return 0
 
 
 _CLOSE = {"connection": "close"}

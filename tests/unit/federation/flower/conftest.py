@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 import warnings
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
 import pytest
 
-from confrere.federation import answer
 from tests.scenarios.deployment import free_ports
-from tests.unit.federation.conftest import make_party
-
-__all__ = ["make_party"]
 
 with warnings.catch_warnings():
     # Flower imports names that protobuf and sqlalchemy have deprecated.
@@ -26,23 +23,19 @@ with warnings.catch_warnings():
 END = b"end"
 
 
-class Served:
-    """Answers for a party until it is told to end; ``replies`` stand in for what it would say."""
+class Echo:
+    """Sends back what it is sent, until it is told to end."""
 
-    def __init__(self, party, replies=()):
-        self.party = party
-        self.replies = list(replies)
+    def __init__(self):
         self.asked = []
         self.finished = False
         self.state = "waiting"
 
     def handle(self, question):
         self.asked.append(question)
-        if question == END:
-            self.finished, self.state = True, "released"
-            return b"ended"
-        self.state = "answered"
-        return self.replies.pop(0) if self.replies else answer(question, self.party)
+        self.finished = question == END
+        self.state = "released" if self.finished else "answered"
+        return question
 
 
 class Wire:
@@ -79,6 +72,12 @@ class Wire:
     def key(self, name):
         return read_node_key(self.folder / name)
 
+    def raw(self, name):
+        """Return a connection with a party's certificate, for saying anything."""
+        context = self.key(name).client_context(self.authority.certificate)
+        raw = socket.create_connection(("127.0.0.1", self.port), 30)
+        return context.wrap_socket(raw, server_hostname="127.0.0.1")
+
     def send(self, name, session, *, patience=60.0):
         """Let a party connect and answer."""
         home = self.folder / f"home of {name}"
@@ -105,21 +104,6 @@ class Wire:
 @pytest.fixture
 def wire(tmp_path):
     return Wire(tmp_path, ["a", "b", "c"])
-
-
-@pytest.fixture
-def connected(wire):
-    """Return a way to have parties on the line; they end with the test."""
-    with ExitStack() as stack:
-
-        def connect(parties):
-            carrier = stack.enter_context(wire.open())
-            for party in parties:
-                wire.send(party.name, Served(party))
-            assert carrier.await_parties([p.name for p in parties], 60) == []
-            return carrier
-
-        yield connect
 
 
 def until(ready, seconds=30.0):
