@@ -88,7 +88,7 @@ def check_model(deployment: Deployment, release) -> None:
     payloads = deployment.payloads()
     sizes = {name: int(payloads["size", 0, name].arrays["size"]) for name in PARTIES}
     last = {key[2]: p for key, p in payloads.items() if key[:2] == ("objective", ROUNDS - 1)}
-    plan = estimator_for(deployment.study, deployment.study.method)._plan(
+    plan = estimator_for(deployment.study, deployment.study.method).protocol(
         len(deployment.study.schema.feature_names)
     )
     weights = weighted_mean(last, sizes, plan.frame.size)

@@ -19,7 +19,7 @@ from confrere.cli.options import LedgerFile, StudyFile, pairs
 from confrere.cli.views import entry_table, facts, price_table, promise_line, receipt_table
 from confrere.errors import EngineFailed, FederationError, StudyError
 from confrere.ledger import Ledger
-from confrere.release.keys import has_passphrase, read_private_key
+from confrere.release.signing import has_passphrase, read_private_key
 from confrere.study import (
     CoordinatorSession,
     Local,
