@@ -27,6 +27,9 @@ FARTHEST = 1e-18
 #: More records than any organisation has.
 MOST_RECORDS = 10**10
 
+#: A large number of records, in rehearsals.
+_MANY = 10**6
+
 _RECEIPT = "receipt"
 
 
@@ -64,15 +67,15 @@ class Numbers:
             return "norm"
         return None
 
-    def made_up(self, rng: np.random.Generator) -> NDArray[Any]:
-        """Return numbers that fit, for rehearsals; they are nobody's."""
+    def made_up(self, rng: np.random.Generator, size: float) -> NDArray[Any]:
+        """Return numbers that fit, for rehearsals: of a small size (0) to a large one (1)."""
         draws = rng.uniform(0.5, 1.0, size=self.shape)
         if self.dtype == "<f8":
             return np.asarray(draws * min(1.0, self.longest / (1 + math.prod(self.shape))))
         if self.dtype == "|b1":
             return np.asarray(draws > 0.75)
-        top = min(self.highest, 10_000)
-        return np.asarray(np.rint(draws * top), dtype=self.dtype)
+        low, high = max(self.lowest, 1), min(self.highest, _MANY)
+        return np.asarray(np.rint(low + draws * size * (high - low)), dtype=self.dtype)
 
 
 @dataclass(frozen=True)
@@ -111,9 +114,9 @@ class Expected:
             return "price"
         return None
 
-    def made_up(self, rng: np.random.Generator) -> Payload:
+    def made_up(self, rng: np.random.Generator, size: float) -> Payload:
         """Return an answer that fits, for rehearsals; it is nobody's."""
-        return Payload(arrays={name: n.made_up(rng) for name, n in self.arrays.items()})
+        return Payload(arrays={name: n.made_up(rng, size) for name, n in self.arrays.items()})
 
 
 #: From a party's name to what its answer must be.

@@ -20,6 +20,7 @@ from confrere.release.signing import verify_bytes
 from tests.unit.federation.signed_run import COLUMNS, SIGNED, Loopback, Organisations
 
 PLANS = {
+    "a ridge that depends on sizes": Averaging(frame=Frame(COLUMNS), epsilon=0.05),
     "one round": Averaging(frame=Frame(COLUMNS), epsilon=1.0),
     "three rounds": Averaging(frame=Frame(COLUMNS), epsilon=1.0, rounds=3),
     "median": Averaging(frame=Frame(COLUMNS), epsilon=1.0, combine="median"),
@@ -36,8 +37,8 @@ def test_everyone_ends_with_the_release(tmp_path, plan):
     federation = there.federation()
     outcome = there.protocol(federation)
     assert federation.left_out == {}
-    assert [there.spent(name) for name in there.names] == pytest.approx([1.0, 1.0, 1.0])
-    assert outcome.guarantee.epsilon == pytest.approx(1.0)
+    assert [there.spent(name) for name in there.names] == pytest.approx([plan.epsilon] * 3)
+    assert outcome.guarantee.epsilon == pytest.approx(plan.epsilon)
     files = {"weights": outcome.weights.tobytes()}
     signatures = federation.hand_out(files)
     for name, signature in signatures.items():
@@ -55,7 +56,7 @@ def test_the_boundary_changes_nothing_of_what_is_computed(tmp_path, plan):
     locals_ = [there.local(name, there.grant(name)) for name in there.names]
     here = act(LocalFederation(locals_, run=there.run, study="5" * 64), plan, quorum=0.6)
     np.testing.assert_array_equal(outcome.weights, here.weights)
-    assert [there.spent(name) for name in there.names] == pytest.approx([1.0, 1.0, 1.0])
+    assert [there.spent(name) for name in there.names] == pytest.approx([plan.epsilon] * 3)
 
 
 def test_a_coordinator_goes_on_where_it_was(tmp_path):
