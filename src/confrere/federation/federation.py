@@ -70,10 +70,16 @@ class Federation(ABC):
     run : str, optional
         Name of the run. A party answers a question of a run once: whoever asks again under the
         same name gets the same bytes. By default a fresh name.
+
+    Attributes
+    ----------
+    left_out : dict of str to str
+        Parties without whose last answer :meth:`gather` went on, and why.
     """
 
     def __init__(self, run: str | None = None) -> None:
         self.run = new_run() if run is None else check_run(run)
+        self.left_out: dict[str, str] = {}
 
     @abstractmethod
     def parties(self) -> list[str]:
@@ -148,6 +154,7 @@ class Federation(ABC):
         bad = {n: a.code for n, a in answers.items() if isinstance(a, PartyError)}
         for name, code in bad.items():
             logger.warning("%s is left out of %s step %d: %s", name, operation, step, code)
+        self.left_out |= bad
         payloads = {name: a for name, a in answers.items() if isinstance(a, Payload)}
         if not payloads or len(payloads) < quorum * len(answers):
             raise QuorumMissed(

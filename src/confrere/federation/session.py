@@ -68,11 +68,6 @@ class SignedFederation(Federation):
         Of this run.
     simulated : bool, default=False
         Whether the study's noise is seeded: receipts must say the same.
-
-    Attributes
-    ----------
-    left_out : dict of str to str
-        Parties whose last answer was not used, and why.
     """
 
     def __init__(
@@ -97,7 +92,6 @@ class SignedFederation(Federation):
         self._simulated = simulated
         self._replies: dict[str, bytes] = {}
         self._steps: list[bytes] = []
-        self.left_out: dict[str, str] = {}
 
     def parties(self) -> list[str]:
         """Return everyone in the study, connected or not."""
@@ -183,11 +177,8 @@ class SignedFederation(Federation):
         """Return an answer that is the party's own, to this question, and continues its ledger."""
         self._replies.pop(name, None)
         answer = self._read(name, reply, question)
-        if isinstance(answer, PartyError):
-            self.left_out[name] = answer.code
-            return answer
-        assert isinstance(reply, bytes)
-        self._replies[name] = reply
+        if isinstance(answer, Payload) and isinstance(reply, bytes):
+            self._replies[name] = reply
         return answer
 
     def _read(

@@ -102,7 +102,7 @@ class Organisations:
         }
         return Grant(**(facts | changes))
 
-    def ledger(self, name, cap=10.0):
+    def ledger(self, name, cap=100.0):
         ledger = Ledger(self.folder / f"{name}.ledger")
         if not ledger.accounts():
             ledger.open_account("study", epsilon=cap, unit="record", neighbours="replace-one")
