@@ -154,7 +154,7 @@ def test_methods_pass_with_default_runs_within_a_minute(name):
 def test_exact_losses_are_near_the_claim_and_never_above(name):
     case = case_of(name)
     found = exact_audit(case.estimator, case.pairs)
-    assert (0.85 if name == "ofaa" else 0.97) < found.epsilon <= 1.0
+    assert 0.97 < found.epsilon <= 1.0
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 3.0])
@@ -370,8 +370,8 @@ def test_exact_audit_of_more_classes(change, n_classes):
         neighbours=change,
     )
     found = exact_audit(mechanism)
-    assert 0.9 < found.epsilon <= 0.99 * (1 + 1e-9)
-    object.__setattr__(mechanism, "rho", 1.15 * mechanism.rho)
+    assert 0.97 < found.epsilon <= 0.99 * (1 + 1e-9)
+    object.__setattr__(mechanism, "rho", 1.05 * mechanism.rho)
     assert exact_audit(mechanism).refuted
 
 

@@ -13,6 +13,9 @@ from confrere.maths.partition import split_rows
 from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE
 
+#: Into how many parts joint clipping divides a row's squared length, in these tests.
+PARTS = 20
+
 ABOVE = 1 + 1e-9
 WEIGHTS = {
     "equal": np.full(5, 0.2),
@@ -37,23 +40,31 @@ def mechanism(weights, clipping, ridge_factor, cap=1.0, epsilon=1.0, calibration
 
 
 def joint_loss(mech, margins, tilt_second):
-    """Sum the groups' losses, all in the same direction, on the worst pair known."""
-    lengths = np.array(mech.weights) if mech.clipping == "joint" else np.ones(len(mech.sizes))
-    total = 0.0
-    for rate, ridge, length in zip(mech.rates, mech.ridges, lengths, strict=True):
-        best = max(
-            signed_loss(
-                opposed_case(2, tilt=m / 1000, tilt_second=tilt_second / 1000, size=1000.0).scaled(
-                    length
-                ),
-                rho=rate,
-                ridge=ridge,
-                cap=mech.cap,
-            )
+    """Sum the groups' losses, all in the same direction, on the worst pair known.
+
+    Under joint clipping the groups share the row's squared length: in whole parts of it, by the
+    best division that there is, found part by part and group by group.
+    """
+
+    def worst(rate, ridge, length):
+        if length == 0:
+            return 0.0
+        pairs = (
+            opposed_case(2, tilt=m / 1000, tilt_second=tilt_second / 1000, size=1000.0)
             for m in margins
         )
-        total += best
-    return total
+        return max(
+            signed_loss(pair.scaled(length), rho=rate, ridge=ridge, cap=mech.cap) for pair in pairs
+        )
+
+    groups = list(zip(mech.rates, mech.ridges, strict=True))
+    if mech.clipping == "separate":
+        return sum(worst(*group, 1.0) for group in groups)
+    best = np.zeros(PARTS + 1)
+    for group in groups:
+        own = [worst(*group, np.sqrt(j / PARTS)) for j in range(PARTS + 1)]
+        best = np.array([max(best[j - i] + own[i] for i in range(j + 1)) for j in range(PARTS + 1)])
+    return best[-1]
 
 
 @pytest.mark.parametrize("cap", [1.0, 0.5])
@@ -62,11 +73,27 @@ def joint_loss(mech, margins, tilt_second):
 @pytest.mark.parametrize("ridge_factor", [1.0, 0.4, 5.0])
 def test_joint_release_of_groups(weights, clipping, ridge_factor, cap):
     mech = mechanism(weights, clipping, ridge_factor, cap)
-    bends = [-1e-9] if cap < 1 else []
-    loss = joint_loss(mech, [*np.linspace(-1, 10, 45), *bends], tilt_second=12)
-    assert loss <= mech.epsilon * (1 - SOLVER_SHARE) * ABOVE
-    if cap == 1 and (ridge_factor >= 1 or clipping == "separate"):
-        assert loss >= 0.9 * mech.epsilon
+    margins = [*np.linspace(-1, 10, 23), *([-1e-9] if cap < 1 else [])]
+    loss = joint_loss(mech, margins, tilt_second=12)
+    budget = mech.epsilon * (1 - SOLVER_SHARE)
+    assert loss <= budget * ABOVE
+    if cap == 1 or clipping == "joint":
+        assert loss >= 0.97 * budget
+    if clipping == "joint":
+        object.__setattr__(mech, "rho", 1.05 * mech.rho)
+        assert joint_loss(mech, margins, tilt_second=12) > budget
+
+
+def test_joint_clipping_at_the_floor_of_the_ridge_wastes_nothing():
+    """Whether rounding put ``rho q L`` just below one decided over an eighth of the noise."""
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        epsilon = 10 ** rng.uniform(-1, 0.8)
+        weights = rng.dirichlet(np.ones(int(rng.integers(2, 6))))
+        mech = mechanism(weights, "joint", 1.0, epsilon=epsilon)
+        free = epsilon * (1 - SOLVER_SHARE) / 2 / np.linalg.norm(mech.weights)
+        assert mech.rho == pytest.approx(free, rel=1e-12)
+        assert mech.rho <= free * (1 + 1e-15)
 
 
 @pytest.mark.parametrize("clipping", ["separate", "joint"])

@@ -29,6 +29,7 @@ from confrere.estimators import (
     TransferStackingClassifier,
 )
 from confrere.ledger import Ledger
+from confrere.mechanisms.functional import LINEAR_SHARE, worst_angle
 
 #: Log-odds of the declared base rate: at them a positive record's residual is one.
 _RARE = -30.0
@@ -38,12 +39,12 @@ _CONSTANT = 0.05
 _STRONG = 100.0
 #: Importances of two groups, of which one has nearly all of epsilon.
 _LOPSIDED = (1.0, 1e-4)
-#: Where one column's row goes from 1 so that both coefficients of the expanded loss move most,
-#: each over its sensitivity: ``(1 + s)/2 + (1 - s^2)/sqrt(2)`` is largest.
-_TURNED = -math.sqrt(2) / 4
-#: With a second column, the angle by which the row turns: ``sin(a/2) + sin(a)`` is largest. More
-#: is lost, in more dimensions, which densities show and counting does not.
-_ANGLE = 2 * math.acos((math.sqrt(33) - 1) / 8)
+#: Where one column's row goes from 1 so that both coefficients of the expanded loss move most:
+#: ``s (1 + x)/2 + (1 - s) (1 - x^2)/sqrt(2)`` is largest, s being the linear part's share.
+_TURNED = -math.sqrt(2) / 4 * LINEAR_SHARE / (1 - LINEAR_SHARE)
+#: With a second column, the angle by which the row turns. More is lost, in more dimensions, which
+#: densities show and counting does not.
+_ANGLE = worst_angle(LINEAR_SHARE)
 
 
 @dataclass(frozen=True)

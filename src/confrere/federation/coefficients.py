@@ -10,7 +10,7 @@ from confrere.federation.operation import Facts, Operation, check_price, frame_o
 from confrere.federation.party import LocalParty
 from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee
-from confrere.mechanisms.functional import FunctionalMechanism
+from confrere.mechanisms.functional import LINEAR_SHARE, FunctionalMechanism
 from confrere.noise.sources import RandomSource
 from confrere.plans.collaborative_plan import Expansion
 from confrere.rows.frame import Frame
@@ -28,13 +28,13 @@ class CoefficientRequest:
         The public coordinates, in L2.
     epsilon : float
         What the answer may spend.
-    linear_share : float, default=0.5
+    linear_share : float, default=0.7
         Share of it for the linear coefficients.
     """
 
     frame: Frame
     epsilon: float
-    linear_share: float = 0.5
+    linear_share: float = LINEAR_SHARE
 
     @classmethod
     def of(cls, plan: Expansion) -> CoefficientRequest:

@@ -18,6 +18,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from scipy.optimize import brentq
+
 from confrere.errors import CalibrationError, InvalidData, InvalidParameter
 from confrere.guarantee import Neighbours, check_epsilon, check_positive
 
@@ -98,16 +100,39 @@ def spent_epsilon_softmax(
 ) -> float:
     """Return a sound (not tight) loss of privacy of the multinomial objective.
 
-    A record's gradient ``(p - e_c) x'`` has norm at most ``sqrt(2) q``; its Hessian block
-    ``diag(p) - pp'`` has rank ``K-1`` and trace at most ``1 - 1/K``, so by the inequality of
-    arithmetic and geometric means the Jacobian grows by at most ``(1 + q^2/(K L))^(K-1)``.
-    A label leaves the Hessian alone and moves the gradient by ``sqrt(2) q``.
+    A record's gradient ``(pi - e_c) x'`` has the norm ``x q`` with ``x = ||pi - e_c||``, at most
+    ``sqrt(2) q``. Its Hessian block ``diag(pi) - pi pi'`` has rank ``K-1`` and the trace
+    ``2 (1 - pi_c) - x^2``, where ``1 - pi_c`` is at most 1 and at most ``x sqrt((K-1)/K)``: the
+    Jacobian is paid at the same ``pi`` as the noise. A label leaves the Hessian alone and moves
+    the gradient by ``sqrt(2) q``.
     """
-    slope = math.sqrt(2) * rho * row_norm
+    r = rho * row_norm
     if neighbours is Neighbours.LABEL_ONLY:
-        return slope
-    jacobian = (n_classes - 1) * math.log1p(row_norm**2 / (n_classes * ridge))
-    return (slope if neighbours is Neighbours.ADD_REMOVE else 2 * slope) + jacobian
+        return math.sqrt(2) * r
+    added = _worst_softmax(r, ridge / row_norm**2, n_classes)
+    return added if neighbours is Neighbours.ADD_REMOVE else math.sqrt(2) * r + added
+
+
+def _worst_softmax(r: float, m: float, n_classes: int) -> float:
+    """Return the largest ``r x + (K-1) log(1 + T(x)/((K-1) m))`` for x up to sqrt 2.
+
+    ``T(x) = 2 min(1, a x) - x^2`` with ``a = sqrt((K-1)/K)`` is concave, and so is the whole: the
+    largest value is where the derivative of one of the two pieces vanishes, or at an end of it.
+    """
+    others = n_classes - 1
+    a = math.sqrt(others / n_classes)
+
+    def value(x: float) -> float:
+        return r * x + others * math.log1p((2 * min(1.0, a * x) - x * x) / (others * m))
+
+    # Both derivatives vanish at the positive root of a quadratic, without cancellation here.
+    bend = r / others
+    slope, constant = 1 - a * bend, r * m + 2 * a
+    root = math.sqrt(slope * slope + bend * constant)
+    low = constant / (slope + root) if slope > 0 else (root - slope) / bend
+    far = r * m + 2 * bend
+    high = far / (1 + math.sqrt(1 + bend * far))
+    return max(value(min(low, 1 / a)), value(min(max(high, 1 / a), math.sqrt(2))))
 
 
 def calibrate_softmax(
@@ -123,6 +148,76 @@ def calibrate_softmax(
         check_epsilon(epsilon),
         lambda rho: spent_epsilon_softmax(rho, ridge, n_classes, row_norm, neighbours),
         largest_slope=math.sqrt(2) * row_norm,
+    )
+
+
+def spent_epsilon_joint(
+    rho: float, ridges: Sequence[float], weights: Sequence[float], cap: float = 1.0
+) -> float:
+    """Bound the loss of groups of features whose parts of a row share one unit of length.
+
+    Group k has noise of rate ``rho q_k`` and the part ``a_k`` of a row's length, with the sum of
+    ``a_k^2`` at most one. The loss is at most ``rho cap ||q||``, for the record that comes, and
+    the largest of ``sum_k [rho q_k a_k p_k + log(1 + p_k (1 - p_k) a_k^2 / L_k)]`` over lengths
+    and residuals, for the one that goes. Lagrange's bound with any price ``mu`` of length is
+    sound; from ``mu = max 1/(4 L_k)`` on every group's own problem is concave.
+    """
+    groups = list(zip([rho * q for q in weights], ridges, strict=True))
+    floor = max(1 / (4 * ridge) for ridge in ridges)
+
+    def excess(mu: float) -> float:
+        return math.fsum(_dear_length(r, ridge, cap, mu)[0] ** 2 for r, ridge in groups) - 1
+
+    mu = floor
+    if excess(floor) > 0:
+        dear = 2 * floor
+        while excess(dear) > 0:
+            dear *= 2
+        mu = float(brentq(excess, floor, dear))
+    other = rho * cap * math.sqrt(math.fsum(q * q for q in weights))
+    return other + mu + math.fsum(_dear_length(r, ridge, cap, mu)[1] for r, ridge in groups)
+
+
+def _dear_length(r: float, ridge: float, cap: float, mu: float) -> tuple[float, float]:
+    """Return the length in [0, 1] that is worth most at the price ``mu``, and its worth at most.
+
+    The worth is ``max_p [r a p + log(1 + p(1-p) a^2 / L)] - mu a^2``, concave in ``a``.
+    """
+
+    def slope(a: float) -> float:
+        p = _residual_at(a)
+        bend = p * (1 - p) / ridge
+        return r * p + 2 * bend * a / (1 + bend * a * a) - 2 * mu * a
+
+    def _residual_at(a: float) -> float:
+        return worst_residual(r * a, ridge / (a * a), cap) if r > 0 else min(cap, 0.5)
+
+    # Rows of no length are worth nothing, and the worth rises from there.
+    nearest = 1e-9
+    if slope(1.0) >= 0:
+        a = 1.0
+    elif slope(nearest) <= 0:
+        a = nearest
+    else:
+        a = float(brentq(slope, nearest, 1.0, xtol=1e-15))
+    p = _residual_at(a)
+    worth = r * a * p + math.log1p(p * (1 - p) * a * a / ridge) - mu * a * a
+    # A concave function lies below its tangents, and no length is further away than this.
+    off = max(0.0, slope(a)) * (1 - a) + max(0.0, -slope(a)) * a
+    return a, worth + off
+
+
+def calibrate_joint(
+    epsilon: float, ridges: Sequence[float], weights: Sequence[float], cap: float = 1.0
+) -> float:
+    """Return the largest ``rho`` of groups under joint clipping within ``epsilon``."""
+    for ridge, weight in zip(ridges, weights, strict=True):
+        check_positive(ridge, "ridge")
+        check_positive(weight, "weight")
+    return _largest_rho(
+        check_epsilon(epsilon),
+        lambda rho: spent_epsilon_joint(rho, ridges, weights, cap),
+        largest_slope=2 * cap * math.sqrt(math.fsum(q * q for q in weights)),
     )
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.errors import CalibrationError, InvalidData, InvalidParameter
+from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Guarantee, Neighbours, check_epsilon, check_positive
-from confrere.maths.calibration import Term, calibrate
+from confrere.maths.calibration import Term, calibrate, calibrate_joint
 from confrere.maths.partition import Clipping
 from confrere.mechanisms.laws import L2Noise
 from confrere.mechanisms.noisy_minimiser import SOLVER_SHARE, NoisyMinimiser
@@ -82,7 +82,10 @@ class FeatureGroupPerturbation:
         if self.calibration == "printed":
             self._set_printed(budget)
             return
-        rho = self._joint_rho(budget) if self.clipping == "joint" else self._separate_rho(budget)
+        if self.clipping == "joint":
+            rho = calibrate_joint(budget, self.ridges, self.weights, self.cap)
+        else:
+            rho = self._separate_rho(budget)
         object.__setattr__(self, "rho", rho)
 
     def _set_printed(self, budget: float) -> None:
@@ -111,26 +114,6 @@ class FeatureGroupPerturbation:
             for ridge, weight in zip(self.ridges, self.weights, strict=True)
         ]
         return calibrate(budget, terms)
-
-    def _joint_rho(self, budget: float) -> float:
-        """Return rho with ``2 cap rho ||q|| + Jacobian <= budget``.
-
-        The Jacobian is free if the logistic bracket peaks at slope one in every group, that is if
-        ``rho q_k L_k >= 1``; otherwise it is bounded by ``max_k 1/(4 L_k)``.
-        """
-        length = math.sqrt(math.fsum(weight**2 for weight in self.weights))
-        free = budget / (2 * self.cap * length)
-        if self.cap == 1 and all(
-            free * weight * ridge >= 1
-            for ridge, weight in zip(self.ridges, self.weights, strict=True)
-        ):
-            return free
-        jacobian = 1 / (4 * min(self.ridges))
-        if jacobian >= budget:
-            raise CalibrationError(
-                "no noise level reaches epsilon at these ridges; raise alpha of the low level."
-            )
-        return (budget - jacobian) / (2 * self.cap * length)
 
     @property
     def rates(self) -> tuple[float, ...]:

@@ -25,7 +25,7 @@ from confrere.guarantee import (
 )
 from confrere.ledger.amounts import at_most, exact, minus
 from confrere.maths.calibration import free_ridge
-from confrere.mechanisms.functional import FunctionalMechanism, unpack
+from confrere.mechanisms.functional import LINEAR_SHARE, FunctionalMechanism, unpack
 from confrere.mechanisms.hidden_size import HiddenSize, RowCount
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
 from confrere.mechanisms.objective_perturbation import (
@@ -316,7 +316,7 @@ class Expansion:
         typical size of the noise in the curvature.
     prior : array, optional
         Public weights to shrink towards, in the frame's coordinates.
-    linear_share : float, default=0.5
+    linear_share : float, default=0.7
         Share of epsilon for the linear coefficients.
     """
 
@@ -324,7 +324,7 @@ class Expansion:
     epsilon: float
     alpha: Alpha = "auto"
     prior: Floats | None = None
-    linear_share: float = 0.5
+    linear_share: float = LINEAR_SHARE
 
     @property
     def rounds(self) -> int:

@@ -8,7 +8,13 @@ from scipy import stats
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.federation import Expansion, Frame, LocalFederation, expand
-from confrere.mechanisms.functional import FunctionalMechanism, pack, unpack
+from confrere.mechanisms.functional import (
+    FunctionalMechanism,
+    joint_move,
+    pack,
+    unpack,
+    worst_angle,
+)
 from confrere.noise.sources import SeededSource
 from confrere.plans.collaborative_plan import minimise_quadratic
 
@@ -33,19 +39,35 @@ def test_no_replacement_moves_more_than_the_sensitivity(d, seed):
     y2[0] = rng.choice([-1.0, 1.0])
     mechanism = FunctionalMechanism(epsilon=1.0, n_samples=5, n_features=d)
     (v, M), (v2, M2) = coefficients(X, y), coefficients(X2, y2)
-    assert np.linalg.norm(v - v2) <= mechanism.linear_sensitivity
-    assert np.linalg.norm(M - M2) <= mechanism.quadratic_sensitivity
+    share, moves = mechanism.linear_share, (np.linalg.norm(v - v2), np.linalg.norm(M - M2))
+    assert share * moves[0] + (1 - share) * moves[1] * 8 / np.sqrt(2) <= mechanism.sensitivity
 
 
-def test_the_sensitivities_are_attained():
-    mechanism = FunctionalMechanism(epsilon=1.0, n_samples=1, n_features=2)
-    e1, e2 = np.eye(2)[:1], np.eye(2)[1:]
-    one = np.ones(1)
-    v, v2 = coefficients(e1, one)[0], coefficients(e1, -one)[0]
-    assert np.linalg.norm(v - v2) == pytest.approx(mechanism.linear_sensitivity)
-    M, M2 = coefficients(e1, one)[1], coefficients(e2, one)[1]
-    assert np.linalg.norm(M - M2) == pytest.approx(mechanism.quadratic_sensitivity)
-    assert mechanism.quadratic_sensitivity == pytest.approx(np.sqrt(2) / 8)
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.7, 0.95])
+def test_the_sensitivity_is_attained(share):
+    mechanism = FunctionalMechanism(epsilon=1.0, n_samples=1, n_features=2, linear_share=share)
+    angle, one = worst_angle(share), np.ones(1)
+    turned = np.array([[np.cos(angle), np.sin(angle)]]) * (1 - 1e-15)
+    first, second = (mechanism.terms(X, one) for X in (np.eye(2)[:1], turned))
+    loss = [a.loss(b) for a, b in zip(first, second, strict=True)]
+    assert sum(loss) == pytest.approx(0.999)
+    assert sum(loss) <= 0.999
+    assert mechanism.sensitivity < 1
+    assert joint_move(0.5) == pytest.approx(0.88008630)
+    # A rate that is three per cent too high would be found.
+    assert 1.03 * sum(loss) > 1
+
+
+def test_rows_inside_the_ball_lose_no_more_than_those_on_it():
+    rng = np.random.default_rng(0)
+    for share in (0.2, 0.5, 0.7, 0.9):
+        X, Z = rng.normal(size=(2, 20_000, 3))
+        X *= rng.uniform(size=(20_000, 1)) ** 0.2 / np.linalg.norm(X, axis=1, keepdims=True)
+        Z *= rng.uniform(size=(20_000, 1)) ** 0.2 / np.linalg.norm(Z, axis=1, keepdims=True)
+        squares = np.einsum("ni,nj->nij", X, X) - np.einsum("ni,nj->nij", Z, Z)
+        moves = share * np.linalg.norm(X - Z, axis=1) / 2
+        moves += (1 - share) * np.linalg.norm(squares, axis=(1, 2)) / np.sqrt(2)
+        assert 0.97 * joint_move(share) < moves.max() <= joint_move(share)
 
 
 @given(st.integers(1, 7), st.integers(0, 2**32 - 1))
@@ -65,11 +87,11 @@ def test_the_noise_has_the_law_of_the_proof():
     source = SeededSource(5)
     drawn = [mechanism.run(X, y, source=source) for _ in range(3000)]
     for noise, dimension, rate in [
-        ([np.linalg.norm(a - v) for a, _ in drawn], d, epsilon * share),
+        ([np.linalg.norm(a - v) for a, _ in drawn], d, 0.999 * epsilon * share / joint_move(share)),
         (
             [np.linalg.norm(unpack(b, d) - M) for _, b in drawn],
             d * (d + 1) // 2,
-            epsilon * (1 - share) * 8 / np.sqrt(2),
+            0.999 * epsilon * (1 - share) * 8 / np.sqrt(2) / joint_move(share),
         ),
     ]:
         assert stats.kstest(noise, stats.gamma(dimension, scale=1 / rate).cdf).pvalue > 1e-4
