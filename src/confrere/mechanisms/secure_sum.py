@@ -17,6 +17,8 @@ from scipy import optimize, stats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Guarantee, Neighbours, Unit, check_epsilon, check_positive
 from confrere.maths.gaussian import gaussian_delta
+from confrere.mechanisms.laws import L2Noise
+from confrere.mechanisms.terms import NoisedPoint
 from confrere.noise.shares import gaussian_shares, integer_shares, l2_shares, laplace_shares
 from confrere.noise.sources import RandomSource
 
@@ -234,6 +236,12 @@ class SecureSum:
     def run(self, vectors: Floats, *, source: RandomSource) -> Floats:
         """Return one release of the sum."""
         return np.asarray(self.run_many(vectors, source=source)[0])
+
+    def terms(self, vectors: Floats) -> list[NoisedPoint]:
+        """Return what an exact audit asks: the sum, and the law of the noise that is counted on."""
+        if self.law != "l2":
+            raise InvalidParameter("law: only L2 noise has a density to audit here.")
+        return [NoisedPoint(vectors.sum(axis=0), L2Noise(self.rate))]
 
     def _gaussian_delta(self, log_mu: float) -> float:
         return float(gaussian_delta(self.continuous_epsilon, math.exp(log_mu)))

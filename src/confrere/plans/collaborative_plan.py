@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 
@@ -43,7 +43,7 @@ from confrere.plans.ridge import Alpha, noise_budget, summed_ridge
 from confrere.rows.frame import Frame
 
 PartyMechanism = PerturbedObjective | OutputPerturbation
-Method = Literal["average", "ofpa", "ofaa", "laplace"]
+Method = Literal["average", "ofpa", "ofaa", "laplace", "sums"]
 Combine = Literal["mean", "trimmed", "median"]
 
 #: Share of the parties that a trimmed mean leaves out at either end.
@@ -387,6 +387,27 @@ class Expansion:
         ]
 
 
+class Collaboration(Protocol):
+    """What parties release, and what is made of it."""
+
+    @property
+    def frame(self) -> Frame:
+        """The public coordinates."""
+
+    @property
+    def rounds(self) -> int:
+        """How often parties release."""
+
+    def guarantee(self, sizes: Sizes) -> Guarantee:
+        """Return what is promised, for parties of these public sizes."""
+
+    def run(self, parties: PartyRows, sizes: Sizes, source: RandomSource) -> Floats:
+        """Return the weights."""
+
+    def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
+        """Return the mechanisms and what they see."""
+
+
 @dataclass(frozen=True, eq=False)
 class CollaborativePlan(Plan[Linear]):
     """A protocol among parties of known sizes, all of whose rows are here.
@@ -395,14 +416,14 @@ class CollaborativePlan(Plan[Linear]):
     ----------
     method : str
         How the catalogue calls it.
-    protocol : Averaging or Expansion
+    protocol : Collaboration
         What parties release and what is made of it.
     sizes : Sizes
         The parties.
     """
 
     method: Method
-    protocol: Averaging | Expansion
+    protocol: Collaboration
     sizes: Sizes
 
     def guarantee(self) -> Guarantee:

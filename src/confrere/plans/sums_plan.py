@@ -1,0 +1,309 @@
+"""Several organisations, one model, through sums that nobody sees into.
+
+Proof: docs/proofs/secure_sums.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from confrere.errors import ConfrereError, InvalidParameter
+from confrere.guarantee import Guarantee, check_epsilon
+from confrere.maths.logistic import residual
+from confrere.maths.solver import minimise, smallest_tolerance
+from confrere.mechanisms.secure_sum import SecureSum
+from confrere.noise.sources import RandomSource
+from confrere.plans.collaborative_plan import Sizes
+from confrere.plans.party_rows import PartyRows
+from confrere.plans.plan import Floats, Term
+from confrere.plans.ridge import Alpha
+from confrere.rows.frame import Frame
+
+#: Ridge of one message: this times weights over epsilon, for all records together. Measured on
+#: sixteen hospitals; three times more or less costs .003 to .01 of area under the curve.
+_ONE_MESSAGE = 0.6
+
+#: Smallest gradient that a party solves to.
+_TOLERANCE = 1e-6
+
+#: Prior variance of a log-odds deviation, behind the ridge of rounds.
+_PRIOR_VARIANCE = 0.2
+
+#: Descent with momentum on curvature that is known in public.
+_STEP, _MOMENTUM = 0.3, 0.8
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OneMessage:
+    """Every party adds its exact local minimiser, weighted by its records, to one secure sum.
+
+    With a ridge of ``lam n_i/n`` at a party of ``n_i`` among ``n`` records, one record moves
+    ``n_i w_i/n`` by at most ``2 cap/lam`` whatever the sizes: the noise does not grow with the
+    number of parties. Pure, one round, no curvature needed. For many parties; three large ones
+    do better with an average of releases.
+
+    Parameters
+    ----------
+    frame : Frame
+        The public coordinates, in L2.
+    epsilon : float
+        What every record pays.
+    alpha : float or "auto", default="auto"
+        Ridge per record of all parties.
+    cap : float, default=0.5
+        Largest slope of the loss.
+    prior : array, optional
+        Public weights to shrink towards.
+    colluding : int, default=1
+        How many parties may pool what they know.
+    """
+
+    frame: Frame
+    epsilon: float
+    alpha: Alpha = "auto"
+    cap: float = 0.5
+    prior: Floats | None = None
+    colluding: int = 1
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+
+    @property
+    def rounds(self) -> int:
+        """How often parties are asked."""
+        return 1
+
+    @cached_property
+    def centre(self) -> Floats:
+        """The point that is shrunk towards."""
+        return np.zeros(self.frame.size) if self.prior is None else self.prior
+
+    def ridge(self, sizes: Sizes) -> float:
+        """Return ``lam``, the ridge of all records together."""
+        if self.alpha != "auto":
+            return sizes.total * float(self.alpha)
+        return _ONE_MESSAGE * self.frame.size / self.epsilon
+
+    def tolerance(self, sizes: Sizes) -> float:
+        """Return a bound on the gradient that every party can certify, from public sizes."""
+        largest = max(sizes.counts.values())
+        ridge = self.ridge(sizes)
+        smallest = max(
+            smallest_tolerance(
+                n,
+                self.frame.size,
+                ridge=ridge * n / sizes.total,
+                linear_norm=0.0,
+                centre_norm=float(np.linalg.norm(self.centre)),
+            )
+            for n in {largest, min(sizes.counts.values())}
+        )
+        return max(_TOLERANCE, 2 * smallest)
+
+    def mechanism(self, sizes: Sizes) -> SecureSum:
+        """Return the sum: its law, its lattice, its price."""
+        ridge = self.ridge(sizes)
+        error = self.tolerance(sizes) / ridge
+        return SecureSum(
+            epsilon=self.epsilon,
+            size=self.frame.size,
+            sensitivity=2 * self.cap / ridge,
+            n_parties=_enough(sizes, self.colluding),
+            colluding=self.colluding,
+            largest=self.cap * max(sizes.counts.values()) / ridge + error,
+            error=error,
+        )
+
+    def message(self, X: Floats, y: Floats, sizes: Sizes) -> Floats:
+        """Return what one party with these bounded rows adds to the sum, before its noise."""
+        share = len(y) / sizes.total
+        try:
+            solved = minimise(
+                X,
+                y,
+                ridge=self.ridge(sizes) * share,
+                centre=self.centre,
+                cap=self.cap,
+                tolerance=self.tolerance(sizes),
+            ).w
+        except ConfrereError:
+            # A party that stays away because of its data would tell: it sends the centre.
+            solved = self.centre
+        return np.asarray(share * (solved - self.centre))
+
+    def guarantee(self, sizes: Sizes) -> Guarantee:
+        """Return what every record pays."""
+        return self.mechanism(sizes).guarantee()
+
+    def run(self, parties: PartyRows, sizes: Sizes, source: RandomSource) -> Floats:
+        """Return the weights, of a sum in which every party has a share of the noise."""
+        released = self.mechanism(sizes).run(
+            self._messages(parties, sizes), source=source.stream("sum", 0)
+        )
+        return np.asarray(self.centre + released)
+
+    def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
+        """Return the sum and what parties add to it."""
+        return [Term("sum", self.mechanism(sizes), (self._messages(parties, sizes),))]
+
+    def _messages(self, parties: PartyRows, sizes: Sizes) -> Floats:
+        return np.stack([self.message(self.frame.rows(X), y, sizes) for X, y in parties.members()])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GradientRounds:
+    """Rounds of secure sums of gradients with Gaussian noise: one curator's descent without one.
+
+    Parameters
+    ----------
+    frame : Frame
+        The public coordinates, in L2.
+    epsilon, delta : float
+        What every record pays for all rounds together.
+    rounds : int, default=20
+        How many sums.
+    alpha : float or "auto", default="auto"
+        Ridge per record of all parties. ``"auto"`` is the variance of the noise over prior
+        variance times curvature.
+    cap : float, default=0.5
+        Largest slope of the loss.
+    prior : array, optional
+        Public weights to start from and shrink towards.
+    colluding : int, default=1
+        How many parties may pool what they know.
+    curvature : float, default=0.2
+        Public guess of the mean curvature of the loss: with a base rate ``r``, ``r (1 - r)``.
+    second_moments : array, optional
+        Public mean squares of the bounded columns, in the frame's coordinates; equal ones unless
+        given. They steer the descent; wrong by a factor of four they cost next to nothing.
+    """
+
+    frame: Frame
+    epsilon: float
+    delta: float
+    rounds: int = 20
+    alpha: Alpha = "auto"
+    cap: float = 0.5
+    prior: Floats | None = None
+    colluding: int = 1
+    curvature: float = 0.2
+    second_moments: Floats | None = None
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        if not 0 < self.delta < 1:
+            raise InvalidParameter("delta must lie between 0 and 1.")
+
+    @cached_property
+    def centre(self) -> Floats:
+        """Where the descent starts, and what it shrinks towards."""
+        return np.zeros(self.frame.size) if self.prior is None else self.prior
+
+    def mechanism(self, sizes: Sizes) -> SecureSum:
+        """Return one round's sum; its price is for all rounds."""
+        largest = max(sizes.counts.values())
+        # A sum of n terms of size at most one, in floats: n roundings of n at the most.
+        error = 4.0 * largest**2 * float(np.finfo(np.float64).eps)
+        return SecureSum(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            law="gaussian",
+            releases=self.rounds,
+            size=self.frame.size,
+            sensitivity=2 * self.cap,
+            n_parties=_enough(sizes, self.colluding),
+            colluding=self.colluding,
+            largest=self.cap * largest + error,
+            error=error,
+        )
+
+    def message(self, X: Floats, y: Floats, weights: Floats) -> Floats:
+        """Return one party's gradient at the weights that everybody knows."""
+        # Weights are public and rows bounded: no score overflows that is not declared to.
+        with np.errstate(over="ignore", invalid="ignore"):
+            margins = np.nan_to_num(y * (X @ weights), nan=0.0)
+        return np.asarray(-(X.T @ (y * residual(margins, self.cap))))
+
+    def guarantee(self, sizes: Sizes) -> Guarantee:
+        """Return what every record pays for all rounds."""
+        return self.mechanism(sizes).guarantee()
+
+    def ridge(self, sizes: Sizes) -> float:
+        """Return ``lam``, the ridge of all records together."""
+        if self.alpha != "auto":
+            return sizes.total * float(self.alpha)
+        mu = math.sqrt(self.rounds) * self.mechanism(sizes).rate
+        rule = self.frame.size / (mu**2 * sizes.total * self.curvature * _PRIOR_VARIANCE)
+        return max(0.3 / mu, rule)
+
+    def descent(self, sizes: Sizes) -> Descent:
+        """Return the descent at its start, for whoever adds up."""
+        size = self.frame.size
+        squares = np.full(size, 1 / size) if self.second_moments is None else self.second_moments
+        metric = sizes.total * self.curvature * squares + self.ridge(sizes)
+        return Descent(self.centre, self.ridge(sizes), metric)
+
+    def run(self, parties: PartyRows, sizes: Sizes, source: RandomSource) -> Floats:
+        """Return the averaged weights of all rounds."""
+        mechanism = self.mechanism(sizes)
+        members = [(self.frame.rows(X), y) for X, y in parties.members()]
+        descent = self.descent(sizes)
+        for step in range(self.rounds):
+            messages = np.stack([self.message(X, y, descent.weights) for X, y in members])
+            descent.take(mechanism.run(messages, source=source.stream("sum", step)))
+        return descent.average
+
+    def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
+        """Return the first round's sum: at public weights every round is like it."""
+        messages = np.stack(
+            [self.message(self.frame.rows(X), y, self.centre) for X, y in parties.members()]
+        )
+        return [Term("sum", self.mechanism(sizes), (messages,))]
+
+
+class Descent:
+    """Descent with momentum on noised gradients; post-processing of what was released.
+
+    Parameters
+    ----------
+    centre : array
+        Start, and what the ridge pulls towards.
+    ridge : float
+        Of all records together.
+    metric : array
+        Public curvature of every coordinate, ridge included.
+    """
+
+    def __init__(self, centre: Floats, ridge: float, metric: Floats) -> None:
+        self.weights = centre.copy()
+        self._centre, self._ridge, self._metric = centre, ridge, metric
+        self._velocity = np.zeros_like(centre)
+        self._sum, self._steps = np.zeros_like(centre), 0
+
+    def take(self, gradient: Floats) -> None:
+        """Take a step by the noised gradient of the loss at the present weights."""
+        pulled = gradient + self._ridge * (self.weights - self._centre)
+        self._velocity = _MOMENTUM * self._velocity + pulled / self._metric
+        self.weights = self.weights - _STEP * self._velocity
+        self._steps += 1
+        self._sum += self._steps * self.weights
+
+    @property
+    def average(self) -> Floats:
+        """Weights of all steps, later ones counting more."""
+        return np.asarray(self._sum / (self._steps * (self._steps + 1) / 2))
+
+
+def _enough(sizes: Sizes, colluding: int) -> int:
+    """Return the number of parties, if it is one that can hide anything."""
+    count = len(sizes.counts)
+    if count <= colluding:
+        raise InvalidParameter(
+            f"method='sums' with colluding={colluding} needs at least {colluding + 1} parties: a "
+            "sum of fewer hides nobody."
+        )
+    return count

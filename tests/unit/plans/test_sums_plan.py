@@ -1,0 +1,135 @@
+"""One message and rounds of gradients: what one record moves, and what is made of the sum."""
+
+import numpy as np
+import pytest
+
+from confrere import CollaborativeClassifier, Ledger
+from confrere.errors import ConfrereError, InvalidParameter
+from confrere.noise.sources import SeededSource
+from confrere.plans import sums_plan
+from confrere.plans.collaborative_plan import Sizes
+from confrere.plans.linear_plan import linear_frame
+from confrere.plans.party_rows import PartyRows
+from confrere.plans.sums_plan import GradientRounds, OneMessage
+
+SIZES = Sizes({"a": 5, "b": 40, "c": 400})
+
+
+def frame(n_features=2):
+    return linear_frame(
+        n_features,
+        data_norm=1.0,
+        fit_intercept=False,
+        intercept_scale=0.4,
+        feature_scale=None,
+        norm="l2",
+    )
+
+
+def rows(n, seed=0, n_features=2):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, n_features))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    return X, np.where(rng.random(n) < 0.5, -1.0, 1.0)
+
+
+@pytest.mark.parametrize("cap", [0.5, 1.0])
+@pytest.mark.parametrize("party", ["a", "b", "c"])
+def test_one_record_moves_a_message_by_the_same_whatever_the_size(cap, party):
+    plan = OneMessage(frame=frame(), epsilon=1.0, cap=cap)
+    allowed = plan.mechanism(SIZES).sensitivity
+    assert allowed == pytest.approx(2 * cap / plan.ridge(SIZES))
+    largest = 0.0
+    for seed in range(20):
+        X, y = rows(SIZES.counts[party], seed)
+        turned = X.copy()
+        turned[0] *= -1
+        moved = plan.message(X, y, SIZES) - plan.message(turned, y, SIZES)
+        largest = max(largest, float(np.linalg.norm(moved)))
+    error = plan.mechanism(SIZES).error
+    assert largest <= allowed + 2 * error
+
+
+def test_a_message_never_exceeds_what_the_encoding_holds():
+    plan = OneMessage(frame=frame(), epsilon=1.0)
+    X = np.tile([[1.0, 0.0]], (400, 1))
+    assert np.abs(plan.message(X, np.ones(400), SIZES)).max() <= plan.mechanism(SIZES).largest
+
+
+def test_a_party_that_cannot_solve_sends_the_centre(monkeypatch):
+    def fails(*_, **__):
+        raise ConfrereError("no")
+
+    monkeypatch.setattr(sums_plan, "minimise", fails)
+    plan = OneMessage(frame=frame(), epsilon=1.0, prior=np.array([1.0, -1.0]))
+    assert np.array_equal(plan.message(*rows(5), SIZES), np.zeros(2))
+
+
+def test_one_record_moves_a_gradient_by_one_at_any_weights():
+    plan = GradientRounds(frame=frame(), epsilon=1.0, delta=1e-6)
+    X, y = rows(40)
+    turned = X.copy()
+    turned[0] *= -1
+    for scale in (0.0, 1.0, 1e3, 1e308):
+        weights = np.full(2, scale)
+        moved = plan.message(X, y, weights) - plan.message(turned, y, weights)
+        assert np.linalg.norm(moved) <= plan.mechanism(SIZES).sensitivity + 1e-12
+
+
+def test_rounds_descend_to_the_minimiser_as_noise_goes():
+    X, y = rows(4000, n_features=3)
+    y = np.where(X[:, 0] + 0.3 * X[:, 1] > 0, 1.0, -1.0)
+    sizes = Sizes({"a": 2000, "b": 2000})
+    parties = PartyRows(X, y, np.array([0, 2000, 4000]))
+    plan = GradientRounds(frame=frame(3), epsilon=1e4, delta=1e-6, rounds=60, alpha=1e-2)
+    found = plan.run(parties, sizes, SeededSource(0))
+    exact = sums_plan.minimise(
+        X, y, ridge=plan.ridge(sizes), cap=0.5, centre=np.zeros(3), tolerance=1e-6
+    ).w
+    assert found @ exact / np.linalg.norm(found) / np.linalg.norm(exact) > 0.99
+
+
+def test_the_audit_sees_the_whole_price_of_one_message():
+    model = CollaborativeClassifier(
+        method="sums", epsilon=1.0, fit_intercept=False, alpha=100.0, classes=[0, 1]
+    )
+    party = np.array([0, 1, 2])
+    X, y = np.array([[1.0], [1.0], [-1.0]]), np.array([1, 0, 1])
+    plan, data = model.prepare(X, y, party=party)
+    other = X.copy()
+    other[0] *= -1
+    _, neighbour = model.prepare(other, y, party=party)
+    (one,), (two,) = plan.terms(data)[0].densities(), plan.terms(neighbour)[0].densities()
+    assert 0.9 * 0.99 <= one.loss(two) <= 1.0
+
+
+@pytest.mark.parametrize("settings", [{}, {"delta": 1e-6}, {"delta": 1e-6, "rounds": 5}])
+def test_the_classifier_learns_and_pays_once(settings):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 3)) / 3
+    y = (X[:, 0] > 0).astype(int)
+    ledger = Ledger()
+    model = CollaborativeClassifier(method="sums", ledger=ledger, random_state=0, **settings)
+    model.fit(X, y, party=np.arange(3000) % 6)
+    assert model.score(X, y) > 0.8
+    assert len(ledger.entries()) == 1
+    assert model.guarantee_.delta == settings.get("delta", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        ({"method": "sums"}, "at least 2 parties"),
+        ({"method": "sums", "colluding": 3}, "at least 4"),
+        ({"method": "average", "delta": 1e-6}, "delta"),
+        ({"method": "sums", "rounds": 3}, "rounds"),
+        ({"method": "sums", "delta": 1.5}, "delta"),
+    ],
+)
+def test_wrong_settings_are_refused_before_anything_is_spent(settings, word):
+    ledger = Ledger()
+    model = CollaborativeClassifier(ledger=ledger, random_state=0, **settings)
+    party = np.zeros(40) if "2 parties" in word else np.arange(40) % 3
+    with pytest.raises(InvalidParameter, match=word):
+        model.fit(np.eye(40), np.arange(40) % 2, party=party)
+    assert not ledger.entries()
