@@ -13,7 +13,6 @@ import pytest
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
 
-KILLS = 50
 EPSILON = 0.1
 
 
@@ -31,7 +30,10 @@ def let_out(artifacts: Path) -> dict[int, Path]:
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
-def test_nothing_let_out_is_ever_forgotten(tmp_path):
+@pytest.mark.parametrize(
+    "kills", [40, pytest.param(1000, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])]
+)
+def test_nothing_let_out_is_ever_forgotten(tmp_path, kills):
     path, artifacts = tmp_path / "books.ledger", tmp_path / "artifacts"
     artifacts.mkdir()
     context = multiprocessing.get_context("fork")
@@ -40,7 +42,7 @@ def test_nothing_let_out_is_ever_forgotten(tmp_path):
     ledger.open_account("study")
     head = ledger.head()
 
-    for _ in range(KILLS):
+    for _ in range(kills):
         enough = len(let_out(artifacts)) + chance.randint(0, 2)
         child = context.Process(target=release_forever, args=(path, artifacts), daemon=True)
         child.start()

@@ -35,7 +35,7 @@ _HELP = {
         "itself.",
         "release": "Show a release's card, make its page, add a signature.",
     },
-    "ledgers": {"ledger": "Show, verify or export what was spent."},
+    "ledgers": {"ledger": "Show, verify or export what was spent; open and change accounts."},
     "schemas": {"schema": "Draft, show and compare public schemas."},
     "audit": {
         "audit": "Bound epsilon from below on made-up neighbours; exit code 5 if a promise is "

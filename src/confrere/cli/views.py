@@ -101,13 +101,33 @@ def account_table(accounts: Iterable[Account]) -> Table:
     table = listing("Accounts", "account", "per", *numbers, right=numbers)
     for one in accounts:
         table.add_row(
-            one.name,
-            "" if one.unit is None else f"{one.unit} ({one.neighbours})",
+            one.name if one.frozen is None else f"{one.name} (frozen)",
+            "not said" if one.unit is None else f"{one.unit} ({one.neighbours})",
             "no limit" if one.epsilon is None else shown_down(one.epsilon),
             shown(one.spent),
             amount(one.left),
         )
     return table
+
+
+def owner_table(accounts: Iterable[Account], resets: Iterable[Mapping[str, object]]) -> Table:
+    """Show what owners did: accounts opened, caps raised, accounts frozen, witnesses reset."""
+    columns = ("row", "when", "account", "what", "cap", "why")
+    table = listing("Owners' acts", *columns, right=("row",))
+    for one in accounts:
+        for change in one.history:
+            cap = "" if change.epsilon is None else f"epsilon {shown_down(change.epsilon)}"
+            table.add_row(
+                str(change.row), _moment(change.time), one.name, change.kind, cap, change.reason
+            )
+    for reset in resets:
+        told = (str(reset["since"]), _moment(str(reset["time"])), "", "witness reset", "")
+        table.add_row(*told, str(reset["reason"]))
+    return table
+
+
+def _moment(time: str) -> str:
+    return time[:19].replace("T", " ")
 
 
 def entry_table(entries: Iterable[Entry]) -> Table:
@@ -117,7 +137,7 @@ def entry_table(entries: Iterable[Entry]) -> Table:
     for one in entries:
         table.add_row(
             str(one.row),
-            one.time[:19].replace("T", " "),
+            _moment(one.time),
             one.account,
             paid_text(one.guarantee),
             one.purpose,

@@ -132,8 +132,8 @@ class Witness:
     def _read(self, file: Path) -> dict[str, Any] | None:
         try:
             text = file.read_bytes()
-        except FileNotFoundError:
-            return None
+        except (FileNotFoundError, NotADirectoryError):
+            return None  # What cannot be there is refused when it is to be kept.
         except OSError as error:
             raise LedgerError(f"the witness {file} cannot be read ({error.strerror}).") from error
         if not text:

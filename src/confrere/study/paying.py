@@ -42,12 +42,8 @@ def paid(
         party.account,
         price,
         purpose=f"{study.method.name} in study {study.id}",
-        detail={
-            "study": study.id,
-            "study_sha256": study.sha256,
-            "plan": plan.plan_id,
-            "attempt": uuid.uuid4().hex,
-        },
+        detail={"plan": plan.plan_id, "attempt": uuid.uuid4().hex},
+        study=(study.id, study.sha256),
         simulated=study.simulated,
         key=_key(plan, party),
     ) as receipt:

@@ -57,7 +57,7 @@ def test_every_shape_pays_at_each_party_and_makes_releases(edit, folder, name, m
         (entry,) = entries(folder, party)
         assert entry.state == "released"
         assert entry.guarantee.epsilon == 1.0
-        assert entry.detail["study_sha256"] == study.sha256
+        assert (entry.study, entry.study_sha256) == (study.id, study.sha256)
         assert entry.detail["plan"] == plan.plan_id
         assert not entry.simulated
     for one in found:

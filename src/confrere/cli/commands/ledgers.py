@@ -1,8 +1,9 @@
-"""ledger: what was spent, whether the book is whole, and a copy of it."""
+"""ledger: what was spent, whether the book is whole, and what its owner says about accounts."""
 
 from __future__ import annotations
 
-import json
+import math
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -10,12 +11,19 @@ from typing import Annotated
 import typer
 
 from confrere.cli.answers import Answer, command
-from confrere.cli.views import account_table, entry_table
-from confrere.errors import NotALedger
-from confrere.ledger import Ledger
+from confrere.cli.views import account_table, entry_table, owner_table
+from confrere.cli.views import facts as facts_table
+from confrere.errors import InvalidParameter, NotALedger
+from confrere.guarantee import Neighbours, Unit
+from confrere.ledger import Ledger, reset_witness, upgrade, witnessed
+from confrere.ledger.witness import Head
 
 LedgerPath = Annotated[
     Path, typer.Argument(metavar="LEDGER", envvar="CONFRERE_LEDGER", help="The ledger's file.")
+]
+AccountName = Annotated[str, typer.Argument(metavar="ACCOUNT", help="Its name.")]
+Reason = Annotated[
+    str | None, typer.Option(help="Why, in one line; it stays in the chain. Needed.")
 ]
 
 
@@ -28,25 +36,45 @@ class Form(StrEnum):
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands."""
-    ledger = typer.Typer(help="Show, verify or export what was spent.")
+    ledger = typer.Typer(help="Show, verify or export what was spent; open and change accounts.")
     app.add_typer(ledger, name="ledger", no_args_is_help=True)
     command(ledger, "show")(show)
     command(ledger, "verify")(verify)
     command(ledger, "export")(export)
+    command(ledger, "open")(open_account)
+    command(ledger, "raise")(raise_cap)
+    command(ledger, "freeze")(freeze)
+    command(ledger, "witness")(witness)
+    command(ledger, "upgrade")(take_over)
 
 
 def show(
     ledger: LedgerPath,
     account: Annotated[str | None, typer.Option(help="Of one account only.")] = None,
+    rows: Annotated[int, typer.Option(min=1, max=10_000, help="Charges on a page.")] = 20,
+    page: Annotated[int, typer.Option(min=1, help="Which page; the first has the last ones.")] = 1,
 ) -> Answer:
-    """Show accounts, caps, what was spent and what is left."""
+    """Show accounts, caps, what was spent and what is left; the last charges first."""
     book = _opened(ledger)
-    entries = book.entries(account)
+    count = book.count(account)
+    pages = max(1, math.ceil(count / rows))
+    entries = book.entries(account, last=rows, skip=rows * (page - 1))
     accounts = [one for one in book.accounts() if account in (None, one.name)]
+    resets = book.resets()
+    head = book.head()
     return Answer(
-        f"head {book.head()}",
-        json.loads(book.to_json()) | {"entries": [entry.to_dict() for entry in entries]},
-        [account_table(accounts), entry_table(entries)],
+        f"page {page} of {pages}, {count} charges; head {head}",
+        {
+            "ledger_id": book.ledger_id,
+            "head": head,
+            "accounts": [one.to_dict() for one in accounts],
+            "resets": resets,
+            "charges": count,
+            "page": page,
+            "pages": pages,
+            "entries": [entry.to_dict() for entry in entries],
+        },
+        [account_table(accounts), owner_table(accounts, resets), entry_table(entries)],
     )
 
 
@@ -59,9 +87,7 @@ def verify(
     """Check every row against its hash and the rows before it."""
     book = _opened(ledger)
     count = book.verify(head=head)
-    message = f"{count} rows verified: the chain is whole"
-    if head is None:
-        message += "; that none were cut from its end only --head can show"
+    message = f"{count} rows verified: the chain is whole and none are gone since it was last here"
     return Answer(message, {"rows": count, "head": book.head()})
 
 
@@ -77,6 +103,101 @@ def export(
         return Answer("", {"format": str(form), "content": text}, text=text)
     out.write_text(text, encoding="utf-8")
     return Answer(f"exported to {out}", {"format": str(form), "out": str(out)})
+
+
+def open_account(
+    ledger: LedgerPath,
+    account: AccountName,
+    epsilon: Annotated[
+        float | None, typer.Option(help="The cap on all epsilons together; none without it.")
+    ] = None,
+    delta: Annotated[float, typer.Option(help="The cap on all deltas together.")] = 0.0,
+    unit: Annotated[Unit, typer.Option(help="Whose presence is counted.")] = Unit.RECORD,
+    neighbours: Annotated[
+        Neighbours, typer.Option(help="Which change of the data is counted.")
+    ] = Neighbours.REPLACE_ONE,
+    reason: Reason = None,
+) -> Answer:
+    """Open an account, or say what one of an older file counts."""
+    why = _said(reason)
+    book = Ledger(ledger)
+    silent = [one.name for one in book.accounts() if one.unit is None]
+    if account in silent:
+        book.declare(account, unit=unit, neighbours=neighbours, reason=why)
+    else:
+        facts = {"unit": unit, "neighbours": neighbours}
+        book.open_account(account, epsilon=epsilon, delta=delta, reason=why, **facts)
+    return _account(book, account, "is open")
+
+
+def raise_cap(
+    ledger: LedgerPath,
+    account: AccountName,
+    epsilon: Annotated[float | None, typer.Option(help="The cap from now on.")] = None,
+    delta: Annotated[float | None, typer.Option(help="The cap on deltas from now on.")] = None,
+    reason: Reason = None,
+) -> Answer:
+    """Let an account spend more; that it was raised is shown for ever."""
+    book = _opened(ledger)
+    book.raise_cap(account, epsilon=epsilon, delta=delta, reason=_said(reason))
+    return _account(book, account, "is raised")
+
+
+def freeze(ledger: LedgerPath, account: AccountName, reason: Reason = None) -> Answer:
+    """Let nothing more be charged to an account, for good."""
+    book = _opened(ledger)
+    book.freeze(account, reason=_said(reason))
+    return _account(book, account, "is frozen")
+
+
+def witness(
+    ledger: LedgerPath,
+    reset: Annotated[
+        bool, typer.Option("--reset", help="Go on from the file as it is; needs --reason.")
+    ] = False,
+    reason: Reason = None,
+) -> Answer:
+    """Show what is remembered of a ledger elsewhere; on its owner's word, begin again."""
+    if reset:
+        reset_witness(ledger, reason=_said(reason))
+    elif not ledger.is_file() and witnessed(ledger)["kept"] is None:
+        raise NotALedger(f"there is no ledger {ledger.name}.")
+    seen = witnessed(ledger)
+    complaint = seen["complaint"]
+    heads = {name: _head(seen[name]) for name in ("kept", "found")}
+    data = {"folder": seen["folder"], "agrees": complaint is None, "complaint": complaint}
+    data |= {name: seen[name] and asdict(seen[name]) for name in heads}
+    return Answer(
+        complaint or "the ledger is as it was left",
+        data,
+        [facts_table("Witness", {"kept in": seen["folder"], **heads})],
+    )
+
+
+def take_over(ledger: LedgerPath) -> Answer:
+    """Take over a ledger of the first format: the same rows with the same hashes."""
+    if not ledger.is_file():
+        raise NotALedger(f"there is no ledger {ledger.name}.")
+    old = upgrade(ledger)
+    rows = Ledger(ledger).verify()
+    message = f"{rows} rows taken over; the old file, {old.name}, must not be charged any more"
+    return Answer(message, {"rows": rows, "old": str(old)})
+
+
+def _account(book: Ledger, name: str, what: str) -> Answer:
+    (one,) = (one for one in book.accounts() if one.name == name)
+    data = {"account": one.to_dict(), "head": book.head()}
+    return Answer(f"{name} {what}", data, [account_table([one]), owner_table([one], [])])
+
+
+def _head(head: Head | None) -> str:
+    return "nothing" if head is None else f"row {head.row}, {head.hash}, {head.time[:19]}"
+
+
+def _said(reason: str | None) -> str:
+    if reason is None:
+        raise InvalidParameter("--reason: say why, in one line; it stays in the chain.")
+    return reason
 
 
 def _opened(path: Path) -> Ledger:

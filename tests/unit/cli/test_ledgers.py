@@ -1,0 +1,104 @@
+"""What the owner of a ledger says on the command line: accounts, caps, the witness."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from confrere.guarantee import Guarantee
+from confrere.ledger import Ledger
+
+
+@pytest.fixture
+def book(folder) -> Ledger:
+    ledger = Ledger("books.ledger")
+    ledger.open_account("study", epsilon=1.0)
+    return ledger
+
+
+def test_open_makes_an_account_with_a_reason(line, folder):
+    told = ("--epsilon", "2", "--delta", "1e-6", "--unit", "party", "--reason", "the agreement")
+    answer = line.json("ledger", "open", "new.ledger", "votes", *told)
+    account = answer["data"]["account"]
+    assert (account["epsilon"], account["delta"], account["unit"]) == (2.0, 1e-6, "party")
+    assert account["neighbours"] == "replace-one"
+    assert account["history"][0]["reason"] == "the agreement"
+    assert (
+        line.json("ledger", "open", "new.ledger", "votes", *told)["data"]["head"]
+        == (answer["data"]["head"])
+    )
+    line("ledger", "open", "new.ledger", "votes", "--epsilon", "3", "--reason", "more", code=3)
+
+
+def test_a_raise_is_shown_for_ever(line, book):
+    line("ledger", "raise", "books.ledger", "study", "--epsilon", "2.5", "--reason", "follow-up")
+    book.charge("study", Guarantee(2.0), purpose="fit")
+    shown = line("ledger", "show", "books.ledger").stdout
+    assert "raised" in shown
+    assert "follow-up" in shown
+    (account,) = line.json("ledger", "show", "books.ledger")["data"]["accounts"]
+    assert [(one["kind"], one["epsilon"]) for one in account["history"]] == [
+        ("opened", 1.0),
+        ("raised", 2.5),
+    ]
+    for words in (["--epsilon", "1"], ["--epsilon", "2.5"], ["--delta", "-1"], []):
+        line("ledger", "raise", "books.ledger", "study", *words, "--reason", "x", code=3)
+    line("ledger", "raise", "books.ledger", "nobody", "--epsilon", "9", "--reason", "x", code=3)
+
+
+def test_what_is_frozen_stays_so(line, book):
+    line("ledger", "freeze", "books.ledger", "study", "--reason", "an incident")
+    answer = line.json("ledger", "show", "books.ledger")["data"]["accounts"][0]
+    assert (answer["frozen"], answer["left"]) == ("an incident", 0.0)
+    assert "frozen" in line("ledger", "show", "books.ledger").stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["open", "books.ledger", "other", "--epsilon", "1"],
+        ["raise", "books.ledger", "study", "--epsilon", "2"],
+        ["freeze", "books.ledger", "study"],
+        ["witness", "books.ledger", "--reset"],
+    ],
+)
+def test_nothing_goes_without_a_reason(line, book, words):
+    head = book.head()
+    for reason in ([], ["--reason", ""]):
+        line("ledger", *words, *reason, code=3)
+    assert book.head() == head
+
+
+def test_the_witness_is_shown_and_reset_on_the_owner_s_word(line, book):
+    copy = Path("books.ledger").read_bytes()
+    assert line.json("ledger", "witness", "books.ledger")["data"]["agrees"]
+    book.charge("study", Guarantee(0.5), purpose="fit")
+    Path("books.ledger").unlink()
+    Path("books.ledger").write_bytes(copy)
+    answer = line.json("ledger", "show", "books.ledger", code=5)
+    assert answer["error_code"] == "WitnessMismatch"
+    seen = line.json("ledger", "witness", "books.ledger")["data"]
+    assert (seen["agrees"], seen["kept"]["row"], seen["found"]["row"]) == (False, 3, 2)
+    line("ledger", "witness", "books.ledger", "--reset", "--reason", "restored after a fire")
+    assert "witness reset" in line("ledger", "show", "books.ledger").stdout
+    (reset,) = line.json("ledger", "show", "books.ledger")["data"]["resets"]
+    assert (reset["reason"], reset["row"]) == ("restored after a fire", 3)
+    assert line.json("ledger", "witness", "books.ledger")["data"]["agrees"]
+    line("ledger", "witness", "none.ledger", code=3)
+
+
+def test_show_has_the_last_charges_first_and_pages(line, book):
+    book.open_account("many")
+    for number in range(45):
+        book.charge("many", Guarantee(0.01), purpose=f"fit {number}")
+    book.charge("study", Guarantee(0.1), purpose="other")
+    first = line.json("ledger", "show", "books.ledger")["data"]
+    assert (first["page"], first["pages"], first["charges"]) == (1, 3, 46)
+    assert [one["purpose"] for one in first["entries"]][:3] == ["other", "fit 44", "fit 43"]
+    words = ("--account", "many", "--rows", "10", "--page", "5")
+    last = line.json("ledger", "show", "books.ledger", *words)["data"]
+    assert [one["purpose"] for one in last["entries"]] == [f"fit {n}" for n in (4, 3, 2, 1, 0)]
+    assert line.json("ledger", "show", "books.ledger", "--page", "9")["data"]["entries"] == []
+    for wrong in (["--rows", "0"], ["--page", "0"], ["--rows", "x"]):
+        line("ledger", "show", "books.ledger", *wrong, code=2)

@@ -1,0 +1,229 @@
+"""A ledger that goes back is noticed by itself, whatever way it went."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+from pathlib import Path
+
+import pytest
+
+from confrere.errors import InvalidParameter, LedgerError, WitnessMismatch
+from confrere.guarantee import Guarantee
+from confrere.ledger import Ledger, reset_witness, witnessed
+from confrere.ledger.chain import Kind, Row
+from confrere.ledger.witness import witness_folder
+
+TENTH = Guarantee(0.1)
+
+
+@pytest.fixture
+def spent(ledger: Ledger) -> Ledger:
+    ledger.charge("study", TENTH, purpose="fit")
+    return ledger
+
+
+def put_back(path: Path, content: bytes) -> None:
+    """Another file under the same name, as from a backup: nothing in memory knows it."""
+    path.unlink()
+    path.write_bytes(content)
+
+
+def in_another_process(ledger: Ledger) -> Ledger:
+    state = ledger.__getstate__() | {"ledger_id": None}
+    other = Ledger.__new__(Ledger)
+    other.__setstate__(state)
+    return other
+
+
+class TestWhatIsNoticed:
+    def test_a_restored_copy(self, spent, path):
+        copy = path.read_bytes()
+        spent.charge("study", TENTH, purpose="fit")
+        put_back(path, copy)
+        with pytest.raises(WitnessMismatch, match=r"had row 4 .* now it has 3: an older copy"):
+            Ledger(path)
+        with pytest.raises(WitnessMismatch, match=r"ledger witness books.ledger --reset"):
+            in_another_process(spent).charge("study", TENTH, purpose="fit")
+        assert path.read_bytes() == copy
+
+    def test_a_copy_put_elsewhere(self, spent, path, tmp_path):
+        copy = tmp_path / "copy.ledger"
+        shutil.copy(path, copy)
+        spent.charge("study", TENTH, purpose="fit")
+        with pytest.raises(WitnessMismatch, match="an older copy was put back"):
+            Ledger(copy)
+
+    def test_two_copies_that_both_go_on(self, spent, path, tmp_path):
+        copy = tmp_path / "copy.ledger"
+        shutil.copy(path, copy)
+        Ledger(copy).charge("study", TENTH, purpose="fit")
+        with pytest.raises(WitnessMismatch):
+            spent.charge("study", TENTH, purpose="fit")
+        assert spent.spent("study") == 0.1
+
+    def test_a_cut_tail(self, spent, path):
+        content = path.read_bytes()
+        put_back(path, content[: content.rindex(b"\n", 0, -1) + 1])
+        with pytest.raises(WitnessMismatch, match="rows were cut from its end"):
+            Ledger(path)
+
+    def test_a_torn_tail_that_had_been_acknowledged(self, spent, path):
+        put_back(path, path.read_bytes()[:-10])
+        with pytest.raises(WitnessMismatch, match="rows were cut from its end"):
+            Ledger(path)
+
+    def test_a_rebuilt_chain(self, spent, path):
+        with spent._store.reading() as log:
+            genesis, account, charge = log.rows()
+        cheaper = charge.facts | {"purpose": "something harmless"}
+        forged = Row.sealed(Kind.CHARGE, cheaper, after=account)
+        put_back(path, genesis.line + account.line + forged.line)
+        with pytest.raises(WitnessMismatch, match="the chain was rebuilt"):
+            Ledger(path)
+
+    def test_a_deleted_file_is_not_made_anew(self, spent, path):
+        path.unlink()
+        with pytest.raises(WitnessMismatch, match="now there is none"):
+            Ledger(path)
+        assert not path.exists()
+
+    def test_a_file_deleted_and_made_anew_elsewhere(self, spent, path, tmp_path):
+        other = Ledger(tmp_path / "other.ledger", witness=tmp_path / "another witness")
+        path.unlink()
+        other.path.rename(path)
+        with pytest.raises(WitnessMismatch, match="now there is another one"):
+            Ledger(path)
+
+    def test_a_snapshot_of_ledger_and_answers_together(self, spent, path, tmp_path):
+        """Whatever lies beside it and goes back with it: the witness does not."""
+        answers = tmp_path / "books.ledger.answers"
+        answers.write_bytes(b"what was answered")
+        snapshot = {file: file.read_bytes() for file in (path, answers)}
+        spent.charge("study", TENTH, purpose="answer", key="run 1")
+        answers.write_bytes(b"what was answered since")
+        for file, content in snapshot.items():
+            put_back(file, content)
+        with pytest.raises(WitnessMismatch):
+            in_another_process(spent).charge("study", TENTH, purpose="answer", key="run 1")
+        with pytest.raises(WitnessMismatch):
+            Ledger(path)
+
+
+class TestWhatIsFine:
+    def test_a_witness_that_is_behind(self, spent, path, witness_of_this_test):
+        """The kill came between the row and the witness."""
+        (kept,) = witness_of_this_test.glob("*.head")
+        before = kept.read_bytes()
+        spent.charge("study", TENTH, purpose="fit")
+        kept.write_bytes(before)
+        Ledger(path).charge("study", TENTH, purpose="fit")
+        assert b'"row": 5' in kept.read_bytes()
+
+    def test_a_ledger_from_another_machine_is_kept_from_its_first_use(self, spent, path, tmp_path):
+        here = tmp_path / "arrived.ledger"
+        shutil.copy(path, here)
+        arrived = Ledger(here, witness=tmp_path / "home")
+        copy = here.read_bytes()
+        arrived.charge("study", TENTH, purpose="fit")
+        put_back(here, copy)
+        with pytest.raises(WitnessMismatch):
+            Ledger(here, witness=tmp_path / "home")
+
+    def test_a_ledger_that_moved(self, spent, path, tmp_path):
+        moved = tmp_path / "moved.ledger"
+        path.rename(moved)
+        Ledger(moved).charge("study", TENTH, purpose="fit")
+        with pytest.raises(WitnessMismatch):
+            Ledger(path)
+
+    def test_two_ledgers(self, spent, tmp_path):
+        other = Ledger(tmp_path / "other.ledger")
+        other.open_account("study", epsilon=1.0)
+        for ledger in (spent, other, spent, other):
+            ledger.charge("study", TENTH, purpose="fit")
+
+    def test_an_ephemeral_ledger_has_none(self, witness_of_this_test):
+        Ledger().charge(None, TENTH, purpose="fit")
+        assert not list(witness_of_this_test.iterdir())
+
+    def test_a_kill_between_making_and_writing(self, spent, path, witness_of_this_test):
+        (kept,) = witness_of_this_test.glob("*.head")
+        kept.write_bytes(b"")
+        Ledger(path)
+        assert kept.read_bytes()
+
+
+class TestReset:
+    def test_on_the_owner_s_word_which_stays_in_the_chain(self, spent, path):
+        copy = path.read_bytes()
+        lost = spent.charge("study", TENTH, purpose="fit")
+        put_back(path, copy)
+        assert "an older copy" in witnessed(path)["complaint"]
+        reset_witness(path, reason="the disk broke on Monday")
+        ledger = Ledger(path)
+        (reset,) = ledger.resets()
+        assert (reset["reason"], reset["row"], reset["hash"]) == (
+            "the disk broke on Monday",
+            lost.row,
+            lost.hash,
+        )
+        assert witnessed(path)["complaint"] is None
+        assert ledger.verify() == 4
+        ledger.charge("study", TENTH, purpose="fit")
+
+    def test_of_a_file_that_is_gone(self, spent, path):
+        before = spent.ledger_id
+        path.unlink()
+        reset_witness(path, reason="the study is over")
+        ledger = Ledger(path)
+        assert ledger.ledger_id != before
+        assert ledger.resets()[0]["ledger_id"] == before
+        assert ledger.accounts() == []
+
+    def test_needs_a_reason(self, spent, path):
+        head = spent.head()
+        for reason in ("", " ", 7, None):
+            with pytest.raises(InvalidParameter, match="reason"):
+                reset_witness(path, reason=reason)
+        assert spent.head() == head
+
+
+class TestFolder:
+    def test_it_is_named_or_the_environment_s_or_the_user_s(self, monkeypatch, tmp_path):
+        assert witness_folder(tmp_path / "a") == tmp_path / "a"
+        monkeypatch.setenv("CONFRERE_WITNESS", str(tmp_path / "b"))
+        assert witness_folder() == tmp_path / "b"
+        monkeypatch.delenv("CONFRERE_WITNESS")
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "c"))
+        assert witness_folder() == tmp_path / "c/confrere/witness"
+        monkeypatch.delenv("XDG_STATE_HOME")
+        monkeypatch.setenv("HOME", str(tmp_path / "d"))
+        assert witness_folder() == tmp_path / "d/.local/state/confrere/witness"
+
+    def test_only_its_owner_may_look(self, path, tmp_path):
+        Ledger(path, witness=tmp_path / "w")
+        assert (tmp_path / "w").stat().st_mode & 0o777 == 0o700
+        assert {file.stat().st_mode & 0o777 for file in (tmp_path / "w").iterdir()} == {0o600}
+
+    def test_one_that_cannot_be_written_is_said(self, path, tmp_path):
+        (tmp_path / "file").touch()
+        with pytest.raises(LedgerError, match=r"cannot be kept in .*CONFRERE_WITNESS"):
+            Ledger(path, witness=tmp_path / "file" / "w")
+
+    def test_one_that_is_damaged_is_said(self, spent, path, witness_of_this_test):
+        (kept,) = witness_of_this_test.glob("*.head")
+        for content in (b"{}", b"[1]", b"\xff" * 512, b'{"ledger_id": 7}'):
+            kept.write_bytes(content)
+            with pytest.raises(LedgerError, match="is damaged"):
+                spent.charge("study", TENTH, purpose="fit")
+
+    def test_a_pickle_remembers_it(self, path, tmp_path):
+        ledger = Ledger(path, witness=tmp_path / "w")
+        ledger.open_account("study")
+        copy = path.read_bytes()
+        other = pickle.loads(pickle.dumps(ledger))
+        other.charge("study", TENTH, purpose="fit")
+        put_back(path, copy)
+        with pytest.raises(WitnessMismatch):
+            pickle.loads(pickle.dumps(other)).charge("study", TENTH, purpose="fit")
