@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -25,6 +26,8 @@ from confrere.release import (
     sign_release,
 )
 from confrere.release import folder as folder_module
+from confrere.release.card import SCHEMA
+from confrere.release.pages import readme
 
 
 def contents(folder):
@@ -324,3 +327,20 @@ def test_names_that_cannot_leave_are_refused(make_release, linear_model, change)
 def test_positional_construction_is_the_documented_order(receipt, guarantee, linear_model):
     release = Release("plr", linear_model(), guarantee, receipt, False)
     assert (release.kind, release.receipt, release.simulated) == ("plr", receipt, False)
+
+
+def test_the_text_of_the_readme_is_part_of_the_format(linear_model, guarantee, receipt):
+    """Releases are compared with it: another text needs another version of the card's schema."""
+    release = Release("plr", linear_model(), guarantee, receipt, False)
+    text = readme(release.card, release.model).replace(release.release_id, "ID")
+    assert SCHEMA == "confrere-card/2"
+    assert hashlib.sha256(text.encode()).hexdigest() == README
+    assert set(re.findall(r"`(\w+\.\w+|SHA256SUMS)`", text)) == {
+        "card.json",
+        "model.npz",
+        "model.json",
+        "SHA256SUMS",
+    }
+
+
+README = "451bb6c33a83af1b341a831e6d4955de6cf90b9c304fc2a331919602af6ca2e0"
