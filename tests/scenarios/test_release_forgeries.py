@@ -81,8 +81,8 @@ class World:
 
 
 def charged(ledger: Ledger, study: bytes | None, learned: Model | None, **more: Any) -> Receipt:
-    detail = {} if study is None else {"study_sha256": hashlib.sha256(study).hexdigest()}
-    receipt = ledger.charge("checkups", PRICE, purpose="diabetes", detail=detail, **more)
+    named = None if study is None else ("diabetes", hashlib.sha256(study).hexdigest())
+    receipt = ledger.charge("checkups", PRICE, purpose="diabetes", study=named, **more)
     if learned is not None:
         ledger.mark_released(receipt, digest=learned.digest())
     return receipt
@@ -504,6 +504,11 @@ MADE = {
     "another purpose": (of_receipt(purpose="a test"), "purpose"),
     "another account": (of_receipt(account="nobody"), "account"),
     "another time": (of_receipt(time="2020-01-01T00:00:00+00:00"), "time"),
+    "no study in the receipt": (of_receipt(study=None, study_sha256=None), "study, study_sha256"),
+    "another study in the receipt": (
+        of_receipt(study="other", study_sha256="ab" * 32),
+        "study, study_sha256",
+    ),
     "another hash": (of_receipt(hash="ab" * 32), "hash"),
     "a row that is not there": (of_receipt(row=999), "no charge in row 999"),
     "a row that is no charge": (of_receipt(row=1), "no charge in row 1"),

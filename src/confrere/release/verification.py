@@ -195,12 +195,10 @@ def _check_ledger(release: Release, ledger: Ledger) -> None:
 
 def _check_receipt(receipt: Receipt, entry: Entry) -> None:
     """Compare a receipt with the row of the ledger, word for word."""
-    card, row = receipt.to_dict(), entry.to_dict()
-    differing = [name for name in card if name in row and card[name] != row[name]]
-    if "guarantee" in differing:
-        differing.remove("guarantee")
-        promised = row["guarantee"]
-        differing += [f"guarantee.{n}" for n, v in card["guarantee"].items() if v != promised[n]]
+    promised, paid = receipt.guarantee.to_dict(), entry.guarantee.to_dict()
+    differing = [f"guarantee.{name}" for name in paid if promised[name] != paid[name]]
+    names = sorted(set(Receipt.__dataclass_fields__) - {"ledger_id", "guarantee"})
+    differing += [name for name in names if getattr(receipt, name) != getattr(entry, name)]
     if differing:
         raise InvalidRelease(
             f"the receipt is not what row {receipt.row} of the ledger says: "
@@ -213,9 +211,8 @@ def _check_receipt(receipt: Receipt, entry: Entry) -> None:
 
 
 def _check_study(card: Card, entry: Entry) -> None:
-    # Rows name the study for themselves; older ones among the details.
-    named = getattr(entry, "study_sha256", None) or entry.detail.get("study_sha256")
-    if named != card.study_sha256:
+    # A study's row names it for itself; an answer between machines among its details.
+    if (entry.study_sha256 or entry.detail.get("study_sha256")) != card.study_sha256:
         raise InvalidRelease(
             f"row {entry.row} of the ledger was paid for another study than the card names."
         )
