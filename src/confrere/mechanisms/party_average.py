@@ -24,6 +24,7 @@ from confrere.mechanisms.output_step import (
 from confrere.mechanisms.statements import party_guarantee
 from confrere.mechanisms.terms import NoisedPoint, Term
 from confrere.noise.sources import RandomSource
+from confrere.rows.ball import into_ball
 
 THEOREM = "docs/proofs/party_average.md"
 
@@ -111,16 +112,10 @@ class PartyMean(ABC):
         if uploads.shape[1:] != self.shape or not np.all(np.isfinite(uploads)):
             raise InvalidData("an upload must be finite, with one number per weight.")
         if uploads.ndim == 3:
-            uploads = uploads - uploads.mean(axis=1, keepdims=True)
-        flat = uploads.reshape(len(uploads), -1)
-        # In two steps, so that no square overflows; a hair less than the bound, for rounding.
-        largest = np.abs(flat).max(axis=1, keepdims=True)
-        flat = flat / np.where(largest > 0, largest, 1.0)
-        lengths = np.linalg.norm(flat, axis=1, keepdims=True)
-        hair = 1 - 4 * (flat.shape[1] + 4) * _EPS
-        longest = self.norm * hair / np.maximum(lengths, 1.0)
-        factors = longest if directions else np.minimum(largest, longest)
-        return np.asarray((flat * factors).reshape(uploads.shape))
+            with np.errstate(over="ignore", invalid="ignore"):
+                uploads = uploads - uploads.mean(axis=1, keepdims=True)
+        flat = into_ball(uploads.reshape(len(uploads), -1), self.norm, unit=directions)
+        return np.asarray(self.norm * flat).reshape(uploads.shape)
 
     def run(self, total: Floats, *, source: RandomSource) -> Floats:
         """Return the noised mean, from the sum of the clipped uploads."""
