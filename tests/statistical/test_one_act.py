@@ -1,0 +1,196 @@
+"""What is audited is what runs: breaking the shipping code is heard by the audits.
+
+Every mutation here is made where a release is made, not in a copy of it.
+"""
+
+import numpy as np
+import pytest
+
+from confrere.audit import audit, hardest_case
+from confrere.catalogue import CATALOGUE
+from confrere.errors import InvalidParameter
+from confrere.guarantee import Neighbours
+from confrere.maths.voting import Tally
+from confrere.mechanisms import laws, noisy_minimiser, output_step
+from confrere.mechanisms.counts import PrivateCounts
+from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
+from confrere.mechanisms.functional import FunctionalMechanism
+from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
+from confrere.mechanisms.hidden_size import HiddenSize
+from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
+from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
+from confrere.mechanisms.output_perturbation import OutputPerturbation
+from confrere.mechanisms.output_step import AddedNoise, LatticeStep
+from confrere.mechanisms.party_average import PartyAverage
+from confrere.mechanisms.party_statistic import PartyStatistic
+from confrere.mechanisms.party_votes import PartyVotes
+from confrere.noise.sources import SeededSource, SystemSource
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(12, 3)) / 6
+Y = np.where(X[:, 0] > 0, 1.0, -1.0)
+CODES = RNG.integers(0, 3, size=12)
+SIZES = {"epsilon": 1.0, "n_samples": 12, "n_features": 3, "ridge": 5.0}
+HIDDEN = SIZES | {"n_samples": HiddenSize(12), "neighbours": Neighbours.ADD_REMOVE}
+TALLY = Tally(np.arange(12) % 4, 3, 3)
+
+ACTS = {
+    "objective": (ObjectivePerturbation(**SIZES), (X, Y)),
+    "hidden": (ObjectivePerturbation(**HIDDEN), (X, Y)),
+    "softmax": (ObjectivePerturbation(**SIZES, n_classes=3), (X, CODES)),
+    "laplace": (LaplaceObjectivePerturbation(**SIZES), (X / 2, Y)),
+    "gaussian": (GaussianObjectivePerturbation(**SIZES, delta=1e-6), (X, Y)),
+    "output": (OutputPerturbation(**SIZES), (X, Y)),
+    "output, softmax": (OutputPerturbation(**SIZES, n_classes=3), (X, CODES)),
+    "functional": (FunctionalMechanism(epsilon=1.0, n_samples=12, n_features=3), (X, Y)),
+    "counts": (PrivateCounts(epsilon=1.0, sensitivity=2), (np.arange(4),)),
+    "groups": (
+        FeatureGroupPerturbation(
+            epsilon=1.0, n_samples=12, sizes=(1, 2), ridges=(5.0, 6.0), weights=(0.4, 0.6)
+        ),
+        ([X[:, :1], X[:, 1:]], Y),
+    ),
+    "average": (PartyAverage(epsilon=1.0, n_parties=3, n_features=3, alpha=0.1), (np.ones(3),)),
+    "statistic": (PartyStatistic(epsilon=1.0, n_parties=3, rows=X), (TALLY,)),
+    "votes": (
+        PartyVotes(epsilon=1.0, n_parties=3, n_auxiliary=12, n_features=3, alpha=0.1),
+        (TALLY, X),
+    ),
+}
+
+
+def parts(released):
+    """Groups release one array each, others one."""
+    return released if isinstance(released, tuple | list) else [released]
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_one_run_is_the_first_of_many(name):
+    mechanism, data = ACTS[name]
+    one = mechanism.run(*data, source=SeededSource(3))
+    many = mechanism.run_many(*data, source=SeededSource(3), count=1)
+    firsts = [np.ravel(part[0]) for part in parts(many)]
+    np.testing.assert_array_equal(
+        np.hstack([np.ravel(part) for part in parts(one)]), np.hstack(firsts)
+    )
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_real_data_are_released_once(name):
+    """More than one release of the same data for one price needs a seed, which is a confession."""
+    mechanism, data = ACTS[name]
+    mechanism.run_many(*data, source=SystemSource(), count=1)
+    with pytest.raises(InvalidParameter, match="seeded"):
+        mechanism.run_many(*data, source=SystemSource(), count=2)
+    with pytest.raises(InvalidParameter, match="count"):
+        mechanism.run_many(*data, source=SeededSource(0), count=0)
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_many_runs_are_independent(name):
+    mechanism, data = ACTS[name]
+    many = mechanism.run_many(*data, source=SeededSource(4), count=400)
+    columns = np.hstack([np.reshape(part, (400, -1)) for part in parts(many)])
+    assert np.all(columns.std(axis=0) > 0)
+    away = np.abs(columns - np.median(columns, axis=0))
+    far = away > np.median(away, axis=0)
+    lagged = [np.corrcoef(column[1:], column[:-1])[0, 1] for column in far.T]
+    assert np.abs(lagged).max() < 0.25
+
+
+# --- mutations -----------------------------------------------------------------------------------
+
+
+def quieter(kind, factor):
+    draw = kind.draw
+    return lambda self, source, count, size: draw(self, source, count, size) / factor
+
+
+#: What is broken, and the methods whose default audit must hear it.
+OBJECTIVES = ["plr", "simcomb", "pst-s", "pst-f", "pst-h", "average"]
+ADDITIVE = ["laplace", "soft", "vote", "statistic", "moments"]
+
+
+@pytest.mark.parametrize("factor", [20, 2])
+@pytest.mark.parametrize("name", [*OBJECTIVES, *ADDITIVE])
+def test_less_noise_in_the_code_that_runs_is_heard(monkeypatch, name, factor):
+    monkeypatch.setattr(laws.L2Noise, "draw", quieter(laws.L2Noise, factor))
+    case = hardest_case(CATALOGUE[name].make(epsilon=1.0))
+    assert audit(case.estimator, case.pairs[:1], runs=4_000).refuted
+
+
+@pytest.mark.parametrize("factor", [20, 2])
+def test_less_laplace_noise_is_heard(monkeypatch, factor):
+    monkeypatch.setattr(laws.LaplaceNoise, "draw", quieter(laws.LaplaceNoise, factor))
+    case = hardest_case(CATALOGUE["ofpa"].make(epsilon=1.0))
+    assert audit(case.estimator, case.pairs[:1], runs=4_000).refuted
+
+
+def test_noise_that_is_shared_between_runs_is_heard(monkeypatch):
+    draw = laws.L2Noise.draw
+
+    def shared(self, source, count, size):
+        return np.tile(draw(self, SeededSource(0), 1, size), (count, 1))
+
+    monkeypatch.setattr(laws.L2Noise, "draw", shared)
+    case = hardest_case(CATALOGUE["plr"].make(epsilon=1.0))
+    assert audit(case.estimator, case.pairs[:1], runs=4_000).refuted
+
+
+@pytest.mark.parametrize("name", ["objective", "laplace", "output", "functional", "average"])
+def test_what_leaves_lies_on_the_lattice_and_the_integers_have_noise(monkeypatch, name):
+    """Low bits of floats would be in what leaves, or the rounded point itself."""
+    mechanism, data = ACTS[name]
+    noised = getattr(mechanism, "noises", None) or [getattr(mechanism, "noise", mechanism)]
+    spacing = noised[0].output_step.spacing
+    released = mechanism.run_many(*data, source=SeededSource(1), count=3)[:, :1]
+    assert np.array_equal(released / spacing, np.rint(released / spacing))
+    scattered = []
+    release = LatticeStep.release
+
+    def watched(self, point, source):
+        out = release(self, point, source)
+        scattered.append(np.abs(out - point).max() / self.spacing)
+        return out
+
+    monkeypatch.setattr(LatticeStep, "release", watched)
+    mechanism.run(*data, source=SeededSource(2))
+    # Rounding alone would leave at most half a step.
+    assert min(scattered) > 5
+
+
+def test_the_step_behind_added_noise_hides_what_floats_do():
+    """Points that differ by rounding, far below the radius, cannot be told apart."""
+    for size, epsilon in ((10, 0.1), (100, 0.1), (5, 3.0)):
+        noise = AddedNoise(epsilon=epsilon, sensitivity=0.3, reach=40.0, size=size)
+        step = noise.output_step
+        longest = noise.law.longest(size) + noise.reach
+        off = 64 * np.finfo(float).eps * longest
+        assert step.radius > 10 * off
+        point = RNG.normal(size=size)
+        other = point + off * RNG.normal(size=size) / np.sqrt(size)
+        moved = np.abs(np.rint(point / step.spacing) - np.rint(other / step.spacing)).sum()
+        assert moved / step.scale <= step.epsilon
+        assert epsilon * output_step.ROUNDING_SHARE == pytest.approx(step.epsilon)
+        # Sums of steps and integer noise stay whole numbers that doubles hold.
+        assert longest / step.spacing + 80 * step.scale < 2.0**53
+        # And its own noise is nothing beside that which protects.
+        assert step.scale * step.spacing < 1e-3 * noise.deviation
+
+
+def test_parties_and_groups_go_through_the_same_act(monkeypatch):
+    calls = []
+    act = noisy_minimiser._act
+
+    def watched(groups, solve, source):
+        calls.append(len(groups))
+        return act(groups, solve, source)
+
+    monkeypatch.setattr(noisy_minimiser, "_act", watched)
+    for name in ("objective", "laplace", "gaussian", "softmax", "hidden", "groups"):
+        mechanism, data = ACTS[name]
+        mechanism.run(*data, source=SeededSource(0))
+    sizes = {n: ObjectivePerturbation(**SIZES | {"n_samples": n}).minimiser for n in (4, 8)}
+    offsets = np.array([0, 4, 12])
+    noisy_minimiser.run_parties(sizes, X, Y, offsets, source=SeededSource(0))
+    assert calls == [1, 1, 1, 1, 1, 1, 1, 2]
