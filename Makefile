@@ -24,6 +24,7 @@ check: .venv/.ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python benchmarks/module_sizes.py
+	$(BIN)/python benchmarks/private_names.py
 
 docs: .venv/.ready
 	$(PIP) --group docs

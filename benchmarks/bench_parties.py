@@ -31,7 +31,7 @@ from confrere.maths.perturbed_parties import minimise_parties
 from confrere.maths.voting import count_votes
 from confrere.mechanisms.noisy_minimiser import SOLVER_PART, run_parties
 from confrere.noise.sources import SystemSource
-from confrere.plans.collaborative_plan import Sizes
+from confrere.plans.party_rows import Sizes
 
 ROUNDS = 3
 FITS = 60

@@ -84,19 +84,30 @@ def transfer_stack() -> Callable[[], object]:
 
 
 def study() -> Callable[[], object]:
-    """``confrere fit study.toml`` of the demonstration's three hospitals."""
-    from confrere.cli.app import main
-    from confrere.study.template import template
+    """``confrere fit study.toml`` of the template's three hospitals, with made-up patients."""
+    from typer.testing import CliRunner
+
+    from confrere.cli.app import app
+    from confrere.study.template import write_example
 
     folder = Path(tempfile.mkdtemp())
-    file = folder / "study.toml"
-    file.write_text(template(), encoding="utf-8")
-    return lambda: main(["fit", str(file), "--yes"])
+    write_example(folder)
+    runner = CliRunner()
+    line = ["fit", str(folder / "study.toml"), "--yes", "--out", str(folder / "out")]
+    return lambda: runner.invoke(app, line, catch_exceptions=False)
 
 
 def federated_round() -> Callable[[], object]:
     """Three parties with ledgers of their own answer once, in this process."""
-    from confrere.federation import Averaging, Books, Frame, LocalFederation, LocalParty, average
+    from confrere.federation import (
+        Averaging,
+        Books,
+        Frame,
+        LocalFederation,
+        LocalParty,
+        Policy,
+        average,
+    )
 
     X, y = rows()
     parties = []
@@ -104,7 +115,8 @@ def federated_round() -> Callable[[], object]:
         ledger = Ledger()
         ledger.open_account("study", epsilon=2.0)
         part = slice(100 * k, 100 * k + 100)
-        books = Books(ledger=ledger, account="study")
+        policy = Policy.anything(unit="record", neighbours="replace-one")
+        books = Books(ledger=ledger, account="study", policy=policy)
         parties.append(LocalParty(f"party {k}", X[part], 2.0 * y[part] - 1, books))
     federation = LocalFederation(parties)
     plan = Averaging(frame=Frame(X.shape[1]), epsilon=1.0)
@@ -114,6 +126,7 @@ def federated_round() -> Callable[[], object]:
 WALKS: dict[str, Callable[[], Callable[[], object]]] = {
     "PrivateLogisticRegression.fit": fit,
     "TransferStackingClassifier.fit": transfer_stack,
+    "confrere fit study.toml": study,
     "a federated round": federated_round,
 }
 

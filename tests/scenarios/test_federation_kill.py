@@ -25,7 +25,7 @@ from confrere.federation import (
 from confrere.federation.releasing import ReleaseRequest
 from confrere.guarantee import Neighbours
 from confrere.ledger import Ledger
-from confrere.plans.collaborative_plan import Sizes
+from confrere.plans.party_rows import Sizes
 
 EPSILON = 0.5
 

@@ -19,8 +19,7 @@ from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger, Receipt, default_ledger, payer, paying
 from confrere.model import Linear, Model
 from confrere.noise.sources import RandomSource, Seed, source_for
-from confrere.plans.labels import declared_classes, encode_labels
-from confrere.plans.plan import Plan, PublicFacts, Table
+from confrere.plans.base_plan import Plan, PublicFacts, Table, declared_classes, encode_labels
 from confrere.release import Release
 from confrere.schema import PublicSchema
 

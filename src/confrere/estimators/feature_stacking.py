@@ -21,8 +21,8 @@ from confrere.maths.partition import (
     importance_groups,
     random_groups,
 )
+from confrere.plans.base_plan import PublicFacts
 from confrere.plans.feature_stack_plan import FeatureStackPlan, plan_feature_stack
-from confrere.plans.plan import PublicFacts
 from confrere.rows.groups import GroupRows
 
 

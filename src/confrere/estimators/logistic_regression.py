@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from confrere.errors import InvalidParameter
 from confrere.estimators.base import LinearClassifier
 from confrere.estimators.constraints import Bound, Delta, Epsilon, Finite, Positive, Ridge
+from confrere.plans.base_plan import PublicFacts
 from confrere.plans.linear_plan import LinearPlan, linear_frame, plan_linear
-from confrere.plans.plan import PublicFacts
 from confrere.rows.frame import Frame
 
 

@@ -16,7 +16,7 @@ from confrere.estimators.base import LinearClassifier
 from confrere.estimators.constraints import Bound, Epsilon, Positive, Ridge, check_parameters
 from confrere.guarantee import Guarantee
 from confrere.model import Linear
-from confrere.plans.labels import declared_classes
+from confrere.plans.base_plan import PublicFacts, declared_classes
 from confrere.plans.linear_plan import linear_frame
 from confrere.plans.multiparty_plan import MultipartyPlan, Polled, local_of
 from confrere.plans.party_tables import (
@@ -27,7 +27,6 @@ from confrere.plans.party_tables import (
     stack_tables,
     tables_of_parties,
 )
-from confrere.plans.plan import PublicFacts
 from confrere.plans.voting_plan import Voting
 
 

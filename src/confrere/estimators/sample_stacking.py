@@ -7,8 +7,8 @@ from typing import Literal
 
 from confrere.estimators.constraints import Bound, Count, Finite, Fraction
 from confrere.estimators.stacking import StackingClassifier
+from confrere.plans.base_plan import PublicFacts
 from confrere.plans.linear_plan import linear_frame
-from confrere.plans.plan import PublicFacts
 from confrere.plans.sample_stack_plan import SampleStackPlan, plan_sample_stack
 
 

@@ -17,7 +17,7 @@ from confrere.guarantee import Guarantee
 from confrere.mechanisms.selection import RandomStopping
 from confrere.model import Model
 from confrere.noise.sources import RandomSource, SeededSource
-from confrere.plans.plan import PublicFacts, Table
+from confrere.plans.base_plan import PublicFacts, Table
 from confrere.plans.selection_plan import SelectionPlan, plan_parts, plan_stopping
 from confrere.release import Release
 from confrere.schema import PublicSchema

@@ -22,8 +22,8 @@ from confrere.estimators.sources import (
 )
 from confrere.estimators.to_release import LINEAR_KINDS
 from confrere.model import Linear
+from confrere.plans.base_plan import PublicFacts
 from confrere.plans.linear_plan import LinearPlan, linear_frame, plan_linear
-from confrere.plans.plan import PublicFacts
 from confrere.release import Release
 from confrere.rows.frame import Frame
 from confrere.schema import PublicSchema

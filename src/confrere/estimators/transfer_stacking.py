@@ -15,8 +15,8 @@ from confrere.estimators.sources import SourceLike, check_same_meaning, open_sou
 from confrere.estimators.stacking import StackingClassifier
 from confrere.maths.partition import allocate
 from confrere.model import LowLevelModel, Stack, StackFacts
+from confrere.plans.base_plan import PublicFacts
 from confrere.plans.feature_stack_plan import FeatureStackPlan, plan_feature_stack
-from confrere.plans.plan import PublicFacts
 from confrere.release import Release
 from confrere.rows.groups import GroupRows
 from confrere.schema import PublicSchema

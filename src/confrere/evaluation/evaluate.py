@@ -15,7 +15,7 @@ from confrere.guarantee import check_epsilon, in_sequence, shares
 from confrere.ledger import Ledger, payer, paying
 from confrere.mechanisms.counts import PrivateCounts
 from confrere.noise.sources import RandomSource, Seed, source_for
-from confrere.plans.labels import encode_labels
+from confrere.plans.base_plan import encode_labels
 
 Metric = Literal["accuracy", "confusion", "auc", "calibration"]
 

@@ -15,7 +15,8 @@ from confrere.federation.party import Books, LocalParty, PartyGroup
 from confrere.federation.payload import Payload
 from confrere.federation.question import Question, answer, read_reply
 from confrere.federation.serving import PROTOCOL, serve
-from confrere.plans.collaborative_plan import Averaging, Expansion
+from confrere.plans.collaborative_plan import Averaging
+from confrere.plans.expansion_plan import Expansion
 from confrere.plans.voting_plan import Released, Voting
 from confrere.rows.frame import Frame
 

@@ -12,7 +12,7 @@ from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee
 from confrere.mechanisms.functional import LINEAR_SHARE, FunctionalMechanism
 from confrere.noise.sources import RandomSource
-from confrere.plans.collaborative_plan import Expansion
+from confrere.plans.expansion_plan import Expansion
 from confrere.rows.frame import Frame
 
 _VALUES = frozenset({"frame", "epsilon", "linear_share"})

@@ -10,7 +10,7 @@ from confrere.federation.federation import Federation
 from confrere.federation.outcome import Outcome, receipts_in
 from confrere.federation.sizes import ask_sizes
 from confrere.federation.stacked import stacked
-from confrere.plans.collaborative_plan import Expansion
+from confrere.plans.expansion_plan import Expansion
 
 
 def expand(

@@ -15,7 +15,7 @@ from confrere.federation.payload import Payload
 from confrere.federation.stacked import StackedAnswers
 from confrere.guarantee import Guarantee, in_sequence
 from confrere.ledger import Receipt
-from confrere.plans.collaborative_plan import over_parties
+from confrere.plans.party_rows import over_parties
 from confrere.rows.frame import Frame
 
 Floats = NDArray[np.float64]

@@ -11,7 +11,7 @@ from confrere.federation.outcome import receipts_in
 from confrere.federation.payload import Payload
 from confrere.federation.stacked import stacked
 from confrere.guarantee import Neighbours
-from confrere.plans.collaborative_plan import Sizes
+from confrere.plans.party_rows import Sizes
 
 
 def ask_sizes(

@@ -20,9 +20,10 @@ from confrere.planning.working_model import (
     expected_margin,
     noise_in_scores,
 )
-from confrere.plans.collaborative_plan import Averaging, Sizes
+from confrere.plans.base_plan import PublicFacts
+from confrere.plans.collaborative_plan import Averaging
 from confrere.plans.linear_plan import Loss, plan_linear, slope_of
-from confrere.plans.plan import PublicFacts
+from confrere.plans.party_rows import Sizes
 from confrere.rows.frame import Frame
 
 #: Most records that :meth:`Plan.samples_for_excess` looks for.

@@ -7,8 +7,8 @@ expanded loss, docs/proofs/functional_mechanism.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
@@ -17,15 +17,12 @@ from confrere.errors import InvalidParameter
 from confrere.guarantee import (
     Guarantee,
     Neighbours,
-    Split,
     check_epsilon,
     check_positive,
-    in_parallel,
     shares,
 )
 from confrere.ledger.amounts import at_most, exact, minus
 from confrere.maths.calibration import free_ridge
-from confrere.mechanisms.functional import LINEAR_SHARE, FunctionalMechanism, unpack
 from confrere.mechanisms.hidden_size import HiddenSize, RowCount
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
 from confrere.mechanisms.objective_perturbation import (
@@ -36,10 +33,9 @@ from confrere.mechanisms.objective_perturbation import (
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.model import Facts, Linear
 from confrere.noise.sources import RandomSource
-from confrere.plans.linear_plan import linear_model
-from confrere.plans.party_rows import PartyRows, run_parties
-from confrere.plans.plan import Floats, Plan, Table, Term
-from confrere.plans.ridge import Alpha, noise_budget, summed_ridge
+from confrere.plans.base_plan import Floats, Plan, Table, Term
+from confrere.plans.linear_plan import Alpha, linear_model, noise_budget, summed_ridge
+from confrere.plans.party_rows import PartyRows, Sizes, over_parties, run_parties
 from confrere.rows.frame import Frame
 
 PartyMechanism = PerturbedObjective | OutputPerturbation
@@ -48,30 +44,6 @@ Combine = Literal["mean", "trimmed", "median"]
 
 #: Share of the parties that a trimmed mean leaves out at either end.
 _TRIMMED = 0.2
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """The parties that take part, with the weights of their votes.
-
-    Parameters
-    ----------
-    counts : mapping of str to int
-        Number of records, at least one.
-    neighbours : Neighbours
-        Replace-one where sizes are public, add-remove where they were counted with noise.
-    receipts : mapping of str to tuple of Receipt
-        What the counts cost.
-    """
-
-    counts: Mapping[str, int]
-    neighbours: Neighbours = Neighbours.REPLACE_ONE
-    receipts: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-
-    @property
-    def total(self) -> int:
-        """Records behind what is averaged."""
-        return sum(self.counts.values())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -301,92 +273,6 @@ class Averaging:
         ]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Expansion:
-    """Every party releases the coefficients of its expanded loss once; their sum is minimised.
-
-    Parameters
-    ----------
-    frame : Frame
-        The public coordinates, in L2.
-    epsilon : float
-        What each party spends.
-    alpha : float or "auto", default="auto"
-        Ridge per record of all parties; ``"auto"`` is the larger of the public rule and the
-        typical size of the noise in the curvature.
-    prior : array, optional
-        Public weights to shrink towards, in the frame's coordinates.
-    linear_share : float, default=0.7
-        Share of epsilon for the linear coefficients.
-    """
-
-    frame: Frame
-    epsilon: float
-    alpha: Alpha = "auto"
-    prior: Floats | None = None
-    linear_share: float = LINEAR_SHARE
-
-    @property
-    def rounds(self) -> int:
-        """How often parties release."""
-        return 1
-
-    def mechanism(self, n_samples: int) -> FunctionalMechanism:
-        """Return the mechanism of a party of that size."""
-        return FunctionalMechanism(
-            epsilon=self.epsilon,
-            n_samples=n_samples,
-            n_features=self.frame.size,
-            linear_share=self.linear_share,
-        )
-
-    def guarantee(self, sizes: Sizes) -> Guarantee:
-        """Return what is promised, for parties of these public sizes."""
-        prices = [self.mechanism(n).guarantee() for n in sorted(set(sizes.counts.values()))]
-        return over_parties(prices, len(sizes.counts))
-
-    def ridge(self, sizes: Sizes) -> float:
-        """Return the public ridge."""
-        size = self.frame.size
-        rule = summed_ridge(
-            self.alpha, self.epsilon * self.linear_share, sizes.total, size, floor=None
-        )
-        if self.alpha != "auto":
-            return rule
-        mechanism = self.mechanism(max(sizes.counts.values()))
-        # Noise of M has Frobenius norm about m/rate in m dimensions, spread over the entries; a
-        # symmetric matrix of entries sigma has norm 2 sigma sqrt(d), and the curvature is 2M.
-        dimension = size * (size + 1) / 2
-        entry = dimension / mechanism.noises[1].rho / math.sqrt(size * (size + 1))
-        return max(4 * entry * math.sqrt(size * len(sizes.counts)), rule)
-
-    def combine(self, linear: Floats, packed: Floats, sizes: Sizes) -> Floats:
-        """Return the minimiser of the sum of all parties' coefficients: post-processing."""
-        return minimise_quadratic(
-            linear.sum(axis=0),
-            unpack(packed.sum(axis=0), self.frame.size),
-            ridge=self.ridge(sizes),
-            prior=self.prior,
-        )
-
-    def run(self, parties: PartyRows, sizes: Sizes, source: RandomSource) -> Floats:
-        """Return the weights."""
-        stream = source.stream("coefficients", 0)
-        released = [
-            self.mechanism(len(y)).run(self.frame.rows(X), y, source=stream)
-            for X, y in parties.members()
-        ]
-        linear, packed = (np.stack(each) for each in zip(*released, strict=True))
-        return self.combine(linear, packed, sizes)
-
-    def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
-        """Return every party's mechanism and rows."""
-        return [
-            Term(name, self.mechanism(len(y)), (self.frame.rows(X), y))
-            for name, (X, y) in zip(sizes.counts, parties.members(), strict=True)
-        ]
-
-
 class Collaboration(Protocol):
     """What parties release, and what is made of it."""
 
@@ -460,13 +346,6 @@ class CollaborativePlan(Plan[Linear]):
         return self.protocol.rounds == 1
 
 
-def over_parties(prices: Sequence[Guarantee], n_parties: int) -> Guarantee:
-    """Compose what parties of disjoint records promise: the largest counts."""
-    if n_parties == 1:
-        return prices[0]
-    return in_parallel(prices, split=Split.BY_ORGANISATION)
-
-
 def combine_weights(released: Floats, counts: Sequence[int], how: Combine) -> Floats:
     """Return the parties' weights, one row each, as one vector."""
     if how == "mean":
@@ -482,13 +361,3 @@ def combine_weights(released: Floats, counts: Sequence[int], how: Combine) -> Fl
 def _sum(rows: Floats) -> Floats:
     # One after the other: a party that adds up on another machine gets the same bits.
     return np.asarray(np.add.accumulate(rows, axis=0)[-1])
-
-
-def minimise_quadratic(
-    linear: Floats, quadratic: Floats, *, ridge: float, prior: Floats | None = None
-) -> Floats:
-    """Minimise ``v.w + w'Mw + (L/2)||w - u||^2`` with M's negative eigenvalues set to zero."""
-    centre = np.zeros_like(linear) if prior is None else prior
-    eigenvalues, vectors = np.linalg.eigh((quadratic + quadratic.T) / 2)
-    curvature = 2 * np.maximum(eigenvalues, 0.0) + ridge
-    return np.asarray(vectors @ ((vectors.T @ (ridge * centre - linear)) / curvature))

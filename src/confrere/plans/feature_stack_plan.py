@@ -19,9 +19,16 @@ from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.model import Clip, Facts, LowLevelModel, StackFacts
 from confrere.model.scoring import UNIT_ROWS
 from confrere.noise.sources import RandomSource
-from confrere.plans.linear_plan import Loss, Source, slope_of, sources_noted
-from confrere.plans.plan import Floats, Table, Term
-from confrere.plans.ridge import Alpha, noise_budget, summed_ridge
+from confrere.plans.base_plan import Floats, Table, Term
+from confrere.plans.linear_plan import (
+    Alpha,
+    Loss,
+    Source,
+    noise_budget,
+    slope_of,
+    sources_noted,
+    summed_ridge,
+)
 from confrere.plans.stack_plan import (
     Combiner,
     StackPlan,

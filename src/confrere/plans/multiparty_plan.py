@@ -27,10 +27,9 @@ from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_moments import PartyMoments, moments_of_parties
 from confrere.model import Facts, Linear
 from confrere.noise.sources import RandomSource
-from confrere.plans.labels import encode_labels
+from confrere.plans.base_plan import Plan, Term, encode_labels
 from confrere.plans.linear_plan import linear_model
 from confrere.plans.party_tables import OnFaulty, Parties
-from confrere.plans.plan import Plan, Term
 from confrere.plans.voting_plan import Voting
 from confrere.rows.frame import Frame
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from confrere.guarantee import Guarantee, Neighbours, Split, in_parallel
 from confrere.mechanisms.noisy_minimiser import run_parties as run_objective_parties
 from confrere.mechanisms.output_perturbation import OutputPerturbation, run_output_parties
 from confrere.noise.sources import RandomSource
-from confrere.plans.plan import Floats, Table
+from confrere.plans.base_plan import Floats, Table
 from confrere.rows.frame import Frame
 
 #: From how many parties on, and up to how many rows on average, a group is worked on as a whole.
@@ -83,6 +84,37 @@ class PartyRows:
             rows = slice(int(begin), int(self.offsets[last]))
             yield PartyRows(self.X[rows], self.y[rows], self.offsets[first : last + 1] - begin)
             first = last
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The parties that take part, with the weights of their votes.
+
+    Parameters
+    ----------
+    counts : mapping of str to int
+        Number of records, at least one.
+    neighbours : Neighbours
+        Replace-one where sizes are public, add-remove where they were counted with noise.
+    receipts : mapping of str to tuple of Receipt
+        What the counts cost.
+    """
+
+    counts: Mapping[str, int]
+    neighbours: Neighbours = Neighbours.REPLACE_ONE
+    receipts: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        """Records behind what is averaged."""
+        return sum(self.counts.values())
+
+
+def over_parties(prices: Sequence[Guarantee], n_parties: int) -> Guarantee:
+    """Compose what parties of disjoint records promise: the largest counts."""
+    if n_parties == 1:
+        return prices[0]
+    return in_parallel(prices, split=Split.BY_ORGANISATION)
 
 
 def run_parties(

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from confrere.errors import InvalidData
 from confrere.maths.voting import Tally
-from confrere.plans.plan import Names
+from confrere.plans.base_plan import Names
 
 OnFaulty = Literal["leave-out", "refuse"]
 

@@ -17,9 +17,8 @@ from confrere.maths.partition import split_rows
 from confrere.mechanisms.objective_perturbation import Calibration, ObjectivePerturbation
 from confrere.model import Facts, LowLevelModel
 from confrere.noise.sources import RandomSource
-from confrere.plans.linear_plan import Loss, slope_of
-from confrere.plans.plan import Floats, Table, Term
-from confrere.plans.ridge import Alpha, noise_budget, summed_ridge
+from confrere.plans.base_plan import Floats, Table, Term
+from confrere.plans.linear_plan import Alpha, Loss, noise_budget, slope_of, summed_ridge
 from confrere.plans.stack_plan import (
     StackPlan,
     high_level_mechanism,

@@ -22,7 +22,7 @@ from confrere.mechanisms.selection import (
     brier_score,
 )
 from confrere.noise.sources import RandomSource
-from confrere.plans.plan import Plan, Table, Term
+from confrere.plans.base_plan import Plan, Table, Term
 
 Scoring = Literal["brier", "errors"]
 

@@ -17,8 +17,8 @@ from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.model import Clip, Facts, LowLevelModel, Stack
 from confrere.model.stack import meta_features
 from confrere.noise.sources import RandomSource
-from confrere.plans.plan import Floats, Plan, Table
-from confrere.plans.ridge import Alpha, noise_budget, summed_ridge
+from confrere.plans.base_plan import Floats, Plan, Table
+from confrere.plans.linear_plan import Alpha, noise_budget, summed_ridge
 from confrere.rows.ball import into_ball
 
 Combiner = Literal["stack", "vote", "weighted_vote"]

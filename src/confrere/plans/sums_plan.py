@@ -17,10 +17,9 @@ from confrere.maths.logistic import residual
 from confrere.maths.solver import minimise, smallest_tolerance
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.noise.sources import RandomSource
-from confrere.plans.collaborative_plan import Sizes
-from confrere.plans.party_rows import PartyRows
-from confrere.plans.plan import Floats, Term
-from confrere.plans.ridge import Alpha
+from confrere.plans.base_plan import Floats, Term
+from confrere.plans.linear_plan import Alpha
+from confrere.plans.party_rows import PartyRows, Sizes
 from confrere.rows.frame import Frame
 
 #: Ridge of one message: this times weights over epsilon, for all records together. Measured on

@@ -29,8 +29,7 @@ from confrere.mechanisms.party_statistic import PartyStatistic, Radius
 from confrere.mechanisms.party_votes import PartyVotes
 from confrere.mechanisms.statements import party_guarantee
 from confrere.noise.sources import RandomSource
-from confrere.plans.linear_plan import coefficients
-from confrere.plans.ridge import Alpha
+from confrere.plans.linear_plan import Alpha, coefficients
 from confrere.rows.frame import Frame
 
 Floats = NDArray[np.float64]

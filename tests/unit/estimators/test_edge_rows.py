@@ -14,7 +14,7 @@ from confrere import (
 from confrere.errors import InvalidData
 from confrere.federation import Books, LocalParty, Payload, serve
 from confrere.guarantee import Guarantee
-from confrere.plans.labels import encode_labels
+from confrere.plans.base_plan import encode_labels
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 4))

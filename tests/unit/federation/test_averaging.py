@@ -14,7 +14,7 @@ from confrere.guarantee import Neighbours
 from confrere.maths.calibration import automatic_ridge, free_ridge
 from confrere.maths.solver import minimise
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE
-from confrere.plans.collaborative_plan import Sizes
+from confrere.plans.party_rows import Sizes
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from confrere.mechanisms.functional import (
     worst_angle,
 )
 from confrere.noise.sources import SeededSource
-from confrere.plans.collaborative_plan import minimise_quadratic
+from confrere.plans.expansion_plan import minimise_quadratic
 
 
 def unit(rng, d):

@@ -25,7 +25,7 @@ from confrere.federation.coefficients import CoefficientRequest
 from confrere.federation.releasing import ReleaseRequest
 from confrere.guarantee import Neighbours
 from confrere.ledger import Ledger
-from confrere.plans.collaborative_plan import Sizes
+from confrere.plans.party_rows import Sizes
 from tests.unit.federation.conftest import make_data
 
 SIZES = Sizes({"a": 40}, Neighbours.REPLACE_ONE, {})

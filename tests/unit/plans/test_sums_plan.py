@@ -7,7 +7,7 @@ from confrere import CollaborativeClassifier, Ledger
 from confrere.errors import ConfrereError, InvalidParameter
 from confrere.noise.sources import SeededSource
 from confrere.plans import sums_plan
-from confrere.plans.collaborative_plan import Sizes
+from confrere.plans.party_rows import Sizes
 from confrere.plans.linear_plan import linear_frame
 from confrere.plans.party_rows import PartyRows
 from confrere.plans.sums_plan import GradientRounds, OneMessage
