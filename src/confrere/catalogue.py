@@ -29,6 +29,8 @@ _LOGISTIC = "Du, Li and Li (2018), Multiparty Learning for Logistic Regression"
 _MULTIPARTY = "Hamm, Cao and Belkin (2016), Learning Privately from Multiparty Data"
 _OURS = "this library"
 
+_ALONE = "every organisation learns by itself, and releases go from one to the next"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
@@ -54,6 +56,8 @@ class Method:
         For transfer: the method whose release it starts from.
     operations : tuple of str
         For methods that ask parties: what a party's policy must allow.
+    not_between_machines : str
+        Why no questions between machines are asked, where there are no ``operations``.
     weighted : bool
         Whether it learns best from rows that are weighted by importance; stacks over features
         use importances in their own way.
@@ -69,6 +73,7 @@ class Method:
     settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     source: str | None = None
     operations: tuple[str, ...] = ()
+    not_between_machines: str = ""
     weighted: bool = True
 
     def make(self, **parameters: Any) -> Any:
@@ -86,6 +91,8 @@ class Method:
             "proof": self.proof,
             "shape": self.shape,
             "source": self.source,
+            "operations": list(self.operations),
+            "not_between_machines": self.not_between_machines or None,
         }
 
 
@@ -115,6 +122,7 @@ def _votes(name: str, title: str, algorithm: str, page: str, paper: str = _MULTI
         proof=f"docs/proofs/{page}.md",
         shape="votes",
         settings=MappingProxyType({"method": name}),
+        operations=("moments" if name == "moments" else "ballot",),
     )
 
 
@@ -126,6 +134,7 @@ _METHODS = (
         paper=_STACKING,
         algorithm="Algorithm 1",
         proof="docs/proofs/objective_perturbation.md",
+        not_between_machines=_ALONE,
     ),
     Method(
         name="pst-s",
@@ -134,6 +143,7 @@ _METHODS = (
         paper=_STACKING,
         algorithm="Algorithm 2",
         proof="docs/proofs/sample_stacking.md",
+        not_between_machines=_ALONE,
     ),
     Method(
         name="pst-f",
@@ -143,6 +153,7 @@ _METHODS = (
         algorithm="Algorithm 3",
         proof="docs/proofs/feature_groups.md",
         weighted=False,
+        not_between_machines=_ALONE,
     ),
     Method(
         name="simcomb",
@@ -153,6 +164,7 @@ _METHODS = (
         proof="docs/proofs/transfer.md",
         shape="transfer",
         source="plr",
+        not_between_machines=_ALONE,
     ),
     Method(
         name="pst-h",
@@ -164,6 +176,7 @@ _METHODS = (
         shape="transfer",
         source="pst-f",
         weighted=False,
+        not_between_machines=_ALONE,
     ),
     Method(
         name="source-d",
@@ -173,6 +186,7 @@ _METHODS = (
         algorithm="SourceD",
         proof=None,
         shape="as-is",
+        not_between_machines="nothing is asked: a release is used as it is",
     ),
     _together(
         "average", "every organisation releases once, averaged", _OURS, "", "averaging", "objective"

@@ -1,21 +1,21 @@
-"""Every private classifier with the arguments that let it fit small data."""
+"""Every method of the catalogue, made to fit small data. Nothing is listed by hand.
+
+A method that is registered is checked; so are the settings of its class that have a proof of their
+own: ``delta``, and choices of ``method`` that no other registered method stands for.
+"""
 
 from __future__ import annotations
 
+from dataclasses import fields
 from functools import cache
+from typing import get_args, get_type_hints
 
 import numpy as np
 
-from confrere import (
-    CollaborativeClassifier,
-    FeatureStackingClassifier,
-    MultipartyClassifier,
-    PrivateLogisticRegression,
-    SampleStackingClassifier,
-    TransferClassifier,
-    TransferStackingClassifier,
-)
-from confrere.catalogue import CATALOGUE
+from confrere import MultipartyClassifier
+from confrere.catalogue import CATALOGUE, find_method
+from confrere.estimators import ReleasedClassifier
+from confrere.plans import PublicFacts
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 6)) / 4
@@ -24,19 +24,7 @@ AUXILIARY = RNG.normal(size=(150, 6)) / 4
 
 #: Fast and nearly noiseless: scikit-learn's checks are about behaviour, not about noise.
 GENEROUS = {"epsilon": 1e5, "data_norm": 10.0}
-
-#: What scikit-learn's own checks run on. The transfer classes are not among them: they refuse data
-#: whose columns are not the source's, and the checks fit all kinds of columns. Of the multiparty
-#: methods only the average needs no auxiliary rows, which the checks do not give.
-CHECKED = [
-    PrivateLogisticRegression(**GENEROUS, alpha=1e-5),
-    PrivateLogisticRegression(**GENEROUS, alpha=1e-5, delta=1e-6),
-    FeatureStackingClassifier(**GENEROUS, alpha=1e-5, high_alpha=1e-5),
-    SampleStackingClassifier(**GENEROUS, n_groups=2, alpha=1e-5, high_alpha=1e-5),
-    CollaborativeClassifier(**GENEROUS, alpha=1e-5),
-    CollaborativeClassifier(**GENEROUS, alpha=1e-5, method="ofaa"),
-    MultipartyClassifier(**GENEROUS, method="average", on_faulty="refuse"),
-]
+WEAK_RIDGE = {"alpha": 1e-5, "high_alpha": 1e-5, "n_groups": 2}
 
 
 class Voting(MultipartyClassifier):
@@ -46,35 +34,99 @@ class Voting(MultipartyClassifier):
         return super().fit(X, y, auxiliary=AUXILIARY)
 
 
-@cache
-def linear_source():
-    return PrivateLogisticRegression(epsilon=1.0).fit(X, Y).to_release()
+def parameters(estimator):
+    return {each.name for each in fields(estimator)}
+
+
+def source_of(method):
+    """Return a release that a transfer, or a model used as it is, starts from."""
+    return release_of(method.source or "plr")
 
 
 @cache
-def stacked_source():
-    return FeatureStackingClassifier(epsilon=1.0, n_groups=2).fit(X, Y).to_release()
+def release_of(name):
+    return find_method(name).make(epsilon=1.0).fit(X, Y).to_release()
 
 
-#: Makers of estimators that fit ``X`` and ``Y`` above.
+def needs_auxiliary(method, settings):
+    plan = method.make(**settings).plan(PublicFacts(n_samples=200, n_features=6))
+    return plan.voting.uses_auxiliary
+
+
+def maker(method, settings):
+    """Return a function from parameters to an estimator of the method that fits X and Y."""
+
+    def make(**given):
+        chosen = {**settings, **given}
+        if method.shape == "transfer":
+            chosen = {"source": source_of(method), **chosen}
+        if method.shape != "votes":
+            return method.make(**chosen)
+        kind = Voting if needs_auxiliary(method, settings) else method.estimator
+        return kind(**{**method.settings, "on_faulty": "refuse", **chosen})
+
+    return make
+
+
+def variants(method):
+    """Return a method's own settings, and others of its class with a proof of their own."""
+    found = {method.name: {}}
+    if "delta" in parameters(method.estimator):
+        found[f"{method.name}, Gaussian"] = {"delta": 1e-6}
+    if "method" in parameters(method.estimator):
+        siblings = [m for m in CATALOGUE.values() if m.estimator is method.estimator]
+        registered = {sibling.settings["method"] for sibling in siblings}
+        choices = get_args(get_type_hints(method.estimator)["method"])
+        if method is siblings[0]:
+            for choice in sorted(set(choices) - registered):
+                found[f"{method.estimator.__name__}, {choice}"] = {"method": choice}
+    return found
+
+
+PRIVATE = {name: method for name, method in CATALOGUE.items() if method.proof is not None}
+
+#: Makers of estimators that fit ``X`` and ``Y``.
 MAKERS = {
-    "CollaborativeClassifier": CollaborativeClassifier,
-    "MultipartyClassifier": lambda **kw: Voting(on_faulty="refuse", **kw),
-    "MultipartyClassifier, average": lambda **kw: MultipartyClassifier(
-        method="average", on_faulty="refuse", **kw
-    ),
-    "PrivateLogisticRegression": PrivateLogisticRegression,
-    "PrivateLogisticRegression, Gaussian": lambda **kw: PrivateLogisticRegression(delta=1e-6, **kw),
-    "FeatureStackingClassifier": FeatureStackingClassifier,
-    "SampleStackingClassifier": SampleStackingClassifier,
-    "TransferClassifier": lambda **kw: TransferClassifier(source=linear_source(), **kw),
-    "TransferStackingClassifier": lambda **kw: TransferStackingClassifier(
-        source=stacked_source(), **kw
-    ),
+    name: maker(method, settings)
+    for method in PRIVATE.values()
+    for name, settings in variants(method).items()
 }
 
 #: The classes of the catalogue that spend, each once.
-CLASSES = sorted(
-    {method.estimator for method in CATALOGUE.values() if method.proof is not None},
-    key=lambda cls: cls.__name__,
-)
+CLASSES = sorted({m.estimator for m in PRIVATE.values()}, key=lambda cls: cls.__name__)
+
+#: The others: they learn nothing and spend nothing.
+FREE = {name: method for name, method in CATALOGUE.items() if method.proof is None}
+
+
+def checkable(method, settings):
+    """Whether scikit-learn's checks can fit it.
+
+    Transfers refuse data whose columns are not the source's, and the checks fit all kinds of
+    columns; votes need auxiliary rows, which the checks do not give.
+    """
+    if method.shape == "votes":
+        return not needs_auxiliary(method, settings)
+    return method.shape in ("alone", "together")
+
+
+def generous(method, settings):
+    wanted = GENEROUS if method.shape == "votes" else GENEROUS | WEAK_RIDGE
+    known = parameters(method.estimator)
+    chosen = {name: value for name, value in wanted.items() if name in known}
+    return maker(method, settings)(**chosen)
+
+
+#: What scikit-learn's own checks run on.
+CHECKED = [
+    generous(method, settings)
+    for method in PRIVATE.values()
+    for settings in variants(method).values()
+    if checkable(method, settings)
+]
+
+
+def as_is(method, **given):
+    """Return a classifier that uses a release as it is."""
+    assert issubclass(method.estimator, ReleasedClassifier)
+    return method.make(source=source_of(method), **given)

@@ -1,12 +1,15 @@
 """Exports, the Privacy section, and attributes that are post-processing."""
 
+import importlib
 import inspect
+import pkgutil
 import re
 
 import numpy as np
 import pytest
 
 import confrere
+from confrere import mechanisms
 from tests.contracts.catalogue import CLASSES, MAKERS
 
 FIELDS = ("Unit", "Neighbours", "Guarantee", "Spends", "Public", "Releases", "Proof")
@@ -46,6 +49,28 @@ def test_constructor_is_keyword_only_and_has_the_common_words(estimator):
     assert common <= set(parameters)
 
 
+def acts():
+    """Yield every mechanism's class that defines ``run``, and that."""
+    for module in pkgutil.iter_modules(mechanisms.__path__, "confrere.mechanisms."):
+        for kind in vars(importlib.import_module(module.name)).values():
+            if inspect.isclass(kind) and kind.__module__ == module.name and "run" in vars(kind):
+                yield kind, vars(kind)["run"]
+
+
+def constant(run):
+    """Return the same act with a tenth for every number that it releases."""
+
+    def released(*args, **kwargs):
+        return tenths(run(*args, **kwargs))
+
+    def tenths(numbers):
+        if isinstance(numbers, list | tuple):
+            return type(numbers)(tenths(each) for each in numbers)
+        return np.full(np.shape(numbers), 0.1)
+
+    return released
+
+
 @pytest.mark.parametrize("estimator", MAKERS.values(), ids=MAKERS)
 def test_fitted_attributes_are_released_or_public(estimator):
     """Nothing that ``fit`` leaves behind is a function of unnoised data.
@@ -53,31 +78,11 @@ def test_fitted_attributes_are_released_or_public(estimator):
     Two data sets, the same seed and no influence of the data on what is released (the mechanisms
     are replaced by constants): every attribute must then be the same.
     """
-    from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
-    from confrere.mechanisms.objective_perturbation import PerturbedObjective
-    from confrere.mechanisms.party_average import PartyAverage
-    from confrere.mechanisms.party_statistic import PartyStatistic
-
-    def constant(self, X, y, **_):
-        shape = (self.n_classes, self.n_features) if self.n_classes > 2 else (self.n_features,)
-        return np.ones(shape)
-
-    def constants(self, rows, y, **_):
-        return [np.ones(size) for size in self.sizes]
-
-    def constant_mean(self, total, **_):
-        return np.ones(self.shape)
-
-    def constant_statistic(self, tally, **_):
-        return np.full(self.rows.shape[1], 0.1)
-
     rng = np.random.default_rng(0)
     states = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PerturbedObjective, "run", constant)
-        patch.setattr(FeatureGroupPerturbation, "run", constants)
-        patch.setattr(PartyAverage, "run", constant_mean)
-        patch.setattr(PartyStatistic, "run", constant_statistic)
+        for kind, run in acts():
+            patch.setattr(kind, "run", constant(run))
         for _ in range(2):
             X = rng.normal(size=(60, 6))
             y = rng.integers(0, 2, size=60)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from confrere.audit.pairs import Pair
+from confrere.audit.pairs import Pair, worst_pairs
 from confrere.errors import InvalidParameter
 from confrere.estimators import (
     CollaborativeClassifier,
@@ -61,15 +61,19 @@ def hardest_case(estimator: Any) -> Case:
     Parameters
     ----------
     estimator : private classifier
-        Of this library. Its epsilon, method and loss are kept; settings that the guarantee holds
-        for whatever they are may be changed, and a source is made up where one is needed.
+        Its epsilon, method and loss are kept; settings that the guarantee holds for whatever they
+        are may be changed, and a source is made up where one is needed. A classifier that no case
+        is made for is tried as it is, on :func:`worst_pairs`.
     """
     for kind, make in _CASES:
         if type(estimator) is kind:
             return make(clone(estimator).set_params(classes=[0, 1]))
-    raise InvalidParameter(
-        f"estimator: no case is made for {type(estimator).__name__}; give audit() a pair."
-    )
+    if not hasattr(estimator, "prepare"):
+        raise InvalidParameter(
+            f"estimator: no case is made for {type(estimator).__name__}, which is no private "
+            "classifier; give audit() a pair."
+        )
+    return Case(clone(estimator), worst_pairs(estimator))
 
 
 def _logistic(model: Any) -> Case:

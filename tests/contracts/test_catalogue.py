@@ -1,0 +1,73 @@
+"""A method that is registered is audited, deployable or not for a reason, and documented."""
+
+import inspect
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from confrere.audit import exact_audit, hardest_case
+from confrere.audit.bulk import prepared
+from confrere.catalogue import CATALOGUE
+from confrere.federation import OPERATIONS
+from confrere.noise.sources import SeededSource
+from tests.contracts.catalogue import FREE, MAKERS, PRIVATE, X, Y, as_is
+
+ROOT = Path(__file__).parents[2]
+PAGES = "\n".join(page.read_text() for page in (ROOT / "docs").rglob("*.md"))
+
+
+def every(methods):
+    return pytest.mark.parametrize("method", methods.values(), ids=methods)
+
+
+def test_every_private_method_has_a_maker():
+    assert set(PRIVATE) <= set(MAKERS)
+    assert set(PRIVATE) | set(FREE) == set(CATALOGUE)
+
+
+@every(PRIVATE)
+class TestAudited:
+    def test_the_plan_that_fit_runs_is_what_audits_ask(self, method):
+        case = hardest_case(method.make(epsilon=1.0))
+        plan, records = prepared(case.estimator, case.pairs[0].first)
+        assert plan.guarantee().epsilon == 1.0
+        terms = plan.terms(records)
+        assert terms
+        assert all(term.densities() for term in terms)
+        drawn = plan.run_many(records, SeededSource(0), 3)
+        assert drawn.shape[0] == 3
+        assert np.all(np.ptp(drawn, axis=0) > 0)
+
+    def test_the_exact_loss_is_near_the_claim_and_never_above(self, method):
+        case = hardest_case(method.make(epsilon=1.0))
+        found = exact_audit(case.estimator, case.pairs[:1])
+        assert 0 < found.epsilon <= 1.0
+
+
+@every(CATALOGUE)
+class TestRegistered:
+    def test_is_deployable_or_says_why_not(self, method):
+        assert set(method.operations) <= set(OPERATIONS)
+        assert bool(method.operations) != bool(method.not_between_machines)
+
+    def test_is_documented(self, method):
+        doc = inspect.getdoc(method.estimator)
+        assert f"`{method.name}`" in PAGES or f'"{method.name}"' in PAGES, method.name
+        assert method.estimator.__name__ in PAGES
+        if method.proof is None:
+            return
+        assert re.search(r"^Privacy\n-------$", doc, flags=re.MULTILINE)
+        assert (ROOT / method.proof).is_file()
+
+    def test_names_where_it_comes_from(self, method):
+        assert method.paper
+        assert method.title[0].islower()
+
+
+@every(FREE)
+def test_what_is_used_as_it_is_spends_nothing(method):
+    model = as_is(method).fit(X, Y)
+    assert not hasattr(model, "receipt_")
+    assert model.predict(X).shape == Y.shape
