@@ -14,6 +14,7 @@ import numpy as np
 
 from confrere import MultipartyClassifier
 from confrere.catalogue import CATALOGUE, find_method
+from confrere.errors import ConfrereError
 from confrere.estimators import ReleasedClassifier
 from confrere.plans import PublicFacts
 
@@ -68,17 +69,27 @@ def maker(method, settings):
     return make
 
 
+def priced(method, settings):
+    """Whether the class has these settings, for one organisation that holds all rows."""
+    try:
+        method.estimator(**method.settings | settings).price(200, 6)
+    except ConfrereError:
+        return False
+    return True
+
+
 def variants(method):
     """Return a method's own settings, and others of its class with a proof of their own."""
     found = {method.name: {}}
-    if "delta" in parameters(method.estimator):
+    known = parameters(method.estimator)
+    if "delta" in known and priced(method, {"delta": 1e-6}):
         found[f"{method.name}, Gaussian"] = {"delta": 1e-6}
-    if "method" in parameters(method.estimator):
-        siblings = [m for m in CATALOGUE.values() if m.estimator is method.estimator]
+    siblings = [m for m in CATALOGUE.values() if m.estimator is method.estimator]
+    if "method" in known and method is siblings[0]:
         registered = {sibling.settings["method"] for sibling in siblings}
         choices = get_args(get_type_hints(method.estimator)["method"])
-        if method is siblings[0]:
-            for choice in sorted(set(choices) - registered):
+        for choice in sorted(set(choices) - registered):
+            if priced(method, {"method": choice}):
                 found[f"{method.estimator.__name__}, {choice}"] = {"method": choice}
     return found
 

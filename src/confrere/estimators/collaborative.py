@@ -20,10 +20,10 @@ from confrere.estimators.constraints import (
     Ridge,
     check_parameters,
 )
+from confrere.plans.base_plan import PublicFacts, Table
 from confrere.plans.collaborative_plan import Averaging, Collaboration, CollaborativePlan
 from confrere.plans.expansion_plan import Expansion
 from confrere.plans.linear_plan import linear_frame, slope_of
-from confrere.plans.base_plan import PublicFacts, Table
 from confrere.plans.party_rows import Sizes
 from confrere.plans.sums_plan import GradientRounds, OneMessage
 from confrere.rows.frame import Frame

@@ -7,9 +7,8 @@ from confrere import CollaborativeClassifier, Ledger
 from confrere.errors import ConfrereError, InvalidParameter
 from confrere.noise.sources import SeededSource
 from confrere.plans import sums_plan
-from confrere.plans.party_rows import Sizes
 from confrere.plans.linear_plan import linear_frame
-from confrere.plans.party_rows import PartyRows
+from confrere.plans.party_rows import PartyRows, Sizes
 from confrere.plans.sums_plan import GradientRounds, OneMessage
 
 SIZES = Sizes({"a": 5, "b": 40, "c": 400})
