@@ -535,6 +535,10 @@ MADE = {
     "a larger cap": (of_budget(cap=1000.0, left=998.0), "prior_spend"),
     "no cap": (of_budget(cap=None, left=None), "prior_spend"),
     "a party's receipt changed": (of_party(purpose="a test"), "purpose"),
+    "a model that the parties did not make": (
+        lambda w, f: made(w, f, None, model=model(9.0, 9.0), parties={"main": w.receipts["new"]}),
+        "another model",
+    ),
     "a party's receipt of another row": (of_party(row=999), "row 999"),
 }
 

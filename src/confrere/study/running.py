@@ -124,6 +124,9 @@ class Runner:
                 )
             model.fit(X, y, party=np.repeat(names, sizes))
             release = model.to_release(self.study.schema)
+            for name, receipt in receipts.items():
+                ledger = Ledger(self.locals_[name].ledger_path)
+                ledger.mark_released(receipt, digest=release.model.digest())
         release = replace(release, receipt=None, parties=receipts)
         release = described(self.study, release, n_here=len(names))
         return Made(self.study.id, release, {name: (one,) for name, one in receipts.items()})
