@@ -17,12 +17,11 @@ from confrere.federation import (
     Books,
     Frame,
     LocalParty,
+    Payload,
     Policy,
-    Question,
-    answer,
-    read_reply,
+    serve,
 )
-from confrere.federation.releasing import ReleaseRequest
+from confrere.federation.averaging import ReleaseRequest
 from confrere.guarantee import Neighbours
 from confrere.ledger import Ledger
 from confrere.plans.party_rows import Sizes
@@ -47,11 +46,12 @@ def party_in(folder: Path) -> LocalParty:
     return LocalParty("clinic", X, np.where(X[:, 0] > 0, 1.0, -1.0), books)
 
 
-def question(run: str) -> bytes:
+def answer(run: str, party: LocalParty) -> bytes:
+    """Return what leaves."""
     sizes = Sizes({"clinic": 50}, Neighbours.REPLACE_ONE, {})
     plan = Averaging(frame=Frame(3), epsilon=EPSILON)
     payload = ReleaseRequest.of(plan.request(EPSILON, sizes, None)).to_payload()
-    return Question(run=run, operation="objective", payload=payload).encode()
+    return serve("objective", payload, party, run=run).encode()
 
 
 def die_at(folder: Path, run: str, place: str, sent: Path) -> None:
@@ -67,7 +67,7 @@ def die_at(folder: Path, run: str, place: str, sent: Path) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     setattr(target, name, fatal)
-    sent.write_bytes(answer(question(run), party_in(folder)))
+    sent.write_bytes(answer(run, party_in(folder)))
 
 
 PLACES = [
@@ -95,9 +95,9 @@ def test_killed_at_a_step(tmp_path, place):
     assert not sent.exists()
 
     party = party_in(tmp_path)
-    first = answer(question("run"), party)
-    assert read_reply(first).arrays["weights"].shape == (4,)
-    assert answer(question("run"), party_in(tmp_path)) == first
+    first = answer("run", party)
+    assert Payload.decode(first).arrays["weights"].shape == (4,)
+    assert answer("run", party_in(tmp_path)) == first
     (entry,) = party.books.ledger.entries("study")
     assert (entry.state, entry.spent) == ("released", EPSILON)
     party.books.ledger.verify()
@@ -109,7 +109,7 @@ def answer_forever(folder: Path, sent: Path) -> None:
     number = len(list(sent.iterdir()))
     while True:
         draft = sent.parent / "draft"
-        draft.write_bytes(answer(question(f"run{number}"), party))
+        draft.write_bytes(answer(f"run{number}", party))
         draft.rename(sent / f"run{number}")
         number += 1
 
@@ -131,7 +131,7 @@ def test_killed_at_any_moment(tmp_path):
     left = {path.name: path.read_bytes() for path in sent.iterdir()}
     assert left
     for run, content in left.items():
-        assert answer(question(run), party) == content
+        assert answer(run, party) == content
     entries = party.books.ledger.entries("study")
     # At most one run more was paid for than has left: the one that was being answered.
     assert len(left) <= len(entries) <= len(left) + 1

@@ -3,17 +3,17 @@
 from confrere.federation.answers import Answers
 from confrere.federation.averaging import average
 from confrere.federation.ballots import Elected, poll
-from confrere.federation.evaluation import Evaluation, evaluate
+from confrere.federation.counting import Evaluation, evaluate
 from confrere.federation.expansion import expand
 from confrere.federation.federation import Federation, PartyError
 from confrere.federation.grant import Grant, Policy, run_name
 from confrere.federation.journal import Journalled
 from confrere.federation.local import LocalFederation
+from confrere.federation.messages import Question, SignedAnswer
 from confrere.federation.operation import OPERATIONS, Facts, Operation, install
 from confrere.federation.outcome import Outcome
 from confrere.federation.party import Books, LocalParty, PartyGroup
 from confrere.federation.payload import Payload
-from confrere.federation.question import Question, answer, read_reply
 from confrere.federation.serving import PROTOCOL, serve
 from confrere.plans.collaborative_plan import Averaging
 from confrere.plans.expansion_plan import Expansion
@@ -44,14 +44,13 @@ __all__ = [
     "Policy",
     "Question",
     "Released",
+    "SignedAnswer",
     "Voting",
-    "answer",
     "average",
     "evaluate",
     "expand",
     "install",
     "poll",
-    "read_reply",
     "run_name",
     "serve",
 ]

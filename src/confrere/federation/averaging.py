@@ -1,25 +1,162 @@
 """Every party releases weights, the coordinator averages them: once, or in rounds.
 
-Proof: docs/proofs/averaging.md.
+A party's operations, by objective and by output perturbation, and the protocol over them. Proofs:
+docs/proofs/averaging.md, docs/proofs/objective_perturbation.md, docs/proofs/output_perturbation.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 
 import numpy as np
 from numpy.typing import NDArray
 
+from confrere.errors import InvalidMessage
+from confrere.federation.counting import ask_sizes
 from confrere.federation.expected import Expected, Numbers
-from confrere.federation.federation import Federation
+from confrere.federation.federation import Federation, stacked
+from confrere.federation.operation import Facts, Operation, check_price, frame_of, framed, install
 from confrere.federation.outcome import Outcome, joined, receipts_in
+from confrere.federation.party import LocalParty, PartyGroup
 from confrere.federation.payload import Payload
-from confrere.federation.releasing import OBJECTIVE, OUTPUT, ReleaseRequest, longest_weights
-from confrere.federation.sizes import ask_sizes
-from confrere.federation.stacked import stacked
-from confrere.plans.collaborative_plan import Averaging, Combine, combine_weights
+from confrere.guarantee import Guarantee, Neighbours
+from confrere.mechanisms.hidden_size import largest_count
+from confrere.mechanisms.objective_perturbation import PerturbedObjective
+from confrere.mechanisms.output_perturbation import OutputPerturbation
+from confrere.noise.sources import RandomSource
+from confrere.plans.collaborative_plan import Averaging, Combine, WeightRequest, combine_weights
+from confrere.plans.party_rows import run_parties
+from confrere.rows.frame import LARGEST
 
 Floats = NDArray[np.float64]
+
+#: A prior with a coordinate further out than this is a mistake or an attack.
+FARTHEST_PRIOR = 1e6
+
+#: More records than this are no party's.
+LARGEST_DECLARED = 10**9
+
+_VALUES = frozenset(
+    {"frame", "epsilon", "ridge", "alpha", "cap", "calibration", "neighbours", "declared"}
+)
+
+
+class ReleaseRequest(WeightRequest):
+    """What a coordinator asks for when it asks for weights, as a message."""
+
+    @classmethod
+    def of(cls, request: WeightRequest) -> ReleaseRequest:
+        """Return what a plan asks."""
+        return cls(**{each.name: getattr(request, each.name) for each in fields(request)})
+
+    def to_payload(self) -> Payload:
+        """Return the message."""
+        values = {name: getattr(self, name) for name in _VALUES - {"frame"}}
+        floats = {name: float(values[name]) for name in ("epsilon", "ridge", "alpha", "cap")}
+        return framed(self.frame, values | floats, centre=self.centre)
+
+    @classmethod
+    def from_payload(cls, request: Payload) -> ReleaseRequest:
+        """Read a message; what does not fit is refused."""
+        values = request.values
+        if values.keys() != _VALUES or not request.arrays.keys() <= {"centre", "feature_scale"}:
+            raise InvalidMessage("the request has missing or unknown fields.")
+        check_price(values["epsilon"])
+        for name in ("ridge", "alpha", "cap"):
+            if type(values[name]) is not float or not 0 <= values[name] <= LARGEST:
+                raise InvalidMessage(f"{name} must be a float from 0 to {LARGEST:g}.")
+        if values["calibration"] not in ("tight", "printed"):
+            raise InvalidMessage("calibration must be 'tight' or 'printed'.")
+        if values["neighbours"] not in tuple(Neighbours):
+            raise InvalidMessage("neighbours must be a known relation.")
+        hidden = values["neighbours"] == Neighbours.ADD_REMOVE
+        if (
+            type(values["declared"]) is not int
+            or not 0 <= values["declared"] <= LARGEST_DECLARED
+            or (values["declared"] > 0) != hidden
+        ):
+            raise InvalidMessage(
+                f"declared must be a number of records up to {LARGEST_DECLARED:g} under "
+                "add-remove neighbours, and 0 under others."
+            )
+        frame = frame_of(request)
+        centre = request.arrays.get("centre")
+        if centre is not None and (
+            centre.dtype != np.float64
+            or centre.shape != (frame.size,)
+            or float(np.abs(centre).max()) > FARTHEST_PRIOR
+        ):
+            raise InvalidMessage("centre must be one number per weight, of reasonable length.")
+        known = {name: values[name] for name in _VALUES - {"frame"}}
+        return cls(frame=frame, centre=centre, **known)
+
+    def check(self, facts: Facts) -> None:
+        """Refuse a request for rows of another shape."""
+        if facts.n_features != self.frame.n_features:
+            raise InvalidMessage("the request is for rows of another number of columns.")
+
+
+def longest_weights(mechanism: PerturbedObjective | OutputPerturbation) -> float:
+    """Return a bound on the released weights' norm from public facts alone.
+
+    At the minimiser ``L (w - c)`` is the sum of n gradients, each no longer than the cap, and the
+    noise: ``||w|| <= (n cap + ||b||)/L + ||c||``. Noise on the output comes on top undivided. The
+    output step and the solver's tolerance are far below the last hundredth.
+    """
+    slopes = largest_count(mechanism.n_samples) * mechanism.cap / mechanism.ridge
+    if isinstance(mechanism, OutputPerturbation):
+        noise = mechanism.noise.law.longest(mechanism.n_features)
+        return 1.01 * (slopes + noise) + 1.0
+    noise = mechanism.law.longest(mechanism.n_features) / mechanism.ridge
+    return 1.01 * (slopes + noise + mechanism.prior_norm) + 1.0
+
+
+def _read(request: Payload, facts: Facts) -> ReleaseRequest:
+    asked = ReleaseRequest.from_payload(request)
+    asked.check(facts)
+    return asked
+
+
+def _price_objective(request: Payload, facts: Facts) -> Guarantee:
+    return _read(request, facts).objective(facts.n_samples).guarantee()
+
+
+def _run_objective(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
+    asked = _read(request, party.facts)
+    mechanism = asked.objective(party.facts.n_samples)
+    rows = asked.frame.rows(party.X)
+    weights = mechanism.run(rows, party.y, source=source, centre=asked.centre)
+    return Payload(arrays={"weights": weights})
+
+
+def _price_output(request: Payload, facts: Facts) -> Guarantee:
+    return _read(request, facts).output(facts.n_samples).guarantee()
+
+
+def _run_output(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
+    asked = _read(request, party.facts)
+    mechanism = asked.output(party.facts.n_samples)
+    weights = mechanism.run(asked.frame.rows(party.X), party.y, source=source)
+    return Payload(arrays={"weights": weights})
+
+
+def _run_objectives(request: Payload, group: PartyGroup, source: RandomSource) -> Payload:
+    asked = ReleaseRequest.from_payload(request)
+    mechanisms = {size: asked.objective(size) for size in group.rows.distinct_sizes}
+    weights = run_parties(mechanisms, group.rows, asked.frame, source=source, centre=asked.centre)
+    return Payload(arrays={"weights": weights})
+
+
+def _run_outputs(request: Payload, group: PartyGroup, source: RandomSource) -> Payload:
+    asked = ReleaseRequest.from_payload(request)
+    mechanisms = {size: asked.output(size) for size in group.rows.distinct_sizes}
+    weights = run_parties(mechanisms, group.rows, asked.frame, source=source)
+    return Payload(arrays={"weights": weights})
+
+
+OBJECTIVE = install(Operation("objective", _price_objective, _run_objective, _run_objectives))
+OUTPUT = install(Operation("output", _price_output, _run_output, _run_outputs))
 
 
 def average(
@@ -54,7 +191,7 @@ def average(
     centre = plan.prior
     for step, epsilon in enumerate(plan.round_epsilons):
         asked = ReleaseRequest.of(plan.request(epsilon, sizes, centre))
-        known = {n: _expected(plan, asked, n) for n in set(sizes.counts.values())}
+        known = {n: expected_weights(plan, asked, n) for n in set(sizes.counts.values())}
         answers = federation.gather(
             operation.name,
             asked.to_payload(),
@@ -70,7 +207,7 @@ def average(
     return Outcome(plan.frame, centre, {n: sizes.counts[n] for n in answers}, receipts)
 
 
-def _expected(plan: Averaging, request: ReleaseRequest, n_samples: int) -> Expected:
+def expected_weights(plan: Averaging, request: ReleaseRequest, n_samples: int) -> Expected:
     """Return what a party of that size may answer."""
     mechanism = plan.mechanism(request, n_samples)
     bound = {"weights": Numbers((plan.frame.size,), longest=longest_weights(mechanism))}

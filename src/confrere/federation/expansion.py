@@ -1,16 +1,112 @@
-"""Every party releases the coefficients of its expanded loss once; their sum is minimised (OFAA).
+"""Every party releases coefficients of its expanded loss (OFAA); the coordinator adds them up.
 
 Proof: docs/proofs/functional_mechanism.md.
 """
 
 from __future__ import annotations
 
-from confrere.federation.coefficients import COEFFICIENTS, CoefficientRequest
-from confrere.federation.federation import Federation
+from dataclasses import dataclass
+
+from confrere.errors import InvalidMessage
+from confrere.federation.counting import ask_sizes
+from confrere.federation.expected import Expected, Numbers, longest_noise
+from confrere.federation.federation import Federation, stacked
+from confrere.federation.operation import Facts, Operation, check_price, frame_of, framed, install
 from confrere.federation.outcome import Outcome, receipts_in
-from confrere.federation.sizes import ask_sizes
-from confrere.federation.stacked import stacked
+from confrere.federation.party import LocalParty
+from confrere.federation.payload import Payload
+from confrere.guarantee import Guarantee
+from confrere.mechanisms.functional import LINEAR_SHARE, FunctionalMechanism
+from confrere.noise.sources import RandomSource
 from confrere.plans.expansion_plan import Expansion
+from confrere.rows.frame import Frame
+
+_VALUES = frozenset({"frame", "epsilon", "linear_share"})
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CoefficientRequest:
+    """What a coordinator asks for when it asks for coefficients.
+
+    Parameters
+    ----------
+    frame : Frame
+        The public coordinates, in L2.
+    epsilon : float
+        What the answer may spend.
+    linear_share : float, default=0.7
+        Share of it for the linear coefficients.
+    """
+
+    frame: Frame
+    epsilon: float
+    linear_share: float = LINEAR_SHARE
+
+    @classmethod
+    def of(cls, plan: Expansion) -> CoefficientRequest:
+        """Return what a plan asks."""
+        return cls(
+            frame=plan.frame, epsilon=float(plan.epsilon), linear_share=float(plan.linear_share)
+        )
+
+    def to_payload(self) -> Payload:
+        """Return the message."""
+        return framed(
+            self.frame, {"epsilon": float(self.epsilon), "linear_share": float(self.linear_share)}
+        )
+
+    @classmethod
+    def from_payload(cls, request: Payload) -> CoefficientRequest:
+        """Read a message; what does not fit is refused."""
+        values = request.values
+        if values.keys() != _VALUES or not request.arrays.keys() <= {"feature_scale"}:
+            raise InvalidMessage("the request has missing or unknown fields.")
+        check_price(values["epsilon"])
+        if type(values["linear_share"]) is not float:
+            raise InvalidMessage("linear_share must be a float.")
+        frame = frame_of(request)
+        if frame.norm != "l2":
+            raise InvalidMessage("the functional mechanism bounds rows in L2.")
+        return cls(frame=frame, epsilon=values["epsilon"], linear_share=values["linear_share"])
+
+    def mechanism(self, facts: Facts) -> FunctionalMechanism:
+        """Return the mechanism of a party of these sizes."""
+        if facts.n_features != self.frame.n_features:
+            raise InvalidMessage("the request is for rows of another number of columns.")
+        plan = Expansion(frame=self.frame, epsilon=self.epsilon, linear_share=self.linear_share)
+        return plan.mechanism(facts.n_samples)
+
+    def expected(self, n_samples: int) -> Expected:
+        """Return what a party of that size may answer.
+
+        ``v`` is half a sum of n rows, ``M`` an eighth of one of their squares, and noise.
+        """
+        facts = Facts(n_samples, self.frame.n_features)
+        mechanism = self.mechanism(facts)
+        size = self.frame.size
+        packed = size * (size + 1) // 2
+        on_v, on_m = mechanism.noises
+        linear = n_samples / 2 + longest_noise(on_v.rho, size)
+        quadratic = n_samples / 8 + longest_noise(on_m.rho, packed)
+        bounds = {
+            "linear": Numbers((size,), longest=1.01 * linear + 1),
+            "quadratic": Numbers((packed,), longest=1.01 * quadratic + 1),
+        }
+        return Expected(bounds, mechanism.guarantee())
+
+
+def _price(request: Payload, facts: Facts) -> Guarantee:
+    return CoefficientRequest.from_payload(request).mechanism(facts).guarantee()
+
+
+def _run(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
+    asked = CoefficientRequest.from_payload(request)
+    rows = asked.frame.rows(party.X)
+    linear, quadratic = asked.mechanism(party.facts).run(rows, party.y, source=source)
+    return Payload(arrays={"linear": linear, "quadratic": quadratic})
+
+
+COEFFICIENTS = install(Operation("coefficients", _price, _run))
 
 
 def expand(

@@ -9,11 +9,10 @@ from typing import Literal
 from joblib import Parallel, delayed
 
 from confrere.errors import InvalidParameter
-from confrere.federation.federation import Federation, PartyError
+from confrere.federation.federation import Federation, PartyError, StackedAnswers
 from confrere.federation.party import LocalParty, PartyGroup, check_names
 from confrere.federation.payload import Payload
 from confrere.federation.serving import serve
-from confrere.federation.stacked import StackedAnswers
 
 logger = logging.getLogger("confrere.federation")
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from confrere.errors import InvalidMessage
 from confrere.federation.expected import receipt_of
+from confrere.federation.federation import StackedAnswers
 from confrere.federation.operation import frame_of, framed
 from confrere.federation.payload import Payload
-from confrere.federation.stacked import StackedAnswers
 from confrere.guarantee import Guarantee, in_sequence
 from confrere.ledger import Receipt
 from confrere.plans.party_rows import over_parties

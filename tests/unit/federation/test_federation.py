@@ -16,8 +16,8 @@ from confrere.federation import (
     Policy,
     average,
 )
+from confrere.federation.averaging import ReleaseRequest
 from confrere.federation.federation import check_run
-from confrere.federation.releasing import ReleaseRequest
 from confrere.ledger import Ledger
 from tests.unit.federation.conftest import make_data
 
@@ -68,7 +68,7 @@ def test_errors_are_codes_without_words(make_party):
 
 
 def sizes_of(federation):
-    from confrere.federation.sizes import ask_sizes
+    from confrere.federation.counting import ask_sizes
 
     return ask_sizes(federation)
 

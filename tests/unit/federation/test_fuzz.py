@@ -6,6 +6,7 @@ import random
 import numpy as np
 import pytest
 
+from confrere.errors import ConfrereError
 from confrere.federation import (
     OPERATIONS,
     Answers,
@@ -18,15 +19,17 @@ from confrere.federation import (
     Payload,
     Policy,
     Question,
-    answer,
-    read_reply,
+    serve,
+    session,
 )
-from confrere.federation.coefficients import CoefficientRequest
-from confrere.federation.releasing import ReleaseRequest
+from confrere.federation.averaging import ReleaseRequest
+from confrere.federation.expansion import CoefficientRequest
+from confrere.federation.messages import refusal, refused
 from confrere.guarantee import Neighbours
 from confrere.ledger import Ledger
 from confrere.plans.party_rows import Sizes
 from tests.unit.federation.conftest import make_data
+from tests.unit.federation.signed_run import STUDY, Organisations
 
 SIZES = Sizes({"a": 40}, Neighbours.REPLACE_ONE, {})
 #: Refused before anything is spent, whatever the bytes.
@@ -48,7 +51,7 @@ def questions():
         "size": Payload(),
     }
     return [
-        Question(run="run", operation=name, payload=payload, schema="schema").encode()
+        Question(run="run", study="study", operation=name, payload=payload).encode()
         for name, payload in requests.items()
     ]
 
@@ -61,7 +64,7 @@ def guarded_party(tmp_path):
         operations=frozenset(OPERATIONS) - {"size"},
         unit="record",
         neighbours="replace-one",
-        study="schema",
+        study="study",
     )
     books = Books(
         ledger=ledger, account="study", policy=policy, answers=Answers(tmp_path / "answers")
@@ -107,10 +110,22 @@ def fuzz(tmp_path, count, seed):
             content = mutated(chance.choice(originals), chance)
         if content in originals:
             continue
-        reply = read_reply(answer(content, party))
-        assert isinstance(reply, PartyError)
-        codes[reply.code] = codes.get(reply.code, 0) + 1
+        code = refused_code(content, party)
+        codes[code] = codes.get(code, 0) + 1
     return party, codes
+
+
+def refused_code(content, party):
+    """Serve a question as a session does whose signature was right; return why it says no."""
+
+    def handle():
+        asked = Question.decode(content)
+        where = {name: getattr(asked, name) for name in ("run", "step", "protocol", "study")}
+        serve(asked.operation, asked.payload, party, **where)
+
+    with pytest.raises(ConfrereError) as caught:
+        handle()
+    return PartyError.of(caught.value).code
 
 
 def check(party, codes):
@@ -139,38 +154,27 @@ def test_questions_survive_the_wire():
         assert question.protocol == 2
 
 
-def test_replies_that_are_not_replies():
+def test_replies_that_are_not_refusals():
     for content in (
         b"",
         b"hello",
         Payload({"a": 1}).encode(),
-        Payload({"answer": 1}).encode(),
         Payload({"error": "two words"}).encode(),
         Payload({"error": 1}).encode(),
+        Payload({"error": "Code"}, {"more": np.ones(1)}).encode(),
     ):
-        assert read_reply(content) == PartyError("InvalidReply")
+        assert refused(content) is None
+    assert refused(refusal(PartyError("Code"))) == PartyError("Code")
 
 
-def test_a_fair_question_is_answered_as_bytes(make_party):
-    party = make_party()
-    frame = Frame(3)
-    request = Averaging(frame=frame, epsilon=0.5).request(0.5, SIZES, None)
-    payload = ReleaseRequest.of(request).to_payload()
-    content = Question(run="run", operation="objective", payload=payload).encode()
-    first = answer(content, party)
-    assert answer(content, party) == first
-    assert read_reply(first).arrays["weights"].shape == (4,)
-    assert party.books.ledger.spent("study") == 0.5
-
-
-def test_an_error_inside_stays_inside(make_party, monkeypatch):
-    from confrere.federation import question
+def test_an_error_inside_stays_inside(tmp_path, monkeypatch):
+    there = Organisations(tmp_path)
 
     def broken(*args, **kwargs):
         raise ZeroDivisionError("patient 17 is 103 years old")
 
-    monkeypatch.setattr(question, "serve", broken)
-    content = Question(run="run", operation="size", payload=Payload()).encode()
-    reply = answer(content, make_party())
+    monkeypatch.setattr(session, "serve", broken)
+    question = Question(run=there.run, study=STUDY, operation="size", payload=Payload())
+    reply = there.sessions["a"].handle(question.sign(there.coordinator))
     assert b"103" not in reply
-    assert read_reply(reply) == PartyError("InternalError")
+    assert refused(reply) == PartyError("InternalError")

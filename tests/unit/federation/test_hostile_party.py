@@ -18,11 +18,13 @@ from confrere.federation import (
     LocalParty,
     PartyError,
     Payload,
+    averaging,
 )
+from confrere.federation.averaging import ReleaseRequest
+from confrere.federation.counting import Sizes
 from confrere.federation.journal import Journal
 from confrere.federation.messages import Question, SignedAnswer, join_parts, refusal, split_parts
 from confrere.federation.operation import installed
-from confrere.federation.sizes import Sizes
 from confrere.guarantee import Guarantee, Neighbours
 from confrere.noise.sources import SeededSource
 from tests.unit.federation.signed_run import COLUMNS, Loopback, Organisations
@@ -289,8 +291,8 @@ def test_honest_answers_are_within_the_bounds(tmp_path):
     for epsilon in (0.01, 1.0, 100.0):
         for perturb in ("objective", "output"):
             plan = Averaging(frame=Frame(COLUMNS), epsilon=epsilon, perturb=perturb)
-            request = plan.request(epsilon, sizes, None)
-            expected = plan.expected(request, 30)
+            request = ReleaseRequest.of(plan.request(epsilon, sizes, None))
+            expected = averaging.expected_weights(plan, request, 30)
             run = installed(perturb).run
             for _ in range(330):
                 answer = run(request.to_payload(), party, source)

@@ -21,12 +21,12 @@ from confrere.federation import (
     Operation,
     Payload,
     Policy,
+    averaging,
     operation,
-    releasing,
     serve,
 )
+from confrere.federation.averaging import ReleaseRequest
 from confrere.federation.expected import receipt_of
-from confrere.federation.releasing import ReleaseRequest
 from confrere.guarantee import Guarantee, Neighbours, Unit
 from confrere.ledger import Ledger
 
@@ -215,7 +215,7 @@ def test_a_failure_is_charged_and_final(party, monkeypatch):
         raise RuntimeError("out of paper")
 
     with monkeypatch.context() as patch:
-        patch.setattr(releasing.ReleaseRequest, "objective", working_price_broken_run(broken))
+        patch.setattr(averaging.ReleaseRequest, "objective", working_price_broken_run(broken))
         with pytest.raises(RuntimeError):
             serve("objective", release(), party, run="r1")
     assert states(party) == ["failed"]
@@ -226,7 +226,7 @@ def test_a_failure_is_charged_and_final(party, monkeypatch):
 
 
 def working_price_broken_run(broken):
-    original = releasing.ReleaseRequest.objective
+    original = averaging.ReleaseRequest.objective
 
     def objective(self, facts):
         mechanism = original(self, facts)

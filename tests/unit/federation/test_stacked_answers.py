@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from confrere.errors import InvalidMessage
+from confrere.federation.federation import StackedAnswers, stacked
 from confrere.federation.payload import Payload
-from confrere.federation.stacked import StackedAnswers, stacked
 
 
 @pytest.fixture

@@ -1,21 +1,31 @@
-"""The operations that count: how many records a party has, and how many a model gets wrong."""
+"""Counting: how many records a party has, and how many a public model gets wrong.
+
+Sizes are declared, or counted with noise where they are not public; errors are always counted with
+noise. Proofs: docs/proofs/counting.md, docs/proofs/private_evaluation.md.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from confrere.errors import InvalidMessage
-from confrere.federation.expected import FARTHEST, Expected, Numbers
+from confrere.federation.expected import FARTHEST, MOST_RECORDS, Expected, Numbers
+from confrere.federation.federation import Federation, stacked
 from confrere.federation.operation import Facts, Operation, check_price, install
+from confrere.federation.outcome import guarantee_of, receipts_in
 from confrere.federation.party import LocalParty, PartyGroup
 from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee, Neighbours
+from confrere.ledger import Receipt
 from confrere.mechanisms.counts import PrivateCounts
 from confrere.model.scoring import readable_rows, scores
 from confrere.noise.sources import RandomSource
+from confrere.plans.party_rows import Sizes
 
 THEOREM = "docs/proofs/counting.md"
 
@@ -106,3 +116,113 @@ def expected_count(operation: Operation, request: Payload, n_samples: int) -> Ex
 SIZE = install(Operation("size", _price_size, _run_size, _run_sizes))
 COUNT = install(Operation("count", _price_count, _run_count))
 ERRORS = install(Operation("errors", _price_errors, _run_errors))
+
+
+def ask_sizes(
+    federation: Federation,
+    *,
+    count_epsilon: float | None = None,
+    quorum: float = 1.0,
+    timeout: float | None = None,
+) -> Sizes:
+    """Ask everyone for its number of records.
+
+    Parameters
+    ----------
+    federation : Federation
+    count_epsilon : float, optional
+        Have every party count with noise at this price, under add-remove neighbours. By default
+        sizes are public facts, as replace-one neighbours take them to be.
+    quorum, timeout
+        As for :meth:`~confrere.federation.Federation.gather`.
+    """
+    if count_epsilon is None:
+        declared = Expected({"size": Numbers((), "<i8", lowest=1, highest=MOST_RECORDS)})
+        answers = federation.gather(
+            SIZE.name, Payload(), quorum=quorum, timeout=timeout, expect=lambda _: declared
+        )
+        neighbours = Neighbours.REPLACE_ONE
+    else:
+        request = Payload({"epsilon": float(count_epsilon)})
+        counted = expected_count(COUNT, request, MOST_RECORDS)
+        answers = federation.gather(
+            COUNT.name, request, quorum=quorum, timeout=timeout, expect=lambda _: counted
+        )
+        neighbours = Neighbours.ADD_REMOVE
+    told: list[int] = np.maximum(1, stacked(answers, "size", (), "<i8")).tolist()
+    counts = dict(zip(answers, told, strict=True))
+    return Sizes(counts, neighbours, receipts_in(answers) if count_epsilon is not None else {})
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Noised counts of errors.
+
+    Parameters
+    ----------
+    errors : mapping of str to int
+        Per party; noise may take it below 0 or above the party's size.
+    sizes : mapping of str to int
+        Records per party.
+    receipts : mapping of str to tuple of Receipt
+        What each party paid.
+    """
+
+    errors: Mapping[str, int]
+    sizes: Mapping[str, int]
+    receipts: Mapping[str, tuple[Receipt, ...]]
+
+    @property
+    def error_rate(self) -> float:
+        """Share of all records that the model gets wrong, clipped to [0, 1]."""
+        rate = sum(self.errors.values()) / sum(self.sizes.values())
+        return min(1.0, max(0.0, rate))
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What a person in one party's data is promised."""
+        return guarantee_of(self.receipts)
+
+
+def evaluate(
+    federation: Federation,
+    coef: ArrayLike,
+    intercept: float = 0.0,
+    *,
+    epsilon: float,
+    step: int = 0,
+    quorum: float = 1.0,
+    timeout: float | None = None,
+) -> Evaluation:
+    """Have every party count the errors of a public model.
+
+    Parameters
+    ----------
+    federation : Federation
+        Whom to ask, and under which run.
+    coef : array of shape (n_features,)
+        Public coefficients for rows as encoded.
+    intercept : float, default=0.0
+    epsilon : float
+        What each party spends.
+    step : int, default=0
+        Which evaluation of the run this is.
+    quorum, timeout
+        As for :meth:`~confrere.federation.Federation.gather`.
+    """
+    sizes = ask_sizes(federation, quorum=quorum, timeout=timeout)
+    request = Payload(
+        {"epsilon": float(epsilon), "intercept": float(intercept)},
+        {"coef": np.asarray(coef, dtype=np.float64).ravel()},
+    )
+    answers = federation.gather(
+        ERRORS.name,
+        request,
+        to=list(sizes.counts),
+        step=step,
+        quorum=quorum,
+        timeout=timeout,
+        expect=lambda name: expected_count(ERRORS, request, sizes.counts[name]),
+    )
+    counts = {name: int(answer.arrays["errors"]) for name, answer in answers.items()}
+    return Evaluation(counts, {n: sizes.counts[n] for n in answers}, receipts_in(answers))
