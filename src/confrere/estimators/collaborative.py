@@ -64,6 +64,10 @@ class CollaborativeClassifier(LinearClassifier):
         More than one divides epsilon; each round then shrinks towards the average of the one
         before. For ``"average"`` and ``"ofpa"``; for ``"sums"`` with a delta the number of
         gradient sums, where 1 stands for 20.
+    combine : {"mean", "trimmed", "median"}, default="mean"
+        What is made of the parties' weights: their mean by records; or, coordinate by coordinate
+        with one vote per party, the mean without the largest and smallest fifth, or the median:
+        both bound what a party that lies can do. Not for ``"ofaa"`` and ``"sums"``.
     loss : {"capped", "logistic"}, default="capped"
         ``"capped"`` goes on linearly where the slope reaches one half: about half the noise. Not
         used by ``"ofaa"``.
@@ -145,6 +149,7 @@ class CollaborativeClassifier(LinearClassifier):
     data_norm: Bound = 1.0
     alpha: Ridge = "auto"
     rounds: Count = 1
+    combine: Literal["mean", "trimmed", "median"] = "mean"
     loss: Literal["capped", "logistic"] = "capped"
     calibration: Literal["tight", "printed"] = "tight"
     fit_intercept: bool = True
@@ -201,6 +206,10 @@ class CollaborativeClassifier(LinearClassifier):
             raise InvalidParameter(
                 f"rounds must be 1 for method={self.method!r}, whose parties release only once."
             )
+        if self.combine != "mean" and self.method in ("ofaa", "sums"):
+            raise InvalidParameter(
+                f"combine must be 'mean' for method={self.method!r}: it adds up."
+            )
         sizes = {"all": facts.n_samples} if facts.sizes is None else facts.sizes
         return CollaborativePlan(self.method, self.protocol(facts.n_features), Sizes(sizes))
 
@@ -229,6 +238,7 @@ class CollaborativeClassifier(LinearClassifier):
             calibration=self.calibration,
             prior=prior,
             rounds=self.rounds,
+            combine=self.combine,
             perturb="output" if self.method == "laplace" else "objective",
         )
 

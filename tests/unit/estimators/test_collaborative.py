@@ -171,3 +171,16 @@ def test_a_release_names_its_kind(tmp_path):
     assert release.kind == "collaborative"
     assert release.model.facts.parties == 3
     assert (release.save(tmp_path / "release") / "card.json").exists()
+
+
+@pytest.mark.parametrize("combine", ["trimmed", "median"])
+def test_a_robust_mean_is_an_option_of_averaging(combine):
+    settings = {"epsilon": 5.0, "random_state": 0, "data_norm": 1.5}
+    mean = CollaborativeClassifier(**settings).fit(X, Y, party=PARTY)
+    robust = CollaborativeClassifier(combine=combine, **settings).fit(X, Y, party=PARTY)
+    assert robust.guarantee_ == mean.guarantee_
+    assert not np.array_equal(robust.coef_, mean.coef_)
+    with pytest.raises(InvalidParameter, match="combine"):
+        CollaborativeClassifier(method="ofaa", combine=combine).fit(X, Y, party=PARTY)
+    with pytest.raises(InvalidParameter, match="combine"):
+        CollaborativeClassifier(combine="mode").fit(X, Y, party=PARTY)
