@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from confrere.federation import Expansion, Outcome, average, expand
+from confrere.errors import StudyError
+from confrere.federation import Averaging, Expansion, Outcome, average, expand
 from confrere.federation.transcript import Protocol
 from confrere.model import Facts, Linear
 from confrere.release import Release
@@ -20,8 +21,12 @@ def protocol_of(study: Study, timeout: float | None = None) -> Protocol[Outcome]
     It is the study's and nobody's: whoever has the same bytes has the same questions.
     """
     plan = estimator_for(study, study.method).protocol(len(study.schema.feature_names))
-    act = expand if isinstance(plan, Expansion) else average
-    return lambda federation: act(federation, plan, quorum=study.quorum, timeout=timeout)
+    wanted = {"quorum": study.quorum, "timeout": timeout}
+    if isinstance(plan, Expansion):
+        return lambda federation: expand(federation, plan, **wanted)
+    if isinstance(plan, Averaging):
+        return lambda federation: average(federation, plan, **wanted)
+    raise StudyError(f"method.name: {study.method.name} does not run between machines yet.")
 
 
 def release_of(study: Study, outcome: Outcome) -> Made:
