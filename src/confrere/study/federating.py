@@ -21,11 +21,11 @@ def protocol_of(study: Study, timeout: float | None = None) -> Protocol[Outcome]
     It is the study's and nobody's: whoever has the same bytes has the same questions.
     """
     plan = estimator_for(study, study.method).protocol(len(study.schema.feature_names))
-    wanted = {"quorum": study.quorum, "timeout": timeout}
+    quorum = study.quorum
     if isinstance(plan, Expansion):
-        return lambda federation: expand(federation, plan, **wanted)
+        return lambda federation: expand(federation, plan, quorum=quorum, timeout=timeout)
     if isinstance(plan, Averaging):
-        return lambda federation: average(federation, plan, **wanted)
+        return lambda federation: average(federation, plan, quorum=quorum, timeout=timeout)
     raise StudyError(f"method.name: {study.method.name} does not run between machines yet.")
 
 
