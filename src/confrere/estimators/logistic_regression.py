@@ -46,7 +46,8 @@ class PrivateLogisticRegression(LinearClassifier):
         ``"printed"`` is the published formula: sound, with more noise.
     ridge_floor : float, default=2.0
         The summed ridge is at least ``ridge_floor / epsilon``; at 2 the Jacobian costs nothing
-        (with delta, next to nothing).
+        (with delta, next to nothing). The automatic ridge of more than two classes is at least ten
+        times that.
         Not used by the printed calibration, which has a rule of its own.
     prior : array of shape (n_features,), optional
         Public coefficients to shrink towards, in the units of ``coef_``; two classes only.

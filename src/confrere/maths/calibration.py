@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from scipy.optimize import brentq
 
-from confrere.errors import CalibrationError, InvalidData, InvalidParameter
+from confrere.errors import CalibrationError, InvalidParameter
 from confrere.guarantee import Neighbours, check_epsilon, check_positive
 
 
@@ -268,20 +268,6 @@ def free_ridge(epsilon: float, row_norm: float = 1.0, factor: float = 2.0) -> fl
     trades a little noise for a weaker ridge (1 gives about ``rho q = .473 epsilon``).
     """
     return factor * row_norm**2 / check_epsilon(epsilon)
-
-
-def automatic_ridge(
-    epsilon: float, n_samples: float, n_features: int, *, capped: bool = False, floor: float = 2.0
-) -> float:
-    """Return the public rule for the ridge of rows in the unit ball.
-
-    ``max(floor/epsilon, k d^3/(n epsilon^2))`` with ``k = 1``, or ``.3`` for the capped loss: the
-    variance of the noise over prior variance times curvature.
-    """
-    if n_samples < 1:
-        raise InvalidData("X needs at least one row.")
-    k = 0.3 if capped else 1.0
-    return max(free_ridge(epsilon, factor=floor), k * n_features**3 / (n_samples * epsilon**2))
 
 
 def _largest_rho(epsilon: float, spent: Callable[[float], float], *, largest_slope: float) -> float:

@@ -44,6 +44,12 @@ def slope_of(loss: Loss) -> float:
     return 0.5 if loss == "capped" else 1.0
 
 
+#: By how much the automatic ridge's floor is raised for more than two classes. Measured: 20/epsilon
+#: is within .005 of the best accuracy on simulated classes, within .02 on digits, and there .03 to
+#: .19 above 2/epsilon.
+MANY_CLASSES = 10.0
+
+
 def noise_budget(epsilon: float) -> float:
     """Return what is left of epsilon for the noise when the solver has its share."""
     return epsilon * (1 - SOLVER_SHARE)
@@ -263,6 +269,8 @@ def plan_linear(
     else:
         # The published calibration has a rule of its own for ridges that are too small.
         floor = ridge_floor if alpha == "auto" or calibration == "tight" else None
+        if floor is not None and alpha == "auto" and n_classes > 2:
+            floor *= MANY_CLASSES
         ridge = summed_ridge(alpha, budget, public_samples, frame.size, cap=cap, floor=floor)
         ridge *= ridge_factor if alpha == "auto" else 1.0
     common: dict[str, Any] = {

@@ -11,9 +11,10 @@ from confrere.errors import InvalidMessage, InvalidParameter, QuorumMissed
 from confrere.federation import Averaging, Frame, LocalFederation, Payload, average
 from confrere.federation.averaging import weighted_mean
 from confrere.guarantee import Neighbours
-from confrere.maths.calibration import automatic_ridge, free_ridge
+from confrere.maths.calibration import free_ridge
 from confrere.maths.solver import minimise
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE
+from confrere.plans.linear_plan import summed_ridge
 from confrere.plans.party_rows import Sizes
 
 
@@ -118,7 +119,7 @@ def test_the_public_rule_uses_everyones_records():
     frame = Frame(49)
     budget = 0.5 * (1 - SOLVER_SHARE)
     request = Averaging(frame=frame, epsilon=0.5).request(0.5, sizes, None)
-    assert request.ridge == automatic_ridge(budget, 1000, 50, capped=True)
+    assert request.ridge == summed_ridge("auto", budget, 1000, 50, cap=0.5)
     assert request.ridge > free_ridge(budget)
     assert request.ridge_for(400) == request.ridge_for(600) == request.ridge
     explicit = Averaging(frame=frame, epsilon=0.5, alpha=0.1).request(0.5, sizes, None)

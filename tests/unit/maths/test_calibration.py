@@ -11,7 +11,6 @@ from confrere.errors import CalibrationError, InvalidParameter
 from confrere.guarantee import Neighbours
 from confrere.maths.calibration import (
     Term,
-    automatic_ridge,
     calibrate,
     calibrate_softmax,
     free_ridge,
@@ -173,9 +172,3 @@ def test_the_softmax_jacobian_is_free_from_eight_over_epsilon_on(k, epsilon):
 def test_groups_with_equal_shares_cost_what_one_costs():
     shares = [Term(ridge=10.0, row_norm=0.2)] * 5
     assert calibrate(1.0, shares) == pytest.approx(0.5, rel=1e-15)
-
-
-def test_automatic_ridge():
-    assert automatic_ridge(1.0, 1000, 10) == 2.0
-    assert automatic_ridge(1.0, 1000, 100) == 1000.0
-    assert automatic_ridge(1.0, 1000, 100, capped=True) == 300.0
