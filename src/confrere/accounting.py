@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from confrere.errors import InvalidParameter
 from confrere.extras import extra
-from confrere.guarantee import Guarantee, check_epsilon, in_sequence
+from confrere.guarantee import Guarantee, check_bound, in_sequence
 from confrere.ledger import Entry
 from confrere.maths.gaussian import GaussianObjective
 
@@ -58,7 +58,7 @@ def total(releases: Iterable[Entry | Guarantee], *, delta: float, step: float = 
     >>> print(total([Guarantee(0.1)] * 100, delta=1e-6))
     (4.77457, 1e-06)-DP per record (replace-one)
     """
-    check_epsilon(step, "step")
+    check_bound(step, "step")
     if isinstance(delta, bool) or not isinstance(delta, int | float) or not 0 < delta < 1:
         raise InvalidParameter("delta must be a number strictly between 0 and 1.")
     parts = list(releases)

@@ -29,3 +29,8 @@ def test_a_trespass_is_found(tmp_path):
         "_plan belongs to confrere.estimators",
         "_helper belongs to confrere.estimators",
     ]
+
+
+def test_file_names_are_unique():
+    names = [path.name for path in (ROOT / "src").rglob("*.py") if path.name != "__init__.py"]
+    assert sorted({name for name in names if names.count(name) > 1}) == []

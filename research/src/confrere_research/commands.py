@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 from rich.table import Table
 
-from confrere.cli.answers import Answer
+from confrere.cli.envelope import Answer
 from confrere.cli.views import listing
 from confrere_research.cell_records import Record
 from confrere_research.report import summary_table, write_report

@@ -86,6 +86,6 @@ class AuditResult:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the two distributions of the statistic and the event; returns the axes."""
-        from confrere.audit.plot import plot_result
+        from confrere.audit.audit_plot import plot_result
 
         return plot_result(self, ax)

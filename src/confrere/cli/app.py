@@ -49,8 +49,8 @@ _HELP = {
         "reproduce": "Run the papers' experiments: what has no record yet is run, and everything "
         "is reported.",
     },
-    "keys": {"keys": "Make keys, and show fingerprints to compare by telephone."},
-    "federation": {
+    "key_files": {"keys": "Make keys, and show fingerprints to compare by telephone."},
+    "deployment": {
         "approve": "Agree to what a study asks, once, at its price: a grant that the party signs.",
         "coordinator": "Ask the parties of a study, and write the release of what they gave.",
         "party": "Answer a study's coordinator, as far as the local policy and the ledger allow.",

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from confrere.cli.answers import report
+from confrere.cli.envelope import report
 from confrere.cli.exits import ExitCode, ending_of
 
 

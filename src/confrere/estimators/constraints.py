@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from confrere.errors import InvalidParameter
-from confrere.guarantee import check_epsilon, check_positive
+from confrere.guarantee import check_bound, check_epsilon, check_positive
 from confrere.ledger import Ledger
 
 Check = Callable[[Any, str], object]
@@ -29,19 +29,14 @@ def _finite(value: Any, name: str) -> float:
     return float(value)
 
 
-def _bound(value: Any, name: str) -> None:
-    if math.isinf(check_positive(value, name)):
-        raise InvalidParameter(f"{name} must be finite.")
-
-
 def _bounds(value: Any, name: str) -> None:
     for each in np.atleast_1d(np.asarray(value, dtype=np.float64)):
-        _bound(each, name)
+        check_bound(each, name)
 
 
 def _alpha(value: Any, name: str) -> None:
     if not (isinstance(value, str) and value == "auto"):
-        _bound(value, name)
+        check_bound(value, name)
 
 
 def _fraction(value: Any, name: str) -> None:
@@ -83,7 +78,7 @@ def _ledger(value: Any, name: str) -> None:
 #: A price.
 Epsilon = Annotated[float, check_epsilon]
 #: A number above zero; the second one may be infinite.
-Bound = Annotated[float, _bound]
+Bound = Annotated[float, check_bound]
 Positive = Annotated[float, check_positive]
 #: The same, one or several.
 Bounds = Annotated[float | Sequence[float], _bounds]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from confrere.errors import InvalidParameter
-from confrere.estimators.sources import SourceLike
+from confrere.estimators.starting_points import SourceLike
 from confrere.model import Model
 from confrere.release import Release, load_release
 

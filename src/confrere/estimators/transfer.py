@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from confrere.estimators.base import LinearClassifier
 from confrere.estimators.constraints import Bound, Epsilon, Ridge, Weight
-from confrere.estimators.sources import (
+from confrere.estimators.starting_points import (
     SourceLike,
     check_same_meaning,
     known,

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from confrere.errors import InvalidParameter, InvalidRelease, SchemaMismatch
 from confrere.estimators.constraints import Weights
-from confrere.estimators.sources import SourceLike, check_same_meaning, open_sources
 from confrere.estimators.stacking import StackingClassifier
+from confrere.estimators.starting_points import SourceLike, check_same_meaning, open_sources
 from confrere.maths.partition import allocate
 from confrere.model import LowLevelModel, Stack, StackFacts
 from confrere.plans.base_plan import PublicFacts

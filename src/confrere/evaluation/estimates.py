@@ -118,6 +118,6 @@ class Evaluation:
 
     def plot_calibration(self, ax: Any = None) -> Any:
         """Draw observed against predicted shares of positives; returns the axes."""
-        from confrere.evaluation.plot import plot_calibration
+        from confrere.evaluation.evaluation_plot import plot_calibration
 
         return plot_calibration(self, ax)

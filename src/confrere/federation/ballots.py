@@ -27,7 +27,7 @@ from confrere.federation.operation import Facts, Operation, check_price, frame_o
 from confrere.federation.outcome import receipts_in
 from confrere.federation.party import LocalParty
 from confrere.federation.payload import Payload
-from confrere.guarantee import Guarantee, check_epsilon
+from confrere.guarantee import Guarantee, check_bound
 from confrere.ledger import Receipt
 from confrere.maths.parties import solve_parties
 from confrere.maths.voting import Tally, count_votes
@@ -274,7 +274,7 @@ class _Asked:
         )
         if _operation(plan.method).name != operation:
             raise InvalidMessage("the method asks for something else.")
-        check_epsilon(alpha, "alpha")
+        check_bound(alpha, "alpha")
         return cls(frame=frame, alpha=alpha, price=plan.guarantee(), auxiliary=auxiliary)
 
     def solution(self, party: LocalParty) -> Floats:

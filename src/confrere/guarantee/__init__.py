@@ -5,6 +5,7 @@ from confrere.guarantee.guarantee import (
     Guarantee,
     Neighbours,
     Unit,
+    check_bound,
     check_epsilon,
     check_positive,
 )
@@ -14,6 +15,7 @@ __all__ = [
     "Neighbours",
     "Split",
     "Unit",
+    "check_bound",
     "check_epsilon",
     "check_positive",
     "in_parallel",

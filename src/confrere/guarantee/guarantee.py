@@ -31,10 +31,18 @@ class Neighbours(StrEnum):
 
 
 def check_epsilon(value: object, name: str = "epsilon") -> float:
-    """Return ``value`` as a float, or say what a budget must be."""
+    """Return a price as a float, or say what a budget must be."""
     number = check_positive(value, name)
     if math.isinf(number):
         raise InvalidParameter(f"{name} must be finite: an infinite budget is no privacy.")
+    return number
+
+
+def check_bound(value: object, name: str) -> float:
+    """Return ``value`` as a float if it is a finite number above zero: a norm, a ridge, a step."""
+    number = check_positive(value, name)
+    if math.isinf(number):
+        raise InvalidParameter(f"{name} must be finite.")
     return number
 
 

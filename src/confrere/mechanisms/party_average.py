@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.guarantee import Guarantee, check_epsilon
+from confrere.guarantee import Guarantee, check_bound, check_epsilon
 from confrere.maths.sensitivity import average_sensitivity, largest_norm
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.mechanisms.output_step import (
@@ -160,7 +160,7 @@ class PartyAverage(PartyMean):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_epsilon(self.alpha, "alpha")
+        check_bound(self.alpha, "alpha")
         if self.normalise and self.calibration != "tight":
             raise InvalidParameter(
                 "calibration='printed' is about weights as they are: set normalise=False."

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.guarantee import Guarantee, check_epsilon
+from confrere.guarantee import Guarantee, check_bound, check_epsilon
 from confrere.maths.sensitivity import (
     Bound,
     largest_norm,
@@ -82,7 +82,7 @@ class PartyVotes:
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
-        check_epsilon(self.alpha, "alpha")
+        check_bound(self.alpha, "alpha")
         if self.n_auxiliary < 1 or self.n_features < 1:
             raise InvalidData("auxiliary needs at least one row and one column.")
         if self.labels not in ("soft", "vote"):

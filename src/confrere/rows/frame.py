@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.guarantee import check_epsilon
+from confrere.guarantee import check_bound
 from confrere.rows.ball import Floats, Norm, into_ball
 
 #: Public factors and bounds beyond this are mistakes or attacks.
@@ -47,7 +47,7 @@ class Frame:
     def __post_init__(self) -> None:
         if type(self.n_features) is not int or not 1 <= self.n_features <= 1_000_000:
             raise InvalidParameter("n_features must be a whole number from 1 to a million.")
-        if not 1 / LARGEST <= check_epsilon(self.data_norm, "data_norm") <= LARGEST:
+        if not 1 / LARGEST <= check_bound(self.data_norm, "data_norm") <= LARGEST:
             raise InvalidParameter(f"data_norm must be between {1 / LARGEST:g} and {LARGEST:g}.")
         if isinstance(self.constant, bool) or not 0 <= self.constant < 1:
             raise InvalidParameter("the constant must be at least 0 and below 1.")

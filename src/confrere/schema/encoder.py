@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from confrere.errors import InvalidData, InvalidParameter, SchemaError
-from confrere.schema.rows import Rows, bounded_rows, check_clip_norm, check_rows
+from confrere.schema.schema_rows import Rows, bounded_rows, check_clip_norm, check_rows
 
 if TYPE_CHECKING:
     from confrere.schema.public_schema import PublicSchema

@@ -17,7 +17,7 @@ from confrere.errors import InvalidData, InvalidParameter, SchemaError, SchemaMi
 from confrere.schema.encoder import SchemaEncoder, standardised_columns
 from confrere.schema.feature import Feature
 from confrere.schema.label import Label
-from confrere.schema.rows import check_clip_norm
+from confrere.schema.schema_rows import check_clip_norm
 from confrere.schema.written import difference, read_schema, read_toml, write_schema, write_toml
 
 

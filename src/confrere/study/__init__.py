@@ -1,5 +1,6 @@
 """A study from its file: read, priced before any data are touched, and run in one process."""
 
+from confrere.study.encoded_rows import Rows, read_rows, read_table
 from confrere.study.local_file import (
     Budget,
     Local,
@@ -8,9 +9,8 @@ from confrere.study.local_file import (
     gather_locals,
     read_local,
 )
-from confrere.study.plan import Agreed, Plan, Price, make_plan, read_plan
 from confrere.study.predicting import predict
-from confrere.study.rows import Rows, read_rows, read_table
+from confrere.study.priced_plan import Agreed, Plan, Price, make_plan, read_plan
 from confrere.study.running import Made, Runner, prepare
 from confrere.study.saving import check_destination, check_keys, save_made
 from confrere.study.sessions import (

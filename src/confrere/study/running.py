@@ -12,16 +12,16 @@ import pandas as pd
 
 from confrere.catalogue import Method, find_method
 from confrere.errors import QuorumMissed, SchemaMismatch, StudyError
-from confrere.estimators.sources import check_same_meaning
+from confrere.estimators.starting_points import check_same_meaning
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger, Receipt
 from confrere.release import Release
 from confrere.study.describing import described
+from confrere.study.encoded_rows import Rows, read_rows
 from confrere.study.local_file import Local
 from confrere.study.parameters import estimator_for
-from confrere.study.paying import paid, require_unused
-from confrere.study.plan import Plan
-from confrere.study.rows import Rows, read_rows
+from confrere.study.party_payment import paid, require_unused
+from confrere.study.priced_plan import Plan
 from confrere.study.study_file import Party, Study
 
 Tell = Callable[[str], None]

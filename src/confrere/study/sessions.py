@@ -36,10 +36,10 @@ from confrere.release import (
 )
 from confrere.release.folder import SIGNATURES, SUMS, add_file, read_folder, sums_of, write_folder
 from confrere.release.signing import PrivateKey
+from confrere.study.encoded_rows import read_rows
 from confrere.study.federating import protocol_of, release_of
 from confrere.study.local_file import Local, open_account
 from confrere.study.parameters import NOMINAL_ROWS, estimator_for
-from confrere.study.rows import read_rows
 from confrere.study.running import Made
 from confrere.study.saving import save_made
 from confrere.study.study_file import Study

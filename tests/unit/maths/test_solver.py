@@ -10,7 +10,7 @@ from confrere.maths.logistic import residual
 from confrere.maths.solver import minimise, smallest_tolerance
 from confrere.maths.solver.binary import Binary
 from confrere.maths.solver.newton import newton
-from confrere.maths.solver.rows import Rows
+from confrere.maths.solver.solver_rows import Rows
 
 
 def rows_and_labels(n, d, seed=0, signal=10.0):

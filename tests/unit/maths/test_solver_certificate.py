@@ -16,8 +16,8 @@ from confrere.maths.solver import (
 )
 from confrere.maths.solver.binary import Binary
 from confrere.maths.solver.rounding import UNIT, block_rows
-from confrere.maths.solver.rows import Rows
 from confrere.maths.solver.softmax import Softmax
+from confrere.maths.solver.solver_rows import Rows
 
 EXTENDED = np.longdouble
 

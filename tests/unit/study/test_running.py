@@ -29,7 +29,7 @@ from confrere.study import (
     read_table,
     save_made,
 )
-from confrere.study.rows import bounded_per_unit
+from confrere.study.encoded_rows import bounded_per_unit
 from tests.unit.study.conftest import ready
 
 

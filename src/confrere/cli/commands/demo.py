@@ -9,7 +9,7 @@ import typer
 from rich.panel import Panel
 from rich.table import Table
 
-from confrere.cli.answers import Answer, aside, command, good, screen
+from confrere.cli.envelope import Answer, aside, command, good, screen
 from confrere.cli.views import amount, listing
 from confrere.demo.cards import save_releases
 from confrere.demo.learning import CAPS, EPSILON, Learned, learn, open_accounts

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from confrere.cli.answers import Answer, aside, command, good
+from confrere.cli.envelope import Answer, aside, command, good
 from confrere.cli.exits import NotConfirmed
 from confrere.cli.options import Data, LedgerFile, Locals, pairs
 from confrere.cli.views import price_table, promise_line, receipt_facts, receipt_table

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from confrere.cli.answers import Answer, command
+from confrere.cli.envelope import Answer, command
 from confrere.cli.views import account_table, entry_table, owner_table
 from confrere.cli.views import facts as facts_table
 from confrere.errors import InvalidParameter, NotALedger

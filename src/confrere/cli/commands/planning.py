@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from confrere.cli.answers import Answer, command
+from confrere.cli.envelope import Answer, command
 from confrere.cli.views import listing
 from confrere.planning import plan as planned
-from confrere.planning.plan import DECAY
+from confrere.planning.forecast import DECAY
 
 _EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 

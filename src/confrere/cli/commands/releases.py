@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from confrere.cli.answers import Answer, command, good
+from confrere.cli.envelope import Answer, command, good
 from confrere.cli.options import AllowSimulated, Keys, Release, pairs
 from confrere.cli.views import facts
 from confrere.errors import StudyError

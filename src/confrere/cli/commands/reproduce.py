@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from confrere.cli.answers import Answer, command
+from confrere.cli.envelope import Answer, command
 from confrere.extras import research
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from confrere.cli.answers import Answer, aside, command
+from confrere.cli.envelope import Answer, aside, command
 from confrere.cli.exits import ExitCode
 from confrere.cli.views import listing
 from confrere.errors import SchemaError

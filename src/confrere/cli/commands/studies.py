@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from confrere.cli.answers import Answer, command, good
+from confrere.cli.envelope import Answer, command, good
 from confrere.cli.options import Data, LedgerFile, Locals, StudyFile, pairs
 from confrere.cli.views import facts, price_table, promise_line
 from confrere.study import (

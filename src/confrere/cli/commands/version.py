@@ -8,7 +8,7 @@ import platform
 import typer
 
 from confrere.catalogue import CATALOGUE
-from confrere.cli.answers import Answer, command
+from confrere.cli.envelope import Answer, command
 from confrere.cli.views import listing
 
 _PACKAGES = ("confrere", "numpy", "scipy", "scikit-learn", "pandas", "cryptography", "flwr")

@@ -10,7 +10,7 @@ import numpy as np
 from confrere.maths.logistic import curvature, residual
 from confrere.maths.solver.objective import Objective
 from confrere.maths.solver.preconditioner import Preconditioner, precondition
-from confrere.maths.solver.rows import Floats
+from confrere.maths.solver.solver_rows import Floats
 
 
 @dataclass(frozen=True, kw_only=True)

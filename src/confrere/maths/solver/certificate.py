@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from confrere.maths.solver.rows import Floats
+from confrere.maths.solver.solver_rows import Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from confrere.maths.solver.certificate import Certificate, Solution, Solutions
 from confrere.maths.solver.descent import descend
 from confrere.maths.solver.objective import Objective
 from confrere.maths.solver.rounding import check_tolerance, smallest_tolerance
-from confrere.maths.solver.rows import Floats, Matrix, Rows
 from confrere.maths.solver.softmax import Softmax
+from confrere.maths.solver.solver_rows import Floats, Matrix, Rows
 
 
 def minimise(

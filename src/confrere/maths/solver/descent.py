@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from confrere.maths.solver.newton import newton
 from confrere.maths.solver.objective import Objective
 from confrere.maths.solver.preconditioner import Preconditioner
-from confrere.maths.solver.rows import Floats
+from confrere.maths.solver.solver_rows import Floats
 
 #: Pairs of steps and gradient changes that the quasi-Newton method remembers.
 _MEMORY = 4

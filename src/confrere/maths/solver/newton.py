@@ -19,7 +19,7 @@ import numpy as np
 
 from confrere.maths.solver.objective import Objective
 from confrere.maths.solver.preconditioner import Preconditioner
-from confrere.maths.solver.rows import Floats
+from confrere.maths.solver.solver_rows import Floats
 
 #: Relative residual at which a direction is good enough.
 _FORCING = 0.01

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from confrere.maths.solver.preconditioner import Preconditioner
 from confrere.maths.solver.rounding import UNIT, penalty_rounding, rounding_bound
-from confrere.maths.solver.rows import Floats, Rows
+from confrere.maths.solver.solver_rows import Floats, Rows
 
 
 @dataclass(frozen=True, kw_only=True)

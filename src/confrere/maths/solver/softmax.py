@@ -9,7 +9,7 @@ import numpy as np
 
 from confrere.maths.solver.objective import Objective
 from confrere.maths.solver.preconditioner import Preconditioner, SumZero, precondition
-from confrere.maths.solver.rows import Floats
+from confrere.maths.solver.solver_rows import Floats
 
 
 @dataclass(frozen=True, kw_only=True)

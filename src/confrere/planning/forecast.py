@@ -203,7 +203,7 @@ class Plan:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw expected quality against epsilon, for several numbers of records."""
-        from confrere.planning.plot import plot_plan
+        from confrere.planning.forecast_plot import plot_plan
 
         return plot_plan(self, ax)
 

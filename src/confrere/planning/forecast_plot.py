@@ -9,7 +9,7 @@ import numpy as np
 from confrere.extras import extra
 
 if TYPE_CHECKING:
-    from confrere.planning.plan import Plan
+    from confrere.planning.forecast import Plan
 
 _EPSILONS = np.geomspace(0.05, 10, 16)
 _COLOURS = ("#56b4e9", "#0072b2", "#003a5d")

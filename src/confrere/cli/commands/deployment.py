@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from confrere.cli.answers import Answer, aside, command, good
 from confrere.cli.commands.fit import confirm
+from confrere.cli.envelope import Answer, aside, command, good
 from confrere.cli.options import LedgerFile, StudyFile, pairs
 from confrere.cli.views import entry_table, facts, price_table, promise_line, receipt_table
 from confrere.errors import EngineFailed, FederationError, StudyError

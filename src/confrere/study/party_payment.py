@@ -10,7 +10,7 @@ from confrere.errors import StudyError
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger, Receipt, paying
 from confrere.study.local_file import Local, open_account
-from confrere.study.plan import Plan
+from confrere.study.priced_plan import Plan
 from confrere.study.study_file import Party, Study
 
 

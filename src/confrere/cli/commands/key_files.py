@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from confrere.cli.answers import Answer, command
+from confrere.cli.envelope import Answer, command
 from confrere.release import fingerprint, generate_key
 
 
@@ -41,7 +41,7 @@ def node(
     ] = False,
 ) -> Answer:
     """Make the key with which a party connects to a coordinator, and its certificate."""
-    from confrere.cli.commands.federation import NODE_PASSPHRASE, need_flower
+    from confrere.cli.commands.deployment import NODE_PASSPHRASE, need_flower
 
     need_flower()
     from confrere.federation.flower.keys import make_node_key
