@@ -23,6 +23,7 @@
     │   └── DataSetCorrupt                 the content is not the published one
     ├── ReleaseError
     │   ├── SimulatedRelease               seeded noise protects nobody
+    │   ├── UncappedRelease                nothing limits what is spent on the same data
     │   ├── InvalidRelease                 the folder is not a whole, valid release
     │   └── SignatureError                 a signature is missing or does not verify
     └── FederationError
@@ -150,6 +151,10 @@ class ReleaseError(ConfrereError):
 
 class SimulatedRelease(ReleaseError):
     """A result with seeded noise was about to leave."""
+
+
+class UncappedRelease(ReleaseError):
+    """What was paid for is on no account with a cap in a ledger that lasts."""
 
 
 class InvalidRelease(ReleaseError):

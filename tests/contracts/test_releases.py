@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from confrere.errors import SimulatedRelease
+from confrere import Ledger, PrivateLogisticRegression
+from confrere.errors import SimulatedRelease, UncappedRelease
 from confrere.estimators import ReleasedClassifier
 from confrere.model import Model
 from confrere.release import load_release
@@ -13,7 +14,7 @@ from tests.contracts.catalogue import MAKERS, X, Y
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 def test_a_release_predicts_what_the_estimator_predicts(make, tmp_path):
     model = make(epsilon=5.0).fit(X, Y)
-    folder = model.to_release().save(tmp_path / "release")
+    folder = model.to_release().save(tmp_path / "release", allow_uncapped=True)
     loaded = load_release(folder)
     plain = loaded.model
     assert isinstance(plain, Model)
@@ -31,8 +32,24 @@ def test_a_release_predicts_what_the_estimator_predicts(make, tmp_path):
 def test_a_simulation_does_not_leave(make, tmp_path):
     release = make(random_state=0).fit(X, Y).to_release()
     with pytest.raises(SimulatedRelease):
-        release.save(tmp_path / "release")
+        release.save(tmp_path / "release", allow_uncapped=True)
     assert not (tmp_path / "release").exists()
+
+
+def test_what_nothing_caps_leaves_only_if_said_and_the_card_says_so(tmp_path):
+    books = Ledger(tmp_path / "books.ledger")
+    books.open_account("counting")
+    books.open_account("capped", epsilon=1.0)
+    for settings in ({}, {"ledger": Ledger()}, {"ledger": books, "account": "counting"}):
+        model = PrivateLogisticRegression(epsilon=0.5, **settings).fit(X, Y)
+        assert model.receipt_.uncapped
+        with pytest.raises(UncappedRelease, match="allow_uncapped=True"):
+            model.to_release().save(tmp_path / "release")
+        folder = model.to_release().save(tmp_path / "release", allow_uncapped=True, overwrite=True)
+        assert "no lasting ledger caps it" in (folder / "card.json").read_text()
+    model = PrivateLogisticRegression(epsilon=0.5, ledger=books, account="capped").fit(X, Y)
+    folder = model.to_release().save(tmp_path / "capped")
+    assert "no lasting ledger caps it" not in (folder / "card.json").read_text()
 
 
 def onnx_scores(folder, rows):
@@ -47,7 +64,7 @@ def onnx_scores(folder, rows):
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 def test_a_partner_predicts_with_onnx(make, tmp_path):
     model = make(epsilon=5.0).fit(X, Y)
-    folder = model.to_release().save(tmp_path / "release", onnx=True)
+    folder = model.to_release().save(tmp_path / "release", onnx=True, allow_uncapped=True)
     outputs = onnx_scores(folder, X)
     probabilities = next(v for v in outputs.values() if np.shape(v) == (len(X), 2))
     np.testing.assert_allclose(probabilities, model.predict_proba(X), atol=1e-6)

@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +24,7 @@ KIND = "scenario-linear"
 
 
 def make(simulated: bool = False) -> Release:
-    ledger = Ledger()
+    ledger = Ledger(Path(tempfile.mkdtemp()) / "own.ledger")
     ledger.open_account("checkups", epsilon=2.0)
     guarantee = Guarantee(1.0, theorem="docs/proofs/objective_perturbation.md")
     receipt = ledger.charge("checkups", guarantee, purpose="test", simulated=simulated)

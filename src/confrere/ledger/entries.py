@@ -67,6 +67,9 @@ class Receipt:
         Whether the noise is seeded, so that the result must not leave.
     study, study_sha256 : str or None
         The study that it was paid for, and what the study's text hashes to.
+    uncapped : bool
+        Whether nothing limits what is spent on the same data: the account had no cap, or the
+        ledger does not last.
     """
 
     ledger_id: str
@@ -79,6 +82,7 @@ class Receipt:
     simulated: bool
     study: str | None = None
     study_sha256: str | None = None
+    uncapped: bool = False
 
     @classmethod
     def of(cls, row: Row, ledger_id: str) -> Self:
@@ -93,21 +97,24 @@ class Receipt:
             time=row.time,
             hash=row.hash,
             simulated=facts["simulated"],
+            uncapped=bool(facts.get("uncapped")),
             **_study(facts),
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON; a study only where there is one."""
+        """Return plain values, for JSON; study and lack of a cap only where there are any."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         if self.study is None:
             del values["study"], values["study_sha256"]
+        if not self.uncapped:
+            del values["uncapped"]
         return values | {"guarantee": self.guarantee.to_dict()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Read what :meth:`to_dict` wrote."""
         names = set(cls.__dataclass_fields__)
-        missing = sorted(names - values.keys() - {"study", "study_sha256"})
+        missing = sorted(names - values.keys() - {"study", "study_sha256", "uncapped"})
         if missing:
             raise InvalidParameter(f"the receipt lacks {', '.join(missing)}.")
         known = {name: values[name] for name in names & values.keys()}

@@ -248,10 +248,13 @@ class Ledger(Handle):
                 self._store.append(log, Kind.ACCOUNT, account_facts(name, None, 0.0, *told))
             if key is None or key not in log.books.keys:
                 balance = log.books.balance(name).after(guarantee)
+                if self.ephemeral or balance.epsilon_cap is None:
+                    facts["uncapped"] = True
                 row = self._store.append(log, Kind.CHARGE, facts | {"spent": balance.totals})
             else:
                 row = log.row(log.books.keys[key])
-                if canonical({"spent": row.facts["spent"]} | facts) != row.body:
+                kept = {k: v for k, v in row.facts.items() if k in ("spent", "uncapped")}
+                if canonical(kept | facts) != row.body:
                     raise LedgerError(
                         f"key {key!r} was used for another charge (row {row.seq}); nothing was "
                         "spent."

@@ -206,6 +206,7 @@ class ReceiptForm(_Part):
     simulated: bool
     study: Text | None = None
     study_sha256: Sha256 | None = None
+    uncapped: bool = False
 
 
 class PaidForm(_Part):

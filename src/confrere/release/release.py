@@ -120,6 +120,7 @@ class Release:
         party: str | None = None,
         overwrite: bool = False,
         allow_simulated: bool = False,
+        allow_uncapped: bool = False,
         onnx: bool = False,
         study: str | os.PathLike[str] | None = None,
     ) -> Path:
@@ -131,6 +132,7 @@ class Release:
             party=party,
             overwrite=overwrite,
             allow_simulated=allow_simulated,
+            allow_uncapped=allow_uncapped,
             onnx=onnx,
             study=study,
         )

@@ -68,6 +68,11 @@ class Spending:
         """Whether a receipt says that the noise was seeded."""
         return any(paid.simulated for paid in self.receipts())
 
+    @property
+    def uncapped(self) -> bool:
+        """Whether nothing limits what else is spent on the same data, by a receipt's word."""
+        return any(paid.uncapped for paid in self.receipts())
+
     def price(self, max_rows_per_unit: int = 1, parties_per_unit: int = 1) -> tuple[float, float]:
         """Return epsilon and delta of one unit.
 

@@ -134,6 +134,8 @@ def not_protected(spending: Spending, rows: int, parties: int) -> Iterator[str]:
         yield f"how many {whose}: the promise is about one of them being another"
     if proved.public:
         yield f"facts taken as public: {', '.join(public_facts(proved))}"
+    if spending.uncapped:
+        yield "what else is released from the same data: no lasting ledger caps it"
     prices = list(spending.prices().values())
     if len(prices) > parties:
         everywhere = exact(0.0)

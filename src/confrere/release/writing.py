@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from confrere.errors import InvalidParameter, SimulatedRelease
+from confrere.errors import InvalidParameter, SimulatedRelease, UncappedRelease
 from confrere.model import Model
 from confrere.model.arrays import npz_bytes
 from confrere.model.model_json import model_document
@@ -37,6 +37,7 @@ def save_release(
     party: str | None = None,
     overwrite: bool = False,
     allow_simulated: bool = False,
+    allow_uncapped: bool = False,
     onnx: bool = False,
     study: str | os.PathLike[str] | None = None,
 ) -> Path:
@@ -56,6 +57,9 @@ def save_release(
         Replace an earlier release; anything else is never replaced.
     allow_simulated : bool, default=False
         Write seeded noise, with status "simulated".
+    allow_uncapped : bool, default=False
+        Write what was paid for on an account without a cap, or in a ledger that does not last; the
+        card says so.
     onnx : bool, default=False
         Write ``model.onnx`` too.
     study : path, optional
@@ -70,12 +74,21 @@ def save_release(
     ------
     SimulatedRelease
         If the noise was seeded and ``allow_simulated`` is false.
+    UncappedRelease
+        If nothing caps what is spent on the same data and ``allow_uncapped`` is false.
     """
     card = release.card
     if (release.simulated or card.simulated) and not allow_simulated:
         raise SimulatedRelease(
             "the noise was seeded (random_state), so this protects nobody: fit again without a "
             "seed to release it, or give allow_simulated=True to keep it as a simulation."
+        )
+    if release.spending.uncapped and not (allow_uncapped or allow_simulated):
+        raise UncappedRelease(
+            "it was paid for on an account without a cap, or in a ledger that goes with its "
+            "process, so nothing limits what is spent on the same data: fit with "
+            "ledger=Ledger(path) and an account with a cap, or give allow_uncapped=True, which "
+            "the card says."
         )
     if (sign_with is None) != (party is None):
         raise InvalidParameter("sign_with and party go together: a key, and whose it is.")

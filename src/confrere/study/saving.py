@@ -46,7 +46,13 @@ def save_made(study: Study, made: Made, folder: Path, locals_: dict[str, Local])
     with tempfile.TemporaryDirectory() as aside:
         copy = Path(aside) / "study.toml"
         copy.write_bytes(study.content)  # the bytes that were read, whatever became of the file
-        place = made.release.save(folder / made.name, study=copy, allow_simulated=study.simulated)
+        # Who sets no cap was told so with the price, and the card says it.
+        place = made.release.save(
+            folder / made.name,
+            study=copy,
+            allow_simulated=study.simulated,
+            allow_uncapped=True,
+        )
     for name in made.receipts:
         local = locals_.get(name)
         if local is not None and local.key_path is not None:

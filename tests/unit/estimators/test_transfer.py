@@ -154,7 +154,7 @@ def test_many_branches_each_on_its_own_account(linear):
 
 
 def saved(model, folder, **settings):
-    return model.to_release(schema=SCHEMA).save(folder, **settings)
+    return model.to_release(schema=SCHEMA).save(folder, allow_uncapped=True, **settings)
 
 
 @pytest.fixture(scope="module")

@@ -53,8 +53,8 @@ def make_stack() -> Stack:
 
 
 @pytest.fixture
-def ledger() -> Ledger:
-    own = Ledger()
+def ledger(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
+    own = Ledger(tmp_path_factory.mktemp("books") / "own.ledger")
     own.open_account("checkups", epsilon=3.0)
     own.charge("checkups", Guarantee(epsilon=0.5), purpose="an earlier one")
     return own
