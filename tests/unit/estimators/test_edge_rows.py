@@ -82,7 +82,7 @@ def test_one_party_that_cannot_be_solved(ledger, method):
     labels[:2] = 0, 1
     for alpha in (1e-10, 1e-30, 1e-300):
         book = Ledger()
-        book.open_account("study", epsilon=1e9)
+        book.open_account("study", epsilon=1e9, unit="party")
         model = MultipartyClassifier(
             method=method, local_alpha=alpha, data_norm=5.0, ledger=book, account="study"
         )
