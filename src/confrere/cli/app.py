@@ -51,9 +51,10 @@ _HELP = {
     },
     "key_files": {"keys": "Make keys, and show fingerprints to compare by telephone."},
     "deployment": {
-        "approve": "Agree to what a study asks, once, at its price: a grant that the party signs.",
-        "coordinator": "Ask the parties of a study, and write the release of what they gave.",
-        "party": "Answer a study's coordinator, as far as the local policy and the ledger allow.",
+        "approve": "Agree to what a study asks of a party, once, at its price.",
+        "coordinator": "Ask the parties of a study, write the release of what they gave, and hand "
+        "it to them.",
+        "party": "Answer a study's coordinator: what was approved, and nothing else.",
         "status": "Say how far a coordinator or a party is.",
     },
     "version": {"version": "Print versions and the catalogue of methods."},
