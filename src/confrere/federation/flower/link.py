@@ -33,10 +33,11 @@ from flwr.proto.fleet_pb2 import (
 )
 from flwr.proto.message_pb2 import ObjectTree
 from flwr.proto.recorddict_pb2 import RecordDict as ProtoRecordDict
-from flwr.supercore.constant import FLWR_IN_MEMORY_DB_NAME, NOOP_FEDERATION_ID, TaskType
+from flwr.server.superlink.linkstate.in_memory_linkstate import InMemoryLinkState
+from flwr.supercore.constant import NOOP_FEDERATION_ID, TaskType
 from flwr.supercore.error import http_error_translator
+from flwr.supercore.object_store.in_memory_object_store import InMemoryObjectStore
 from flwr.supercore.protobuf.translation import ProtobufTranslationMiddleware
-from flwr.superlink.config_loader import get_objectstore_linkstate_factories
 from flwr.superlink.federation import NoOpFederationManager
 from flwr.superlink.routers.fleet.node_auth import NodeAuthMiddleware
 from flwr.superlink.routers.fleet.router import router as fleet_router
@@ -63,6 +64,27 @@ _START_SECONDS = 30.0
 _STOP_SECONDS = 5
 
 
+class _State(InMemoryLinkState):
+    """Flower's state for messages that have no objects beside them.
+
+    Flower keeps a session for every push until its objects have come; none ever come, and a
+    coordinator that asks for days must not remember them.
+    """
+
+    def start_session(self, run_id: int) -> str:  # noqa: ARG002
+        """Begin nothing."""
+        return ""
+
+    def preregister_object_tree(
+        self,
+        object_tree: ObjectTree,
+        session_id: str,  # noqa: ARG002
+    ) -> list[str]:
+        """Note the message; nothing is missing."""
+        self.object_store.preregister(0, object_tree)
+        return []
+
+
 class Link:
     """Who may connect, what each of them is asked, and what came back.
 
@@ -73,10 +95,7 @@ class Link:
     """
 
     def __init__(self, keys: Mapping[str, bytes]) -> None:
-        _, factory = get_objectstore_linkstate_factories(
-            FLWR_IN_MEMORY_DB_NAME, NoOpFederationManager()
-        )
-        self._state = factory.state()
+        self._state = _State(NoOpFederationManager(), InMemoryObjectStore())
         self._nodes = {
             name: self._state.create_node(NOOP_FLWR_AID, NOOP_ACCOUNT_NAME, key, 0, name=name)
             for name, key in keys.items()
@@ -101,9 +120,13 @@ class Link:
                 Middleware(BaseHTTPMiddleware, dispatch=self._own_name),
             ],
         )
-        self.app.state.linkstate_factory = factory
+        self.app.state.linkstate_factory = self
         self.app.state.enable_supernode_auth = True
         self.app.include_router(fleet_router)
+
+    def state(self) -> _State:
+        """Return what Flower's handlers work on."""
+        return self._state
 
     # What a coordinator does, from its own thread.
 

@@ -148,6 +148,18 @@ def test_an_answer_without_bounds_is_not_read(wire, monkeypatch):
         assert carrier.exchange({"a": b"1"}, 30) == {"a": b"1"}
 
 
+def test_nothing_is_remembered_of_what_was_answered(wire):
+    with wire.open() as carrier:
+        state = carrier._link.state()
+        wire.send("a", Echo())
+        for _ in range(20):
+            assert carrier.exchange({"a": b"1"}, 60) == {"a": b"1"}
+        assert carrier.exchange({"b": b"2"}, 0.1) == {"b": PartyError("Unreachable")}
+        assert (state.num_message_ins(), state.num_message_res()) == (0, 0)
+        assert len(state.object_store) == 0
+        assert state._object_push_sessions == {}
+
+
 def test_a_folder_is_for_one_and_for_nobody_else(tmp_path):
     place = tmp_path / "home"
     place.mkdir(mode=0o755)
