@@ -1,0 +1,200 @@
+"""A study between organisations in one process: approved, run, signed; and what is refused."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from confrere.errors import (
+    BudgetExceeded,
+    GrantRefused,
+    OperationRefused,
+    SignatureError,
+    StudyError,
+)
+from confrere.federation.grant import Grant
+from confrere.ledger import Ledger
+from confrere.release import generate_key, load_release, read_folder, read_private_key
+from confrere.release.folder import sums_of
+from confrere.study import (
+    CoordinatorSession,
+    gather_locals,
+    make_grant,
+    party_session,
+    read_study,
+    study_from_bytes,
+)
+from confrere.study import sessions as module
+from tests.unit.federation.signed_run import Loopback
+from tests.unit.study.conftest import OLD
+
+NAMES = ("main", "branch-1", "branch-2")
+
+
+@pytest.fixture
+def place(folder):
+    """Return a folder with a study between machines, keys and one local file per party."""
+    path = folder / "study.toml"
+    text = path.read_text().replace(OLD["engine"], 'engine = "flower"')
+    for name in (*NAMES, "coordinator"):
+        generate_key(folder / f"{name}.key")
+    for name in NAMES:
+        line = (folder / f"{name}.key.pub").read_text().strip()
+        text = text.replace(f'name = "{name}"\n', f'name = "{name}"\nkey = "{line}"\n')
+        local = folder / "local" / f"{name}.toml"
+        pinned = (folder / "coordinator.key.pub").read_text().strip()
+        own = f'key_path = "../{name}.key"\ncoordinator = "{pinned}"\n[policy]'
+        local.write_text(local.read_text().replace("[policy]", own))
+    path.write_text(text)
+    return folder
+
+
+def locals_of(place):
+    study = read_study(place / "study.toml")
+    return study, gather_locals(study, place / "study.toml")
+
+
+def approve(place, name, **more):
+    study, locals_ = locals_of(place)
+    words = {"approved_by": "the officer", "reason": "screening"} | more
+    grant = make_grant(study, locals_[name], **words)
+    file = place / f"{name}.grant"
+    file.write_bytes(grant.document(place / f"{name}.key"))
+    return file
+
+
+def session(place, name, **more):
+    study, locals_ = locals_of(place)
+    where = {"grant": place / f"{name}.grant", "out": place / "out" / name} | more
+    return party_session(study, locals_[name], **where)
+
+
+def coordinator(place, sessions, **more):
+    where = {
+        "key": place / "coordinator.key",
+        "folder": place,
+        "carrier": Loopback(sessions),
+        "out": place / "out" / "coordinator",
+    }
+    return CoordinatorSession(read_study(place / "study.toml"), **(where | more))
+
+
+def test_a_study_ends_in_a_release_that_everyone_signed(place):
+    for name in NAMES:
+        approve(place, name)
+    sessions = {name: session(place, name) for name in NAMES}
+    finished = coordinator(place, sessions).run()
+    assert finished.left_out == finished.unsigned == {}
+    keys = {name: place / f"{name}.key.pub" for name in NAMES}
+    there = load_release(finished.folder, require_signature_from=keys)
+    for name in NAMES:
+        assert sessions[name].finished
+        here = place / "out" / name / "diabetes-2026"
+        own = load_release(here, require_signature_from={name: keys[name]})
+        np.testing.assert_array_equal(own.model.coef, there.model.coef)
+        assert sums_of(read_folder(here).files) == sums_of(read_folder(finished.folder).files)
+        ledger = Ledger(place / "local" / f"{name}.ledger")
+        (entry,) = ledger.entries()
+        assert entry.state == "released"
+        assert entry.detail["study_sha256"] == read_study(place / "study.toml").sha256
+    # Started again, it finds everything done and asks nobody.
+    carrier = Loopback({})
+    again = coordinator(place, {}, carrier=carrier).run()
+    assert carrier.sent == []
+    assert again.folder.resolve() == finished.folder.resolve()
+
+
+def test_a_grant_says_the_price_and_what_will_be_asked(place):
+    study, locals_ = locals_of(place)
+    grant = make_grant(study, locals_["main"], approved_by="o", reason="r", attempts=2)
+    assert (grant.epsilon_per_run, grant.epsilon, grant.attempts) == (1.0, 2.0, 2)
+    assert (grant.unit, grant.relation) == ("record", "replace-one")
+    assert [(r.operation, r.epsilon) for r in grant.requests] == [("size", 0.0), ("objective", 1.0)]
+    assert grant.study_sha256 == study.sha256
+    told = json.loads(approve(place, "main").read_bytes())["grant"]
+    assert told["approved_by"] == "the officer"
+
+
+def test_a_grant_is_for_these_bytes(place):
+    approve(place, "main")
+    path = place / "study.toml"
+    path.write_text(path.read_text() + "\n# a word more\n")
+    with pytest.raises(GrantRefused, match="other bytes"):
+        session(place, "main")
+    path.write_text(path.read_text().replace("epsilon = 1.0   ", "epsilon = 0.5   "))
+    with pytest.raises(GrantRefused):
+        session(place, "main")
+
+
+def test_a_grant_is_the_party_s_own(place):
+    file = approve(place, "main")
+    shutil.copy(file, place / "branch-1.grant")
+    with pytest.raises(SignatureError):
+        session(place, "branch-1")
+    with pytest.raises(GrantRefused, match="confrere approve"):
+        session(place, "branch-2")
+    study, locals_ = locals_of(place)
+    grant = make_grant(study, locals_["main"], approved_by="o", reason="r")
+    file.write_bytes(grant.document(place / "branch-1.key"))
+    with pytest.raises(SignatureError):
+        session(place, "main")
+    # Signed by the right key, but it says more than the study asks for.
+    more = grant.model_copy(update={"epsilon_per_run": 3.0, "epsilon": 3.0})
+    file.write_bytes(more.document(place / "main.key"))
+    with pytest.raises(GrantRefused, match="what this study asks for"):
+        session(place, "main")
+    assert Grant.load(file, read_private_key(place / "main.key").public_key()) == more
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error"),
+    [
+        ('relation = "replace-one"', 'relation = "label-only"', OperationRefused),
+        ('protects = "record"', 'protects = "party"', OperationRefused),
+        ("lifetime_epsilon = 30.0", "lifetime_epsilon = 0.5", BudgetExceeded),
+        ("lifetime_epsilon = 30.0", 'operations = ["size"]', OperationRefused),
+        ("lifetime_epsilon = 30.0", "max_epsilon_per_run = 0.5", BudgetExceeded),
+        ("coordinator =", "# coordinator =", StudyError),
+        ("key_path =", "# key_path =", StudyError),
+    ],
+    ids=str,
+)
+def test_a_local_file_that_does_not_allow_it_refuses_before_anything(place, old, new, error):
+    approve(place, "main")
+    local = place / "local" / "main.toml"
+    assert old in local.read_text()
+    local.write_text(local.read_text().replace(old, new))
+    with pytest.raises(error):
+        session(place, "main")
+    path = place / "local" / "main.ledger"
+    assert not path.exists() or Ledger(path).entries() == []
+
+
+def test_everyone_has_a_key(place):
+    path = place / "study.toml"
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("key = ")]
+    study = study_from_bytes("\n".join(lines).encode())
+    with pytest.raises(StudyError, match=r"party\.key: main has none"):
+        make_grant(study, locals_of(place)[1]["main"], approved_by="o", reason="r")
+
+
+def test_a_release_that_is_not_theirs_is_not_signed(place, monkeypatch):
+    """A coordinator that writes another model than the answers give gets no signature."""
+    for name in NAMES:
+        approve(place, name)
+    parties = {name: session(place, name) for name in NAMES}
+    honest = module.release_of
+    calls = []
+
+    def forged(study, outcome):
+        calls.append(study)  # the first is the coordinator's, the others are the parties' own
+        moved = replace(outcome, weights=outcome.weights * 1.001)
+        return honest(study, moved if len(calls) == 1 else outcome)
+
+    monkeypatch.setattr(module, "release_of", forged)
+    finished = coordinator(place, parties).run()
+    assert set(finished.unsigned.values()) == {"OperationRefused:release"}
+    assert not any(parties[name].finished for name in NAMES)
+    assert not (place / "out" / "main").exists()
