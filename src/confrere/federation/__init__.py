@@ -7,7 +7,6 @@ from confrere.federation.counting import Evaluation, evaluate
 from confrere.federation.expansion import expand
 from confrere.federation.federation import Federation, PartyError
 from confrere.federation.grant import Grant, Policy, run_name
-from confrere.federation.journal import Journalled
 from confrere.federation.local import LocalFederation
 from confrere.federation.messages import Question, SignedAnswer
 from confrere.federation.operation import OPERATIONS, Facts, Operation, install
@@ -33,7 +32,6 @@ __all__ = [
     "Federation",
     "Frame",
     "Grant",
-    "Journalled",
     "LocalFederation",
     "LocalParty",
     "Operation",

@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 from confrere.errors import FederationError
-from confrere.federation.expected import Expect
-from confrere.federation.federation import Federation, PartyError, new_run
-from confrere.federation.payload import Payload
+from confrere.federation.federation import new_run
 from confrere.ledger import Receipt
 
 _TABLES = """
@@ -124,60 +122,3 @@ class Journal:
                 db.execute("COMMIT")
         except sqlite3.Error as error:
             raise FederationError(f"{self.path}: not a journal ({error}).") from error
-
-
-class Journalled(Federation):
-    """A federation in this process whose gathered answers survive the coordinator.
-
-    Parameters
-    ----------
-    connect : callable
-        ``run -> Federation``: makes the engine for a run; called once, with the journal's run.
-    path : path-like
-        The journal; made if it is not there. Whoever has it can resume the run.
-    """
-
-    def __init__(self, connect: Callable[[str], Federation], path: str | os.PathLike[str]) -> None:
-        self._journal = Journal(path)
-        super().__init__(self._journal.run)
-        self._inner = connect(self.run)
-        if self._inner.run != self.run:
-            raise FederationError("connect must make a federation of the run it is given.")
-
-    def parties(self) -> list[str]:
-        """Return the names of the parties that can be asked now."""
-        return self._inner.parties()
-
-    def ask(
-        self,
-        operation: str,
-        payload: Payload,
-        *,
-        to: Sequence[str] | None = None,
-        step: int = 0,
-        timeout: float | None = None,
-    ) -> Mapping[str, Payload | PartyError]:
-        """Ask; nothing is kept of single questions."""
-        return self._inner.ask(operation, payload, to=to, step=step, timeout=timeout)
-
-    def gather(
-        self,
-        operation: str,
-        payload: Payload,
-        *,
-        to: Sequence[str] | None = None,
-        step: int = 0,
-        timeout: float | None = None,
-        quorum: float = 1.0,
-        expect: Expect | None = None,
-    ) -> Mapping[str, Payload]:
-        """Give back what was gathered before, or gather it and keep it."""
-        kept = self._journal.kept(operation, step, payload.digest)
-        if kept:
-            return {party: Payload.decode(content) for party, content in kept.items()}
-        answers = super().gather(
-            operation, payload, to=to, step=step, timeout=timeout, quorum=quorum, expect=expect
-        )
-        encoded = {name: answer.encode() for name, answer in answers.items()}
-        self._journal.keep(operation, step, payload.digest, encoded)
-        return answers

@@ -1,75 +1,77 @@
 """A coordinator that is killed goes on where it was."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from confrere.errors import FederationError, OperationRefused, QuorumMissed
-from confrere.federation import Averaging, Frame, Journalled, LocalFederation, Payload, average
+from confrere.errors import FederationError, QuorumMissed
+from confrere.federation import Averaging, Frame, PartyError
+from confrere.federation.journal import Journal
+from confrere.federation.messages import Question, split_parts
+from tests.unit.federation.signed_run import COLUMNS, STUDY, Loopback, Organisations
 
-PLAN = Averaging(frame=Frame(3), epsilon=1.0, rounds=3)
+PLAN = Averaging(frame=Frame(COLUMNS), epsilon=1.0, rounds=3)
 
 
-def connected(parties, path, **options):
-    return Journalled(lambda run: LocalFederation(parties, run=run, **options), path)
+class Flaky(Loopback):
+    """Loses party c in the first round, and is killed in the last."""
 
-
-class Flaky(LocalFederation):
-    """Loses party c until it comes back."""
-
-    lost = True
-
-    def ask(self, operation, payload, *, to=None, step=0, timeout=None):
-        answers = super().ask(operation, payload, to=to, step=step, timeout=timeout)
-        if self.lost and step == 0 and operation == "objective":
-            from confrere.federation import PartyError
-
-            answers["c"] = PartyError("Timeout")
-        if step == 2:
+    def exchange(self, questions, timeout):
+        question = Question.decode(split_parts(next(iter(questions.values())))[0])
+        replies = dict(super().exchange(questions, timeout))
+        if (question.operation, question.step) == ("objective", 0):
+            replies["c"] = PartyError("Timeout")
+        if question.step == 2:
             raise KeyboardInterrupt
-        return answers
+        return replies
 
 
-def test_it_resumes_under_the_same_run_and_nobody_pays_twice(make_party, tmp_path):
-    parties = [make_party(name, seed=k) for k, name in enumerate("abc")]
-    path = tmp_path / "journal"
-    stopped = Journalled(lambda run: Flaky(parties, run=run), path)
+def test_it_resumes_under_the_same_run_and_nobody_pays_twice(tmp_path):
+    there = Organisations(tmp_path, plan=PLAN)
     with pytest.raises(KeyboardInterrupt):
-        average(stopped, PLAN, quorum=0.6)
-    spent = [party.books.ledger.spent("study") for party in parties]
+        there.protocol(there.federation(carrier=Flaky(there.sessions)))
+    spent = [there.spent(name) for name in there.names]
     # Without what was gathered, party c would now be in the first average and change the second
     # question, which the others would refuse.
     with pytest.raises(QuorumMissed, match="OperationRefused:changed"):
-        average(LocalFederation(parties, run=stopped.run), PLAN)
-    resumed = connected(parties, path)
-    assert resumed.run == stopped.run
-    outcome = average(resumed, PLAN, quorum=0.6)
-    again = average(connected(parties, path), PLAN, quorum=0.6)
+        there.protocol(there.federation(journal="new"))
+    outcome = there.protocol(there.federation())
+    again = there.protocol(there.federation(carrier=Loopback({})))
     np.testing.assert_array_equal(outcome.weights, again.weights)
     assert spent == pytest.approx([1.0, 1.0, 1.0])
-    assert [party.books.ledger.spent("study") for party in parties] == spent
+    assert [there.spent(name) for name in there.names] == spent
 
 
-def test_the_same_journal_with_other_settings_is_refused(make_party, tmp_path):
-    parties = [make_party("a")]
-    average(connected(parties, tmp_path / "journal"), PLAN)
-    other = Averaging(frame=Frame(3), epsilon=0.5)
+def test_the_same_journal_with_other_settings_is_refused(tmp_path):
+    there = Organisations(tmp_path, plan=PLAN)
+    there.protocol(there.federation())
+    there.plan = replace(PLAN, epsilon=0.5)
     with pytest.raises(FederationError, match="another journal"):
-        average(connected(parties, tmp_path / "journal"), other)
+        there.protocol(there.federation())
 
 
-def test_it_is_a_federation(make_party, tmp_path):
-    federation = connected([make_party("a")], tmp_path / "journal")
-    assert federation.parties() == ["a"]
-    assert isinstance(federation.ask("size", Payload())["a"], Payload)
-    with pytest.raises(FederationError):
-        Journalled(lambda run: LocalFederation([make_party("b")]), tmp_path / "journal")
+def test_what_is_no_journal_is_refused(tmp_path):
     (tmp_path / "noise").write_bytes(b"x" * 5000)
+    with pytest.raises(FederationError, match="not a journal"):
+        Journal(tmp_path / "noise")
+    with pytest.raises(FederationError, match="cannot be created"):
+        Journal(tmp_path / "nowhere" / "journal")
+
+
+def test_it_is_its_owner_s_alone_and_knows_its_run(tmp_path):
+    journal = Journal(tmp_path / "journal")
+    assert (tmp_path / "journal").stat().st_mode & 0o777 == 0o600
+    assert Journal(tmp_path / "journal").run == journal.run
+    with pytest.raises(FederationError, match="another run"):
+        Journal(tmp_path / "journal", STUDY[:8])
+
+
+def test_a_step_is_kept_whole_or_not_at_all(tmp_path):
+    journal = Journal(tmp_path / "journal", "run")
+    assert journal.kept("objective", 0, "q") == {}
+    journal.keep("objective", 0, "q", {"b": b"2", "a": b"1"})
+    assert list(journal.kept("objective", 0, "q").items()) == [("b", b"2"), ("a", b"1")]
     with pytest.raises(FederationError):
-        connected([make_party("c")], tmp_path / "noise")
-
-
-def test_refusals_reach_whoever_owns_the_data(make_party, tmp_path):
-    party = make_party("a", operations={"size"})
-    federation = connected([party], tmp_path / "journal", on_error="raise")
-    with pytest.raises(OperationRefused):
-        average(federation, PLAN)
+        journal.keep("objective", 0, "q", {"c": b"3", "a": b"other"})
+    assert list(journal.kept("objective", 0, "q")) == ["b", "a"]
