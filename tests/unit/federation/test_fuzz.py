@@ -1,6 +1,5 @@
 """Whatever comes over the wire, a party answers or refuses; it never crashes and never pays."""
 
-import logging
 import random
 
 import numpy as np
@@ -98,7 +97,6 @@ def mutated(content, chance):
 
 
 def fuzz(tmp_path, count, seed):
-    logging.getLogger("confrere.federation").setLevel(logging.CRITICAL)
     chance = random.Random(seed)
     party = guarded_party(tmp_path)
     originals = questions()

@@ -291,21 +291,29 @@ class TestTheEnd:
         assert self.finish(there, outcome.weights, evidence, study="6" * 64).endswith(":study")
 
 
-def test_a_restored_answer_file_is_noticed(there, tmp_path):
+def lose_witness(monkeypatch, tmp_path):
+    """Let the party's own witness be lost as well: what others hold still speaks."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setenv("CONFRERE_WITNESS", str(tmp_path / "elsewhere"))
+
+
+def test_a_restored_answer_file_is_noticed(there, tmp_path, monkeypatch):
     """A party whose files are of yesterday does not draw noise again for what others hold."""
     question, evidence = up_to(there, "objective", 1)
     for name in ("a.answers", "a.ledger"):
         for file in tmp_path.glob(f"{name}*"):
             file.unlink()
+    lose_witness(monkeypatch, tmp_path)
     there.sessions["a"] = there.session("a")
     assert asked(there, question, evidence) == "FederationError"
     assert there.spent("a") == 0.0
 
 
-def test_a_restored_ledger_is_noticed(there, tmp_path):
+def test_a_restored_ledger_is_noticed(there, tmp_path, monkeypatch):
     question, evidence = up_to(there, "objective", 1)
     for file in tmp_path.glob("a.ledger*"):
         file.unlink()
+    lose_witness(monkeypatch, tmp_path)
     there.sessions["a"] = there.session("a")
     code = asked(there, question, evidence)
     assert code == LedgerTampered.__name__
