@@ -40,6 +40,7 @@ def serve(
     step: int = 0,
     protocol: int = PROTOCOL,
     study: str | None = None,
+    study_id: str | None = None,
 ) -> Payload:
     """Answer one question, or refuse it.
 
@@ -59,6 +60,8 @@ def serve(
         The asker's version.
     study : str, optional
         Hash of the study that the asker means, or fingerprint of the schema.
+    study_id : str, optional
+        The name of that study, for the ledger's row; the party's own word.
 
     Returns
     -------
@@ -103,7 +106,7 @@ def serve(
         return _sent(claim.answer, local, key, again=True)
     with ExitStack() as stack:
         try:
-            receipt = stack.enter_context(_paying(local, key, price, study))
+            receipt = stack.enter_context(_paying(local, key, price, study, study_id))
         except (LedgerError, CompositionError):
             books.answers.withdraw(key)  # nothing was paid
             raise
@@ -134,7 +137,11 @@ def _checked_step(step: object) -> int:
 
 @contextmanager
 def _paying(
-    local: LocalParty | PartyGroup, key: Key, price: Guarantee | None, study: str | None
+    local: LocalParty | PartyGroup,
+    key: Key,
+    price: Guarantee | None,
+    study: str | None,
+    study_id: str | None,
 ) -> Iterator[Receipt | None]:
     """Pay for an answer, once per key; nothing is due for public facts or what was prepaid."""
     books = local.books
@@ -142,14 +149,18 @@ def _paying(
         yield None
         return
     detail = {"run": key.run, "step": key.step, "party": local.name}
+    named = None if study is None or study_id is None else (study_id, study)
+    if study is not None and named is None:
+        detail["study_sha256"] = study
     with paying(
         books.ledger,
         books.account,
         price,
         key=hashlib.sha256("\n".join([local.name, *map(str, key.columns)]).encode()).hexdigest(),
         purpose=f"answer {key.operation} in a federation",
-        detail=detail if study is None else detail | {"study_sha256": study},
+        detail=detail,
         simulated=local.simulated,
+        study=named,
         resumes=True,
     ) as receipt:
         yield receipt

@@ -328,6 +328,7 @@ class PartySession(Generic[T]):
             step=question.step,
             protocol=question.protocol,
             study=question.study,
+            study_id=self._grant.study_id,
         )
         self.state = "answered"
         return SignedAnswer.sign(answer, self._key).encode()

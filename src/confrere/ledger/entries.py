@@ -38,6 +38,7 @@ _COLUMNS = (
     "code",
     "study",
     "study_sha256",
+    "uncapped",
     "detail",
     "hash",
 )
@@ -143,6 +144,8 @@ class Entry:
         Why it failed.
     study, study_sha256 : str or None
         The study that it was paid for, and what the study's text hashes to.
+    uncapped : bool
+        As on the receipt.
     saved : tuple of str
         What the releases hash to that were saved of it.
     """
@@ -162,6 +165,7 @@ class Entry:
     code: str | None
     study: str | None
     study_sha256: str | None
+    uncapped: bool
     saved: tuple[str, ...]
     hash: str
 
@@ -187,6 +191,7 @@ class Entry:
             ended=mark.time if mark else None,
             digest=end.get("digest"),
             code=end.get("code"),
+            uncapped=bool(facts.get("uncapped")),
             saved=tuple(row.facts["digest"] for row in saves),
             hash=charge.hash,
             **_study(facts),

@@ -97,6 +97,7 @@ def test_a_study_between_machines_ends_in_a_release(line, prepared, sessions):
     assert (Path(answer["data"]["folder"]) / "study.toml").read_bytes() == prepared.read_bytes()
     for name in NAMES:
         (entry,) = Ledger(f"local/{name}.ledger").entries()
+        assert (entry.study, len(entry.study_sha256)) == ("diabetes-2026", 64)
         assert entry.state == "released"
     line("predict", answer["data"]["folder"], "local/main.csv", "--out", "p.csv")
     assert line.json("status", "c")["data"]["state"] == "released"
