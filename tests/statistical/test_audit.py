@@ -280,7 +280,7 @@ def test_private_regression_passes(model, runs):
 
 
 def test_the_softmax_density_is_the_written_out_one():
-    from confrere.maths.density import log_density_softmax
+    from confrere.maths.logistic import log_density_softmax
     from confrere.noise.samplers import sum_zero_basis
 
     generator = np.random.default_rng(0)

@@ -6,8 +6,7 @@ from scipy import stats
 
 from confrere import CollaborativeClassifier
 from confrere.federation import Frame
-from confrere.maths.density import log_density
-from confrere.maths.logistic import curvature, residual
+from confrere.maths.logistic import curvature, log_density, residual
 from confrere.mechanisms.functional import FunctionalMechanism, pack
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE

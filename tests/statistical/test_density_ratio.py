@@ -9,7 +9,7 @@ from confrere.audit.adversary import loss_of_privacy, opposed_case, random_unit,
 from confrere.guarantee import Neighbours
 from confrere.maths import calibration
 from confrere.maths.calibration import Term, calibrate, calibrate_softmax
-from confrere.maths.density import log_density, log_density_softmax
+from confrere.maths.logistic import log_density, log_density_softmax
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE, ObjectivePerturbation
 from confrere.noise import samplers as noise
 from confrere.noise.sources import SeededSource

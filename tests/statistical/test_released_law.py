@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from confrere.maths.density import log_density
+from confrere.maths.logistic import log_density
 from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.noise.sources import SeededSource

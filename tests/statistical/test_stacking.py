@@ -8,7 +8,7 @@ import pytest
 from confrere.audit.adversary import opposed_case, random_case, signed_loss
 from confrere.errors import CalibrationError
 from confrere.maths.calibration import Term, calibrate
-from confrere.maths.density import log_density
+from confrere.maths.logistic import log_density
 from confrere.maths.partition import split_rows
 from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE

@@ -1,6 +1,6 @@
 """Neighbours built to lose the most privacy, and the exact loss on them.
 
-The density of a perturbed minimiser is known (:mod:`confrere.maths.density`), so the loss at a
+The density of a perturbed minimiser is known (:mod:`confrere.maths.logistic`), so the loss at a
 point is a number and not an estimate: it shows an error of a few per cent, which no sampling does.
 """
 
@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.guarantee import Neighbours
-from confrere.maths.density import log_density
-from confrere.maths.logistic import residual
+from confrere.maths.logistic import log_density, residual
 
 Floats = NDArray[np.float64]
 

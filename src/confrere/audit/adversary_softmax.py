@@ -11,7 +11,7 @@ from scipy import special
 
 from confrere.audit.adversary import random_unit
 from confrere.guarantee import Neighbours
-from confrere.maths.density import log_density_softmax
+from confrere.maths.logistic import log_density_softmax
 from confrere.noise.samplers import sum_zero_basis
 
 Floats = NDArray[np.float64]

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from confrere.maths.density import log_density
-from confrere.maths.logistic import residual
+from confrere.maths.logistic import log_density, residual
 from confrere.maths.solver import minimise, minimise_softmax, smallest_tolerance
 from confrere.mechanisms.laws import L2Noise
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser

@@ -14,9 +14,8 @@ from confrere.maths.solver import (
     rounding_bound,
     smallest_tolerance,
 )
-from confrere.maths.solver.binary import Binary
-from confrere.maths.solver.rounding import UNIT, block_rows
-from confrere.maths.solver.softmax import Softmax
+from confrere.maths.solver.certificate import UNIT, block_rows
+from confrere.maths.solver.objective import Binary, Softmax
 from confrere.maths.solver.solver_rows import Rows
 
 EXTENDED = np.longdouble

@@ -11,9 +11,14 @@ certified is refused before a record is read, on public grounds: see :func:`smal
 How many passes a run took depends on the data; it is not returned.
 """
 
-from confrere.maths.solver.certificate import Certificate, Solution, Solutions
+from confrere.maths.solver.certificate import (
+    Certificate,
+    Solution,
+    Solutions,
+    rounding_bound,
+    smallest_tolerance,
+)
 from confrere.maths.solver.certified import minimise, minimise_many, minimise_softmax
-from confrere.maths.solver.rounding import rounding_bound, smallest_tolerance
 
 __all__ = [
     "Certificate",

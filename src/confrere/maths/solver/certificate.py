@@ -1,10 +1,40 @@
-"""What a solver hands back: a point, and what is proved about it."""
+r"""What a solver proves about a point: how far its computed gradient can be from the true one.
+
+Every sum over rows is accumulated as the objectives do it: blocks of :func:`block_rows` rows, one
+product :math:`r^\top X` per block, the blocks added in order. With :math:`u = 2^{-53}`,
+``row_norm`` :math:`q`, ``weight_norm`` :math:`\|w\|` and at most :math:`B` rows per block, the
+standard error analysis of sums and inner products (any order, with or without fused
+multiply-add) gives, to first order in :math:`u`:
+
+1. The margin :math:`t_i = w \cdot x_i` is off by at most :math:`d\,u\,q\,\|w\|`. The residual is
+   1/4-Lipschitz, so this moves the gradient by at most :math:`n q \cdot d\,u\,q\|w\| / 4`.
+2. The residual itself is computed with a few roundings and one exponential: a relative error of
+   at most :math:`8u`, hence :math:`8 u\,n q`.
+3. A product :math:`r^\top X` over a block adds :math:`B u \sum_i |r_i| |x_i|` componentwise, and
+   adding :math:`n/B` blocks another :math:`(n/B) u` times the same sum, whose Euclidean norm is at
+   most :math:`n q` since :math:`|r_i| \le 1`.
+
+By Cauchy-Schwarz it is enough that the root mean square of the row norms is at most :math:`q`.
+
+The constants below are rounded up generously (16 for 8; :math:`d + 4` for :math:`d`), which also
+covers the terms of second order and adding the penalty's gradient to the sum.
+
+In the softmax of :math:`K` classes a record's residual has norm at most :math:`\sqrt 2`, it is
+1/2-Lipschitz in the margins, subtracting the largest of them adds :math:`(1 + \sqrt K)\,u\,q\|W\|`
+to their error, and normalising costs :math:`K` more roundings.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from confrere.maths.solver.solver_rows import Floats
+import numpy as np
+from numpy.typing import NDArray
+
+from confrere.errors import InvalidParameter
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +86,102 @@ class Solutions:
 
     W: Floats
     certificates: tuple[Certificate, ...]
+
+
+#: Unit roundoff of double precision.
+UNIT = 2.0**-53
+
+#: What a tolerance must leave above the rounding error, so that certifying it always succeeds.
+HEADROOM = 1.5
+
+
+def block_rows(d: int) -> int:
+    """Return how many rows of ``d`` numbers make a block: few enough to stay in cache."""
+    return min(2048, max(256, 2**20 // d))
+
+
+def rounding_bound(
+    n: int, d: int, *, row_norm: float, weight_norm: float, n_classes: int | None = None
+) -> float:
+    """Bound the floating-point error of the computed gradient of the summed loss.
+
+    Parameters
+    ----------
+    n, d : int
+        Rows and columns.
+    row_norm : float
+        Public bound on the norm of every row.
+    weight_norm : float
+        Norm of the weights (Frobenius for a matrix) at which the gradient is computed.
+    n_classes : int, optional
+        ``K`` of the softmax objective; by default the binary one.
+
+    Returns
+    -------
+    float
+        Bound on the Euclidean norm of the error; see the module for its derivation.
+    """
+    block = min(n, block_rows(d))
+    additions = block + math.ceil(n / block) + 16
+    margin = row_norm * weight_norm
+    if n_classes is None:
+        each = additions + (d + 4) * margin / 4
+    else:
+        K = n_classes
+        each = math.sqrt(2) * (additions + K) + (d + 4 + math.sqrt(K)) * margin / 2
+    return UNIT * n * row_norm * each
+
+
+def penalty_rounding(ridge: float, offset_norm: float, linear_norm: float) -> float:
+    """Bound the floating-point error of ``ridge * (w - centre) + linear``."""
+    return 4 * UNIT * (ridge * offset_norm + linear_norm)
+
+
+def smallest_tolerance(
+    n: int,
+    d: int,
+    *,
+    ridge: float,
+    row_norm: float = 1.0,
+    linear_norm: float = 0.0,
+    centre_norm: float = 0.0,
+    n_classes: int | None = None,
+) -> float:
+    r"""Return the smallest tolerance that every data set of this shape can be certified at.
+
+    Nothing here depends on the records. The minimiser lies near its centre :math:`u`: comparing
+    the objective there and at :math:`u` gives
+    :math:`L \|w - u\| \le \|b\| + \sqrt{\|b\|^2 + 2 L n (\log K + 2 q \|u\|)}`,
+    and a zero gradient gives :math:`L \|w - u\| \le s n q + \|b\|` with :math:`s` the largest
+    residual.
+
+    Parameters
+    ----------
+    n, d : int
+        Rows and columns.
+    ridge : float
+        ``L``.
+    row_norm, linear_norm, centre_norm : float
+        Bounds on the norms of a row, of ``linear`` and of ``centre``.
+    n_classes : int, optional
+        ``K`` of the softmax objective; by default the binary one.
+    """
+    at_centre = n * (math.log(n_classes or 2) + 2 * row_norm * centre_norm)
+    pull = n * row_norm * (1.0 if n_classes is None else math.sqrt(2))
+    reach = min(linear_norm + math.sqrt(linear_norm**2 + 2 * ridge * at_centre), linear_norm + pull)
+    weight_norm = centre_norm + reach / ridge
+    rounding = rounding_bound(n, d, row_norm=row_norm, weight_norm=weight_norm, n_classes=n_classes)
+    rounding += penalty_rounding(ridge, reach / ridge, linear_norm)
+    # Weights are themselves rounded, which the penalty's gradient magnifies by L.
+    return HEADROOM * (rounding + UNIT * ridge * weight_norm)
+
+
+def check_tolerance(tolerance: float, smallest: float) -> float:
+    """Refuse, before any record is read, a tolerance that rounding could hide."""
+    if not tolerance >= smallest:
+        digits = 10.0 ** (math.floor(math.log10(smallest)) - 1)
+        raise InvalidParameter(
+            "tolerance is below what double precision can certify for this number of rows, ridge "
+            f"and linear term: use at least {math.ceil(smallest / digits) * digits:.1e}."
+        )
+    return float(tolerance)

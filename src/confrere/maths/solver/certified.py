@@ -8,12 +8,15 @@ from numpy.typing import ArrayLike, NDArray
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import check_positive
 from confrere.maths.logistic import check_cap
-from confrere.maths.solver.binary import Binary
-from confrere.maths.solver.certificate import Certificate, Solution, Solutions
+from confrere.maths.solver.certificate import (
+    Certificate,
+    Solution,
+    Solutions,
+    check_tolerance,
+    smallest_tolerance,
+)
 from confrere.maths.solver.descent import descend
-from confrere.maths.solver.objective import Objective
-from confrere.maths.solver.rounding import check_tolerance, smallest_tolerance
-from confrere.maths.solver.softmax import Softmax
+from confrere.maths.solver.objective import Binary, Objective, Softmax
 from confrere.maths.solver.solver_rows import Floats, Matrix, Rows
 
 

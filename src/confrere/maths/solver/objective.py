@@ -14,8 +14,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.maths.solver.preconditioner import Preconditioner
-from confrere.maths.solver.rounding import UNIT, penalty_rounding, rounding_bound
+from confrere.maths.logistic import curvature, residual
+from confrere.maths.solver.certificate import UNIT, penalty_rounding, rounding_bound
+from confrere.maths.solver.preconditioner import Preconditioner, SumZero, precondition
 from confrere.maths.solver.solver_rows import Floats, Rows
 
 
@@ -139,3 +140,127 @@ class Objective(ABC):
             labels=self.labels[chosen],
             scale=self.scale * self.rows.n / len(chosen),
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Binary(Objective):
+    """``sum_i l(y_i w.x_i)`` with labels -1 and +1, and its penalty; ``cap`` bounds the slope."""
+
+    cap: float = 1.0
+
+    @property
+    def n_classes(self) -> None:
+        """None: one weight vector tells two classes apart."""
+        return None
+
+    def _sum_gradient(self, W: Floats) -> Floats:
+        total = np.zeros_like(W)
+        for part, block in self.rows:
+            y = self.labels[part]
+            t = W @ block.T
+            t *= y
+            residual(t, self.cap, out=t)
+            t *= y
+            total -= t @ block
+        return total
+
+    def _sum_hessian(self, w: Floats) -> Callable[[Floats], Floats]:
+        bend = curvature(self.labels * self._margins(w), self.cap)
+
+        def product(v: Floats) -> Floats:
+            total = np.zeros_like(v)
+            for part, block in self.rows:
+                total += (bend[part] * (v @ block.T)) @ block
+            return total
+
+        return product
+
+    def _sum_slope(self, w: Floats, step: Floats) -> Callable[[float], float]:
+        t = self.labels * self._margins(w)
+        rate = self.labels * self._margins(step)
+        return lambda a: -float(residual(t + a * rate, self.cap) @ rate)
+
+    def _margins(self, w: Floats) -> Floats:
+        return np.concatenate([w @ block.T for _, block in self.rows])
+
+    def preconditioner(self, W: Floats) -> Preconditioner:
+        """Return the inverse of the Hessian, with curvatures averaged over the rows of ``W``."""
+        W = W[:: -(-len(W) // 8)]  # a few points show the average
+
+        def weigh(part: slice, block: Floats) -> Floats:
+            bend = curvature(self.labels[part] * (W @ block.T), self.cap)
+            return np.asarray(self.scale * bend.mean(axis=0, keepdims=True))
+
+        return precondition(self.rows, weigh, 1, self.ridge)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Softmax(Objective):
+    """``sum_i [logsumexp(W x_i) - W_{c_i}.x_i]`` and its penalty; labels are class codes.
+
+    The weights of a problem are ``W`` of shape ``(K, d)``, flattened.
+    """
+
+    classes: int
+
+    @property
+    def n_classes(self) -> int:
+        """``K``."""
+        return self.classes
+
+    def _sum_gradient(self, W: Floats) -> Floats:
+        total = np.zeros((len(W), self.classes, self.rows.d))
+        for j, w in enumerate(W):
+            for part, block in self.rows:
+                total[j] += self._residual(self._matrix(w) @ block.T, part) @ block
+        return total.reshape(W.shape)
+
+    def _residual(self, t: Floats, part: slice) -> Floats:
+        """Probabilities minus indicators, ``(K, rows)``."""
+        p = _softmax(t)
+        p[self.labels[part], np.arange(p.shape[1])] -= 1.0
+        return p
+
+    def _sum_hessian(self, w: Floats) -> Callable[[Floats], Floats]:
+        p = _softmax(self._margins(w))
+
+        def product(v: Floats) -> Floats:
+            total = np.zeros((self.classes, self.rows.d))
+            for part, block in self.rows:
+                tilt = p[:, part] * (self._matrix(v) @ block.T)
+                total += (tilt - p[:, part] * tilt.sum(axis=0)) @ block
+            return total.ravel()
+
+        return product
+
+    def _sum_slope(self, w: Floats, step: Floats) -> Callable[[float], float]:
+        t, rate = self._margins(w), self._margins(step)
+        return lambda a: float(np.vdot(self._residual(t + a * rate, slice(None)), rate))
+
+    def _margins(self, w: Floats) -> Floats:
+        return np.concatenate([self._matrix(w) @ block.T for _, block in self.rows], axis=1)
+
+    def _matrix(self, w: Floats) -> Floats:
+        return w.reshape(self.classes, self.rows.d)
+
+    def preconditioner(self, W: Floats) -> Preconditioner:
+        """Return the inverse of the Hessian's diagonal blocks, one per class.
+
+        A record's curvature ``diag(p) - p p'`` acts on weights that sum to zero over the classes;
+        for equal ``p`` its diagonal is ``(K-1)/K`` of it there, so that much is given back.
+        """
+        K = self.classes
+
+        def weigh(_: slice, block: Floats) -> Floats:
+            p = np.mean([_softmax(self._matrix(w) @ block.T) for w in W], axis=0)
+            return np.asarray(self.scale * K / (K - 1) * p * (1.0 - p))
+
+        return SumZero(precondition(self.rows, weigh, K, self.ridge), K, self.ridge)
+
+
+def _softmax(t: Floats) -> Floats:
+    """Turn margins into probabilities of the classes, in place."""
+    t -= t.max(axis=0)
+    np.exp(t, out=t)
+    t /= t.sum(axis=0)
+    return t

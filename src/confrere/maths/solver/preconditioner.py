@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg.lapack import dtrtri
 
-from confrere.maths.solver.rounding import block_rows
+from confrere.maths.solver.certificate import block_rows
 from confrere.maths.solver.solver_rows import Floats, Rows, dense
 
 #: Entries of all Gram matrices together beyond which only their diagonals are kept: 16 MB.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from confrere.errors import InvalidData
-from confrere.maths.solver.rounding import block_rows
+from confrere.maths.solver.certificate import block_rows
 
 Floats: TypeAlias = NDArray[np.float64]
 Matrix: TypeAlias = "NDArray[np.float64] | NDArray[np.float32] | sparse.csr_array"
