@@ -38,7 +38,6 @@ class Books:
         self._accounts: dict[str, list[int]] = {}
         self._charges: dict[str, list[int]] = {}
         self._all_charges: list[int] = []
-        self._saves: dict[int, list[int]] = {}
         self._resets: list[int] = []
         self.ledger_id = ""
         self.keys: dict[str, int] = {}
@@ -59,8 +58,6 @@ class Books:
             self._charges.setdefault(facts["name"], [])
         elif row.kind in CHANGES:
             self._accounts[facts["account"]].append(row.seq)
-        elif row.kind is Kind.SAVED:
-            self._saves.setdefault(facts["charge"], []).append(row.seq)
         elif row.kind is Kind.WITNESS:
             self._resets.append(row.seq)
         else:
@@ -111,13 +108,9 @@ class Books:
         return self._all_charges if account is None else self._charges[self.known(account)]
 
     def entry(self, charge: int) -> Entry:
-        """Join a charge with how it ended and what was saved of it."""
+        """Join a charge with how it ended."""
         mark = self.marks.get(charge)
-        return Entry.of(
-            self._row(charge),
-            None if mark is None else self._row(mark),
-            [self._row(row) for row in self._saves.get(charge, [])],
-        )
+        return Entry.of(self._row(charge), None if mark is None else self._row(mark))
 
     def charge_of(self, receipt: Receipt) -> Row:
         """Return the charge that a receipt was given for, if it was given by this ledger."""

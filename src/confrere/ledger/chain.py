@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from pydantic_core import from_json
 
@@ -37,7 +37,6 @@ class Kind(StrEnum):
     CHARGE = "charge"
     RELEASED = "released"
     FAILED = "failed"
-    SAVED = "saved"
     RAISED = "raised"
     FROZEN = "frozen"
     DECLARED = "declared"
@@ -55,9 +54,8 @@ def canonical(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One sealed row, as the file holds it."""
+class Row(NamedTuple):
+    """One sealed row, as the file holds it; a tuple, since a long ledger has many to make."""
 
     seq: int
     kind: Kind
@@ -79,21 +77,19 @@ class Row:
         """Read the line of row ``seq``, refusing one that its own hash does not seal."""
         found = hashlib.sha256(line[:-_SEAL] + b"]").hexdigest()
         try:
-            columns = from_json(line, allow_inf_nan=False)
-            number, kind, time, body, previous, told = columns
-            whole = number == seq and told == found and line.endswith(b',"%b"]' % found.encode())
+            number, kind, time, body, previous, told = from_json(line, allow_inf_nan=False)
             row = cls(number, _KINDS[kind], time, body, previous, told)
         except (ValueError, TypeError, KeyError) as error:
             raise LedgerTampered(f"row {seq} was changed: it is no row.") from error
-        if not whole or not all(isinstance(text, str) for text in (time, body, previous)):
+        texts = type(time) is type(body) is type(previous) is str
+        if told != found or number != seq or not texts:
             raise LedgerTampered(f"row {seq} was changed: its hash does not fit its content.")
         return row
 
     @property
     def line(self) -> bytes:
         """What the file holds, with the newline that ends it."""
-        columns = [self.seq, self.kind, self.time, self.body, self.previous, self.hash]
-        return canonical(columns).encode() + b"\n"
+        return canonical(self).encode() + b"\n"
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -166,7 +162,6 @@ class _Books:
         self._balances: dict[str, Balance] = {}
         self._implied: set[str] = set()
         self._keys: set[str] = set()
-        self._charges: set[int] = set()
         self._open_charges: set[int] = set()
 
     def enter(self, row: Row) -> None:
@@ -184,9 +179,6 @@ class _Books:
             self._charge(row.seq, facts)
         elif row.kind in (Kind.RELEASED, Kind.FAILED):
             self._open_charges.remove(facts["charge"])
-        elif row.kind is Kind.SAVED:
-            if facts["charge"] not in self._charges:
-                raise ValueError("what is saved was paid for")
         elif row.kind in CHANGES:
             self._change(row.kind, facts)
 
@@ -211,7 +203,6 @@ class _Books:
         if before.resumed(facts) != after or facts["key"] in self._keys:
             raise ValueError("the running totals are the sums, and a key charges once")
         self._balances[after.account] = after
-        self._charges.add(seq)
         self._open_charges.add(seq)
         if facts["key"] is not None:
             self._keys.add(facts["key"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -146,8 +146,6 @@ class Entry:
         The study that it was paid for, and what the study's text hashes to.
     uncapped : bool
         As on the receipt.
-    saved : tuple of str
-        What the releases hash to that were saved of it.
     """
 
     row: int
@@ -166,11 +164,10 @@ class Entry:
     study: str | None
     study_sha256: str | None
     uncapped: bool
-    saved: tuple[str, ...]
     hash: str
 
     @classmethod
-    def of(cls, charge: Row, mark: Row | None, saves: Sequence[Row] = ()) -> Self:
+    def of(cls, charge: Row, mark: Row | None) -> Self:
         """Join a charge's row with the row that says how it ended, if there is one."""
         facts = charge.facts
         end = mark.facts if mark else {}
@@ -192,14 +189,13 @@ class Entry:
             digest=end.get("digest"),
             code=end.get("code"),
             uncapped=bool(facts.get("uncapped")),
-            saved=tuple(row.facts["digest"] for row in saves),
             hash=charge.hash,
             **_study(facts),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
-        return asdict(self) | {"guarantee": self.guarantee.to_dict(), "saved": list(self.saved)}
+        return asdict(self) | {"guarantee": self.guarantee.to_dict()}
 
 
 def to_frame(entries: Iterable[Entry]) -> pd.DataFrame:

@@ -271,14 +271,6 @@ class Ledger(Handle):
         """Note that what was paid for was not made; it stays charged."""
         self._mark(receipt, Kind.FAILED, failed_facts(receipt.row, code))
 
-    def note_saved(self, receipt: Receipt, *, digest: str) -> None:
-        """Note that a release of what was paid for was saved, and what it hashes to."""
-        facts = ended_facts(receipt.row, digest=digest)
-        with self._store.writing() as log:
-            charge = log.books.charge_of(receipt)
-            if digest not in log.books.entry(charge.seq).saved:
-                self._store.append(log, Kind.SAVED, facts)
-
     def _mark(self, receipt: Receipt, kind: Kind, facts: dict[str, Any]) -> None:
         with self._store.writing() as log:
             log.books.charge_of(receipt)

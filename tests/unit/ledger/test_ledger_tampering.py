@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.ledger.chain import Kind, Row, audit, canonical, seal
 
-N_ROWS = 11
+N_ROWS = 10
 COLUMNS = ("seq", "kind", "time", "body", "previous", "hash")
 
 Rows = list[dict]
@@ -31,7 +30,6 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     second = ledger.charge("b", Guarantee(0.5, unit="party"), purpose="fit")
     ledger.mark_failed(second, code="SolverFailed")
     ledger.raise_cap("a", epsilon=1.0, reason="a second study")
-    ledger.note_saved(first, digest="11ee")
     ledger.freeze("b", reason="done")
     ledger.charge("a", Guarantee(0.3), purpose="fit")
     assert ledger.verify() == N_ROWS
@@ -203,29 +201,28 @@ def test_a_row_forged_with_its_own_hash_shows_in_the_next(book, seq):
 @pytest.mark.parametrize(
     ("seq", "facts"),
     [
-        (11, {"spent": {"epsilon": "0.1", "delta": "0"}}),
-        (11, {"spent": {"epsilon": "0.8", "delta": "0"}}),
-        (11, {"spent": {"epsilon": "0.7", "delta": "1"}}),
-        (11, {"spent": {"epsilon": "nothing", "delta": "0"}}),
-        (11, {"spent": None}),
-        (11, {"account": "nobody"}),
-        (11, {"account": "b"}),
-        (11, {"guarantee": Guarantee(0.9).to_dict()}),
-        (11, {"guarantee": Guarantee(0.3, unit="party").to_dict()}),
-        (11, {"guarantee": {"epsilon": -1.0}}),
-        (11, {"key": "k"}),
+        (10, {"spent": {"epsilon": "0.1", "delta": "0"}}),
+        (10, {"spent": {"epsilon": "0.8", "delta": "0"}}),
+        (10, {"spent": {"epsilon": "0.7", "delta": "1"}}),
+        (10, {"spent": {"epsilon": "nothing", "delta": "0"}}),
+        (10, {"spent": None}),
+        (10, {"account": "nobody"}),
+        (10, {"account": "b"}),
+        (10, {"guarantee": Guarantee(0.9).to_dict()}),
+        (10, {"guarantee": Guarantee(0.3, unit="party").to_dict()}),
+        (10, {"guarantee": {"epsilon": -1.0}}),
+        (10, {"key": "k"}),
         (4, {"spent": {"epsilon": "0.1", "delta": "0"}}),
         (2, {"epsilon": 0.3}),
         (2, {"unit": None}),
         (3, {"name": "a"}),
-        (7, {"charge": 11}),
+        (7, {"charge": 10}),
         (7, {"charge": 3}),
         (7, {"charge": 4}),
         (8, {"epsilon": 0.4}),
         (8, {"epsilon": 0.6}),
         (8, {"account": "b"}),
-        (9, {"charge": 2}),
-        (10, {"account": "a"}),
+        (9, {"account": "a"}),
     ],
 )
 def test_a_rewritten_chain_whose_sums_do_not_add_up_shows(book, seq, facts):
@@ -239,13 +236,13 @@ def test_a_second_genesis_shows(book):
     rows = [Row(**row) for row in read(book)[:2]]
     genesis = Row.sealed(Kind.GENESIS, {"format": 2, "ledger_id": "x"}, after=rows[1])
     with pytest.raises(LedgerTampered, match="row 3 contradicts"):
-        audit([replace(row, kind=Kind(row.kind)) for row in [*rows, genesis]], head=None)
+        audit([row._replace(kind=Kind(row.kind)) for row in [*rows, genesis]], head=None)
 
 
 def test_a_gap_in_the_numbers_shows_though_the_hashes_fit(book):
     with Ledger(book)._store.reading() as log:
         rows = list(log.rows())
-    later = Row.sealed(rows[2].kind, rows[2].facts, after=replace(rows[1], seq=7))
+    later = Row.sealed(rows[2].kind, rows[2].facts, after=rows[1]._replace(seq=7))
     assert (later.seq, later.previous) == (8, rows[1].hash)
     with pytest.raises(LedgerTampered, match="row 8 does not follow"):
         audit([*rows[:2], later], head=None)
@@ -327,7 +324,7 @@ class TestChargingOnATamperedLedger:
         ledger = _unopened(book)
         ledger.charge("a", Guarantee(0.1), purpose="fit")
         book.write_bytes(older)
-        with pytest.raises(LedgerTampered, match="row 12, which was there before, is gone"):
+        with pytest.raises(LedgerTampered, match="row 11, which was there before, is gone"):
             ledger.affords("a", Guarantee(0.1))
 
     def test_another_ledger_in_its_place_shows(self, book, tmp_path):
@@ -364,7 +361,7 @@ class TestWhatAKillLeaves:
             assert ledger.verify() == N_ROWS
             assert book.read_bytes().startswith(whole)
 
-    @pytest.mark.parametrize("rest", [b"\0" * 300, b"\0" * 300 + b'"]\n', b'[11,"charge\0\0\0"]\n'])
+    @pytest.mark.parametrize("rest", [b"\0" * 300, b"\0" * 300 + b'"]\n', b'[10,"charge\0\0\0"]\n'])
     def test_room_without_content_is_as_none(self, book, original, rest):
         replace_by(book, original[:-1].rpartition(b"\n")[0] + b"\n" + rest)
         ledger = _unopened(book)
