@@ -14,6 +14,8 @@ from confrere.federation.outcome import Outcome
 from confrere.federation.party import Books, LocalParty, PartyGroup
 from confrere.federation.payload import Payload
 from confrere.federation.serving import PROTOCOL, serve
+from confrere.federation.summing import Summed, install_sum
+from confrere.federation.sums import add_up
 from confrere.plans.collaborative_plan import Averaging
 from confrere.plans.expansion_plan import Expansion
 from confrere.plans.voting_plan import Released, Voting
@@ -43,11 +45,14 @@ __all__ = [
     "Question",
     "Released",
     "SignedAnswer",
+    "Summed",
     "Voting",
+    "add_up",
     "average",
     "evaluate",
     "expand",
     "install",
+    "install_sum",
     "poll",
     "run_name",
     "serve",

@@ -47,6 +47,7 @@ _FINAL = """CREATE TRIGGER final BEFORE UPDATE ON answers
 _ASKED = (
     "SELECT question, answer, failure FROM answers WHERE run = ? AND operation = ? AND step = ?"
 )
+_BEGUN = "SELECT 1 FROM answers WHERE run = ? AND operation = ? LIMIT 1"
 _WITHDRAW = (
     "DELETE FROM answers WHERE run = ? AND operation = ? AND step = ? "
     "AND answer IS NULL AND failure IS NULL"
@@ -112,7 +113,9 @@ class Answers:
         with self._transaction() as db:  # A file that is something else is refused here.
             (self.id,) = db.execute("SELECT id FROM identity").fetchone()
 
-    def claim(self, key: Key, *, question: str, epsilon: float, cap: float | None) -> Claim:
+    def claim(
+        self, key: Key, *, question: str, epsilon: float, cap: float | None, once: bool = False
+    ) -> Claim:
         """Reserve a question, or find what became of it.
 
         Parameters
@@ -124,6 +127,8 @@ class Answers:
             Its price; 0 for public facts.
         cap : float, optional
             The most that all questions of the run may cost together.
+        once : bool, default=False
+            Whether the price is for all steps of the operation in the run: the first pays it.
 
         Raises
         ------
@@ -138,6 +143,8 @@ class Answers:
                         "this step of the run was asked another question before.", "changed"
                     )
                 return Claim(row[1], row[2])
+            if once and db.execute(_BEGUN, key.columns[:2]).fetchone() is not None:
+                epsilon = 0.0
             if cap is not None:
                 self._check_cap(db, key.run, epsilon, cap)
             db.execute(
@@ -145,6 +152,11 @@ class Answers:
                 (*key.columns, question, str(exact(epsilon)), _now()),
             )
         return Claim()
+
+    def asked(self, key: Key) -> bool:
+        """Whether a question has been claimed, whatever became of it."""
+        with self._transaction() as db:
+            return db.execute(_ASKED, key.columns).fetchone() is not None
 
     def withdraw(self, key: Key) -> None:
         """Forget a claim that nothing was paid for."""

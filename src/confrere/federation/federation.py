@@ -22,6 +22,17 @@ from confrere.errors import (
 )
 from confrere.federation.expected import Expect
 from confrere.federation.payload import Payload
+from confrere.federation.summing import (
+    READY,
+    Summed,
+    added,
+    expected_key,
+    expected_share,
+    read_key,
+    ready_question,
+    share_question,
+)
+from confrere.mechanisms.secure_sum import SecureSum
 
 logger = logging.getLogger("confrere.federation")
 
@@ -83,6 +94,7 @@ class Federation(ABC):
     def __init__(self, run: str | None = None) -> None:
         self.run = new_run() if run is None else check_run(run)
         self.left_out: dict[str, str] = {}
+        self._tries: dict[str, int] = {}
 
     @abstractmethod
     def parties(self) -> list[str]:
@@ -165,6 +177,73 @@ class Federation(ABC):
                 f"{quorum:g}. {_told(answers)}"
             )
         return payloads
+
+    def sum(
+        self,
+        operation: str,
+        payload: Payload,
+        mechanism: SecureSum,
+        *,
+        to: Sequence[str],
+        timeout: float | None = None,
+    ) -> Summed:
+        """Add up what parties have, each under masks that only the sum of all undoes.
+
+        Whoever is not ready is left out, down to the shortest roster that the noise was made for.
+        If somebody who was ready sends nothing, the try is lost, and paid for; the next one has
+        another roster, fresh keys and fresh noise, as long as the price covers another.
+
+        Parameters
+        ----------
+        operation : str
+            Name of an operation whose answers are added up.
+        payload : Payload
+            The same request for every party, without a roster.
+        mechanism : SecureSum
+            The sum that the request describes.
+        to : sequence of str
+            Whom to ask.
+        timeout : float, optional
+            Seconds to wait, for keys and again for the sum.
+
+        Raises
+        ------
+        QuorumMissed
+            If too few are ready, or no try is left.
+        InvalidMessage
+            If the sum is longer than honest parties can make it.
+        """
+        names = list(to)
+        while (step := self._tries.get(operation, 0)) < mechanism.releases:
+            self._tries[operation] = step + 1
+            keys = self.gather(
+                READY,
+                ready_question(operation, payload),
+                to=names,
+                step=step,
+                timeout=timeout,
+                quorum=min(1.0, mechanism.roster / len(names)),
+                expect=lambda _: expected_key(),
+            )
+            roster = [read_key(name, answer) for name, answer in keys.items()]
+            try:
+                answers = self.gather(
+                    operation,
+                    share_question(payload, roster),
+                    to=[one.party for one in roster],
+                    step=step,
+                    timeout=timeout,
+                    quorum=1.0,
+                    expect=lambda _: expected_share(mechanism),
+                )
+            except QuorumMissed as error:
+                logger.warning("%s: try %d is lost: %s", operation, step, error)
+                continue
+            return added(mechanism, answers)
+        raise QuorumMissed(
+            f"{operation}: no try is left of the {mechanism.releases} that a run pays for. Begin a "
+            "new run, which everyone pays again, or declare a larger reserve."
+        )
 
 
 def checked(answer: Payload | PartyError, name: str, expect: Expect) -> Payload | PartyError:

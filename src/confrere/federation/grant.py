@@ -67,6 +67,8 @@ class Request(Stated):
         Values and arrays that the party computes itself from what others have signed.
     chosen : tuple of str
         Values that the coordinator may choose: names that mean nothing to the data.
+    steps : int, default=1
+        How many times in the run, from ``step`` on, for one price together.
     """
 
     operation: Name
@@ -77,6 +79,11 @@ class Request(Stated):
     arrays: dict[str, Digest] = {}
     derived: tuple[str, ...] = ()
     chosen: tuple[str, ...] = ()
+    steps: Annotated[int, Field(ge=1)] = 1
+
+    def is_about(self, operation: str, step: int) -> bool:
+        """Whether it is this question that it speaks of."""
+        return operation == self.operation and self.step <= step < self.step + self.steps
 
     def admits(self, payload: Payload) -> bool:
         """Whether a question has what is fixed, and beside it only what may differ."""
@@ -135,7 +142,7 @@ class Policy(Stated):
             raise OperationRefused("the run is not one that was agreed to.", "run")
         if self.requests is None:
             return
-        known = [r for r in self.requests if (r.operation, r.step) == (operation, step)]
+        known = [r for r in self.requests if r.is_about(operation, step)]
         if not known:
             raise OperationRefused("this step was not agreed to.", "step")
         if not any(request.admits(payload) for request in known):

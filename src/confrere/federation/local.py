@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from joblib import Parallel, delayed
 
 from confrere.errors import InvalidParameter
 from confrere.federation.federation import Federation, PartyError, StackedAnswers
+from confrere.federation.masks import Masking
 from confrere.federation.party import LocalParty, PartyGroup, check_names
 from confrere.federation.payload import Payload
 from confrere.federation.serving import serve
+from confrere.federation.summing import READY
 
 logger = logging.getLogger("confrere.federation")
 
@@ -71,6 +75,8 @@ class LocalFederation(Federation):
     ) -> Mapping[str, Payload | PartyError]:
         """Ask parties one after the other, ``n_jobs`` at a time, or all at once as a group."""
         names = self.parties() if to is None else list(to)
+        if operation == READY:
+            self._introduce()
         if self._group is not None:
             return self._ask_group(self._group, names, operation, payload, step)
         unknown = [name for name in names if name not in self._parties]
@@ -80,6 +86,15 @@ class LocalFederation(Federation):
             delayed(self._served)(self._parties[name], operation, payload, step) for name in names
         )
         return dict(zip(names, served, strict=True))
+
+    def _introduce(self) -> None:
+        """Give identities for sums to parties that have none: they all live here."""
+        if all(party.masking is not None for party in self._parties.values()):
+            return
+        own = {name: Ed25519PrivateKey.generate() for name in self._parties}
+        public = {name: key.public_key() for name, key in own.items()}
+        for name, party in self._parties.items():
+            self._parties[name] = replace(party, masking=Masking(name, own[name], public))
 
     def _ask_group(
         self, group: PartyGroup, names: list[str], operation: str, payload: Payload, step: int

@@ -86,6 +86,23 @@ class Announcement:
     key: bytes
     signature: bytes
 
+    @classmethod
+    def read(cls, party: str, told: object) -> Self:
+        """Read what :meth:`plain` wrote; anything else is no announcement."""
+        texts = told if isinstance(told, list) else []
+        try:
+            key, signature = (bytes.fromhex(text) for text in texts)
+        except (TypeError, ValueError):
+            key, signature = b"", b""
+        if (len(key), len(signature)) != (32, 64):
+            raise OperationRefused("a key for this sum, or its signature, is none.", "roster")
+        return cls(party, key, signature)
+
+    @property
+    def plain(self) -> list[str]:
+        """Key and signature as texts, for a message."""
+        return [self.key.hex(), self.signature.hex()]
+
     def verify(self, context: SumContext, identity: Ed25519PublicKey) -> None:
         """Refuse a key that this identity did not sign for this sum."""
         try:
@@ -117,6 +134,11 @@ class SumKey:
         public = secret.public_key().public_bytes_raw()
         signature = identity.sign(_announced(context, party, public))
         return cls(context, party, Announcement(party, public, signature), secret)
+
+    @property
+    def used(self) -> bool:
+        """Whether it has agreed, and is gone."""
+        return self._secret is None
 
     def agree(
         self,
@@ -190,6 +212,54 @@ class Masks:
             stream = _stream(key, len(hidden))
             hidden = hidden + stream if self._party < other else hidden - stream
         return hidden
+
+
+@dataclass(eq=False)
+class Masking:
+    """A party's side of the masks: who it is, who the others are, and keys not used yet.
+
+    Keys are in memory alone: whoever restarts between saying that it is ready and sending its
+    share has lost its key, refuses, and has told nothing.
+
+    Parameters
+    ----------
+    party : str
+        Whose side it is.
+    identity : Ed25519PrivateKey
+        Its own.
+    identities : mapping of str to Ed25519PublicKey
+        Who the study says that everybody is.
+    """
+
+    party: str
+    identity: Ed25519PrivateKey = field(repr=False)
+    identities: Mapping[str, Ed25519PublicKey]
+    _waiting: dict[tuple[str, str, int], SumKey] = field(default_factory=dict, repr=False)
+
+    def ready(self, operation: str, context: SumContext) -> Announcement:
+        """Return a key for a sum: the same one until it is used, a fresh one for another sum."""
+        place = (context.run, operation, context.attempt)
+        waiting = self._waiting.get(place)
+        if waiting is None or waiting.used or waiting.context != context:
+            waiting = SumKey.make(context, self.party, self.identity)
+            self._waiting[place] = waiting
+        return waiting.announcement
+
+    def agree(
+        self, operation: str, context: SumContext, roster: Sequence[Announcement], *, fewest: int
+    ) -> Masks:
+        """Check the roster, and use up the key that was made for this sum."""
+        place = (context.run, operation, context.attempt)
+        waiting = self._waiting.get(place)
+        if waiting is None or waiting.context != context:
+            raise OperationRefused(
+                "this party holds no key for this sum: it was restarted, or never asked whether it "
+                "is ready. Nothing was spent on it; try again with new keys.",
+                "not-ready",
+            )
+        masks = waiting.agree(roster, self.identities, fewest=fewest)
+        del self._waiting[place]
+        return masks
 
 
 def add_masked(uploads: Sequence[Words]) -> Words:

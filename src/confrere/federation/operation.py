@@ -19,6 +19,7 @@ from confrere.errors import (
 )
 from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee, Split, in_parallel
+from confrere.mechanisms.secure_sum import SecureSum
 from confrere.noise.sources import RandomSource
 from confrere.rows.frame import FACTS, Frame
 
@@ -63,6 +64,9 @@ class Operation:
         the coordinator only: it is never shown to another party.
     chosen : tuple of str, default=()
         Values of a request that mean nothing to the data, which a coordinator may choose.
+    sum_of : callable, optional
+        ``(request, facts) -> SecureSum``, of an operation whose answers are only ever added up:
+        they leave under masks, and the price is for all sums of a run together.
     """
 
     name: str
@@ -72,6 +76,16 @@ class Operation:
     slot: str = ""
     noised: bool = True
     chosen: tuple[str, ...] = ()
+    sum_of: Callable[[Payload, Facts], SecureSum] | None = None
+
+    def mechanism(self, request: Payload, facts: Facts) -> SecureSum:
+        """Return the sum that answers belong to, or say that the request is wrong."""
+        if self.sum_of is None:
+            raise InvalidMessage(f"{self.name}: its answers are not for a sum.")
+        try:
+            return self.sum_of(request, facts)
+        except (InvalidParameter, InvalidData, CalibrationError) as error:
+            raise InvalidMessage(f"{self.name}: {error}") from error
 
     def priced(self, request: Payload, facts: Facts) -> Guarantee | None:
         """Return the price, or say that the request is wrong; nothing is spent by asking."""

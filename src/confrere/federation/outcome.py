@@ -107,5 +107,8 @@ def _receipts(answer: Payload) -> tuple[Receipt, ...]:
 def joined(
     earlier: Mapping[str, tuple[Receipt, ...]], later: Mapping[str, tuple[Receipt, ...]]
 ) -> dict[str, tuple[Receipt, ...]]:
-    """Append receipts, party by party."""
-    return {name: earlier.get(name, ()) + later.get(name, ()) for name in {**earlier, **later}}
+    """Append receipts, party by party; one that several answers share counts once."""
+    return {
+        name: tuple(dict.fromkeys(earlier.get(name, ()) + later.get(name, ())))
+        for name in {**earlier, **later}
+    }

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.federation.answers import Answers
 from confrere.federation.grant import Policy
+from confrere.federation.masks import Masking
 from confrere.federation.operation import Facts
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
@@ -115,6 +116,8 @@ class LocalParty(_Holder):
         Its ledger, policy and answers.
     random_state : int or generator, optional
         Simulation only.
+    masking : Masking, optional
+        Its keys, for sums that nobody sees into.
     """
 
     name: str
@@ -122,6 +125,7 @@ class LocalParty(_Holder):
     y: Floats
     books: Books
     random_state: Seed | None = None
+    masking: Masking | None = None
 
     def __post_init__(self) -> None:
         _check_name(self.name)

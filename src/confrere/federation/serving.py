@@ -20,6 +20,15 @@ from confrere.federation.federation import PartyError, check_run
 from confrere.federation.operation import Operation, installed
 from confrere.federation.party import LocalParty, PartyGroup
 from confrere.federation.payload import Payload
+from confrere.federation.summing import (
+    READY,
+    agreed_masks,
+    announce,
+    asked_of,
+    check_try,
+    hidden,
+    mechanism_digest,
+)
 from confrere.guarantee import Guarantee
 from confrere.ledger import Receipt, paying
 
@@ -87,6 +96,8 @@ def serve(
         raise OperationRefused("the question is about another study or schema.", "study")
     policy.check(operation, _checked_step(step), payload, check_run(run))
     act = installed(operation)
+    if operation == READY:
+        return _ready(payload, local, run=run, study=study, step=step)
     key = Key(run, act.slot or operation, step)
     if isinstance(local, PartyGroup):
         price = act.priced_group(payload, local)
@@ -99,19 +110,26 @@ def serve(
         question=question,
         epsilon=0.0 if price is None else price.epsilon,
         cap=books.epsilon_per_run,
+        once=act.sum_of is not None,
     )
     if claim.failure is not None:
         raise FederationError(f"{operation} failed before ({claim.failure}); it is not repeated.")
     if claim.answer is not None:
-        return _sent(claim.answer, local, key, again=True)
+        return _sent(claim.answer, local, key, act, again=True)
     with ExitStack() as stack:
         try:
-            receipt = stack.enter_context(_paying(local, key, price, study, study_id))
-        except (LedgerError, CompositionError):
-            books.answers.withdraw(key)  # nothing was paid
+            masks, terms = None, None
+            if act.sum_of is not None:
+                masks = agreed_masks(act, payload, local, run=run, study=study, step=step)
+                terms = _terms(act, payload, local, step)
+            receipt = stack.enter_context(_paying(local, key, price, study, study_id, terms))
+        except (LedgerError, CompositionError, OperationRefused):
+            books.answers.withdraw(key)  # nothing was paid for this answer
             raise
         try:
             answer = _act(act, payload, local, step)
+            if masks is not None:
+                answer = hidden(answer, masks)  # what is kept and sent; the rest is forgotten
             facts = about(local, run, study, operation, step, payload)
             kept = books.answers.keep(key, _signable(answer, receipt, local, facts).encode())
         except Exception as error:
@@ -121,7 +139,30 @@ def serve(
                 logger.warning("%s: %s step %d of run %s failed (%s)", local.name, *key.named, code)
                 raise
             kept = earlier  # another process of this party had answered meanwhile
-        return _sent(kept, local, key, again=False)
+        return _sent(kept, local, key, act, again=False)
+
+
+def _ready(
+    payload: Payload, local: LocalParty | PartyGroup, *, run: str, study: str | None, step: int
+) -> Payload:
+    """Say that one is ready for a sum: a key that is good for it alone, and not kept on disk."""
+    operation, request = asked_of(READY, payload)
+    act = installed(operation)
+    _terms(act, request, local, step)
+    if local.books.answers.asked(Key(run, operation, step)):
+        raise OperationRefused("this try of the run is over; take the next one.", "repeated")
+    answer = announce(payload, local, run=run, study=study, step=step)
+    return _signable(answer, None, local, about(local, run, study, READY, step, payload))
+
+
+def _terms(act: Operation, payload: Payload, local: LocalParty | PartyGroup, step: int) -> str:
+    """Return the name of a sum's mechanism, of which a run has one, if there is a try left."""
+    if isinstance(local, PartyGroup):
+        raise OperationRefused("members of a group have no masks of their own.", "identity")
+    mechanism = act.mechanism(payload, local.facts)
+    check_try(mechanism, step)
+    local.books.agreed.check_price(mechanism.guarantee())
+    return mechanism_digest(mechanism)
 
 
 def question_digest(payload: Payload, study: str | None) -> str:
@@ -142,13 +183,20 @@ def _paying(
     price: Guarantee | None,
     study: str | None,
     study_id: str | None,
+    sums: str | None = None,
 ) -> Iterator[Receipt | None]:
-    """Pay for an answer, once per key; nothing is due for public facts or what was prepaid."""
+    """Pay for an answer, once per key; nothing is due for public facts or what was prepaid.
+
+    Sums are paid for once per run: by the first of them, for all. ``sums`` names their mechanism,
+    so that another one is another charge, which the key refuses.
+    """
     books = local.books
     if price is None or books.ledger is None:
         yield None
         return
-    detail = {"run": key.run, "step": key.step, "party": local.name}
+    detail: dict[str, Any] = {"run": key.run, "party": local.name}
+    detail |= {"step": key.step} if sums is None else {"sums": sums}
+    columns = key.columns if sums is None else key.columns[:2]
     named = None if study is None or study_id is None else (study_id, study)
     if study is not None and named is None:
         detail["study_sha256"] = study
@@ -156,7 +204,7 @@ def _paying(
         books.ledger,
         books.account,
         price,
-        key=hashlib.sha256("\n".join([local.name, *map(str, key.columns)]).encode()).hexdigest(),
+        key=hashlib.sha256("\n".join([local.name, *map(str, columns)]).encode()).hexdigest(),
         purpose=f"answer {key.operation} in a federation",
         detail=detail,
         simulated=local.simulated,
@@ -210,12 +258,16 @@ def _signable(
     return Payload({"receipt": paid, "head": head, "about": dict(facts)}, answer.arrays)
 
 
-def _sent(content: bytes, local: LocalParty | PartyGroup, key: Key, *, again: bool) -> Payload:
+def _sent(
+    content: bytes, local: LocalParty | PartyGroup, key: Key, act: Operation, *, again: bool
+) -> Payload:
     answer = Payload.decode(content)
     receipt = receipt_of(answer)
     if receipt is not None and local.books.ledger is not None:
-        # Marking twice is harmless, and a kill may have come between keeping and marking.
-        local.books.ledger.mark_released(receipt, digest=answer.digest)
+        # Marking twice is harmless, and a kill may have come between keeping and marking. One
+        # charge for several sums has no one digest.
+        digest = answer.digest if act.sum_of is None else None
+        local.books.ledger.mark_released(receipt, digest=digest)
     logger.info(
         "%s: %s step %d of run %s %s, %s, digest %s",
         local.name,

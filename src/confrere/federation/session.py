@@ -32,11 +32,13 @@ from confrere.federation.expected import Expect
 from confrere.federation.federation import Federation, PartyError
 from confrere.federation.grant import Grant
 from confrere.federation.journal import Journal
+from confrere.federation.masks import Masking
 from confrere.federation.messages import Question, SignedAnswer, refusal, refused
 from confrere.federation.operation import installed
 from confrere.federation.party import LocalParty
 from confrere.federation.payload import Payload
 from confrere.federation.serving import about, serve
+from confrere.federation.summing import asked_of
 from confrere.federation.transcript import Next, Protocol, Step, agree, replay
 from confrere.release.signing import PrivateKey, PublicKey, public_line, read_private_key
 from confrere.release.signing import read_public_key as _public
@@ -250,12 +252,12 @@ class PartySession(Generic[T]):
         key: PrivateKey,
         accept: Callable[[Mapping[str, bytes], T], bytes],
     ) -> None:
-        self._local = local
         self._grant = grant
         self._protocol = protocol
         self._keys = {name: _public(one) for name, one in parties.items()}
         self._coordinator = _public(coordinator)
         self._key = read_private_key(key)
+        self._local = replace(local, masking=Masking(local.name, self._key, self._keys))
         self._accept = accept
         self._one_at_a_time = threading.Lock()
         self._seen: set[str] = set()
@@ -334,6 +336,14 @@ class PartySession(Generic[T]):
         return SignedAnswer.sign(answer, self._key).encode()
 
     def _compare(self, question: Question, found: Next) -> None:
+        if found.tries > 0:
+            # Any try that is left will do: those that were lost leave no evidence.
+            operation, request = asked_of(question.operation, question.payload)
+            if operation != found.operation or not 0 <= question.step < found.tries:
+                raise OperationRefused("another question is next.", "step")
+            if self.name not in found.to or not agree(request, found.payload):
+                raise OperationRefused("the request is not what follows from the study.", "request")
+            return
         if (question.operation, question.step) != (found.operation, found.step):
             raise OperationRefused("another question is next.", "step")
         chosen = installed(found.operation).chosen
@@ -380,4 +390,4 @@ class PartySession(Generic[T]):
 
     def _grant_costs(self, step: Step) -> bool:
         asked = (step.question.operation, step.question.step)
-        return any(r.epsilon > 0 for r in self._grant.requests if (r.operation, r.step) == asked)
+        return any(r.epsilon > 0 for r in self._grant.requests if r.is_about(*asked))

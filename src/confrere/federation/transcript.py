@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -23,6 +23,17 @@ from confrere.federation.grant import Request, array_digest
 from confrere.federation.messages import Question, SignedAnswer
 from confrere.federation.operation import Facts, installed
 from confrere.federation.payload import Payload
+from confrere.federation.summing import (
+    READY,
+    Summed,
+    added,
+    expected_share,
+    ready_question,
+    rehearsed,
+    roster_of,
+    without_roster,
+)
+from confrere.mechanisms.secure_sum import SecureSum
 from confrere.release.signing import PublicKey
 
 T = TypeVar("T")
@@ -39,12 +50,16 @@ _FACTS = 1000
 
 @dataclass(frozen=True)
 class Next:
-    """The question that follows from a transcript."""
+    """The question that follows from a transcript.
+
+    That for a sum is without its roster, and in any of so many tries.
+    """
 
     operation: str
     step: int
     payload: Payload
     to: tuple[str, ...]
+    tries: int = 0
 
 
 class _Stop(Exception):
@@ -79,30 +94,34 @@ def rehearse(
         except QuorumMissed:
             if not federation.asked:
                 raise
-    pairs = zip(first.asked, second.asked, strict=True)
-    return tuple(_request(one, other, n_features) for one, other in pairs)
+    pairs = list(zip(first.asked, second.asked, strict=True))
+    sums = {one.operation: one.tries for one, _ in pairs if one.tries}
+    asked = [_request([one, other], n_features) for one, other in pairs if not one.tries]
+    for operation, tries in sums.items():
+        # A sum's tries are for whichever sum of the run needs them: one request for all.
+        each = [one for pair in pairs for one in pair if one.operation == operation]
+        ready = [replace(e, operation=READY, payload=_ready(e)) for e in each]
+        asked += [_request(ready, n_features, tries), _request(each, n_features, tries)]
+    return tuple(asked)
 
 
-def _request(one: Next, other: Next, n_features: int) -> Request:
-    if (one.operation, one.step) != (other.operation, other.step):
+def _ready(question: Next) -> Payload:
+    return ready_question(question.operation, question.payload)
+
+
+def _request(asked: Sequence[Next], n_features: int, steps: int = 1) -> Request:
+    one = asked[0]
+    if any((one.operation, one.step) != (other.operation, other.step) for other in asked):
         raise InvalidMessage("the protocol's questions depend on answers; it cannot be granted.")
     operation = installed(one.operation)
     price = operation.priced(one.payload, Facts(_FACTS, n_features))
-    a, b = one.payload, other.payload
-    chosen = [name for name in operation.chosen if name in a.values]
-    names = [*a.values, *a.arrays, *b.values, *b.arrays]
+    a = one.payload
+    chosen = [name for name in operation.chosen if one.tries or name in a.values]
+    names = [name for each in asked for name in (*each.payload.values, *each.payload.arrays)]
     derived = [
         name
         for name in dict.fromkeys(names)
-        if name not in chosen
-        and not (
-            (name in a.values and name in b.values and a.values[name] == b.values[name])
-            or (
-                name in a.arrays
-                and name in b.arrays
-                and np.array_equal(a.arrays[name], b.arrays[name])
-            )
-        )
+        if name not in chosen and not all(_same(name, a, other.payload) for other in asked[1:])
     ]
     loose = {*derived, *chosen}
     return Request(
@@ -114,7 +133,15 @@ def _request(one: Next, other: Next, n_features: int) -> Request:
         arrays={n: array_digest(array) for n, array in a.arrays.items() if n not in loose},
         derived=tuple(derived),
         chosen=tuple(chosen),
+        steps=steps,
     )
+
+
+def _same(name: str, one: Payload, other: Payload) -> bool:
+    if name in one.values and name in other.values:
+        return bool(one.values[name] == other.values[name])
+    both = name in one.arrays and name in other.arrays
+    return both and np.array_equal(one.arrays[name], other.arrays[name])
 
 
 class _Rehearsal(Federation):
@@ -158,6 +185,18 @@ class _Rehearsal(Federation):
         if expect is None:
             raise InvalidMessage(f"{operation}: nobody says what its answers must be.")
         return {name: expect(name).made_up(self._rng, self._size) for name in self.asked[-1].to}
+
+    def sum(
+        self,
+        operation: str,
+        payload: Payload,
+        mechanism: SecureSum,
+        *,
+        to: Sequence[str],
+        timeout: float | None = None,  # noqa: ARG002
+    ) -> Summed:
+        self.asked.append(Next(operation, 0, payload, tuple(to), mechanism.releases))
+        return rehearsed(mechanism, to, self._rng)
 
 
 @dataclass(frozen=True)
@@ -268,6 +307,31 @@ class _Replay(Federation):
         if not answers or len(answers) < quorum * len(names):
             raise OperationRefused("the evidence is of too few parties.", "evidence")
         return answers
+
+    def sum(
+        self,
+        operation: str,
+        payload: Payload,
+        mechanism: SecureSum,
+        *,
+        to: Sequence[str],
+        timeout: float | None = None,  # noqa: ARG002
+    ) -> Summed:
+        found = [
+            place
+            for place, step in sorted(self.left.items())
+            if place[0] == operation and agree(without_roster(step.question.payload), payload)
+        ]
+        if not found:
+            raise _Stop(Next(operation, 0, payload, tuple(to), mechanism.releases))
+        step = self.left.pop(found[0])
+        roster = [one.party for one in roster_of(step.question.payload)]
+        answers = {name: step.answers[name].payload for name in roster if name in step.answers}
+        whole = set(roster) == set(step.answers) <= set(to) and len(roster) >= mechanism.roster
+        faulty = any(expected_share(mechanism).fault(answer) for answer in answers.values())
+        if not whole or faulty or not found[0][1] < mechanism.releases:
+            raise OperationRefused("the evidence holds a sum that is not valid.", "evidence")
+        return added(mechanism, answers)
 
 
 def agree(one: Payload, other: Payload) -> bool:

@@ -48,7 +48,7 @@ _FARTHEST = 1e-18
 class SecureSum:
     """Release ``sum v_i`` with noise of a known law, made of shares.
 
-    Any ``n_parties - colluding`` shares make the law, so that it still covers the records of the
+    Any ``fewest - colluding`` shares make the law, so that it still covers the records of the
     others when up to ``colluding`` parties subtract what they know or leave their shares out.
 
     Parameters
@@ -61,7 +61,10 @@ class SecureSum:
         How far one record (or one party's whole data, for ``unit="party"``) moves the sum: in L2
         for ``law="l2"`` and ``"gaussian"``, in L1 for ``"laplace"``.
     n_parties : int
-        Public number M of parties on the roster.
+        Public number M of parties, all of whom may be on the roster.
+    fewest : int, optional
+        The shortest roster that is allowed; all parties by default. The fewer, the more noise
+        everyone draws.
     largest : float
         Public bound on the absolute entries of one party's vector; what exceeds it is clipped.
     colluding : int, default=1
@@ -83,6 +86,7 @@ class SecureSum:
     sensitivity: float
     n_parties: int
     largest: float
+    fewest: int | None = None
     colluding: int = 1
     law: Law = "l2"
     delta: float = 0.0
@@ -101,10 +105,13 @@ class SecureSum:
             raise InvalidParameter(
                 "colluding must be at least 1: every party knows its own share of the noise."
             )
-        if self.n_parties - self.colluding < 1:
+        if self.roster - self.colluding < 1:
             raise InvalidParameter(
-                "n_parties must exceed colluding: somebody's shares have to make the noise."
+                "n_parties and fewest must exceed colluding: somebody's shares have to make the "
+                "noise."
             )
+        if self.roster > self.n_parties:
+            raise InvalidParameter("fewest must be at most n_parties.")
         if not 0 <= self.error < math.inf:
             raise InvalidParameter("error must be a finite number of at least 0.")
         if (self.law == "gaussian") != (self.delta > 0) or not 0 <= self.delta < 1:
@@ -113,9 +120,14 @@ class SecureSum:
             raise InvalidParameter("largest is too large for a sum.")
 
     @property
+    def roster(self) -> int:
+        """The fewest parties of whom a sum may be."""
+        return self.n_parties if self.fewest is None else self.fewest
+
+    @property
     def parts(self) -> int:
         """How many shares make the law of the noise."""
-        return self.n_parties - self.colluding
+        return self.roster - self.colluding
 
     @property
     def continuous_epsilon(self) -> float:
@@ -135,7 +147,7 @@ class SecureSum:
         log_mu = optimize.brentq(
             lambda x: math.log(max(self._gaussian_delta(x), 1e-300)) - math.log(self.delta),
             math.log(1e-12),
-            math.log(1e3),
+            math.log(1e3 + 4 * math.sqrt(self.epsilon)),
             xtol=1e-13,
         )
         careful = math.exp(log_mu) * (1 - 1e-9)

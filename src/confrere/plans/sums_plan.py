@@ -59,6 +59,11 @@ class OneMessage:
         Public weights to shrink towards.
     colluding : int, default=1
         How many parties may pool what they know.
+    reserve : int, default=0
+        How often a sum that came to nothing may be tried again at the same price; the noise is
+        that of one sum more each time.
+    quorum : float, default=1.0
+        Share of the parties that a sum needs; the noise is made by those who would be there.
     """
 
     frame: Frame
@@ -67,14 +72,22 @@ class OneMessage:
     cap: float = 0.5
     prior: Floats | None = None
     colluding: int = 1
+    reserve: int = 0
+    quorum: float = 1.0
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
+        _check_tries(self.reserve, self.quorum)
 
     @property
     def rounds(self) -> int:
         """How often parties are asked."""
         return 1
+
+    @property
+    def delta(self) -> float:
+        """None: it is pure."""
+        return 0.0
 
     @cached_property
     def centre(self) -> Floats:
@@ -112,7 +125,9 @@ class OneMessage:
             size=self.frame.size,
             sensitivity=2 * self.cap / ridge,
             n_parties=_enough(sizes, self.colluding),
+            fewest=_fewest(sizes, self.quorum),
             colluding=self.colluding,
+            releases=1 + self.reserve,
             largest=self.cap * max(sizes.counts.values()) / ridge + error,
             error=error,
         )
@@ -174,6 +189,8 @@ class GradientRounds:
         Public weights to start from and shrink towards.
     colluding : int, default=1
         How many parties may pool what they know.
+    reserve, quorum
+        As for :class:`OneMessage`.
     curvature : float, default=0.2
         Public guess of the mean curvature of the loss: with a base rate ``r``, ``r (1 - r)``.
     second_moments : array, optional
@@ -189,6 +206,8 @@ class GradientRounds:
     cap: float = 0.5
     prior: Floats | None = None
     colluding: int = 1
+    reserve: int = 0
+    quorum: float = 1.0
     curvature: float = 0.2
     second_moments: Floats | None = None
 
@@ -196,6 +215,7 @@ class GradientRounds:
         check_epsilon(self.epsilon)
         if not 0 < self.delta < 1:
             raise InvalidParameter("delta must lie between 0 and 1.")
+        _check_tries(self.reserve, self.quorum)
 
     @cached_property
     def centre(self) -> Floats:
@@ -211,10 +231,11 @@ class GradientRounds:
             epsilon=self.epsilon,
             delta=self.delta,
             law="gaussian",
-            releases=self.rounds,
+            releases=self.rounds + self.reserve,
             size=self.frame.size,
             sensitivity=2 * self.cap,
             n_parties=_enough(sizes, self.colluding),
+            fewest=_fewest(sizes, self.quorum),
             colluding=self.colluding,
             largest=self.cap * largest + error,
             error=error,
@@ -235,7 +256,8 @@ class GradientRounds:
         """Return ``lam``, the ridge of all records together."""
         if self.alpha != "auto":
             return sizes.total * float(self.alpha)
-        mu = math.sqrt(self.rounds) * self.mechanism(sizes).rate
+        mechanism = self.mechanism(sizes)
+        mu = math.sqrt(mechanism.releases) * mechanism.rate
         rule = self.frame.size / (mu**2 * sizes.total * self.curvature * _PRIOR_VARIANCE)
         return max(0.3 / mu, rule)
 
@@ -295,6 +317,18 @@ class Descent:
     def average(self) -> Floats:
         """Weights of all steps, later ones counting more."""
         return np.asarray(self._sum / (self._steps * (self._steps + 1) / 2))
+
+
+def _check_tries(reserve: int, quorum: float) -> None:
+    if reserve < 0:
+        raise InvalidParameter("reserve must be at least 0.")
+    if not 0 < quorum <= 1:
+        raise InvalidParameter("quorum must be a number above 0 and at most 1.")
+
+
+def _fewest(sizes: Sizes, quorum: float) -> int:
+    """Return how many of the parties make a sum."""
+    return max(1, math.ceil(quorum * len(sizes.counts) - 1e-9))
 
 
 def _enough(sizes: Sizes, colluding: int) -> int:

@@ -13,6 +13,7 @@ from confrere.federation import (
     Expansion,
     Frame,
     LocalParty,
+    add_up,
     average,
     expand,
     run_name,
@@ -23,6 +24,7 @@ from confrere.federation.messages import Question, refused
 from confrere.federation.session import PartySession, SignedFederation
 from confrere.federation.transcript import rehearse
 from confrere.ledger import Ledger
+from confrere.plans.sums_plan import GradientRounds, OneMessage
 from confrere.release.signing import sign_bytes
 from tests.unit.federation.conftest import make_data
 
@@ -76,8 +78,7 @@ class Organisations:
         return run_name(STUDY)
 
     def protocol(self, federation):
-        act = expand if isinstance(self.plan, Expansion) else average
-        return act(federation, self.plan, quorum=self.quorum)
+        return protocol_for(self.plan)(federation, self.plan, quorum=self.quorum)
 
     def grant(self, name, **changes):
         now = datetime.now(UTC)
@@ -91,9 +92,9 @@ class Organisations:
             "unit": "record",
             "relation": "replace-one",
             "epsilon_per_run": epsilon,
-            "delta_per_run": 0.0,
+            "delta_per_run": getattr(self.plan, "delta", 0.0),
             "epsilon": epsilon,
-            "delta": 0.0,
+            "delta": getattr(self.plan, "delta", 0.0),
             "attempts": 1,
             "expires": now + timedelta(days=1),
             "approved_by": "the officer",
@@ -105,7 +106,9 @@ class Organisations:
     def ledger(self, name, cap=100.0):
         ledger = Ledger(self.folder / f"{name}.ledger")
         if not ledger.accounts():
-            ledger.open_account("study", epsilon=cap, unit="record", neighbours="replace-one")
+            ledger.open_account(
+                "study", epsilon=cap, delta=0.5, unit="record", neighbours="replace-one"
+            )
         return ledger
 
     def local(self, name, grant, **more):
@@ -154,6 +157,12 @@ class Organisations:
         question = Question(operation=operation, payload=payload, step=step, **facts)
         reply = self.sessions[name].handle(question.sign(key or self.coordinator, evidence))
         return code_of(reply)
+
+
+def protocol_for(plan):
+    if isinstance(plan, OneMessage | GradientRounds):
+        return add_up
+    return expand if isinstance(plan, Expansion) else average
 
 
 def code_of(reply):

@@ -1,0 +1,389 @@
+"""Sums over the boundary: honest runs, lost tries, and everyone who does not keep to the rules."""
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from confrere.errors import InvalidMessage, InvalidParameter, OperationRefused, QuorumMissed
+from confrere.federation import (
+    Books,
+    Frame,
+    LocalFederation,
+    LocalParty,
+    PartyError,
+    PartyGroup,
+    Payload,
+    add_up,
+    serve,
+    summing,
+)
+from confrere.federation.expected import MOST_RECORDS, Expected, Numbers
+from confrere.federation.masks import Announcement, Masking, add_masked
+from confrere.federation.messages import Question, SignedAnswer
+from confrere.federation.sums import GRADIENT, MINIMISER, _request
+from confrere.guarantee import Guarantee
+from confrere.noise.sources import SeededSource
+from confrere.plans.party_rows import PartyRows, Sizes
+from confrere.plans.sums_plan import GradientRounds, OneMessage
+from confrere.release.signing import verify_bytes
+from tests.unit.federation.conftest import make_data
+from tests.unit.federation.signed_run import COLUMNS, SIGNED, STUDY, Loopback, Organisations
+
+FOUR = ("a", "b", "c", "d")
+ONE = OneMessage(frame=Frame(COLUMNS), epsilon=1.0)
+ROUNDS = GradientRounds(frame=Frame(COLUMNS), epsilon=1.0, delta=1e-6, rounds=3, reserve=2)
+PLANS = {"one message": ONE, "rounds": ROUNDS}
+
+
+class Summers(Organisations):
+    """Four organisations, three of whom are enough for a sum."""
+
+    def __init__(self, folder, *, plan=ONE, quorum=0.75, **more):
+        super().__init__(folder, plan=plan, names=FOUR, quorum=quorum, **more)
+
+    @property
+    def operation(self):
+        return (MINIMISER if isinstance(self.plan, OneMessage) else GRADIENT).name
+
+    def sized(self):
+        return Sizes({name: self.sizes[name] for name in self.names})
+
+    def request(self, **more):
+        """The first request of a run, as the coordinator derives it."""
+        plan = type(self.plan)(**{**vars_of(self.plan), "quorum": self.quorum})
+        sizes = self.sized()
+        weights = plan.prior if isinstance(plan, OneMessage) else plan.centre
+        more = more if isinstance(plan, OneMessage) else {"round": 0} | more
+        return _request(plan, sizes, plan.mechanism(sizes), weights, **more)
+
+    def mechanism(self):
+        plan = type(self.plan)(**{**vars_of(self.plan), "quorum": self.quorum})
+        return plan.mechanism(self.sized())
+
+    def begun(self):
+        """Ask for sizes, and return the evidence that every further question needs."""
+        federation = self.federation(journal="by-hand")
+        federation.gather("size", Payload(), expect=lambda _: _size())
+        return federation._steps
+
+    def announcement(self, name, evidence, step=0):
+        question = summing.ready_question(self.operation, self.request())
+        reply = self.ask(name, "ready", question, step=step, evidence=evidence)
+        assert isinstance(reply, bytes), reply
+        return summing.read_key(name, SignedAnswer.open(reply, self.public).payload)
+
+    def share(self, name, roster, evidence, step=0, request=None):
+        question = summing.share_question(request or self.request(), roster)
+        return self.ask(name, self.operation, question, step=step, evidence=evidence)
+
+    def words(self, reply):
+        return SignedAnswer.open(reply, self.public).payload.arrays["masked"].view(np.uint64)
+
+    def restart(self, name):
+        self.sessions[name] = self.session(name)
+
+
+def vars_of(plan):
+    return {name: getattr(plan, name) for name in plan.__dataclass_fields__}
+
+
+def _size():
+    return Expected({"size": Numbers((), "<i8", lowest=1, highest=MOST_RECORDS)})
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_everyone_ends_with_the_release(tmp_path, plan):
+    there = Summers(tmp_path, plan=plan)
+    federation = there.federation()
+    outcome = there.protocol(federation)
+    assert federation.left_out == {}
+    assert [there.spent(name) for name in FOUR] == pytest.approx([plan.epsilon] * 4)
+    assert (outcome.guarantee.epsilon, outcome.guarantee.delta) == (plan.epsilon, plan.delta)
+    assert any("pool what they know" in one for one in outcome.guarantee.assumptions)
+    assert all(len(paid) == 1 for paid in outcome.receipts.values())
+    files = {"weights": outcome.weights.tobytes()}
+    for name, signature in federation.hand_out(files).items():
+        verify_bytes(signature, files["weights"], there.public[name], namespace=SIGNED)
+        assert there.sessions[name].state == "released"
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_the_sum_is_that_of_the_plan_in_one_process(tmp_path, plan):
+    """At an epsilon that drowns the noise, what comes over the boundary is what a plan computes."""
+    loud = type(plan)(**{**vars_of(plan), "epsilon": 1e5, "alpha": 0.01})
+    paid = Guarantee(1e5, delta=loud.delta)
+    parties = [
+        LocalParty(name, *make_data(40 + 10 * k, COLUMNS, k), Books(prepaid=paid))
+        for k, name in enumerate(FOUR)
+    ]
+    outcome = add_up(LocalFederation(parties), loud)
+    X, y = np.vstack([one.X for one in parties]), np.concatenate([one.y for one in parties])
+    offsets = np.concatenate([[0], np.cumsum([len(one.y) for one in parties])])
+    sizes = Sizes({one.name: len(one.y) for one in parties})
+    expected = loud.run(PartyRows(X, y, offsets), sizes, SeededSource(0))
+    np.testing.assert_allclose(outcome.weights, expected, atol=2e-2)
+
+
+def test_who_is_not_ready_is_left_out_and_pays_nothing(tmp_path):
+    there = Summers(tmp_path, plan=ROUNDS)
+    away = Loopback(there.sessions)
+    exchange = away.exchange
+
+    def without_d(questions, timeout):
+        asked = {n: c for n, c in questions.items() if n != "d" or _operation(c, there) == "size"}
+        replies = exchange(asked, timeout)
+        return {n: replies.get(n, PartyError("Timeout")) for n in questions}
+
+    away.exchange = without_d
+    outcome = there.protocol(there.federation(carrier=away))
+    assert set(outcome.sizes) == {"a", "b", "c"}
+    assert [there.spent(name) for name in FOUR] == [1.0, 1.0, 1.0, 0.0]
+
+
+def _operation(content, there):
+    return Question.open(content, there.coordinator.public_key())[0].operation
+
+
+def test_a_party_lost_before_its_upload_costs_a_try_and_no_second_price(tmp_path):
+    there = Summers(tmp_path, plan=ROUNDS)
+    lost = []
+
+    def lose_once(content, reply):
+        if _operation(content, there) == GRADIENT.name and not lost:
+            lost.append(content)
+            return b"nothing"
+        return reply
+
+    federation = there.federation(tamper={"b": lose_once})
+    outcome = there.protocol(federation)
+    assert lost
+    assert federation._tries == {GRADIENT.name: ROUNDS.rounds + 1}
+    assert set(outcome.sizes) == set(FOUR)
+    assert [there.spent(name) for name in FOUR] == [1.0] * 4
+    files = {"weights": outcome.weights.tobytes()}
+    assert all(isinstance(s, bytes) for s in federation.hand_out(files).values())
+
+
+def test_a_restart_between_ready_and_share_refuses_and_the_next_try_does_it(tmp_path):
+    there = Summers(tmp_path, plan=ROUNDS)
+    carrier = Loopback(there.sessions)
+    exchange = carrier.exchange
+    restarted = []
+
+    def restarting(questions, timeout):
+        if not restarted and _operation(next(iter(questions.values())), there) == GRADIENT.name:
+            restarted.append(True)
+            there.restart("c")
+        return exchange(questions, timeout)
+
+    carrier.exchange = restarting
+    federation = there.federation(carrier=carrier)
+    there.protocol(federation)
+    assert federation.left_out["c"] == "OperationRefused:not-ready"
+    assert federation._tries[GRADIENT.name] == ROUNDS.rounds + 1
+    assert [there.spent(name) for name in FOUR] == [1.0] * 4
+
+
+def test_a_restarted_party_has_paid_nothing_and_the_others_are_not_refunded(tmp_path):
+    there = Summers(tmp_path)
+    carrier = Loopback(there.sessions)
+    exchange = carrier.exchange
+
+    def restarting(questions, timeout):
+        if _operation(next(iter(questions.values())), there) == MINIMISER.name:
+            there.restart("c")
+        return exchange(questions, timeout)
+
+    carrier.exchange = restarting
+    with pytest.raises(QuorumMissed, match="no try is left"):
+        there.protocol(there.federation(carrier=carrier))
+    assert [there.spent(name) for name in FOUR] == [1.0, 1.0, 0.0, 1.0]
+    # Nobody gets another vector out of those who paid, whatever the coordinator asks now.
+    evidence = there.begun()
+    question = summing.ready_question(there.operation, there.request())
+    for step, code in ((0, "OperationRefused:repeated"), (1, "OperationRefused:step")):
+        assert there.ask("a", "ready", question, step=step, evidence=evidence) == code
+
+
+def test_a_coordinator_that_is_started_again_gets_the_same_bytes(tmp_path):
+    there = Summers(tmp_path)
+    kept = {}
+
+    def die(content, reply):
+        if _operation(content, there) == MINIMISER.name:
+            kept["a"] = reply
+            raise KeyboardInterrupt
+        return reply
+
+    with pytest.raises(KeyboardInterrupt):
+        there.protocol(there.federation(tamper={"d": die}))
+    outcome = there.protocol(there.federation())
+    again = there.protocol(there.federation())
+    np.testing.assert_array_equal(outcome.weights, again.weights)
+    assert [there.spent(name) for name in FOUR] == [1.0] * 4
+
+
+def test_asked_again_a_party_sends_what_it_kept_and_to_another_roster_nothing(tmp_path):
+    there = Summers(tmp_path)
+    evidence = there.begun()
+    roster = [there.announcement(name, evidence) for name in FOUR]
+    first = there.share("a", roster, evidence)
+    assert there.share("a", roster, evidence) == first
+    there.restart("a")
+    assert there.share("a", roster, evidence) == first
+    # The same try with fewer, or in another order with another key, is another question.
+    assert there.share("a", roster[:3], evidence) == "OperationRefused:changed"
+    assert there.spent("a") == 1.0
+    kept = there.local("a", there.grant("a")).books.answers.kept(there.run)
+    stored = Payload.decode(kept[there.operation, 0]).arrays
+    assert set(stored) == {"masked"}
+    np.testing.assert_array_equal(stored["masked"].view(np.uint64), there.words(first))
+
+
+def test_two_tries_of_one_sum_have_fresh_noise_and_fresh_masks(tmp_path):
+    """A re-masked cache would show one party's upload as the difference of two sums."""
+    there = Summers(tmp_path, plan=ROUNDS)
+    evidence = there.begun()
+    sums = []
+    for step in (0, 1):
+        roster = [there.announcement(name, evidence, step) for name in FOUR]
+        uploads = [there.words(there.share(name, roster, evidence, step)) for name in FOUR]
+        sums.append(there.mechanism().decode(add_masked(uploads)))
+    # The same request, so the same vectors: only fresh noise can make a difference, and does.
+    spread = np.abs(sums[0] - sums[1]) / there.mechanism().deviation
+    assert np.all(spread > 1e-6)
+    assert np.all(spread < 12)
+    assert [there.spent(name) for name in FOUR] == [1.0] * 4
+
+
+def test_different_rosters_told_to_different_parties_expose_nobody(tmp_path):
+    """Masks are bound to the roster: uploads under two of them add up to noise without end."""
+    there = Summers(tmp_path)
+    evidence = there.begun()
+    whole = [there.announcement(name, evidence) for name in FOUR]
+    for name in ("a", "b", "c"):
+        there.share(name, whole, evidence)
+    other = [one for one in whole if one.party != "a"]
+    uploads = [there.words(there.share(name, whole, evidence)) for name in ("a", "b", "c")]
+    uploads.append(there.words(there.share("d", other, evidence)))
+    value = there.mechanism().decode(add_masked(uploads))
+    answers = {
+        name: Payload(arrays={"masked": words.view(np.int64)})
+        for name, words in zip(FOUR, uploads, strict=True)
+    }
+    assert np.abs(value).max() > 1e6 * there.mechanism().deviation
+    with pytest.raises(InvalidMessage, match="longer than honest"):
+        summing.added(there.mechanism(), answers)
+
+
+def forged(one, kind, there):
+    fresh = X25519PrivateKey.generate().public_key().public_bytes_raw()
+    if kind == "another key":
+        return Announcement(one.party, fresh, one.signature)
+    if kind == "signed by another":
+        masking = Masking(one.party, Ed25519PrivateKey.generate(), there.public)
+        request = there.request()
+        context = summing.context_of(there.operation, request, run=there.run, study=STUDY, step=0)
+        return masking.ready(there.operation, context)
+    return Announcement(one.party, bytes(32), one.signature)
+
+
+@pytest.mark.parametrize("kind", ["another key", "signed by another", "no key"])
+def test_lies_about_keys_are_refused_before_anything_is_spent(tmp_path, kind):
+    there = Summers(tmp_path)
+    evidence = there.begun()
+    roster = [there.announcement(name, evidence) for name in FOUR]
+    lied = [*roster[:3], forged(roster[3], kind, there)]
+    assert there.share("a", lied, evidence) == "OperationRefused:identity"
+    assert there.spent("a") == 0
+    # With the true roster the same key still serves.
+    assert isinstance(there.share("a", roster, evidence), bytes)
+
+
+def test_short_rosters_and_strangers_on_them_are_refused(tmp_path):
+    there = Summers(tmp_path)
+    evidence = there.begun()
+    roster = [there.announcement(name, evidence) for name in FOUR]
+    sybil = Announcement("e", roster[3].key, roster[3].signature)
+    for bad in (roster[:2], [*roster[:3], sybil], [*roster, sybil], roster[1:]):
+        assert there.share("a", bad, evidence).startswith("OperationRefused:")
+    question = Payload({**there.request().values, "roster": "everyone"}, there.request().arrays)
+    assert there.ask("a", there.operation, question, evidence=evidence) == "OperationRefused:roster"
+    assert there.spent("a") == 0
+
+
+def test_keys_of_another_try_are_worth_nothing(tmp_path):
+    there = Summers(tmp_path, plan=ROUNDS)
+    evidence = there.begun()
+    old = [there.announcement(name, evidence, 0) for name in FOUR]
+    for name in FOUR:
+        there.announcement(name, evidence, 1)
+    assert there.share("a", old, evidence, 1).startswith("OperationRefused:")
+    assert there.share("a", old, evidence, 2) == "OperationRefused:not-ready"
+    assert there.spent("a") == 0
+
+
+def test_a_request_that_does_not_follow_is_refused(tmp_path):
+    there = Summers(tmp_path, plan=ROUNDS)
+    evidence = there.begun()
+    honest = there.request()
+    far = Payload(honest.values, {**honest.arrays, "weights": np.ones(COLUMNS + 1)})
+    for bad in (
+        there.request(round=1),
+        far,
+        Payload({**honest.values, "reserve": 0}, honest.arrays),
+        Payload({**honest.values, "quorum": 0.5}, honest.arrays),
+        Payload({**honest.values, "spacing": honest.values["spacing"] / 2}, honest.arrays),
+        Payload({**honest.values, "sizes": {**honest.values["sizes"], "a": 10**9}}, honest.arrays),
+    ):
+        question = summing.ready_question(there.operation, bad)
+        told = there.ask("a", "ready", question, evidence=evidence)
+        assert told in ("OperationRefused:request", "InvalidMessage")
+
+
+def test_an_upload_of_the_wrong_length_loses_the_try(tmp_path):
+    there = Summers(tmp_path)
+    short = Payload(
+        {"receipt": None, "head": None, "about": {}}, {"masked": np.zeros(2, dtype=np.int64)}
+    )
+    assert summing.expected_share(there.mechanism()).fault(short) == "shape"
+
+
+def test_a_liar_is_found_by_everybody_and_named_by_nobody(tmp_path):
+    there = Summers(tmp_path)
+
+    class Lying(type(there.sessions["d"]._local.masking)):
+        def agree(self, *args, **more):
+            masks = super().agree(*args, **more)
+            hide = masks.hide
+            masks.hide = lambda vector: hide(vector) + np.uint64(1 << 62)
+            return masks
+
+    there.sessions["d"]._local.masking.__class__ = Lying
+    with pytest.raises(InvalidMessage, match="nobody can tell who"):
+        there.protocol(there.federation())
+
+
+def test_a_group_has_no_masks(tmp_path):
+    there = Summers(tmp_path)
+    data = there.local("a", there.grant("a"))
+    books = Books(prepaid=Guarantee(1.0))
+    group = PartyGroup(("a", "b"), data.X, data.y, np.array([0, 10, len(data.y)]), books)
+    with pytest.raises(OperationRefused, match="group"):
+        serve("ready", summing.ready_question(there.operation, there.request()), group, run="r")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"colluding": 0}, "colluding must be at least 1"),
+        ({"colluding": 4}, "at least 5 parties"),
+        ({"colluding": 3, "quorum": 0.75}, "must exceed colluding"),
+        ({"reserve": -1}, "reserve must be at least 0"),
+        ({"quorum": 0.0}, "quorum must be"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(change, told):
+    with pytest.raises(InvalidParameter, match=told):
+        OneMessage(**{**vars_of(ONE), **change}).mechanism(Sizes(dict.fromkeys(FOUR, 40)))
