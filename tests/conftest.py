@@ -11,6 +11,8 @@ import pytest
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="confrere-witness-")
 os.environ["CONFRERE_WITNESS"] = _FOLDER.name
+# For programs that are started without any variable of ours.
+os.environ["XDG_STATE_HOME"] = _FOLDER.name
 
 
 @pytest.fixture(autouse=True)
