@@ -59,8 +59,9 @@ def test_three_parties_give_what_one_process_gives_whoever_attacks(tmp_path):
             for name in ("main", "branch-1"):
                 deployment.start(name)
             states = {"main": "answered", "branch-1": "answered", "branch-2": "asked"}
-            deployment.wait(lambda: deployment.status("coordinator")["parties"] == states, 120)
-            assert deployment.status("nodes/main")["state"] == "answered"
+            deployment.wait(lambda: deployment.status("coordinator").get("parties") == states, 120)
+            # A party notes that it has answered when the coordinator has said that it has it.
+            deployment.wait(lambda: deployment.status("nodes/main").get("state") == "answered", 60)
             one_process_each_and_one_port(deployment)
             deployment.start("branch-2")
             with pytest.raises(EngineFailed, match="another process has connected"):
