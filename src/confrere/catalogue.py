@@ -29,7 +29,8 @@ _LOGISTIC = "Du, Li and Li (2018), Multiparty Learning for Logistic Regression"
 _MULTIPARTY = "Hamm, Cao and Belkin (2016), Learning Privately from Multiparty Data"
 _OURS = "this library"
 
-_ALONE = "every organisation learns by itself, and releases go from one to the next"
+#: What a party is asked where it learns by itself.
+_ALONE = ("size", "learn")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +54,9 @@ class Method:
     settings : mapping
         Arguments that make the class this method.
     source : str or None
-        For transfer: the method whose release it starts from.
+        For transfer, and where a release is used as it is: the method that makes it.
     operations : tuple of str
-        For methods that ask parties: what a party's policy must allow.
+        What a party is asked, and its policy must allow.
     not_between_machines : str
         Why no questions between machines are asked, where there are no ``operations``.
     weighted : bool
@@ -134,7 +135,7 @@ _METHODS = (
         paper=_STACKING,
         algorithm="Algorithm 1",
         proof="docs/proofs/objective_perturbation.md",
-        not_between_machines=_ALONE,
+        operations=_ALONE,
     ),
     Method(
         name="pst-s",
@@ -143,7 +144,7 @@ _METHODS = (
         paper=_STACKING,
         algorithm="Algorithm 2",
         proof="docs/proofs/sample_stacking.md",
-        not_between_machines=_ALONE,
+        operations=_ALONE,
     ),
     Method(
         name="pst-f",
@@ -153,7 +154,7 @@ _METHODS = (
         algorithm="Algorithm 3",
         proof="docs/proofs/feature_groups.md",
         weighted=False,
-        not_between_machines=_ALONE,
+        operations=_ALONE,
     ),
     Method(
         name="simcomb",
@@ -164,7 +165,7 @@ _METHODS = (
         proof="docs/proofs/transfer.md",
         shape="transfer",
         source="plr",
-        not_between_machines=_ALONE,
+        operations=_ALONE,
     ),
     Method(
         name="pst-h",
@@ -176,7 +177,7 @@ _METHODS = (
         shape="transfer",
         source="pst-f",
         weighted=False,
-        not_between_machines=_ALONE,
+        operations=_ALONE,
     ),
     Method(
         name="source-d",
@@ -186,7 +187,8 @@ _METHODS = (
         algorithm="SourceD",
         proof=None,
         shape="as-is",
-        not_between_machines="nothing is asked: a release is used as it is",
+        source="plr",
+        operations=_ALONE,
     ),
     _together(
         "average", "every organisation releases once, averaged", _OURS, "", "averaging", "objective"

@@ -24,7 +24,7 @@ from confrere.federation.messages import SignedAnswer
 from confrere.ledger import Ledger
 from confrere.release import generate_key, load_release
 from confrere.study import Study, read_rows, read_study, write_example
-from confrere.study.federating import protocol_of
+from confrere.study.protocols import protocol_of
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", category=DeprecationWarning)
@@ -179,7 +179,7 @@ class Deployment:
     def answers(self, party: str) -> dict[tuple[str, str, int], bytes]:
         """Return what a party has answered, by run, operation and step."""
         rows = _rows(
-            self.folder / f"local/{party}.ledger.answers",
+            self.folder / f"local/{party}.ledger.{party}.answers",
             "SELECT run, operation, step, answer FROM answers WHERE answer IS NOT NULL",
         )
         return {(run, operation, step): answer for run, operation, step, answer in rows}
@@ -208,7 +208,8 @@ class Deployment:
             )
             seed = self.study.seed_for(party.name)
             parties.append(LocalParty(party.name, rows.X.to_numpy(), rows.y, books, seed))
-        return protocol_of(self.study)(LocalFederation(parties)).coef
+        (learned,) = protocol_of(self.study)(LocalFederation(parties))
+        return learned.model.coef[0]
 
     def remains(self) -> list[str]:
         """Return the command lines of processes of this deployment that still run."""

@@ -14,7 +14,7 @@ from confrere import (
     SampleStackingClassifier,
 )
 from confrere.audit import audit, audit_function, exact_audit, hardest_case, worst_pairs
-from confrere.audit.estimator import BulkSampler, bulk_sampler
+from confrere.audit.bulk import BulkSampler, bulk_sampler
 from confrere.catalogue import CATALOGUE
 from confrere.catalogue_audits import AUDITED, audit_all
 from confrere.errors import InvalidParameter

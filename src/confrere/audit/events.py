@@ -1,17 +1,14 @@
-"""Which event tells two data sets apart, and what its counts say about epsilon.
-
-An event is chosen on one half of the runs and counted on the other.
-"""
+"""Which event tells two data sets apart: chosen on one half of the runs, counted on the other."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy import special
+from numpy.typing import NDArray
+
+from confrere.audit.bounds import epsilon_lower_bound
 
 Floats = NDArray[np.float64]
 Reduce = Callable[[Floats], Floats]
@@ -22,71 +19,6 @@ _COORDINATES = 12
 #: Shares of the runs at which events are cut: the middle evenly, the tails geometrically.
 _TAIL = np.geomspace(1e-4, 0.02, 12)
 _LEVELS = np.concatenate([_TAIL, np.linspace(0.025, 0.975, 77), 1 - _TAIL[::-1]])
-
-
-def lower_probability(hits: ArrayLike, trials: int, risk: float) -> NDArray[np.float64]:
-    """Return Clopper and Pearson's lower limit; it is above the truth with chance ``risk``."""
-    k = np.asarray(hits, dtype=np.float64)
-    limit = special.betaincinv(np.maximum(k, 1), trials - k + 1, risk)
-    return np.where(k > 0, limit, 0.0)
-
-
-def upper_probability(hits: ArrayLike, trials: int, risk: float) -> NDArray[np.float64]:
-    """Return Clopper and Pearson's upper limit; it is below the truth with chance ``risk``."""
-    k = np.asarray(hits, dtype=np.float64)
-    return 1 - lower_probability(trials - k, trials, risk)
-
-
-def epsilon_lower_bound(
-    hits: ArrayLike,
-    other_hits: ArrayLike,
-    trials: int,
-    *,
-    confidence: float,
-    delta: float = 0.0,
-) -> NDArray[np.float64]:
-    """Return an epsilon that the truth exceeds with probability ``confidence``.
-
-    A mechanism that is (epsilon, delta)-private has ``P(E|D) <= exp(epsilon) P(E|D') + delta`` for
-    every event; both probabilities are bounded, each with half of the risk.
-
-    Parameters
-    ----------
-    hits, other_hits : array of int
-        How often the event was seen on ``D`` and on ``D'``.
-    trials : int
-        Number of runs on each.
-    confidence : float
-        Of the bound, for an event that was fixed before these runs.
-    delta : float, default=0.0
-        What the claim concedes.
-    """
-    risk = (1 - confidence) / 2
-    likely = np.maximum(lower_probability(hits, trials, risk) - delta, 0.0)
-    rare = upper_probability(other_hits, trials, risk)
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.maximum(np.log(likely) - np.log(rare), 0.0))
-
-
-def attainable(epsilon: float, trials: int, *, confidence: float = 0.999) -> float:
-    """Return the bound to expect where an ``epsilon``-private mechanism tells most.
-
-    No such mechanism parts two data sets better than randomised response, whose answer is right
-    with probability ``1/(1 + exp(-epsilon))``. An audit that comes near has used its runs up: only
-    more of them would show more.
-
-    Parameters
-    ----------
-    epsilon : float
-        What is promised.
-    trials : int
-        Counting runs on each data set, half of what an audit makes.
-    confidence : float, default=0.999
-        Of the bound.
-    """
-    right = round(trials / (1 + math.exp(-epsilon)))
-    bound = epsilon_lower_bound(right, trials - right, trials, confidence=confidence)
-    return float(bound)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,10 @@ LedgerFile = Annotated[
         "--ledger", envvar="CONFRERE_LEDGER", help="One ledger for all, before the local files'."
     ),
 ]
+Auxiliary = Annotated[
+    Path | None,
+    typer.Option(help="The public rows that a study names by their hash, before the local file's."),
+]
 Keys = Annotated[
     list[str] | None,
     typer.Option("--key", metavar="PARTY=FILE", help="A party's public key: it must have signed."),

@@ -100,16 +100,12 @@ class ReleaseRequest(WeightRequest):
 def longest_weights(mechanism: PerturbedObjective | OutputPerturbation) -> float:
     """Return a bound on the released weights' norm from public facts alone.
 
-    At the minimiser ``L (w - c)`` is the sum of n gradients, each no longer than the cap, and the
-    noise: ``||w|| <= (n cap + ||b||)/L + ||c||``. Noise on the output comes on top undivided. The
-    output step and the solver's tolerance are far below the last hundredth.
+    Noise on the output comes on top of what the gradients allow, undivided by the ridge.
     """
+    if not isinstance(mechanism, OutputPerturbation):
+        return mechanism.minimiser.longest
     slopes = largest_count(mechanism.n_samples) * mechanism.cap / mechanism.ridge
-    if isinstance(mechanism, OutputPerturbation):
-        noise = mechanism.noise.law.longest(mechanism.n_features)
-        return 1.01 * (slopes + noise) + 1.0
-    noise = mechanism.law.longest(mechanism.n_features) / mechanism.ridge
-    return 1.01 * (slopes + noise + mechanism.prior_norm) + 1.0
+    return 1.01 * (slopes + mechanism.noise.law.longest(mechanism.n_features)) + 1.0
 
 
 def _read(request: Payload, facts: Facts) -> ReleaseRequest:

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from confrere.errors import InvalidMessage, InvalidParameter, QuorumMissed
 from confrere.federation.answers import Answers, Key
-from confrere.federation.federation import Federation, PartyError
+from confrere.federation.expected import Expected, Numbers
+from confrere.federation.federation import Federation, PartyError, StackedAnswers, checked
 from confrere.federation.operation import Facts, Operation, check_price, frame_of, framed, install
 from confrere.federation.outcome import receipts_in
 from confrere.federation.party import LocalParty
@@ -141,7 +142,7 @@ def poll(
     if on_faulty not in ("leave-out", "refuse"):
         raise InvalidParameter("on_faulty must be 'leave-out' or 'refuse'.")
     if releases is None:
-        if random_state is None:
+        if random_state is None and not federation.pretends:
             raise InvalidParameter(
                 "releases must be the Answers file that keeps what is released: noise is drawn "
                 "once per run."
@@ -153,6 +154,9 @@ def poll(
     if kept is None:
         request = _request(plan, digest, releases.id)
         answers = federation.ask(_operation(plan.method).name, request, to=names, timeout=timeout)
+        if not isinstance(answers, StackedAnswers):  # a group answers as a whole, in this process
+            wanted = _expected(plan)
+            answers = {n: checked(answer, n, lambda _: wanted) for n, answer in answers.items()}
         elected = _elected(plan, answers, on_faulty, source_for(random_state))
         kept = releases.keep(key, elected.to_payload().encode())
     return Elected.from_payload(plan, Payload.decode(kept))
@@ -219,14 +223,18 @@ def _request(plan: Voting, digest: str, releases: str) -> Payload:
     return framed(plan.frame, values, auxiliary=plan.auxiliary)
 
 
+def _expected(plan: Voting) -> Expected:
+    """Return what a party may send; how long an upload may be, the mechanism sees to."""
+    kind, size = ("|b1", len(plan.rows)) if plan.votes else ("<f8", plan.frame.size)
+    sent = _SENT[_operation(plan.method).name]
+    return Expected({sent: Numbers((size,), kind)}, plan.guarantee())
+
+
 def _read(answer: Payload | PartyError, plan: Voting) -> NDArray[Any] | str:
     """Return what a party sent, or why it does not count."""
     if isinstance(answer, PartyError):
         return answer.code
-    kind, size = ("b", len(plan.rows)) if plan.votes else ("f", plan.frame.size)
-    sent = answer.arrays.get(_SENT[_operation(plan.method).name])
-    fits = sent is not None and sent.dtype.kind == kind and sent.shape == (size,)
-    return sent if sent is not None and fits else "InvalidReply"
+    return answer.arrays[_SENT[_operation(plan.method).name]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

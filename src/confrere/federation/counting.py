@@ -7,7 +7,7 @@ noise. Proofs: docs/proofs/counting.md, docs/proofs/private_evaluation.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -122,6 +122,7 @@ def ask_sizes(
     federation: Federation,
     *,
     count_epsilon: float | None = None,
+    to: Sequence[str] | None = None,
     quorum: float = 1.0,
     timeout: float | None = None,
 ) -> Sizes:
@@ -133,20 +134,20 @@ def ask_sizes(
     count_epsilon : float, optional
         Have every party count with noise at this price, under add-remove neighbours. By default
         sizes are public facts, as replace-one neighbours take them to be.
-    quorum, timeout
+    to, quorum, timeout
         As for :meth:`~confrere.federation.Federation.gather`.
     """
     if count_epsilon is None:
         declared = Expected({"size": Numbers((), "<i8", lowest=1, highest=MOST_RECORDS)})
         answers = federation.gather(
-            SIZE.name, Payload(), quorum=quorum, timeout=timeout, expect=lambda _: declared
+            SIZE.name, Payload(), to=to, quorum=quorum, timeout=timeout, expect=lambda _: declared
         )
         neighbours = Neighbours.REPLACE_ONE
     else:
         request = Payload({"epsilon": float(count_epsilon)})
         counted = expected_count(COUNT, request, MOST_RECORDS)
         answers = federation.gather(
-            COUNT.name, request, quorum=quorum, timeout=timeout, expect=lambda _: counted
+            COUNT.name, request, to=to, quorum=quorum, timeout=timeout, expect=lambda _: counted
         )
         neighbours = Neighbours.ADD_REMOVE
     told: list[int] = np.maximum(1, stacked(answers, "size", (), "<i8")).tolist()
@@ -191,6 +192,7 @@ def evaluate(
     *,
     epsilon: float,
     step: int = 0,
+    sizes: Mapping[str, int] | None = None,
     quorum: float = 1.0,
     timeout: float | None = None,
 ) -> Evaluation:
@@ -207,10 +209,14 @@ def evaluate(
         What each party spends.
     step : int, default=0
         Which evaluation of the run this is.
+    sizes : mapping of str to int, optional
+        Records of the parties to ask, where they are known; by default everyone is asked.
     quorum, timeout
         As for :meth:`~confrere.federation.Federation.gather`.
     """
-    sizes = ask_sizes(federation, quorum=quorum, timeout=timeout)
+    known = sizes
+    if known is None:
+        known = ask_sizes(federation, quorum=quorum, timeout=timeout).counts
     request = Payload(
         {"epsilon": float(epsilon), "intercept": float(intercept)},
         {"coef": np.asarray(coef, dtype=np.float64).ravel()},
@@ -218,11 +224,11 @@ def evaluate(
     answers = federation.gather(
         ERRORS.name,
         request,
-        to=list(sizes.counts),
+        to=list(known),
         step=step,
         quorum=quorum,
         timeout=timeout,
-        expect=lambda name: expected_count(ERRORS, request, sizes.counts[name]),
+        expect=lambda name: expected_count(ERRORS, request, known[name]),
     )
     counts = {name: int(answer.arrays["errors"]) for name, answer in answers.items()}
-    return Evaluation(counts, {n: sizes.counts[n] for n in answers}, receipts_in(answers))
+    return Evaluation(counts, {n: known[n] for n in answers}, receipts_in(answers))

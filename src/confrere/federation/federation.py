@@ -91,6 +91,11 @@ class Federation(ABC):
         Parties without whose last answer :meth:`gather` went on, and why.
     """
 
+    #: Whether nobody is really asked: what comes out of a rehearsal or a replay is not released.
+    pretends = False
+    #: Whether answers are made up, so that everything is asked that may be asked.
+    rehearses = False
+
     def __init__(self, run: str | None = None) -> None:
         self.run = new_run() if run is None else check_run(run)
         self.left_out: dict[str, str] = {}

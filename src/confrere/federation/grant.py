@@ -109,6 +109,8 @@ class Policy(Stated):
         The most that one run may spend. The lifetime cap is the ledger account's.
     study : str, optional
         Hash of the study (or fingerprint of the schema) that questions must be about.
+    study_id : str, optional
+        What people call it, for the ledger.
     runs : frozenset of str, optional
         The only runs that are answered.
     requests : tuple of Request, optional
@@ -120,6 +122,7 @@ class Policy(Stated):
     neighbours: Neighbours
     epsilon_per_run: Epsilon | None = None
     study: str | None = None
+    study_id: str | None = None
     runs: frozenset[str] | None = None
     requests: tuple[Request, ...] | None = None
 
@@ -236,6 +239,7 @@ class Grant(Stated):
             neighbours=self.relation,
             epsilon_per_run=self.epsilon_per_run,
             study=self.study_sha256,
+            study_id=self.study_id,
             runs=frozenset(self.runs),
             requests=self.requests,
         )

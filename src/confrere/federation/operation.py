@@ -33,10 +33,11 @@ LARGEST_EPSILON = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What everyone may know about a party's data: its sizes."""
+    """What everyone may know about a party's data: its sizes, and how many labels there are."""
 
     n_samples: int
     n_features: int
+    n_classes: int = 2
 
 
 @final
@@ -67,6 +68,8 @@ class Operation:
     sum_of : callable, optional
         ``(request, facts) -> SecureSum``, of an operation whose answers are only ever added up:
         they leave under masks, and the price is for all sums of a run together.
+    many_classes : bool, default=False
+        Whether it understands labels of more than two classes.
     """
 
     name: str
@@ -77,6 +80,7 @@ class Operation:
     noised: bool = True
     chosen: tuple[str, ...] = ()
     sum_of: Callable[[Payload, Facts], SecureSum] | None = None
+    many_classes: bool = False
 
     def mechanism(self, request: Payload, facts: Facts) -> SecureSum:
         """Return the sum that answers belong to, or say that the request is wrong."""
@@ -89,6 +93,8 @@ class Operation:
 
     def priced(self, request: Payload, facts: Facts) -> Guarantee | None:
         """Return the price, or say that the request is wrong; nothing is spent by asking."""
+        if facts.n_classes > 2 and not self.many_classes:
+            raise InvalidMessage(f"{self.name}: it is for labels of two classes.")
         try:
             return self.price(request, facts)
         except (InvalidParameter, InvalidData, CalibrationError) as error:

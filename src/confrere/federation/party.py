@@ -111,13 +111,15 @@ class LocalParty(_Holder):
     X : (n, d) array
         Rows, encoded by the public schema; finite.
     y : (n,) array
-        Labels -1 and +1.
+        Labels -1 and +1; of more than two classes their codes, from 0.
     books : Books
         Its ledger, policy and answers.
     random_state : int or generator, optional
         Simulation only.
     masking : Masking, optional
         Its keys, for sums that nobody sees into.
+    n_classes : int, default=2
+        How many labels are declared.
     """
 
     name: str
@@ -126,17 +128,18 @@ class LocalParty(_Holder):
     books: Books
     random_state: Seed | None = None
     masking: Masking | None = None
+    n_classes: int = 2
 
     def __post_init__(self) -> None:
         _check_name(self.name)
         object.__setattr__(self, "X", np.asarray(self.X, dtype=np.float64))
         object.__setattr__(self, "y", np.asarray(self.y, dtype=np.float64))
-        _check_data(self.X, self.y)
+        _check_data(self.X, self.y, self.n_classes)
 
     @property
     def facts(self) -> Facts:
         """The sizes of its data."""
-        return Facts(int(self.X.shape[0]), self.n_features)
+        return Facts(int(self.X.shape[0]), self.n_features, self.n_classes)
 
 
 @dataclass(frozen=True)
@@ -225,11 +228,13 @@ def _check_name(name: object) -> None:
         raise InvalidParameter("a party's name must be a printable text of 1 to 64 characters.")
 
 
-def _check_data(X: Floats, y: Floats) -> None:
+def _check_data(X: Floats, y: Floats, n_classes: int = 2) -> None:
     # Checked when a party is set up, so that no question can find it out.
     if X.ndim != 2 or X.shape[0] < 1 or X.shape[1] < 1 or y.shape != X.shape[:1]:
         raise InvalidData("X needs rows and columns, and y one label per row.")
     if not np.all(np.isfinite(X)):
         raise InvalidData("X must be finite; encode missing values by a PublicSchema.")
-    if not np.all(np.abs(y) == 1):
+    if n_classes == 2 and not np.all(np.abs(y) == 1):
         raise InvalidData("y must be -1 or +1.")
+    if n_classes > 2 and not np.all(np.isin(y, np.arange(n_classes))):
+        raise InvalidData("y must be codes of the declared classes, from 0.")

@@ -49,7 +49,6 @@ def serve(
     step: int = 0,
     protocol: int = PROTOCOL,
     study: str | None = None,
-    study_id: str | None = None,
 ) -> Payload:
     """Answer one question, or refuse it.
 
@@ -69,8 +68,6 @@ def serve(
         The asker's version.
     study : str, optional
         Hash of the study that the asker means, or fingerprint of the schema.
-    study_id : str, optional
-        The name of that study, for the ledger's row; the party's own word.
 
     Returns
     -------
@@ -122,7 +119,7 @@ def serve(
             if act.sum_of is not None:
                 masks = agreed_masks(act, payload, local, run=run, study=study, step=step)
                 terms = _terms(act, payload, local, step)
-            receipt = stack.enter_context(_paying(local, key, price, study, study_id, terms))
+            receipt = stack.enter_context(_paying(local, key, price, study, terms))
         except (LedgerError, CompositionError, OperationRefused):
             books.answers.withdraw(key)  # nothing was paid for this answer
             raise
@@ -182,7 +179,6 @@ def _paying(
     key: Key,
     price: Guarantee | None,
     study: str | None,
-    study_id: str | None,
     sums: str | None = None,
 ) -> Iterator[Receipt | None]:
     """Pay for an answer, once per key; nothing is due for public facts or what was prepaid.
@@ -197,6 +193,7 @@ def _paying(
     detail: dict[str, Any] = {"run": key.run, "party": local.name}
     detail |= {"step": key.step} if sums is None else {"sums": sums}
     columns = key.columns if sums is None else key.columns[:2]
+    study_id = books.agreed.study_id
     named = None if study is None or study_id is None else (study_id, study)
     if study is not None and named is None:
         detail["study_sha256"] = study

@@ -231,7 +231,8 @@ class PartySession(Generic[T]):
         The party's own.
     accept : callable
         ``(files, outcome) -> signature``: compares a release's files with what the protocol gave
-        here, keeps them, and signs; raises if they differ.
+        here, keeps them, and signs; raises if they differ. The outcome is None where a coordinator
+        that is trusted with answers made it.
 
     Attributes
     ----------
@@ -250,7 +251,7 @@ class PartySession(Generic[T]):
         parties: Mapping[str, PublicKey],
         coordinator: PublicKey,
         key: PrivateKey,
-        accept: Callable[[Mapping[str, bytes], T], bytes],
+        accept: Callable[[Mapping[str, bytes], T | None], bytes],
     ) -> None:
         self._grant = grant
         self._protocol = protocol
@@ -330,7 +331,6 @@ class PartySession(Generic[T]):
             step=question.step,
             protocol=question.protocol,
             study=question.study,
-            study_id=self._grant.study_id,
         )
         self.state = "answered"
         return SignedAnswer.sign(answer, self._key).encode()
@@ -370,7 +370,10 @@ class PartySession(Generic[T]):
         self._seen.add(own.payload.digest)
 
     def _finish(self, question: Question, steps: Sequence[Step], outcome: T | Next) -> bytes:
-        if isinstance(outcome, Next):
+        told_all: T | None = None
+        if not isinstance(outcome, Next):
+            told_all = outcome
+        elif installed(outcome.operation).noised or not self._has_answered(question.run, outcome):
             raise OperationRefused("the run is not at its end.", "step")
         paid = [step for step in steps if self._grant_costs(step)]
         if any(self.name not in step.answers for step in paid):
@@ -381,12 +384,17 @@ class PartySession(Generic[T]):
         if not isinstance(names, list) or arrays.keys() != {f"file{k}" for k in range(len(names))}:
             raise InvalidMessage("a release has a name for every file.")
         files = {str(name): arrays[f"file{k}"].tobytes() for k, name in enumerate(names)}
-        signature = self._accept(files, outcome)
+        signature = self._accept(files, told_all)
         self.finished, self.state = True, "released"
         facts = about(self._local, question.run, question.study, FINISH, 0, question.payload)
         told: dict[str, Any] = {"receipt": None, "head": None, "about": facts}
         reply = Payload(told, {"signature": np.frombuffer(signature, np.uint8)})
         return SignedAnswer.sign(reply, self._key).encode()
+
+    def _has_answered(self, run: str, asked: Next) -> bool:
+        """Whether the party has answered a question whose answers no party may see."""
+        slot = installed(asked.operation).slot or asked.operation
+        return (slot, asked.step) in self._local.books.answers.kept(run)
 
     def _grant_costs(self, step: Step) -> bool:
         asked = (step.question.operation, step.question.step)

@@ -69,9 +69,15 @@ class _Stop(Exception):
 
 
 def rehearse(
-    protocol: Protocol[Any], parties: Sequence[str], study: str, n_features: int
+    protocol: Protocol[Any],
+    parties: Sequence[str],
+    study: str,
+    n_features: int,
+    *,
+    n_classes: int = 2,
+    party: str | None = None,
 ) -> tuple[Request, ...]:
-    """Return every question that a run will ask, and what in it depends on answers.
+    """Return every question that a run may ask, and what in it depends on answers.
 
     Two rehearsals with different made-up answers, of parties with one record and with a million:
     what is the same in both is fixed.
@@ -84,8 +90,10 @@ def rehearse(
         Everyone in the study.
     study : str
         Its hash.
-    n_features : int
-        Columns of encoded rows, for the prices.
+    n_features, n_classes : int
+        Columns of encoded rows and declared labels, for the prices.
+    party : str, optional
+        Leave out what is not asked of this one.
     """
     first, second = (_Rehearsal(parties, study, seed) for seed in (0, 1))
     for federation in (first, second):
@@ -94,14 +102,16 @@ def rehearse(
         except QuorumMissed:
             if not federation.asked:
                 raise
-    pairs = list(zip(first.asked, second.asked, strict=True))
+    every = zip(first.asked, second.asked, strict=True)
+    pairs = [pair for pair in every if party in (None, *pair[0].to)]
+    facts = Facts(_FACTS, n_features, n_classes)
     sums = {one.operation: one.tries for one, _ in pairs if one.tries}
-    asked = [_request([one, other], n_features) for one, other in pairs if not one.tries]
+    asked = [_request([one, other], facts) for one, other in pairs if not one.tries]
     for operation, tries in sums.items():
         # A sum's tries are for whichever sum of the run needs them: one request for all.
         each = [one for pair in pairs for one in pair if one.operation == operation]
         ready = [replace(e, operation=READY, payload=_ready(e)) for e in each]
-        asked += [_request(ready, n_features, tries), _request(each, n_features, tries)]
+        asked += [_request(ready, facts, tries), _request(each, facts, tries)]
     return tuple(asked)
 
 
@@ -109,12 +119,12 @@ def _ready(question: Next) -> Payload:
     return ready_question(question.operation, question.payload)
 
 
-def _request(asked: Sequence[Next], n_features: int, steps: int = 1) -> Request:
+def _request(asked: Sequence[Next], facts: Facts, steps: int = 1) -> Request:
     one = asked[0]
     if any((one.operation, one.step) != (other.operation, other.step) for other in asked):
         raise InvalidMessage("the protocol's questions depend on answers; it cannot be granted.")
     operation = installed(one.operation)
-    price = operation.priced(one.payload, Facts(_FACTS, n_features))
+    price = operation.priced(one.payload, facts)
     a = one.payload
     chosen = [name for name in operation.chosen if one.tries or name in a.values]
     names = [name for each in asked for name in (*each.payload.values, *each.payload.arrays)]
@@ -146,6 +156,9 @@ def _same(name: str, one: Payload, other: Payload) -> bool:
 
 class _Rehearsal(Federation):
     """Parties that answer with made-up numbers of the agreed kind."""
+
+    pretends = True
+    rehearses = True
 
     def __init__(self, parties: Sequence[str], study: str, seed: int) -> None:
         super().__init__(study[:64])
@@ -256,6 +269,8 @@ def replay(
 
 class _Replay(Federation):
     """Parties that answer what they have signed."""
+
+    pretends = True
 
     def __init__(self, parties: Sequence[str], run: str, steps: Sequence[Step]) -> None:
         super().__init__(run)

@@ -7,6 +7,7 @@ with the theorems that use it. Proof of the output step: docs/proofs/output_step
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -80,6 +81,19 @@ class NoisyMinimiser:
     def noise_dimension(self) -> int:
         """Dimension of the space that the noise lives in."""
         return self.n_features * (self.n_classes - 1)
+
+    @property
+    def longest(self) -> float:
+        """A bound on the norm of what is released, from public facts alone.
+
+        At the minimiser ``L (w - u)`` is the sum of n gradients, each no longer than the cap for
+        two classes and sqrt(2) for more, and the noise: ``||w|| <= (n c + ||b||)/L + ||u||``. The
+        output step and the solver's tolerance are far below the last hundredth.
+        """
+        slope = self.cap if self.n_classes == 2 else math.sqrt(2)
+        slopes = largest_count(self.n_samples) * slope / self.ridge
+        noise = self.law.longest(self.noise_dimension) / self.ridge
+        return 1.01 * (slopes + noise + self.prior_norm) + 1.0
 
     @property
     def tolerance(self) -> float:

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Guarantee
+from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.terms import Term as Density
+from confrere.model import Facts, Model
 from confrere.noise.sources import RandomSource
 
 Floats = NDArray[np.float64]
@@ -170,6 +172,33 @@ class Plan(ABC, Generic[Learned]):
     def later_mechanisms(self) -> tuple[Any, ...]:
         """Return mechanisms that learn from what others released: rows that nobody can choose."""
         return ()
+
+
+class ModelPlan(Plan[Model]):
+    """A plan that one organisation carries out by itself: noised numbers, then public arithmetic.
+
+    The numbers are all that crosses a boundary; whoever has the plan makes the model of them.
+    """
+
+    @abstractmethod
+    def release(self, data: Table, source: RandomSource) -> dict[str, Floats]:
+        """Return the noised numbers, by name; the caller has paid."""
+
+    @abstractmethod
+    def assemble(self, released: Mapping[str, Floats], names: Names) -> Model:
+        """Return the model of released numbers: post-processing."""
+
+    @abstractmethod
+    def minimisers(self) -> dict[str, NoisyMinimiser]:
+        """Return the act behind each of the numbers: what shape and length they may have."""
+
+    @abstractmethod
+    def facts(self) -> Facts:
+        """Return the public facts that a release of the model carries."""
+
+    def run(self, data: Table, source: RandomSource) -> Model:
+        """Return the released model of rows as given."""
+        return self.assemble(self.release(data, source), data.names)
 
 
 def declared_classes(classes: Any, y: Any, *, simulated: bool) -> NDArray[Any]:

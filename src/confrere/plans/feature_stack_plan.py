@@ -15,6 +15,7 @@ from confrere.errors import InvalidData
 from confrere.guarantee import Guarantee, Split
 from confrere.maths.partition import split_rows
 from confrere.mechanisms.feature_groups import THEOREM, FeatureGroupPerturbation
+from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.model import Clip, Facts, LowLevelModel, StackFacts
 from confrere.model.scoring import UNIT_ROWS
@@ -134,6 +135,10 @@ class FeatureStackPlan(StackPlan):
     def epsilon_shares(self) -> list[float]:
         """Epsilon of every group's own release: ``2 rate`` for rows in the unit ball."""
         return [2 * self.low.cap * rate for rate in self.low.rates]
+
+    def low_minimisers(self) -> Sequence[NoisyMinimiser]:
+        """Return every group's act."""
+        return self.low.minimisers
 
     def run_low(self, data: Table, source: RandomSource) -> list[Floats]:
         """Return every group's released weights."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -14,6 +15,7 @@ from confrere.maths.calibration import free_ridge
 from confrere.maths.gaussian import GaussianObjective, automatic_gaussian_ridge
 from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation, check_delta
 from confrere.mechanisms.hidden_size import HiddenSize, RowCount, declared_count
+from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.objective_perturbation import (
     SOLVER_SHARE,
     Calibration,
@@ -22,7 +24,7 @@ from confrere.mechanisms.objective_perturbation import (
 )
 from confrere.model import Facts, Linear
 from confrere.noise.sources import RandomSource
-from confrere.plans.base_plan import Floats, Names, Plan, Table, Term
+from confrere.plans.base_plan import Floats, ModelPlan, Names, Table, Term
 from confrere.rows.ball import Norm
 from confrere.rows.frame import Frame
 
@@ -138,7 +140,7 @@ def linear_frame(
 
 
 @dataclass(frozen=True, eq=False)
-class LinearPlan(Plan[Linear]):
+class LinearPlan(ModelPlan):
     """One perturbed objective in declared coordinates.
 
     Attributes
@@ -185,12 +187,19 @@ class LinearPlan(Plan[Linear]):
             **self.frame.learned_with(),
         )
 
-    def run(self, data: Table, source: RandomSource) -> Linear:
-        """Return the released model of rows as given."""
-        weights = self.mechanism.run(
-            self.frame.rows(data.X), data.labels, source=source, centre=self.centre
-        )
-        return linear_model(self.frame, weights, self.facts(), data.names)
+    def release(self, data: Table, source: RandomSource) -> dict[str, Floats]:
+        """Return the noised weights."""
+        rows = self.frame.rows(data.X)
+        weights = self.mechanism.run(rows, data.labels, source=source, centre=self.centre)
+        return {"weights": weights}
+
+    def assemble(self, released: Mapping[str, Floats], names: Names) -> Linear:
+        """Return the model of rows as given."""
+        return linear_model(self.frame, released["weights"], self.facts(), names)
+
+    def minimisers(self) -> dict[str, NoisyMinimiser]:
+        """Return the one act."""
+        return {"weights": self.mechanism.minimiser}
 
     def terms(self, data: Table) -> list[Term]:
         """Return the one objective."""

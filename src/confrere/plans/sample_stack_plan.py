@@ -14,6 +14,7 @@ import numpy as np
 from confrere.errors import InvalidData
 from confrere.guarantee import Guarantee, Split
 from confrere.maths.partition import split_rows
+from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.objective_perturbation import Calibration, ObjectivePerturbation
 from confrere.model import Facts, LowLevelModel
 from confrere.noise.sources import RandomSource
@@ -73,6 +74,10 @@ class SampleStackPlan(StackPlan):
     def facts(self) -> Facts:
         """Return the public facts that a release of this stack carries."""
         return Facts(n_samples=sum(len(part) for part in self.parts))
+
+    def low_minimisers(self) -> Sequence[NoisyMinimiser]:
+        """Return every part's act."""
+        return [mechanism.minimiser for mechanism in self.low]
 
     def run_low(self, data: Table, source: RandomSource) -> list[Floats]:
         """Return every part's released weights."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confrere.guarantee import Guarantee, Split, in_parallel
-from confrere.mechanisms.noisy_minimiser import run_parties
+from confrere.mechanisms.noisy_minimiser import NoisyMinimiser, run_parties
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
-from confrere.model import Clip, Facts, LowLevelModel, Stack
+from confrere.model import Clip, LowLevelModel, Stack
 from confrere.model.stack import meta_features
 from confrere.noise.sources import RandomSource
-from confrere.plans.base_plan import Floats, Plan, Table
+from confrere.plans.base_plan import Floats, ModelPlan, Names, Table
 from confrere.plans.linear_plan import Alpha, noise_budget, summed_ridge
 from confrere.rows.ball import into_ball
 
@@ -28,7 +28,7 @@ HIGH_LEVEL_CONSTANT = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class StackPlan(Plan[Stack]):
+class StackPlan(ModelPlan):
     """Low-level models on parts of the data, then a high level on rows that they did not see.
 
     Attributes
@@ -87,44 +87,56 @@ class StackPlan(Plan[Stack]):
         return in_parallel(parts, split=self.split, theorem=self.theorem)
 
     @abstractmethod
-    def facts(self) -> Facts:
-        """Return the public facts that a release of this stack carries."""
+    def low_minimisers(self) -> Sequence[NoisyMinimiser]:
+        """Return the act behind every low-level model."""
 
     @property
     def clips(self) -> tuple[Clip | None, Clip | None]:
         """What happens to a whole row, and to every group's columns, before they are scored."""
         return None, None
 
-    def run(self, data: Table, source: RandomSource) -> Stack:
-        """Return the released stack of rows as given."""
+    def release(self, data: Table, source: RandomSource) -> dict[str, Floats]:
+        """Return every low-level model's noised weights, and the high level's if there is one."""
         weights = self.run_low(data, source)
-        learned = [w - base for w, base in zip(weights, self.baselines, strict=True)]
-        factor = 1.0 if self.high is None else common_sharpness(learned)
-        low = [self.model(k, w, factor) for k, w in enumerate(weights)]
-        whole, each = self.clips
-        combined = self._combined(low, data, source)
-        return Stack(
-            groups=tuple(replace(model, clip=each) for model in low),
-            clip=whole,
-            facts=self.facts(),
-            classes=data.names.classes,
-            features=data.names.features,
-            **combined,
-        )
-
-    def _combined(
-        self, low: Sequence[LowLevelModel], data: Table, source: RandomSource
-    ) -> dict[str, Any]:
-        """Return the high level: released weights of meta features, or the votes' own."""
+        released = {_low(k): w for k, w in enumerate(weights)}
         if self.high is not None:
             last = self.parts[-1]
-            weights = self.high.run(
-                high_level_rows(self.scores(low, data.X[last])),
+            released["high"] = self.high.run(
+                high_level_rows(self.scores(self._models(weights), data.X[last])),
                 data.signs[last],
                 source=source,
                 centre=self.high_prior,
             )
-            coef, intercept = high_level_coefficients(weights)
+        return released
+
+    def assemble(self, released: Mapping[str, Floats], names: Names) -> Stack:
+        """Return the stack of rows as given."""
+        low = self._models([released[_low(k)] for k in range(len(self.baselines))])
+        whole, each = self.clips
+        return Stack(
+            groups=tuple(replace(model, clip=each) for model in low),
+            clip=whole,
+            facts=self.facts(),
+            classes=names.classes,
+            features=names.features,
+            **self._combined(low, released.get("high")),
+        )
+
+    def minimisers(self) -> dict[str, NoisyMinimiser]:
+        """Return the act behind every low-level model and the high level."""
+        acts = {_low(k): act for k, act in enumerate(self.low_minimisers())}
+        return acts if self.high is None else acts | {"high": self.high.minimiser}
+
+    def _models(self, weights: Sequence[Floats]) -> list[LowLevelModel]:
+        """Return released weights as models, sharpened for the high level."""
+        learned = [w - base for w, base in zip(weights, self.baselines, strict=True)]
+        factor = 1.0 if self.high is None else common_sharpness(learned)
+        return [self.model(k, w, factor) for k, w in enumerate(weights)]
+
+    def _combined(self, low: Sequence[LowLevelModel], high: Floats | None) -> dict[str, Any]:
+        """Return the high level: released weights of meta features, or the votes' own."""
+        if high is not None:
+            coef, intercept = high_level_coefficients(high)
             return {"coef": coef, "intercept": intercept}
         if len(low) == 1:
             return {"coef": np.ones(1), "intercept": low[0].baseline, "combine": "alone"}
@@ -184,6 +196,10 @@ class StackPlan(Plan[Stack]):
             source=source,
             centre=self.high_prior,
         )
+
+
+def _low(k: int) -> str:
+    return f"low_{k}"
 
 
 def common_sharpness(released: Sequence[Floats]) -> float:

@@ -186,13 +186,10 @@ def _check_ledger(release: Release, ledger: Ledger) -> None:
             ledger.verify(head=receipt.hash)
         except LedgerError as error:
             raise InvalidRelease(f"the ledger is not whole: {error}") from error
-    if release.receipt is None:
-        # Between machines a row names the party's own answer, of which the model was made.
-        for entry in (entries[receipt.row] for receipt in own):
-            if "run" not in entry.detail:
-                _check_digest(release, entry)
-    elif release.receipt in own:
-        _check_digest(release, entries[release.receipt.row])
+    for receipt in own:
+        if release.receipt in (None, receipt):
+            _check_digest(release, entries[receipt.row])
+    if release.receipt in own:
         budget = release.card.prior_spend
         if budget is not None and budget.model_dump() != prior_spend(ledger, release.receipt):
             raise InvalidRelease("card.json: prior_spend is not the ledger's; do not use it.")
@@ -224,7 +221,13 @@ def _check_study(card: Card, entry: Entry) -> None:
 
 
 def _check_digest(release: Release, entry: Entry) -> None:
-    """One charge, one model: a receipt cannot stand behind another one."""
+    """One charge, one model: a receipt cannot stand behind another one.
+
+    A row of a run names the party's own answer, of which the model was made: there the parties'
+    signatures say that it is the model of their answers.
+    """
+    if "run" in entry.detail:
+        return
     if entry.digest is None:
         raise InvalidRelease(f"row {entry.row} of the ledger does not name what was released.")
     if entry.digest != release.model.digest():

@@ -1,6 +1,6 @@
-"""A study from its file: read, priced before any data are touched, and run in one process."""
+"""A study from its file: read, priced before any data are touched, and run over any engine."""
 
-from confrere.study.encoded_rows import Rows, read_rows, read_table
+from confrere.study.encoded_rows import Rows, predict, read_rows, read_table
 from confrere.study.local_file import (
     Budget,
     Local,
@@ -9,10 +9,15 @@ from confrere.study.local_file import (
     gather_locals,
     read_local,
 )
-from confrere.study.predicting import predict
 from confrere.study.priced_plan import Agreed, Plan, Price, make_plan, read_plan
-from confrere.study.running import Made, Runner, prepare
-from confrere.study.saving import check_destination, check_keys, save_made
+from confrere.study.running import (
+    Made,
+    Runner,
+    check_destination,
+    check_keys,
+    prepare,
+    save_made,
+)
 from confrere.study.sessions import (
     CoordinatorSession,
     Finished,

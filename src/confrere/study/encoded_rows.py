@@ -1,4 +1,4 @@
-"""A party's table: read, its rows per unit bounded, encoded by the public schema."""
+"""Tables: a party's, read, bounded per unit and encoded; and raw ones to predict."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData
+from confrere.plans.base_plan import encode_labels
+from confrere.release import Release
 from confrere.schema import PublicSchema
 from confrere.study.study_file import Study
 
@@ -20,6 +23,13 @@ class Rows:
 
     X: pd.DataFrame
     y: NDArray[Any]
+
+    def codes(self, study: Study) -> NDArray[np.float64]:
+        """Return labels as parties hold them: -1 and +1, or codes of more than two classes."""
+        codes = encode_labels(self.y, np.array(study.classes))
+        if study.n_classes > 2:
+            return codes.astype(np.float64)
+        return np.where(codes == 1, 1.0, -1.0)
 
 
 def read_table(path: Path, columns: set[str] | None = None) -> pd.DataFrame:
@@ -77,3 +87,37 @@ def bounded_per_unit(table: pd.DataFrame, column: str | None, most: int) -> pd.D
         raise InvalidData(f"column {column!r}: {missing} rows belong to nobody.")
     kept = table.groupby(column, sort=False).cumcount() < most
     return table[kept].reset_index(drop=True)
+
+
+def predict(release: Release, table: pd.DataFrame) -> pd.DataFrame:
+    """Return the predicted class of every row and the probability of each class.
+
+    A release of a study carries its schema and encoding, and takes raw tables; any other takes
+    the encoded columns by their names.
+    """
+    model = release.model
+    rows = _encoded_rows(release, table)
+    probabilities = model.predict_proba(rows)
+    labels = np.asarray(model.classes)[probabilities.argmax(axis=1)]
+    names = [f"probability of {name}" for name in model.classes]
+    found = pd.DataFrame(probabilities, columns=names, index=table.index)
+    found.insert(0, "predicted", labels)
+    return found
+
+
+def _encoded_rows(release: Release, table: pd.DataFrame) -> np.ndarray:
+    encoder = release.model.encoder
+    if encoder is not None and encoder.rows is not None and encoder.weighted is not None:
+        transformer = encoder.schema.encoder(rows=encoder.rows, weighted=encoder.weighted)
+        return np.asarray(transformer.transform(table))
+    features = list(release.model.features)
+    lacking = [name for name in features if name not in table.columns]
+    if lacking:
+        raise InvalidData(
+            f"the table lacks {len(lacking)} of the release's columns, {lacking[0]!r} first; this "
+            "release takes encoded rows."
+        )
+    try:
+        return table[features].to_numpy(dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidData("the release takes encoded rows: numbers only.") from None

@@ -61,7 +61,7 @@ class LocalPolicy(Table):
     def check(self, study: Study, party: str) -> None:
         """Refuse a study that asks for what is not allowed, or protects others."""
         allowed = self.operations
-        refused = [o for o in study.method.operations if allowed is not None and o not in allowed]
+        refused = [o for o in study.operations if allowed is not None and o not in allowed]
         if refused:
             raise OperationRefused(
                 f"{party}: its policy does not allow {', '.join(refused)}; nothing was spent."
@@ -90,6 +90,8 @@ class Local(Table):
         None for a party without a local file, whose table was given by hand.
     coordinator : str or None
         The public key whose questions it answers: ``ssh-ed25519 AAAA...``.
+    auxiliary_path : Path or None
+        Its copy of the public rows that a study names by their hash.
     """
 
     party: Name
@@ -98,6 +100,7 @@ class Local(Table):
     key_path: FilePath | None = None
     policy: LocalPolicy | None = None
     coordinator: PublicKeyLine | None = None
+    auxiliary_path: FilePath | None = None
 
 
 class LocalFile(Local):

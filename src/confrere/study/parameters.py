@@ -18,7 +18,7 @@ RESERVED = frozenset(
     {
         *("epsilon", "ledger", "account", "random_state", "classes", "split_seed", "method"),
         *("source", "source_keys", "schema", "importance", "feature_scale", "prior", "groups"),
-        *("neighbours", "declared_samples"),
+        *("neighbours", "declared_samples", "local", "memory", "on_faulty"),
     }
 )
 
@@ -37,9 +37,16 @@ def estimator_for(study: Study, method: Method, **more: Any) -> Any:
     **more
         Further arguments, such as ``source``.
     """
+    seed = (study.file.random.noise_seed or 0) if study.simulated else None
+    settings = settings_for(study, method, schema=study.schema, random_state=seed, **more)
+    return method.make(**settings)
+
+
+def settings_for(study: Study, method: Method, **more: Any) -> dict[str, Any]:
+    """Return the arguments of ``method`` that the study decides, and ``more`` that it takes."""
     known = _arguments(method)
     wanted = {**_defaults(study), **study.parameters, **_settled(study), **more}
-    return method.make(**{name: value for name, value in wanted.items() if name in known})
+    return {name: value for name, value in wanted.items() if name in known}
 
 
 def check_parameters(study: Study) -> None:
@@ -65,7 +72,7 @@ def check_parameters(study: Study) -> None:
         _check_kind(name, value, known[name].default)
     n_features = len(study.schema.feature_names)
     for method in methods:
-        if method.shape == "transfer":
+        if method.shape in ("transfer", "as-is"):
             continue  # its price is asked once there is a source; the source's comes first
         try:
             price = estimator_for(study, method).price(NOMINAL_ROWS, n_features)
@@ -121,8 +128,6 @@ def _settled(study: Study) -> dict[str, Any]:
         "epsilon": study.epsilon,
         "classes": [-1, 1] if outcome.classes is None else list(outcome.classes),
         "split_seed": study.file.random.split_seed,
-        "schema": study.schema,
-        "random_state": (study.file.random.noise_seed or 0) if study.simulated else None,
     }
     if study.schema.has_importances:
         settled["importance"] = study.schema.importances()

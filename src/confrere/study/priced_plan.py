@@ -12,11 +12,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import ConfigDict, Field
 
 from confrere.catalogue import find_method
 from confrere.errors import StudyError
-from confrere.guarantee import Guarantee
+from confrere.federation.counting import ERRORS
+from confrere.federation.operation import Facts
+from confrere.federation.payload import Payload
+from confrere.guarantee import Guarantee, in_sequence
 from confrere.release import Spending
 from confrere.study.local_file import Budget, FilePath, Local, budget_of
 from confrere.study.parameters import NOMINAL_ROWS, estimator_for
@@ -137,7 +141,7 @@ def make_plan(study: Study, locals_: Mapping[str, Local], plan_id: str | None = 
     plan_id : str, optional
         Of a plan that was agreed to; a fresh one by default.
     """
-    guarantee = _guarantee(study)
+    guarantee = price_of(study)
     prices = tuple(
         Price(
             party.name,
@@ -146,7 +150,7 @@ def make_plan(study: Study, locals_: Mapping[str, Local], plan_id: str | None = 
             budget_of(party, locals_.get(party.name)),
             party.name in locals_,
         )
-        for party in study.parties
+        for party in study.payers
     )
     paid: dict[str, Any] = {price.party: price.guarantee for price in prices}
     promised, _ = Spending(guarantee, parties=paid).price(
@@ -205,13 +209,26 @@ def read_plan(path: Path) -> Agreed:
     return Agreed.read(document, "the plan", folder=path.parent)
 
 
-def _guarantee(study: Study) -> Guarantee:
-    """Return one party's price: of the study's method, or of its source, which costs the same."""
+def price_of(study: Study) -> Guarantee:
+    """Return what a run costs one party: the study's method, or its source, which costs the same.
+
+    And, where the study says so, counting the errors of what was learned.
+    """
     method = find_method(study.method.source) if study.method.source else study.method
-    guarantee: Guarantee = estimator_for(study, method).price(
+    price: Guarantee = estimator_for(study, method).price(
         NOMINAL_ROWS, len(study.schema.feature_names)
     )
-    return guarantee
+    if study.file.evaluation is None:
+        return price
+    counting = ERRORS.priced(
+        Payload(
+            {"epsilon": study.file.evaluation.epsilon, "intercept": 0.0},
+            {"coef": np.zeros(len(study.schema.feature_names))},
+        ),
+        Facts(NOMINAL_ROWS, len(study.schema.feature_names)),
+    )
+    assert counting is not None
+    return in_sequence([price, counting])
 
 
 def _finite(number: float) -> float | None:

@@ -1,30 +1,35 @@
-"""Carry out a priced study in one process, for the parties that live here."""
+"""Carry out a priced study in one process: the local engine, asked like any other.
+
+Every party here has its own ledger, answer file and policy, and pays inside
+:func:`~confrere.federation.serve`. The plan names the run: carried out again after a crash it sends
+what it had answered, and pays nothing more.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+import hashlib
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
 
 import numpy as np
-import pandas as pd
+from numpy.typing import NDArray
 
-from confrere.catalogue import Method, find_method
 from confrere.errors import QuorumMissed, SchemaMismatch, StudyError
 from confrere.estimators.starting_points import check_same_meaning
+from confrere.federation import Answers, Books, LocalFederation, LocalParty, Policy
+from confrere.federation.grant import Request
+from confrere.federation.transcript import rehearse
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger, Receipt
-from confrere.release import Release
-from confrere.study.describing import described
-from confrere.study.encoded_rows import Rows, read_rows
-from confrere.study.local_file import Local
-from confrere.study.parameters import estimator_for
-from confrere.study.party_payment import paid, require_unused
-from confrere.study.priced_plan import Plan
-from confrere.study.study_file import Party, Study
-
-Tell = Callable[[str], None]
+from confrere.release import Release, card_page, read_private_key, sign_release
+from confrere.study.encoded_rows import Rows, encoded, read_rows, read_table
+from confrere.study.local_file import Local, open_account
+from confrere.study.priced_plan import Plan, price_of
+from confrere.study.protocols import Given, Learned, described, protocol_of
+from confrere.study.study_file import Study
+from confrere.study.typed_files import read_bytes
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,14 @@ class Made:
     receipts: Mapping[str, tuple[Receipt, ...]]
 
 
+def made_of(
+    study: Study, learned: Learned, *, ledger: Ledger | None = None, n_here: int = 1
+) -> Made:
+    """Return a model of a run as a release with the study's words."""
+    release = described(study, learned, ledger=ledger, n_here=n_here)
+    return Made(learned.name, release, learned.receipts)
+
+
 @dataclass(frozen=True)
 class Runner:
     """A study that is ready to run: everything is checked, nothing is spent.
@@ -56,94 +69,29 @@ class Runner:
     plan: Plan
     locals_: Mapping[str, Local]
     rows: Mapping[str, Rows]
-    sources: Mapping[str, Release]
+    given: Given
 
-    def run(self, tell: Tell = lambda _: None) -> list[Made]:
-        """Charge, learn and describe; ``tell`` hears what happens."""
-        if self.study.method.shape == "together":
-            tell(f"{len(self.rows)} parties release")
-            return [self._together()]
-        made = []
-        sources = dict(self.sources)
-        source_names = {party.name for party in self.study.sources}
-        for party in sorted(self._here(), key=lambda party: party.name not in source_names):
-            tell(party.name)
-            if party.name in source_names:
-                one = self._alone(party, find_method(self.study.method.source))
-                sources[party.name] = one.release
-            elif source_names:
-                one = self._alone(party, self.study.method, source=list(sources.values()))
-            else:
-                one = self._alone(party, self.study.method)
-            made.append(one)
-        return made
+    def run(self) -> list[Made]:
+        """Ask every party here, and describe what comes of it; each pays before it answers."""
+        study, run, given = self.study, self.plan.plan_id, self.given
+        names = list(self.locals_)
+        if study.method.shape == "votes":
+            beside = self.locals_[names[0]].ledger_path
+            given = replace(given, kept=Answers(f"{beside}.releases"))
+        price = self.plan.prices[0].guarantee
+        parties = [
+            local_party(
+                study, local, self.rows[name], policy_of(study, name, price, (run,), given, names)
+            )
+            for name, local in self.locals_.items()
+        ]
+        federation = LocalFederation(parties, run=run, study=study.sha256, on_error="raise")
+        return [self._made(learned) for learned in protocol_of(study, given)(federation)]
 
-    def check_prices(self) -> None:
-        """Ask every price that does not need a source made on the way; spends nothing."""
-        study = self.study
-        method = find_method(study.method.source) if study.method.source else study.method
-        known = set(self.sources) == {party.name for party in study.sources}
-        for name, rows in self.rows.items():
-            if not study.sources or study.party(name).role == "source":
-                model = self._estimator(method, name)
-            elif known:
-                model = self._estimator(study.method, name, source=list(self.sources.values()))
-            else:
-                continue
-            self._price(model, len(rows.y))
-
-    def _here(self) -> list[Party]:
-        return [self.study.party(name) for name in self.rows]
-
-    def _alone(self, party: Party, method: Method, **more: Any) -> Made:
-        rows, local = self.rows[party.name], self.locals_[party.name]
-        model = self._estimator(method, party.name, **more)
-        price = self._price(model, len(rows.y))
-        with paid(self.study, self.plan, party, local, price) as receipt:
-            model.fit(rows.X, rows.y)
-            model.receipt_ = receipt
-            release = model.to_release(self.study.schema)
-            ledger = Ledger(local.ledger_path)
-            ledger.mark_released(receipt, digest=release.model.digest())
-        release = described(self.study, release, ledger=ledger, n_here=1)
-        return Made(party.name, release, {party.name: (receipt,)})
-
-    def _together(self) -> Made:
-        names = list(self.rows)
-        sizes = [len(self.rows[name].y) for name in names]
-        X = pd.concat([self.rows[name].X for name in names], ignore_index=True)
-        y = np.concatenate([self.rows[name].y for name in names])
-        model = self._estimator(self.study.method, "all")
-        price = self._price(model, min(sizes))
-        receipts: dict[str, Receipt] = {}
-        with ExitStack() as stack:
-            for party in self._here():
-                local = self.locals_[party.name]
-                receipts[party.name] = stack.enter_context(
-                    paid(self.study, self.plan, party, local, price)
-                )
-            model.fit(X, y, party=np.repeat(names, sizes))
-            release = model.to_release(self.study.schema)
-            for name, receipt in receipts.items():
-                ledger = Ledger(self.locals_[name].ledger_path)
-                ledger.mark_released(receipt, digest=release.model.digest())
-        release = replace(release, receipt=None, parties=receipts)
-        release = described(self.study, release, n_here=len(names))
-        return Made(self.study.id, release, {name: (one,) for name, one in receipts.items()})
-
-    def _estimator(self, method: Method, name: str, **more: Any) -> Any:
-        """Return the estimator with a ledger aside: the party's own has been charged already."""
-        seed = self.study.seed_for(name)
-        return estimator_for(self.study, method, ledger=Ledger(), random_state=seed, **more)
-
-    def _price(self, model: Any, n_samples: int) -> Guarantee:
-        """Return the price for the data at hand; it must be the one that was agreed to."""
-        price: Guarantee = model.price(n_samples, len(self.study.schema.feature_names))
-        agreed = self.plan.prices[0].guarantee
-        kinds = [(g.epsilon, g.delta, g.unit, g.neighbours) for g in (price, agreed)]
-        if kinds[0] != kinds[1]:
-            raise StudyError("the price is not the planned one; nothing was spent on this.")
-        return price
+    def _made(self, learned: Learned) -> Made:
+        ledgers = {name: Ledger(self.locals_[name].ledger_path) for name in learned.receipts}
+        alone = next(iter(ledgers.values())) if len(ledgers) == 1 else None
+        return made_of(self.study, learned, ledger=alone, n_here=len(ledgers))
 
 
 def prepare(
@@ -151,6 +99,8 @@ def prepare(
     plan: Plan,
     locals_: Mapping[str, Local],
     sources: Mapping[str, Release] | None = None,
+    *,
+    auxiliary: Path | None = None,
 ) -> Runner:
     """Check everything that can be checked before a price is paid, and read the data.
 
@@ -158,44 +108,143 @@ def prepare(
     ----------
     study : Study
     plan : Plan
-        Its price, agreed to.
+        Its price, agreed to; it names the run.
     locals_ : mapping of party to Local
         The parties that live here.
     sources : mapping of party to Release, optional
         In a transfer, what source parties elsewhere have released.
+    auxiliary : Path, optional
+        The rows that parties vote on; by default a local file says where they are.
     """
     if study.engine != "local":
         raise StudyError(
             "federation.engine: 'flower' runs between machines: use confrere coordinator and "
             "confrere party."
         )
-    here = {name: local for name, local in locals_.items() if local.data_path is not None}
+    payers = {party.name for party in study.payers}
+    here = {n: one for n, one in locals_.items() if one.data_path is not None and n in payers}
     if not here:
         raise StudyError(
             "no party lives here: give its local file with --local, or its table with "
             "--data PARTY=FILE."
         )
     _check_parties(study, here, sources or {})
-    for name, local in here.items():
-        if local.policy is not None:
-            local.policy.check(study, name)
-        require_unused(plan, study.party(name), local)
     for price in plan.prices:
-        if price.party in here:
+        if price.party not in here:
+            continue
+        local = here[price.party]
+        if local.policy is not None:
+            local.policy.check(study, price.party)
+        if not has_answered(local, (plan.plan_id,)):
             price.budget.check(price.account, price.guarantee)
-    rows = {
-        name: read_rows(study, local.data_path)
-        for name, local in here.items()
-        if local.data_path is not None
-    }
-    runner = Runner(study, plan, here, rows, sources or {})
-    runner.check_prices()
-    return runner
+    given = Given(sources or {}, auxiliary_rows(study, auxiliary, here))
+    for name in here:  # what cannot be asked is found before data are read
+        requests_of(study, name, given, list(here))
+    rows = {name: rows_of(study, local) for name, local in here.items()}
+    return Runner(study, plan, here, rows, given)
+
+
+def requests_of(
+    study: Study, party: str, given: Given, among: Sequence[str] | None = None
+) -> tuple[Request, ...]:
+    """Return every question that a run of the study may ask a party."""
+    return rehearse(
+        protocol_of(study, given),
+        [each.name for each in study.payers] if among is None else among,
+        study.sha256,
+        len(study.schema.feature_names),
+        n_classes=study.n_classes,
+        party=party,
+    )
+
+
+def policy_of(
+    study: Study,
+    party: str,
+    price: Guarantee,
+    runs: Sequence[str],
+    given: Given,
+    among: Sequence[str] | None = None,
+) -> Policy:
+    """Return what a party answers: the questions of its own study, once per run, at the price."""
+    requests = requests_of(study, party, given, among)
+    return Policy(
+        operations=frozenset(request.operation for request in requests),
+        unit=price.unit,
+        neighbours=price.neighbours,
+        epsilon_per_run=price.epsilon,
+        study=study.sha256,
+        study_id=study.id,
+        runs=frozenset(runs),
+        requests=requests,
+    )
+
+
+def local_party(study: Study, local: Local, rows: Rows, policy: Policy) -> LocalParty:
+    """Return a party with its rows and books; its account is open once a limit covers the price."""
+    party = study.party(local.party)
+    assert policy.runs is not None
+    if has_answered(local, policy.runs):
+        ledger = Ledger(local.ledger_path)  # who goes on need not afford all of it again
+    else:
+        ledger = open_account(party, local, price_of(study))
+    books = Books(
+        ledger=ledger,
+        account=party.account,
+        policy=policy,
+        answers=Answers(_answer_file(local)),
+    )
+    X = rows.X.to_numpy(dtype=np.float64)
+    y = rows.codes(study)
+    seed = study.seed_for(party.name)
+    return LocalParty(party.name, X, y, books, seed, n_classes=study.n_classes)
+
+
+def has_answered(local: Local, runs: Iterable[str]) -> bool:
+    """Whether a party has answered in one of the runs: then part of the price is paid."""
+    path = _answer_file(local)
+    if not (local.ledger_path.exists() and path.exists()):
+        return False
+    answers = Answers(path)
+    return any(answers.kept(run) for run in runs)
+
+
+def _answer_file(local: Local) -> Path:
+    # Parties that share a ledger do not share their answers.
+    return local.ledger_path.with_name(f"{local.ledger_path.name}.{local.party}.answers")
+
+
+def rows_of(study: Study, local: Local) -> Rows:
+    """Return a party's rows, encoded."""
+    if local.data_path is None:
+        raise StudyError(f"data_path: the local file of {local.party} does not say where it lies.")
+    return read_rows(study, local.data_path)
+
+
+def auxiliary_rows(
+    study: Study, path: Path | None, locals_: Mapping[str, Local]
+) -> NDArray[np.float64] | None:
+    """Return the public rows that the study names by their hash, encoded; None if it names none."""
+    if study.file.auxiliary is None:
+        return None
+    own = [local.auxiliary_path for local in locals_.values() if local.auxiliary_path is not None]
+    place = path if path is not None else own[0] if own else None
+    if place is None:
+        raise StudyError(
+            "auxiliary_path: the study learns from public rows; say where they lie, in the local "
+            "file or with --auxiliary FILE."
+        )
+    content = read_bytes(place, "the auxiliary file", largest=1 << 28)
+    if hashlib.sha256(content).hexdigest() != study.file.auxiliary.sha256:
+        raise StudyError("auxiliary.sha256: the file is not the one that the study names.")
+    table = read_table(place, set(study.schema.columns))
+    return encoded(study, table).to_numpy(dtype=np.float64)
 
 
 def _check_parties(study: Study, here: Mapping[str, Local], given: Mapping[str, Release]) -> None:
     """Refuse to begin without those who are needed."""
-    if study.method.shape == "together" and len(here) < study.quorum * len(study.parties):
+    together = study.method.shape in ("together", "votes")
+    if together and len(here) < study.quorum * len(study.parties):
         away = [party.name for party in study.parties if party.name not in here]
         raise QuorumMissed(
             f"{len(here)} of {len(study.parties)} parties are here, the quorum is "
@@ -216,16 +265,63 @@ def _check_parties(study: Study, here: Mapping[str, Local], given: Mapping[str, 
 
 
 def _check_source(study: Study, name: str, release: Release) -> None:
-    classes = np.asarray(estimator_for(study, study.method).classes)
     check_same_meaning(
         [release],
         features=list(study.schema.feature_names),
-        classes=np.unique(classes),
+        classes=np.array(study.classes),
         schema=study.schema,
     )
     encoder = release.model.encoder
-    if encoder is None or (encoder.rows, encoder.weighted) != (
-        study.file.encoding.rows,
-        study.weighted,
-    ):
+    how = (study.file.encoding.rows, study.weighted)
+    if encoder is None or (encoder.rows, encoder.weighted) != how:
         raise SchemaMismatch(f"source {name!r}: its rows are encoded in another way.")
+
+
+def check_destination(study: Study, folder: Path, parties: list[str]) -> None:
+    """Refuse, before anything is spent, a place where releases could not be written."""
+    names = [study.id] if study.method.shape in ("together", "votes") else parties
+    taken = [name for name in names if (folder / name).exists()]
+    if taken:
+        raise StudyError(
+            f"out: {folder.name} holds {', '.join(taken)} already; give another folder with --out."
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise StudyError(f"out: {folder.name} cannot be written ({error.strerror}).") from None
+
+
+def check_keys(locals_: Mapping[str, Local]) -> None:
+    """Refuse, before anything is spent, a key that cannot sign."""
+    for local in locals_.values():
+        if local.key_path is not None:
+            read_private_key(local.key_path)
+
+
+def save_made(study: Study, made: Made, folder: Path, locals_: Mapping[str, Local]) -> Path:
+    """Write a release with its study, signed by every party here that has a key, and its page.
+
+    Returns
+    -------
+    Path
+        The release's folder; the card as a page lies beside it.
+    """
+    with tempfile.TemporaryDirectory() as aside:
+        copy = Path(aside) / "study.toml"
+        copy.write_bytes(study.content)  # the bytes that were read, whatever became of the file
+        # Who sets no cap was told so with the price, and the card says it.
+        place = made.release.save(
+            folder / made.name,
+            study=copy,
+            allow_simulated=study.simulated,
+            allow_uncapped=True,
+        )
+    for name in made.receipts:
+        local = locals_.get(name)
+        if local is not None and local.key_path is not None:
+            sign_release(place, local.key_path, name)
+    page = folder / f"{made.name}.html"
+    page.write_text(card_page(made.release), encoding="utf-8")
+    return place

@@ -7,8 +7,9 @@ says which question follows, its keys say who may answer. What may carry the mes
 
 from __future__ import annotations
 
+import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,15 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import ConfrereError, GrantRefused, OperationRefused, StudyError
-from confrere.federation import Answers, Books, LocalParty, Outcome, run_name
+from confrere.federation import Answers, LocalParty, run_name
 from confrere.federation.carrier import Carrier
+from confrere.federation.expected import terms
 from confrere.federation.federation import PartyError
 from confrere.federation.grant import Grant
 from confrere.federation.journal import Journal
 from confrere.federation.session import PartySession, SignedFederation
-from confrere.federation.transcript import rehearse
-from confrere.guarantee import Guarantee
-from confrere.ledger import Ledger
+from confrere.ledger import Receipt
 from confrere.ledger.amounts import exact
 from confrere.release import (
     Release,
@@ -36,26 +36,24 @@ from confrere.release import (
 )
 from confrere.release.folder import SIGNATURES, SUMS, add_file, read_folder, sums_of, write_folder
 from confrere.release.signing import PrivateKey
-from confrere.study.encoded_rows import read_rows
-from confrere.study.federating import protocol_of, release_of
-from confrere.study.local_file import Local, open_account
-from confrere.study.parameters import NOMINAL_ROWS, estimator_for
-from confrere.study.running import Made
-from confrere.study.saving import save_made
+from confrere.study.local_file import Local
+from confrere.study.priced_plan import price_of
+from confrere.study.protocols import Given, Learned, protocol_of
+from confrere.study.running import (
+    Made,
+    auxiliary_rows,
+    local_party,
+    made_of,
+    requests_of,
+    rows_of,
+    save_made,
+)
 from confrere.study.study_file import Study
 
 #: Relative agreement of a released model with the one that a party computes from the answers.
 AGREEMENT = 1e-6
 
-_JOURNAL = "journal"
-
-
-def price_of(study: Study) -> Guarantee:
-    """Return what one run costs a party."""
-    price: Guarantee = estimator_for(study, study.method).price(
-        NOMINAL_ROWS, len(study.schema.feature_names)
-    )
-    return price
+_JOURNAL, _RELEASES = "journal", "releases"
 
 
 def make_grant(
@@ -98,8 +96,10 @@ def make_grant(
         raise StudyError(f"policy: {party.name} needs a local file that says what it allows.")
     local.policy.check(study, party.name)
     price = price_of(study)
-    names = [each.name for each in study.parties]
-    requests = rehearse(protocol_of(study), names, study.sha256, len(study.schema.feature_names))
+    given = Given(auxiliary=auxiliary_rows(study, None, {party.name: local}))
+    requests = requests_of(study, party.name, given)
+    if not requests:
+        raise StudyError(f"{party.name} is asked nothing: it uses the others' release as it is.")
     began = now or datetime.now(UTC)
     return Grant(
         party=party.name,
@@ -128,7 +128,7 @@ def party_session(
     grant: Path,
     out: Path,
     key: PrivateKey | None = None,
-) -> PartySession[Outcome]:
+) -> PartySession[tuple[Learned, ...]]:
     """Return what answers for a party: its rows read, its account open, its grant checked.
 
     Parameters
@@ -150,8 +150,6 @@ def party_session(
     """
     _check_engine(study)
     party = study.party(local.party)
-    if local.data_path is None:
-        raise StudyError(f"data_path: the local file of {party.name} does not say where it lies.")
     if local.coordinator is None:
         raise StudyError(
             "coordinator: the local file must name the key whose questions are answered."
@@ -164,23 +162,16 @@ def party_session(
     opened = read_private_key(key if key is not None else str(local.key_path))
     agreed = Grant.load(grant, opened.public_key())
     _compare(agreed, study, local)
-    rows = read_rows(study, local.data_path)
-    ledger = _ledger(study, local, price_of(study), agreed)
-    books = Books(
-        ledger=ledger,
-        account=party.account,
-        policy=agreed.policy,
-        answers=Answers(f"{ledger.path}.answers"),
-    )
-    X, y = rows.X.to_numpy(dtype=np.float64), rows.y.astype(np.float64)
+    given = Given(auxiliary=auxiliary_rows(study, None, {party.name: local}))
+    answering = local_party(study, local, rows_of(study, local), agreed.policy)
     return PartySession(
-        LocalParty(party.name, X, y, books, study.seed_for(party.name)),
+        answering,
         agreed,
-        protocol=protocol_of(study),
+        protocol=protocol_of(study, given),
         parties=_keys(study),
         coordinator=local.coordinator,
         key=opened,
-        accept=lambda files, outcome: _accept(study, files, outcome, out, opened, party.name),
+        accept=lambda files, found: _accept(study, files, found, out, opened, answering),
     )
 
 
@@ -190,18 +181,18 @@ class Finished:
 
     Attributes
     ----------
-    made : Made
-        The release.
-    folder : Path
-        Where it lies, with the signatures of those who signed.
+    made : tuple of Made
+        The releases.
+    folders : mapping of str to Path
+        Where each of them lies, with the signatures of those who signed.
     left_out : mapping of str to str
         Parties whose answers were not used, and why.
     unsigned : mapping of str to str
-        Parties that did not sign the release, and why.
+        Parties that did not sign what they paid for, and why.
     """
 
-    made: Made
-    folder: Path
+    made: tuple[Made, ...]
+    folders: Mapping[str, Path]
     left_out: Mapping[str, str]
     unsigned: Mapping[str, str]
 
@@ -219,7 +210,9 @@ class CoordinatorSession:
     carrier : Carrier
         How parties are reached.
     out : Path
-        Where the release goes.
+        Where the releases go.
+    auxiliary : Path, optional
+        The public rows that parties vote on, where the study names them.
     attempt : int, default=1
         Which run of the study this is; parties have agreed to so many and no more.
     timeout : float, optional
@@ -234,6 +227,7 @@ class CoordinatorSession:
         folder: Path,
         carrier: Carrier,
         out: Path,
+        auxiliary: Path | None = None,
         attempt: int = 1,
         timeout: float | None = None,
     ) -> None:
@@ -241,6 +235,10 @@ class CoordinatorSession:
         self._study = study
         self._out = out
         self._timeout = timeout
+        self._given = Given(
+            auxiliary=auxiliary_rows(study, auxiliary, {}),
+            kept=Answers(folder / _RELEASES) if study.method.shape == "votes" else None,
+        )
         run = run_name(study.sha256, attempt)
         self._federation = SignedFederation(
             run=run,
@@ -259,21 +257,33 @@ class CoordinatorSession:
 
     def run(self) -> Finished:
         """Ask, validate, keep, release, and have the release signed; or go on doing so."""
-        outcome = protocol_of(self._study, self._timeout)(self._federation)
-        left_out = {n: c for n, c in self._federation.left_out.items() if n not in outcome.sizes}
-        made = release_of(self._study, outcome)
-        folder = self._saved(made)
-        files = read_folder(folder).files
-        sums = sums_of(files)
-        unsigned: dict[str, str] = {}
+        found = protocol_of(self._study, self._given, self._timeout)(self._federation)
+        taken = {name for learned in found for name in learned.receipts}
+        left_out = {n: c for n, c in self._federation.left_out.items() if n not in taken}
+        made = tuple(made_of(self._study, learned) for learned in found)
+        folders = {one.name: self._saved(one) for one in made}
+        return Finished(made, folders, left_out, self._hand_out(made, folders))
+
+    def _hand_out(self, made: Sequence[Made], folders: Mapping[str, Path]) -> dict[str, str]:
+        """Give everyone all releases; keep who signed, and return who did not, and why."""
+        files = {name: read_folder(folder).files for name, folder in folders.items()}
+        whole = {f"{n}/{f}": c for n, inside in files.items() for f, c in inside.items()}
+        signing = {
+            name: [one.name for one in made if name in one.receipts] for name in _keys(self._study)
+        }
         # Who has signed has ended: nobody waits for them when this is started again.
-        lacking = [name for name in _keys(self._study) if not _signature(folder, name).exists()]
-        handed = self._federation.hand_out(files, to=lacking, timeout=self._timeout)
-        for name, signature in handed.items():
-            code = self._signed(folder, name, signature, sums)
+        lacking = [
+            name
+            for name, theirs in signing.items()
+            if not theirs or any(not _signature(folders[n], name).exists() for n in theirs)
+        ]
+        unsigned: dict[str, str] = {}
+        handed = self._federation.hand_out(whole, to=lacking, timeout=self._timeout)
+        for name, reply in handed.items():
+            code = self._signed(name, reply, {n: folders[n] for n in signing[name]})
             if code is not None:
                 unsigned[name] = code
-        return Finished(made, folder, left_out, unsigned)
+        return unsigned
 
     def _saved(self, made: Made) -> Path:
         """Write the release, unless an earlier start of this run did."""
@@ -286,16 +296,21 @@ class CoordinatorSession:
         return place.resolve()
 
     def _signed(
-        self, folder: Path, name: str, signature: bytes | PartyError, sums: bytes
+        self, name: str, reply: bytes | PartyError, folders: Mapping[str, Path]
     ) -> str | None:
-        """Keep a party's signature; return the code if there is none."""
-        if isinstance(signature, PartyError):
-            return signature.code
+        """Keep a party's signatures; return the code if one is lacking."""
+        if isinstance(reply, PartyError):
+            return reply.code
         try:
-            verify_signature(signature, sums, [_keys(self._study)[name]])
-        except ConfrereError:
+            signatures = json.loads(reply)
+            for release, folder in folders.items():
+                signature = signatures[release].encode()
+                sums = (folder / SUMS).read_bytes()
+                verify_signature(signature, sums, [_keys(self._study)[name]])
+                if not _signature(folder, name).exists():
+                    add_file(_signature(folder, name), signature)
+        except (ConfrereError, ValueError, TypeError, LookupError, AttributeError):
             return "InvalidReply:signature"
-        add_file(_signature(folder, name), signature)
         return None
 
 
@@ -306,7 +321,7 @@ def _signature(folder: Path, party: str) -> Path:
 def _check_engine(study: Study) -> None:
     if study.engine != "flower":
         raise StudyError("federation.engine: 'local' runs in one process: use confrere fit.")
-    lacking = [party.name for party in study.parties if party.key is None]
+    lacking = [party.name for party in study.payers if party.key is None]
     if lacking:
         raise StudyError(
             f"party.key: {lacking[0]} has none; between machines everyone signs: give the line of "
@@ -315,7 +330,7 @@ def _check_engine(study: Study) -> None:
 
 
 def _keys(study: Study) -> dict[str, str]:
-    return {party.name: str(party.key) for party in study.parties}
+    return {party.name: str(party.key) for party in study.payers}
 
 
 def _compare(grant: Grant, study: Study, local: Local) -> None:
@@ -336,54 +351,92 @@ def _compare(grant: Grant, study: Study, local: Local) -> None:
         )
 
 
-def _ledger(study: Study, local: Local, price: Guarantee, grant: Grant) -> Ledger:
-    """Return the ledger with the account open; a party that goes on need not afford all again."""
-    party = study.party(local.party)
-    if local.ledger_path.exists():
-        ledger = Ledger(local.ledger_path)
-        answers = Path(f"{ledger.path}.answers")
-        if answers.exists() and any(Answers(answers).kept(run) for run in grant.runs):
-            return ledger
-    return open_account(party, local, price)
-
-
 def _accept(
     study: Study,
     files: Mapping[str, bytes],
-    outcome: Outcome,
+    found: tuple[Learned, ...] | None,
     out: Path,
     key: PrivateKey,
-    party: str,
+    local: LocalParty,
 ) -> bytes:
-    """Compare a release with what the signed answers give here, keep it and sign it."""
-    own = release_of(study, outcome)
-    with tempfile.TemporaryDirectory() as aside:
-        place = write_folder(Path(aside) / "release", files, {})
-        release = load_release(place, allow_simulated=study.simulated)
-    same = (
-        release.kind == own.release.kind
-        and release.simulated == own.release.simulated
-        and release.guarantee == own.release.guarantee
-        and release.parties == own.release.parties
-        and release.card.study_sha256 == study.sha256
-        and release.model.classes == own.release.model.classes
-        and release.model.features == own.release.model.features
-    )
-    given, found = _numbers(release), _numbers(own.release)
-    close = given.shape == found.shape and bool(
-        np.linalg.norm(given - found) <= AGREEMENT * np.linalg.norm(found)
-    )
-    if not (same and close):
-        raise OperationRefused(
-            "the release is not what the parties' answers give; it is not signed.", "release"
+    """Compare releases with what the signed answers give here, keep them and sign one's own."""
+    releases: dict[str, dict[str, bytes]] = {}
+    for path, content in files.items():
+        name, _, file = path.partition("/")
+        releases.setdefault(name, {})[file] = content
+    wanted = [study.id] if found is None else [learned.name for learned in found]
+    if sorted(releases) != sorted(wanted):
+        raise _unlike()
+    signatures: dict[str, str] = {}
+    for name, inside in releases.items():
+        with tempfile.TemporaryDirectory() as aside:
+            place = write_folder(Path(aside) / "release", inside, {})
+            release = load_release(place, allow_simulated=study.simulated)
+        own = next((one for one in found or () if one.name == name), None)
+        _compare_release(study, release, own, local)
+        paid = _paid_by(release, local.name) if own is None else own.receipts.get(local.name, ())
+        signature = sign_sums(sums_of(inside), key) if paid else None
+        if signature is not None:
+            signatures[name] = signature.decode()
+        target = out / name
+        if not target.exists():
+            write_folder(target, inside, {} if signature is None else {local.name: signature})
+        elif (target / SUMS).read_bytes() != sums_of(inside):
+            raise OperationRefused("another release lies where this one should go.", "release")
+    return json.dumps(signatures).encode()
+
+
+def _compare_release(
+    study: Study, release: Release, learned: Learned | None, local: LocalParty
+) -> None:
+    """Refuse a release that is not what everybody signed, or does not say what the study says.
+
+    Where the coordinator adds the noise nobody can recompute it: its price, its meaning and the
+    party's own receipt are all that is compared.
+    """
+    if learned is None:
+        ledger = local.books.ledger
+        rows = {entry.hash for entry in ledger.entries()} if ledger is not None else set()
+        paid = [one.hash for one in _paid_by(release, local.name)]
+        price = price_of(study)
+        same = (
+            release.kind == "multiparty"
+            and bool(paid)
+            and rows.issuperset(paid)
+            and terms(release.guarantee) == terms(price)
+            and release.model.classes == tuple(study.classes)
+            and release.model.features == tuple(study.schema.feature_names)
         )
-    signature = sign_sums(sums_of(files), key)
-    target = out / own.name
-    if not target.exists():
-        write_folder(target, files, {party: signature})
-    elif (target / SUMS).read_bytes() != sums_of(files):
-        raise OperationRefused("another release lies where this one should go.", "release")
-    return signature
+        close = True
+    else:
+        own_release = learned.release
+        same = (
+            release.kind == own_release.kind
+            and release.simulated == own_release.simulated
+            and release.guarantee == own_release.guarantee
+            and release.receipt == own_release.receipt
+            and release.parties == own_release.parties
+            and release.model.classes == own_release.model.classes
+            and release.model.features == own_release.model.features
+        )
+        given, here = _numbers(release), _numbers(own_release)
+        close = given.shape == here.shape and bool(
+            np.linalg.norm(given - here) <= AGREEMENT * np.linalg.norm(here)
+        )
+    if not (same and close and release.card.study_sha256 == study.sha256):
+        raise _unlike()
+
+
+def _paid_by(release: Release, party: str) -> tuple[Receipt, ...]:
+    found = release.parties.get(party, ())
+    several = found if isinstance(found, tuple) else (found,)
+    return tuple(one for one in several if isinstance(one, Receipt))
+
+
+def _unlike() -> OperationRefused:
+    return OperationRefused(
+        "the release is not what the parties' answers give; it is not signed.", "release"
+    )
 
 
 def _numbers(release: Release) -> NDArray[np.float64]:

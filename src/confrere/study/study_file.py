@@ -18,6 +18,7 @@ from confrere.study.parameters import check_parameters
 from confrere.study.typed_files import (
     Count,
     Delta,
+    Digest,
     Name,
     Positive,
     PublicKeyLine,
@@ -93,13 +94,9 @@ class MethodTable(Table):
     @classmethod
     def _known(cls, name: str) -> str:
         try:
-            method = find_method(name)
+            find_method(name)
         except InvalidParameter as error:
             raise fault(str(error).rstrip(".")) from None
-        if method.shape == "as-is":
-            raise fault("learns nothing: use confrere predict with the release")
-        if method.shape == "votes":
-            raise fault("needs auxiliary rows: use MultipartyClassifier in Python")
         return name
 
 
@@ -152,6 +149,18 @@ class RandomTable(Table):
     noise_seed: Seed | None = None
 
 
+class EvaluationTable(Table):
+    """``[evaluation]``: what every party spends on counting the errors of the finished model."""
+
+    epsilon: Positive
+
+
+class AuxiliaryTable(Table):
+    """``[auxiliary]``: the file of public rows that parties vote on, by its hash."""
+
+    sha256: Digest
+
+
 class StudyFile(Table):
     """A study file's tables."""
 
@@ -164,6 +173,8 @@ class StudyFile(Table):
     parties: Annotated[list[Party], Field(min_length=1)] = Field(alias="party")
     federation: FederationTable = FederationTable()
     random: RandomTable = RandomTable()
+    evaluation: EvaluationTable | None = None
+    auxiliary: AuxiliaryTable | None = None
 
     @field_validator("version", mode="before")
     @classmethod
@@ -260,9 +271,31 @@ class Study:
     @property
     def sources(self) -> tuple[Party, ...]:
         """In a transfer, the parties whose releases the others start from."""
-        if self.method.shape != "transfer":
+        if self.method.shape not in ("transfer", "as-is"):
             return ()
         return tuple(party for party in self.parties if party.role == "source")
+
+    @property
+    def classes(self) -> list[Any]:
+        """The declared labels, sorted."""
+        outcome = self.schema.outcome
+        assert outcome is not None
+        return [-1, 1] if outcome.classes is None else sorted(outcome.classes)
+
+    @property
+    def n_classes(self) -> int:
+        """How many labels are declared."""
+        return len(self.classes)
+
+    @property
+    def payers(self) -> tuple[Party, ...]:
+        """Whose data are learned from: where a release is used as it is, its makers' alone."""
+        return self.sources if self.method.shape == "as-is" else self.parties
+
+    @property
+    def operations(self) -> tuple[str, ...]:
+        """What parties are asked, and their policies must allow."""
+        return self.method.operations + (("errors",) if self.file.evaluation else ())
 
     def seed_for(self, name: str) -> int | None:
         """In a simulation, the seed of one party's noise: each draws its own."""
@@ -313,10 +346,14 @@ def study_from_bytes(content: bytes) -> Study:
             "random.noise_seed: needs study.mode = 'simulation': seeds protect nobody."
         )
     study = Study(file, content, schema, method, weighted)
-    if study.engine == "flower" and method.shape != "together":
+    if (file.auxiliary is None) == (method.shape == "votes"):
         raise StudyError(
-            f"federation.engine: 'flower' is for methods that ask all; {method.name} is not one."
+            f"auxiliary: {method.name} learns from a file of public rows; give its sha256."
+            if method.shape == "votes"
+            else f"auxiliary: {method.name} has no use for it."
         )
+    if file.evaluation is not None and method.shape != "together":
+        raise StudyError(f"evaluation: {method.name} makes no one model that all could evaluate.")
     check_parameters(study)
     return study
 
@@ -329,7 +366,7 @@ def _check_parties(file: StudyFile, method: Method) -> None:
     if file.promise.parties_per_unit > len(names):
         raise StudyError(f"privacy.parties_per_unit: is more than the {len(names)} parties.")
     sources = [party for party in file.parties if party.role == "source"]
-    if method.shape == "transfer" and not 0 < len(sources) < len(names):
+    if method.shape in ("transfer", "as-is") and not 0 < len(sources) < len(names):
         raise StudyError(
             f"party.role: {method.name} needs a party with role = 'source' and one without."
         )

@@ -110,16 +110,16 @@ def first_fault(error: ValidationError, what: str) -> str:
     return f"{where or what}: {said}."
 
 
-def read_bytes(path: Path, what: str) -> bytes:
+def read_bytes(path: Path, what: str, largest: int = _LARGEST_FILE) -> bytes:
     """Return a file's content, or say that it cannot be read."""
     try:
         with path.open("rb") as stream:
-            content = stream.read(_LARGEST_FILE + 1)
+            content = stream.read(largest + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a path"
         raise StudyError(f"{what} {path.name!r} cannot be read: {reason}.") from None
-    if len(content) > _LARGEST_FILE:
-        raise StudyError(f"{what} {path.name!r} is larger than {_LARGEST_FILE} bytes.")
+    if len(content) > largest:
+        raise StudyError(f"{what} {path.name!r} is larger than {largest} bytes.")
     return content
 
 

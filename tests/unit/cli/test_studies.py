@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from confrere.estimators import CollaborativeClassifier
 from confrere.ledger import Ledger
+from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
+from confrere.release import load_release
 
 
 def charges(folder):
@@ -67,8 +68,9 @@ def test_fit_shows_the_price_has_it_typed_and_writes_everything(line, folder):
     assert "not signed" in result.stdout
     assert {p.name for p in Path("out").iterdir()} == {"diabetes-2026", "diabetes-2026.html"}
     assert [e.state for e in charges(folder)] == ["released"] * 3
-    again = line.json("fit", "--plan", "plan.json", "--out", "two", "--yes", code=3)
-    assert "has carried it out already" in again["message"]
+    # Carried out again, a plan gives what it gave, and nobody pays twice.
+    (again,) = line.json("fit", "--plan", "plan.json", "--out", "two", "--yes")["data"]["releases"]
+    assert again["release_id"] == load_release("out/diabetes-2026").release_id
     assert len(charges(folder)) == 3
 
 
@@ -146,10 +148,11 @@ def test_control_c_ends_with_130_and_a_consistent_ledger(line, folder, monkeypat
     def interrupted(self, *args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(CollaborativeClassifier, "fit", interrupted)
+    monkeypatch.setattr(ObjectivePerturbation, "run", interrupted)
     answer = line.json("fit", "study.toml", "--yes", code=130)
     assert answer["error_code"] == "Interrupted"
-    assert [(e.state, e.code) for e in charges(folder)] == [("failed", "KeyboardInterrupt")] * 3
+    # The first party had paid: its charge is open, and the plan can be gone on with.
+    assert [(e.state, e.code) for e in charges(folder)] == [("open", None)]
     for path in folder.rglob("*.ledger"):
         Ledger(path).verify()
 
@@ -158,7 +161,7 @@ def test_an_unexpected_error_shows_its_class_and_never_its_words(line, folder, m
     def broken(self, *args, **kwargs):
         raise RuntimeError("S3CRET")
 
-    monkeypatch.setattr(CollaborativeClassifier, "fit", broken)
+    monkeypatch.setattr(ObjectivePerturbation, "run", broken)
     result = line("fit", "study.toml", "--yes", code=1)
     assert "unexpected RuntimeError" in result.stderr
     assert "S3CRET" not in result.stderr

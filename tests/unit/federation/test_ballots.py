@@ -141,7 +141,7 @@ def test_a_lie_is_worth_no_more_than_a_vote(method, name):
     class Unfit(Liar):
         sent = Payload(arrays={"ballot": np.ones(39, dtype=bool)})
 
-    assert poll(Unfit(parties()), plan(), random_state=1).left_out == {"p0": "InvalidReply"}
+    assert poll(Unfit(parties()), plan(), random_state=1).left_out == {"p0": "InvalidReply:shape"}
 
 
 def test_ballots_are_votes_and_nothing_else():

@@ -49,9 +49,9 @@ def test_no_centre_tells_a_thousand_rows_from_one_more(operation):
         for n in (1000, 1001, 500_000):
             facts = Facts(n, 20)
             if operation is OBJECTIVE:
-                spacings.add(asked.objective(n).output_step.spacing)
+                spacings.add(asked.objective(facts).output_step.spacing)
             else:
-                spacings.add(asked.output(n).noise.output_step.spacing)
+                spacings.add(asked.output(facts).noise.output_step.spacing)
             assert operation.price(asked.to_payload(), facts) == operation.price(
                 asked.to_payload(), Facts(3, 20)
             )
@@ -72,8 +72,8 @@ def test_a_question_says_what_stands_for_the_number(changes):
         ReleaseRequest.from_payload(question(**changes).to_payload())
     with pytest.raises(InvalidMessage, match="declared"):
         ReleaseRequest.from_payload(question(neighbours="replace-one").to_payload())
-    with pytest.raises(InvalidParameter, match="alpha"):
-        question(alpha=0.1).objective(1000)
+    with pytest.raises(InvalidMessage, match="alpha"):
+        question(alpha=0.1).objective(Facts(1000, 20))
 
 
 @pytest.mark.parametrize("kind", KINDS)

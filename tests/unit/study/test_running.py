@@ -6,17 +6,18 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from confrere.errors import (
+    BudgetExceeded,
     InvalidData,
     InvalidParameter,
-    LedgerError,
     OperationRefused,
     QuorumMissed,
     SchemaMismatch,
     SimulatedRelease,
     StudyError,
 )
-from confrere.estimators import CollaborativeClassifier, PrivateLogisticRegression
+from confrere.estimators import PrivateLogisticRegression
 from confrere.ledger import Ledger
+from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.release import generate_key, load_release, read_folder
 from confrere.study import (
     check_destination,
@@ -58,7 +59,7 @@ def test_every_shape_pays_at_each_party_and_makes_releases(edit, folder, name, m
         assert entry.state == "released"
         assert entry.guarantee.epsilon == 1.0
         assert (entry.study, entry.study_sha256) == (study.id, study.sha256)
-        assert entry.detail["plan"] == plan.plan_id
+        assert entry.detail["run"] == plan.plan_id
         assert not entry.simulated
     for one in found:
         card = one.release.card
@@ -89,22 +90,29 @@ def test_releases_are_saved_signed_and_predict_from_raw_tables(edit, folder):
     assert set(found["predicted"]) <= {-1, 1}
 
 
-def test_a_plan_is_carried_out_once(edit):
-    study, locals_, plan = ready(edit())
-    prepare(study, plan, locals_).run()
-    with pytest.raises(StudyError, match="has carried it out already"):
-        prepare(study, plan, locals_)
-    prepare(study, make_plan(study, locals_), locals_)  # another plan is another matter
-
-
-def test_of_two_runs_of_one_plan_at_once_one_pays_and_the_other_stops(edit, folder):
-    """Both have passed every check; the ledger itself decides."""
+def test_a_plan_pays_once_and_carried_out_again_gives_the_same(edit, folder):
+    """Whoever had been killed, or comes second, gets what was answered; nothing is drawn again."""
     study, locals_, plan = ready(edit())
     first, second = (prepare(study, plan, locals_) for _ in range(2))
-    first.run()
-    with pytest.raises(LedgerError, match="used for another charge"):
-        second.run()
-    assert len(entries(folder, "main")) == 1
+    (made,) = first.run()
+    for runner in (second, prepare(study, plan, locals_)):
+        (again,) = runner.run()
+        assert again.release.release_id == made.release.release_id
+    for party in locals_:
+        assert len(entries(folder, party)) == 1
+    (other,) = prepare(study, make_plan(study, locals_), locals_).run()  # another plan pays anew
+    assert other.release.release_id != made.release.release_id
+    assert len(entries(folder, "main")) == 2
+
+
+def test_who_goes_on_need_not_afford_the_price_again(edit, folder):
+    path = edit(main_cap="cap = { epsilon = 1.0 }")
+    study, locals_, plan = ready(path)
+    prepare(study, plan, locals_).run()
+    again = make_plan(study, locals_, plan.plan_id)
+    prepare(study, again, locals_).run()
+    with pytest.raises(BudgetExceeded):
+        prepare(study, make_plan(study, locals_), locals_)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
@@ -113,16 +121,29 @@ def test_a_failure_after_the_charge_stays_charged(edit, folder, monkeypatch, err
     runner = prepare(study, plan, locals_)
 
     def fail(self, *args, **kwargs):
-        assert len(entries(folder, "branch-2")) == 1, "noise before the price"
+        assert len(entries(folder, "main")) == 1, "noise before the price"
         raise error
 
-    monkeypatch.setattr(CollaborativeClassifier, "fit", fail)
+    monkeypatch.setattr(ObjectivePerturbation, "run", fail)
     with pytest.raises(error):
         runner.run()
-    for party in locals_:
-        (entry,) = entries(folder, party)
-        assert (entry.state, entry.code) == ("failed", error.__name__)
-        assert Ledger(locals_[party].ledger_path).verify() == 4
+    (entry,) = entries(folder, "main")
+    # Whoever stopped the process may let it go on; what failed is not tried again.
+    stopped = error is KeyboardInterrupt
+    assert (entry.state, entry.code) == (("open", None) if stopped else ("failed", "RuntimeError"))
+    assert not entries(folder, "branch-2"), "nobody pays for a run that ended before it was asked"
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_parties_that_share_a_ledger_have_charges_and_noise_of_their_own(edit, folder, shared):
+    path = edit(name='name = "plr"')
+    ledger = folder / "one.ledger"
+    study, locals_, plan = ready(path, **({"ledger": ledger} if shared else {}))
+    made = prepare(study, plan, locals_).run()
+    numbers = [one.release.model.coef for one in made]
+    assert len({array.tobytes() for array in numbers}) == 3
+    if shared:
+        assert [e.account.split("/")[0] for e in Ledger(ledger).entries()] == list(locals_)
 
 
 def test_a_simulation_is_repeatable_and_never_released(edit, folder):

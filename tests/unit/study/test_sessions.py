@@ -88,22 +88,24 @@ def test_a_study_ends_in_a_release_that_everyone_signed(place):
     finished = coordinator(place, sessions).run()
     assert finished.left_out == finished.unsigned == {}
     keys = {name: place / f"{name}.key.pub" for name in NAMES}
-    there = load_release(finished.folder, require_signature_from=keys)
+    there = load_release(finished.folders["diabetes-2026"], require_signature_from=keys)
     for name in NAMES:
         assert sessions[name].finished
         here = place / "out" / name / "diabetes-2026"
         own = load_release(here, require_signature_from={name: keys[name]})
         np.testing.assert_array_equal(own.model.coef, there.model.coef)
-        assert sums_of(read_folder(here).files) == sums_of(read_folder(finished.folder).files)
+        assert sums_of(read_folder(here).files) == sums_of(
+            read_folder(finished.folders["diabetes-2026"]).files
+        )
         ledger = Ledger(place / "local" / f"{name}.ledger")
         (entry,) = ledger.entries()
         assert entry.state == "released"
-        assert entry.detail["study_sha256"] == read_study(place / "study.toml").sha256
+        assert entry.study_sha256 == read_study(place / "study.toml").sha256
     # Started again, it finds everything done and asks nobody.
     carrier = Loopback({})
     again = coordinator(place, {}, carrier=carrier).run()
     assert carrier.sent == []
-    assert again.folder.resolve() == finished.folder.resolve()
+    assert again.folders["diabetes-2026"].resolve() == finished.folders["diabetes-2026"].resolve()
 
 
 def test_a_grant_says_the_price_and_what_will_be_asked(place):
@@ -185,15 +187,13 @@ def test_a_release_that_is_not_theirs_is_not_signed(place, monkeypatch):
     for name in NAMES:
         approve(place, name)
     parties = {name: session(place, name) for name in NAMES}
-    honest = module.release_of
-    calls = []
+    honest = module.made_of
 
-    def forged(study, outcome):
-        calls.append(study)  # the first is the coordinator's, the others are the parties' own
-        moved = replace(outcome, weights=outcome.weights * 1.001)
-        return honest(study, moved if len(calls) == 1 else outcome)
+    def forged(study, learned):
+        model = replace(learned.model, coef=learned.model.coef * 1.001)
+        return honest(study, replace(learned, model=model))
 
-    monkeypatch.setattr(module, "release_of", forged)
+    monkeypatch.setattr(module, "made_of", forged)
     finished = coordinator(place, parties).run()
     assert set(finished.unsigned.values()) == {"OperationRefused:release"}
     assert not any(parties[name].finished for name in NAMES)

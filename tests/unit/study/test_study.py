@@ -68,8 +68,22 @@ def test_every_method_of_the_catalogue_has_a_study(name):
         ("[privacy]", "[privacy]\nmagic = 1", r"\[privacy\] does not know 'magic'"),
         ('name = "average"', 'name = "magic"', "method.name: name must be one of plr"),
         ('name = "average"', "name = 3", "method.name: must be one line"),
-        ('name = "average"', 'name = "source-d"', "method.name: learns nothing"),
-        ('name = "average"', 'name = "vote"', "method.name: needs auxiliary rows"),
+        ('name = "average"', 'name = "vote"', "auxiliary: vote learns from a file of public rows"),
+        (
+            "[encoding]\nrows",
+            f'[auxiliary]\nsha256 = "{64 * "0"}"\n[encoding]\nrows',
+            "auxiliary: average has",
+        ),
+        (
+            "[encoding]\nrows",
+            '[auxiliary]\nsha256 = "x"\n[encoding]\nrows',
+            "auxiliary.sha256: must be a SHA",
+        ),
+        (
+            "[encoding]\nrows",
+            "[evaluation]\nepsilon = 0\n[encoding]\nrows",
+            "evaluation.epsilon: must be",
+        ),
         ("epsilon = 1.0   ", "epsilon = 0   ", "method.epsilon: must be a number above 0"),
         ("epsilon = 1.0   ", "epsilon = inf   ", "method.epsilon"),
         ("epsilon = 1.0   ", "epsilon = nan   ", "method.epsilon"),
@@ -148,10 +162,10 @@ def test_weights_need_importances():
         read(text.replace("# weighted = true", "weighted = true"))
 
 
-def test_flower_is_for_methods_that_ask_everyone():
-    text = changed('engine = "local"', 'engine = "flower"')
-    assert read(text).engine == "flower"
-    with pytest.raises(StudyError, match=r"federation\.engine"):
+def test_only_a_model_of_all_is_evaluated_by_all():
+    text = changed("[encoding]\nrows", "[evaluation]\nepsilon = 0.5\n[encoding]\nrows")
+    assert read(text).operations == ("size", "objective", "errors")
+    with pytest.raises(StudyError, match="evaluation: plr makes no one model"):
         read(text.replace('name = "average"', 'name = "plr"'))
 
 

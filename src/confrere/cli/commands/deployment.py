@@ -15,7 +15,7 @@ import typer
 
 from confrere.cli.commands.fit import confirm
 from confrere.cli.envelope import Answer, aside, command, good
-from confrere.cli.options import LedgerFile, StudyFile, pairs
+from confrere.cli.options import Auxiliary, LedgerFile, StudyFile, pairs
 from confrere.cli.views import entry_table, facts, price_table, promise_line, receipt_table
 from confrere.errors import EngineFailed, FederationError, StudyError
 from confrere.ledger import Ledger
@@ -104,6 +104,7 @@ def coordinator(
     attempt: Annotated[
         int, typer.Option(min=1, help="Which run: a second one is paid for anew.")
     ] = 1,
+    auxiliary: Auxiliary = None,
     out: Out = None,
 ) -> Answer:
     """Ask the parties of a study, write the release of what they gave, and hand it to them.
@@ -115,7 +116,7 @@ def coordinator(
     nodes = pairs(node, "--node", found)
     for name in nodes:
         found.party(name)
-    missing = [party.name for party in found.parties if party.name not in nodes]
+    missing = [party.name for party in found.payers if party.name not in nodes]
     if missing:
         raise StudyError(f"--node: the certificate of {missing[0]} is missing.")
     opened = _signing_key(key)
@@ -127,7 +128,7 @@ def coordinator(
     console = aside()
     with _stopped_by_services(), private(folder, "coordinator") as home:
         if not (home / "journal").exists():
-            check_destination(found, place, [])
+            check_destination(found, place, [party.name for party in found.payers])
         authority = _authority(home / "authority", host)
         progress = Progress(home, console.print, study=found.sha256)
 
@@ -153,27 +154,33 @@ def coordinator(
                     folder=home,
                     carrier=carrier,
                     out=place,
+                    auxiliary=auxiliary,
                     attempt=attempt,
                     timeout=timeout,
                 ).run()
         except Exception as error:
             progress.say(f"failed: {type(error).__name__}; started again it goes on")
             raise
-        progress.say("released", release=str(finished.folder), unsigned=dict(finished.unsigned))
+        first, *_ = finished.folders.values()
+        progress.say("released", release=str(first), unsigned=dict(finished.unsigned))
     for name, code in finished.left_out.items():
         console.print(f"left out: {name} ({code})")
     for name, code in finished.unsigned.items():
         console.print(f"not signed by {name} ({code}); start again to hand it out")
     return Answer(
-        f"released; next: confrere verify {finished.folder}",
+        f"released; next: confrere verify {first}",
         {
-            "folder": str(finished.folder),
-            "release_id": finished.made.release.release_id,
-            "parties": [*finished.made.receipts],
+            "folder": str(first),
+            "release_id": finished.made[0].release.release_id,
+            "parties": list(dict.fromkeys(n for one in finished.made for n in one.receipts)),
+            "folders": {name: str(folder) for name, folder in finished.folders.items()},
             "left_out": dict(finished.left_out),
             "unsigned": dict(finished.unsigned),
         },
-        [receipt_table([finished.made]), good("wrote", finished.folder)],
+        [
+            receipt_table(list(finished.made)),
+            *(good("wrote", folder) for folder in finished.folders.values()),
+        ],
     )
 
 

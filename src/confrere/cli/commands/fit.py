@@ -11,7 +11,7 @@ import typer
 
 from confrere.cli.envelope import Answer, aside, command, good
 from confrere.cli.exits import NotConfirmed
-from confrere.cli.options import Data, LedgerFile, Locals, pairs
+from confrere.cli.options import Auxiliary, Data, LedgerFile, Locals, pairs
 from confrere.cli.views import price_table, promise_line, receipt_facts, receipt_table
 from confrere.release import Release, load_release, shown
 from confrere.study import (
@@ -54,6 +54,7 @@ def fit(
         list[str] | None,
         typer.Option(metavar="PARTY=FILE", help="Its public key: it must have signed."),
     ] = None,
+    auxiliary: Auxiliary = None,
     out: Annotated[
         Path | None,
         typer.Option(envvar="CONFRERE_OUT", help="Where releases go; confrere-out/ID by default."),
@@ -63,7 +64,7 @@ def fit(
     """Learn what a study describes, for the parties that live here, and write the releases.
 
     Shows the price first and asks for the amount to be typed. Every party's own ledger is charged
-    before any noise is drawn; a plan is carried out once.
+    before any noise is drawn; a plan pays once, and carried out again it gives the same.
     """
     if study is None and plan is None:
         raise typer.BadParameter("give a study file or --plan.", param_hint="'STUDY'")
@@ -82,7 +83,8 @@ def fit(
     if agreed is not None:
         agreed.check(found, priced)
     folder = out or Path("confrere-out") / found.id
-    runner = prepare(found, priced, locals_, _sources(found, source, source_key))
+    sources = _sources(found, source, source_key)
+    runner = prepare(found, priced, locals_, sources, auxiliary=auxiliary)
     check_keys(locals_)
     console = aside()
     console.print(price_table(priced))
@@ -90,8 +92,8 @@ def fit(
     if not yes:
         confirm(priced.amount)
     check_destination(found, folder, list(runner.rows))
-    with console.status("learning") as status:
-        made = runner.run(lambda text: status.update(f"learning: {text}"))
+    with console.status("learning"):
+        made = runner.run()
     places = {one.name: save_made(found, one, folder, locals_) for one in made}
     return _answer(found, made, places, locals_)
 

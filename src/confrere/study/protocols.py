@@ -1,0 +1,347 @@
+"""A study's protocol: the coordinator's side of its method, whatever carries the questions.
+
+It is the study's and nobody's: whoever has the same bytes has the same questions. The local engine
+and a deployment run it over a :class:`~confrere.federation.Federation`; a party that is asked runs
+it over what others have signed, to see which question is next and what comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confrere.catalogue import Method, find_method
+from confrere.errors import InvalidParameter, StudyError
+from confrere.federation import (
+    Answers,
+    Averaging,
+    Elected,
+    Evaluation,
+    Expansion,
+    Federation,
+    average,
+    evaluate,
+    expand,
+    poll,
+)
+from confrere.federation.counting import ask_sizes
+from confrere.federation.outcome import joined, receipts_in
+from confrere.guarantee import Guarantee
+from confrere.ledger import Ledger, Receipt
+from confrere.model import Encoder, Facts, Linear, Model
+from confrere.plans import PublicFacts
+from confrere.plans.base_plan import Names
+from confrere.release import Adversary, CardNotes, Release, Utility
+from confrere.study.learning import LEARN, Learning, Start
+from confrere.study.parameters import NOMINAL_ROWS, estimator_for, settings_for
+from confrere.study.study_file import Study
+
+Floats = NDArray[np.float64]
+Receipts = Mapping[str, tuple[Receipt, ...]]
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a run needs besides the study and the parties' own data: all of it is public.
+
+    Attributes
+    ----------
+    releases : mapping of party to Release
+        In a transfer, what sources elsewhere have released.
+    auxiliary : array or None
+        The rows that parties vote on, encoded.
+    kept : Answers or None
+        Where a coordinator that adds noise keeps what it released, once and for all.
+    """
+
+    releases: Mapping[str, Release] = field(default_factory=dict)
+    auxiliary: Floats | None = None
+    kept: Answers | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """One model of a run, and what stands behind it.
+
+    Attributes
+    ----------
+    name : str
+        Of its release: the party's, or the study's if all made it together.
+    kind : str
+        The method that made it.
+    model : Model
+    guarantee : Guarantee or None
+        What was promised; None where nobody was really asked.
+    receipts : mapping of party to tuple of Receipt
+        Who paid for it.
+    starts : mapping of str to (Receipt or Guarantee)
+        What stands behind the models that it started from.
+    evaluation : Evaluation or None
+        How many records it gets wrong at every party, counted with noise.
+    seeded : bool
+        Whether a coordinator's noise was seeded.
+    """
+
+    name: str
+    kind: str
+    model: Model
+    guarantee: Guarantee | None
+    receipts: Receipts
+    starts: Mapping[str, Receipt | Guarantee] = field(default_factory=dict)
+    evaluation: Evaluation | None = None
+    seeded: bool = False
+
+    @property
+    def release(self) -> Release:
+        """What leaves, without the study's words."""
+        if self.guarantee is None:
+            raise InvalidParameter("nobody was asked: a rehearsal releases nothing.")
+        paid: dict[str, Any] = dict(self.receipts)
+        (first, *others) = self.receipts.values()
+        alone = self.kind not in ("collaborative", "multiparty") and not others
+        if alone:
+            paid = {"target": first[0], **self.starts} if self.starts else {}
+        seeded = any(one.simulated for paid in self.receipts.values() for one in paid)
+        return Release(
+            kind=self.kind,
+            model=self.model,
+            guarantee=self.guarantee,
+            receipt=first[0] if alone else None,
+            simulated=self.seeded or seeded,
+            parties=paid,
+        )
+
+
+#: What a protocol ends with.
+Run = Callable[[Federation], tuple[Learned, ...]]
+
+
+def protocol_of(study: Study, given: Given | None = None, timeout: float | None = None) -> Run:
+    """Return the coordinator's side of the study's method, as a function of whom to ask."""
+    have = given or Given()
+    shape = study.method.shape
+    if shape == "together":
+        return lambda federation: (_together(study, federation, timeout),)
+    if shape == "votes":
+        return lambda federation: (_voted(study, have, federation, timeout),)
+    return lambda federation: _learned(study, have, federation, timeout)
+
+
+def _together(study: Study, federation: Federation, timeout: float | None) -> Learned:
+    """Ask everyone; the average or the sum is post-processing."""
+    plan = estimator_for(study, study.method).protocol(len(study.schema.feature_names))
+    if isinstance(plan, Expansion):
+        outcome = expand(federation, plan, quorum=study.quorum, timeout=timeout)
+    elif isinstance(plan, Averaging):
+        outcome = average(federation, plan, quorum=study.quorum, timeout=timeout)
+    else:
+        raise StudyError(f"method.name: {study.method.name} does not run by study file yet.")
+    facts = Facts(
+        method=study.method.name,
+        parties=len(outcome.sizes),
+        rounds=plan.rounds,
+        n_samples=sum(outcome.sizes.values()),
+        **outcome.frame.learned_with(),
+    )
+    model = _linear(study, outcome.coef[None, :], np.array([outcome.intercept]), facts)
+    receipts, counted = outcome.receipts, None
+    if study.file.evaluation is not None:
+        counted = evaluate(
+            federation,
+            outcome.coef,
+            outcome.intercept,
+            epsilon=study.file.evaluation.epsilon,
+            sizes=outcome.sizes,
+            quorum=study.quorum,
+            timeout=timeout,
+        )
+        receipts = joined(receipts, counted.receipts)
+    paid = any(receipts.values())
+    guarantee = replace(outcome, receipts=receipts).guarantee if paid else None
+    return Learned(study.id, "collaborative", model, guarantee, receipts, evaluation=counted)
+
+
+def _voted(study: Study, given: Given, federation: Federation, timeout: float | None) -> Learned:
+    """Have everyone vote, or upload; the coordinator adds the noise."""
+    facts = PublicFacts(
+        n_samples=len(federation.parties()),
+        n_features=len(study.schema.feature_names),
+        auxiliary=given.auxiliary,
+    )
+    estimator = estimator_for(study, study.method)
+    voting = estimator.plan(facts).voting
+    voting.check(facts.n_samples)
+    elected: Elected = poll(
+        federation,
+        voting,
+        releases=given.kept,
+        on_faulty="refuse" if study.quorum == 1 else estimator.on_faulty,
+        timeout=timeout,
+        random_state=study.seed_for("coordinator"),
+    )
+    coef, intercept = voting.coefficients(elected.released.weights)
+    auxiliary = given.auxiliary
+    model = _linear(
+        study,
+        coef,
+        intercept,
+        Facts(
+            method=voting.method,
+            parties=facts.n_samples,
+            alpha=float(elected.released.alpha),
+            n_auxiliary=None if auxiliary is None else len(auxiliary),
+            **voting.frame.learned_with(),
+        ),
+    )
+    guarantee, seeded = voting.guarantee(), elected.simulated
+    return Learned(study.id, "multiparty", model, guarantee, elected.receipts, seeded=seeded)
+
+
+def _learned(
+    study: Study, given: Given, federation: Federation, timeout: float | None
+) -> tuple[Learned, ...]:
+    """Have everyone learn by itself; in a transfer sources first, and the others from them."""
+    asked = [party.name for party in study.payers if party.name in federation.parties()]
+    sizes = ask_sizes(federation, to=asked, quorum=study.quorum, timeout=timeout).counts
+    if federation.rehearses:  # what is made up must be enough for a plan, and not always the same
+        sizes = {name: NOMINAL_ROWS + min(size, 97) for name, size in sizes.items()}
+    sources = [party.name for party in study.sources if party.name in sizes]
+    made: list[Learned] = []
+    starts: dict[str, Start] = {n: Start.given(release) for n, release in given.releases.items()}
+    behind: dict[str, Receipt | Guarantee] = {
+        name: release.receipt or release.guarantee for name, release in given.releases.items()
+    }
+
+    def ask(method: Method, to: Sequence[str], step: int) -> None:
+        ordered = [party.name for party in study.parties if party.name in starts]
+        learning = learning_of(study, method, tuple(starts[name] for name in ordered))
+        answers = federation.gather(
+            LEARN.name,
+            learning.to_payload(),
+            to=to,
+            step=step,
+            quorum=study.quorum,
+            timeout=timeout,
+            expect=lambda name: learning.expected(sizes[name]),
+        )
+        paid = {_source(k, len(ordered)): behind[name] for k, name in enumerate(ordered)}
+        receipts = receipts_in(answers)
+        for name, answer in answers.items():
+            start = learning.start(sizes[name], answer.arrays)
+            promised = start.guarantee if receipts[name] else None
+            own = {name: receipts[name]}
+            made.append(Learned(name, method.name, start.model, promised, own, paid))
+            if name in sources:
+                starts[name] = start
+                behind[name] = receipts[name][0] if receipts[name] else start.guarantee
+
+    if sources:
+        ask(find_method(study.method.source), sources, 0)
+    others = [name for name in sizes if name not in sources]
+    if others and study.method.shape != "as-is":
+        ask(study.method, others, 1 if study.sources else 0)
+    return tuple(made)
+
+
+def _source(k: int, count: int) -> str:
+    return "source" if count == 1 else f"source {k + 1}"
+
+
+def learning_of(study: Study, method: Method, starts: tuple[Start, ...] = ()) -> Learning:
+    """Return what one organisation does by itself, as the study wants it."""
+    settings = settings_for(study, method)
+    importance = settings.pop("importance", None)
+    plain = {name: value for name, value in settings.items() if name not in ("classes", "schema")}
+    return Learning(
+        method,
+        plain,
+        Names(tuple(study.classes), tuple(study.schema.feature_names)),
+        None if importance is None else np.asarray(importance, dtype=np.float64),
+        starts if method.shape == "transfer" else (),
+    )
+
+
+def _linear(study: Study, coef: Floats, intercept: Floats, facts: Facts) -> Linear:
+    return Linear(
+        coef=coef,
+        intercept=intercept,
+        classes=tuple(study.classes),
+        features=tuple(study.schema.feature_names),
+        facts=facts,
+    )
+
+
+def described(
+    study: Study, learned: Learned, *, ledger: Ledger | None = None, n_here: int = 1
+) -> Release:
+    """Return the release of a model with the study's encoding, words and hash.
+
+    Parameters
+    ----------
+    study : Study
+    learned : Learned
+    ledger : Ledger, optional
+        The one that was charged, where one party paid: the card shows the budget.
+    n_here : int, default=1
+        How many organisations' data were read by one process.
+    """
+    release = learned.release
+    encoder = Encoder(study.schema, rows=study.file.encoding.rows, weighted=study.weighted)
+    model = replace(release.model, encoder=encoder)
+    return replace(release, model=model, _card=None).describe(
+        _notes(study, learned, len(release.parties), n_here), ledger=ledger
+    )
+
+
+def _notes(study: Study, learned: Learned, n_parties: int, n_here: int) -> CardNotes:
+    promise = study.promise
+    operator = Adversary(
+        who="whoever ran the study on one machine",
+        sees="the data of all organisations, and each one's own release",
+        protected=False,
+    )
+    return CardNotes(
+        title=study.title,
+        purpose=study.purpose,
+        unit_detail=f"one {promise.unit}",
+        max_rows_per_unit=promise.max_rows_per_unit,
+        parties_per_unit=min(promise.parties_per_unit, max(1, n_parties)),
+        adversaries=(operator,) if n_here > 1 else (),
+        trust=_trust(study, n_here),
+        preprocessing=(_bounded(study),),
+        tuning="none on the data: every parameter stands in the study file",
+        utility=_utility(learned),
+        study_sha256=study.sha256,
+    )
+
+
+def _trust(study: Study, n_here: int) -> str:
+    if n_here > 1:
+        return f"one process read the data of {n_here} organisations; its operator is trusted"
+    if study.method.shape == "votes":
+        return "the coordinator saw what parties sent, without noise, and is trusted to add it"
+    return "each organisation computed on its own data; nobody else saw them"
+
+
+def _bounded(study: Study) -> str:
+    promise = study.promise
+    if promise.unit_column is None:
+        return f"that a {promise.unit} has {promise.max_rows_per_unit} row at most is assumed"
+    return f"rows of a {promise.unit} beyond {promise.max_rows_per_unit} were dropped"
+
+
+def _utility(learned: Learned) -> tuple[Utility, ...]:
+    if learned.evaluation is None:
+        return ()
+    return (
+        Utility(
+            metric="share of records that it gets wrong, counted with noise",
+            value=learned.evaluation.error_rate,
+            measured_on="the rows that it was learned from, at every party",
+            basis="charged to the ledger",
+        ),
+    )

@@ -1,0 +1,199 @@
+"""Every method by study file, over both engines: the same bytes for the same seeds."""
+
+import hashlib
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from confrere.catalogue import CATALOGUE
+from confrere.federation import OPERATIONS
+from confrere.ledger import Ledger
+from confrere.release import generate_key, load_release, verify_release
+from confrere.study import (
+    CoordinatorSession,
+    gather_locals,
+    make_grant,
+    make_plan,
+    party_session,
+    prepare,
+    read_local,
+    read_study,
+    write_example,
+)
+from tests.unit.federation.signed_run import Loopback
+
+PARTIES = ("main", "branch-1", "branch-2")
+ROWS = 400
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory):
+    place = tmp_path_factory.mktemp("engines")
+    write_example(place)
+    tables = {}
+    for name in PARTIES:
+        file = place / f"local/{name}.csv"
+        tables[name] = pd.read_csv(file)
+        tables[name][:ROWS].to_csv(file, index=False)
+    public = tables["main"][ROWS : ROWS + 200].drop(columns=["patient_id", "diabetes"])
+    public.to_csv(place / "public.csv", index=False)
+    for name in PARTIES:
+        generate_key(place / f"local/{name}.key")
+    generate_key(place / "coordinator.key")
+    return place
+
+
+def set_up(example, folder, method, engine, *, seeded=True, more=""):
+    """Write the study and the local files of one method for one engine."""
+    shutil.copytree(example, folder)
+    votes = method.shape == "votes"
+    text = (folder / "study.toml").read_text()
+    changes = {
+        'name = "average"': f'name = "{method.name}"',
+        'engine = "local"': f'engine = "{engine}"',
+    }
+    if seeded:
+        changes['mode = "private"'] = 'mode = "simulation"'
+        changes["split_seed"] = "noise_seed = 7\nsplit_seed"
+    if votes:
+        digest = hashlib.sha256((folder / "public.csv").read_bytes()).hexdigest()
+        changes['protects = "record"'] = 'protects = "party"'
+        changes["[federation]"] = f'[auxiliary]\nsha256 = "{digest}"\n\n[federation]'
+    for name in PARTIES:
+        line = (folder / f"local/{name}.key.pub").read_text().strip()
+        changes[f'name = "{name}"\n'] = f'name = "{name}"\nkey = "{line}"\n'
+    for old, new in changes.items():
+        assert old in text, old
+        text = text.replace(old, new, 1)
+    (folder / "study.toml").write_text(text + more)
+    asking = (folder / "coordinator.key.pub").read_text().strip()
+    for name in PARTIES:
+        file = folder / f"local/{name}.toml"
+        file.write_text(
+            f'party = "{name}"\ndata_path = "{name}.csv"\nkey_path = "{name}.key"\n'
+            f'coordinator = "{asking}"\nauxiliary_path = "../public.csv"\n'
+            f'[policy]\nprotects = "{"party" if votes else "record"}"\nrelation = "replace-one"\n'
+            "lifetime_epsilon = 9.0\n"
+        )
+    return read_study(folder / "study.toml")
+
+
+def run_here(example, folder, method, **how):
+    study = set_up(example, folder, method, "local", **how)
+    locals_ = gather_locals(study, folder / "study.toml")
+    made = prepare(study, make_plan(study, locals_), locals_).run()
+    return study, made
+
+
+def run_between(example, folder, method, **how):
+    """Run the signed protocol, with everything but the network."""
+    study = set_up(example, folder, method, "flower", **how)
+    sessions = {}
+    for party in study.payers:
+        local = read_local(folder / f"local/{party.name}.toml")
+        grant = make_grant(study, local, approved_by="the officer", reason="a test")
+        file = folder / f"{party.name}.grant"
+        file.write_bytes(grant.document(local.key_path))
+        sessions[party.name] = party_session(
+            study, local, grant=file, out=folder / f"had/{party.name}"
+        )
+    finished = CoordinatorSession(
+        study,
+        key=folder / "coordinator.key",
+        folder=folder,
+        carrier=Loopback(sessions),
+        out=folder / "out",
+        auxiliary=folder / "public.csv" if method.shape == "votes" else None,
+    ).run()
+    assert finished.unsigned == {}
+    assert finished.left_out == {}
+    assert all(session.finished for session in sessions.values())
+    return study, finished
+
+
+def charged(folder, study):
+    return {
+        party.name: [
+            (entry.state, entry.spent, entry.detail["step"])
+            for entry in Ledger(folder / f"local/{party.name}.ledger").entries()
+        ]
+        for party in study.payers
+    }
+
+
+def every(methods=CATALOGUE):
+    return pytest.mark.parametrize("method", methods.values(), ids=methods)
+
+
+@every()
+def test_both_engines_give_the_same_bytes_and_charge_the_same(example, tmp_path, method):
+    assert method.operations, method.not_between_machines
+    assert set(method.operations) <= set(OPERATIONS)
+    here_study, here = run_here(example, tmp_path / "here", method)
+    there_study, there = run_between(example, tmp_path / "there", method)
+    assert [one.name for one in here] == [one.name for one in there.made]
+    for one, other in zip(here, there.made, strict=True):
+        arrays, others = one.release.model.arrays(), other.release.model.arrays()
+        assert arrays.keys() == others.keys()
+        for name, array in arrays.items():
+            assert array.tobytes() == others[name].tobytes()
+        assert one.release.guarantee == other.release.guarantee
+        assert one.release.simulated
+    paid = charged(tmp_path / "here", here_study)
+    assert paid == charged(tmp_path / "there", there_study)
+    assert {name: len(rows) for name, rows in paid.items()} == dict.fromkeys(paid, 1)
+    assert all(rows[0][:2] == ("released", 1.0) for rows in paid.values())
+
+
+@every()
+def test_everyone_ends_with_the_releases_and_has_signed_its_own(example, tmp_path, method):
+    folder = tmp_path / "there"
+    study, finished = run_between(example, folder, method, seeded=False)
+    for one in finished.made:
+        keys = {n: study.party(n).key for n in one.receipts}
+        load_release(finished.folders[one.name], require_signature_from=keys)
+        for party in study.payers:
+            kept = load_release(folder / f"had/{party.name}/{one.name}")
+            assert kept.release_id == one.release.release_id
+        ledgers = [Ledger(folder / f"local/{name}.ledger") for name in one.receipts]
+        verify_release(finished.folders[one.name], ledgers=ledgers)
+
+
+def test_a_chain_starts_from_what_the_source_released_in_the_same_run(example, tmp_path):
+    method = CATALOGUE["simcomb"]
+    _, finished = run_between(example, tmp_path / "there", method, seeded=False)
+    source, *targets = finished.made
+    assert source.name == "main"
+    for target in targets:
+        assert target.release.parties["source"] == source.release.receipt
+        assert target.release.parties["target"].hash == target.release.receipt.hash
+
+
+@pytest.mark.parametrize("run", [run_here, run_between])
+def test_errors_are_counted_at_every_party_and_paid_for(example, tmp_path, run):
+    more = "\n[evaluation]\nepsilon = 0.5\n"
+    study, found = run(example, tmp_path / "x", CATALOGUE["average"], seeded=False, more=more)
+    (made,) = found if isinstance(found, list) else found.made
+    (utility,) = made.release.card.utility
+    assert 0 <= utility.value <= 1
+    assert made.release.guarantee.epsilon == 1.5
+    for party in study.parties:
+        rows = Ledger(tmp_path / f"x/local/{party.name}.ledger").entries()
+        assert [entry.guarantee.epsilon for entry in rows] == [1.0, 0.5]
+
+
+def test_other_auxiliary_rows_than_the_studys_are_refused(example, tmp_path):
+    folder = tmp_path / "x"
+    study = set_up(example, folder, CATALOGUE["vote"], "local")
+    (folder / "public.csv").write_text("age,bmi,Glu0,smoker\n50,25,5,never\n")
+    locals_ = gather_locals(study, folder / "study.toml")
+    with pytest.raises(Exception, match=r"auxiliary\.sha256"):
+        prepare(study, make_plan(study, locals_), locals_)
+
+
+def test_seeds_differ_between_parties_and_operations(example, tmp_path):
+    _, made = run_here(example, tmp_path / "x", CATALOGUE["plr"])
+    numbers = [one.release.model.coef for one in made]
+    assert not np.allclose(numbers[0], numbers[1])
