@@ -25,8 +25,8 @@ REPEATS = 10
 GRIDS = {"ridge": "ridge: five `alpha`", "kind": "kind: loss, and importances or not"}
 CHOICES = {
     "none": "none: the defaults",
-    "parts": '`method="parts"`',
-    "random-stopping": '`method="random-stopping"`',
+    "parts": '`strategy="parts"`',
+    "random-stopping": '`strategy="random-stopping"`',
     "cross-validation": "cross-validated, **not paid for**",
 }
 
@@ -81,7 +81,7 @@ def _fitted(
     position = -1
     if choice in ("parts", "random-stopping"):
         model = PrivateSelection(
-            model, grid, epsilon=EPSILON, method=choice, classes=[0, 1], **paying
+            model, grid, epsilon=EPSILON, strategy=choice, classes=[0, 1], **paying
         )
     elif choice == "cross-validation":
         # On a ledger that nobody caps: this is what is not paid for.

@@ -25,9 +25,9 @@ ceiling = accuracy_score(y[test], pooled.predict(X[test]))
 
 epsilons = [0.1, 0.3, 1.0, 3.0]
 figure, axes = plt.subplots(figsize=(6.4, 4), layout="constrained")
-for method, colour in (("statistic", "#009e73"), ("soft", "#0072b2"), ("average", "#e69f00")):
+for method, colour in (("statistic", "#009e73"), ("soft", "#0072b2"), ("weights", "#e69f00")):
     # The votes are about unlabelled rows; the average of weights needs none.
-    votes = {} if method == "average" else {"auxiliary": X[auxiliary]}
+    votes = {} if method == "weights" else {"auxiliary": X[auxiliary]}
     scores = []
     for epsilon in epsilons:
         tries = []

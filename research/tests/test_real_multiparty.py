@@ -40,8 +40,8 @@ def accuracy(digits, seeds=4, **settings):
     ("settings", "at_a_tenth", "at_one"),
     [
         ({}, 0.885, 0.95),
-        ({"method": "average"}, 0.85, 0.95),
-        ({"method": "average", "normalise": True}, 0.865, 0.95),
+        ({"method": "weights"}, 0.85, 0.95),
+        ({"method": "weights", "normalise": True}, 0.865, 0.95),
         ({"method": "soft"}, 0.70, 0.93),
     ],
     ids=str,
@@ -54,7 +54,7 @@ def test_a_thousand_parties_learn_privately(digits, settings, at_a_tenth, at_one
 
 
 def test_the_printed_sensitivities_leave_nothing(digits):
-    for method in ("soft", "vote", "average"):
+    for method in ("soft", "vote", "weights"):
         printed = {"method": method, "calibration": "printed", "alpha": 1e-4}
         assert accuracy(digits, epsilon=1.0, **printed) < 0.75
 

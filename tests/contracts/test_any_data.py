@@ -161,13 +161,13 @@ def votes(method, draw):
     )
 
 
-def chosen(method, draw):
+def chosen(strategy, draw):
     grid = {"prior": [[0.0] * D, [3.0, -3.0] * 2 + [0.0] * (D - 4)]}
     return PrivateSelection(
         PrivateLogisticRegression(data_norm=common(draw)["data_norm"]),
         grid,
         epsilon=float(draw.choice([0.05, 1.0])),
-        method=method,
+        strategy=strategy,
         scoring=str(draw.choice(["brier", "errors"])),
     )
 
@@ -207,8 +207,8 @@ def ways():
                 lambda draw, name=name: votes(name, draw), party=PARTY, auxiliary=AUXILIARY
             )
             found[name] = Way(make, sparse=True, leaves_out=True)
-    make = fitted(lambda draw: votes("average", draw), party=PARTY)
-    found["multiparty average"] = Way(make, sparse=True, n_classes=3, leaves_out=True)
+    make = fitted(lambda draw: votes("weights", draw), party=PARTY)
+    found["multiparty weights"] = Way(make, sparse=True, n_classes=3, leaves_out=True)
     found["evaluation"] = Way(judged)
     return found
 

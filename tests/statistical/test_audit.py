@@ -400,7 +400,7 @@ def test_exact_audit_of_laplace_noise(cap):
     assert exact_audit(mechanism).refuted
 
 
-@pytest.mark.parametrize("method", ["average", "moments"])
+@pytest.mark.parametrize("method", ["weights", "moments"])
 def test_means_of_parties_pass_and_nearly_fail(method):
     case = hardest_case(MultipartyClassifier(method=method))
     assert 0.97 < exact_audit(case.estimator, case.pairs).epsilon <= 1.0

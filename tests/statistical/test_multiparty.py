@@ -23,8 +23,8 @@ SETTINGS = {
     "soft": {"method": "soft", "alpha": 20.0},
     "vote": {"method": "vote", "alpha": 0.1},
     "moments": {"method": "moments"},
-    "average": {"method": "average", "alpha": 0.1},
-    "average, normalised": {"method": "average", "normalise": True},
+    "weights": {"method": "weights", "alpha": 0.1},
+    "weights, normalised": {"method": "weights", "normalise": True},
     "soft, printed": {"method": "soft", "alpha": 20.0, "calibration": "printed"},
 }
 
@@ -118,7 +118,7 @@ def test_an_audit_does_not_refute_the_claim(name):
     assert result.epsilon <= 1.0
 
 
-@pytest.mark.parametrize("name", ["statistic", "moments", "soft", "average"])
+@pytest.mark.parametrize("name", ["statistic", "moments", "soft", "weights"])
 def test_an_audit_sees_a_third_of_the_noise(name):
     pair = Pair("the odd party turns round", *sides(plan(name)))
     result = audit_function(sampler(name, claim=3.0), pair, claimed=1.0, runs=2000, progress=False)
@@ -132,7 +132,7 @@ def test_noise_of_many_classes_lies_where_columns_sum_to_zero():
     for settings in (
         {"method": "statistic"},
         {"method": "soft", "alpha": 1.0},
-        {"method": "average", "alpha": 0.1},
+        {"method": "weights", "alpha": 0.1},
         {"method": "moments"},
     ):
         voting = Voting(frame=FRAME, epsilon=1.0, auxiliary=rows, n_classes=3, **settings)

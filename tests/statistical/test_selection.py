@@ -141,17 +141,17 @@ def test_permute_and_flip_is_never_worse(errors, epsilon):
     assert flip @ errors <= exponential @ errors + 1e-9
 
 
-@pytest.mark.parametrize("eta", [-0.5, 0.0, 1.0, 2.5])
-def test_the_number_of_runs(eta):
-    stopping = RandomStopping(eta=eta, expected=6.0)
+@pytest.mark.parametrize("shape", [-0.5, 0.0, 1.0, 2.5])
+def test_the_number_of_runs(shape):
+    stopping = RandomStopping(shape=shape, expected=6.0)
     law = stopping.law(40_000)
     k = np.arange(1, len(law) + 1)
     assert law.sum() == pytest.approx(1, abs=1e-9)
     assert law @ k == pytest.approx(6, rel=1e-6)
     gamma = stopping.gamma
-    if eta == 1.0:
+    if shape == 1.0:
         np.testing.assert_allclose(law[:5], gamma * (1 - gamma) ** (k[:5] - 1))
-    if eta == 0.0:
+    if shape == 0.0:
         np.testing.assert_allclose(law[:5], (1 - gamma) ** k[:5] / k[:5] / np.log(1 / gamma))
     source = SeededSource(3)
     drawn = np.array([stopping.draw(source) for _ in range(4_000)])
@@ -167,11 +167,11 @@ def winner_law(stopping, q):
     return generating[:-1] - generating[1:]
 
 
-@pytest.mark.parametrize("eta", [-0.5, 0.0, 1.0])
-def test_random_stopping_costs_what_is_charged_and_hardly_less(eta):
+@pytest.mark.parametrize("shape", [-0.5, 0.0, 1.0])
+def test_random_stopping_costs_what_is_charged_and_hardly_less(shape):
     """Exact laws: a base mechanism at epsilon 0.5, good outcomes rare and made rarer."""
     epsilon = 0.5
-    stopping = RandomStopping(eta=eta, expected=30.0)
+    stopping = RandomStopping(shape=shape, expected=30.0)
     worst = 0.0
     generator = np.random.default_rng(0)
     for good in np.geomspace(1e-4, 0.3, 25):
@@ -192,16 +192,16 @@ def test_random_stopping_costs_what_is_charged_and_hardly_less(eta):
     assert worst > 0.75 * stopping.factor * epsilon
 
 
-def selection(method, **settings):
+def selection(strategy, **settings):
     model = PrivateLogisticRegression()
-    return PrivateSelection(model, {"alpha": [0.05, 5.0]}, method=method, **settings)
+    return PrivateSelection(model, {"alpha": [0.05, 5.0]}, strategy=strategy, **settings)
 
 
 @pytest.mark.parametrize("scoring", ["brier", "errors"])
-@pytest.mark.parametrize("method", ["parts", "random-stopping"])
+@pytest.mark.parametrize("strategy", ["parts", "random-stopping"])
 @pytest.mark.parametrize("runs", [20, pytest.param(500, marks=pytest.mark.slow)])
-def test_selections_pass_an_audit(method, scoring, runs):
-    model = selection(method, scoring=scoring)
+def test_selections_pass_an_audit(strategy, scoring, runs):
+    model = selection(strategy, scoring=scoring)
     result = audit(model, worst_pairs(model)[:2], runs=runs)
     assert result.epsilon <= result.claimed == 1.0
 
@@ -239,13 +239,13 @@ def test_a_choice_is_worth_its_price():
     generator = np.random.default_rng(0)
     X = generator.normal(size=(4_000, 5)) / 4
     y = (X[:, 0] + 0.1 * generator.normal(size=4_000) > 0).astype(int)
-    for method in ("parts", "random-stopping"):
+    for strategy in ("parts", "random-stopping"):
         chosen = [
             PrivateSelection(
                 FeatureStackingClassifier(n_groups=5),
                 {"importance": [[1, 0, 0, 0, 0], [0, 0, 0, 0, 1]]},
                 epsilon=2.0,
-                method=method,
+                strategy=strategy,
                 expected_runs=4.0,
                 random_state=seed,
             )

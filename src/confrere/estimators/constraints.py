@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from functools import cache, wraps
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +19,7 @@ from confrere.guarantee import check_bound, check_epsilon, check_positive
 from confrere.ledger import Ledger
 
 Check = Callable[[Any, str], object]
+Kind = TypeVar("Kind")
 
 
 def _finite(value: Any, name: str) -> float:
@@ -125,12 +126,46 @@ def _check_of(hint: Any) -> Check | None:
     if get_origin(hint) is Annotated:
         check: Check = get_args(hint)[-1]
         return check
-    return _one_of(get_args(hint)) if get_origin(hint) is Literal else None
+    return one_of(get_args(hint)) if get_origin(hint) is Literal else None
 
 
-def _one_of(choices: tuple[str, ...]) -> Check:
+def one_of(choices: tuple[str, ...], **renamed: str) -> Check:
+    """Return a check that a value is one of these; ``renamed`` has the new name of an old one."""
+
     def check(value: Any, name: str) -> None:
+        if isinstance(value, str) and value in renamed:
+            raise InvalidParameter(f"{name}: {value!r} is called {renamed[value]!r}.")
         if not isinstance(value, str) or value not in choices:
             raise InvalidParameter(f"{name} must be one of {', '.join(map(repr, choices))}.")
 
     return check
+
+
+def renamed(**names: str) -> Callable[[type[Kind]], type[Kind]]:
+    """Decorate an estimator whose parameters had other names: the old ones name the new ones.
+
+    Parameters
+    ----------
+    **names
+        The new name of every old one.
+    """
+
+    def decorate(kind: type[Kind]) -> type[Kind]:
+        def refusing(method: Callable[..., Any]) -> Callable[..., Any]:
+            @wraps(
+                method
+            )  # scikit-learn reads the parameters from the signature of what is wrapped
+            def refuse(self: Any, *args: Any, **parameters: Any) -> Any:
+                for old in names.keys() & parameters.keys():
+                    raise TypeError(
+                        f"{kind.__name__} has no parameter {old!r}; it is called {names[old]!r}."
+                    )
+                return method(self, *args, **parameters)
+
+            return refuse
+
+        for name in ("__init__", "set_params"):
+            setattr(kind, name, refusing(getattr(kind, name)))
+        return kind
+
+    return decorate

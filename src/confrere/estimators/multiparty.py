@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,14 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators.base import LinearClassifier
-from confrere.estimators.constraints import Bound, Epsilon, Positive, Ridge, check_parameters
+from confrere.estimators.constraints import (
+    Bound,
+    Epsilon,
+    Positive,
+    Ridge,
+    check_parameters,
+    one_of,
+)
 from confrere.guarantee import Guarantee
 from confrere.model import Linear
 from confrere.plans.base_plan import PublicFacts, declared_classes
@@ -27,7 +34,7 @@ from confrere.plans.party_tables import (
     stack_tables,
     tables_of_parties,
 )
-from confrere.plans.voting_plan import Voting
+from confrere.plans.voting_plan import Method, Voting
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -41,25 +48,25 @@ class MultipartyClassifier(LinearClassifier):
 
     Parameters
     ----------
-    method : {"statistic", "moments", "soft", "vote", "average"}, default="statistic"
+    method : {"statistic", "moments", "soft", "vote", "weights"}, default="statistic"
         Where noise goes. ``"statistic"``: on the one vector through which votes enter the risk of
         public auxiliary rows; training is post-processing. ``"moments"``: on the same vector of the
         parties' own labels, which needs no local classifiers and comes near to learning from all
         rows together where parties are many or epsilon is large. ``"soft"``: on the model of the
         votes' fractions. ``"vote"``: on the model of their majority, as a baseline.
-        ``"average"``: on the mean of the parties' own weights, without auxiliary rows.
+        ``"weights"``: on the mean of the parties' own weights, without auxiliary rows.
     epsilon : float, default=1.0
         Price of one ``fit``, for each whole party.
     data_norm : float, default=1.0
         Declared bound on the norm of a row (after ``feature_scale``); longer rows are clipped.
     alpha : float or "auto", default="auto"
-        Ridge of the released model on the mean loss of the auxiliary rows; for ``"average"`` of the
+        Ridge of the released model on the mean loss of the auxiliary rows; for ``"weights"`` of the
         parties' own. ``"auto"`` is a public rule, for ``"statistic"`` one that also looks at the
         released statistic.
     local : classifier, list or callable, optional
         What parties train: a scikit-learn classifier that is cloned for each, one per party in the
         order of their names, or a function from a party's name to one. By default logistic
-        regression, all parties at once. Not for ``"average"`` and ``"moments"``.
+        regression, all parties at once. Not for ``"weights"`` and ``"moments"``.
     local_alpha : float, default=1e-4
         Ridge of the default local classifier on the mean loss of a party's rows.
     radius : {"ellipsoid", "spectral", "unit"}, default="ellipsoid"
@@ -68,7 +75,7 @@ class MultipartyClassifier(LinearClassifier):
     auxiliary_private : bool, default=False
         Hide one auxiliary row together with the party, for ``"soft"`` and ``"vote"``.
     normalise : bool, default=False
-        For ``"average"``: average directions.
+        For ``"weights"``: average directions.
     calibration : {"tight", "printed"}, default="tight"
         ``"printed"`` are the published sensitivities: sound, with more noise.
     on_faulty : {"leave-out", "refuse"}, default="leave-out"
@@ -126,7 +133,7 @@ class MultipartyClassifier(LinearClassifier):
     Notes
     -----
     ``"statistic"`` rests on docs/proofs/statistic.md, ``"moments"`` on docs/proofs/moments.md and
-    ``"average"`` on docs/proofs/party_average.md. Whoever runs ``fit`` is trusted with what parties
+    ``"weights"`` on docs/proofs/party_average.md. Whoever runs ``fit`` is trusted with what parties
     send and with adding the noise. Local classifiers must learn from their party's rows alone.
 
     Examples
@@ -142,7 +149,7 @@ class MultipartyClassifier(LinearClassifier):
     1-DP per party (replace-one)
     """
 
-    method: Literal["statistic", "moments", "soft", "vote", "average"] = "statistic"
+    method: Annotated[Method, one_of(get_args(Method), average="weights")] = "statistic"
     epsilon: Epsilon = 1.0
     data_norm: Bound = 1.0
     alpha: Ridge = "auto"
@@ -177,7 +184,7 @@ class MultipartyClassifier(LinearClassifier):
             Whose row it is. By default every row (every table) is a party of its own.
         auxiliary : array or sparse matrix of shape (n_auxiliary, n_features)
             Unlabelled rows that parties vote on, or that are learned with; public, unless
-            ``auxiliary_private``. Not used by ``"average"``.
+            ``auxiliary_private``. Not used by ``"weights"``.
         """
         return self._fit(X, y, party=party, auxiliary=auxiliary)
 
@@ -208,7 +215,7 @@ class MultipartyClassifier(LinearClassifier):
 
         ``facts.n_samples`` is the number of parties: how many rows they have is not public.
         """
-        if self.local is not None and self.method in ("average", "moments"):
+        if self.local is not None and self.method in ("weights", "moments"):
             raise InvalidParameter(
                 f"local: method={self.method!r} has no use for other classifiers (only weights of "
                 "the built-in one have a bound to average under); use method='statistic'."
@@ -290,7 +297,7 @@ class MultipartyClassifier(LinearClassifier):
         return group_rows(rows, labels, party, classes)
 
     def _auxiliary(self, auxiliary: Any) -> NDArray[np.float64] | None:
-        if self.method == "average" or auxiliary is None:
+        if self.method == "weights" or auxiliary is None:
             return None
         rows = self._checked(auxiliary, accept_sparse="csr", dtype=np.float64, reset=False)
         return dense(rows)

@@ -12,7 +12,7 @@ from sklearn.utils import get_tags
 
 from confrere.errors import InvalidParameter
 from confrere.estimators.base import PrivateClassifier
-from confrere.estimators.constraints import Epsilon, Fraction, Share
+from confrere.estimators.constraints import Epsilon, Fraction, Share, renamed
 from confrere.guarantee import Guarantee
 from confrere.mechanisms.selection import RandomStopping
 from confrere.model import Model
@@ -54,6 +54,7 @@ class Setting:
         return clone(self.estimator).set_params(**self.settings).set_params(epsilon=epsilon)
 
 
+@renamed(method="strategy", eta="stopping_shape")
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateSelection(PrivateClassifier):
     """Choose a private classifier's settings, in the manner of ``GridSearchCV``, and pay for it.
@@ -70,11 +71,11 @@ class PrivateSelection(PrivateClassifier):
         The candidates, declared before the data are seen.
     epsilon : float, default=1.0
         Price of one ``fit``, the choice and the final model together.
-    method : {"parts", "random-stopping"}, default="parts"
+    strategy : {"parts", "random-stopping"}, default="parts"
         ``"parts"``: every candidate is fitted on a part of the rows of its own, and one is chosen
         by its score on another part. ``"random-stopping"``: candidates drawn at random are fitted
         on the same rows, a random and secret number of times, and the run with the best noisy
-        score is released; each run has ``epsilon / (2 + eta)``. For many candidates.
+        score is released; each run has ``epsilon / (2 + stopping_shape)``. For many candidates.
     scoring : {"brier", "errors"}, default="brier"
         What is added up over held-out rows, from 0 to 1 each, the less the better: squared errors
         of the probabilities (in thousandths, the sum rounded down), or wrong predictions. Where one
@@ -86,7 +87,7 @@ class PrivateSelection(PrivateClassifier):
     refit_share : float, default=0.7
         ``"parts"``: share of epsilon kept for fitting the chosen candidate on all rows; with 0 the
         model of its part is kept.
-    eta : float, default=0.0
+    stopping_shape : float, default=0.0
         Shape of the number of runs, above -1.
     expected_runs : float, optional
         How many runs to expect; by default the number of candidates (at least 2).
@@ -132,12 +133,12 @@ class PrivateSelection(PrivateClassifier):
     estimator: Any = field(kw_only=False)
     grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]] = field(kw_only=False)
     epsilon: Epsilon = 1.0
-    method: Literal["parts", "random-stopping"] = "parts"
+    strategy: Literal["parts", "random-stopping"] = "parts"
     scoring: Literal["brier", "errors"] = "brier"
     rule: Literal["permute-and-flip", "exponential"] = "permute-and-flip"
     held_out: Fraction = 0.2
     refit_share: Share = 0.7
-    eta: float = 0.0
+    stopping_shape: float = 0.0
     expected_runs: float | None = None
     split_seed: int | None = 0
 
@@ -154,7 +155,7 @@ class PrivateSelection(PrivateClassifier):
             "held_out": self.held_out,
             "split_seed": self.split_seed,
         }
-        if self.method == "parts":
+        if self.strategy == "parts":
             return plan_parts(
                 facts.n_samples,
                 candidates,
@@ -163,7 +164,7 @@ class PrivateSelection(PrivateClassifier):
                 **common,
             )
         expected = max(2, len(candidates)) if self.expected_runs is None else self.expected_runs
-        stopping = RandomStopping(eta=self.eta, expected=expected)
+        stopping = RandomStopping(shape=self.stopping_shape, expected=expected)
         return plan_stopping(facts.n_samples, candidates, stopping=stopping, **common)
 
     def _model_in(self, learned: tuple[int, Any]) -> Model:

@@ -202,7 +202,7 @@ def _elected(
 
 
 def _operation(method: Method) -> Operation:
-    return {"average": UPLOAD, "moments": MOMENTS}.get(method, BALLOT)
+    return {"weights": UPLOAD, "moments": MOMENTS}.get(method, BALLOT)
 
 
 def _request(plan: Voting, digest: str, releases: str) -> Payload:
@@ -212,7 +212,7 @@ def _request(plan: Voting, digest: str, releases: str) -> Payload:
         "plan": digest,
         "releases": releases,
     }
-    if plan.method == "average":
+    if plan.method == "weights":
         return framed(plan.frame, values | {"alpha": plan.average(1).alpha})
     if plan.method == "moments":
         return framed(plan.frame, values)

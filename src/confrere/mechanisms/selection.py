@@ -101,31 +101,31 @@ class ErrorSelection:
 class RandomStopping:
     """How often to run a private candidate before the best run is released.
 
-    The number of runs has the truncated negative binomial law with shape ``eta > -1`` and rate
+    The number of runs has the truncated negative binomial law with ``shape > -1`` and rate
     ``gamma`` in (0, 1): 1 is geometric, 0 logarithmic. Best-of-that-many runs of an
-    ``epsilon``-private mechanism is ``(2 + eta) epsilon``-private, however many runs are expected.
+    ``epsilon``-private mechanism is ``(2 + shape) epsilon``-private, however many are expected.
 
     Parameters
     ----------
-    eta : float
+    shape : float
         Shape; smaller is cheaper, with heavier weight on a single run.
     expected : float
         Expected number of runs, above 1.
     """
 
-    eta: float
+    shape: float
     expected: float
 
     def __post_init__(self) -> None:
-        if not self.eta > -1 or not math.isfinite(self.eta):
-            raise InvalidParameter("eta must be a finite number above -1.")
+        if not self.shape > -1 or not math.isfinite(self.shape):
+            raise InvalidParameter("shape must be a finite number above -1.")
         if not 1 < self.expected <= 1e6:
             raise InvalidParameter("the expected number of runs must lie above 1, at most 1e6.")
 
     @property
     def factor(self) -> float:
         """How many times the price of one run all of them cost together."""
-        return 2 + self.eta
+        return 2 + self.shape
 
     @property
     def gamma(self) -> float:
@@ -135,7 +135,7 @@ class RandomStopping:
             middle = (low + high) / 2
             if middle in (low, high):
                 return middle
-            if _expectation(self.eta, middle) > self.expected:
+            if _expectation(self.shape, middle) > self.expected:
                 low = middle
             else:
                 high = middle
@@ -144,11 +144,11 @@ class RandomStopping:
         """Return the probabilities of 1, 2, ..., ``largest`` runs."""
         gamma = self.gamma
         k = np.arange(1, largest + 1, dtype=np.float64)
-        if self.eta == 0:
+        if self.shape == 0:
             first = (1 - gamma) / math.log(1 / gamma)
         else:
-            first = self.eta * (1 - gamma) / (gamma**-self.eta - 1)
-        ratios = (1 - gamma) * (k[:-1] + self.eta) / (k[:-1] + 1)
+            first = self.shape * (1 - gamma) / (gamma**-self.shape - 1)
+        ratios = (1 - gamma) * (k[:-1] + self.shape) / (k[:-1] + 1)
         return np.asarray(first * np.cumprod(np.concatenate([[1.0], ratios])))
 
     def draw(self, source: RandomSource) -> int:
@@ -161,10 +161,10 @@ class RandomStopping:
             largest *= 4
 
 
-def _expectation(eta: float, gamma: float) -> float:
-    if eta == 0:
+def _expectation(shape: float, gamma: float) -> float:
+    if shape == 0:
         return (1 / gamma - 1) / math.log(1 / gamma)
-    return float(eta * (1 - gamma) / (gamma * (1 - gamma**eta)))
+    return float(shape * (1 - gamma) / (gamma * (1 - gamma**shape)))
 
 
 def brier_score(probabilities: NDArray[np.float64], codes: NDArray[np.intp]) -> int:

@@ -113,7 +113,7 @@ class PartsPlan(SelectionPlan):
     def detail(self) -> dict[str, Any]:
         """Return what the ledger notes."""
         return super().detail() | {
-            "method": "parts",
+            "strategy": "parts",
             "epsilon_of_parts": self.selection.epsilon,
             "epsilon_of_refit": self.refit_epsilon,
         }
@@ -151,9 +151,9 @@ class StoppingPlan(SelectionPlan):
     def detail(self) -> dict[str, Any]:
         """Return what the ledger notes: the law of the number of runs, not the number."""
         return super().detail() | {
-            "method": "random-stopping",
+            "strategy": "random-stopping",
             "epsilon_of_a_run": self.counts.epsilon,
-            "eta": self.stopping.eta,
+            "stopping_shape": self.stopping.shape,
             "expected_runs": self.stopping.expected,
         }
 

@@ -33,7 +33,7 @@ from confrere.plans.linear_plan import Alpha, coefficients
 from confrere.rows.frame import Frame
 
 Floats = NDArray[np.float64]
-Method = Literal["statistic", "moments", "soft", "vote", "average"]
+Method = Literal["statistic", "moments", "soft", "vote", "weights"]
 
 #: Weights of about this length are expected where a ridge is chosen before anything is seen.
 _EXPECTED_NORM = 5.0
@@ -71,16 +71,16 @@ class Voting:
         The public coordinates, in L2.
     epsilon : float
         The price, for each whole party.
-    method : {"statistic", "moments", "soft", "vote", "average"}, default="statistic"
+    method : {"statistic", "moments", "soft", "vote", "weights"}, default="statistic"
         Noise on the votes' statistic, or on that of the parties' own labels; on the model of the
         votes' fractions, or of their majority; on the mean of the parties' weights.
     auxiliary : (N, n_features) array, optional
         Unlabelled rows, as encoded, to vote on or (``"moments"``) to learn with; not used by
-        ``"average"``.
+        ``"weights"``.
     n_classes : int, default=2
         Number of classes.
     alpha : float or "auto", default="auto"
-        Ridge of the released model; of the parties' own ones for ``"average"``.
+        Ridge of the released model; of the parties' own ones for ``"weights"``.
     local_alpha : float, default=1e-4
         Ridge of the classifiers that vote.
     radius : {"ellipsoid", "spectral", "unit"}, default="ellipsoid"
@@ -121,15 +121,15 @@ class Voting:
                 raise InvalidParameter(f"{name} must be one of {', '.join(map(repr, choices))}.")
         if self.frame.norm != "l2":
             raise InvalidParameter("votes are bounded in L2: use a frame with norm='l2'.")
-        if self.normalise and self.method != "average":
-            raise InvalidParameter("normalise=True is for method='average'.")
+        if self.normalise and self.method != "weights":
+            raise InvalidParameter("normalise=True is for method='weights'.")
         ours = self.method in ("statistic", "moments")
         if self.calibration == "printed" and (ours or self.normalise):
             raise InvalidParameter(
-                "calibration='printed' was published for 'soft', 'vote' and 'average' without "
+                "calibration='printed' was published for 'soft', 'vote' and 'weights' without "
                 "normalise; use 'tight'."
             )
-        if self.auxiliary_private and (ours or self.method == "average"):
+        if self.auxiliary_private and (ours or self.method == "weights"):
             raise InvalidParameter(
                 f"auxiliary_private=True: method={self.method!r} "
                 + (
@@ -142,12 +142,12 @@ class Voting:
     @property
     def votes(self) -> bool:
         """Whether parties send votes, and not weights or moments."""
-        return self.method not in ("average", "moments")
+        return self.method not in ("weights", "moments")
 
     @property
     def uses_auxiliary(self) -> bool:
         """Whether auxiliary rows are needed, by parties or by the coordinator."""
-        return self.method != "average"
+        return self.method != "weights"
 
     @cached_property
     def rows(self) -> Floats:
@@ -163,7 +163,7 @@ class Voting:
         theorem = {
             "statistic": party_statistic.THEOREM,
             "moments": party_moments.THEOREM,
-            "average": party_average.THEOREM,
+            "weights": party_average.THEOREM,
         }.get(self.method, party_votes.THEOREM)
         known = "number of auxiliary rows" if self.auxiliary_private else "auxiliary rows"
         return party_guarantee(
@@ -186,7 +186,7 @@ class Voting:
 
     def mean(self, n_parties: int) -> PartyAverage | PartyMoments:
         """Return the mechanism that clips, and averages, what so many parties upload."""
-        return self.average(n_parties) if self.method == "average" else self.moments(n_parties)
+        return self.average(n_parties) if self.method == "weights" else self.moments(n_parties)
 
     def moments(self, n_parties: int) -> PartyMoments:
         """Return the mechanism that noises the mean of so many parties' moments."""

@@ -73,7 +73,7 @@ def test_a_value_of_any_size(ledger, make, value):
     assert released(ledger)
 
 
-@pytest.mark.parametrize("method", ["statistic", "average", "vote"])
+@pytest.mark.parametrize("method", ["statistic", "weights", "vote"])
 def test_one_party_that_cannot_be_solved(ledger, method):
     """Rows that nearly coincide made ``solve_parties`` raise for everyone."""
     rows = X.copy()
@@ -86,7 +86,7 @@ def test_one_party_that_cannot_be_solved(ledger, method):
         model = MultipartyClassifier(
             method=method, local_alpha=alpha, data_norm=5.0, ledger=book, account="study"
         )
-        if method == "average":
+        if method == "weights":
             model.set_params(alpha=alpha)
         model.fit(rows, labels, party=np.arange(120) // 4, auxiliary=X)
         assert released(book)

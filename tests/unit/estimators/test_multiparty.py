@@ -28,7 +28,7 @@ PARTY = np.repeat(np.arange(M), N)
 AUXILIARY = RNG.normal(size=(200, D)) / 3
 TEST = RNG.normal(size=(400, D)) / 3
 TRUTH = (TEST[:, 0] + 0.5 * TEST[:, 1] > 0).astype(int)
-METHODS = ["statistic", "moments", "soft", "vote", "average"]
+METHODS = ["statistic", "moments", "soft", "vote", "weights"]
 QUIET = {"epsilon": 1e7, "random_state": 0}
 
 
@@ -86,7 +86,7 @@ def test_what_cannot_be_done_costs_nothing(tmp_path):
         {"normalise": True},
         {"auxiliary_private": True},
         {"calibration": "printed"},
-        {"method": "average", "local": GaussianNB()},
+        {"method": "weights", "local": GaussianNB()},
         {"method": "moments", "local": GaussianNB()},
         {"method": "moments", "auxiliary_private": True},
         {"method": "moments", "calibration": "printed"},
@@ -143,7 +143,7 @@ def test_private_is_nearly_as_good_with_many_parties():
         ).score(TEST, TRUTH)
         for method in METHODS
     }
-    assert min(scores["statistic"], scores["average"]) > 0.93
+    assert min(scores["statistic"], scores["weights"]) > 0.93
     assert scores["statistic"] > scores["vote"] + 0.05
 
 
@@ -164,7 +164,7 @@ def test_any_price_ends_in_finite_weights(method, epsilon, n_classes):
 
 
 def test_printed_needs_more_noise():
-    for method in ("soft", "vote", "average"):
+    for method in ("soft", "vote", "weights"):
         kw = {"method": method, "alpha": 1e-2, "epsilon": 1.0, "random_state": 0}
         exact = fit(**kw | {"epsilon": 1e7})
         tight, printed = fit(**kw), fit(calibration="printed", **kw)
@@ -203,7 +203,7 @@ def test_order_and_type_of_rows_do_not_matter():
 
 
 def test_cross_validation_keeps_parties_in_step():
-    model = MultipartyClassifier(method="average", epsilon=100.0, random_state=0)
+    model = MultipartyClassifier(method="weights", epsilon=100.0, random_state=0)
     scores = cross_val_score(model, X, Y, cv=3, params={"party": PARTY})
     assert scores.min() > 0.85
 
@@ -396,7 +396,7 @@ def test_blocks_follow_public_sizes_and_do_not_change_the_votes():
     labels = (rows[:, 0] > 0).astype(int)
     party = np.repeat(np.arange(1000), 3)
     kw = {"epsilon": 1e7, "random_state": 0}
-    for method in ("statistic", "moments", "average"):
+    for method in ("statistic", "moments", "weights"):
         whole = fit(rows, labels, party, method=method, **kw).coef_
         parts = fit(rows, labels, party, method=method, memory=0.1, **kw).coef_
         np.testing.assert_allclose(parts, whole, atol=1e-5)
@@ -449,3 +449,8 @@ def test_private_auxiliary_rows_are_not_quoted():
     with pytest.raises(InvalidData) as caught:
         fit(method="soft", auxiliary_private=True, auxiliary=rows)
     assert "4711" not in str(caught.value)
+
+
+def test_the_old_name_of_a_method_names_the_new_one():
+    with pytest.raises(InvalidParameter, match="method: 'average' is called 'weights'"):
+        fit(method="average")

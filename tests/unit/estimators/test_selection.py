@@ -23,7 +23,7 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 4)) / 4
 Y = (X[:, 0] > 0).astype(int)
 GRID = {"alpha": [1e-3, 1e-1]}
-METHODS = ["parts", "random-stopping"]
+STRATEGIES = ["parts", "random-stopping"]
 
 
 @pytest.fixture
@@ -37,11 +37,11 @@ def make(**settings):
     return PrivateSelection(PrivateLogisticRegression(), GRID, **settings)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
 class TestCharging:
-    def test_one_entry_pays_for_everything(self, method, ledger):
+    def test_one_entry_pays_for_everything(self, strategy, ledger):
         before = default_ledger().entries()
-        model = make(epsilon=0.5, method=method, ledger=ledger, account="study")
+        model = make(epsilon=0.5, strategy=strategy, ledger=ledger, account="study")
         price = model.price(200, 4)
         assert price.epsilon == 0.5
         assert ledger.spent("study") == 0
@@ -53,8 +53,8 @@ class TestCharging:
         assert model.guarantee_ == model.receipt_.guarantee == price
         assert default_ledger().entries() == before
 
-    def test_the_model_is_released_under_the_whole_price_and_pays_again(self, method, ledger):
-        model = make(epsilon=0.5, method=method, ledger=ledger, account="study").fit(X, Y)
+    def test_the_model_is_released_under_the_whole_price_and_pays_again(self, strategy, ledger):
+        model = make(epsilon=0.5, strategy=strategy, ledger=ledger, account="study").fit(X, Y)
         best = model.best_estimator_
         assert best.guarantee_ == model.guarantee_
         assert best.receipt_ == model.receipt_
@@ -65,39 +65,39 @@ class TestCharging:
         clone(best).fit(X, Y)
         assert ledger.spent("study") == pytest.approx(0.5 + 2 * best.epsilon)
 
-    def test_the_cap_holds(self, method, ledger):
-        model = make(epsilon=2.0, method=method, ledger=ledger, account="study").fit(X, Y)
+    def test_the_cap_holds(self, strategy, ledger):
+        model = make(epsilon=2.0, strategy=strategy, ledger=ledger, account="study").fit(X, Y)
         with pytest.raises(BudgetExceeded):
             pickle.loads(pickle.dumps(clone(model))).fit(X, Y)
         assert ledger.spent("study") == 2.0
 
-    def test_a_failure_stays_charged(self, method, ledger, monkeypatch):
+    def test_a_failure_stays_charged(self, strategy, ledger, monkeypatch):
         def broken(*args, **kwargs):
             raise RuntimeError("the machine caught fire")
 
         monkeypatch.setattr(PrivateLogisticRegression, "predict_proba", broken)
         with pytest.raises(RuntimeError):
-            make(epsilon=0.5, method=method, ledger=ledger, account="study").fit(X, Y)
+            make(epsilon=0.5, strategy=strategy, ledger=ledger, account="study").fit(X, Y)
         assert [entry.state for entry in ledger.entries("study")] == ["failed"]
         assert ledger.spent("study") == 0.5
 
-    def test_bad_data_cost_nothing(self, method, ledger):
-        model = make(method=method, ledger=ledger, account="study")
+    def test_bad_data_cost_nothing(self, strategy, ledger):
+        model = make(strategy=strategy, ledger=ledger, account="study")
         for bad_X, bad_y in [(X, Y[:-1]), (X, Y + 7), (np.full_like(X, np.nan), Y), (X[:1], Y[:1])]:
             with pytest.raises(ValueError, match=r"\w"):
                 model.fit(bad_X, bad_y)
         assert ledger.spent("study") == 0
 
-    def test_a_seed_is_a_confession_and_repeats(self, method):
-        first, second = (make(method=method, random_state=3).fit(X, Y) for _ in range(2))
+    def test_a_seed_is_a_confession_and_repeats(self, strategy):
+        first, second = (make(strategy=strategy, random_state=3).fit(X, Y) for _ in range(2))
         assert first.simulated_
         assert first.best_estimator_.simulated_
         np.testing.assert_array_equal(first.decision_function(X), second.decision_function(X))
-        free = [make(method=method).fit(X, Y).decision_function(X) for _ in range(2)]
+        free = [make(strategy=strategy).fit(X, Y).decision_function(X) for _ in range(2)]
         assert np.all(free[0] != free[1])
 
-    def test_nothing_about_the_losers_is_left(self, method):
-        model = make(method=method, random_state=0).fit(X, Y)
+    def test_nothing_about_the_losers_is_left(self, strategy):
+        model = make(strategy=strategy, random_state=0).fit(X, Y)
         learned = set(vars(model)) - set(model.get_params(deep=False))
         assert learned == {
             "best_estimator_",
@@ -120,7 +120,7 @@ def test_shares_of_the_budget():
     assert fitted.receipt_.guarantee.theorem == "docs/proofs/private_selection.md"
     kept = make(epsilon=1.0, refit_share=0.0).fit(X, Y)
     assert kept.best_estimator_.epsilon == 1.0
-    stopped = make(epsilon=1.0, method="random-stopping", eta=0.5).fit(X, Y)
+    stopped = make(epsilon=1.0, strategy="random-stopping", stopping_shape=0.5).fit(X, Y)
     assert stopped.best_estimator_.epsilon == pytest.approx(0.4)
     assert any("how many candidates" in text for text in stopped.guarantee_.assumptions)
 
@@ -165,15 +165,15 @@ def test_the_release_carries_the_selections_price():
     "bad",
     [
         {"epsilon": 0},
-        {"method": "cross-validation"},
+        {"strategy": "cross-validation"},
         {"held_out": 1.0},
         {"refit_share": 1.0},
         {"rule": "argmax"},
         {"grid": {"epsilon": [1.0, 2.0]}},
         {"grid": {"random_state": [1]}},
         {"grid": []},
-        {"method": "random-stopping", "eta": -1.0},
-        {"method": "random-stopping", "expected_runs": 1.0},
+        {"strategy": "random-stopping", "stopping_shape": -1.0},
+        {"strategy": "random-stopping", "expected_runs": 1.0},
         {"estimator": LogisticRegression()},
         {"ledger": "budget"},
     ],
@@ -215,3 +215,12 @@ GENEROUS = PrivateLogisticRegression(data_norm=10.0, alpha=1e-5)
 )
 def test_scikit_learn_check(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize(("old", "new"), [("method", "strategy"), ("eta", "stopping_shape")])
+def test_an_old_name_of_a_parameter_names_the_new_one(old, new):
+    with pytest.raises(TypeError, match=f"no parameter '{old}'; it is called '{new}'"):
+        make(**{old: "parts"})
+    with pytest.raises(TypeError, match=f"no parameter '{old}'; it is called '{new}'"):
+        make().set_params(**{old: "parts"})
+    assert new in inspect.signature(PrivateSelection).parameters

@@ -41,8 +41,8 @@ SETTINGS = [
     {"method": "soft"},
     {"method": "soft", "auxiliary_private": True},
     {"method": "vote", "calibration": "printed"},
-    {"method": "average"},
-    {"method": "average", "normalise": True, "alpha": 0.1},
+    {"method": "weights"},
+    {"method": "weights", "normalise": True, "alpha": 0.1},
     {"method": "moments"},
     {"method": "moments", "alpha": 0.05},
 ]
@@ -60,7 +60,7 @@ def parties(ledger=None, **kw):
 
 
 def plan(epsilon=1.0, method="statistic", **kw):
-    auxiliary = None if method == "average" else AUXILIARY
+    auxiliary = None if method == "weights" else AUXILIARY
     return Voting(frame=FRAME, epsilon=epsilon, method=method, auxiliary=auxiliary, **kw)
 
 
@@ -110,7 +110,7 @@ def test_a_group_is_asked_at_once():
     np.testing.assert_array_equal(one.released.weights, other.released.weights)
 
 
-@pytest.mark.parametrize("method", ["soft", "average", "moments"])
+@pytest.mark.parametrize("method", ["soft", "weights", "moments"])
 def test_every_party_pays_for_itself(tmp_path, method):
     ledger = Ledger(tmp_path / "ledger")
     ledger.open_account("study", epsilon=100.0, unit="party")
@@ -123,7 +123,7 @@ def test_every_party_pays_for_itself(tmp_path, method):
     )
 
 
-@pytest.mark.parametrize(("method", "name"), [("average", "weights"), ("moments", "moments")])
+@pytest.mark.parametrize(("method", "name"), [("weights", "weights"), ("moments", "moments")])
 def test_a_lie_is_worth_no_more_than_a_vote(method, name):
     class Liar(LocalFederation):
         sent = Payload(arrays={name: np.full(D + 1, 1e300)})
@@ -134,7 +134,7 @@ def test_a_lie_is_worth_no_more_than_a_vote(method, name):
     settings = {"epsilon": 1e5, "method": method}
     honest = poll(LocalFederation(parties()), plan(**settings), random_state=1).released
     lied = poll(Liar(parties()), plan(**settings), random_state=1).released
-    field = "weights" if method == "average" else "statistic"
+    field = "weights" if method == "weights" else "statistic"
     move = np.linalg.norm(getattr(lied, field) - getattr(honest, field))
     assert 0 < move <= plan(**settings).mean(M).sensitivity * (1 + 1e-4)  # and a step of the grid
 
@@ -166,7 +166,7 @@ def test_ballots_are_votes_and_nothing_else():
     [
         {"epsilon": 0.0},
         {"epsilon": "1"},
-        {"method": "average"},
+        {"method": "weights"},
         {"method": "other"},
         {"method": 3},
         {"alpha": -1.0},
@@ -201,7 +201,7 @@ def test_rows_to_vote_on_must_fit(auxiliary):
 
 
 def test_other_columns_are_refused():
-    values = NAMED | {"epsilon": 1.0, "method": "average", "alpha": 1e-2}
+    values = NAMED | {"epsilon": 1.0, "method": "weights", "alpha": 1e-2}
     with pytest.raises(InvalidMessage, match="columns"):
         UPLOAD.priced(framed(FRAME, values), Facts(5, D + 1))
     assert UPLOAD.priced(framed(FRAME, values), Facts(5, D)).epsilon == 1.0
@@ -217,8 +217,8 @@ def test_wrong_plans_are_refused():
         {"normalise": True},
         {"alpha": 0.0},
         {"local_alpha": -1.0},
-        {"method": "average", "auxiliary_private": True},
-        {"method": "average", "normalise": True, "calibration": "printed"},
+        {"method": "weights", "auxiliary_private": True},
+        {"method": "weights", "normalise": True, "calibration": "printed"},
     ):
         with pytest.raises(InvalidParameter):
             plan(**kw)
@@ -273,7 +273,7 @@ def test_noise_is_drawn_once_per_run(tmp_path):
         {"method": "soft"},
         {"method": "soft", "auxiliary_private": True},
         {"method": "vote", "calibration": "printed"},
-        {"method": "average"},
+        {"method": "weights"},
         {"method": "moments"},
         {"frame": Frame(D, data_norm=1.0, constant=0.4)},
         {"auxiliary": AUXILIARY[:30]},
@@ -285,7 +285,7 @@ def test_another_plan_under_the_same_run_is_refused(tmp_path, change):
     releases = Answers(tmp_path / "releases")
     poll(LocalFederation(made, run="r1"), plan(), releases=releases)
     kept = {"frame": FRAME, "epsilon": 1.0, "auxiliary": AUXILIARY} | change
-    if kept.get("method") == "average":
+    if kept.get("method") == "weights":
         kept["auxiliary"] = None
     other = Voting(**kept)
     with pytest.raises(OperationRefused) as caught:
