@@ -8,7 +8,7 @@ from confrere import PrivateLogisticRegression
 from confrere.audit.adversary import loss_of_privacy, opposed_case, random_unit, worst_loss
 from confrere.guarantee import Neighbours
 from confrere.maths import calibration
-from confrere.maths.calibration import Term, calibrate, calibrate_softmax
+from confrere.maths.calibration import RidgeTerm, calibrate, calibrate_softmax
 from confrere.maths.logistic import log_density, log_density_softmax
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE, ObjectivePerturbation
 from confrere.noise import samplers as noise
@@ -26,7 +26,7 @@ RELATIONS = [str(relation) for relation in Neighbours]
 @pytest.mark.parametrize("change", RELATIONS)
 @pytest.mark.parametrize(("epsilon", "ridge"), [(1.0, 2.0), (1.0, 0.4), (0.2, 3.0), (4.0, 0.05)])
 def test_never_above_epsilon_and_nothing_wasted(d, cap, change, epsilon, ridge):
-    rho = calibrate(epsilon, [Term(ridge=ridge, cap=cap)], Neighbours(change))
+    rho = calibrate(epsilon, [RidgeTerm(ridge=ridge, cap=cap)], Neighbours(change))
     worst = worst_loss(d, rho=rho, ridge=ridge, cap=cap, change=Neighbours(change))
     assert worst <= epsilon * ABOVE
     if d > 1:  # on a line two badly fitted records cannot pull opposite ways
@@ -136,7 +136,7 @@ def test_scaling_by_the_data_is_found():
     def loss(prepare):
         first, second = prepare(small), prepare(large)
         y = np.ones(30)
-        rho = calibrate(1.0, [Term(ridge=2.0)])
+        rho = calibrate(1.0, [RidgeTerm(ridge=2.0)])
         ratios = [
             abs(
                 log_density([w], first, y, rho=rho, ridge=2.0)

@@ -7,7 +7,7 @@ import pytest
 
 from confrere.audit.adversary import opposed_case, random_case, signed_loss
 from confrere.errors import CalibrationError
-from confrere.maths.calibration import Term, calibrate
+from confrere.maths.calibration import RidgeTerm, calibrate
 from confrere.maths.logistic import log_density
 from confrere.maths.partition import split_rows
 from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
@@ -121,7 +121,7 @@ def test_the_transfer_papers_step_six_is_false():
     ]
     printed = max(signed_loss(each, rho=0.5, ridge=0.39) for each in [pair, *pairs])
     assert printed > 1.27
-    sound = calibrate(1.0, [Term(ridge=0.39)])
+    sound = calibrate(1.0, [RidgeTerm(ridge=0.39)])
     assert max(signed_loss(each, rho=sound, ridge=0.39) for each in pairs) <= ABOVE
 
 
@@ -170,7 +170,7 @@ def test_a_stratified_split_breaks_the_promise_and_a_blind_one_keeps_it():
     y = np.where(np.arange(n) < 50, 1.0, -1.0)
     flipped = y.copy()
     flipped[0] = -1.0
-    rho, ridge = calibrate(1.0, [Term(ridge=2.0)]), 2.0
+    rho, ridge = calibrate(1.0, [RidgeTerm(ridge=2.0)]), 2.0
 
     before, after = stratified_split(y, parts), stratified_split(flipped, parts)
     moved = len(np.setdiff1d(before[0], after[0]))

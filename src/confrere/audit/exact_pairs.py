@@ -11,8 +11,12 @@ from scipy import optimize
 
 from confrere.audit.bulk import prepared
 from confrere.audit.pairs import Pair
-from confrere.mechanisms.terms import NoisedPoint, PerturbedObjectiveTerm, PerturbedSoftmaxTerm
-from confrere.mechanisms.terms import Term as Density
+from confrere.mechanisms.terms import (
+    Density,
+    NoisedPoint,
+    PerturbedObjectiveTerm,
+    PerturbedSoftmaxTerm,
+)
 
 Floats = NDArray[np.float64]
 

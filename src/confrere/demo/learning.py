@@ -62,7 +62,7 @@ class Learned:
         return sum(ours[name] > theirs[name] for name in ours)
 
 
-class Rows:
+class WorldRows:
     """Encoded tables of all centres."""
 
     def __init__(self, world: World, encoder: SchemaEncoder) -> None:
@@ -85,7 +85,7 @@ def learn(world: World, ledger: Ledger, tell: Callable[[str], None]) -> Learned:
     """Learn and release on ``ledger``, and beside it, on books of their own, the comparisons."""
     tell("encoding by the public schema")
     encoder = world.schema.encoder(rows="unit", weighted=True)
-    rows, plain = Rows(world, encoder), Rows(world, world.schema.encoder())
+    rows, plain = WorldRows(world, encoder), WorldRows(world, world.schema.encoder())
     knowledge = {
         "prior": EXPERT_STRENGTH * encoder.expert_direction(),
         "prior_intercept": _log_odds(world),
@@ -124,7 +124,7 @@ def learn(world: World, ledger: Ledger, tell: Callable[[str], None]) -> Learned:
     return Learned(releases, scores)
 
 
-def _together(world: World, rows: Rows, model: Any, ledger: Ledger) -> Release:
+def _together(world: World, rows: WorldRows, model: Any, ledger: Ledger) -> Release:
     """Charge every organisation, then release the average of all."""
     X, y, party = _pooled(world, rows)
     price = model.price(len(y), X.shape[1])
@@ -148,7 +148,7 @@ def _comparison_ledger(world: World) -> Ledger:
     return ledger
 
 
-def _stack(world: World, rows: Rows) -> TransferStackingClassifier:
+def _stack(world: World, rows: WorldRows) -> TransferStackingClassifier:
     source = FeatureStackingClassifier(
         epsilon=EPSILON,
         importance=world.schema.importances(),
@@ -162,11 +162,11 @@ def _stack(world: World, rows: Rows) -> TransferStackingClassifier:
     )
 
 
-def _pairs(world: World, rows: Rows) -> dict[str, tuple[pd.DataFrame, Any]]:
+def _pairs(world: World, rows: WorldRows) -> dict[str, tuple[pd.DataFrame, Any]]:
     return {c.name: (rows.train[c.name], c.y) for c in world.branches}
 
 
-def _pooled(world: World, rows: Rows) -> tuple[pd.DataFrame, NDArray[Any], NDArray[Any]]:
+def _pooled(world: World, rows: WorldRows) -> tuple[pd.DataFrame, NDArray[Any], NDArray[Any]]:
     X = pd.concat([rows.train[c.name] for c in world.centres], ignore_index=True)
     party = np.repeat([c.name for c in world.centres], [len(c.y) for c in world.centres])
     return X, np.concatenate([c.y for c in world.centres]), party
@@ -176,7 +176,7 @@ def _same(world: World, model: Any) -> dict[str, Any]:
     return dict.fromkeys((branch.name for branch in world.branches), model)
 
 
-def _scores(world: World, rows: Rows, models: Mapping[str, Any]) -> Scores:
+def _scores(world: World, rows: WorldRows, models: Mapping[str, Any]) -> Scores:
     return {
         c.name: float(roc_auc_score(c.y_test, models[c.name].decision_function(rows.test[c.name])))
         for c in world.branches

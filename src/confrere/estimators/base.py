@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,12 +15,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators.constraints import Labels, Payer, check_parameters
-from confrere.estimators.to_release import release_of
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger, Receipt, default_ledger, payer, paying
-from confrere.model import Linear, Model
+from confrere.model import Encoder, Linear, Model
 from confrere.noise.sources import RandomSource, Seed, source_for
-from confrere.plans.base_plan import Plan, PublicFacts, Table, declared_classes, encode_labels
+from confrere.plans.base_plan import (
+    LabelledTable,
+    Plan,
+    PublicFacts,
+    declared_classes,
+    encode_labels,
+)
 from confrere.release import Release
 from confrere.schema import PublicSchema
 
@@ -141,7 +147,7 @@ class PrivateClassifier(Fitted, ClassifierMixin, BaseEstimator):  # type: ignore
         The card of a model that started from sources says what a person in several domains pays.
         """
         declared = schema or getattr(self, "schema", None)
-        return release_of(self, self._kind, declared, sources=self.sources_)
+        return _release_of(self, self._kind, declared, sources=self.sources_)
 
     def _purpose(self) -> str:
         """Return what the ledger says that was paid for."""
@@ -163,7 +169,7 @@ class PrivateClassifier(Fitted, ClassifierMixin, BaseEstimator):  # type: ignore
         except ValueError as error:
             raise _without_values(error) from None
 
-    def _table(self, X: Any, y: Any) -> Table:
+    def _table(self, X: Any, y: Any) -> LabelledTable:
         """Return rows and class codes, checked."""
         tags = self.__sklearn_tags__()
         sparse = "csr" if tags.input_tags.sparse else False
@@ -174,7 +180,7 @@ class PrivateClassifier(Fitted, ClassifierMixin, BaseEstimator):  # type: ignore
             raise InvalidParameter(
                 "Only binary classification is supported. classes must name two labels."
             )
-        return Table(rows, encode_labels(labels, classes), classes, self._features())
+        return LabelledTable(rows, encode_labels(labels, classes), classes, self._features())
 
     def _features(self) -> list[str]:
         """Return the columns' names as releases write them."""
@@ -222,3 +228,45 @@ def _without_values(error: ValueError) -> ValueError:
     if "could not convert" in str(error):
         return InvalidData("X must be numeric; encode text columns with a PublicSchema first.")
     return error
+
+
+def _release_of(
+    fitted: Fitted,
+    kind: str,
+    schema: PublicSchema | None,
+    sources: Sequence[Release] = (),
+) -> Release:
+    """Return the release of a fitted classifier; ``sources`` are other organisations' data in it.
+
+    Parameters
+    ----------
+    fitted : private classifier
+        Holds one model, its guarantee and its receipt.
+    kind : str
+        The method's name in the catalogue.
+    schema : PublicSchema or None
+        What its columns mean.
+    sources : sequence of Release
+        What it was started from.
+    """
+    check_is_fitted(fitted)
+    encoder = None if schema is None else Encoder(schema)
+    return Release(
+        kind=kind,
+        model=replace(fitted.model_, encoder=encoder),
+        guarantee=fitted.guarantee_,
+        receipt=fitted.receipt_,
+        simulated=fitted.simulated_,
+        parties=_parties(fitted, sources),
+    )
+
+
+def _parties(fitted: Fitted, sources: Sequence[Release]) -> dict[str, Receipt | Guarantee]:
+    """Return who paid what, so that a card can say what a person in several domains pays."""
+    if not sources:
+        return {}
+    paid: dict[str, Receipt | Guarantee] = {"target": fitted.receipt_}
+    for k, release in enumerate(sources):
+        name = "source" if len(sources) == 1 else f"source {k + 1}"
+        paid[name] = release.receipt or release.guarantee
+    return paid

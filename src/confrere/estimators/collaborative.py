@@ -20,7 +20,7 @@ from confrere.estimators.constraints import (
     Ridge,
     check_parameters,
 )
-from confrere.plans.base_plan import PublicFacts, Table
+from confrere.plans.base_plan import LabelledTable, PublicFacts
 from confrere.plans.collaborative_plan import Averaging, Collaboration, CollaborativePlan
 from confrere.plans.expansion_plan import Expansion
 from confrere.plans.linear_plan import linear_frame, slope_of
@@ -178,7 +178,7 @@ class CollaborativeClassifier(LinearClassifier):
 
     def prepare(
         self, X: Any, y: Any, party: ArrayLike | None = None
-    ) -> tuple[CollaborativePlan, Table]:
+    ) -> tuple[CollaborativePlan, LabelledTable]:
         """Return what ``fit`` would run, and the records as it would see them; spends nothing."""
         check_parameters(self)
         table = self._table(X, y)

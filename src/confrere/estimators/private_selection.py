@@ -17,7 +17,7 @@ from confrere.guarantee import Guarantee
 from confrere.mechanisms.selection import RandomStopping
 from confrere.model import Model
 from confrere.noise.sources import RandomSource, SeededSource
-from confrere.plans.base_plan import PublicFacts, Table
+from confrere.plans.base_plan import LabelledTable, PublicFacts
 from confrere.plans.selection_plan import SelectionPlan, plan_parts, plan_stopping
 from confrere.release import Release
 from confrere.schema import PublicSchema
@@ -44,7 +44,7 @@ class Setting:
         guarantee: Guarantee = self._model(epsilon).price(n_rows, self.n_features)
         return guarantee
 
-    def fit(self, epsilon: float, data: Table, source: RandomSource) -> Any:
+    def fit(self, epsilon: float, data: LabelledTable, source: RandomSource) -> Any:
         """Return the fitted classifier; the selection has paid for it."""
         model = self._model(epsilon).set_params(classes=data.classes)
         plan, records = model.prepare(data.X, data.classes[data.codes])

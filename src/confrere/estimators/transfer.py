@@ -20,13 +20,15 @@ from confrere.estimators.starting_points import (
     open_sources,
     precision_weights,
 )
-from confrere.estimators.to_release import LINEAR_KINDS
 from confrere.model import Linear
 from confrere.plans.base_plan import PublicFacts
 from confrere.plans.linear_plan import LinearPlan, linear_frame, plan_linear
 from confrere.release import Release
 from confrere.rows.frame import Frame
 from confrere.schema import PublicSchema
+
+#: Kinds of releases that hold a linear model.
+LINEAR_KINDS = ("plr", "simcomb", "collaborative", "multiparty")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

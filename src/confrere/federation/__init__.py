@@ -3,13 +3,13 @@
 from confrere.federation.answers import Answers
 from confrere.federation.averaging import average
 from confrere.federation.ballots import Elected, poll
-from confrere.federation.counting import Evaluation, evaluate
+from confrere.federation.counting import FederatedEvaluation, evaluate
 from confrere.federation.expansion import expand
 from confrere.federation.federation import Federation, PartyError
 from confrere.federation.grant import Grant, Policy, run_name
 from confrere.federation.local import LocalFederation
 from confrere.federation.messages import Question, SignedAnswer
-from confrere.federation.operation import OPERATIONS, Facts, Operation, install
+from confrere.federation.operation import OPERATIONS, Operation, PartyFacts, install
 from confrere.federation.outcome import Outcome
 from confrere.federation.party import Books, LocalParty, PartyGroup
 from confrere.federation.payload import Payload
@@ -28,9 +28,8 @@ __all__ = [
     "Averaging",
     "Books",
     "Elected",
-    "Evaluation",
     "Expansion",
-    "Facts",
+    "FederatedEvaluation",
     "Federation",
     "Frame",
     "Grant",
@@ -39,6 +38,7 @@ __all__ = [
     "Operation",
     "Outcome",
     "PartyError",
+    "PartyFacts",
     "PartyGroup",
     "Payload",
     "Policy",

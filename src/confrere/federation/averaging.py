@@ -16,7 +16,14 @@ from confrere.errors import InvalidMessage
 from confrere.federation.counting import ask_sizes
 from confrere.federation.expected import Expected, Numbers
 from confrere.federation.federation import Federation, stacked
-from confrere.federation.operation import Facts, Operation, check_price, frame_of, framed, install
+from confrere.federation.operation import (
+    Operation,
+    PartyFacts,
+    check_price,
+    frame_of,
+    framed,
+    install,
+)
 from confrere.federation.outcome import Outcome, joined, receipts_in
 from confrere.federation.party import LocalParty, PartyGroup
 from confrere.federation.payload import Payload
@@ -91,7 +98,7 @@ class ReleaseRequest(WeightRequest):
         known = {name: values[name] for name in _VALUES - {"frame"}}
         return cls(frame=frame, centre=centre, **known)
 
-    def check(self, facts: Facts) -> None:
+    def check(self, facts: PartyFacts) -> None:
         """Refuse a request for rows of another shape."""
         if facts.n_features != self.frame.n_features:
             raise InvalidMessage("the request is for rows of another number of columns.")
@@ -108,13 +115,13 @@ def longest_weights(mechanism: PerturbedObjective | OutputPerturbation) -> float
     return 1.01 * (slopes + mechanism.noise.law.longest(mechanism.n_features)) + 1.0
 
 
-def _read(request: Payload, facts: Facts) -> ReleaseRequest:
+def _read(request: Payload, facts: PartyFacts) -> ReleaseRequest:
     asked = ReleaseRequest.from_payload(request)
     asked.check(facts)
     return asked
 
 
-def _price_objective(request: Payload, facts: Facts) -> Guarantee:
+def _price_objective(request: Payload, facts: PartyFacts) -> Guarantee:
     return _read(request, facts).objective(facts.n_samples).guarantee()
 
 
@@ -126,7 +133,7 @@ def _run_objective(request: Payload, party: LocalParty, source: RandomSource) ->
     return Payload(arrays={"weights": weights})
 
 
-def _price_output(request: Payload, facts: Facts) -> Guarantee:
+def _price_output(request: Payload, facts: PartyFacts) -> Guarantee:
     return _read(request, facts).output(facts.n_samples).guarantee()
 
 

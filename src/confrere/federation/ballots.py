@@ -24,7 +24,14 @@ from confrere.errors import InvalidMessage, InvalidParameter, QuorumMissed
 from confrere.federation.answers import Answers, Key
 from confrere.federation.expected import Expected, Numbers
 from confrere.federation.federation import Federation, PartyError, StackedAnswers, checked
-from confrere.federation.operation import Facts, Operation, check_price, frame_of, framed, install
+from confrere.federation.operation import (
+    Operation,
+    PartyFacts,
+    check_price,
+    frame_of,
+    framed,
+    install,
+)
 from confrere.federation.outcome import receipts_in
 from confrere.federation.party import LocalParty
 from confrere.federation.payload import Payload
@@ -247,7 +254,7 @@ class _Asked:
     auxiliary: Floats | None
 
     @classmethod
-    def read(cls, request: Payload, facts: Facts, operation: str) -> _Asked:
+    def read(cls, request: Payload, facts: PartyFacts, operation: str) -> _Asked:
         """Read a message; what does not fit is refused."""
         values = request.values
         known = {"frame", "epsilon", "method", "plan", "releases"} | _FIELDS[operation]
@@ -292,7 +299,7 @@ class _Asked:
         return np.asarray(solve_parties(rows, party.y, offsets, alpha=self.alpha).W)
 
 
-def _price_ballot(request: Payload, facts: Facts) -> Guarantee:
+def _price_ballot(request: Payload, facts: PartyFacts) -> Guarantee:
     return _Asked.read(request, facts, "ballot").price
 
 
@@ -303,7 +310,7 @@ def _run_ballot(request: Payload, party: LocalParty, source: RandomSource) -> Pa
     return Payload(arrays={"ballot": count_votes(asked.solution(party), rows) > 0})
 
 
-def _price_upload(request: Payload, facts: Facts) -> Guarantee:
+def _price_upload(request: Payload, facts: PartyFacts) -> Guarantee:
     return _Asked.read(request, facts, "upload").price
 
 
@@ -312,7 +319,7 @@ def _run_upload(request: Payload, party: LocalParty, source: RandomSource) -> Pa
     return Payload(arrays={"weights": asked.solution(party)[0]})
 
 
-def _price_moments(request: Payload, facts: Facts) -> Guarantee:
+def _price_moments(request: Payload, facts: PartyFacts) -> Guarantee:
     return _Asked.read(request, facts, "moments").price
 
 

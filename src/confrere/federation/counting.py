@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from confrere.errors import InvalidMessage
 from confrere.federation.expected import FARTHEST, MOST_RECORDS, Expected, Numbers
 from confrere.federation.federation import Federation, stacked
-from confrere.federation.operation import Facts, Operation, check_price, install
+from confrere.federation.operation import Operation, PartyFacts, check_price, install
 from confrere.federation.outcome import guarantee_of, receipts_in
 from confrere.federation.party import LocalParty, PartyGroup
 from confrere.federation.payload import Payload
@@ -30,7 +30,7 @@ from confrere.plans.party_rows import Sizes
 THEOREM = "docs/proofs/counting.md"
 
 
-def _price_size(request: Payload, facts: Facts) -> None:  # noqa: ARG001
+def _price_size(request: Payload, facts: PartyFacts) -> None:  # noqa: ARG001
     # Where one record is replaced by another, the number of records is public.
     if request.values or request.arrays:
         raise InvalidMessage("size takes no arguments.")
@@ -56,7 +56,7 @@ def _count(request: Payload) -> PrivateCounts:
     )
 
 
-def _price_count(request: Payload, facts: Facts) -> Guarantee:  # noqa: ARG001
+def _price_count(request: Payload, facts: PartyFacts) -> Guarantee:  # noqa: ARG001
     return replace(_count(request).guarantee(), theorem=THEOREM)
 
 
@@ -65,7 +65,7 @@ def _run_count(request: Payload, party: LocalParty, source: RandomSource) -> Pay
     return Payload(arrays={"size": _count(request).run(size, source=source)})
 
 
-def _errors(request: Payload, facts: Facts) -> PrivateCounts:
+def _errors(request: Payload, facts: PartyFacts) -> PrivateCounts:
     values = request.values
     if values.keys() != {"epsilon", "intercept"} or request.arrays.keys() != {"coef"}:
         raise InvalidMessage("errors takes an epsilon, an intercept and coef.")
@@ -79,7 +79,7 @@ def _errors(request: Payload, facts: Facts) -> PrivateCounts:
     return PrivateCounts(epsilon=check_price(values["epsilon"]), sensitivity=1)
 
 
-def _price_errors(request: Payload, facts: Facts) -> Guarantee:
+def _price_errors(request: Payload, facts: PartyFacts) -> Guarantee:
     return _errors(request, facts).guarantee()
 
 
@@ -105,7 +105,7 @@ def expected_count(operation: Operation, request: Payload, n_samples: int) -> Ex
         The party's public number of records, or a bound on it.
     """
     columns = request.arrays["coef"].shape[0] if "coef" in request.arrays else 1
-    price = operation.priced(request, Facts(n_samples, columns))
+    price = operation.priced(request, PartyFacts(n_samples, columns))
     # The tail of discrete Laplace noise of scale 1/epsilon, and one for the rounding.
     reach = 1 + math.ceil(-math.log(FARTHEST) / request.values["epsilon"])
     name = "errors" if operation.name == "errors" else "size"
@@ -156,7 +156,7 @@ def ask_sizes(
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class FederatedEvaluation:
     """Noised counts of errors.
 
     Parameters
@@ -195,7 +195,7 @@ def evaluate(
     sizes: Mapping[str, int] | None = None,
     quorum: float = 1.0,
     timeout: float | None = None,
-) -> Evaluation:
+) -> FederatedEvaluation:
     """Have every party count the errors of a public model.
 
     Parameters
@@ -231,4 +231,4 @@ def evaluate(
         expect=lambda name: expected_count(ERRORS, request, known[name]),
     )
     counts = {name: int(answer.arrays["errors"]) for name, answer in answers.items()}
-    return Evaluation(counts, {n: known[n] for n in answers}, receipts_in(answers))
+    return FederatedEvaluation(counts, {n: known[n] for n in answers}, receipts_in(answers))

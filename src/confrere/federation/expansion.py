@@ -11,7 +11,14 @@ from confrere.errors import InvalidMessage
 from confrere.federation.counting import ask_sizes
 from confrere.federation.expected import Expected, Numbers, longest_noise
 from confrere.federation.federation import Federation, stacked
-from confrere.federation.operation import Facts, Operation, check_price, frame_of, framed, install
+from confrere.federation.operation import (
+    Operation,
+    PartyFacts,
+    check_price,
+    frame_of,
+    framed,
+    install,
+)
 from confrere.federation.outcome import Outcome, receipts_in
 from confrere.federation.party import LocalParty
 from confrere.federation.payload import Payload
@@ -69,7 +76,7 @@ class CoefficientRequest:
             raise InvalidMessage("the functional mechanism bounds rows in L2.")
         return cls(frame=frame, epsilon=values["epsilon"], linear_share=values["linear_share"])
 
-    def mechanism(self, facts: Facts) -> FunctionalMechanism:
+    def mechanism(self, facts: PartyFacts) -> FunctionalMechanism:
         """Return the mechanism of a party of these sizes."""
         if facts.n_features != self.frame.n_features:
             raise InvalidMessage("the request is for rows of another number of columns.")
@@ -81,7 +88,7 @@ class CoefficientRequest:
 
         ``v`` is half a sum of n rows, ``M`` an eighth of one of their squares, and noise.
         """
-        facts = Facts(n_samples, self.frame.n_features)
+        facts = PartyFacts(n_samples, self.frame.n_features)
         mechanism = self.mechanism(facts)
         size = self.frame.size
         packed = size * (size + 1) // 2
@@ -95,7 +102,7 @@ class CoefficientRequest:
         return Expected(bounds, mechanism.guarantee())
 
 
-def _price(request: Payload, facts: Facts) -> Guarantee:
+def _price(request: Payload, facts: PartyFacts) -> Guarantee:
     return CoefficientRequest.from_payload(request).mechanism(facts).guarantee()
 
 

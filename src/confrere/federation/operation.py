@@ -32,7 +32,7 @@ LARGEST_EPSILON = 1e9
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class PartyFacts:
     """What everyone may know about a party's data: its sizes, and how many labels there are."""
 
     n_samples: int
@@ -73,16 +73,16 @@ class Operation:
     """
 
     name: str
-    price: Callable[[Payload, Facts], Guarantee | None]
+    price: Callable[[Payload, PartyFacts], Guarantee | None]
     run: Callable[[Payload, LocalParty, RandomSource], Payload]
     run_group: Callable[[Payload, PartyGroup, RandomSource], Payload] | None = None
     slot: str = ""
     noised: bool = True
     chosen: tuple[str, ...] = ()
-    sum_of: Callable[[Payload, Facts], SecureSum] | None = None
+    sum_of: Callable[[Payload, PartyFacts], SecureSum] | None = None
     many_classes: bool = False
 
-    def mechanism(self, request: Payload, facts: Facts) -> SecureSum:
+    def mechanism(self, request: Payload, facts: PartyFacts) -> SecureSum:
         """Return the sum that answers belong to, or say that the request is wrong."""
         if self.sum_of is None:
             raise InvalidMessage(f"{self.name}: its answers are not for a sum.")
@@ -91,7 +91,7 @@ class Operation:
         except (InvalidParameter, InvalidData, CalibrationError) as error:
             raise InvalidMessage(f"{self.name}: {error}") from error
 
-    def priced(self, request: Payload, facts: Facts) -> Guarantee | None:
+    def priced(self, request: Payload, facts: PartyFacts) -> Guarantee | None:
         """Return the price, or say that the request is wrong; nothing is spent by asking."""
         if facts.n_classes > 2 and not self.many_classes:
             raise InvalidMessage(f"{self.name}: it is for labels of two classes.")

@@ -13,7 +13,7 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.federation.answers import Answers
 from confrere.federation.grant import Policy
 from confrere.federation.masks import Masking
-from confrere.federation.operation import Facts
+from confrere.federation.operation import PartyFacts
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.noise.sources import RandomSource, Seed, source_for
@@ -137,9 +137,9 @@ class LocalParty(_Holder):
         _check_data(self.X, self.y, self.n_classes)
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> PartyFacts:
         """The sizes of its data."""
-        return Facts(int(self.X.shape[0]), self.n_features, self.n_classes)
+        return PartyFacts(int(self.X.shape[0]), self.n_features, self.n_classes)
 
 
 @dataclass(frozen=True)
@@ -204,9 +204,9 @@ class PartyGroup(_Holder):
         """Whether members are many and small; see :class:`PartyRows`."""
         return self.rows.many
 
-    def distinct_facts(self) -> dict[int, Facts]:
+    def distinct_facts(self) -> dict[int, PartyFacts]:
         """Return the sizes of the members' data, each once, by number of rows."""
-        return {size: Facts(size, self.n_features) for size in self.rows.distinct_sizes}
+        return {size: PartyFacts(size, self.n_features) for size in self.rows.distinct_sizes}
 
     def members(self) -> Iterator[LocalParty]:
         """Yield the parties one by one."""

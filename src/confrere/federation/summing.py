@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from confrere.errors import InvalidMessage, OperationRefused
 from confrere.federation.expected import Expected, Numbers, receipt_of
 from confrere.federation.masks import Announcement, Masking, Masks, SumContext, add_masked
-from confrere.federation.operation import Facts, Operation, install, installed
+from confrere.federation.operation import Operation, PartyFacts, install, installed
 from confrere.federation.party import LocalParty, PartyGroup
 from confrere.federation.payload import Payload
 from confrere.ledger import Receipt
@@ -58,7 +58,7 @@ class Summed:
 
 def install_sum(
     name: str,
-    mechanism: Callable[[Payload, Facts], SecureSum],
+    mechanism: Callable[[Payload, PartyFacts], SecureSum],
     vector: Callable[[Payload, LocalParty], Floats],
 ) -> Operation:
     """Install an operation whose answers are added up.
@@ -88,7 +88,7 @@ def install_sum(
     )
 
 
-def _price_ready(request: Payload, facts: Facts) -> None:
+def _price_ready(request: Payload, facts: PartyFacts) -> None:
     """Read the request that one is to be ready for; nothing leaves but a key."""
     operation, asked = asked_of(READY, request)
     installed(operation).mechanism(asked, facts)

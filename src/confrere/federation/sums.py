@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from confrere.errors import InvalidMessage
 from confrere.federation.counting import ask_sizes
 from confrere.federation.federation import Federation
-from confrere.federation.operation import Facts, check_price, frame_of, framed
+from confrere.federation.operation import PartyFacts, check_price, frame_of, framed
 from confrere.federation.outcome import Outcome, joined
 from confrere.federation.party import LocalParty
 from confrere.federation.payload import Payload
@@ -106,7 +106,9 @@ def _request(
     return framed(plan.frame, values, weights=weights)
 
 
-def _read(request: Payload, facts: Facts, known: frozenset[str]) -> tuple[dict[str, Any], Sizes]:
+def _read(
+    request: Payload, facts: PartyFacts, known: frozenset[str]
+) -> tuple[dict[str, Any], Sizes]:
     """Read what all requests have; what does not fit is refused."""
     values = dict(request.values)
     if values.keys() != known or not request.arrays.keys() <= {"feature_scale", "weights"}:
@@ -134,7 +136,7 @@ def _read(request: Payload, facts: Facts, known: frozenset[str]) -> tuple[dict[s
     return settings | {"frame": frame}, Sizes(counts)
 
 
-def _one_message(request: Payload, facts: Facts) -> tuple[OneMessage, Sizes]:
+def _one_message(request: Payload, facts: PartyFacts) -> tuple[OneMessage, Sizes]:
     settings, sizes = _read(request, facts, _ONE)
     alpha = request.values["alpha"]
     if alpha != "auto" and not (type(alpha) is float and alpha > 0):
@@ -143,7 +145,7 @@ def _one_message(request: Payload, facts: Facts) -> tuple[OneMessage, Sizes]:
     return OneMessage(**settings, alpha=alpha, prior=prior), sizes
 
 
-def _gradient_rounds(request: Payload, facts: Facts) -> tuple[GradientRounds, Sizes]:
+def _gradient_rounds(request: Payload, facts: PartyFacts) -> tuple[GradientRounds, Sizes]:
     settings, sizes = _read(request, facts, _ROUND)
     values = request.values
     if type(values["delta"]) is not float or "weights" not in request.arrays:
@@ -162,7 +164,7 @@ def _checked(mechanism: SecureSum, request: Payload) -> SecureSum:
     return mechanism
 
 
-def _sum_minimisers(request: Payload, facts: Facts) -> SecureSum:
+def _sum_minimisers(request: Payload, facts: PartyFacts) -> SecureSum:
     plan, sizes = _one_message(request, facts)
     return _checked(plan.mechanism(sizes), request)
 
@@ -172,7 +174,7 @@ def _minimiser(request: Payload, party: LocalParty) -> Floats:
     return plan.message(plan.frame.rows(party.X), party.y, sizes)
 
 
-def _sum_gradients(request: Payload, facts: Facts) -> SecureSum:
+def _sum_gradients(request: Payload, facts: PartyFacts) -> SecureSum:
     plan, sizes = _gradient_rounds(request, facts)
     return _checked(plan.mechanism(sizes), request)
 

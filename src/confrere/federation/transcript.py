@@ -21,7 +21,7 @@ from confrere.federation.expected import Expect
 from confrere.federation.federation import Federation, PartyError, checked
 from confrere.federation.grant import Request, array_digest
 from confrere.federation.messages import Question, SignedAnswer
-from confrere.federation.operation import Facts, installed
+from confrere.federation.operation import PartyFacts, installed
 from confrere.federation.payload import Payload
 from confrere.federation.summing import (
     READY,
@@ -104,7 +104,7 @@ def rehearse(
                 raise
     every = zip(first.asked, second.asked, strict=True)
     pairs = [pair for pair in every if party in (None, *pair[0].to)]
-    facts = Facts(_FACTS, n_features, n_classes)
+    facts = PartyFacts(_FACTS, n_features, n_classes)
     sums = {one.operation: one.tries for one, _ in pairs if one.tries}
     asked = [_request([one, other], facts) for one, other in pairs if not one.tries]
     for operation, tries in sums.items():
@@ -119,7 +119,7 @@ def _ready(question: Next) -> Payload:
     return ready_question(question.operation, question.payload)
 
 
-def _request(asked: Sequence[Next], facts: Facts, steps: int = 1) -> Request:
+def _request(asked: Sequence[Next], facts: PartyFacts, steps: int = 1) -> Request:
     one = asked[0]
     if any((one.operation, one.step) != (other.operation, other.step) for other in asked):
         raise InvalidMessage("the protocol's questions depend on answers; it cannot be granted.")

@@ -25,7 +25,7 @@ from confrere.guarantee import Neighbours, check_epsilon, check_positive
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class RidgeTerm:
     """One perturbed objective: its ridge ``L``, row bound ``q``, slope cap and noise weight.
 
     ``weight`` multiplies the common ``rho``: noise of this objective has density
@@ -56,7 +56,9 @@ def worst_residual(r: float, m: float, cap: float = 1.0) -> float:
     return min(cap, p)
 
 
-def spent_epsilon(rho: float, term: Term, neighbours: Neighbours = Neighbours.REPLACE_ONE) -> float:
+def spent_epsilon(
+    rho: float, term: RidgeTerm, neighbours: Neighbours = Neighbours.REPLACE_ONE
+) -> float:
     """Return the exact worst-case loss of privacy of one perturbed objective."""
     r = rho * term.weight * term.row_norm
     m = term.ridge / term.row_norm**2
@@ -75,7 +77,7 @@ def spent_epsilon(rho: float, term: Term, neighbours: Neighbours = Neighbours.RE
 
 def calibrate(
     epsilon: float,
-    terms: Sequence[Term],
+    terms: Sequence[RidgeTerm],
     neighbours: Neighbours = Neighbours.REPLACE_ONE,
 ) -> float:
     """Return the largest ``rho`` at which the terms' losses sum to at most ``epsilon``.

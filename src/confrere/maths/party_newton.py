@@ -40,7 +40,7 @@ _STACK = 1 << 19
 
 
 @dataclass(frozen=True)
-class _Stack:
+class _Batch:
     """The problems of parties with ``n`` rows each.
 
     ``features`` are the rows, (P, n, d), or in the dual their Gram matrices, (P, n, n); shifts are
@@ -55,7 +55,7 @@ class _Stack:
     tolerance: Floats
     cap: float
 
-    def select(self, which: NDArray[np.bool_]) -> _Stack:
+    def select(self, which: NDArray[np.bool_]) -> _Batch:
         return replace(
             self,
             **{
@@ -161,7 +161,7 @@ def _solved(systems: Floats, right: Floats) -> Floats:
         return steps
 
 
-def _newton(stack: _Stack) -> Floats:
+def _newton(stack: _Batch) -> Floats:
     """Return points from zero to the minimisers, or as near as floating point allows."""
     width = stack.features.shape[2]
     count, m = stack.shift.shape[:2]
@@ -244,7 +244,7 @@ def solve_each(
             some = parties[first : first + most]
             where = offsets[some][:, None] + np.arange(n)
             right = _marks(codes[where], m)
-            primal = _Stack(
+            primal = _Batch(
                 X[where],
                 False,
                 np.ascontiguousarray(shift[where].transpose(0, 2, 1)),
@@ -259,7 +259,7 @@ def solve_each(
 
 # A party whose numbers run away is left where it was.
 @np.errstate(all="ignore")
-def _solve_stack(primal: _Stack) -> tuple[Floats, Floats]:
+def _solve_stack(primal: _Batch) -> tuple[Floats, Floats]:
     rows = primal.features
     if rows.shape[1] >= rows.shape[2]:
         weights = _newton(primal)

@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Guarantee, Neighbours, check_epsilon, check_positive
-from confrere.maths.calibration import Term, calibrate, calibrate_joint
+from confrere.maths.calibration import RidgeTerm, calibrate, calibrate_joint
 from confrere.maths.partition import Clipping
 from confrere.mechanisms.laws import L2Noise
 from confrere.mechanisms.noisy_minimiser import SOLVER_SHARE, NoisyMinimiser
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.mechanisms.statements import ASSUMPTIONS, public_facts
-from confrere.mechanisms.terms import PerturbedObjectiveTerm
-from confrere.mechanisms.terms import Term as AuditedTerm
+from confrere.mechanisms.terms import Density, PerturbedObjectiveTerm
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import row_norms
 
@@ -110,7 +109,7 @@ class FeatureGroupPerturbation:
 
     def _separate_rho(self, budget: float) -> float:
         terms = [
-            Term(ridge=ridge, weight=weight, cap=self.cap)
+            RidgeTerm(ridge=ridge, weight=weight, cap=self.cap)
             for ridge, weight in zip(self.ridges, self.weights, strict=True)
         ]
         return calibrate(budget, terms)
@@ -192,7 +191,7 @@ class FeatureGroupPerturbation:
         rows: Sequence[NDArray[np.float64]],
         y: NDArray[np.float64],
         centres: Sequence[NDArray[np.float64] | None] | None = None,
-    ) -> list[AuditedTerm]:
+    ) -> list[Density]:
         """Return the densities of the groups' releases, for an exact audit."""
         points = centres if centres is not None else [None] * len(rows)
         return [

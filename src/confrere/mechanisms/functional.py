@@ -15,7 +15,7 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Guarantee, Neighbours, check_epsilon
 from confrere.mechanisms.output_step import AddedNoise, check_repeated
 from confrere.mechanisms.statements import ASSUMPTIONS, public_facts
-from confrere.mechanisms.terms import NoisedPoint, Term
+from confrere.mechanisms.terms import Density, NoisedPoint
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import certify_rows
 
@@ -116,7 +116,7 @@ class FunctionalMechanism:
         pairs = zip(self.noises, self._points(X, y), strict=True)
         return np.hstack([noise.release_many(point, source, count) for noise, point in pairs])
 
-    def terms(self, X: Floats, y: Floats) -> list[Term]:
+    def terms(self, X: Floats, y: Floats) -> list[Density]:
         """Return what is noised, for an exact audit."""
         pairs = zip(self.noises, self._points(X, y), strict=True)
         return [NoisedPoint(point, noise.law) for noise, point in pairs]

@@ -10,7 +10,7 @@ from typing import Any
 
 from confrere.errors import InvalidParameter
 from confrere.guarantee import Guarantee
-from confrere.maths.calibration import Term, calibrate
+from confrere.maths.calibration import RidgeTerm, calibrate
 from confrere.mechanisms.laws import LaplaceNoise
 from confrere.mechanisms.objective_perturbation import PerturbedObjective
 from confrere.mechanisms.statements import ASSUMPTIONS, public_facts
@@ -31,7 +31,7 @@ class LaplaceObjectivePerturbation(PerturbedObjective):
     def _calibrate(self, budget: float) -> None:
         if self.n_classes > 2:
             raise InvalidParameter("classes: Laplace noise is for two classes only.")
-        term = Term(ridge=self.ridge, cap=self.cap)
+        term = RidgeTerm(ridge=self.ridge, cap=self.cap)
         object.__setattr__(self, "rho", calibrate(budget, [term], self.neighbours))
 
     @property

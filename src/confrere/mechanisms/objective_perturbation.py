@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Guarantee, Neighbours, check_epsilon, check_positive
 from confrere.maths.calibration import (
-    Term,
+    RidgeTerm,
     calibrate,
     calibrate_softmax,
     printed_calibration,
@@ -36,8 +36,7 @@ from confrere.mechanisms.noisy_minimiser import (
 )
 from confrere.mechanisms.output_step import LatticeStep
 from confrere.mechanisms.statements import ASSUMPTIONS, public_facts
-from confrere.mechanisms.terms import PerturbedObjectiveTerm, PerturbedSoftmaxTerm
-from confrere.mechanisms.terms import Term as AuditedTerm
+from confrere.mechanisms.terms import Density, PerturbedObjectiveTerm, PerturbedSoftmaxTerm
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import Rows
 
@@ -185,9 +184,7 @@ class PerturbedObjective(ABC):
         """Return ``count`` independent releases; more than one needs a seeded source."""
         return self.minimiser.run_many(X, y, source=source, count=count, centre=centre)
 
-    def terms(
-        self, X: Rows, y: Labels, centre: NDArray[np.float64] | None = None
-    ) -> list[AuditedTerm]:
+    def terms(self, X: Rows, y: Labels, centre: NDArray[np.float64] | None = None) -> list[Density]:
         """Return the density of the release, for an exact audit."""
         rows = np.asarray(X)
         if self.n_classes == 2:
@@ -217,7 +214,7 @@ class ObjectivePerturbation(PerturbedObjective):
             rho = calibrate_softmax(budget, self.ridge, self.n_classes, neighbours=self.neighbours)
             object.__setattr__(self, "rho", rho)
         else:
-            term = Term(ridge=self.ridge, cap=self.cap)
+            term = RidgeTerm(ridge=self.ridge, cap=self.cap)
             object.__setattr__(self, "rho", calibrate(budget, [term], self.neighbours))
 
     def _set_printed(self, budget: float) -> None:

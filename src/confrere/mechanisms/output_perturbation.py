@@ -40,7 +40,7 @@ from confrere.mechanisms.output_step import (
     from_coordinates,
 )
 from confrere.mechanisms.statements import ASSUMPTIONS, public_facts
-from confrere.mechanisms.terms import NoisedPoint, Term
+from confrere.mechanisms.terms import Density, NoisedPoint
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import Rows, certify_rows
 
@@ -151,7 +151,7 @@ class OutputPerturbation:
             points[mine] = self._point(*some_rows(X, y, rows))
         return from_coordinates(noise.release(points, source), self.n_classes)
 
-    def terms(self, X: Rows, y: Labels) -> list[Term]:
+    def terms(self, X: Rows, y: Labels) -> list[Density]:
         """Return what is noised, for an exact audit."""
         self._certify(X)
         return [NoisedPoint(self._point(X, y), self.noise.law)]

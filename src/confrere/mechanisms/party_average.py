@@ -22,7 +22,7 @@ from confrere.mechanisms.output_step import (
     from_coordinates,
 )
 from confrere.mechanisms.statements import party_guarantee
-from confrere.mechanisms.terms import NoisedPoint, Term
+from confrere.mechanisms.terms import Density, NoisedPoint
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import into_ball
 
@@ -126,7 +126,7 @@ class PartyMean(ABC):
         released = self.noise.release_many(self._point(total), source, count)
         return from_coordinates(released, self.n_classes)
 
-    def terms(self, total: Floats) -> list[Term]:
+    def terms(self, total: Floats) -> list[Density]:
         """Return what is noised, for an exact audit."""
         return [NoisedPoint(self._point(total), self.noise.law)]
 

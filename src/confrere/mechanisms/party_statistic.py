@@ -24,7 +24,7 @@ from confrere.mechanisms.output_step import (
     from_coordinates,
 )
 from confrere.mechanisms.statements import party_guarantee
-from confrere.mechanisms.terms import NoisedPoint, Term
+from confrere.mechanisms.terms import Density, NoisedPoint
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import certify_rows
 
@@ -142,7 +142,7 @@ class PartyStatistic:
         # Its columns' sums are the mean of x, public.
         return np.asarray(statistics + self.rows.mean(axis=0) / self.n_classes)
 
-    def terms(self, tally: Tally) -> list[Term]:
+    def terms(self, tally: Tally) -> list[Density]:
         """Return what is noised, for an exact audit."""
         return [NoisedPoint(self._point(tally), self.noise.law)]
 

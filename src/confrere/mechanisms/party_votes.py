@@ -34,7 +34,7 @@ from confrere.mechanisms.output_step import (
     from_coordinates,
 )
 from confrere.mechanisms.statements import party_guarantee
-from confrere.mechanisms.terms import NoisedPoint, Term
+from confrere.mechanisms.terms import Density, NoisedPoint
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import certify_rows
 
@@ -159,7 +159,7 @@ class PartyVotes:
         released = self.noise.release_many(self._point(tally, rows), source, count)
         return from_coordinates(released, self.n_classes)
 
-    def terms(self, tally: Tally, rows: Floats) -> list[Term]:
+    def terms(self, tally: Tally, rows: Floats) -> list[Density]:
         """Return what is noised, for an exact audit."""
         return [NoisedPoint(self._point(tally, rows), self.noise.law)]
 

@@ -134,4 +134,4 @@ class PerturbedSoftmaxTerm:
         return np.asarray((self._basis.T @ solved.w).ravel())
 
 
-Term = NoisedPoint | PerturbedObjectiveTerm | PerturbedSoftmaxTerm
+Density = NoisedPoint | PerturbedObjectiveTerm | PerturbedSoftmaxTerm

@@ -1,6 +1,6 @@
 """What epsilon, records, features and parties will bring, before any data are touched."""
 
-from confrere.planning.forecast import NoiseTerm, Plan, plan
-from confrere.planning.price import Price, price
+from confrere.planning.forecast import Forecast, NoiseTerm, plan
+from confrere.planning.price import FitPrice, price
 
-__all__ = ["NoiseTerm", "Plan", "Price", "plan", "price"]
+__all__ = ["FitPrice", "Forecast", "NoiseTerm", "plan", "price"]

@@ -14,7 +14,7 @@ from confrere.estimators import FeatureStackingClassifier
 from confrere.guarantee import check_epsilon, check_positive
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.planning.working_model import (
-    Objective,
+    PlannedObjective,
     Population,
     expected_area,
     expected_margin,
@@ -26,7 +26,7 @@ from confrere.plans.linear_plan import Loss, plan_linear, slope_of
 from confrere.plans.party_rows import Sizes
 from confrere.rows.frame import Frame
 
-#: Most records that :meth:`Plan.samples_for_excess` looks for.
+#: Most records that :meth:`Forecast.samples_for_excess` looks for.
 _MOST_SAMPLES = 10**12
 
 #: How fast principal variances fall where nothing is said: between questionnaires and images.
@@ -65,7 +65,7 @@ class NoiseTerm:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Forecast:
     """What to expect of a private fit. Nothing in it comes from data.
 
     Attributes
@@ -169,7 +169,7 @@ class Plan:
         """Return the same without the noise: what sampling and the ridge alone leave."""
         return self._expected([math.inf] * len(self.terms))
 
-    def resized(self, n: int, epsilon: float | None = None) -> Plan:
+    def resized(self, n: int, epsilon: float | None = None) -> Forecast:
         """Return the plan for another number of records, and perhaps another price."""
         return plan(
             n=n,
@@ -207,9 +207,9 @@ class Plan:
 
         return plot_plan(self, ax)
 
-    def _objectives(self, rates: Sequence[float]) -> list[Objective]:
+    def _objectives(self, rates: Sequence[float]) -> list[PlannedObjective]:
         return [
-            Objective(features, term.size, rate, term.ridge, signal)
+            PlannedObjective(features, term.size, rate, term.ridge, signal)
             for features, term, rate, signal in zip(
                 self._features, self.terms, rates, self._signals, strict=True
             )
@@ -247,7 +247,7 @@ def plan(
     decay: float = DECAY,
     row_norm: float = 1.0,
     loss: Literal["logistic", "capped"] = "logistic",
-) -> Plan:
+) -> Forecast:
     """Plan a private fit without touching data.
 
     Parameters
@@ -276,7 +276,7 @@ def plan(
 
     Returns
     -------
-    Plan
+    Forecast
     """
     check_epsilon(epsilon)
     check_positive(row_norm, "row_norm")
@@ -296,7 +296,7 @@ def plan(
         made = _stack(n, d, epsilon, groups, importance, loss)
     else:
         made = _linear(n, d, epsilon, parties, loss)
-    return Plan(
+    return Forecast(
         n=n,
         d=d,
         epsilon=float(epsilon),

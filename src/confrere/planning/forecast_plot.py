@@ -9,13 +9,13 @@ import numpy as np
 from confrere.extras import extra
 
 if TYPE_CHECKING:
-    from confrere.planning.forecast import Plan
+    from confrere.planning.forecast import Forecast
 
 _EPSILONS = np.geomspace(0.05, 10, 16)
 _COLOURS = ("#56b4e9", "#0072b2", "#003a5d")
 
 
-def plot_plan(plan: Plan, ax: Any = None) -> Any:
+def plot_plan(plan: Forecast, ax: Any = None) -> Any:
     """Draw expected AUC against epsilon, for a quarter, once and four times the records."""
     plt = extra("plot", "matplotlib.pyplot")
 

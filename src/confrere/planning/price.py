@@ -11,7 +11,7 @@ from confrere.ledger import Ledger, default_ledger
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
+class FitPrice:
     """A price tag. Nothing was charged.
 
     Attributes
@@ -37,7 +37,7 @@ class Price:
         return f"{self.guarantee}, paid by {who} ({self.left:g} left: {verdict})"
 
 
-def price(estimator: Any, n_samples: int, n_features: int) -> Price:
+def price(estimator: Any, n_samples: int, n_features: int) -> FitPrice:
     """Return what ``estimator.fit`` on data of these sizes would spend, without spending it.
 
     Parameters
@@ -52,6 +52,6 @@ def price(estimator: Any, n_samples: int, n_features: int) -> Price:
     guarantee: Guarantee = estimator.price(n_samples, n_features)
     ledger: Ledger = default_ledger() if estimator.ledger is None else estimator.ledger
     if ledger.ephemeral and estimator.account is None:
-        return Price(guarantee, None, float("inf"), True)
+        return FitPrice(guarantee, None, float("inf"), True)
     account = ledger.account_for(estimator.account)
-    return Price(guarantee, account, ledger.left(account), ledger.affords(account, guarantee))
+    return FitPrice(guarantee, account, ledger.left(account), ledger.affords(account, guarantee))

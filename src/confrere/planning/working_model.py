@@ -79,7 +79,7 @@ class Population:
 
 
 @dataclass(frozen=True, slots=True)
-class Objective:
+class PlannedObjective:
     """One perturbed objective: features, noise rate and dimension, ridge, share of the signal.
 
     ``noise_size`` counts the constant as well; a rate of infinity has no noise.
@@ -123,7 +123,7 @@ class _Settled:
 
 
 def expected_area(
-    objectives: Sequence[Objective],
+    objectives: Sequence[PlannedObjective],
     population: Population,
     *,
     n_samples: int,
@@ -134,7 +134,7 @@ def expected_area(
 
     Parameters
     ----------
-    objectives : sequence of Objective
+    objectives : sequence of PlannedObjective
         One per group of features; their signals sum to one.
     population : Population
         What is guessed about the data.
@@ -164,7 +164,7 @@ def expected_area(
 
 
 def expected_margin(
-    objectives: Sequence[Objective], population: Population, *, n_samples: int
+    objectives: Sequence[PlannedObjective], population: Population, *, n_samples: int
 ) -> float:
     """Return half of what parts the classes' mean rows in score, without noise."""
     margin = 0.0
@@ -176,7 +176,11 @@ def expected_margin(
 
 
 def noise_in_scores(
-    objectives: Sequence[Objective], population: Population, *, n_samples: int, n_parties: int
+    objectives: Sequence[PlannedObjective],
+    population: Population,
+    *,
+    n_samples: int,
+    n_parties: int,
 ) -> float:
     """Return the variance that noise adds to the score of a row of norm one.
 
@@ -193,7 +197,7 @@ def noise_in_scores(
 
 
 def _bands(
-    objectives: Sequence[Objective], population: Population
+    objectives: Sequence[PlannedObjective], population: Population
 ) -> list[tuple[Floats, Floats, Floats]]:
     """Return every objective's bands: sizes, variances within a class, lengths of ``mu``."""
     found = []
@@ -219,7 +223,12 @@ def _bands(
 
 
 def _settle(
-    each: Objective, size: Floats, v: Floats, mu: Floats, n_samples: int, population: Population
+    each: PlannedObjective,
+    size: Floats,
+    v: Floats,
+    mu: Floats,
+    n_samples: int,
+    population: Population,
 ) -> _Settled:
     """Find curvature, spread and offset of the scores that agree with one another."""
     q = population.between
@@ -255,7 +264,7 @@ def _probabilities(
 
 
 def _noise(
-    each: Objective, size: Floats, n_parties: int, draws: int, generator: np.random.Generator
+    each: PlannedObjective, size: Floats, n_parties: int, draws: int, generator: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """Return the mean noise along every band's difference, and its length across it."""
     shape = (draws, len(size))

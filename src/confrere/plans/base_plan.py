@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Guarantee
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
-from confrere.mechanisms.terms import Term as Density
+from confrere.mechanisms.terms import Density
 from confrere.model import Facts, Model
 from confrere.noise.sources import RandomSource
 
@@ -59,7 +59,7 @@ class Names:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class LabelledTable:
     """Records of one organisation, or of many.
 
     Parameters
@@ -87,10 +87,10 @@ class Table:
         """What a model of these records calls labels and columns."""
         return Names(tuple(self.classes.tolist()), tuple(self.features))
 
-    def part(self, rows: NDArray[np.intp]) -> Table:
+    def part(self, rows: NDArray[np.intp]) -> LabelledTable:
         """Return some of the rows."""
         party = None if self.party is None else self.party[rows]
-        return Table(self.X[rows], self.codes[rows], self.classes, self.features, party)
+        return LabelledTable(self.X[rows], self.codes[rows], self.classes, self.features, party)
 
     @property
     def signs(self) -> Floats:
@@ -181,7 +181,7 @@ class ModelPlan(Plan[Model]):
     """
 
     @abstractmethod
-    def release(self, data: Table, source: RandomSource) -> dict[str, Floats]:
+    def release(self, data: LabelledTable, source: RandomSource) -> dict[str, Floats]:
         """Return the noised numbers, by name; the caller has paid."""
 
     @abstractmethod
@@ -196,7 +196,7 @@ class ModelPlan(Plan[Model]):
     def facts(self) -> Facts:
         """Return the public facts that a release of the model carries."""
 
-    def run(self, data: Table, source: RandomSource) -> Model:
+    def run(self, data: LabelledTable, source: RandomSource) -> Model:
         """Return the released model of rows as given."""
         return self.assemble(self.release(data, source), data.names)
 

@@ -33,7 +33,7 @@ from confrere.mechanisms.objective_perturbation import (
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.model import Facts, Linear
 from confrere.noise.sources import RandomSource
-from confrere.plans.base_plan import Floats, Plan, Table, Term
+from confrere.plans.base_plan import Floats, LabelledTable, Plan, Term
 from confrere.plans.linear_plan import Alpha, linear_model, noise_budget, summed_ridge
 from confrere.plans.party_rows import PartyRows, Sizes, over_parties, run_parties
 from confrere.rows.frame import Frame
@@ -324,7 +324,7 @@ class CollaborativePlan(Plan[Linear]):
             "rounds": self.protocol.rounds,
         }
 
-    def run(self, data: Table, source: RandomSource) -> Linear:
+    def run(self, data: LabelledTable, source: RandomSource) -> Linear:
         """Return the released model of rows as given."""
         weights = self.protocol.run(PartyRows.of(data), self.sizes, source)
         facts = Facts(
@@ -336,7 +336,7 @@ class CollaborativePlan(Plan[Linear]):
         )
         return linear_model(self.protocol.frame, weights, facts, data.names)
 
-    def terms(self, data: Table) -> list[Term]:
+    def terms(self, data: LabelledTable) -> list[Term]:
         """Return every party's release: what is made of them is post-processing."""
         return self.protocol.terms(PartyRows.of(data), self.sizes)
 

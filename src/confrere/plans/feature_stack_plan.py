@@ -20,7 +20,7 @@ from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.model import Clip, Facts, LowLevelModel, StackFacts
 from confrere.model.scoring import UNIT_ROWS
 from confrere.noise.sources import RandomSource
-from confrere.plans.base_plan import Floats, Table, Term
+from confrere.plans.base_plan import Floats, LabelledTable, Term
 from confrere.plans.linear_plan import (
     Alpha,
     Loss,
@@ -140,12 +140,12 @@ class FeatureStackPlan(StackPlan):
         """Return every group's act."""
         return self.low.minimisers
 
-    def run_low(self, data: Table, source: RandomSource) -> list[Floats]:
+    def run_low(self, data: LabelledTable, source: RandomSource) -> list[Floats]:
         """Return every group's released weights."""
         (term,) = self.terms(data)
         return self.low.run(*term.data, source=source, **term.settings)
 
-    def terms(self, data: Table) -> list[Term]:
+    def terms(self, data: LabelledTable) -> list[Term]:
         """Return the groups' objectives; see :meth:`later_mechanisms` for the high level."""
         used = self.parts[0]
         rows = self.rows(data.X[used])

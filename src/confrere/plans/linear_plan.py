@@ -24,7 +24,7 @@ from confrere.mechanisms.objective_perturbation import (
 )
 from confrere.model import Facts, Linear
 from confrere.noise.sources import RandomSource
-from confrere.plans.base_plan import Floats, ModelPlan, Names, Table, Term
+from confrere.plans.base_plan import Floats, LabelledTable, ModelPlan, Names, Term
 from confrere.rows.ball import Norm
 from confrere.rows.frame import Frame
 
@@ -187,7 +187,7 @@ class LinearPlan(ModelPlan):
             **self.frame.learned_with(),
         )
 
-    def release(self, data: Table, source: RandomSource) -> dict[str, Floats]:
+    def release(self, data: LabelledTable, source: RandomSource) -> dict[str, Floats]:
         """Return the noised weights."""
         rows = self.frame.rows(data.X)
         weights = self.mechanism.run(rows, data.labels, source=source, centre=self.centre)
@@ -201,7 +201,7 @@ class LinearPlan(ModelPlan):
         """Return the one act."""
         return {"weights": self.mechanism.minimiser}
 
-    def terms(self, data: Table) -> list[Term]:
+    def terms(self, data: LabelledTable) -> list[Term]:
         """Return the one objective."""
         rows = self.frame.rows(data.X)
         return [Term("model", self.mechanism, (rows, data.labels), {"centre": self.centre})]

@@ -52,7 +52,7 @@ logger = logging.getLogger("confrere.plans")
 
 
 @dataclass(frozen=True)
-class Blocks:
+class MemoryBlocks:
     """How much is held at once.
 
     Parameters
@@ -159,8 +159,8 @@ class MultipartyPlan(Plan[Polled]):
         return self.local is None and self.voting.n_classes == 2
 
     @property
-    def _blocks(self) -> Blocks:
-        return Blocks(float(self.memory), self.voting.frame.size, self.voting.n_classes)
+    def _blocks(self) -> MemoryBlocks:
+        return MemoryBlocks(float(self.memory), self.voting.frame.size, self.voting.n_classes)
 
     def _total(self, data: Parties) -> Floats:
         mechanism = self.voting.mean(self.n_parties)
@@ -187,7 +187,7 @@ def progress_bar(label: str, total: int, *, work: float) -> Iterator[Step]:
 
 
 def tally_linear(
-    parties: Parties, frame: Frame, rows: Floats, blocks: Blocks, *, alpha: float
+    parties: Parties, frame: Frame, rows: Floats, blocks: MemoryBlocks, *, alpha: float
 ) -> Tally:
     """Solve every party's own problem and add up the votes on the auxiliary rows."""
     n_classes = blocks.n_classes
@@ -207,7 +207,7 @@ def tally_linear(
 
 
 def total_uploads(
-    parties: Parties, frame: Frame, blocks: Blocks, mechanism: PartyAverage | PartyMoments
+    parties: Parties, frame: Frame, blocks: MemoryBlocks, mechanism: PartyAverage | PartyMoments
 ) -> Floats:
     """Add up every party's clipped weights, or moments; parties that are left out are zero."""
     total = np.zeros(mechanism.shape)
@@ -291,13 +291,18 @@ def local_of(local: Any, position: int, n_parties: int, name: Any) -> Any:
     return clone(chosen)
 
 
-def _solutions(parties: Parties, frame: Frame, blocks: Blocks, alpha: float) -> Iterator[_Block]:
+def _solutions(
+    parties: Parties, frame: Frame, blocks: MemoryBlocks, alpha: float
+) -> Iterator[_Block]:
     """Yield blocks of parties' weights, zeros for those left out: faulty, or not to be solved."""
     return _by_block(parties, frame, blocks, partial(_solve, alpha=alpha))
 
 
 def _by_block(
-    parties: Parties, frame: Frame, blocks: Blocks, compute: Callable[..., tuple[Floats, Flags]]
+    parties: Parties,
+    frame: Frame,
+    blocks: MemoryBlocks,
+    compute: Callable[..., tuple[Floats, Flags]],
 ) -> Iterator[_Block]:
     """Yield blocks of what parties send, zeros for those left out, and who is not.
 

@@ -13,7 +13,7 @@ from confrere.guarantee import Guarantee, Neighbours, Split, in_parallel
 from confrere.mechanisms.noisy_minimiser import run_parties as run_objective_parties
 from confrere.mechanisms.output_perturbation import OutputPerturbation, run_output_parties
 from confrere.noise.sources import RandomSource
-from confrere.plans.base_plan import Floats, Table
+from confrere.plans.base_plan import Floats, LabelledTable
 from confrere.rows.frame import Frame
 
 #: From how many parties on, and up to how many rows on average, a group is worked on as a whole.
@@ -40,7 +40,7 @@ class PartyRows:
     offsets: NDArray[np.int64]
 
     @classmethod
-    def of(cls, data: Table) -> PartyRows:
+    def of(cls, data: LabelledTable) -> PartyRows:
         """Sort the rows of a table by party; within a party their order stays."""
         codes = np.zeros(len(data.codes), dtype=np.intp) if data.party is None else data.party
         order = np.argsort(codes, kind="stable")

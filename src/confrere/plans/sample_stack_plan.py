@@ -18,7 +18,7 @@ from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.objective_perturbation import Calibration, ObjectivePerturbation
 from confrere.model import Facts, LowLevelModel
 from confrere.noise.sources import RandomSource
-from confrere.plans.base_plan import Floats, Table, Term
+from confrere.plans.base_plan import Floats, LabelledTable, Term
 from confrere.plans.linear_plan import Alpha, Loss, noise_budget, slope_of, summed_ridge
 from confrere.plans.stack_plan import (
     StackPlan,
@@ -79,14 +79,14 @@ class SampleStackPlan(StackPlan):
         """Return every part's act."""
         return [mechanism.minimiser for mechanism in self.low]
 
-    def run_low(self, data: Table, source: RandomSource) -> list[Floats]:
+    def run_low(self, data: LabelledTable, source: RandomSource) -> list[Floats]:
         """Return every part's released weights."""
         return [
             term.mechanism.run(*term.data, source=source, **term.settings)
             for term in self.terms(data)
         ]
 
-    def terms(self, data: Table) -> list[Term]:
+    def terms(self, data: LabelledTable) -> list[Term]:
         """Return every part's objective; see :meth:`later_mechanisms` for the high level."""
         rows, signs, centre = self.frame.rows(data.X), data.signs, self.baselines[0]
         return [

@@ -22,7 +22,7 @@ from confrere.mechanisms.selection import (
     brier_score,
 )
 from confrere.noise.sources import RandomSource
-from confrere.plans.base_plan import Plan, Table, Term
+from confrere.plans.base_plan import LabelledTable, Plan, Term
 
 Scoring = Literal["brier", "errors"]
 
@@ -41,7 +41,7 @@ class Candidate(Protocol):
     def price(self, epsilon: float, n_rows: int) -> Guarantee:
         """Return what fitting it on so many rows costs; touches no data."""
 
-    def fit(self, epsilon: float, data: Table, source: RandomSource) -> Any:
+    def fit(self, epsilon: float, data: LabelledTable, source: RandomSource) -> Any:
         """Return its released model, which has ``predict`` and ``predict_proba``."""
 
 
@@ -78,7 +78,7 @@ class SelectionPlan(Plan[tuple[int, Any]]):
             "rows": [len(part) for part in self.parts],
         }
 
-    def terms(self, data: Table) -> list[Term]:  # noqa: ARG002
+    def terms(self, data: LabelledTable) -> list[Term]:  # noqa: ARG002
         """Refuse: which model is released is part of what is released."""
         raise InvalidParameter("a selection has no simple density; audit whole fits.")
 
@@ -87,7 +87,7 @@ class SelectionPlan(Plan[tuple[int, Any]]):
         """Candidates are fitted anew for every run."""
         return False
 
-    def errors(self, model: Any, held_out: Table) -> int:
+    def errors(self, model: Any, held_out: LabelledTable) -> int:
         """Return a model's score on held-out rows, the less the better."""
         if self.scoring == "errors":
             wrong = model.predict(held_out.X) != held_out.classes[held_out.codes]
@@ -118,7 +118,7 @@ class PartsPlan(SelectionPlan):
             "epsilon_of_refit": self.refit_epsilon,
         }
 
-    def run(self, data: Table, source: RandomSource) -> tuple[int, Any]:
+    def run(self, data: LabelledTable, source: RandomSource) -> tuple[int, Any]:
         """Return the chosen candidate's position and its released model."""
         *own, held_out = self.parts
         epsilon = self.selection.epsilon
@@ -157,7 +157,7 @@ class StoppingPlan(SelectionPlan):
             "expected_runs": self.stopping.expected,
         }
 
-    def run(self, data: Table, source: RandomSource) -> tuple[int, Any]:
+    def run(self, data: LabelledTable, source: RandomSource) -> tuple[int, Any]:
         """Return the winner's candidate and its released model; ties go to the earlier run."""
         fitted_on, held_out = (data.part(rows) for rows in self.parts)
         n_candidates = len(self.candidates)

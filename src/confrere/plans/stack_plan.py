@@ -17,7 +17,7 @@ from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.model import Clip, LowLevelModel, Stack
 from confrere.model.stack import meta_features
 from confrere.noise.sources import RandomSource
-from confrere.plans.base_plan import Floats, ModelPlan, Names, Table
+from confrere.plans.base_plan import Floats, LabelledTable, ModelPlan, Names
 from confrere.plans.linear_plan import Alpha, noise_budget, summed_ridge
 from confrere.rows.ball import into_ball
 
@@ -70,7 +70,7 @@ class StackPlan(ModelPlan):
         """Weights of the low-level models' logits that the high level shrinks towards."""
 
     @abstractmethod
-    def run_low(self, data: Table, source: RandomSource) -> list[Floats]:
+    def run_low(self, data: LabelledTable, source: RandomSource) -> list[Floats]:
         """Return the released weights of every low-level model."""
 
     @abstractmethod
@@ -95,7 +95,7 @@ class StackPlan(ModelPlan):
         """What happens to a whole row, and to every group's columns, before they are scored."""
         return None, None
 
-    def release(self, data: Table, source: RandomSource) -> dict[str, Floats]:
+    def release(self, data: LabelledTable, source: RandomSource) -> dict[str, Floats]:
         """Return every low-level model's noised weights, and the high level's if there is one."""
         weights = self.run_low(data, source)
         released = {_low(k): w for k, w in enumerate(weights)}
@@ -144,7 +144,7 @@ class StackPlan(ModelPlan):
         votes = [model.importance if weighted else 1 / len(low) for model in low]
         return {"coef": np.asarray(votes), "combine": "vote"}
 
-    def run_many(self, data: Table, source: RandomSource, count: int) -> Floats:
+    def run_many(self, data: LabelledTable, source: RandomSource, count: int) -> Floats:
         """Return all low-level weights and then the high level's, one run per row."""
         low = super().run_many(data, source, count)
         if self.high is None:
@@ -165,7 +165,7 @@ class StackPlan(ModelPlan):
     def _run_high(
         self,
         weights: Sequence[Floats],
-        data: Table,
+        data: LabelledTable,
         high: ObjectivePerturbation,
         source: RandomSource,
     ) -> Floats:

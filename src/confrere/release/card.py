@@ -150,7 +150,7 @@ class AcrossParties(_Part):
     parties_per_unit: PositiveInt
 
 
-class Promise(_Part):
+class CardPromise(_Part):
     """What is promised, about which change of the data, and against whom."""
 
     definition: Literal["pure differential privacy", "approximate differential privacy"]
@@ -265,7 +265,7 @@ class Card(_Part):
     created: Time
     product: Product
     curators: list[Curator]
-    guarantee: Promise
+    guarantee: CardPromise
     unprotected: Annotated[Texts, Field(min_length=1)]
     trust: Trust
     mechanism: Mechanism

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from confrere.catalogue import Method, find_method
 from confrere.errors import ConfrereError, InvalidMessage, InvalidParameter
 from confrere.federation.expected import Expected, Numbers
-from confrere.federation.operation import Facts, Operation, check_price, install
+from confrere.federation.operation import Operation, PartyFacts, check_price, install
 from confrere.federation.party import LocalParty
 from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee
@@ -25,7 +25,7 @@ from confrere.model import Model
 from confrere.model.model_json import read_model
 from confrere.model.strict_json import json_bytes, read_json
 from confrere.noise.sources import RandomSource
-from confrere.plans import PublicFacts, Table
+from confrere.plans import LabelledTable, PublicFacts
 from confrere.plans.base_plan import ModelPlan, Names
 from confrere.release import Release
 
@@ -208,7 +208,7 @@ def _start(spec: Any, numbers: dict[str, Any], names: Names, importance: Floats 
     return learning.start(spec["n_samples"], numbers)
 
 
-def _planned(request: Payload, facts: Facts) -> tuple[Learning, ModelPlan]:
+def _planned(request: Payload, facts: PartyFacts) -> tuple[Learning, ModelPlan]:
     try:
         learning = Learning.from_payload(request)
         names = learning.names
@@ -221,7 +221,7 @@ def _planned(request: Payload, facts: Facts) -> tuple[Learning, ModelPlan]:
         raise InvalidMessage(f"the request makes no plan ({type(error).__name__}).") from error
 
 
-def _price(request: Payload, facts: Facts) -> Guarantee:
+def _price(request: Payload, facts: PartyFacts) -> Guarantee:
     return _planned(request, facts)[1].guarantee()
 
 
@@ -229,7 +229,7 @@ def _run(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
     learning, plan = _planned(request, party.facts)
     codes = (party.y > 0) if party.n_classes == 2 else party.y
     classes = np.unique(learning.names.classes)
-    table = Table(party.X, codes.astype(np.intp), classes, learning.names.features)
+    table = LabelledTable(party.X, codes.astype(np.intp), classes, learning.names.features)
     return Payload(arrays=plan.release(table, source))
 
 

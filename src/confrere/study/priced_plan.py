@@ -18,7 +18,7 @@ from pydantic import ConfigDict, Field
 from confrere.catalogue import find_method
 from confrere.errors import StudyError
 from confrere.federation.counting import ERRORS
-from confrere.federation.operation import Facts
+from confrere.federation.operation import PartyFacts
 from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee, in_sequence
 from confrere.release import Spending
@@ -225,7 +225,7 @@ def price_of(study: Study) -> Guarantee:
             {"epsilon": study.file.evaluation.epsilon, "intercept": 0.0},
             {"coef": np.zeros(len(study.schema.feature_names))},
         ),
-        Facts(NOMINAL_ROWS, len(study.schema.feature_names)),
+        PartyFacts(NOMINAL_ROWS, len(study.schema.feature_names)),
     )
     assert counting is not None
     return in_sequence([price, counting])

@@ -20,8 +20,8 @@ from confrere.federation import (
     Answers,
     Averaging,
     Elected,
-    Evaluation,
     Expansion,
+    FederatedEvaluation,
     Federation,
     average,
     evaluate,
@@ -80,7 +80,7 @@ class Learned:
         Who paid for it.
     starts : mapping of str to (Receipt or Guarantee)
         What stands behind the models that it started from.
-    evaluation : Evaluation or None
+    evaluation : FederatedEvaluation or None
         How many records it gets wrong at every party, counted with noise.
     seeded : bool
         Whether a coordinator's noise was seeded.
@@ -92,7 +92,7 @@ class Learned:
     guarantee: Guarantee | None
     receipts: Receipts
     starts: Mapping[str, Receipt | Guarantee] = field(default_factory=dict)
-    evaluation: Evaluation | None = None
+    evaluation: FederatedEvaluation | None = None
     seeded: bool = False
 
     @property

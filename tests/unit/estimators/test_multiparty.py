@@ -18,7 +18,7 @@ from confrere.federation import Frame
 from confrere.guarantee import Neighbours, Unit
 from confrere.maths.parties import solve_parties
 from confrere.maths.voting import count_votes
-from confrere.plans.multiparty_plan import Blocks
+from confrere.plans.multiparty_plan import MemoryBlocks
 
 RNG = np.random.default_rng(0)
 D, M, N = 4, 60, 8
@@ -388,7 +388,7 @@ def test_a_failing_local_classifier_is_a_faulty_party(caplog):
 
 
 def test_blocks_follow_public_sizes_and_do_not_change_the_votes():
-    small, large = Blocks(1.0, 124, 2), Blocks(1e6, 124, 2)
+    small, large = MemoryBlocks(1.0, 124, 2), MemoryBlocks(1e6, 124, 2)
     assert small.parties == 240 < large.parties == 2400
     assert small.rows < large.rows
     rng = np.random.default_rng(2)

@@ -20,7 +20,7 @@ from confrere.federation import (
     serve,
 )
 from confrere.federation.ballots import BALLOT, UPLOAD
-from confrere.federation.operation import Facts, framed
+from confrere.federation.operation import PartyFacts, framed
 from confrere.guarantee import Unit
 from confrere.noise.sources import SeededSource
 
@@ -188,7 +188,7 @@ def test_a_request_that_does_not_fit_is_refused_before_anything_is_paid(change):
     }
     payload = framed(FRAME, values | change, auxiliary=AUXILIARY)
     with pytest.raises(InvalidMessage):
-        BALLOT.priced(payload, Facts(5, D))
+        BALLOT.priced(payload, PartyFacts(5, D))
 
 
 @pytest.mark.parametrize(
@@ -197,14 +197,14 @@ def test_a_request_that_does_not_fit_is_refused_before_anything_is_paid(change):
 def test_rows_to_vote_on_must_fit(auxiliary):
     values = NAMED | {"epsilon": 1.0, "method": "soft", "alpha": 1e-4, "auxiliary_private": False}
     with pytest.raises(InvalidMessage):
-        BALLOT.priced(framed(FRAME, values, auxiliary=auxiliary), Facts(5, D))
+        BALLOT.priced(framed(FRAME, values, auxiliary=auxiliary), PartyFacts(5, D))
 
 
 def test_other_columns_are_refused():
     values = NAMED | {"epsilon": 1.0, "method": "weights", "alpha": 1e-2}
     with pytest.raises(InvalidMessage, match="columns"):
-        UPLOAD.priced(framed(FRAME, values), Facts(5, D + 1))
-    assert UPLOAD.priced(framed(FRAME, values), Facts(5, D)).epsilon == 1.0
+        UPLOAD.priced(framed(FRAME, values), PartyFacts(5, D + 1))
+    assert UPLOAD.priced(framed(FRAME, values), PartyFacts(5, D)).epsilon == 1.0
 
 
 def test_wrong_plans_are_refused():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from confrere.errors import CalibrationError, InvalidParameter
 from confrere.guarantee import Neighbours
 from confrere.maths.calibration import (
-    Term,
+    RidgeTerm,
     calibrate,
     calibrate_softmax,
     free_ridge,
@@ -39,24 +39,24 @@ def test_printed_values(epsilon, alpha, n, epsilon_prime, delta):
 
 def test_mean_noise_of_the_printed_and_the_tight_calibration():
     assert round(10 / printed_calibration(1.0, 1000, 0.01).rho, 4) == 21.0390
-    assert 10 / calibrate(1.0, [Term(ridge=10.0)]) == 20.0
+    assert 10 / calibrate(1.0, [RidgeTerm(ridge=10.0)]) == 20.0
 
 
 def test_printed_calibration_has_a_cliff_that_the_tight_one_has_not():
     assert round(printed_calibration(0.25, 1, 2.0).epsilon_prime, 4) == 0.0144
-    assert 2 * calibrate(0.25, [Term(ridge=2.0)]) > 0.17
+    assert 2 * calibrate(0.25, [RidgeTerm(ridge=2.0)]) > 0.17
 
 
 def test_tight_values():
-    assert round(2 * calibrate(1.0, [Term(ridge=1.0)]), 6) == 0.945644
-    assert round(spent_epsilon(0.5, Term(ridge=0.39)), 6) == 1.284561
-    assert round(spent_epsilon(0.5, Term(ridge=1.0)), 6) == 1.048495
-    assert spent_epsilon(0.5, Term(ridge=2.0)) == 1.0
+    assert round(2 * calibrate(1.0, [RidgeTerm(ridge=1.0)]), 6) == 0.945644
+    assert round(spent_epsilon(0.5, RidgeTerm(ridge=0.39)), 6) == 1.284561
+    assert round(spent_epsilon(0.5, RidgeTerm(ridge=1.0)), 6) == 1.048495
+    assert spent_epsilon(0.5, RidgeTerm(ridge=2.0)) == 1.0
 
 
 @pytest.mark.parametrize(("ridge", "rho"), [(10, 0.975307), (2, 0.882217), (1, 0.776856)])
 def test_capped_values(ridge, rho):
-    assert round(calibrate(1.0, [Term(ridge=ridge, cap=0.5)]), 6) == rho
+    assert round(calibrate(1.0, [RidgeTerm(ridge=ridge, cap=0.5)]), 6) == rho
     assert rho == pytest.approx(1 - math.log1p(1 / (4 * ridge)), abs=5e-7)
 
 
@@ -69,24 +69,24 @@ def test_printed_group_values():
 def test_jacobian_is_free_at_the_floor_and_not_below():
     for epsilon in (0.1, 1.0, 8.0):
         floor = free_ridge(epsilon)
-        assert 2 * calibrate(epsilon, [Term(ridge=floor)]) == pytest.approx(epsilon, rel=1e-15)
-        assert 2 * calibrate(epsilon, [Term(ridge=0.9 * floor)]) < epsilon
-    assert round(calibrate(1.0, [Term(ridge=free_ridge(1.0, factor=1.0))]), 3) == 0.473
+        assert 2 * calibrate(epsilon, [RidgeTerm(ridge=floor)]) == pytest.approx(epsilon, rel=1e-15)
+        assert 2 * calibrate(epsilon, [RidgeTerm(ridge=0.9 * floor)]) < epsilon
+    assert round(calibrate(1.0, [RidgeTerm(ridge=free_ridge(1.0, factor=1.0))]), 3) == 0.473
 
 
 def test_label_only_needs_half_the_noise_at_any_ridge():
     for ridge in (1e-6, 1.0, 100.0):
-        assert calibrate(1.0, [Term(ridge=ridge)], Neighbours.LABEL_ONLY) == 1.0
+        assert calibrate(1.0, [RidgeTerm(ridge=ridge)], Neighbours.LABEL_ONLY) == 1.0
 
 
 def test_add_remove_needs_half_the_noise():
-    assert calibrate(1.0, [Term(ridge=2.0)], Neighbours.ADD_REMOVE) == 1.0
+    assert calibrate(1.0, [RidgeTerm(ridge=2.0)], Neighbours.ADD_REMOVE) == 1.0
 
 
 def test_no_noise_level_exists_below_the_jacobian():
     with pytest.raises(CalibrationError, match="Raise alpha"):
-        calibrate(0.1, [Term(ridge=0.01)])
-    terms = [Term(ridge=0.05, row_norm=0.2)] * 5
+        calibrate(0.1, [RidgeTerm(ridge=0.01)])
+    terms = [RidgeTerm(ridge=0.05, row_norm=0.2)] * 5
     assert sum(spent_epsilon(0.0, term) for term in terms) > 0.5
     with pytest.raises(CalibrationError):
         calibrate(0.5, terms)
@@ -95,7 +95,7 @@ def test_no_noise_level_exists_below_the_jacobian():
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, True])
 def test_bad_epsilon(bad):
     with pytest.raises(InvalidParameter, match="epsilon"):
-        calibrate(bad, [Term(ridge=1.0)])
+        calibrate(bad, [RidgeTerm(ridge=1.0)])
 
 
 positive = st.floats(0.01, 50)
@@ -117,7 +117,7 @@ def test_worst_residual_is_the_maximiser(r, m, cap):
 @given(epsilon=st.floats(0.05, 10), ridge=positive, cap=caps, relation=relations)
 @settings(deadline=None)
 def test_calibration_is_the_largest_safe_rho(epsilon, ridge, cap, relation):
-    term = Term(ridge=max(ridge, 1 / epsilon), cap=cap)
+    term = RidgeTerm(ridge=max(ridge, 1 / epsilon), cap=cap)
     rho = calibrate(epsilon, [term], relation)
     assert spent_epsilon(rho, term, relation) <= epsilon
     assert spent_epsilon(rho * (1 + 1e-9), term, relation) > epsilon * (1 - 1e-12)
@@ -170,5 +170,5 @@ def test_the_softmax_jacobian_is_free_from_eight_over_epsilon_on(k, epsilon):
 
 
 def test_groups_with_equal_shares_cost_what_one_costs():
-    shares = [Term(ridge=10.0, row_norm=0.2)] * 5
+    shares = [RidgeTerm(ridge=10.0, row_norm=0.2)] * 5
     assert calibrate(1.0, shares) == pytest.approx(0.5, rel=1e-15)

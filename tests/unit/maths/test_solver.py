@@ -10,7 +10,7 @@ from confrere.maths.logistic import residual
 from confrere.maths.solver import minimise, smallest_tolerance
 from confrere.maths.solver.newton import newton
 from confrere.maths.solver.objective import Binary
-from confrere.maths.solver.solver_rows import Rows
+from confrere.maths.solver.solver_rows import SolverRows
 
 
 def rows_and_labels(n, d, seed=0, signal=10.0):
@@ -71,7 +71,7 @@ def test_the_start_decides_nothing_but_the_time():
 def test_newton_arrives_from_everywhere(far, cap):
     X, y = rows_and_labels(300, 7)
     objective = Binary(
-        rows=Rows(X, 1.0),
+        rows=SolverRows(X, 1.0),
         labels=y,
         ridge=1e-4,
         linear=np.full((1, 7), 2.0),

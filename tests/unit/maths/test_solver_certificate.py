@@ -16,7 +16,7 @@ from confrere.maths.solver import (
 )
 from confrere.maths.solver.certificate import UNIT, block_rows
 from confrere.maths.solver.objective import Binary, Softmax
-from confrere.maths.solver.solver_rows import Rows
+from confrere.maths.solver.solver_rows import SolverRows
 
 EXTENDED = np.longdouble
 
@@ -92,7 +92,7 @@ def test_rounding_stays_below_its_bound(adversary, one_class):
     X /= np.linalg.norm(X, axis=1).max()
     y = np.where((rng.random(len(X)) < 0.5) | one_class, 1.0, -1.0)
     zero = np.zeros((1, X.shape[1]))
-    objective = Binary(rows=Rows(X, 1.0), labels=y, ridge=1e-300, linear=zero, centre=zero)
+    objective = Binary(rows=SolverRows(X, 1.0), labels=y, ridge=1e-300, linear=zero, centre=zero)
     computed = objective.gradient(w[None])[0]
     error = np.linalg.norm((computed - exact_gradient(X, y, w, ridge=0.0)).astype(float))
     bound = rounding_bound(*X.shape, row_norm=1.0, weight_norm=float(np.linalg.norm(w)))
@@ -110,7 +110,7 @@ def test_rounding_of_the_softmax_stays_below_its_bound():
         W = size * rng.standard_normal((K, d))
         zero = np.zeros((1, K * d))
         objective = Softmax(
-            rows=Rows(X, 1.0), labels=codes, ridge=1e-300, linear=zero, centre=zero, classes=K
+            rows=SolverRows(X, 1.0), labels=codes, ridge=1e-300, linear=zero, centre=zero, classes=K
         )
         computed = objective.gradient(W.reshape(1, -1)).reshape(K, d)
         t = W.astype(EXTENDED) @ X.T.astype(EXTENDED)

@@ -17,7 +17,7 @@ from confrere.maths.solver.certificate import (
 )
 from confrere.maths.solver.descent import descend
 from confrere.maths.solver.objective import Binary, Objective, Softmax
-from confrere.maths.solver.solver_rows import Floats, Matrix, Rows
+from confrere.maths.solver.solver_rows import Floats, Matrix, SolverRows
 
 
 def minimise(
@@ -71,7 +71,7 @@ def minimise(
     InvalidData
         If the labels or the rows are not as declared; a caller that clips never sees it.
     """
-    rows = Rows(X, check_positive(row_norm, "row_norm"))
+    rows = SolverRows(X, check_positive(row_norm, "row_norm"))
     objective = Binary(
         rows=rows,
         labels=_signs(y, rows.n),
@@ -114,7 +114,7 @@ def minimise_many(
     Solutions
         What ``m`` calls of :func:`minimise` would certify, much sooner.
     """
-    rows = Rows(X, check_positive(row_norm, "row_norm"))
+    rows = SolverRows(X, check_positive(row_norm, "row_norm"))
     shape = (len(linear), rows.d)
     if shape[0] < 1:
         raise InvalidParameter("linear needs at least one row.")
@@ -163,7 +163,7 @@ def minimise_softmax(
     Solution
         ``w`` has shape ``(K, d)``.
     """
-    rows = Rows(X, check_positive(row_norm, "row_norm"))
+    rows = SolverRows(X, check_positive(row_norm, "row_norm"))
     if n_classes < 2:
         raise InvalidParameter("n_classes must be at least 2.")
     codes = np.asarray(codes)

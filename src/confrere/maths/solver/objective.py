@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from confrere.maths.logistic import curvature, residual
 from confrere.maths.solver.certificate import UNIT, penalty_rounding, rounding_bound
 from confrere.maths.solver.preconditioner import Preconditioner, SumZero, precondition
-from confrere.maths.solver.solver_rows import Floats, Rows
+from confrere.maths.solver.solver_rows import Floats, SolverRows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class Objective(ABC):
 
     Parameters
     ----------
-    rows : Rows
+    rows : SolverRows
         The data.
     labels : (n,) array
         What the loss compares each row's margin with.
@@ -40,7 +40,7 @@ class Objective(ABC):
         Weight of the sum over rows: above one for a subsample that stands for all.
     """
 
-    rows: Rows
+    rows: SolverRows
     labels: NDArray[np.float64] | NDArray[np.intp]
     ridge: float
     linear: Floats

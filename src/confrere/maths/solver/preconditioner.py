@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg.lapack import dtrtri
 
 from confrere.maths.solver.certificate import block_rows
-from confrere.maths.solver.solver_rows import Floats, Rows, dense
+from confrere.maths.solver.solver_rows import Floats, SolverRows, dense
 
 #: Entries of all Gram matrices together beyond which only their diagonals are kept: 16 MB.
 _GRAM_ENTRIES = 2**21
@@ -23,7 +23,7 @@ class Preconditioner(ABC):
         """Apply it to every row of ``G``: ``(m, size)`` to ``(m, size)``."""
 
 
-class Blocks(Preconditioner):
+class BlockPreconditioner(Preconditioner):
     """One dense block of the Hessian per class, ``(K, d, d)``, factored."""
 
     def __init__(self, hessians: Floats) -> None:
@@ -72,13 +72,13 @@ class SumZero(Preconditioner):
 
 
 def precondition(
-    rows: Rows, weigh: Callable[[slice, Floats], Floats], n_classes: int, ridge: float
+    rows: SolverRows, weigh: Callable[[slice, Floats], Floats], n_classes: int, ridge: float
 ) -> Preconditioner:
     """Build the inverse of ``X' diag(c_k) X + L I`` for every class ``k``.
 
     Parameters
     ----------
-    rows : Rows
+    rows : SolverRows
         The data.
     weigh : callable
         From a block's position and rows to the curvatures ``c``, ``(n_blocks, rows)``.
@@ -103,6 +103,6 @@ def precondition(
     diagonals = np.einsum("kii->ki", grams)  # a view
     diagonals += ridge
     try:
-        return Blocks(grams)
+        return BlockPreconditioner(grams)
     except np.linalg.LinAlgError:  # the ridge drowns in the rounding of the sums
         return Diagonal(diagonals)

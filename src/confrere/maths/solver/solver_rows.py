@@ -22,7 +22,7 @@ _SUBSAMPLE_ENTRIES = 2**22
 _GOLDEN = 0.6180339887498949
 
 
-class Rows:
+class SolverRows:
     """The rows of ``X``, in the blocks that :func:`rounding_bound` speaks of.
 
     Iterating yields ``(slice, block)`` where ``block`` is float64, dense or CSR: both know
@@ -100,7 +100,7 @@ class Rows:
         chosen: NDArray[np.intp] = ((steps + jitter) * (self.n / count)).astype(np.intp)
         return chosen
 
-    def take(self, chosen: NDArray[np.intp]) -> Rows:
+    def take(self, chosen: NDArray[np.intp]) -> SolverRows:
         """Return some of the rows.
 
         Their root mean square norm may be larger than that of all, by no more than the square
@@ -108,7 +108,7 @@ class Rows:
         """
         X = self.X
         some = X.take(chosen, axis=0) if isinstance(X, np.ndarray) else X[chosen]
-        return Rows(some, self.row_norm * math.sqrt(self.n / len(chosen)))
+        return SolverRows(some, self.row_norm * math.sqrt(self.n / len(chosen)))
 
 
 def dense(block: Any) -> Floats:
