@@ -324,7 +324,7 @@ def test_a_study_that_differs_at_one_party_spends_nothing_and_can_be_mended(tmp_
             assert Ledger(deployment.folder / f"local/{name}.ledger").entries() == []
         deployment.kill("branch-2")
         deployment.commands["branch-2"] = right
-        (deployment.folder / "nodes/branch-2/status.json").unlink()
+        (deployment.folder / "branch-2.grant").unlink()  # it was for the other bytes
         deployment.start("branch-2")
         deployment.start("coordinator")
         deployment.finish(200)
