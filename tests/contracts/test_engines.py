@@ -28,30 +28,32 @@ PARTIES = ("main", "branch-1", "branch-2")
 ROWS = 400
 
 
-@pytest.fixture(scope="module")
-def example(tmp_path_factory):
-    place = tmp_path_factory.mktemp("engines")
+def make_example(place, rows=ROWS):
+    """Write parties, keys and public rows; patients who do not exist."""
     write_example(place)
-    tables = {}
+    main = pd.read_csv(place / "local/main.csv")
     for name in PARTIES:
         file = place / f"local/{name}.csv"
-        tables[name] = pd.read_csv(file)
-        tables[name][:ROWS].to_csv(file, index=False)
-    public = tables["main"][ROWS : ROWS + 200].drop(columns=["patient_id", "diabetes"])
-    public.to_csv(place / "public.csv", index=False)
-    for name in PARTIES:
+        pd.read_csv(file)[:rows].to_csv(file, index=False)
         generate_key(place / f"local/{name}.key")
+    public = main[-200:].drop(columns=["patient_id", "diabetes"])
+    public.to_csv(place / "public.csv", index=False)
     generate_key(place / "coordinator.key")
     return place
 
 
-def set_up(example, folder, method, engine, *, seeded=True, more=""):
+@pytest.fixture(scope="module")
+def example(tmp_path_factory):
+    return make_example(tmp_path_factory.mktemp("engines"))
+
+
+def set_up(example, folder, method, engine, *, seeded=True, more="", named=None):
     """Write the study and the local files of one method for one engine."""
     shutil.copytree(example, folder)
     votes = method.shape == "votes"
     text = (folder / "study.toml").read_text()
     changes = {
-        'name = "average"': f'name = "{method.name}"',
+        'name = "average"': named or f'name = "{method.name}"',
         'engine = "local"': f'engine = "{engine}"',
     }
     if seeded:
@@ -182,6 +184,16 @@ def test_errors_are_counted_at_every_party_and_paid_for(example, tmp_path, run):
     for party in study.parties:
         rows = Ledger(tmp_path / f"x/local/{party.name}.ledger").entries()
         assert [entry.guarantee.epsilon for entry in rows] == [1.0, 0.5]
+
+
+@pytest.mark.parametrize("run", [run_here, run_between])
+def test_rounds_end_when_the_average_hardly_moves_and_the_rest_is_not_paid(example, tmp_path, run):
+    average = CATALOGUE["average"]
+    eager = 'name = "average"\nrounds = 4\nstop_below = 1e9\n'
+    study, _ = run(example, tmp_path / "x", average, named=eager)
+    paid = charged(tmp_path / "x", study)
+    assert {name: len(rows) for name, rows in paid.items()} == dict.fromkeys(paid, 2)
+    assert all(rows[-1][1] == 0.5 for rows in paid.values()), "what each has spent so far"
 
 
 def test_other_auxiliary_rows_than_the_studys_are_refused(example, tmp_path):

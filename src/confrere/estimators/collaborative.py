@@ -64,6 +64,9 @@ class CollaborativeClassifier(LinearClassifier):
         More than one divides epsilon; each round then shrinks towards the average of the one
         before. For ``"average"`` and ``"ofpa"``; for ``"sums"`` with a delta the number of
         gradient sums, where 1 stands for 20.
+    stop_below : float, default=0.0
+        Stop before the last round once the average moves by less than this: a decision on what was
+        released. Between organisations the rounds that are left out are not paid for.
     combine : {"mean", "trimmed", "median"}, default="mean"
         What is made of the parties' weights: their mean by records; or, coordinate by coordinate
         with one vote per party, the mean without the largest and smallest fifth, or the median:
@@ -150,6 +153,7 @@ class CollaborativeClassifier(LinearClassifier):
     alpha: Ridge = "auto"
     rounds: Count = 1
     combine: Literal["mean", "trimmed", "median"] = "mean"
+    stop_below: Finite = 0.0
     loss: Literal["capped", "logistic"] = "capped"
     calibration: Literal["tight", "printed"] = "tight"
     fit_intercept: bool = True
@@ -239,6 +243,7 @@ class CollaborativeClassifier(LinearClassifier):
             prior=prior,
             rounds=self.rounds,
             combine=self.combine,
+            stop_below=self.stop_below,
             perturb="output" if self.method == "laplace" else "objective",
         )
 

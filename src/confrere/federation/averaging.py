@@ -205,7 +205,9 @@ def average(
             expect=lambda name, known=known: known[sizes.counts[name]],  # type: ignore[misc]
         )
         receipts = joined(receipts, receipts_in(answers))
-        centre = combined(answers, sizes.counts, plan.frame.size, plan.combine)
+        before, centre = centre, combined(answers, sizes.counts, plan.frame.size, plan.combine)
+        if plan.settled(step, before, centre) and not federation.rehearses:
+            break
     assert centre is not None
     return Outcome(plan.frame, centre, {n: sizes.counts[n] for n in answers}, receipts)
 

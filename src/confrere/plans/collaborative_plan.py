@@ -152,6 +152,9 @@ class Averaging:
     count_epsilon : float, optional
         Part of epsilon for counting records privately, under add-remove neighbours; by default
         sizes are declared and neighbours replace one record.
+    stop_below : float, default=0.0
+        Stop before the last round once the average moves by less than this (the papers' eta): a
+        decision on what was released, so it costs nothing, and what is left is not spent.
     combine : {"mean", "trimmed", "median"}, default="mean"
         What is made of the parties' weights: their mean by records; or, coordinate by coordinate
         and with one vote per party, the mean without the largest and smallest fifth (one at least
@@ -169,6 +172,7 @@ class Averaging:
     perturb: Literal["objective", "output"] = "objective"
     count_epsilon: float | None = None
     combine: Combine = "mean"
+    stop_below: float = 0.0
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -182,6 +186,8 @@ class Averaging:
             raise InvalidParameter(
                 "output perturbation has neither rounds nor a prior; use perturb='objective'."
             )
+        if not 0 <= self.stop_below < math.inf:
+            raise InvalidParameter("stop_below must be a number, 0 or more.")
         if self.combine not in get_args(Combine):
             raise InvalidParameter("combine must be 'mean', 'trimmed' or 'median'.")
         if self.count_epsilon is not None and not 0 < self.count_epsilon < self.epsilon:
@@ -255,9 +261,17 @@ class Averaging:
             mechanisms = {n: self.mechanism(request, n) for n in parties.distinct_sizes}
             stream = source.stream(self.perturb, step)
             released = run_parties(mechanisms, parties, self.frame, source=stream, centre=centre)
-            centre = combine_weights(released, parties.sizes.tolist(), self.combine)
+            before, centre = centre, combine_weights(released, parties.sizes.tolist(), self.combine)
+            if self.settled(step, before, centre):
+                break
         assert centre is not None
         return centre
+
+    def settled(self, step: int, before: Floats | None, after: Floats) -> bool:
+        """Whether the average of a round is so near to the one before that it may be the last."""
+        if step == 0 or before is None:
+            return False
+        return float(np.linalg.norm(after - before)) < self.stop_below
 
     def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
         """Return every party's mechanism and rows."""
