@@ -98,7 +98,7 @@ class Method:
 
 
 def _together(
-    name: str, title: str, paper: str, algorithm: str, page: str, ask: str, **settings: Any
+    name: str, title: str, paper: str, algorithm: str, page: str, *asks: str, **settings: Any
 ) -> Method:
     return Method(
         name=name,
@@ -109,7 +109,7 @@ def _together(
         proof=f"docs/proofs/{page}.md",
         shape="together",
         settings=MappingProxyType({"method": name, **settings}),
-        operations=("size", ask),
+        operations=("size", *asks),
     )
 
 
@@ -217,6 +217,16 @@ _METHODS = (
         "output_perturbation",
         "output",
         prior_intercept=0.0,  # noise on the minimiser leaves no room for a prior
+    ),
+    _together(
+        "sums",
+        "sums that nobody sees into, with noise that nobody draws alone",
+        _OURS,
+        "",
+        "secure_sums",
+        "ready",
+        "minimiser",
+        "gradient",
     ),
     _votes("vote", "the majority of many parties' classifiers", "Algorithm 1", "multiparty"),
     _votes("soft", "the fractions of many parties' votes", "Algorithm 2", "multiparty"),

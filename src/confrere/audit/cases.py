@@ -47,6 +47,11 @@ _TURNED = -math.sqrt(2) / 4 * LINEAR_SHARE / (1 - LINEAR_SHARE)
 _ANGLE = worst_angle(LINEAR_SHARE)
 
 
+#: Parties of one record each in a sum. The more, the less does the one share hide that is there
+#: besides those which the promise counts on.
+_SUMMED = 8
+
+
 @dataclass(frozen=True)
 class Case:
     """A classifier, with the settings under which it is audited, and pairs of data sets for it."""
@@ -111,6 +116,10 @@ def _transfer_stack(model: Any) -> Case:
 
 def _collaborative(model: Any) -> Case:
     model.set_params(fit_intercept=False)
+    if model.method == "sums":
+        return Case(
+            model.set_params(alpha=_STRONG), _record_pairs(_SUMMED, 1, party=np.arange(_SUMMED))
+        )
     if model.method == "ofaa":
         y = np.ones(1, dtype=np.intp)
         across = [[math.cos(_ANGLE), math.sin(_ANGLE)]]
@@ -134,7 +143,7 @@ def _multiparty(model: Any) -> Case:
     return Case(model.set_params(fit_intercept=False, alpha=10.0), [pair])
 
 
-def _record_pairs(n: int, d: int, positions: tuple[int, ...] = (0,)) -> list[Pair]:
+def _record_pairs(n: int, d: int, positions: tuple[int, ...] = (0,), **public: Any) -> list[Pair]:
     """Return pairs in which one positive record changes among ``n``."""
     X, y = _background(n, d)
     pairs = []
@@ -147,10 +156,8 @@ def _record_pairs(n: int, d: int, positions: tuple[int, ...] = (0,)) -> list[Pai
         long[position] *= 1000
         where = f" at row {position}" if len(positions) > 1 else ""
         pairs += [
-            Pair.of_rows(f"a misfit turned round{where}", (changed, positive), (turned, positive)),
-            Pair.of_rows(
-                f"a misfit a thousand times longer{where}", (changed, positive), (long, positive)
-            ),
+            Pair.of_rows(f"a misfit {how}{where}", (changed, positive), (other, positive), **public)
+            for how, other in (("turned round", turned), ("a thousand times longer", long))
         ]
     return pairs
 

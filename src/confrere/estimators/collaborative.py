@@ -18,8 +18,10 @@ from confrere.estimators.constraints import (
     Epsilon,
     Finite,
     Ridge,
+    Spare,
     check_parameters,
 )
+from confrere.guarantee import Guarantee
 from confrere.plans.base_plan import LabelledTable, PublicFacts
 from confrere.plans.collaborative_plan import Averaging, Collaboration, CollaborativePlan
 from confrere.plans.expansion_plan import Expansion
@@ -55,6 +57,9 @@ class CollaborativeClassifier(LinearClassifier):
     colluding : int, default=1
         For ``method="sums"``: how many parties may pool what they know. The noise is made by the
         shares of the others.
+    reserve : int, default=0
+        For ``method="sums"``: how many lost sums the price covers besides the others. Between
+        machines somebody may vanish in the middle of one; the noise is made for all of them.
     data_norm : float, default=1.0
         Declared bound on the norm of a row (after ``feature_scale``); longer rows are clipped.
     alpha : float or "auto", default="auto"
@@ -149,6 +154,7 @@ class CollaborativeClassifier(LinearClassifier):
     epsilon: Epsilon = 1.0
     delta: Delta = 0.0
     colluding: Count = 1
+    reserve: Spare = 0
     data_norm: Bound = 1.0
     alpha: Ridge = "auto"
     rounds: Count = 1
@@ -179,6 +185,22 @@ class CollaborativeClassifier(LinearClassifier):
             Whose row it is: a public fact. By default all rows are one party's.
         """
         return self._fit(X, y, party=party)
+
+    def price(
+        self, n_samples: int, n_features: int, n_classes: int = 2, n_parties: int | None = None
+    ) -> Guarantee:
+        """Return what one ``fit`` on data of these sizes would spend; touches no data.
+
+        ``n_parties`` matters to ``method="sums"`` alone, whose promise names their number; by
+        default the fewest that can hide anything.
+        """
+        if self.method != "sums":
+            return super().price(n_samples, n_features, n_classes)
+        check_parameters(self)
+        count = self.colluding + 1 if n_parties is None else n_parties
+        sizes = {str(party): n_samples for party in range(count)}
+        facts = PublicFacts(n_samples=n_samples * count, n_features=n_features, sizes=sizes)
+        return self.plan(facts).guarantee()
 
     def prepare(
         self, X: Any, y: Any, party: ArrayLike | None = None
@@ -255,6 +277,7 @@ class CollaborativeClassifier(LinearClassifier):
             "cap": slope_of(self.loss),
             "prior": prior,
             "colluding": self.colluding,
+            "reserve": self.reserve,
         }
         if not self.delta:
             return OneMessage(**common)

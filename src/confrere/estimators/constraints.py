@@ -50,6 +50,11 @@ def _share(value: Any, name: str) -> None:
         raise InvalidParameter(f"{name} must be at least 0 and below 1.")
 
 
+def _spare(value: Any, name: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+        raise InvalidParameter(f"{name} must be a whole number of at least 0.")
+
+
 def _delta(value: Any, name: str) -> None:
     if not 0 <= _finite(value, name) < 1:
         raise InvalidParameter(f"{name} must lie in [0, 1); 0 is pure privacy.")
@@ -96,6 +101,8 @@ Delta = Annotated[float, _delta]
 Finite = Annotated[float, _finite]
 #: A whole number from 1.
 Count = Annotated[int, _count]
+#: A whole number that may be zero.
+Spare = Annotated[int, _spare]
 #: A declared label set.
 Labels = ArrayLike | None
 #: Where a price is charged; None is the process's own.

@@ -203,6 +203,8 @@ class SecureSum:
                 "the coordinator or without",
                 "towards the coordinator: X25519, HKDF and AES-256 are not broken",
                 "floats move a share of the noise by less than one lattice step (measured)",
+                "nothing about truth: one party that lies moves the sum as far as all could "
+                "together, and nobody can tell which it was",
             ),
         )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from confrere.catalogue import Method, find_method
 from confrere.errors import CalibrationError, InvalidData, InvalidParameter, StudyError
+from confrere.guarantee import Guarantee
 
 if TYPE_CHECKING:
     from confrere.study.study_file import Study
@@ -49,6 +50,14 @@ def settings_for(study: Study, method: Method, **more: Any) -> dict[str, Any]:
     return {name: value for name, value in wanted.items() if name in known}
 
 
+def price_for(study: Study, model: Any, n_samples: int = NOMINAL_ROWS) -> Guarantee:
+    """Return what one of the study's estimators costs each party."""
+    together = study.method.shape == "together"
+    more = {"n_parties": len(study.parties)} if together else {}
+    price: Guarantee = model.price(n_samples, len(study.schema.feature_names), **more)
+    return price
+
+
 def check_parameters(study: Study) -> None:
     """Refuse wrong parameters by their name; touches no data.
 
@@ -70,12 +79,11 @@ def check_parameters(study: Study) -> None:
                 f"{', '.join(sorted(known))}."
             )
         _check_kind(name, value, known[name].default)
-    n_features = len(study.schema.feature_names)
     for method in methods:
         if method.shape in ("transfer", "as-is"):
             continue  # its price is asked once there is a source; the source's comes first
         try:
-            price = estimator_for(study, method).price(NOMINAL_ROWS, n_features)
+            price = price_for(study, estimator_for(study, method))
         except (InvalidParameter, InvalidData, CalibrationError) as error:
             raise StudyError(f"method: {error}") from None
         except (TypeError, ValueError, ArithmeticError) as error:

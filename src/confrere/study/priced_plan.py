@@ -23,7 +23,7 @@ from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee, in_sequence
 from confrere.release import Spending
 from confrere.study.local_file import Budget, FilePath, Local, budget_of
-from confrere.study.parameters import NOMINAL_ROWS, estimator_for
+from confrere.study.parameters import NOMINAL_ROWS, estimator_for, price_for
 from confrere.study.study_file import Study
 from confrere.study.typed_files import (
     Digest,
@@ -215,9 +215,7 @@ def price_of(study: Study) -> Guarantee:
     And, where the study says so, counting the errors of what was learned.
     """
     method = find_method(study.method.source) if study.method.source else study.method
-    price: Guarantee = estimator_for(study, method).price(
-        NOMINAL_ROWS, len(study.schema.feature_names)
-    )
+    price = price_for(study, estimator_for(study, method))
     if study.file.evaluation is None:
         return price
     counting = ERRORS.priced(

@@ -23,6 +23,7 @@ from confrere.federation import (
     Expansion,
     FederatedEvaluation,
     Federation,
+    add_up,
     average,
     evaluate,
     expand,
@@ -35,6 +36,7 @@ from confrere.ledger import Ledger, Receipt
 from confrere.model import Encoder, Facts, Linear, Model
 from confrere.plans import PublicFacts
 from confrere.plans.base_plan import Names
+from confrere.plans.sums_plan import GradientRounds, OneMessage
 from confrere.release import Adversary, CardNotes, Release, Utility
 from confrere.study.learning import LEARN, Learning, Start
 from confrere.study.parameters import NOMINAL_ROWS, estimator_for, settings_for
@@ -138,6 +140,8 @@ def _together(study: Study, federation: Federation, timeout: float | None) -> Le
         outcome = expand(federation, plan, quorum=study.quorum, timeout=timeout)
     elif isinstance(plan, Averaging):
         outcome = average(federation, plan, quorum=study.quorum, timeout=timeout)
+    elif isinstance(plan, OneMessage | GradientRounds):
+        outcome = add_up(federation, plan, quorum=study.quorum, timeout=timeout)
     else:
         raise StudyError(f"method.name: {study.method.name} does not run by study file yet.")
     facts = Facts(

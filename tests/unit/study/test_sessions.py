@@ -1,6 +1,7 @@
 """A study between organisations in one process: approved, run, signed; and what is refused."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 
@@ -198,3 +199,48 @@ def test_a_release_that_is_not_theirs_is_not_signed(place, monkeypatch):
     assert set(finished.unsigned.values()) == {"OperationRefused:release"}
     assert not any(parties[name].finished for name in NAMES)
     assert not (place / "out" / "main").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "asked"),
+    [
+        ('name = "sums"', [("size", 1), ("ready", 1), ("minimiser", 1)]),
+        ('name = "sums"\nreserve = 1', [("size", 1), ("ready", 2), ("minimiser", 2)]),
+        (
+            'name = "sums"\ndelta = 1e-6\nrounds = 3\nreserve = 1',
+            [("size", 1), ("ready", 4), ("gradient", 4)],
+        ),
+    ],
+)
+def test_a_study_of_sums_ends_in_a_release_that_says_who_would_have_to_collude(
+    place, settings, asked
+):
+    path = place / "study.toml"
+    text = path.read_text().replace(OLD["name"], settings)
+    path.write_text(
+        re.sub(r"cap = \{ epsilon = ([0-9.]+) \}", r"cap = { epsilon = \1, delta = 1e-3 }", text)
+    )
+    study, locals_ = locals_of(place)
+    grant = make_grant(study, locals_["main"], approved_by="o", reason="r")
+    assert [(request.operation, request.steps) for request in grant.requests] == asked
+    for name in NAMES:
+        approve(place, name)
+    sessions = {name: session(place, name) for name in NAMES}
+    finished = coordinator(place, sessions).run()
+    assert finished.left_out == finished.unsigned == {}
+    for name in NAMES:
+        (entry,) = Ledger(place / "local" / f"{name}.ledger").entries()
+        assert entry.state == "released"
+        assert entry.guarantee.epsilon == 1.0
+    told = (finished.folders["diabetes-2026"] / "README.md").read_text()
+    card = (finished.folders["diabetes-2026"] / "card.json").read_text()
+    for page in (told, card):
+        assert "at most 1 of 3 parties pool what they know" in page
+        assert "X25519" in page
+
+
+def test_a_study_of_sums_needs_more_parties_than_may_collude(place):
+    path = place / "study.toml"
+    path.write_text(path.read_text().replace(OLD["name"], 'name = "sums"\ncolluding = 3'))
+    with pytest.raises(StudyError, match="at least 4 parties"):
+        read_study(path)
