@@ -28,8 +28,7 @@ from confrere.errors import InvalidRelease, ReleaseError, SignatureError, Simula
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger, Receipt
 from confrere.model import Clip, Facts, Linear, Model, read_model
-from confrere.model.arrays import npz_bytes
-from confrere.model.model_json import model_document
+from confrere.model.model_json import model_document, npz_bytes
 from confrere.model.onnx_graph import onnx_bytes
 from confrere.model.strict_json import json_bytes
 from confrere.release import (

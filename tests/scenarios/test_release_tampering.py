@@ -16,7 +16,7 @@ from confrere.errors import InvalidRelease, ReleaseError, SignatureError, Simula
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.model import Clip, Linear
-from confrere.model.arrays import npz_bytes
+from confrere.model.model_json import npz_bytes
 from confrere.model.strict_json import json_bytes
 from confrere.release import Release, generate_key, load_release, read_folder
 

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData
-from confrere.guarantee import Guarantee, Neighbours, check_epsilon
+from confrere.guarantee import ASSUMPTIONS, Guarantee, Neighbours, check_epsilon
 from confrere.mechanisms.output_step import check_repeated
-from confrere.mechanisms.statements import ASSUMPTIONS
 from confrere.noise.samplers import discrete_laplace
 from confrere.noise.sources import RandomSource
 

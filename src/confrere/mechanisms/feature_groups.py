@@ -13,13 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.guarantee import Guarantee, Neighbours, check_epsilon, check_positive
+from confrere.guarantee import (
+    ASSUMPTIONS,
+    Guarantee,
+    Neighbours,
+    check_epsilon,
+    check_positive,
+    public_facts,
+)
 from confrere.maths.calibration import RidgeTerm, calibrate, calibrate_joint
 from confrere.maths.partition import Clipping
 from confrere.mechanisms.laws import L2Noise
 from confrere.mechanisms.noisy_minimiser import SOLVER_SHARE, NoisyMinimiser
 from confrere.mechanisms.objective_perturbation import Calibration
-from confrere.mechanisms.statements import ASSUMPTIONS, public_facts
 from confrere.mechanisms.terms import Density, PerturbedObjectiveTerm
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import row_norms

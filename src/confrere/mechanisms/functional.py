@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.guarantee import Guarantee, Neighbours, check_epsilon
+from confrere.guarantee import ASSUMPTIONS, Guarantee, Neighbours, check_epsilon, public_facts
 from confrere.mechanisms.output_step import AddedNoise, check_repeated
-from confrere.mechanisms.statements import ASSUMPTIONS, public_facts
 from confrere.mechanisms.terms import Density, NoisedPoint
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import certify_rows

@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from confrere.errors import InvalidParameter
-from confrere.guarantee import Guarantee
+from confrere.guarantee import Guarantee, public_facts
 from confrere.maths.gaussian import GaussianObjective, calibrate_gaussian
 from confrere.mechanisms.hidden_size import declared_count
 from confrere.mechanisms.laws import GaussianNoise
 from confrere.mechanisms.noisy_minimiser import SOLVER_SHARE
 from confrere.mechanisms.objective_perturbation import PerturbedObjective
-from confrere.mechanisms.statements import public_facts
 
 THEOREM = "docs/proofs/gaussian.md"
 ASSUMPTIONS = (

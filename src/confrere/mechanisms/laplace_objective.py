@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from confrere.errors import InvalidParameter
-from confrere.guarantee import Guarantee
+from confrere.guarantee import ASSUMPTIONS, Guarantee, public_facts
 from confrere.maths.calibration import RidgeTerm, calibrate
 from confrere.mechanisms.laws import LaplaceNoise
 from confrere.mechanisms.objective_perturbation import PerturbedObjective
-from confrere.mechanisms.statements import ASSUMPTIONS, public_facts
 
 THEOREM = "docs/proofs/averaging.md"
 

@@ -13,7 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.guarantee import Guarantee, Neighbours, check_epsilon, check_positive
+from confrere.guarantee import (
+    ASSUMPTIONS,
+    Guarantee,
+    Neighbours,
+    check_epsilon,
+    check_positive,
+    public_facts,
+)
 from confrere.maths.calibration import (
     RidgeTerm,
     calibrate,
@@ -35,7 +42,6 @@ from confrere.mechanisms.noisy_minimiser import (
     NoisyMinimiser,
 )
 from confrere.mechanisms.output_step import LatticeStep
-from confrere.mechanisms.statements import ASSUMPTIONS, public_facts
 from confrere.mechanisms.terms import Density, PerturbedObjectiveTerm, PerturbedSoftmaxTerm
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import Rows

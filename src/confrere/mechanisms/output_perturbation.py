@@ -13,7 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData
-from confrere.guarantee import Guarantee, Neighbours, check_epsilon, check_positive
+from confrere.guarantee import (
+    ASSUMPTIONS,
+    Guarantee,
+    Neighbours,
+    check_epsilon,
+    check_positive,
+    public_facts,
+)
 from confrere.maths.perturbed_parties import minimise_parties
 from confrere.maths.solver import minimise, minimise_softmax, smallest_tolerance
 from confrere.mechanisms.hidden_size import (
@@ -39,7 +46,6 @@ from confrere.mechanisms.output_step import (
     coordinates,
     from_coordinates,
 )
-from confrere.mechanisms.statements import ASSUMPTIONS, public_facts
 from confrere.mechanisms.terms import Density, NoisedPoint
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import Rows, certify_rows

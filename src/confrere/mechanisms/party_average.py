@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.guarantee import Guarantee, check_bound, check_epsilon
+from confrere.guarantee import Guarantee, check_bound, check_epsilon, party_guarantee
 from confrere.maths.sensitivity import average_sensitivity, largest_norm
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.mechanisms.output_step import (
@@ -21,7 +21,6 @@ from confrere.mechanisms.output_step import (
     coordinates,
     from_coordinates,
 )
-from confrere.mechanisms.statements import party_guarantee
 from confrere.mechanisms.terms import Density, NoisedPoint
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import into_ball

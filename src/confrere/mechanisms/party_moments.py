@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.guarantee import Guarantee
+from confrere.guarantee import Guarantee, party_guarantee
 from confrere.mechanisms.party_average import Floats, PartyMean
-from confrere.mechanisms.statements import party_guarantee
 
 THEOREM = "docs/proofs/moments.md"
 

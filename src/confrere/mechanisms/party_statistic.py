@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData
-from confrere.guarantee import Guarantee, check_epsilon
+from confrere.guarantee import Guarantee, check_epsilon, party_guarantee
 from confrere.maths.sensitivity import auxiliary_radius, statistic_sensitivity
 from confrere.maths.voting import Tally, vote_statistic
 from confrere.maths.weighted_risk import statistic_rounding
@@ -23,7 +23,6 @@ from confrere.mechanisms.output_step import (
     coordinates,
     from_coordinates,
 )
-from confrere.mechanisms.statements import party_guarantee
 from confrere.mechanisms.terms import Density, NoisedPoint
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import certify_rows

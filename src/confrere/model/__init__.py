@@ -1,11 +1,9 @@
 """What was learned: a classifier of noised numbers and public facts, and its predictions, once."""
 
-from confrere.model.classifier import Model
-from confrere.model.linear import Linear
 from confrere.model.model_json import read_model
+from confrere.model.models import Linear, LowLevelModel, Model, Stack
 from confrere.model.public_facts import Encoder, Facts, StackFacts
 from confrere.model.scoring import Clip
-from confrere.model.stack import LowLevelModel, Stack
 
 __all__ = [
     "Clip",

@@ -14,10 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from confrere.model.classifier import Model
-from confrere.model.linear import Linear
+from confrere.model.models import Linear, Model, Stack
 from confrere.model.scoring import LARGEST, Clip
-from confrere.model.stack import Stack
 
 #: Old enough for every runtime in use, new enough for double precision everywhere.
 _OPSET = 13

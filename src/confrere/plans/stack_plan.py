@@ -15,7 +15,7 @@ from confrere.guarantee import Guarantee, Split, in_parallel
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser, run_parties
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.model import Clip, LowLevelModel, Stack
-from confrere.model.stack import meta_features
+from confrere.model.models import meta_features
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, LabelledTable, ModelPlan, Names
 from confrere.plans.linear_plan import Alpha, noise_budget, summed_ridge

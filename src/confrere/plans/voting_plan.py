@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidParameter
-from confrere.guarantee import Guarantee, check_epsilon, check_positive
+from confrere.guarantee import Guarantee, check_epsilon, check_positive, party_guarantee
 from confrere.maths.sensitivity import auxiliary_radius
 from confrere.maths.voting import Tally
 from confrere.maths.weighted_risk import (
@@ -27,7 +27,6 @@ from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_moments import PartyMoments
 from confrere.mechanisms.party_statistic import PartyStatistic, Radius
 from confrere.mechanisms.party_votes import PartyVotes
-from confrere.mechanisms.statements import party_guarantee
 from confrere.noise.sources import RandomSource
 from confrere.plans.linear_plan import Alpha, coefficients
 from confrere.rows.frame import Frame

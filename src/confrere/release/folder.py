@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from confrere.errors import InvalidParameter, InvalidRelease, SignatureError
-from confrere.model.arrays import MAX_BYTES
+from confrere.model.model_json import MAX_BYTES
 from confrere.release.signing import PublicKey, fingerprint, read_public_key, verify_signature
 
 SUMS = "SHA256SUMS"

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from confrere.errors import InvalidParameter, InvalidRelease, LedgerError, SimulatedRelease
 from confrere.ledger import Entry, Ledger, Receipt
-from confrere.model.arrays import check_npz
-from confrere.model.model_json import read_document
+from confrere.model.model_json import check_npz, read_document
 from confrere.model.onnx_graph import onnx_bytes
 from confrere.model.strict_json import json_bytes, read_json
 from confrere.release.card import Card

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from confrere.errors import InvalidParameter, SimulatedRelease, UncappedRelease
 from confrere.model import Model
-from confrere.model.arrays import npz_bytes
-from confrere.model.model_json import model_document
+from confrere.model.model_json import model_document, npz_bytes
 from confrere.model.onnx_graph import onnx_bytes
 from confrere.model.strict_json import json_bytes
 from confrere.release.card import Card

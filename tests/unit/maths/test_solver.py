@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.maths.logistic import residual
 from confrere.maths.solver import minimise, smallest_tolerance
-from confrere.maths.solver.newton import newton
+from confrere.maths.solver.descent import newton
 from confrere.maths.solver.objective import Binary
 from confrere.maths.solver.solver_rows import SolverRows
 

@@ -14,9 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidParameter, InvalidRelease
-from confrere.model import Clip, Encoder, Facts, LowLevelModel, StackFacts, arrays, read_model
-from confrere.model.arrays import check_npz, npz_bytes
-from confrere.model.model_json import model_document, read_document, vectors_of
+from confrere.model import Clip, Encoder, Facts, LowLevelModel, StackFacts, model_json, read_model
+from confrere.model.model_json import (
+    check_npz,
+    model_document,
+    npz_bytes,
+    read_document,
+    vectors_of,
+)
 from confrere.schema import Number, PublicSchema
 from tests.unit.model.examples import MODELS, linear, stack
 
@@ -275,7 +280,7 @@ DIGEST = "fe5c562d29d72e1116e5af93010aa224355b0c6b9527fb652c7b11b1a5ffd96e"
 
 
 def test_size_is_bounded(monkeypatch):
-    monkeypatch.setattr(arrays, "MAX_BYTES", 1000)
+    monkeypatch.setattr(model_json, "MAX_BYTES", 1000)
     with pytest.raises(InvalidParameter, match="at most"):
         npz_bytes({"coef": np.zeros(200)})
 

@@ -16,8 +16,13 @@ from numpy.typing import NDArray
 
 from confrere.maths.logistic import curvature, residual
 from confrere.maths.solver.certificate import UNIT, penalty_rounding, rounding_bound
-from confrere.maths.solver.preconditioner import Preconditioner, SumZero, precondition
-from confrere.maths.solver.solver_rows import Floats, SolverRows
+from confrere.maths.solver.solver_rows import (
+    Floats,
+    Preconditioner,
+    SolverRows,
+    SumZero,
+    precondition,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,318 @@
+"""What is promised, to whom, about which change of the data, and how promises add up.
+
+In sequence, on the same units: epsilons and deltas add. In parallel, on disjoint units: the
+largest counts, provided the split does not depend on the data, which the caller has to name.
+Guarantees about different units or different neighbours do not compose here at all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from confrere.errors import CompositionError, InvalidParameter
+
+__all__ = [
+    "Guarantee",
+    "Neighbours",
+    "Split",
+    "Unit",
+    "check_bound",
+    "check_epsilon",
+    "check_positive",
+    "in_parallel",
+    "in_sequence",
+    "one_of",
+    "shares",
+]
+
+
+class Unit(StrEnum):
+    """Whose presence the guarantee hides."""
+
+    RECORD = "record"
+    PARTY = "party"
+
+
+class Neighbours(StrEnum):
+    """Which change of the data the guarantee hides.
+
+    ``REPLACE_ONE``: one unit's data become any other; the number of units is public.
+    ``ADD_REMOVE``: one unit is there or not; the number of units is not public.
+    ``LABEL_ONLY``: one unit's label changes; all features are public.
+    """
+
+    REPLACE_ONE = "replace-one"
+    ADD_REMOVE = "add-remove"
+    LABEL_ONLY = "label-only"
+
+
+def check_epsilon(value: object, name: str = "epsilon") -> float:
+    """Return a price as a float, or say what a budget must be."""
+    number = check_positive(value, name)
+    if math.isinf(number):
+        raise InvalidParameter(f"{name} must be finite: an infinite budget is no privacy.")
+    return number
+
+
+def check_bound(value: object, name: str) -> float:
+    """Return ``value`` as a float if it is a finite number above zero: a norm, a ridge, a step."""
+    number = check_positive(value, name)
+    if math.isinf(number):
+        raise InvalidParameter(f"{name} must be finite.")
+    return number
+
+
+def check_positive(value: object, name: str) -> float:
+    """Return ``value`` as a float if it is a number above zero."""
+    if isinstance(value, bool) or not hasattr(value, "__float__") or isinstance(value, str):
+        raise InvalidParameter(f"{name} must be a number > 0, got a {type(value).__name__}.")
+    number = float(value)
+    if math.isnan(number) or number <= 0:
+        raise InvalidParameter(f"{name} must be a number > 0, got {number!r}.")
+    return number
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """Differential privacy of one release, or of several composed ones.
+
+    Parameters
+    ----------
+    epsilon : float
+        Pure part; finite, above zero.
+    delta : float, default=0.0
+        0 for every pure mechanism.
+    unit : Unit
+        Whose data may change.
+    neighbours : Neighbours
+        How they may change.
+    theorem : str
+        The proof page (and the section in it) that the guarantee rests on.
+    public : tuple of str
+        What is taken to be known to everyone.
+    assumptions : tuple of str
+        What the proof needs beyond what the code certifies at run time.
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    unit: Unit = Unit.RECORD
+    neighbours: Neighbours = Neighbours.REPLACE_ONE
+    theorem: str = ""
+    public: tuple[str, ...] = field(default=())
+    assumptions: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+        if isinstance(self.delta, bool) or not 0 <= float(self.delta) < 1:
+            raise InvalidParameter("delta must be a number in [0, 1).")
+        object.__setattr__(self, "delta", float(self.delta))
+        object.__setattr__(self, "unit", Unit(self.unit))
+        object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
+        object.__setattr__(self, "public", tuple(self.public))
+        object.__setattr__(self, "assumptions", tuple(self.assumptions))
+
+    @property
+    def pure(self) -> bool:
+        """Whether delta is zero."""
+        return self.delta == 0
+
+    def __str__(self) -> str:
+        kind = f"{self.epsilon:g}-DP" if self.pure else f"({self.epsilon:g}, {self.delta:g})-DP"
+        return f"{kind} per {self.unit} ({self.neighbours})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "unit": str(self.unit),
+            "neighbours": str(self.neighbours),
+            "theorem": self.theorem,
+            "public": list(self.public),
+            "assumptions": list(self.assumptions),
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Guarantee:
+        """Read what :meth:`to_dict` wrote."""
+        known = {name: values[name] for name in cls.__dataclass_fields__ if name in values}
+        return cls(**known)
+
+
+class Split(StrEnum):
+    """How rows came to be in disjoint parts. Only these do not depend on the data."""
+
+    BY_INDEX = "by index"
+    SEEDED_PERMUTATION = "seeded permutation"
+    BY_ORGANISATION = "by organisation"
+
+
+def in_sequence(guarantees: Iterable[Guarantee], *, theorem: str | None = None) -> Guarantee:
+    """Compose releases computed from the same units: epsilons and deltas add."""
+    parts = _compatible(guarantees)
+    return _combine(
+        parts,
+        epsilon=math.fsum(part.epsilon for part in parts),
+        delta=math.fsum(part.delta for part in parts),
+        theorem=theorem,
+    )
+
+
+def in_parallel(
+    guarantees: Iterable[Guarantee], *, split: Split, theorem: str | None = None
+) -> Guarantee:
+    """Compose releases computed from disjoint parts of the units: the largest counts.
+
+    Parameters
+    ----------
+    guarantees : iterable of Guarantee
+        One per part.
+    split : Split
+        How the parts were made; anything but a :class:`Split` is refused, since a split that
+        looks at the data (stratified, sorted, clustered) lets one unit move others.
+    theorem : str, optional
+        The composed proof; by default the parts' theorems.
+    """
+    if not isinstance(split, Split):
+        raise CompositionError(
+            "parallel composition needs split= a confrere.guarantee.Split: parts made by looking "
+            "at the data (stratified, sorted) do not compose in parallel."
+        )
+    parts = _compatible(guarantees)
+    if any(part.neighbours is Neighbours.ADD_REMOVE for part in parts) and split in (
+        Split.BY_INDEX,
+        Split.SEEDED_PERMUTATION,
+    ):
+        raise CompositionError(
+            f"under add-remove neighbours a split {split} shifts rows between parts when one is "
+            "removed; use replace-one neighbours, or parts by organisation."
+        )
+    return _combine(
+        parts,
+        epsilon=max(part.epsilon for part in parts),
+        delta=max(part.delta for part in parts),
+        theorem=theorem,
+        assumption=f"disjoint parts, split {split}",
+    )
+
+
+def one_of(guarantees: Iterable[Guarantee], *, theorem: str | None = None) -> Guarantee:
+    """Return what a single release promises that is one of several, whichever it turns out to be.
+
+    Each of them is private at the largest epsilon and the largest delta, which need not be those
+    of one and the same candidate.
+    """
+    parts = _compatible(guarantees)
+    return _combine(
+        parts,
+        epsilon=max(part.epsilon for part in parts),
+        delta=max(part.delta for part in parts),
+        theorem=theorem,
+    )
+
+
+def shares(epsilon: float, weights: Sequence[float]) -> tuple[float, ...]:
+    """Divide a budget in proportion to non-negative weights; the shares never sum to more."""
+    total_epsilon = check_epsilon(epsilon)
+    if len(weights) == 0 or any(not math.isfinite(w) or w < 0 for w in weights):
+        raise InvalidParameter("weights must be finite numbers >= 0, at least one of them.")
+    total = math.fsum(weights)
+    if total <= 0:
+        raise InvalidParameter("weights must not all be zero.")
+    parts = [total_epsilon * (w / total) for w in weights]
+    while math.fsum(parts) > total_epsilon:
+        parts = [math.nextafter(part, 0.0) if part > 0 else 0.0 for part in parts]
+    return tuple(parts)
+
+
+def _compatible(guarantees: Iterable[Guarantee]) -> list[Guarantee]:
+    parts = list(guarantees)
+    if not parts:
+        raise CompositionError("there is nothing to compose.")
+    units: set[Unit] = {part.unit for part in parts}
+    relations: set[Neighbours] = {part.neighbours for part in parts}
+    if len(units) > 1:
+        raise CompositionError(
+            f"units differ ({', '.join(sorted(units))}): a guarantee per record says nothing "
+            "about a whole party, nor the other way round."
+        )
+    if len(relations) > 1:
+        raise CompositionError(f"neighbours differ ({', '.join(sorted(relations))}).")
+    return parts
+
+
+def _combine(
+    parts: list[Guarantee],
+    *,
+    epsilon: float,
+    delta: float,
+    theorem: str | None,
+    assumption: str | None = None,
+) -> Guarantee:
+    assumptions = [a for part in parts for a in part.assumptions]
+    if assumption is not None:
+        assumptions.append(assumption)
+    return Guarantee(
+        epsilon=epsilon,
+        delta=delta,
+        unit=parts[0].unit,
+        neighbours=parts[0].neighbours,
+        theorem=theorem or "; ".join(dict.fromkeys(part.theorem for part in parts)),
+        public=tuple(dict.fromkeys(fact for part in parts for fact in part.public)),
+        assumptions=tuple(dict.fromkeys(assumptions)),
+    )
+
+
+_FACTS = ("number of features", "label set", "bounds", "every parameter")
+_RECORDS = {
+    Neighbours.REPLACE_ONE: ("number of records",),
+    Neighbours.ADD_REMOVE: ("declared number of records",),
+    Neighbours.LABEL_ONLY: ("number of records", "all features"),
+}
+_FLOATS = "floats: rounding of the noise and its far tails (total variation below 1e-15)"
+_PARTIES = (
+    "what a party sends depends on its own data alone",
+    "whoever adds up what parties send adds the noise, and keeps the sums to itself",
+    _FLOATS,
+)
+
+#: What every promise about records assumes.
+ASSUMPTIONS = ("each person is in at most one record", _FLOATS)
+
+
+def public_facts(neighbours: Neighbours, *more: str) -> tuple[str, ...]:
+    """Return what is taken to be known where one record changes in this way."""
+    return (*_RECORDS[neighbours], *_FACTS, *more)
+
+
+def party_guarantee(
+    epsilon: float, theorem: str, *, auxiliary: str | None, jointly: bool = False
+) -> Guarantee:
+    """Return a promise to whole parties.
+
+    Parameters
+    ----------
+    epsilon : float
+        The price.
+    theorem : str
+        The proof page.
+    auxiliary : str or None
+        What is public about the auxiliary rows.
+    jointly : bool, default=False
+        Whether one auxiliary row may change together with the party.
+    """
+    also = ("one auxiliary row may change together with the party",) if jointly else ()
+    known = () if auxiliary is None else (auxiliary,)
+    return Guarantee(
+        epsilon=epsilon,
+        unit=Unit.PARTY,
+        neighbours=Neighbours.REPLACE_ONE,
+        theorem=theorem,
+        public=("number of parties", *_FACTS, *known),
+        assumptions=(*_PARTIES, *also),
+    )
