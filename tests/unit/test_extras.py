@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from confrere.cli.exits import ExitCode, ending_of
+from confrere.cli.envelope import ExitCode, ending_of
 from confrere.errors import NotInstalled
 from confrere.extras import extra, installed, research
 from confrere.planning import plan

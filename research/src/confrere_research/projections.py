@@ -20,7 +20,7 @@ from sklearn.decomposition import PCA
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.schema.schema_rows import Rows, bounded_rows, check_clip_norm, check_rows
+from confrere.schema.encoder import Rows, bounded_rows, check_clip_norm, check_rows
 
 
 class PublicProjection(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]

@@ -12,7 +12,7 @@ from rich.text import Text
 from confrere.guarantee import Guarantee
 from confrere.ledger import Account, Entry, Receipt
 from confrere.release import shown
-from confrere.release.wording import shown_down
+from confrere.release.spending import shown_down
 from confrere.study import Made, Plan
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from confrere.demo.learning import Learned
+from confrere.demo.demo_models import Learned
 from confrere.demo.world import World
 from confrere.ledger import Ledger
 from confrere.model import Encoder

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from confrere.demo.learning import EPSILON, Learned
+from confrere.demo.demo_models import EPSILON, Learned
 from confrere.demo.world import World
 from confrere.extras import extra
 

@@ -4,7 +4,7 @@ from confrere.release.card import Approval, Card, Curator, Utility, card_schema
 from confrere.release.describe import Adversary, CardNotes, build_card
 from confrere.release.folder import VerifiedFolder, read_folder
 from confrere.release.pages import card_page
-from confrere.release.release import Release
+from confrere.release.release import Release, sign_release
 from confrere.release.signing import (
     NAMESPACE,
     fingerprint,
@@ -14,10 +14,8 @@ from confrere.release.signing import (
     sign_sums,
     verify_signature,
 )
-from confrere.release.spending import Spending
+from confrere.release.spending import Spending, detection_bound, shown
 from confrere.release.verification import Verified, load_release, verify_release
-from confrere.release.wording import detection_bound, shown
-from confrere.release.writing import sign_release
 
 __all__ = [
     "NAMESPACE",

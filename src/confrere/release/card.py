@@ -25,8 +25,7 @@ from pydantic import (
 
 from confrere.errors import ConfrereError, InvalidRelease
 from confrere.model.strict_json import validated
-from confrere.release.spending import Spending
-from confrere.release.wording import facts_of_spending
+from confrere.release.spending import Spending, facts_of_spending
 
 SCHEMA = "confrere-card/2"
 

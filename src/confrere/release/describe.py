@@ -17,8 +17,7 @@ from confrere.ledger import Ledger, Receipt
 from confrere.ledger.amounts import at_most, exact, minus
 from confrere.model import Model
 from confrere.release.card import SCHEMA, Approval, Card, Curator, Utility
-from confrere.release.spending import Spending
-from confrere.release.wording import NOT_STATED, facts_of_spending
+from confrere.release.spending import NOT_STATED, Spending, facts_of_spending
 
 if TYPE_CHECKING:
     from confrere.release.release import Release

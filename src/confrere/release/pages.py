@@ -16,7 +16,7 @@ from confrere.model.model_json import TOLERANCE
 from confrere.model.scoring import LARGEST
 from confrere.release.card import Card
 from confrere.release.signing import NAMESPACE
-from confrere.release.wording import shown, shown_down
+from confrere.release.spending import shown, shown_down
 
 if TYPE_CHECKING:
     from confrere.release.release import Release

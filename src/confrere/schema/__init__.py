@@ -6,8 +6,8 @@ from confrere.schema.discrete import Category, Flag, Ordered
 from confrere.schema.draft import PublicDataOnlyWarning, draft_schema
 from confrere.schema.encoder import SchemaEncoder
 from confrere.schema.expert import ExpertClassifier
+from confrere.schema.feature import Number
 from confrere.schema.label import Label
-from confrere.schema.number import Number
 from confrere.schema.public_schema import PublicSchema
 
 __all__ = [

@@ -13,9 +13,8 @@ import pandas as pd
 
 from confrere.errors import InvalidData, InvalidParameter, SchemaError
 from confrere.schema.discrete import ZEROS, Category, Flag, Ordered
-from confrere.schema.feature import Feature
+from confrere.schema.feature import Feature, Number
 from confrere.schema.label import Label
-from confrere.schema.number import Number
 from confrere.schema.public_schema import PublicSchema
 
 _YES_NO = ({"yes", "no"}, {"y", "n"}, {"true", "false"})

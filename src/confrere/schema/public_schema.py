@@ -14,10 +14,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from confrere.errors import InvalidData, InvalidParameter, SchemaError, SchemaMismatch
-from confrere.schema.encoder import SchemaEncoder, standardised_columns
+from confrere.schema.encoder import SchemaEncoder, check_clip_norm, standardised_columns
 from confrere.schema.feature import Feature
 from confrere.schema.label import Label
-from confrere.schema.schema_rows import check_clip_norm
 from confrere.schema.written import difference, read_schema, read_toml, write_schema, write_toml
 
 

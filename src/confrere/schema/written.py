@@ -12,9 +12,8 @@ from typing import Any, TypeVar
 
 from confrere.errors import SchemaError
 from confrere.schema.discrete import Category, Flag, Ordered
-from confrere.schema.feature import Feature
+from confrere.schema.feature import Feature, Number
 from confrere.schema.label import Label
-from confrere.schema.number import Number
 
 _Fact = TypeVar("_Fact", bound=Feature | Label)
 

@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from confrere import errors
 from confrere.cli import app
-from confrere.cli.exits import ExitCode, NotConfirmed, ending_of
+from confrere.cli.envelope import ExitCode, NotConfirmed, ending_of
 
 
 def every_error(kind=errors.ConfrereError):

@@ -11,7 +11,7 @@ from confrere.errors import InvalidParameter
 from confrere.guarantee import Guarantee, Neighbours, Unit
 from confrere.ledger import Ledger
 from confrere.release import Spending, detection_bound, shown
-from confrere.release.wording import risk_in_words, shown_down
+from confrere.release.spending import risk_in_words, shown_down
 
 
 def paid(epsilon, **facts):

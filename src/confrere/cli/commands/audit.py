@@ -12,8 +12,7 @@ from confrere.audit import audit as sampled
 from confrere.audit import exact_audit, hardest_case
 from confrere.catalogue import find_method
 from confrere.catalogue_audits import AUDITED, Audited, audit_all
-from confrere.cli.envelope import Answer, aside, command
-from confrere.cli.exits import ExitCode
+from confrere.cli.envelope import Answer, ExitCode, aside, command
 from confrere.cli.views import listing
 from confrere.extras import has_research, research
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from confrere.cli.envelope import Answer, aside, command, good, screen
 from confrere.cli.views import amount, listing
 from confrere.demo.cards import save_releases
-from confrere.demo.learning import CAPS, EPSILON, Learned, learn, open_accounts
+from confrere.demo.demo_models import CAPS, EPSILON, Learned, learn, open_accounts
 from confrere.demo.picture import draw
 from confrere.demo.world import World, open_world
 from confrere.errors import BudgetExceeded

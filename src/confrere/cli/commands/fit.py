@@ -9,8 +9,7 @@ from typing import Annotated
 
 import typer
 
-from confrere.cli.envelope import Answer, aside, command, good
-from confrere.cli.exits import NotConfirmed
+from confrere.cli.envelope import Answer, NotConfirmed, aside, command, good
 from confrere.cli.options import Auxiliary, Data, LedgerFile, Locals, pairs
 from confrere.cli.views import price_table, promise_line, receipt_facts, receipt_table
 from confrere.release import Release, load_release, shown

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from confrere.cli.envelope import Answer, aside, command
-from confrere.cli.exits import ExitCode
+from confrere.cli.envelope import Answer, ExitCode, aside, command
 from confrere.cli.views import listing
 from confrere.errors import SchemaError
 from confrere.extras import has_research, research
