@@ -89,7 +89,7 @@ class Expected:
     price : Guarantee or None
         What the party pays for it; None if only public facts leave.
     receipted : bool, default=False
-        Whether what is paid for must come with a receipt; within a process it may be prepaid.
+        Whether what is paid for must come with a receipt; within a process nobody doubts it.
     """
 
     arrays: Mapping[str, Numbers]

@@ -14,7 +14,6 @@ from confrere.federation.answers import Answers
 from confrere.federation.grant import Policy
 from confrere.federation.masks import Masking
 from confrere.federation.operation import PartyFacts
-from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.noise.sources import RandomSource, Seed, source_for
 from confrere.plans.party_rows import PartyRows
@@ -28,49 +27,27 @@ class Books:
 
     Parameters
     ----------
-    ledger : Ledger, optional
+    ledger : Ledger
         Charged before any noise is drawn.
     account : str, optional
         The account in it.
-    prepaid : Guarantee, optional
-        In place of a ledger: what whoever holds the data has charged for already. A run may spend
-        as much and no more.
-    policy : Policy, optional
-        What is agreed to. With a ledger it must be said. What was prepaid was agreed to already:
-        whatever is installed, for the unit and relation that was paid for.
+    policy : Policy
+        What is agreed to: what is answered, and for which unit and relation.
     answers : Answers
         The file that every answer is in before it leaves; a temporary one by default.
     """
 
-    ledger: Ledger | None = None
+    ledger: Ledger
+    policy: Policy
     account: str | None = None
-    prepaid: Guarantee | None = None
-    policy: Policy | None = None
     answers: Answers = field(default_factory=Answers)
 
     def __post_init__(self) -> None:
-        if (self.ledger is None) == (self.prepaid is None):
-            raise InvalidParameter("books need a ledger to charge, or else what was prepaid.")
-        if self.ledger is not None and not isinstance(self.policy, Policy):
+        if not isinstance(self.ledger, Ledger) or not isinstance(self.policy, Policy):
             raise InvalidParameter(
-                "policy must say what is answered, and for which unit and relation: books that say "
-                "nothing answer nothing."
+                "books need a ledger to charge, and a policy that says what is answered, and for "
+                "which unit and relation."
             )
-
-    @property
-    def agreed(self) -> Policy:
-        """What is answered."""
-        if self.policy is not None:
-            return self.policy
-        paid = self.prepaid
-        assert paid is not None
-        return Policy.anything(unit=paid.unit, neighbours=paid.neighbours)
-
-    @property
-    def epsilon_per_run(self) -> float | None:
-        """The most that one run may spend, before the account's own cap."""
-        caps = [self.agreed.epsilon_per_run, self.prepaid.epsilon if self.prepaid else None]
-        return min((cap for cap in caps if cap is not None), default=None)
 
 
 class _Holder:

@@ -88,7 +88,7 @@ def serve(
     books = local.books
     if protocol != PROTOCOL:
         raise OperationRefused(f"this party speaks protocol {PROTOCOL}.", "protocol")
-    policy = books.agreed
+    policy = books.policy
     if study != policy.study:
         raise OperationRefused("the question is about another study or schema.", "study")
     policy.check(operation, _checked_step(step), payload, check_run(run))
@@ -106,7 +106,7 @@ def serve(
         key,
         question=question,
         epsilon=0.0 if price is None else price.epsilon,
-        cap=books.epsilon_per_run,
+        cap=books.policy.epsilon_per_run,
         once=act.sum_of is not None,
     )
     if claim.failure is not None:
@@ -158,7 +158,7 @@ def _terms(act: Operation, payload: Payload, local: LocalParty | PartyGroup, ste
         raise OperationRefused("members of a group have no masks of their own.", "identity")
     mechanism = act.mechanism(payload, local.facts)
     check_try(mechanism, step)
-    local.books.agreed.check_price(mechanism.guarantee())
+    local.books.policy.check_price(mechanism.guarantee())
     return mechanism_digest(mechanism)
 
 
@@ -181,19 +181,19 @@ def _paying(
     study: str | None,
     sums: str | None = None,
 ) -> Iterator[Receipt | None]:
-    """Pay for an answer, once per key; nothing is due for public facts or what was prepaid.
+    """Pay for an answer, once per key; nothing is due for public facts.
 
     Sums are paid for once per run: by the first of them, for all. ``sums`` names their mechanism,
     so that another one is another charge, which the key refuses.
     """
     books = local.books
-    if price is None or books.ledger is None:
+    if price is None:
         yield None
         return
     detail: dict[str, Any] = {"run": key.run, "party": local.name}
     detail |= {"step": key.step} if sums is None else {"sums": sums}
     columns = key.columns if sums is None else key.columns[:2]
-    study_id = books.agreed.study_id
+    study_id = books.policy.study_id
     named = None if study is None or study_id is None else (study_id, study)
     if study is not None and named is None:
         detail["study_sha256"] = study
@@ -250,7 +250,7 @@ def _signable(
     The head is the one of the moment: that of the charge, where there is one.
     """
     ledger = local.books.ledger
-    head = receipt.hash if receipt is not None else ledger.head() if ledger is not None else None
+    head = ledger.head() if receipt is None else receipt.hash
     paid = None if receipt is None else receipt.to_dict()
     return Payload({"receipt": paid, "head": head, "about": dict(facts)}, answer.arrays)
 
@@ -260,7 +260,7 @@ def _sent(
 ) -> Payload:
     answer = Payload.decode(content)
     receipt = receipt_of(answer)
-    if receipt is not None and local.books.ledger is not None:
+    if receipt is not None:
         # Marking twice is harmless, and a kill may have come between keeping and marking. One
         # charge for several sums has no one digest.
         digest = answer.digest if act.sum_of is None else None

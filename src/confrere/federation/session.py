@@ -293,7 +293,7 @@ class PartySession(Generic[T]):
         books, grant = self._local.books, self._grant
         if grant.party != self.name or self.name not in self._keys:
             raise InvalidParameter("grant: it is another party's.")
-        if books.ledger is None or books.policy != grant.policy or books.account != grant.account:
+        if books.policy != grant.policy or books.account != grant.account:
             raise InvalidParameter("books: their ledger, account and policy must be the grant's.")
         if public_line(self._key.public_key()) != public_line(self._keys[self.name]):
             raise InvalidParameter("key: it is not the key that the study names for this party.")
@@ -365,7 +365,7 @@ class PartySession(Generic[T]):
                 "others hold an answer of this party that its answer file does not: was the file "
                 "restored from a copy? Nothing more is answered; bring back the newest one."
             )
-        if own.head is not None and books.ledger is not None:
+        if own.head is not None:
             books.ledger.verify(head=own.head)
         self._seen.add(own.payload.digest)
 

@@ -395,8 +395,7 @@ def _compare_release(
     party's own receipt are all that is compared.
     """
     if learned is None:
-        ledger = local.books.ledger
-        rows = {entry.hash for entry in ledger.entries()} if ledger is not None else set()
+        rows = {entry.hash for entry in local.books.ledger.entries()}
         paid = [one.hash for one in _paid_by(release, local.name)]
         price = price_of(study)
         same = (

@@ -12,9 +12,9 @@ from confrere import (
     SampleStackingClassifier,
 )
 from confrere.errors import InvalidData
-from confrere.federation import Books, LocalParty, Payload, serve
-from confrere.guarantee import Guarantee
+from confrere.federation import LocalParty, Payload, serve
 from confrere.plans.base_plan import encode_labels
+from tests.unit.federation.conftest import loose_books
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 4))
@@ -111,7 +111,7 @@ def test_errors_are_counted_on_any_rows():
     counts = []
     for row in ([1.5e308, 1.5e308], [0.0, 0.0], [5e-324, -1e308]):
         rows[0] = row
-        party = LocalParty("a", rows, [1.0, 1.0, -1.0], Books(prepaid=Guarantee(1e3)))
+        party = LocalParty("a", rows, [1.0, 1.0, -1.0], loose_books())
         request = Payload({"epsilon": 100.0, "intercept": 0.0}, {"coef": np.array([1.2, -1.0])})
         counts.append(int(serve("errors", request, party, run="r").arrays["errors"]))
     assert max(counts) - min(counts) <= 1

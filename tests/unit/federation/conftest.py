@@ -15,6 +15,14 @@ def make_data(n, d=3, seed=0):
     return X, y
 
 
+def loose_books(unit="record", neighbours="replace-one", **policy):
+    """Books of a ledger that is nowhere: whatever is installed is answered and paid for."""
+    ledger = Ledger()
+    ledger.open_account("test", unit=unit, neighbours=neighbours)
+    allowed = Policy.anything(unit=unit, neighbours=neighbours, **policy)
+    return Books(ledger=ledger, account="test", policy=allowed)
+
+
 @pytest.fixture
 def make_party(tmp_path):
     """Make a party with durable books of its own."""

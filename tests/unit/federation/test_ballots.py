@@ -23,6 +23,7 @@ from confrere.federation.ballots import BALLOT, UPLOAD
 from confrere.federation.operation import PartyFacts, framed
 from confrere.guarantee import Unit
 from confrere.noise.sources import SeededSource
+from tests.unit.federation.conftest import loose_books
 
 RNG = np.random.default_rng(0)
 D, M, N = 3, 9, 12
@@ -49,14 +50,12 @@ SETTINGS = [
 
 
 def parties(ledger=None, **kw):
-    books = (
-        {"ledger": ledger, "account": "study", "policy": PARTIES}
-        if ledger is not None
-        else {"prepaid": Voting(frame=FRAME, epsilon=1e6).guarantee()}
-    )
-    return [
-        LocalParty(f"p{k}", X[k == OWNER], Y[k == OWNER], Books(**books), **kw) for k in range(M)
-    ]
+    def books():
+        if ledger is None:
+            return loose_books("party")
+        return Books(ledger=ledger, account="study", policy=PARTIES)
+
+    return [LocalParty(f"p{k}", X[k == OWNER], Y[k == OWNER], books(), **kw) for k in range(M)]
 
 
 def plan(epsilon=1.0, method="statistic", **kw):
@@ -103,7 +102,7 @@ def test_a_group_is_asked_at_once():
         X,
         Y,
         np.arange(0, M * N + 1, N),
-        Books(prepaid=plan().guarantee()),
+        loose_books("party"),
     )
     one = poll(LocalFederation(group), plan(), random_state=3)
     other = poll(LocalFederation(parties()), plan(), random_state=3)

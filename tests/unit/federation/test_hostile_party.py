@@ -12,7 +12,6 @@ import pytest
 from confrere.errors import QuorumMissed
 from confrere.federation import (
     Averaging,
-    Books,
     Expansion,
     Frame,
     LocalParty,
@@ -25,8 +24,9 @@ from confrere.federation.counting import Sizes
 from confrere.federation.journal import Journal
 from confrere.federation.messages import Question, SignedAnswer, join_parts, refusal, split_parts
 from confrere.federation.operation import installed
-from confrere.guarantee import Guarantee, Neighbours
+from confrere.guarantee import Neighbours
 from confrere.noise.sources import SeededSource
+from tests.unit.federation.conftest import loose_books
 from tests.unit.federation.signed_run import COLUMNS, Loopback, Organisations
 
 WIDTH = COLUMNS + 1
@@ -285,7 +285,7 @@ def test_honest_answers_are_within_the_bounds(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, COLUMNS)) / 3
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
-    party = LocalParty("a", X, y, Books(prepaid=Guarantee(1.0)))
+    party = LocalParty("a", X, y, loose_books())
     sizes = Sizes({"a": 30}, Neighbours.REPLACE_ONE, {})
     source = SeededSource(1)
     for epsilon in (0.01, 1.0, 100.0):

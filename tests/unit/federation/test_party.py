@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.federation import Books, LocalParty, PartyGroup
-from confrere.guarantee import Guarantee
+from confrere.federation import LocalParty, PartyGroup
+from tests.unit.federation.conftest import loose_books
 
-BOOKS = Books(prepaid=Guarantee(1.0))
+BOOKS = loose_books()
 X, Y = np.eye(4), np.array([1.0, -1.0, 1.0, -1.0])
 
 

@@ -27,8 +27,9 @@ from confrere.federation import (
 )
 from confrere.federation.averaging import ReleaseRequest
 from confrere.federation.expected import receipt_of
-from confrere.guarantee import Guarantee, Neighbours, Unit
+from confrere.guarantee import Neighbours
 from confrere.ledger import Ledger
+from tests.unit.federation.conftest import loose_books
 
 
 def release(epsilon=0.5, *, d=3, **changes):
@@ -293,25 +294,24 @@ def test_what_leaves_is_logged_with_its_receipt(party, caplog):
     assert "sent again" in again
 
 
-def test_prepaid_books_spend_what_was_paid_and_no_more():
+def test_a_run_spends_what_was_agreed_and_no_more():
     X, y = np.eye(3), np.array([1.0, -1.0, 1.0])
-    paid = Guarantee(1.0)
-    party = LocalParty("a", X, y, Books(prepaid=paid), random_state=0)
+    party = LocalParty("a", X, y, loose_books(epsilon_per_run=1.0), random_state=0)
     for step in range(2):
         answer = serve("objective", release(0.5), party, run="r1", step=step)
-        assert receipt_of(answer) is None
+        assert receipt_of(answer).guarantee.epsilon == 0.5
     with pytest.raises(OperationRefused):
         serve("objective", release(0.1), party, run="r1", step=2)
-    other = Books(prepaid=Guarantee(1.0, unit=Unit.PARTY))
+    other = LocalParty("a", X, y, loose_books(unit="party"))
     with pytest.raises(OperationRefused):
-        serve("objective", release(0.5), LocalParty("a", X, y, other), run="r1")
+        serve("objective", release(0.5), other, run="r1")
 
 
-def test_books_need_someone_who_pays():
+def test_books_need_someone_who_pays_and_what_is_agreed():
     with pytest.raises(InvalidParameter):
-        Books()
+        Books(ledger=None, policy=loose_books().policy)
     with pytest.raises(InvalidParameter):
-        Books(ledger=Ledger(), prepaid=Guarantee(1.0))
+        Books(ledger=Ledger(), policy=None)
 
 
 def test_a_private_size_does_not_mix_with_a_public_one(make_party):
@@ -345,7 +345,7 @@ def test_a_policy_is_empty_unless_said_otherwise():
     with pytest.raises(InvalidParameter, match="epsilon_per_run"):
         Policy(operations=set(), unit="record", neighbours="replace-one", epsilon_per_run=0.0)
     with pytest.raises(InvalidParameter, match="unit and relation"):
-        Books(ledger=Ledger(), account="study")
+        Books(ledger=Ledger(), account="study", policy=None)
 
 
 @pytest.mark.parametrize("relation", ["label-only", "add-remove"])

@@ -7,7 +7,6 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from confrere.errors import InvalidMessage, InvalidParameter, OperationRefused, QuorumMissed
 from confrere.federation import (
-    Books,
     Frame,
     LocalFederation,
     LocalParty,
@@ -22,12 +21,11 @@ from confrere.federation.expected import MOST_RECORDS, Expected, Numbers
 from confrere.federation.masks import Announcement, Masking, add_masked
 from confrere.federation.messages import Question, SignedAnswer
 from confrere.federation.sums import GRADIENT, MINIMISER, _request
-from confrere.guarantee import Guarantee
 from confrere.noise.sources import SeededSource
 from confrere.plans.party_rows import PartyRows, Sizes
 from confrere.plans.sums_plan import GradientRounds, OneMessage
 from confrere.release.signing import verify_bytes
-from tests.unit.federation.conftest import make_data
+from tests.unit.federation.conftest import loose_books, make_data
 from tests.unit.federation.signed_run import COLUMNS, SIGNED, STUDY, Loopback, Organisations
 
 FOUR = ("a", "b", "c", "d")
@@ -112,9 +110,8 @@ def test_everyone_ends_with_the_release(tmp_path, plan):
 def test_the_sum_is_that_of_the_plan_in_one_process(tmp_path, plan):
     """At an epsilon that drowns the noise, what comes over the boundary is what a plan computes."""
     loud = type(plan)(**{**vars_of(plan), "epsilon": 1e5, "alpha": 0.01})
-    paid = Guarantee(1e5, delta=loud.delta)
     parties = [
-        LocalParty(name, *make_data(40 + 10 * k, COLUMNS, k), Books(prepaid=paid))
+        LocalParty(name, *make_data(40 + 10 * k, COLUMNS, k), loose_books())
         for k, name in enumerate(FOUR)
     ]
     outcome = add_up(LocalFederation(parties), loud)
@@ -368,7 +365,7 @@ def test_a_liar_is_found_by_everybody_and_named_by_nobody(tmp_path):
 def test_a_group_has_no_masks(tmp_path):
     there = Summers(tmp_path)
     data = there.local("a", there.grant("a"))
-    books = Books(prepaid=Guarantee(1.0))
+    books = loose_books()
     group = PartyGroup(("a", "b"), data.X, data.y, np.array([0, 10, len(data.y)]), books)
     with pytest.raises(OperationRefused, match="group"):
         serve("ready", summing.ready_question(there.operation, there.request()), group, run="r")
