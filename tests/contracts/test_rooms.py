@@ -1,6 +1,8 @@
 """Rooms keep to themselves: private names stay inside, and words mean one thing."""
 
+import ast
 import sys
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -34,3 +36,14 @@ def test_a_trespass_is_found(tmp_path):
 def test_file_names_are_unique():
     names = [path.name for path in (ROOT / "src").rglob("*.py") if path.name != "__init__.py"]
     assert sorted({name for name in names if names.count(name) > 1}) == []
+
+
+def test_class_names_are_unique():
+    """A reader who searches for a class finds one; names with an underscore stay in their file."""
+    names = Counter(
+        node.name
+        for path in (ROOT / "src").rglob("*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert [name for name, count in names.items() if count > 1] == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from confrere.demo.demo_models import Learned
+from confrere.demo.demo_models import DemoModels
 from confrere.demo.world import World
 from confrere.ledger import Ledger
 from confrere.model import Encoder
@@ -15,7 +15,9 @@ from confrere.study import Encoding
 ENCODING = Encoding(rows="unit", weighted=True)
 
 
-def save_releases(world: World, learned: Learned, ledger: Ledger, folder: Path) -> dict[str, Path]:
+def save_releases(
+    world: World, learned: DemoModels, ledger: Ledger, folder: Path
+) -> dict[str, Path]:
     """Write every organisation's release and, beside it, its card as a page.
 
     Returns
@@ -40,7 +42,7 @@ def _save(release: Release, folder: Path, name: str) -> Path:
     return place
 
 
-def _notes(world: World, learned: Learned, name: str) -> CardNotes:
+def _notes(world: World, learned: DemoModels, name: str) -> CardNotes:
     utility: tuple[Utility, ...] = ()
     if name in learned.scores["transfer"]:
         measured = {method: scores[name] for method, scores in learned.scores.items()}

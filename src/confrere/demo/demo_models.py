@@ -39,7 +39,7 @@ Scores = dict[str, float]
 
 
 @dataclass(frozen=True)
-class Learned:
+class DemoModels:
     """What was released, and the AUC of every method on every branch's held-out rows.
 
     Attributes
@@ -81,7 +81,7 @@ def open_accounts(world: World, ledger: Ledger) -> None:
         ledger.open_account(branch.name, epsilon=CAPS["branch"])
 
 
-def learn(world: World, ledger: Ledger, tell: Callable[[str], None]) -> Learned:
+def learn(world: World, ledger: Ledger, tell: Callable[[str], None]) -> DemoModels:
     """Learn and release on ``ledger``, and beside it, on books of their own, the comparisons."""
     tell("encoding by the public schema")
     encoder = world.schema.encoder(rows="unit", weighted=True)
@@ -121,7 +121,7 @@ def learn(world: World, ledger: Ledger, tell: Callable[[str], None]) -> Learned:
         c.name: float(roc_auc_score(c.y_test, world.schema.expert_score(c.X_test)))
         for c in world.branches
     }
-    return Learned(releases, scores)
+    return DemoModels(releases, scores)
 
 
 def _together(world: World, rows: WorldRows, model: Any, ledger: Ledger) -> Release:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from confrere.demo.demo_models import EPSILON, Learned
+from confrere.demo.demo_models import EPSILON, DemoModels
 from confrere.demo.world import World
 from confrere.extras import extra
 
@@ -25,7 +25,7 @@ _MARKS = {
 }
 
 
-def draw(world: World, learned: Learned, path: Path) -> None:
+def draw(world: World, learned: DemoModels, path: Path) -> None:
     """Draw a dot plot of the branches into ``path``."""
     names = sorted(learned.scores["together"], key=lambda name: learned.scores["together"][name])
     figure: Figure = extra("plot", "matplotlib.figure").Figure(
@@ -52,7 +52,7 @@ def draw(world: World, learned: Learned, path: Path) -> None:
     figure.savefig(path, dpi=160)
 
 
-def _gains(axes: Axes, rows: np.ndarray, names: list[str], learned: Learned) -> None:
+def _gains(axes: Axes, rows: np.ndarray, names: list[str], learned: DemoModels) -> None:
     before = [*(learned.scores["alone"][name] for name in names), learned.mean("alone")]
     after = [*(learned.scores["together"][name] for name in names), learned.mean("together")]
     axes.hlines(rows, before, after, color="#009E73", alpha=0.35, linewidth=2.4, zorder=2)
@@ -64,7 +64,7 @@ def _dress(
     rows: np.ndarray,
     names: list[str],
     world: World,
-    learned: Learned,
+    learned: DemoModels,
 ) -> None:
     axes.set_yticks(rows, [*names, "mean of the branches"])
     axes.get_yticklabels()[-1].set_fontweight("bold")

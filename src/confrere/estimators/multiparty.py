@@ -25,7 +25,7 @@ from confrere.guarantee import Guarantee
 from confrere.model import Linear
 from confrere.plans.base_plan import PublicFacts, declared_classes
 from confrere.plans.linear_plan import linear_frame
-from confrere.plans.multiparty_plan import MultipartyPlan, Polled, local_of
+from confrere.plans.multiparty_plan import MultipartyPlan, MultipartyResult, local_of
 from confrere.plans.party_tables import (
     Parties,
     apply_policy,
@@ -248,10 +248,10 @@ class MultipartyClassifier(LinearClassifier):
             memory=self.memory,
         )
 
-    def _model_in(self, learned: Polled) -> Linear:
+    def _model_in(self, learned: MultipartyResult) -> Linear:
         return learned.model
 
-    def _keep(self, plan: MultipartyPlan, learned: Polled) -> None:
+    def _keep(self, plan: MultipartyPlan, learned: MultipartyResult) -> None:
         super()._keep(plan, learned)
         self.n_parties_ = plan.n_parties
         self.alpha_ = learned.model.facts.alpha

@@ -2,7 +2,7 @@
 
 from confrere.federation.answers import Answers
 from confrere.federation.averaging import average
-from confrere.federation.ballots import Elected, poll
+from confrere.federation.ballots import VotingOutcome, poll
 from confrere.federation.counting import FederatedEvaluation, evaluate
 from confrere.federation.expansion import expand
 from confrere.federation.federation import Federation, PartyError
@@ -27,7 +27,6 @@ __all__ = [
     "Answers",
     "Averaging",
     "Books",
-    "Elected",
     "Expansion",
     "FederatedEvaluation",
     "Federation",
@@ -47,6 +46,7 @@ __all__ = [
     "SignedAnswer",
     "Summed",
     "Voting",
+    "VotingOutcome",
     "add_up",
     "average",
     "evaluate",

@@ -55,7 +55,7 @@ _SENT = {"ballot": "ballot", "upload": "weights", "moments": "moments"}
 
 
 @dataclass(frozen=True, eq=False)
-class Elected:
+class VotingOutcome:
     """A model of many parties, and what stands behind it.
 
     Parameters
@@ -98,7 +98,7 @@ class Elected:
         return Payload(values, {n: array for n, array in arrays.items() if array is not None})
 
     @classmethod
-    def from_payload(cls, plan: Voting, payload: Payload) -> Elected:
+    def from_payload(cls, plan: Voting, payload: Payload) -> VotingOutcome:
         """Read what :meth:`to_payload` wrote."""
         values, arrays = payload.values, payload.arrays
         paid = [tuple(Receipt.from_dict(one) for one in each) for each in values["receipts"]]
@@ -120,7 +120,7 @@ def poll(
     on_faulty: OnFaulty = "leave-out",
     timeout: float | None = None,
     random_state: Seed | None = None,
-) -> Elected:
+) -> VotingOutcome:
     """Run the protocol, as the coordinator whom the parties trust to add the noise.
 
     Noise is drawn once per run: what was released is on disk before it is returned, and polling
@@ -166,7 +166,7 @@ def poll(
             answers = {n: checked(answer, n, lambda _: wanted) for n, answer in answers.items()}
         elected = _elected(plan, answers, on_faulty, source_for(random_state))
         kept = releases.keep(key, elected.to_payload().encode())
-    return Elected.from_payload(plan, Payload.decode(kept))
+    return VotingOutcome.from_payload(plan, Payload.decode(kept))
 
 
 def plan_digest(plan: Voting, n_parties: int) -> str:
@@ -182,7 +182,7 @@ def _elected(
     answers: Mapping[str, Payload | PartyError],
     on_faulty: OnFaulty,
     source: RandomSource,
-) -> Elected:
+) -> VotingOutcome:
     """Add up what parties sent, and draw the noise."""
     read = {name: _read(answer, plan) for name, answer in answers.items()}
     left_out = {name: why for name, why in read.items() if isinstance(why, str)}
@@ -205,7 +205,7 @@ def _elected(
     valid = {n: a for n, a in answers.items() if isinstance(a, Payload) and n not in left_out}
     receipts = receipts_in(valid)
     seeded = any(receipt.simulated for paid in receipts.values() for receipt in paid)
-    return Elected(plan, released, receipts, left_out, source.simulated or seeded)
+    return VotingOutcome(plan, released, receipts, left_out, source.simulated or seeded)
 
 
 def _operation(method: Method) -> Operation:

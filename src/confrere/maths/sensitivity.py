@@ -246,10 +246,10 @@ def auxiliary_radius(
         return 1.0
     n_rows, n_features = rows.shape
     # What sums of so many products, and the eigenvalues of so large a matrix, may be off by.
-    hair = 4 * (n_rows + n_features) * float(np.finfo(np.float64).eps)
+    margin = 4 * (n_rows + n_features) * float(np.finfo(np.float64).eps)
     gram = rows.T @ rows if n_features <= n_rows else rows @ rows.T
-    largest = float(np.linalg.eigvalsh(gram)[-1] + hair * np.trace(gram))
-    return float(min(1.0, math.sqrt(largest / n_rows), norms.mean() * (1 + hair)))
+    largest = float(np.linalg.eigvalsh(gram)[-1] + margin * np.trace(gram))
+    return float(min(1.0, math.sqrt(largest / n_rows), norms.mean() * (1 + margin)))
 
 
 def _move(n_classes: int) -> float:

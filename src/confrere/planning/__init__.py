@@ -1,6 +1,6 @@
 """What epsilon, records, features and parties will bring, before any data are touched."""
 
-from confrere.planning.forecast import Forecast, NoiseTerm, plan
-from confrere.planning.price import FitPrice, price
+from confrere.planning.forecast import plan
+from confrere.planning.price import price
 
-__all__ = ["FitPrice", "Forecast", "NoiseTerm", "plan", "price"]
+__all__ = ["plan", "price"]

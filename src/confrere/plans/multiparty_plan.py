@@ -82,7 +82,7 @@ class MemoryBlocks:
 
 
 @dataclass(frozen=True, eq=False)
-class Polled:
+class MultipartyResult:
     """A released model, and the noised statistic that it was made from, if there is one."""
 
     model: Linear
@@ -90,7 +90,7 @@ class Polled:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class MultipartyPlan(Plan[Polled]):
+class MultipartyPlan(Plan[MultipartyResult]):
     """A coordinator that is trusted with what so many parties send, and adds the noise.
 
     Attributes
@@ -121,7 +121,7 @@ class MultipartyPlan(Plan[Polled]):
         """Return what the ledger notes."""
         return {"method": self.voting.method, "parties": self.n_parties}
 
-    def run(self, data: Parties, source: RandomSource) -> Polled:
+    def run(self, data: Parties, source: RandomSource) -> MultipartyResult:
         """Return the released model of rows as given, and what it was made from."""
         plan = self.voting
         if plan.votes:
@@ -137,7 +137,7 @@ class MultipartyPlan(Plan[Polled]):
             **plan.frame.learned_with(),
         )
         model = linear_model(plan.frame, released.weights, facts, data.column_names)
-        return Polled(model, released.statistic)
+        return MultipartyResult(model, released.statistic)
 
     def terms(self, data: Parties) -> list[Term]:
         """Return the mechanism that noises what parties sent."""

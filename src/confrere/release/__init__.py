@@ -2,7 +2,7 @@
 
 from confrere.release.card import Approval, Card, Curator, Utility, card_schema
 from confrere.release.describe import Adversary, CardNotes, build_card
-from confrere.release.folder import VerifiedFolder, read_folder
+from confrere.release.folder import read_folder
 from confrere.release.pages import card_page
 from confrere.release.release import Release, sign_release
 from confrere.release.signing import (
@@ -15,7 +15,7 @@ from confrere.release.signing import (
     verify_signature,
 )
 from confrere.release.spending import Spending, detection_bound, shown
-from confrere.release.verification import Verified, load_release, verify_release
+from confrere.release.verification import load_release, verify_release
 
 __all__ = [
     "NAMESPACE",
@@ -27,8 +27,6 @@ __all__ = [
     "Release",
     "Spending",
     "Utility",
-    "Verified",
-    "VerifiedFolder",
     "build_card",
     "card_page",
     "card_schema",

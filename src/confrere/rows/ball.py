@@ -10,7 +10,7 @@ with public factors :math:`s`, bound :math:`B`, constant :math:`c` and room :mat
 of the row (:math:`\sqrt{1 - c^2}` in L2, :math:`1 - c` in L1). No row raises or warns, and no row's
 image depends on another row.
 
-**It ends inside.** The hair :math:`h = 8 (d + 4) 2^{-53}` is more than all rounding, in the map
+**It ends inside.** The margin :math:`h = 8 (d + 4) 2^{-53}` is more than all rounding, in the map
 and in a certificate that measures its images again. It is taken off the whole row, constant
 included: for a constant near one the rest of the row is too short to make room for rounding.
 """
@@ -36,7 +36,7 @@ _SMALL, _LARGE = 1e-100, 1e100
 _MAX = float(np.finfo(np.float64).max)
 
 
-def hair(width: int) -> float:
+def rounding_margin(width: int) -> float:
     """Return the share that rows of so many numbers stay away from their bound."""
     return 4 * (width + 4) * float(np.finfo(np.float64).eps)
 
@@ -80,7 +80,7 @@ def into_ball(
     else:
         rows = _clip_sparse(_canonical(X), bound, factors, norm, unit)
     width = X.shape[1] + (columns if constant else 0)
-    inside = 1 - hair(width)
+    inside = 1 - rounding_margin(width)
     if not constant:
         return _times(rows, inside)
     room = math.sqrt(1 - constant**2) if norm == "l2" else 1 - constant

@@ -19,10 +19,10 @@ from confrere.errors import InvalidParameter, StudyError
 from confrere.federation import (
     Answers,
     Averaging,
-    Elected,
     Expansion,
     FederatedEvaluation,
     Federation,
+    VotingOutcome,
     add_up,
     average,
     evaluate,
@@ -179,7 +179,7 @@ def _voted(study: Study, given: Given, federation: Federation, timeout: float | 
     estimator = estimator_for(study, study.method)
     voting = estimator.plan(facts).voting
     voting.check(facts.n_samples)
-    elected: Elected = poll(
+    elected: VotingOutcome = poll(
         federation,
         voting,
         releases=given.kept,

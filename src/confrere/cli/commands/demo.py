@@ -12,7 +12,7 @@ from rich.table import Table
 from confrere.cli.envelope import Answer, aside, command, good, screen
 from confrere.cli.views import amount, listing
 from confrere.demo.cards import save_releases
-from confrere.demo.demo_models import CAPS, EPSILON, Learned, learn, open_accounts
+from confrere.demo.demo_models import CAPS, EPSILON, DemoModels, learn, open_accounts
 from confrere.demo.picture import draw
 from confrere.demo.world import World, open_world
 from confrere.errors import BudgetExceeded
@@ -132,7 +132,7 @@ def _price_table(world: World, ledger: Ledger) -> Table:
     return table
 
 
-def _branch_table(world: World, learned: Learned) -> Table:
+def _branch_table(world: World, learned: DemoModels) -> Table:
     title = f"AUC on people kept aside, epsilon = {EPSILON:g} each"
     table = listing(
         title, "branch", "people", *_COLUMNS.values(), right=("people", *_COLUMNS.values())
@@ -150,7 +150,7 @@ def _branch_table(world: World, learned: Learned) -> Table:
     return table
 
 
-def _words(world: World, learned: Learned) -> str:
+def _words(world: World, learned: DemoModels) -> str:
     count = len(world.branches)
     return (
         "experts: declared signs and importances, no data at all. alone: the branch's own private "

@@ -12,18 +12,12 @@ How many passes a run took depends on the data; it is not returned.
 """
 
 from confrere.maths.solver.certificate import (
-    Certificate,
-    Solution,
-    Solutions,
     rounding_bound,
     smallest_tolerance,
 )
 from confrere.maths.solver.certified import minimise, minimise_many, minimise_softmax
 
 __all__ = [
-    "Certificate",
-    "Solution",
-    "Solutions",
     "minimise",
     "minimise_many",
     "minimise_softmax",
