@@ -13,7 +13,7 @@ from confrere.guarantee import Guarantee
 from confrere.ledger import Account, Entry, Receipt
 from confrere.release import shown
 from confrere.release.spending import shown_down
-from confrere.study import Made, Plan
+from confrere.study import Made, StudyPlan
 
 
 def listing(title: str, *columns: str, right: Iterable[str] = ()) -> Table:
@@ -48,7 +48,7 @@ def paid_text(guarantee: Guarantee) -> str:
     return text if guarantee.pure else f"{text}, delta {shown(guarantee.delta)}"
 
 
-def price_table(plan: Plan) -> Table:
+def price_table(plan: StudyPlan) -> Table:
     """Say what would be spent by whom, and what would be left."""
     numbers = ("spends", "spent so far", "left", "left after")
     title = f"Price of {plan.study_id} by {plan.method}"
@@ -66,7 +66,7 @@ def price_table(plan: Plan) -> Table:
     return table
 
 
-def promise_line(plan: Plan, unit: str) -> str:
+def promise_line(plan: StudyPlan, unit: str) -> str:
     """Say what a unit is promised."""
     text = f"Promise: {plan.prices[0].guarantee}; one {unit} pays epsilon {shown(plan.promised)}."
     if plan.mode == "simulation":

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, final
 
 from confrere.errors import FederationError, OperationRefused
-from confrere.ledger.amounts import exact, plus
+from confrere.ledger.accounts import exact, plus
 from confrere.ledger.store import BUSY_SECONDS, ONE_AT_A_TIME
 
 _APPLICATION_ID = int.from_bytes(b"cnfa")

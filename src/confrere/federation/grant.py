@@ -28,7 +28,7 @@ from confrere.errors import GrantRefused, InvalidParameter, OperationRefused
 from confrere.federation.operation import OPERATIONS
 from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee, Neighbours, Unit
-from confrere.ledger.amounts import exact
+from confrere.ledger.accounts import exact
 from confrere.release.signing import PrivateKey, PublicKey, sign_bytes, verify_bytes
 
 FORMAT: Literal["confrere-grant/1"] = "confrere-grant/1"

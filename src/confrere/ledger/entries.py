@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from confrere.errors import InvalidParameter
 from confrere.guarantee import Guarantee
-from confrere.ledger.accounts import Account
-from confrere.ledger.amounts import at_least
+from confrere.ledger.accounts import Account, at_least
 from confrere.ledger.chain import FORMAT, Kind, Row, canonical
 
 if TYPE_CHECKING:

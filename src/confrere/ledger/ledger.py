@@ -101,10 +101,10 @@ class Ledger(Handle):
         """
         facts = account_facts(name, epsilon, delta, unit, neighbours, reason)
         with self._store.writing() as log:
-            if not log.books.has(name):
+            if not log.index.has(name):
                 self._store.append(log, Kind.ACCOUNT, facts)
                 return
-            known = (log.books.opening(name).facts, log.books.balance(name).facts)
+            known = (log.index.opening(name).facts, log.index.balance(name).facts)
             differing = [
                 fact
                 for fact in ("epsilon", "delta", "unit", "neighbours")
@@ -134,7 +134,7 @@ class Ledger(Handle):
         delta = None if delta is None else check_delta(delta)
         facts = change_facts(account, reason)
         with self._store.writing() as log:
-            caps = log.books.balance(account).raised(epsilon, delta)
+            caps = log.index.balance(account).raised(epsilon, delta)
             assert caps.epsilon_cap is not None
             facts |= {"epsilon": float(caps.epsilon_cap), "delta": float(caps.delta_cap)}
             self._store.append(log, Kind.RAISED, facts)
@@ -143,7 +143,7 @@ class Ledger(Handle):
         """Let nothing more be charged to an account, for good."""
         facts = change_facts(account, reason)
         with self._store.writing() as log:
-            if log.books.balance(account).frozen is None:
+            if log.index.balance(account).frozen is None:
                 self._store.append(log, Kind.FROZEN, facts)
 
     def declare(
@@ -152,8 +152,8 @@ class Ledger(Handle):
         """Say what an account of an older file counts: until then nothing can be charged to it."""
         facts = change_facts(account, reason, **counted_facts(unit, neighbours))
         with self._store.writing() as log:
-            log.books.balance(account).changed(Kind.DECLARED, facts)
-            for row in map(log.row, log.books.charges(account)[-1:]):
+            log.index.balance(account).changed(Kind.DECLARED, facts)
+            for row in map(log.row, log.index.charges(account)[-1:]):
                 charged = row.facts["guarantee"]
                 if any(charged[name] != facts[name] for name in ("unit", "neighbours")):
                     raise InvalidParameter(
@@ -169,8 +169,8 @@ class Ledger(Handle):
         """
         with self._store.reading() as log:
             name = self._resolve(log, account)
-            if guarantee is not None and log.books.has(name):
-                _covers(log.books.balance(name), guarantee)
+            if guarantee is not None and log.index.has(name):
+                _covers(log.index.balance(name), guarantee)
             return name
 
     def affords(self, account: str | None, guarantee: Guarantee) -> bool:
@@ -243,16 +243,16 @@ class Ledger(Handle):
         facts = charge_facts(guarantee, purpose, detail, simulated, key, study)
         with self._store.writing() as log:
             name = facts["account"] = self._resolve(log, account)
-            if not log.books.has(name):
+            if not log.index.has(name):
                 told = (guarantee.unit, guarantee.neighbours)
                 self._store.append(log, Kind.ACCOUNT, account_facts(name, None, 0.0, *told))
-            if key is None or key not in log.books.keys:
-                balance = log.books.balance(name).after(guarantee)
+            if key is None or key not in log.index.keys:
+                balance = log.index.balance(name).after(guarantee)
                 if self.ephemeral or balance.epsilon_cap is None:
                     facts["uncapped"] = True
                 row = self._store.append(log, Kind.CHARGE, facts | {"spent": balance.totals})
             else:
-                row = log.row(log.books.keys[key])
+                row = log.row(log.index.keys[key])
                 kept = {k: v for k, v in row.facts.items() if k in ("spent", "uncapped")}
                 if canonical(kept | facts) != row.body:
                     raise LedgerError(
@@ -261,7 +261,7 @@ class Ledger(Handle):
                     )
                 if not self.ephemeral:
                     log.sync()  # Whoever charged may have been killed before the disk had it.
-            return Receipt.of(row, log.books.ledger_id)
+            return Receipt.of(row, log.index.ledger_id)
 
     def mark_released(self, receipt: Receipt, *, digest: str | None = None) -> None:
         """Note that what was paid for was made, and optionally what it hashes to."""
@@ -273,11 +273,11 @@ class Ledger(Handle):
 
     def _mark(self, receipt: Receipt, kind: Kind, facts: dict[str, Any]) -> None:
         with self._store.writing() as log:
-            log.books.charge_of(receipt)
-            if receipt.row not in log.books.marks:
+            log.index.charge_of(receipt)
+            if receipt.row not in log.index.marks:
                 self._store.append(log, kind, facts)
                 return
-            earlier = log.row(log.books.marks[receipt.row])
+            earlier = log.row(log.index.marks[receipt.row])
             if (earlier.kind, earlier.body) != (kind, canonical(facts)):
                 raise LedgerError(
                     f"the charge in row {receipt.row} was already marked {earlier.kind} in row "
@@ -287,12 +287,12 @@ class Ledger(Handle):
     def entry(self, receipt: Receipt) -> Entry:
         """Return what a receipt was given for, and how it ended so far."""
         with self._store.reading() as log:
-            return log.books.entry(log.books.charge_of(receipt).seq)
+            return log.index.entry(log.index.charge_of(receipt).seq)
 
     def accounts(self) -> list[Account]:
         """Return every account with what it has spent, in the order of opening."""
         with self._store.reading() as log:
-            return log.books.accounts()
+            return log.index.accounts()
 
     def entries(
         self, account: str | None = None, *, last: int | None = None, skip: int = 0
@@ -308,20 +308,20 @@ class Ledger(Handle):
             After leaving out so many from the end.
         """
         with self._store.reading() as log:
-            rows = log.books.charges(account)
+            rows = log.index.charges(account)
             if last is not None:
                 rows = rows[::-1][skip : skip + last]
-            return [log.books.entry(row) for row in rows]
+            return [log.index.entry(row) for row in rows]
 
     def count(self, account: str | None = None) -> int:
         """Return the number of charges of one account, or of all."""
         with self._store.reading() as log:
-            return len(log.books.charges(account))
+            return len(log.index.charges(account))
 
     def resets(self) -> list[dict[str, Any]]:
         """Return when and why the owner went on from a file that was not as it was left."""
         with self._store.reading() as log:
-            rows = log.books.resets()
+            rows = log.index.resets()
             return [{"since": row.seq, "time": row.time} | row.facts for row in rows]
 
     def to_frame(self) -> pd.DataFrame:
@@ -336,10 +336,10 @@ class Ledger(Handle):
         """Return accounts, charges and head, all of one moment, as JSON."""
         with self._store.reading() as log:
             return views.to_json(
-                ledger_id=log.books.ledger_id,
+                ledger_id=log.index.ledger_id,
                 head=log.tail.hash,
-                accounts=log.books.accounts(),
-                entries=map(log.books.entry, log.books.charges(None)),
+                accounts=log.index.accounts(),
+                entries=map(log.index.entry, log.index.charges(None)),
             )
 
     def head(self) -> str:
@@ -372,16 +372,16 @@ class Ledger(Handle):
     def _balance(self, account: str | None) -> Balance | None:
         with self._store.reading() as log:
             name = self._resolve(log, account)
-            return log.books.balance(name) if log.books.has(name) else None
+            return log.index.balance(name) if log.index.has(name) else None
 
     def _resolve(self, log: LogFile, account: str | None) -> str:
         """Return who pays; in an ephemeral ledger without accounts one that is opened then."""
-        name = log.books.only() if account is None else account
+        name = log.index.only() if account is None else account
         if self.ephemeral and name in (None, _DEFAULT):
             return _DEFAULT
         if name is None:
             raise UnknownAccount("there is no account yet; open one with open_account.")
-        return log.books.known(name)
+        return log.index.known(name)
 
 
 def _covers(balance: Balance, guarantee: Guarantee) -> bool:

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from confrere.errors import LedgerError, LedgerTampered, NotALedger
-from confrere.ledger.books import Books
 from confrere.ledger.chain import FIRST_BYTES, Kind, Row
+from confrere.ledger.row_index import RowIndex
 
 BUSY_SECONDS = 60.0
 
@@ -45,7 +45,7 @@ class LogFile:
 
     Attributes
     ----------
-    books : Books
+    index : RowIndex
         What the rows say.
     """
 
@@ -57,7 +57,7 @@ class LogFile:
         self._end = 0
         self._tail: Row | None = None
         self._tail_line = b""
-        self.books = Books(self.row)
+        self.index = RowIndex(self.row)
 
     # -- the lock ------------------------------------------------------------------------------
 
@@ -116,7 +116,7 @@ class LogFile:
 
     def _enter(self, row: Row, line: bytes, end: int) -> None:
         try:
-            self.books.enter(row)
+            self.index.enter(row)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise LedgerTampered(f"row {row.seq} contradicts the rows before it.") from error
         self._offsets.append(self._end)

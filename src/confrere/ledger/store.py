@@ -85,9 +85,9 @@ class Store:
         with self.reading() as log:
             if self.witness is not None:
                 self.witness.check(log, self.path)
-                self.witness.check_place(log.books.ledger_id, self.path)
-                self.witness.keep_place(log.books.ledger_id, self.path)
-                if self.witness.head_of(log.books.ledger_id) is None:
+                self.witness.check_place(log.index.ledger_id, self.path)
+                self.witness.keep_place(log.index.ledger_id, self.path)
+                if self.witness.head_of(log.index.ledger_id) is None:
                     self.witness.keep(log)
 
     def reading(self) -> AbstractContextManager[LogFile]:
@@ -115,9 +115,9 @@ class Store:
         return log.append(kind, facts, durable=self.durable)
 
     def _recognise(self, log: LogFile) -> None:
-        if self.ledger_id not in (None, log.books.ledger_id):
+        if self.ledger_id not in (None, log.index.ledger_id):
             raise LedgerTampered("another ledger was put in its place.")
-        self.ledger_id = log.books.ledger_id
+        self.ledger_id = log.index.ledger_id
         seen = self._seen
         if seen is not None and log.tail != seen and log.at(seen.seq) != seen:
             raise rolled_back(seen.seq)
@@ -163,7 +163,7 @@ class Handle:
     def ledger_id(self) -> str:
         """Which ledger this is: a random name, given when the file was made."""
         with self._store.reading() as log:
-            return log.books.ledger_id
+            return log.index.ledger_id
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({'' if self.ephemeral else repr(str(self.path))})"
@@ -211,10 +211,10 @@ def witnessed(
     complaint: str | None = None
     if store.path.exists():
         with store.reading() as log:
-            found = Head(log.books.ledger_id, log.tail.seq, log.tail.hash, log.tail.time)
+            found = Head(log.index.ledger_id, log.tail.seq, log.tail.hash, log.tail.time)
             try:
                 kept.check(log, store.path)
-                kept.check_place(log.books.ledger_id, store.path)
+                kept.check_place(log.index.ledger_id, store.path)
             except WitnessMismatch as error:
                 complaint = str(error)
     else:
@@ -255,13 +255,13 @@ def reset_witness(
     if not store.path.exists():
         store.create()
     with store._named(), transaction(store.path, exclusive=True) as log:
-        for ledger_id in {log.books.ledger_id, kept.ledger_at(store.path) or log.books.ledger_id}:
+        for ledger_id in {log.index.ledger_id, kept.ledger_at(store.path) or log.index.ledger_id}:
             head = kept.head_of(ledger_id)
             if head is not None:
                 facts |= {"ledger_id": head.ledger_id, "row": head.row, "hash": head.hash}
         store.append(log, Kind.WITNESS, facts)
         kept.keep(log)
-        kept.keep_place(log.books.ledger_id, store.path)
+        kept.keep_place(log.index.ledger_id, store.path)
 
 
 def write_new(path: Path, lines: list[bytes]) -> None:

@@ -91,7 +91,7 @@ class Witness:
         WitnessMismatch
             If rows that were there are gone, or another ledger was there.
         """
-        head = self.head_of(log.books.ledger_id)
+        head = self.head_of(log.index.ledger_id)
         if head is None:
             return
         row = log.at(head.row)
@@ -117,8 +117,8 @@ class Witness:
     def keep(self, log: LogFile) -> None:
         """Keep the last row of a ledger."""
         row = log.tail
-        head = Head(log.books.ledger_id, row.seq, row.hash, row.time)
-        self._write(self.file_of(log.books.ledger_id), asdict(head))
+        head = Head(log.index.ledger_id, row.seq, row.hash, row.time)
+        self._write(self.file_of(log.index.ledger_id), asdict(head))
 
     def keep_place(self, ledger_id: str, path: Path) -> None:
         """Keep which ledger a path holds."""

@@ -21,7 +21,7 @@ from confrere.guarantee import (
     check_positive,
     shares,
 )
-from confrere.ledger.amounts import at_most, exact, minus
+from confrere.ledger.accounts import at_most, exact, minus
 from confrere.maths.calibration import free_ridge
 from confrere.mechanisms.hidden_size import HiddenSize, RowCount
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation

@@ -17,7 +17,7 @@ from typing import Any
 from confrere.errors import InvalidParameter
 from confrere.guarantee import Guarantee, Neighbours, Unit, in_sequence
 from confrere.ledger import Receipt
-from confrere.ledger.amounts import at_least, exact, plus
+from confrere.ledger.accounts import at_least, exact, plus
 
 #: What a party paid: one receipt, one for each of its answers, or a price that no ledger recorded.
 Paid = Receipt | tuple[Receipt, ...] | Guarantee

@@ -9,7 +9,7 @@ from confrere.study.local_file import (
     gather_locals,
     read_local,
 )
-from confrere.study.priced_plan import Agreed, Plan, Price, make_plan, read_plan
+from confrere.study.priced_plan import Agreed, Price, StudyPlan, make_plan, read_plan
 from confrere.study.running import (
     Made,
     Runner,
@@ -37,12 +37,12 @@ __all__ = [
     "LocalPolicy",
     "Made",
     "Party",
-    "Plan",
     "Price",
     "Promise",
     "Rows",
     "Runner",
     "Study",
+    "StudyPlan",
     "budget_of",
     "check_destination",
     "check_keys",

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, ValidationInfo
 from confrere.errors import BudgetExceeded, OperationRefused, StudyError
 from confrere.guarantee import Guarantee, Neighbours, Unit
 from confrere.ledger import Ledger
-from confrere.ledger.amounts import at_most, exact, minus
+from confrere.ledger.accounts import at_most, exact, minus
 from confrere.study.study_file import Party, Study
 from confrere.study.typed_files import (
     Name,

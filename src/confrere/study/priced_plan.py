@@ -79,7 +79,7 @@ class Price:
 
 
 @dataclass(frozen=True)
-class Plan:
+class StudyPlan:
     """A priced study, to be carried out once.
 
     Attributes
@@ -130,7 +130,7 @@ class Plan:
         path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
-def make_plan(study: Study, locals_: Mapping[str, Local], plan_id: str | None = None) -> Plan:
+def make_plan(study: Study, locals_: Mapping[str, Local], plan_id: str | None = None) -> StudyPlan:
     """Price a study.
 
     Parameters
@@ -156,7 +156,7 @@ def make_plan(study: Study, locals_: Mapping[str, Local], plan_id: str | None = 
     promised, _ = Spending(guarantee, parties=paid).price(
         study.promise.max_rows_per_unit, study.promise.parties_per_unit
     )
-    return Plan(
+    return StudyPlan(
         plan_id=plan_id or uuid.uuid4().hex,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         study_id=study.id,
@@ -192,7 +192,7 @@ class Agreed(Table):
     study_path: FilePath = Field(alias="study_file")
     prices: list[_PartyPrice]
 
-    def check(self, study: Study, plan: Plan) -> None:
+    def check(self, study: Study, plan: StudyPlan) -> None:
         """Refuse a study that is not the one that was priced, or another price."""
         if study.sha256 != self.study_sha256:
             raise StudyError(

@@ -26,7 +26,7 @@ from confrere.ledger import Ledger, Receipt
 from confrere.release import Release, card_page, read_private_key, sign_release
 from confrere.study.encoded_rows import Rows, encoded, read_rows, read_table
 from confrere.study.local_file import Local, open_account
-from confrere.study.priced_plan import Plan, price_of
+from confrere.study.priced_plan import StudyPlan, price_of
 from confrere.study.protocols import Given, Learned, described, protocol_of
 from confrere.study.study_file import Study
 from confrere.study.typed_files import read_bytes
@@ -66,7 +66,7 @@ class Runner:
     """
 
     study: Study
-    plan: Plan
+    plan: StudyPlan
     locals_: Mapping[str, Local]
     rows: Mapping[str, Rows]
     given: Given
@@ -96,7 +96,7 @@ class Runner:
 
 def prepare(
     study: Study,
-    plan: Plan,
+    plan: StudyPlan,
     locals_: Mapping[str, Local],
     sources: Mapping[str, Release] | None = None,
     *,
@@ -107,7 +107,7 @@ def prepare(
     Parameters
     ----------
     study : Study
-    plan : Plan
+    plan : StudyPlan
         Its price, agreed to; it names the run.
     locals_ : mapping of party to Local
         The parties that live here.

@@ -26,7 +26,7 @@ from confrere.federation.grant import Grant
 from confrere.federation.journal import Journal
 from confrere.federation.session import PartySession, SignedFederation
 from confrere.ledger import Receipt
-from confrere.ledger.amounts import exact
+from confrere.ledger.accounts import exact
 from confrere.release import (
     Release,
     load_release,

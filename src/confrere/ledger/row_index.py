@@ -15,7 +15,7 @@ from confrere.ledger.entries import Entry, Receipt
 from confrere.ledger.facts import check_text
 
 
-class Books:
+class RowIndex:
     """An index of a chain, by number of row.
 
     Parameters
