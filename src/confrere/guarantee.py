@@ -275,8 +275,9 @@ _RECORDS = {
     Neighbours.LABEL_ONLY: ("number of records", "all features"),
 }
 _FLOATS = "floats: rounding of the noise and its far tails (total variation below 1e-15)"
+_OWN = "what a party sends depends on its own data alone"
 _PARTIES = (
-    "what a party sends depends on its own data alone",
+    _OWN,
     "whoever adds up what parties send adds the noise, and keeps the sums to itself",
     _FLOATS,
 )
@@ -290,8 +291,26 @@ def public_facts(neighbours: Neighbours, *more: str) -> tuple[str, ...]:
     return (*_RECORDS[neighbours], *_FACTS, *more)
 
 
+def sum_assumptions(colluding: int, n_parties: int | None) -> tuple[str, ...]:
+    """Return what a promise about a sum assumes that nobody sees into."""
+    those = "parties" if n_parties is None else f"{n_parties} parties"
+    return (
+        f"at most {colluding} of {those} pool what they know, with the coordinator or without",
+        "towards the coordinator: X25519, HKDF and AES-256 are not broken",
+        "floats move a share of the noise by less than one lattice step (measured)",
+        "nothing about truth: one party that lies moves the sum as far as all could together, and "
+        "nobody can tell which it was",
+    )
+
+
 def party_guarantee(
-    epsilon: float, theorem: str, *, auxiliary: str | None, jointly: bool = False
+    epsilon: float,
+    theorem: str,
+    *,
+    auxiliary: str | None,
+    jointly: bool = False,
+    colluding: int = 0,
+    n_parties: int | None = None,
 ) -> Guarantee:
     """Return a promise to whole parties.
 
@@ -305,7 +324,13 @@ def party_guarantee(
         What is public about the auxiliary rows.
     jointly : bool, default=False
         Whether one auxiliary row may change together with the party.
+    colluding : int, default=0
+        How many parties may pool what they know, where parties' shares make the noise; 0 where a
+        trusted coordinator adds it.
+    n_parties : int, optional
+        Their number, where it is known.
     """
+    trusted = (_OWN, *sum_assumptions(colluding, n_parties)) if colluding else _PARTIES
     also = ("one auxiliary row may change together with the party",) if jointly else ()
     known = () if auxiliary is None else (auxiliary,)
     return Guarantee(
@@ -314,5 +339,5 @@ def party_guarantee(
         neighbours=Neighbours.REPLACE_ONE,
         theorem=theorem,
         public=("number of parties", *_FACTS, *known),
-        assumptions=(*_PARTIES, *also),
+        assumptions=(*trusted, *also),
     )

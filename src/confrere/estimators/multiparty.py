@@ -15,6 +15,7 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators.base import LinearClassifier
 from confrere.estimators.constraints import (
     Bound,
+    Count,
     Epsilon,
     Positive,
     Ridge,
@@ -78,6 +79,13 @@ class MultipartyClassifier(LinearClassifier):
         For ``"weights"``: average directions.
     calibration : {"tight", "printed"}, default="tight"
         ``"printed"`` are the published sensitivities: sound, with more noise.
+    trust : {"coordinator", "sum"}, default="coordinator"
+        Who adds the noise. ``"sum"``: nobody; every party draws a share of it, so that nobody has
+        to see what a party sends (docs/sums.md). Not for ``"soft"`` and ``"vote"``, whose
+        coordinator noises a model of all votes and is trusted with them.
+    colluding : int, default=1
+        For ``trust="sum"``: how many parties may pool what they know. The noise is made by the
+        shares of the others.
     on_faulty : {"leave-out", "refuse"}, default="leave-out"
         Parties with values that are not finite, undeclared labels or other columns: count them as
         split votes (as zero weights) and log their names, or raise.
@@ -159,6 +167,8 @@ class MultipartyClassifier(LinearClassifier):
     auxiliary_private: bool = False
     normalise: bool = False
     calibration: Literal["tight", "printed"] = "tight"
+    trust: Literal["coordinator", "sum"] = "coordinator"
+    colluding: Count = 1
     on_faulty: Literal["leave-out", "refuse"] = "leave-out"
     fit_intercept: bool = True
     intercept_scale: float = 0.4
@@ -239,6 +249,8 @@ class MultipartyClassifier(LinearClassifier):
             auxiliary_private=self.auxiliary_private,
             normalise=self.normalise,
             calibration=self.calibration,
+            trust=self.trust,
+            colluding=self.colluding,
         )
         return MultipartyPlan(
             voting=voting,

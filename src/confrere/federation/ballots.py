@@ -146,6 +146,8 @@ def poll(
     """
     if plan.n_classes != 2:
         raise InvalidParameter("n_classes must be 2: parties of a federation have labels -1, +1.")
+    if plan.trust != "coordinator":
+        raise InvalidParameter("trust must be 'coordinator': here the coordinator adds the noise.")
     if on_faulty not in ("leave-out", "refuse"):
         raise InvalidParameter("on_faulty must be 'leave-out' or 'refuse'.")
     if releases is None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.guarantee import Guarantee, check_bound, check_epsilon, party_guarantee
+from confrere.guarantee import Guarantee, Unit, check_bound, check_epsilon, party_guarantee
 from confrere.maths.sensitivity import average_sensitivity, largest_norm
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.mechanisms.output_step import (
@@ -21,6 +21,7 @@ from confrere.mechanisms.output_step import (
     coordinates,
     from_coordinates,
 )
+from confrere.mechanisms.secure_sum import SecureSum, SharedNoise
 from confrere.mechanisms.terms import Density, NoisedPoint
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import into_ball
@@ -46,12 +47,16 @@ class PartyMean(ABC):
         Number of columns of an upload.
     n_classes : int, default=2
         More than two have a K x d matrix whose columns sum to zero.
+    colluding : int, default=0
+        How many parties may pool what they know: the shares of the others make the noise. 0: a
+        trusted coordinator adds it.
     """
 
     epsilon: float
     n_parties: int
     n_features: int
     n_classes: int = 2
+    colluding: int = 0
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -78,13 +83,23 @@ class PartyMean(ABC):
         return 2 * self.norm / self.n_parties + self._rounding
 
     @property
-    def noise(self) -> AddedNoise:
+    def noise(self) -> AddedNoise | SharedNoise:
         """The noise on the mean."""
-        return AddedNoise(
-            epsilon=self.epsilon,
-            sensitivity=self.sensitivity,
-            reach=self.norm,
-            size=self.n_features * (self.n_classes - 1),
+        size = self.n_features * (self.n_classes - 1)
+        if not self.colluding:
+            return AddedNoise(
+                epsilon=self.epsilon, sensitivity=self.sensitivity, reach=self.norm, size=size
+            )
+        return SharedNoise(
+            SecureSum(
+                epsilon=self.epsilon,
+                size=size,
+                sensitivity=self.sensitivity,
+                n_parties=self.n_parties,
+                colluding=self.colluding,
+                largest=2 * self.norm / self.n_parties,
+                unit=Unit.PARTY,
+            )
         )
 
     @property
@@ -182,7 +197,13 @@ class PartyAverage(PartyMean):
 
     def guarantee(self) -> Guarantee:
         """Return the price, without touching data."""
-        return party_guarantee(self.epsilon, THEOREM, auxiliary=None)
+        return party_guarantee(
+            self.epsilon,
+            THEOREM,
+            auxiliary=None,
+            colluding=self.colluding,
+            n_parties=self.n_parties,
+        )
 
     def clipped(self, uploads: Floats, *, directions: bool | None = None) -> Floats:
         """Return uploads as they are added up; directions if the mean is one of directions."""

@@ -34,7 +34,13 @@ class PartyMoments(PartyMean):
 
     def guarantee(self) -> Guarantee:
         """Return the price, without touching data."""
-        return party_guarantee(self.epsilon, THEOREM, auxiliary="auxiliary rows")
+        return party_guarantee(
+            self.epsilon,
+            THEOREM,
+            auxiliary="auxiliary rows",
+            colluding=self.colluding,
+            n_parties=self.n_parties,
+        )
 
     def sampling_variances(self, second_moments: Floats, n_auxiliary: int) -> Floats:
         """Return a public estimate of the statistic's sampling variance along directions.

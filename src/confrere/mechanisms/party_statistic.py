@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData
-from confrere.guarantee import Guarantee, check_epsilon, party_guarantee
+from confrere.guarantee import Guarantee, Unit, check_epsilon, party_guarantee
 from confrere.maths.sensitivity import auxiliary_radius, statistic_sensitivity
 from confrere.maths.voting import Tally, vote_statistic
 from confrere.maths.weighted_risk import statistic_rounding
@@ -23,6 +23,7 @@ from confrere.mechanisms.output_step import (
     coordinates,
     from_coordinates,
 )
+from confrere.mechanisms.secure_sum import SecureSum, SharedNoise
 from confrere.mechanisms.terms import Density, NoisedPoint
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import certify_rows
@@ -54,6 +55,9 @@ class PartyStatistic:
     radius : {"ellipsoid", "spectral", "unit"}, default="ellipsoid"
         Shape of the noise. A party moves s by ``X'delta/N`` with ``|delta_i| <= 1/M``: within the
         ellipsoid of ``X'X/N``, within a ball around it, or within the ball that any rows allow.
+    colluding : int, default=0
+        How many parties may pool what they know: the shares of the others make the noise. 0: a
+        trusted coordinator adds it.
     """
 
     epsilon: float
@@ -61,6 +65,7 @@ class PartyStatistic:
     rows: Floats
     n_classes: int = 2
     radius: Radius = "ellipsoid"
+    colluding: int = 0
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -105,14 +110,25 @@ class PartyStatistic:
         return move * (1 + slack) + 2 * off / float(axes.min())
 
     @property
-    def noise(self) -> AddedNoise:
+    def noise(self) -> AddedNoise | SharedNoise:
         """The noise in units of the axes."""
         axes, _ = self.shape
+        reach, size = 2 / float(axes.min()), len(axes) * (self.n_classes - 1)
+        if self.colluding:
+            return SharedNoise(self._summed(reach, size))
         return AddedNoise(
+            epsilon=self.epsilon, sensitivity=self.sensitivity, reach=reach, size=size
+        )
+
+    def _summed(self, reach: float, size: int) -> SecureSum:
+        return SecureSum(
             epsilon=self.epsilon,
+            size=size,
             sensitivity=self.sensitivity,
-            reach=2 / float(axes.min()),
-            size=len(axes) * (self.n_classes - 1),
+            n_parties=self.n_parties,
+            colluding=self.colluding,
+            largest=reach / self.n_parties,
+            unit=Unit.PARTY,
         )
 
     @property
@@ -122,7 +138,13 @@ class PartyStatistic:
 
     def guarantee(self) -> Guarantee:
         """Return the price, without touching data."""
-        return party_guarantee(self.epsilon, THEOREM, auxiliary="auxiliary rows")
+        return party_guarantee(
+            self.epsilon,
+            THEOREM,
+            auxiliary="auxiliary rows",
+            colluding=self.colluding,
+            n_parties=self.n_parties,
+        )
 
     def run(self, tally: Tally, *, source: RandomSource) -> Floats:
         """Return the noised statistic: ``(d,)`` for two classes, ``(K, d)`` for more."""

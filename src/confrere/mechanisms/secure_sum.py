@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from scipy import optimize, stats
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.guarantee import Guarantee, Neighbours, Unit, check_epsilon, check_positive
+from confrere.guarantee import (
+    Guarantee,
+    Neighbours,
+    Unit,
+    check_epsilon,
+    check_positive,
+    sum_assumptions,
+)
 from confrere.maths.gaussian import gaussian_delta
 from confrere.mechanisms.laws import L2Noise
 from confrere.mechanisms.terms import NoisedPoint
@@ -198,14 +205,7 @@ class SecureSum:
             neighbours=self.neighbours,
             theorem=THEOREM,
             public=("who takes part", "size of every party", "bounds", "every parameter"),
-            assumptions=(
-                f"at most {self.colluding} of {self.n_parties} parties pool what they know, with "
-                "the coordinator or without",
-                "towards the coordinator: X25519, HKDF and AES-256 are not broken",
-                "floats move a share of the noise by less than one lattice step (measured)",
-                "nothing about truth: one party that lies moves the sum as far as all could "
-                "together, and nobody can tell which it was",
-            ),
+            assumptions=sum_assumptions(self.colluding, self.n_parties),
         )
 
     def upload(self, vector: Floats, *, source: RandomSource) -> Words:
@@ -251,6 +251,27 @@ class SecureSum:
         """Return one release of the sum."""
         return np.asarray(self.run_many(vectors, source=source)[0])
 
+    def run_total_many(self, total: Floats, *, source: RandomSource, count: int) -> Floats:
+        """Return ``(count, size)`` releases of a sum that one process added up already.
+
+        The sum is rounded once in place of every vector, which the proof allows for; every party
+        still draws its share. Masks would cancel.
+        """
+        if count > 1 and not source.simulated:
+            raise InvalidParameter("source must be seeded: repeated releases are for simulation.")
+        if total.shape != (self.size,):
+            raise InvalidData(f"the sum must have {self.size} entries.")
+        bound = self.n_parties * self.largest
+        steps = np.rint(np.clip(np.nan_to_num(total), -bound, bound) / self.spacing)
+        released = np.empty((count, self.size), dtype=np.int64)
+        block = max(1, _BLOCK // self.size)
+        for run in range(count):
+            released[run] = steps
+            for first in range(0, self.n_parties, block):
+                shares = self._shares(min(block, self.n_parties - first), source)
+                released[run] += shares.sum(axis=0, dtype=np.int64)
+        return self.decode(released.view(np.uint64))
+
     def terms(self, vectors: Floats) -> list[NoisedPoint]:
         """Return what an exact audit asks: the sum, and the law of the noise that is counted on."""
         if self.law != "l2":
@@ -271,3 +292,30 @@ class SecureSum:
         steps = np.rint(np.clip(noise / self.spacing, -(2.0**62), 2.0**62)).astype(np.int64)
         steps += integer_shares(self.scale, self.size, self.parts, count, source=source)
         return steps
+
+
+@dataclass(frozen=True)
+class SharedNoise:
+    """Noise on a point to which every party adds a part, made of their shares.
+
+    Parameters
+    ----------
+    summed : SecureSum
+        Of the parts.
+    """
+
+    summed: SecureSum
+
+    @property
+    def law(self) -> L2Noise:
+        """The law that is counted on, whoever colludes."""
+        return L2Noise(self.summed.rate)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of one coordinate, all shares being there."""
+        return self.summed.deviation
+
+    def release_many(self, point: Floats, source: RandomSource, count: int) -> Floats:
+        """Return ``count`` releases of one point, one per row."""
+        return self.summed.run_total_many(point, source=source, count=count)

@@ -91,7 +91,9 @@ class MultipartyResult:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MultipartyPlan(Plan[MultipartyResult]):
-    """A coordinator that is trusted with what so many parties send, and adds the noise.
+    """So many parties, and a coordinator that is trusted with what they send and adds the noise.
+
+    With ``trust="sum"`` the parties' shares make the noise, and nobody has to see what they send.
 
     Attributes
     ----------
@@ -115,7 +117,7 @@ class MultipartyPlan(Plan[MultipartyResult]):
 
     def guarantee(self) -> Guarantee:
         """Return the price, for each whole party."""
-        return self.voting.guarantee()
+        return self.voting.guarantee(self.n_parties)
 
     def detail(self) -> dict[str, Any]:
         """Return what the ledger notes."""

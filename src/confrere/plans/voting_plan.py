@@ -27,11 +27,13 @@ from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_moments import PartyMoments
 from confrere.mechanisms.party_statistic import PartyStatistic, Radius
 from confrere.mechanisms.party_votes import PartyVotes
+from confrere.mechanisms.secure_sum import SecureSum, SharedNoise
 from confrere.noise.sources import RandomSource
 from confrere.plans.linear_plan import Alpha, coefficients
 from confrere.rows.frame import Frame
 
 Floats = NDArray[np.float64]
+Trust = Literal["coordinator", "sum"]
 Method = Literal["statistic", "moments", "soft", "vote", "weights"]
 
 #: Weights of about this length are expected where a ridge is chosen before anything is seen.
@@ -91,6 +93,11 @@ class Voting:
         Average directions.
     calibration : {"tight", "printed"}, default="tight"
         ``"printed"`` is the published sensitivity.
+    trust : {"coordinator", "sum"}, default="coordinator"
+        Who sees what parties send, and adds the noise: a coordinator whom they trust, or nobody.
+        ``"soft"`` and ``"vote"`` noise a model, which no sum can do: they need the coordinator.
+    colluding : int, default=1
+        For ``trust="sum"``: how many parties may pool what they know.
     """
 
     frame: Frame
@@ -104,6 +111,8 @@ class Voting:
     auxiliary_private: bool = False
     normalise: bool = False
     calibration: Calibration = "tight"
+    trust: Trust = "coordinator"
+    colluding: int = 1
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -114,12 +123,18 @@ class Voting:
             "method": get_args(Method),
             "radius": ("ellipsoid", "spectral", "unit"),
             "calibration": ("tight", "printed"),
+            "trust": ("coordinator", "sum"),
         }
         for name, choices in known.items():
             if getattr(self, name) not in choices:
                 raise InvalidParameter(f"{name} must be one of {', '.join(map(repr, choices))}.")
         if self.frame.norm != "l2":
             raise InvalidParameter("votes are bounded in L2: use a frame with norm='l2'.")
+        if self.trust == "sum" and self.method in ("soft", "vote"):
+            raise InvalidParameter(
+                f"trust='sum': method={self.method!r} noises a model of all votes, which somebody "
+                "has to see: use trust='coordinator', or method='statistic'."
+            )
         if self.normalise and self.method != "weights":
             raise InvalidParameter("normalise=True is for method='weights'.")
         ours = self.method in ("statistic", "moments")
@@ -157,7 +172,7 @@ class Voting:
             )
         return self.frame.rows(self.auxiliary)
 
-    def guarantee(self) -> Guarantee:
+    def guarantee(self, n_parties: int | None = None) -> Guarantee:
         """Return what one run promises every party, whatever their number."""
         theorem = {
             "statistic": party_statistic.THEOREM,
@@ -170,7 +185,13 @@ class Voting:
             theorem,
             auxiliary=known if self.uses_auxiliary else None,
             jointly=self.auxiliary_private,
+            colluding=self._sharing,
+            n_parties=n_parties,
         )
+
+    @property
+    def _sharing(self) -> int:
+        return self.colluding if self.trust == "sum" else 0
 
     def check(self, n_parties: int) -> None:
         """Refuse, before anything is paid, what the mechanism would refuse."""
@@ -180,8 +201,18 @@ class Voting:
             self.output(n_parties)
         else:
             self.mean(n_parties)
+        if self.trust == "sum":
+            self.shared(n_parties)
         if self.uses_auxiliary:
             _ = self.rows  # says so if there are none
+
+    def shared(self, n_parties: int) -> SecureSum:
+        """Return the sum of what so many parties send, where their shares make the noise."""
+        by = self.statistic(n_parties) if self.votes else self.mean(n_parties)
+        noise = by.noise
+        if not isinstance(noise, SharedNoise):
+            raise InvalidParameter("trust: a coordinator adds the noise; nobody has a share.")
+        return noise.summed
 
     def mean(self, n_parties: int) -> PartyAverage | PartyMoments:
         """Return the mechanism that clips, and averages, what so many parties upload."""
@@ -194,6 +225,7 @@ class Voting:
             n_parties=n_parties,
             n_features=self.frame.size,
             n_classes=self.n_classes,
+            colluding=self._sharing,
         )
 
     def average(self, n_parties: int) -> PartyAverage:
@@ -206,6 +238,7 @@ class Voting:
             n_classes=self.n_classes,
             normalise=self.normalise,
             calibration=self.calibration,
+            colluding=self._sharing,
         )
 
     def statistic(self, n_parties: int) -> PartyStatistic:
@@ -216,6 +249,7 @@ class Voting:
             rows=self.rows,
             n_classes=self.n_classes,
             radius=self.radius,
+            colluding=self._sharing,
         )
 
     def output(self, n_parties: int) -> PartyVotes:

@@ -1,0 +1,100 @@
+"""Many parties without a coordinator whom all trust: their shares make the noise."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from confrere import MultipartyClassifier
+from confrere.audit import exact_audit, hardest_case
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.federation import Frame, LocalFederation, LocalParty, Voting, poll
+from confrere.federation.party import Books
+from confrere.guarantee import Guarantee, Unit
+from confrere.maths.voting import Tally
+from confrere.mechanisms.party_statistic import PartyStatistic
+from confrere.mechanisms.secure_sum import SecureSum
+from confrere.noise.sources import SeededSource, SystemSource
+
+SUMMED = ("statistic", "moments", "weights")
+
+
+def make(method, **more):
+    settings = {"method": method, "epsilon": 1.0, "classes": [0, 1], "trust": "sum"} | more
+    return MultipartyClassifier(**settings)
+
+
+@pytest.mark.parametrize("method", SUMMED)
+def test_the_exact_loss_is_the_claim_and_never_above(method):
+    """The law that is counted on is that of the shares of those who do not collude."""
+    case = hardest_case(make(method))
+    assert 0.97 < exact_audit(case.estimator, case.pairs).epsilon <= 1.0
+
+
+@pytest.mark.parametrize("method", SUMMED)
+def test_the_promise_says_who_would_have_to_collude(method):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 2)), rng.integers(0, 2, size=40)
+    fit = {"party": np.repeat(np.arange(10), 4), "auxiliary": X[:20]}
+    model = make(method, colluding=3, random_state=0).fit(X, y, **fit)
+    told = model.guarantee_.assumptions
+    assert any("at most 3 of 10 parties pool what they know" in one for one in told)
+    assert not any("whoever adds up" in one for one in told)
+    trusted = make(method, trust="coordinator", random_state=0).fit(X, y, **fit)
+    assert any("whoever adds up" in one for one in trusted.guarantee_.assumptions)
+
+
+@pytest.mark.parametrize("method", ["soft", "vote"])
+def test_models_of_votes_need_a_coordinator_and_say_so(method):
+    X, y = np.ones((4, 1)), np.array([0, 1, 0, 1])
+    with pytest.raises(InvalidParameter, match="somebody has to see"):
+        make(method).fit(X, y, auxiliary=X)
+
+
+@pytest.mark.parametrize("method", SUMMED)
+def test_as_many_as_there_are_cannot_collude(method):
+    X, y = np.ones((4, 1)), np.array([0, 1, 0, 1])
+    with pytest.raises(InvalidParameter, match="must exceed colluding"):
+        make(method, colluding=4).fit(X, y, auxiliary=X)
+
+
+def test_a_coordinator_does_not_draw_the_shares_of_parties():
+    plan = Voting(frame=Frame(1), epsilon=1.0, auxiliary=np.ones((2, 1)), trust="sum")
+    books = Books(prepaid=Guarantee(1.0, unit=Unit.PARTY))
+    parties = [LocalParty(name, np.ones((2, 1)), np.ones(2), books) for name in "ab"]
+    with pytest.raises(InvalidParameter, match="trust must be 'coordinator'"):
+        poll(LocalFederation(parties), plan, random_state=0)
+
+
+def test_a_sum_that_is_added_up_already_has_the_same_law():
+    summed = SecureSum(epsilon=1.0, size=2, sensitivity=1.0, n_parties=4, largest=2.0)
+    vectors = np.tile([0.5, -0.25], (4, 1))
+    each = summed.run_many(vectors, source=SeededSource(0), count=3000)
+    total = summed.run_total_many(vectors.sum(axis=0), source=SeededSource(1), count=3000)
+    for j in range(2):
+        assert stats.ks_2samp(each[:, j], total[:, j]).pvalue > 1e-3
+    np.testing.assert_allclose(total.std(axis=0), summed.deviation, rtol=0.1)
+
+
+def test_the_price_of_collusion_is_noise():
+    """Everyone draws as if so many were not there: noise grows by sqrt(M/(M - t)), and 1%."""
+    rows = np.eye(3) / 2
+    noises = {
+        t: PartyStatistic(epsilon=1.0, n_parties=12, rows=rows, colluding=t).noise
+        for t in (0, 1, 6)
+    }
+    base = noises[0].deviation
+    assert noises[1].deviation / base == pytest.approx(np.sqrt(12 / 11), rel=0.01)
+    assert noises[6].deviation / base == pytest.approx(np.sqrt(2), rel=0.01)
+
+
+def test_wrong_sums_are_refused():
+    summed = SecureSum(epsilon=1.0, size=2, sensitivity=1.0, n_parties=4, largest=2.0)
+    with pytest.raises(InvalidData, match="2 entries"):
+        summed.run_total_many(np.zeros(3), source=SeededSource(0), count=1)
+    with pytest.raises(InvalidParameter, match="seeded"):
+        summed.run_total_many(np.zeros(2), source=SystemSource(), count=2)
+    tally = Tally(np.ones(3, dtype=np.int64), 3, 3)
+    with pytest.raises(InvalidData, match="other parties"):
+        PartyStatistic(epsilon=1.0, n_parties=4, rows=np.eye(3) / 2, colluding=1).run(
+            tally, source=SeededSource(0)
+        )
