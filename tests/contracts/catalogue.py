@@ -12,7 +12,7 @@ from typing import get_args, get_type_hints
 
 import numpy as np
 
-from confrere import MultipartyClassifier
+from confrere import CollaborativeClassifier, MultipartyClassifier
 from confrere.catalogue import CATALOGUE, find_method
 from confrere.errors import ConfrereError
 from confrere.estimators import ReleasedClassifier
@@ -33,6 +33,13 @@ class Voting(MultipartyClassifier):
 
     def fit(self, X, y):
         return super().fit(X, y, auxiliary=AUXILIARY)
+
+
+class Together(CollaborativeClassifier):
+    """Two parties that hold the rows in turn: a sum of one hides nobody."""
+
+    def fit(self, X, y):
+        return super().fit(X, y, party=np.arange(len(y)) % 2)
 
 
 def parameters(estimator):
@@ -61,6 +68,8 @@ def maker(method, settings):
         chosen = {**settings, **given}
         if method.shape == "transfer":
             chosen = {"source": source_of(method), **chosen}
+        if method.settings.get("method") == "sums":
+            return Together(**{**method.settings, **chosen})
         if method.shape != "votes":
             return method.make(**chosen)
         kind = Voting if needs_auxiliary(method, settings) else method.estimator
@@ -114,8 +123,10 @@ def checkable(method, settings):
     """Whether scikit-learn's checks can fit it.
 
     Transfers refuse data whose columns are not the source's, and the checks fit all kinds of
-    columns; votes need auxiliary rows, which the checks do not give.
+    columns; votes need auxiliary rows and sums parties, which the checks do not give.
     """
+    if method.settings.get("method") == "sums":
+        return False
     if method.shape == "votes":
         return not needs_auxiliary(method, settings)
     return method.shape in ("alone", "together")

@@ -207,6 +207,8 @@ def ways():
                 lambda draw, name=name: votes(name, draw), party=PARTY, auxiliary=AUXILIARY
             )
             found[name] = Way(make, sparse=True, leaves_out=True)
+        elif name not in found and method.proof is not None:
+            found[name] = Way(fitted(lambda draw, method=method: method.make(**common(draw))))
     make = fitted(lambda draw: votes("weights", draw), party=PARTY)
     found["multiparty weights"] = Way(make, sparse=True, n_classes=3, leaves_out=True)
     found["evaluation"] = Way(judged)
