@@ -2,15 +2,18 @@
 
 import hashlib
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from confrere.catalogue import CATALOGUE
+from confrere.errors import InvalidRelease
 from confrere.federation import OPERATIONS
 from confrere.ledger import Ledger
-from confrere.release import generate_key, load_release, verify_release
+from confrere.model import Linear
+from confrere.release import CardNotes, generate_key, load_release, verify_release
 from confrere.study import (
     CoordinatorSession,
     gather_locals,
@@ -118,11 +121,19 @@ def run_between(example, folder, method, **how):
 def charged(folder, study):
     return {
         party.name: [
-            (entry.state, entry.spent, entry.detail["step"])
+            (entry.state, entry.spent, entry.detail.get("step"))
             for entry in Ledger(folder / f"local/{party.name}.ledger").entries()
         ]
         for party in study.payers
     }
+
+
+def negated(model):
+    """The same model with its decision turned round."""
+    if isinstance(model, Linear):
+        return replace(model, coef=-model.coef, intercept=-model.intercept)
+    first, *others = model.groups
+    return replace(model, groups=(replace(first, coef=-first.coef), *others))
 
 
 def every(methods=CATALOGUE):
@@ -161,6 +172,11 @@ def test_everyone_ends_with_the_releases_and_has_signed_its_own(example, tmp_pat
             assert kept.release_id == one.release.release_id
         ledgers = [Ledger(folder / f"local/{name}.ledger") for name in one.receipts]
         verify_release(finished.folders[one.name], ledgers=ledgers)
+        forged = replace(one.release, model=negated(one.release.model), _card=None)
+        told = CardNotes(study_sha256=study.sha256)
+        place = forged.describe(told).save(folder / "forged" / one.name)
+        with pytest.raises(InvalidRelease, match="another model"):
+            verify_release(place, ledgers=ledgers)
 
 
 def test_a_chain_starts_from_what_the_source_released_in_the_same_run(example, tmp_path):

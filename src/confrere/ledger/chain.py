@@ -37,6 +37,7 @@ class Kind(StrEnum):
     CHARGE = "charge"
     RELEASED = "released"
     FAILED = "failed"
+    MODEL = "model"
     RAISED = "raised"
     FROZEN = "frozen"
     DECLARED = "declared"
@@ -162,6 +163,7 @@ class _Books:
         self._balances: dict[str, Balance] = {}
         self._implied: set[str] = set()
         self._keys: set[str] = set()
+        self._charges: set[int] = set()
         self._open_charges: set[int] = set()
 
     def enter(self, row: Row) -> None:
@@ -179,6 +181,9 @@ class _Books:
             self._charge(row.seq, facts)
         elif row.kind in (Kind.RELEASED, Kind.FAILED):
             self._open_charges.remove(facts["charge"])
+        elif row.kind is Kind.MODEL:
+            if facts["charge"] not in self._charges:
+                raise ValueError("a model is made of what was paid for")
         elif row.kind in CHANGES:
             self._change(row.kind, facts)
 
@@ -203,6 +208,7 @@ class _Books:
         if before.resumed(facts) != after or facts["key"] in self._keys:
             raise ValueError("the running totals are the sums, and a key charges once")
         self._balances[after.account] = after
+        self._charges.add(seq)
         self._open_charges.add(seq)
         if facts["key"] is not None:
             self._keys.add(facts["key"])

@@ -145,6 +145,8 @@ class Entry:
         The study that it was paid for, and what the study's text hashes to.
     uncapped : bool
         As on the receipt.
+    models : tuple of str
+        What the models hash to that were made of it together with other parties' answers.
     """
 
     row: int
@@ -163,11 +165,12 @@ class Entry:
     study: str | None
     study_sha256: str | None
     uncapped: bool
+    models: tuple[str, ...]
     hash: str
 
     @classmethod
-    def of(cls, charge: Row, mark: Row | None) -> Self:
-        """Join a charge's row with the row that says how it ended, if there is one."""
+    def of(cls, charge: Row, mark: Row | None, models: Iterable[Row] = ()) -> Self:
+        """Join a charge's row with the rows that say how it ended and what came of it."""
         facts = charge.facts
         end = mark.facts if mark else {}
         state: Literal["open", "released", "failed"] = "open"
@@ -188,13 +191,14 @@ class Entry:
             digest=end.get("digest"),
             code=end.get("code"),
             uncapped=bool(facts.get("uncapped")),
+            models=tuple(row.facts["digest"] for row in models),
             hash=charge.hash,
             **_study(facts),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
-        return asdict(self) | {"guarantee": self.guarantee.to_dict()}
+        return asdict(self) | {"guarantee": self.guarantee.to_dict(), "models": list(self.models)}
 
 
 def to_frame(entries: Iterable[Entry]) -> pd.DataFrame:

@@ -271,6 +271,18 @@ class Ledger(Handle):
         """Note that what was paid for was not made; it stays charged."""
         self._mark(receipt, Kind.FAILED, failed_facts(receipt.row, code))
 
+    def note_model(self, receipt: Receipt, *, digest: str) -> None:
+        """Note a model that was made of what was paid for, together with others' answers.
+
+        The charge's own mark names the party's answer. With this row :func:`verify_release` can
+        tell the model of a run from another one that its receipts are put under.
+        """
+        facts = ended_facts(receipt.row, digest=digest)
+        with self._store.writing() as log:
+            charge = log.index.charge_of(receipt)
+            if digest not in log.index.entry(charge.seq).models:
+                self._store.append(log, Kind.MODEL, facts)
+
     def _mark(self, receipt: Receipt, kind: Kind, facts: dict[str, Any]) -> None:
         with self._store.writing() as log:
             log.index.charge_of(receipt)

@@ -38,6 +38,7 @@ class RowIndex:
         self._accounts: dict[str, list[int]] = {}
         self._charges: dict[str, list[int]] = {}
         self._all_charges: list[int] = []
+        self._models: dict[int, list[int]] = {}
         self._resets: list[int] = []
         self.ledger_id = ""
         self.keys: dict[str, int] = {}
@@ -58,6 +59,8 @@ class RowIndex:
             self._charges.setdefault(facts["name"], [])
         elif row.kind in CHANGES:
             self._accounts[facts["account"]].append(row.seq)
+        elif row.kind is Kind.MODEL:
+            self._models.setdefault(facts["charge"], []).append(row.seq)
         elif row.kind is Kind.WITNESS:
             self._resets.append(row.seq)
         else:
@@ -108,9 +111,10 @@ class RowIndex:
         return self._all_charges if account is None else self._charges[self.known(account)]
 
     def entry(self, charge: int) -> Entry:
-        """Join a charge with how it ended."""
+        """Join a charge with how it ended, and with what was made of it together with others."""
         mark = self.marks.get(charge)
-        return Entry.of(self._row(charge), None if mark is None else self._row(mark))
+        models = [self._row(row) for row in self._models.get(charge, ())]
+        return Entry.of(self._row(charge), None if mark is None else self._row(mark), models)
 
     def charge_of(self, receipt: Receipt) -> Row:
         """Return the charge that a receipt was given for, if it was given by this ledger."""

@@ -222,10 +222,14 @@ def _check_study(card: Card, entry: Entry) -> None:
 def _check_digest(release: Release, entry: Entry) -> None:
     """One charge, one model: a receipt cannot stand behind another one.
 
-    A row of a run names the party's own answer, of which the model was made: there the parties'
-    signatures say that it is the model of their answers.
+    A row of a run names the party's own answer, and further rows name the models that were made
+    of it together with others.
     """
     if "run" in entry.detail:
+        if release.model.digest() not in entry.models:
+            raise InvalidRelease(
+                f"row {entry.row} of the ledger paid for an answer of which another model was made."
+            )
         return
     if entry.digest is None:
         raise InvalidRelease(f"row {entry.row} of the ledger does not name what was released.")

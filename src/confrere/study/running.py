@@ -91,7 +91,11 @@ class Runner:
     def _made(self, learned: Learned) -> Made:
         ledgers = {name: Ledger(self.locals_[name].ledger_path) for name in learned.receipts}
         alone = next(iter(ledgers.values())) if len(ledgers) == 1 else None
-        return made_of(self.study, learned, ledger=alone, n_here=len(ledgers))
+        made = made_of(self.study, learned, ledger=alone, n_here=len(ledgers))
+        for name, receipts in learned.receipts.items():
+            for receipt in receipts:
+                ledgers[name].note_model(receipt, digest=made.release.model.digest())
+        return made
 
 
 def prepare(

@@ -8,34 +8,29 @@ says which question follows, its keys say who may answer. What may carry the mes
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from confrere.errors import ConfrereError, GrantRefused, OperationRefused, StudyError
-from confrere.federation import Answers, LocalParty, run_name
+from confrere.errors import ConfrereError, GrantRefused, StudyError
+from confrere.federation import Answers, run_name
 from confrere.federation.carrier import Carrier
-from confrere.federation.expected import terms
 from confrere.federation.federation import PartyError
 from confrere.federation.grant import Grant
 from confrere.federation.journal import Journal
 from confrere.federation.session import PartySession, SignedFederation
-from confrere.ledger import Receipt
 from confrere.ledger.accounts import exact
 from confrere.release import (
-    Release,
     load_release,
     read_private_key,
-    sign_sums,
     verify_signature,
 )
-from confrere.release.folder import SIGNATURES, SUMS, add_file, read_folder, sums_of, write_folder
+from confrere.release.folder import SIGNATURES, SUMS, add_file, read_folder
 from confrere.release.signing import PrivateKey
+from confrere.study.accepting import accept_releases, released_numbers_of
 from confrere.study.local_file import Local
 from confrere.study.priced_plan import price_of
 from confrere.study.protocols import Given, Learned, protocol_of
@@ -49,9 +44,6 @@ from confrere.study.running import (
     save_made,
 )
 from confrere.study.study_file import Study
-
-#: Relative agreement of a released model with the one that a party computes from the answers.
-AGREEMENT = 1e-6
 
 _JOURNAL, _RELEASES = "journal", "releases"
 
@@ -171,7 +163,7 @@ def party_session(
         parties=_keys(study),
         coordinator=local.coordinator,
         key=opened,
-        accept=lambda files, found: _accept(study, files, found, out, opened, answering),
+        accept=lambda files, found: accept_releases(study, files, found, out, opened, answering),
     )
 
 
@@ -291,7 +283,7 @@ class CoordinatorSession:
         if not place.exists():
             return save_made(self._study, made, self._out, {})
         kept = load_release(place, allow_simulated=self._study.simulated)
-        if not np.array_equal(_numbers(kept), _numbers(made.release)):
+        if not np.array_equal(released_numbers_of(kept), released_numbers_of(made.release)):
             raise StudyError(f"out: {place.name} holds another release; give another folder.")
         return place.resolve()
 
@@ -349,95 +341,3 @@ def _compare(grant: Grant, study: Study, local: Local) -> None:
         raise GrantRefused(
             "grant: it does not say what this study asks for and costs now; approve it again."
         )
-
-
-def _accept(
-    study: Study,
-    files: Mapping[str, bytes],
-    found: tuple[Learned, ...] | None,
-    out: Path,
-    key: PrivateKey,
-    local: LocalParty,
-) -> bytes:
-    """Compare releases with what the signed answers give here, keep them and sign one's own."""
-    releases: dict[str, dict[str, bytes]] = {}
-    for path, content in files.items():
-        name, _, file = path.partition("/")
-        releases.setdefault(name, {})[file] = content
-    wanted = [study.id] if found is None else [learned.name for learned in found]
-    if sorted(releases) != sorted(wanted):
-        raise _unlike()
-    signatures: dict[str, str] = {}
-    for name, inside in releases.items():
-        with tempfile.TemporaryDirectory() as aside:
-            place = write_folder(Path(aside) / "release", inside, {})
-            release = load_release(place, allow_simulated=study.simulated)
-        own = next((one for one in found or () if one.name == name), None)
-        _compare_release(study, release, own, local)
-        paid = _paid_by(release, local.name) if own is None else own.receipts.get(local.name, ())
-        signature = sign_sums(sums_of(inside), key) if paid else None
-        if signature is not None:
-            signatures[name] = signature.decode()
-        target = out / name
-        if not target.exists():
-            write_folder(target, inside, {} if signature is None else {local.name: signature})
-        elif (target / SUMS).read_bytes() != sums_of(inside):
-            raise OperationRefused("another release lies where this one should go.", "release")
-    return json.dumps(signatures).encode()
-
-
-def _compare_release(
-    study: Study, release: Release, learned: Learned | None, local: LocalParty
-) -> None:
-    """Refuse a release that is not what everybody signed, or does not say what the study says.
-
-    Where the coordinator adds the noise nobody can recompute it: its price, its meaning and the
-    party's own receipt are all that is compared.
-    """
-    if learned is None:
-        rows = {entry.hash for entry in local.books.ledger.entries()}
-        paid = [one.hash for one in _paid_by(release, local.name)]
-        price = price_of(study)
-        same = (
-            release.kind == "multiparty"
-            and bool(paid)
-            and rows.issuperset(paid)
-            and terms(release.guarantee) == terms(price)
-            and release.model.classes == tuple(study.classes)
-            and release.model.features == tuple(study.schema.feature_names)
-        )
-        close = True
-    else:
-        own_release = learned.release
-        same = (
-            release.kind == own_release.kind
-            and release.simulated == own_release.simulated
-            and release.guarantee == own_release.guarantee
-            and release.receipt == own_release.receipt
-            and release.parties == own_release.parties
-            and release.model.classes == own_release.model.classes
-            and release.model.features == own_release.model.features
-        )
-        given, here = _numbers(release), _numbers(own_release)
-        close = given.shape == here.shape and bool(
-            np.linalg.norm(given - here) <= AGREEMENT * np.linalg.norm(here)
-        )
-    if not (same and close and release.card.study_sha256 == study.sha256):
-        raise _unlike()
-
-
-def _paid_by(release: Release, party: str) -> tuple[Receipt, ...]:
-    found = release.parties.get(party, ())
-    several = found if isinstance(found, tuple) else (found,)
-    return tuple(one for one in several if isinstance(one, Receipt))
-
-
-def _unlike() -> OperationRefused:
-    return OperationRefused(
-        "the release is not what the parties' answers give; it is not signed.", "release"
-    )
-
-
-def _numbers(release: Release) -> NDArray[np.float64]:
-    arrays = release.model.arrays()
-    return np.concatenate([np.ravel(arrays[name]) for name in sorted(arrays)])

@@ -1,0 +1,123 @@
+"""What a party does with releases that are handed to it: compare, keep, note and sign.
+
+A party signs what it can compute itself from the answers that everybody signed.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confrere.errors import OperationRefused
+from confrere.federation import LocalParty
+from confrere.federation.expected import terms
+from confrere.ledger import Receipt
+from confrere.release import Release, load_release, sign_sums
+from confrere.release.folder import SUMS, sums_of, write_folder
+from confrere.release.signing import PrivateKey
+from confrere.study.priced_plan import price_of
+from confrere.study.protocols import Learned
+from confrere.study.study_file import Study
+
+#: Relative agreement of a released model with the one that a party computes from the answers.
+AGREEMENT = 1e-6
+
+
+def accept_releases(
+    study: Study,
+    files: Mapping[str, bytes],
+    found: tuple[Learned, ...] | None,
+    out: Path,
+    key: PrivateKey,
+    local: LocalParty,
+) -> bytes:
+    """Compare releases with what the signed answers give here, keep them and sign one's own."""
+    releases: dict[str, dict[str, bytes]] = {}
+    for path, content in files.items():
+        name, _, file = path.partition("/")
+        releases.setdefault(name, {})[file] = content
+    wanted = [study.id] if found is None else [learned.name for learned in found]
+    if sorted(releases) != sorted(wanted):
+        raise _unlike()
+    signatures: dict[str, str] = {}
+    for name, inside in releases.items():
+        with tempfile.TemporaryDirectory() as aside:
+            place = write_folder(Path(aside) / "release", inside, {})
+            release = load_release(place, allow_simulated=study.simulated)
+        own = next((one for one in found or () if one.name == name), None)
+        _compare_release(study, release, own, local)
+        paid = _paid_by(release, local.name) if own is None else own.receipts.get(local.name, ())
+        for receipt in paid:
+            local.books.ledger.note_model(receipt, digest=release.model.digest())
+        signature = sign_sums(sums_of(inside), key) if paid else None
+        if signature is not None:
+            signatures[name] = signature.decode()
+        target = out / name
+        if not target.exists():
+            write_folder(target, inside, {} if signature is None else {local.name: signature})
+        elif (target / SUMS).read_bytes() != sums_of(inside):
+            raise OperationRefused("another release lies where this one should go.", "release")
+    return json.dumps(signatures).encode()
+
+
+def _compare_release(
+    study: Study, release: Release, learned: Learned | None, local: LocalParty
+) -> None:
+    """Refuse a release that is not what everybody signed, or does not say what the study says.
+
+    Where the coordinator adds the noise nobody can recompute it: its price, its meaning and the
+    party's own receipt are all that is compared.
+    """
+    if learned is None:
+        rows = {entry.hash for entry in local.books.ledger.entries()}
+        paid = [one.hash for one in _paid_by(release, local.name)]
+        price = price_of(study)
+        same = (
+            release.kind == "multiparty"
+            and bool(paid)
+            and rows.issuperset(paid)
+            and terms(release.guarantee) == terms(price)
+            and release.model.classes == tuple(study.classes)
+            and release.model.features == tuple(study.schema.feature_names)
+        )
+        close = True
+    else:
+        own_release = learned.release
+        same = (
+            release.kind == own_release.kind
+            and release.simulated == own_release.simulated
+            and release.guarantee == own_release.guarantee
+            and release.receipt == own_release.receipt
+            and release.parties == own_release.parties
+            and release.model.classes == own_release.model.classes
+            and release.model.features == own_release.model.features
+        )
+        given, here = released_numbers_of(release), released_numbers_of(own_release)
+        close = given.shape == here.shape and bool(
+            np.linalg.norm(given - here) <= AGREEMENT * np.linalg.norm(here)
+        )
+    if not (same and close and release.card.study_sha256 == study.sha256):
+        raise _unlike()
+
+
+def _paid_by(release: Release, party: str) -> tuple[Receipt, ...]:
+    found = release.parties.get(party, ())
+    several = found if isinstance(found, tuple) else (found,)
+    return tuple(one for one in several if isinstance(one, Receipt))
+
+
+def _unlike() -> OperationRefused:
+    return OperationRefused(
+        "the release is not what the parties' answers give; it is not signed.", "release"
+    )
+
+
+def released_numbers_of(release: Release) -> NDArray[np.float64]:
+    """Return all numbers of a release's model, one after the other."""
+    arrays = release.model.arrays()
+    return np.concatenate([np.ravel(arrays[name]) for name in sorted(arrays)])
