@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scipy import stats
 
 from confrere.errors import InvalidParameter, OperationRefused
+from confrere.federation import masks as masks_module
 from confrere.federation.masks import Announcement, SumContext, SumKey, add_masked
 
 STUDY = hashlib.sha256(b"study").hexdigest()
@@ -135,3 +136,33 @@ def test_a_key_of_low_order_is_refused():
 def test_a_context_is_named_in_full(change):
     with pytest.raises(InvalidParameter, match=next(iter(change))):
         replace(CONTEXT, **change)
+
+
+def test_streams_are_bound_to_the_whole_context_and_to_the_roster():
+    """The same secrets under another roster, try or question give streams that share nothing."""
+    names = ("a", "b", "c")
+    own = {name: Ed25519PrivateKey.generate() for name in names}
+    identities = {name: key.public_key() for name, key in own.items()}
+    facts = {"study": "0" * 64, "run": "r", "step": 0, "attempt": 0, "question": "1" * 64}
+    first = SumContext(**facts)
+    keys = {name: SumKey.make(first, name, own[name]) for name in names}
+
+    def stream(context, others):
+        announced = [
+            Announcement(n, keys[n].announcement.key, own[n].sign(_announced(context, n, keys[n])))
+            for n in ("a", *others)
+        ]
+        copy = SumKey(context, "a", announced[0], keys["a"]._secret)
+        masks = copy.agree(announced, identities, fewest=2)
+        masks._keys = {"b": masks._keys["b"]}  # what it shares with b alone
+        return masks.hide(np.zeros(8, dtype=np.uint64))
+
+    def _announced(context, name, key):
+        return masks_module._announced(context, name, key.announcement.key)
+
+    other = [SumContext(**(facts | change)) for change in ({"attempt": 1}, {"question": "2" * 64})]
+    found = [stream(first, "b"), stream(first, "bc"), *(stream(one, "b") for one in other)]
+    np.testing.assert_array_equal(stream(first, "b"), found[0])
+    for i in range(len(found)):
+        for j in range(i):
+            assert not np.any(found[i] == found[j])

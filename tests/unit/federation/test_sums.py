@@ -384,3 +384,25 @@ def test_a_group_has_no_masks(tmp_path):
 def test_numbers_out_of_range_are_refused(change, told):
     with pytest.raises(InvalidParameter, match=told):
         OneMessage(**{**vars_of(ONE), **change}).mechanism(Sizes(dict.fromkeys(FOUR, 40)))
+
+
+def test_a_try_that_fails_after_the_charge_is_not_paid_back(tmp_path, monkeypatch):
+    there = Summers(tmp_path, plan=ROUNDS)
+    evidence = there.begun()
+    roster = [there.announcement(name, evidence) for name in FOUR]
+
+    def fail(answer, masks):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("confrere.federation.serving.hidden", fail)
+        assert there.share("a", roster, evidence) == "InternalError"
+    assert there.spent("a") == 1.0
+    # Nothing of the vector is on disk, and the same try gives nothing any more.
+    assert there.operation not in {o for o, _ in _kept(there, "a")}
+    assert there.share("a", roster, evidence) == "FederationError"
+    assert there.spent("a") == 1.0
+
+
+def _kept(there, name):
+    return there.local(name, there.grant(name)).books.answers.kept(there.run)
