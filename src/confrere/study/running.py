@@ -105,6 +105,7 @@ def prepare(
     sources: Mapping[str, Release] | None = None,
     *,
     auxiliary: Path | None = None,
+    allow_uncapped: bool = False,
 ) -> Runner:
     """Check everything that can be checked before a price is paid, and read the data.
 
@@ -119,6 +120,9 @@ def prepare(
         In a transfer, what source parties elsewhere have released.
     auxiliary : Path, optional
         The rows that parties vote on; by default a local file says where they are.
+    allow_uncapped : bool, default=False
+        Go ahead where neither study, policy nor ledger caps what a party may ever spend; the card
+        says so then.
     """
     if study.engine != "local":
         raise StudyError(
@@ -141,6 +145,12 @@ def prepare(
             local.policy.check(study, price.party)
         if not has_answered(local, (plan.plan_id,)):
             price.budget.check(price.account, price.guarantee)
+        if price.budget.limit is None and not (allow_uncapped or study.simulated):
+            raise StudyError(
+                f"party.cap: nothing caps what {price.party} may ever spend; give it one in the "
+                "study (cap = { epsilon = 3 }), in its policy or by confrere ledger open, or say "
+                "--allow-uncapped. Nothing was spent."
+            )
     given = Given(sources or {}, auxiliary_rows(study, auxiliary, here))
     for name in here:  # what cannot be asked is found before data are read
         requests_of(study, name, given, list(here))
@@ -315,7 +325,7 @@ def save_made(study: Study, made: Made, folder: Path, locals_: Mapping[str, Loca
     with tempfile.TemporaryDirectory() as aside:
         copy = Path(aside) / "study.toml"
         copy.write_bytes(study.content)  # the bytes that were read, whatever became of the file
-        # Who sets no cap was told so with the price, and the card says it.
+        # Who goes without a cap has said so before anything was spent, and the card says it.
         place = made.release.save(
             folder / made.name,
             study=copy,

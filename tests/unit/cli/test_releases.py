@@ -62,7 +62,7 @@ def test_ledger_show_verify_export(line, fitted):
     assert entry["state"] == "released"
     assert line("ledger", "show", "local/main.ledger", "--account", "x", code=3)
     head = answer["data"]["head"]
-    assert line.json("ledger", "verify", "local/main.ledger", "--head", head)["data"]["rows"] == 4
+    assert line.json("ledger", "verify", "local/main.ledger", "--head", head)["data"]["rows"] == 5
     answer = line.json("ledger", "verify", "local/main.ledger", "--head", "0" * 64, code=5)
     assert answer["error_code"] == "LedgerTampered"
     exported = line("ledger", "export", "local/main.ledger").stdout

@@ -295,3 +295,14 @@ def test_a_release_without_a_schema_predicts_encoded_rows():
         predict(release, X[["a"]])
     with pytest.raises(InvalidData, match="numbers only"):
         predict(release, X.assign(a="text"))
+
+
+def test_a_party_that_nothing_caps_is_refused_unless_it_is_said(edit, folder):
+    local = folder / "local" / "main.toml"
+    local.write_text(local.read_text().replace("lifetime_epsilon = 30.0\n", ""))
+    study, locals_, plan = ready(edit(main_cap=""))
+    with pytest.raises(StudyError, match="--allow-uncapped"):
+        prepare(study, plan, locals_)
+    assert not (folder / "local" / "main.ledger").exists()
+    (made,) = prepare(study, plan, locals_, allow_uncapped=True).run()
+    assert made.release.spending.uncapped

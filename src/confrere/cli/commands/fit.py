@@ -59,6 +59,9 @@ def fit(
         typer.Option(envvar="CONFRERE_OUT", help="Where releases go; confrere-out/ID by default."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Spend without asking.")] = False,
+    allow_uncapped: Annotated[
+        bool, typer.Option("--allow-uncapped", help="Go ahead where nothing caps the spending.")
+    ] = False,
 ) -> Answer:
     """Learn what a study describes, for the parties that live here, and write the releases.
 
@@ -83,7 +86,9 @@ def fit(
         agreed.check(found, priced)
     folder = out or Path("confrere-out") / found.id
     sources = _sources(found, source, source_key)
-    runner = prepare(found, priced, locals_, sources, auxiliary=auxiliary)
+    runner = prepare(
+        found, priced, locals_, sources, auxiliary=auxiliary, allow_uncapped=allow_uncapped
+    )
     check_keys(locals_)
     console = aside()
     console.print(price_table(priced))
