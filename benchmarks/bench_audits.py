@@ -36,7 +36,16 @@ def table_of(record: dict[str, Any], *, sound: bool) -> str:
             ],
         )
     return markdown(
-        ["method", "runs", "found, 99.9%", "such runs can show", "by densities", "CPU s"],
+        [
+            "method",
+            "runs",
+            "found, 99.9%",
+            "such runs can show",
+            "by densities",
+            "by whole fits",
+            "lattice",
+            "CPU s",
+        ],
         [
             [
                 f"`{one['name']}`",
@@ -44,6 +53,8 @@ def table_of(record: dict[str, Any], *, sound: bool) -> str:
                 f"≥ {one['found']:.3f}",
                 f"{one['attainable']:.3f}",
                 "" if one["exact"] is None else f"≥ {one['exact']:.4f}",
+                "" if one["whole"] is None else f"≥ {one['whole']:.2f}",
+                "kept" if one["fault"] is None else one["fault"],
                 _seconds(one),
             ]
             for one in mine

@@ -4,11 +4,19 @@ import json
 
 import pytest
 
-from benchmarks import bench_audits, bench_planning, bench_selection, peer, reproduced
+from benchmarks import (
+    bench_audits,
+    bench_mutations,
+    bench_planning,
+    bench_selection,
+    peer,
+    reproduced,
+)
 from benchmarks.measured import DOCS, read_record, with_table
 from confrere.catalogue_audits import AUDITED
 from confrere_research import load_specs
 from confrere_research.as_printed.faults import FAULTS
+from tests.statistical.mutations import MUTATIONS
 
 
 def tables():
@@ -16,6 +24,7 @@ def tables():
     return {
         "audits": ("audit.md", bench_audits.table_of(audits, sound=True)),
         "faults": ("audit.md", bench_audits.table_of(audits, sound=False)),
+        "mutations": ("audit.md", bench_mutations.table_of(read_record("mutations"))),
         "planning": ("planning.md", bench_planning.table_of(read_record("planning"))),
         "selection": ("selection.md", bench_selection.table_of(read_record("selection"))),
         "reproduced": (reproduced.PAGE, reproduced.chapters_of(whole)),
@@ -31,6 +40,7 @@ def tables():
 TABLES = (
     "audits",
     "faults",
+    "mutations",
     "planning",
     "selection",
     "reproduced",
@@ -58,6 +68,21 @@ def test_recorded_audits_are_of_everything_and_as_they_should_be():
     for name, fault in FAULTS.items():
         assert found[name]["found"] >= fault.at_least
     assert all(one["cpu_seconds"] < 60 for one in found.values())
+
+
+def test_recorded_mutations_are_found_and_sound_code_is_not():
+    sound, *broken = read_record("mutations")["results"]
+    assert not any(sound["found"].values())
+    assert [one["name"] for one in broken] == list(MUTATIONS)
+    for one in broken:
+        wanted = MUTATIONS[one["name"]].found_by
+        assert all(one["found"][tool] for tool in wanted)
+    by_the_command = [
+        one["name"]
+        for one in broken
+        if any(found for tool, found in one["found"].items() if tool != "charging contract")
+    ]
+    assert set(MUTATIONS) - set(by_the_command) == {"draw before paying"}
 
 
 def test_recorded_selections_kept_to_their_price():

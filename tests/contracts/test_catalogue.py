@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from confrere.audit import exact_audit, hardest_case
-from confrere.audit.bulk import prepared
+from confrere.audit.estimator import prepared
 from confrere.catalogue import CATALOGUE
 from confrere.federation import OPERATIONS
 from confrere.noise.sources import SeededSource

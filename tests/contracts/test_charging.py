@@ -13,6 +13,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from confrere import Guarantee, Ledger, PrivateLogisticRegression
 from confrere.errors import BudgetExceeded, InvalidData, UnknownAccount
+from confrere.noise.sources import SystemSource
 from tests.contracts.catalogue import MAKERS, X, Y
 
 
@@ -53,11 +54,17 @@ class TestEveryEstimator:
         assert ledger.spent("study") == 1.25
         assert ledger.verify()
 
-    def test_the_cap_stops_a_fit_before_anything_is_drawn(self, estimator, ledger):
+    def test_the_cap_stops_a_fit_before_anything_is_drawn(self, estimator, ledger, monkeypatch):
         model = estimator(epsilon=2.0, ledger=ledger, account="study").fit(X, Y)
         coefficients = pickle.dumps(model.__dict__.get("coef_"))
+        drawn = []
+        words = SystemSource._words
+        monkeypatch.setattr(
+            SystemSource, "_words", lambda self, count: drawn.append(count) or words(self, count)
+        )
         with pytest.raises(BudgetExceeded) as caught:
             model.fit(X, Y)
+        assert not drawn
         assert (caught.value.asked, caught.value.left) == (2.0, 1.0)
         assert ledger.spent("study") == 2.0
         assert pickle.dumps(model.__dict__.get("coef_")) == coefficients

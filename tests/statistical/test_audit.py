@@ -14,7 +14,7 @@ from confrere import (
     SampleStackingClassifier,
 )
 from confrere.audit import audit, audit_function, exact_audit, hardest_case, worst_pairs
-from confrere.audit.bulk import BulkSampler, bulk_sampler
+from confrere.audit.estimator import BulkSampler, bulk_sampler
 from confrere.catalogue import CATALOGUE
 from confrere.catalogue_audits import AUDITED, audit_all
 from confrere.errors import InvalidParameter
@@ -126,6 +126,7 @@ SHOWN = dict.fromkeys(AUDITED, 0.82) | {
     "soft": 0.87,
     "statistic": 0.87,
     "ofaa": 0.5,
+    "sums": 0.6,  # one share more is there than densities count on
 }
 
 

@@ -1,17 +1,19 @@
 """Does the promise hold? Lower bounds on epsilon by sampling, and exact ratios of densities."""
 
-from confrere.audit.cases import hardest_case
 from confrere.audit.estimator import audit
 from confrere.audit.exact import ExactAudit, exact_audit
 from confrere.audit.function import audit_function
-from confrere.audit.pairs import Pair, worst_pairs
+from confrere.audit.lattice import lattice_audit
+from confrere.audit.pairs import Pair, audit_cases, hardest_case, worst_pairs
 
 __all__ = [
     "ExactAudit",
     "Pair",
     "audit",
+    "audit_cases",
     "audit_function",
     "exact_audit",
     "hardest_case",
+    "lattice_audit",
     "worst_pairs",
 ]

@@ -1,9 +1,15 @@
-"""Audit a classifier: fit it thousands of times on two neighbouring data sets."""
+"""Audit a classifier: run its own plan thousands of times on two neighbouring data sets.
+
+Scaling, clipping, split, calibration and mechanisms are those of the plan that ``fit`` runs, so
+that a fault in them is heard; only the passes over the data are shared. Whole fits share nothing,
+and everything that they leave behind is read.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from confrere.audit.bulk import bulk_sampler
 from confrere.audit.events import Reduce
 from confrere.audit.function import audit_function
 from confrere.audit.pairs import Pair, as_pairs, worst_pairs
-from confrere.audit.released import released_numbers
 from confrere.audit.result import AuditResult
-from confrere.ledger import Ledger
+from confrere.guarantee import Guarantee
+from confrere.ledger import Ledger, Receipt
+from confrere.noise.sources import SeededSource
+from confrere.plans import Plan
 
 #: Runs per data set: where many releases share the passes over the data, and where they do not.
 BULK_RUNS, FIT_RUNS = 100_000, 1_000
@@ -128,3 +135,64 @@ def _description(estimator: Any) -> str:
         if name not in ("ledger", "account", "random_state")
     }
     return f"{type(estimator).__name__} {shown!r}"
+
+
+def bulk_sampler(estimator: Any, data: Mapping[str, Any]) -> BulkSampler | None:
+    """Return a sampler of the estimator's own plan, if it draws many runs at once."""
+    if not hasattr(estimator, "prepare") or not prepared(estimator, data)[0].batched:
+        return None
+    return BulkSampler(estimator)
+
+
+@dataclass(frozen=True)
+class BulkSampler:
+    """What ``fit`` computes, with everything but the noise shared."""
+
+    estimator: Any
+
+    def __call__(
+        self, data: Mapping[str, Any], count: int, generator: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Return the released numbers of ``count`` runs, one run per row."""
+        plan, records = prepared(self.estimator, data)
+        return plan.run_many(records, SeededSource(generator), count)
+
+
+def prepared(estimator: Any, data: Mapping[str, Any]) -> tuple[Plan[Any], Any]:
+    """Return what ``fit(**data)`` would run, and the records as it would see them.
+
+    The copy that prepares is a simulation, so that simulated sources may be opened.
+    """
+    plan, records = clone(estimator).set_params(random_state=0).prepare(**data)
+    return plan, records
+
+
+def released_numbers(model: Any) -> NDArray[np.float64]:
+    """Return all numbers among a fitted model's attributes, parameters aside.
+
+    Not only ``coef_``: what a model carries and should not (a count, a training score) is audited
+    too.
+    """
+    parameters = model.get_params(deep=False)
+    attributes = {name: value for name, value in vars(model).items() if name not in parameters}
+    return np.fromiter(_numbers(attributes), dtype=np.float64)
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, Guarantee | Receipt | str | bytes) or value is None:
+        return
+    if isinstance(value, Mapping):
+        for name in sorted(value):
+            yield from _numbers(value[name])
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _numbers(item)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            yield from _numbers(getattr(value, field.name))
+    elif hasattr(value, "get_params"):
+        yield from released_numbers(value)
+    else:
+        array = np.asarray(value)
+        if array.dtype.kind in "biuf":
+            yield from array.ravel().astype(np.float64)

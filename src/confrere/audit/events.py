@@ -1,14 +1,18 @@
-"""Which event tells two data sets apart: chosen on one half of the runs, counted on the other."""
+"""Which event tells two data sets apart, and what its counts say about epsilon.
+
+An event is chosen on one half of the runs and counted on the other.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
-from confrere.audit.bounds import epsilon_lower_bound
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
 
 Floats = NDArray[np.float64]
 Reduce = Callable[[Floats], Floats]
@@ -19,6 +23,71 @@ _COORDINATES = 12
 #: Shares of the runs at which events are cut: the middle evenly, the tails geometrically.
 _TAIL = np.geomspace(1e-4, 0.02, 12)
 _LEVELS = np.concatenate([_TAIL, np.linspace(0.025, 0.975, 77), 1 - _TAIL[::-1]])
+
+
+def lower_probability(hits: ArrayLike, trials: int, risk: float) -> NDArray[np.float64]:
+    """Return Clopper and Pearson's lower limit; it is above the truth with chance ``risk``."""
+    k = np.asarray(hits, dtype=np.float64)
+    limit = special.betaincinv(np.maximum(k, 1), trials - k + 1, risk)
+    return np.where(k > 0, limit, 0.0)
+
+
+def upper_probability(hits: ArrayLike, trials: int, risk: float) -> NDArray[np.float64]:
+    """Return Clopper and Pearson's upper limit; it is below the truth with chance ``risk``."""
+    k = np.asarray(hits, dtype=np.float64)
+    return 1 - lower_probability(trials - k, trials, risk)
+
+
+def epsilon_lower_bound(
+    hits: ArrayLike,
+    other_hits: ArrayLike,
+    trials: int,
+    *,
+    confidence: float,
+    delta: float = 0.0,
+) -> NDArray[np.float64]:
+    """Return an epsilon that the truth exceeds with probability ``confidence``.
+
+    A mechanism that is (epsilon, delta)-private has ``P(E|D) <= exp(epsilon) P(E|D') + delta`` for
+    every event; both probabilities are bounded, each with half of the risk.
+
+    Parameters
+    ----------
+    hits, other_hits : array of int
+        How often the event was seen on ``D`` and on ``D'``.
+    trials : int
+        Number of runs on each.
+    confidence : float
+        Of the bound, for an event that was fixed before these runs.
+    delta : float, default=0.0
+        What the claim concedes.
+    """
+    risk = (1 - confidence) / 2
+    likely = np.maximum(lower_probability(hits, trials, risk) - delta, 0.0)
+    rare = upper_probability(other_hits, trials, risk)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.maximum(np.log(likely) - np.log(rare), 0.0))
+
+
+def attainable(epsilon: float, trials: int, *, confidence: float = 0.999) -> float:
+    """Return the bound to expect where an ``epsilon``-private mechanism tells most.
+
+    No such mechanism parts two data sets better than randomised response, whose answer is right
+    with probability ``1/(1 + exp(-epsilon))``. An audit that comes near has used its runs up: only
+    more of them would show more.
+
+    Parameters
+    ----------
+    epsilon : float
+        What is promised.
+    trials : int
+        Counting runs on each data set, half of what an audit makes.
+    confidence : float, default=0.999
+        Of the bound.
+    """
+    right = round(trials / (1 + math.exp(-epsilon)))
+    bound = epsilon_lower_bound(right, trials - right, trials, confidence=confidence)
+    return float(bound)
 
 
 @dataclass(frozen=True)
@@ -96,10 +165,15 @@ def _statistics(first: Floats, second: Floats) -> Iterator[tuple[str, Reduce]]:
     order = varying[np.argsort(-shift[varying] / spread[varying], kind="stable")]
     for j in order[:_COORDINATES]:
         yield f"output {j}", _coordinate(int(j))
+    # A density with a peak, as noise of too few shares has, shows where it stands.
+    for name, outputs in (("first", first), ("second", second)):
+        yield f"distance from the {name} centre", _distance(outputs, order[:1])
     if len(varying) > 1:
         for name, reduce in _SUMMARIES.items():
             yield name, _restricted(reduce, varying)
+        # Noise that parts share falls out of some difference or sum of them, which this finds.
         yield "linear discriminant", _discriminant(first, second, varying)
+        yield from _agreements(first, second, order, shift / np.where(spread > 0, spread, 1.0))
         yield "distances", _distances(first, second, varying)
         # Noise of a norm is told apart best by what all of its coordinates do, and by them alone.
         for j in order[1:_COORDINATES]:
@@ -132,6 +206,33 @@ def _discriminant(first: Floats, second: Floats, columns: NDArray[np.intp]) -> R
     towards = clouds[0].mean(axis=0) - clouds[1].mean(axis=0)
     direction = np.linalg.lstsq(within, towards, rcond=None)[0]
     return lambda outputs: np.asarray(outputs[:, columns] @ direction)
+
+
+def _agreements(
+    first: Floats, second: Floats, order: NDArray[np.intp], moved: Floats
+) -> Iterator[tuple[str, Reduce]]:
+    """Yield whether all outputs that move agree, or any: best for noise that is drawn apart.
+
+    Independent noise in every coordinate, where the promise speaks of the length of a vector, is
+    told by all coordinates together and by none of them alone.
+    """
+    alike = order[moved[order] > 0.5 * moved[order[0]]]
+    if len(alike) < 2:
+        return
+    centres = [np.median(outputs[:, alike], axis=0) for outputs in (first, second)]
+    towards = np.sign(centres[0] - centres[1])
+    scale = np.abs(centres[0] - centres[1])
+    for name, most in (("least", np.min), ("most", np.max)):
+        yield f"{name} of the moved outputs", _extreme(most, alike, centres[1], towards / scale)
+
+
+def _extreme(most: Any, columns: NDArray[np.intp], origin: Floats, factors: Floats) -> Reduce:
+    return lambda outputs: np.asarray(most((outputs[:, columns] - origin) * factors, axis=1))
+
+
+def _distance(outputs: Floats, columns: NDArray[np.intp]) -> Reduce:
+    centre = np.median(outputs[:, columns], axis=0)
+    return lambda w: np.asarray(np.linalg.norm(w[:, columns] - centre, axis=1))
 
 
 def _distances(first: Floats, second: Floats, columns: NDArray[np.intp]) -> Reduce:

@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 
-from confrere.audit.bounds import epsilon_lower_bound
-from confrere.audit.events import Event, Reduce, best_event
+from confrere.audit.events import Event, Reduce, best_event, epsilon_lower_bound
 from confrere.audit.pairs import Pair, as_pairs
-from confrere.audit.records import Key, Records
-from confrere.audit.result import AuditResult
+from confrere.audit.result import AuditResult, Key, Records
 from confrere.errors import InvalidData, InvalidParameter
 
 Sample = Callable[[Any, int, np.random.Generator], NDArray[np.float64]]

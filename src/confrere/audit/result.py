@@ -1,14 +1,23 @@
-"""What an audit found."""
+"""What an audit found, as numbers, a picture, and finished runs to go on from."""
 
 from __future__ import annotations
 
+import json
+import os
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.audit.bounds import attainable
+from confrere.audit.events import attainable
+from confrere.errors import InvalidParameter
+from confrere.extras import extra
+
+Key = tuple[str, str, str, int]
+
+_COLOURS = ("#0072b2", "#d55e00")  # distinguishable without red-green vision
 
 
 @dataclass(frozen=True)
@@ -86,6 +95,94 @@ class AuditResult:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the two distributions of the statistic and the event; returns the axes."""
-        from confrere.audit.audit_plot import plot_result
-
         return plot_result(self, ax)
+
+
+def plot_result(result: AuditResult, ax: Any = None) -> Any:
+    """Draw the statistic's distributions on both data sets, the event shaded."""
+    plt = extra("plot", "matplotlib.pyplot")
+
+    if ax is None:
+        _, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+    pooled = np.concatenate(result.values)
+    low, high = np.quantile(pooled, [0.002, 0.998])
+    low, high = min(low, result.threshold), max(high, result.threshold)
+    pad = 0.05 * (high - low) or 1.0
+    edges = np.linspace(low - pad, high + pad, 81)
+    for values, colour, label, (hits, runs) in zip(
+        result.values,
+        _COLOURS,
+        ("where the event is likely", "on the neighbour"),
+        (result.likely, result.rare),
+        strict=True,
+    ):
+        shown = np.clip(values, edges[0], edges[-1])
+        weights = np.full(len(shown), 1 / len(shown))
+        text = f"{label}: {hits} of {runs}"
+        ax.hist(shown, edges, weights=weights, color=colour, alpha=0.25, histtype="stepfilled")
+        ax.hist(shown, edges, weights=weights, color=colour, histtype="step", label=text)
+    ends = (result.threshold, edges[-1]) if result.above else (edges[0], result.threshold)
+    ax.axvspan(*ends, color="0.5", alpha=0.15, lw=0, label=f"event: {result.event}")
+    ax.set_xlim(edges[0], edges[-1])
+    ax.set_xlabel(result.event.rsplit(" ", 2)[0])
+    ax.set_ylabel("share of runs")
+    claim = "" if result.claimed is None else f", claimed {result.claimed:g}"
+    found = f"epsilon ≥ {result.epsilon:.2f}{claim}  ({result.confidence:.1%} confidence)"
+    ax.set_title(f"{found}\n{result.pair}", fontsize=10)
+    ax.set_ylim(0, ax.get_ylim()[1] * 1.35)
+    ax.legend(frameon=False, fontsize=8, loc="upper left")
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+class Records:
+    """A file whose first line says what is audited, and every other line one batch of outputs.
+
+    Parameters
+    ----------
+    path : path-like or None
+        None keeps nothing.
+    settings : dict
+        Plain values that decide what the batches are. A file of other settings is refused.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None, settings: dict[str, Any]) -> None:
+        self._path = None if path is None else Path(path)
+        self.finished: dict[Key, NDArray[np.float64]] = {}
+        if self._path is None:
+            return
+        if self._path.exists() and self._path.stat().st_size:
+            self._read(settings)
+        else:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._write(settings)
+
+    def add(self, key: Key, outputs: NDArray[np.float64]) -> None:
+        """Keep one batch."""
+        self.finished[key] = outputs
+        if self._path is not None:
+            self._write({"batch": key, "outputs": outputs.tolist()})
+
+    def _read(self, settings: dict[str, Any]) -> None:
+        assert self._path is not None
+        lines = self._path.read_text().splitlines()
+        if json.loads(lines[0]) != json.loads(json.dumps(settings)):
+            raise InvalidParameter(
+                "records belongs to an audit with other settings; name another file."
+            )
+        for position, line in enumerate(lines[1:], start=2):
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError:
+                if position < len(lines):
+                    raise InvalidParameter(f"records has a broken line ({position}).") from None
+                # Killed while writing: the batch is run again.
+                self._path.write_text("".join(kept + "\n" for kept in lines[:-1]))
+                break
+            name, side, half, number = row["batch"]
+            self.finished[name, side, half, number] = np.array(row["outputs"], dtype=np.float64)
+
+    def _write(self, row: dict[str, Any]) -> None:
+        assert self._path is not None
+        with self._path.open("a") as file:
+            file.write(json.dumps(row) + "\n")

@@ -118,7 +118,7 @@ class FunctionalMechanism:
     def terms(self, X: Floats, y: Floats) -> list[Density]:
         """Return what is noised, for an exact audit."""
         pairs = zip(self.noises, self._points(X, y), strict=True)
-        return [NoisedPoint(point, noise.law) for noise, point in pairs]
+        return [NoisedPoint(point, noise.law, noise.output_step) for noise, point in pairs]
 
     def _points(self, X: Floats, y: Floats) -> tuple[Floats, Floats]:
         if X.shape != (self.n_samples, self.n_features):

@@ -160,7 +160,7 @@ class OutputPerturbation:
     def terms(self, X: Rows, y: Labels) -> list[Density]:
         """Return what is noised, for an exact audit."""
         self._certify(X)
-        return [NoisedPoint(self._point(X, y), self.noise.law)]
+        return [NoisedPoint(self._point(X, y), self.noise.law, self.noise.output_step)]
 
     def _certify(self, X: Rows) -> None:
         rows = X.shape[0] if isinstance(self.n_samples, HiddenSize) else self.n_samples

@@ -142,7 +142,7 @@ class PartyMean(ABC):
 
     def terms(self, total: Floats) -> list[Density]:
         """Return what is noised, for an exact audit."""
-        return [NoisedPoint(self._point(total), self.noise.law)]
+        return [NoisedPoint(self._point(total), self.noise.law, self.noise.output_step)]
 
     def _point(self, total: Floats) -> Floats:
         if total.shape != self.shape:

@@ -165,7 +165,13 @@ class PartyStatistic:
 
     def terms(self, tally: Tally) -> list[Density]:
         """Return what is noised, for an exact audit."""
-        return [NoisedPoint(self._point(tally), self.noise.law)]
+        axes, directions = self.shape
+
+        def unturned(released: Floats) -> Floats:
+            return np.asarray((released @ directions) / axes)
+
+        noise = self.noise
+        return [NoisedPoint(self._point(tally), noise.law, noise.output_step, unturned)]
 
     def _point(self, tally: Tally) -> Floats:
         """Return the statistic in units of the axes, of more classes where columns sum to zero."""

@@ -160,7 +160,7 @@ class PartyVotes:
 
     def terms(self, tally: Tally, rows: Floats) -> list[Density]:
         """Return what is noised, for an exact audit."""
-        return [NoisedPoint(self._point(tally, rows), self.noise.law)]
+        return [NoisedPoint(self._point(tally, rows), self.noise.law, self.noise.output_step)]
 
     def _point(self, tally: Tally, rows: Floats) -> Floats:
         if tally.n_parties != self.n_parties or tally.n_classes != self.n_classes:

@@ -312,6 +312,11 @@ class SharedNoise:
         return L2Noise(self.summed.rate)
 
     @property
+    def output_step(self) -> None:
+        """Nothing follows: the integer noise is made of shares, too."""
+        return
+
+    @property
     def deviation(self) -> float:
         """Standard deviation of one coordinate, all shares being there."""
         return self.summed.deviation

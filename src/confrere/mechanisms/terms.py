@@ -6,6 +6,7 @@ of their own are terms of their own, whose losses of privacy add up. Nothing her
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,7 @@ from confrere.maths.logistic import log_density, residual
 from confrere.maths.solver import minimise, minimise_softmax, smallest_tolerance
 from confrere.mechanisms.laws import L2Noise
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
+from confrere.mechanisms.output_step import LatticeStep
 from confrere.noise.samplers import sum_zero_basis
 
 Floats = NDArray[np.float64]
@@ -31,10 +33,16 @@ class NoisedPoint:
         Before noise, in the coordinates of the noise.
     law : L2Noise
         Of the noise.
+    step : LatticeStep, optional
+        The output step that follows.
+    unturned : callable, optional
+        From releases to the coordinates of the noise, where they are not the same.
     """
 
     point: Floats
     law: L2Noise
+    step: LatticeStep | None = None
+    unturned: Callable[[Floats], Floats] | None = None
 
     def loss(self, other: NoisedPoint) -> float:
         """Return the largest log density ratio; ``other`` is on other data."""
@@ -54,6 +62,11 @@ class PerturbedObjectiveTerm:
     def size(self) -> int:
         """Number of coordinates of a release."""
         return int(self.X.shape[1])
+
+    @property
+    def step(self) -> LatticeStep:
+        """The output step that follows."""
+        return self.made.output_step
 
     def log_density(self, w: Floats) -> float:
         """Return the log density of the minimiser at ``w``, up to a constant."""
@@ -98,6 +111,11 @@ class PerturbedSoftmaxTerm:
     def size(self) -> int:
         """Number of coordinates of a release."""
         return self.made.noise_dimension
+
+    @property
+    def step(self) -> LatticeStep:
+        """The output step that follows."""
+        return self.made.output_step
 
     @property
     def _basis(self) -> Floats:

@@ -8,7 +8,7 @@ import pytest
 
 from confrere import FeatureStackingClassifier, Ledger, PrivateLogisticRegression
 from confrere.audit import Pair, audit, audit_function, worst_pairs
-from confrere.audit.released import released_numbers
+from confrere.audit.estimator import released_numbers
 from confrere.errors import InvalidParameter
 
 mpl.use("Agg")

@@ -7,8 +7,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from confrere.audit import Pair, audit_function
-from confrere.audit.bounds import epsilon_lower_bound, lower_probability, upper_probability
-from confrere.audit.events import best_event
+from confrere.audit.events import (
+    best_event,
+    epsilon_lower_bound,
+    lower_probability,
+    upper_probability,
+)
 from confrere.errors import InvalidData, InvalidParameter
 
 

@@ -17,6 +17,8 @@ def found(name, value):
         found=value,
         attainable=0.9,
         exact=None,
+        whole=None,
+        fault=None,
         confidence=0.999,
         pair="two",
         event="one",

@@ -15,7 +15,7 @@ from confrere import (
     Ledger,
     PrivateLogisticRegression,
 )
-from confrere.audit.bulk import BulkSampler
+from confrere.audit.estimator import BulkSampler
 from confrere.errors import CalibrationError, InvalidParameter
 from confrere.maths.solver import minimise
 from confrere.noise.samplers import l2_noise

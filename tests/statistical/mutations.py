@@ -1,0 +1,287 @@
+"""Faults put into the code that ships, and the tools that an officer would run on them.
+
+Every mutation patches a module under ``confrere``; audits are told nothing of it.
+"""
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from confrere.audit import audit, audit_cases, exact_audit, lattice_audit
+from confrere.catalogue import find_method
+from confrere.catalogue_audits import WHOLE_FITS
+from confrere.errors import BudgetExceeded, InvalidData
+from confrere.estimators.base import PrivateClassifier
+from confrere.guarantee import Guarantee
+from confrere.ledger import Ledger
+from confrere.mechanisms import laws, noisy_minimiser, objective_perturbation, output_step
+from confrere.mechanisms.laws import L2Noise, LaplaceNoise
+from confrere.mechanisms.output_step import LatticeStep
+from confrere.noise.samplers import gaussian_noise, laplace_noise
+from confrere.noise.sources import RandomSource, SeededSource, source_for
+from confrere.rows import frame
+from confrere.rows.ball import into_ball
+
+Patch = Callable[[Any, str, Any], None]
+
+#: Tools of ``confrere audit --all``, and the one that is a test of every estimator.
+TOOLS = ("events", "densities", "lattice", "whole fits", "charging contract")
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One fault: what it is, how it is made, where it is tried, and who must find it.
+
+    ``found_by`` are the tools that find it surely; another one may, too.
+    """
+
+    title: str
+    apply: Callable[[Patch], None]
+    methods: tuple[str, ...]
+    found_by: tuple[str, ...]
+    runs: int = 4_000
+
+
+def _quieter(factor: float) -> Callable[[Patch], None]:
+    def apply(patch: Patch) -> None:
+        for kind in (L2Noise, LaplaceNoise):
+            draw = kind.draw
+            patch(kind, "draw", lambda *a, _draw=draw: _draw(*a) / factor)
+
+    return apply
+
+
+def _louder_rate(patch: Patch) -> None:
+    """The calibration itself gives half the noise: the law that is declared is wrong, too."""
+    real = objective_perturbation.calibrate
+    patch(objective_perturbation, "calibrate", lambda *a: 2 * real(*a))
+
+
+def _laplace_for_l2(patch: Patch) -> None:
+    patch(
+        L2Noise,
+        "draw",
+        lambda self, source, count, size: laplace_noise(self.rho, size, source, count=count),
+    )
+
+
+def _gaussian_for_l2(patch: Patch) -> None:
+    patch(
+        L2Noise,
+        "draw",
+        lambda self, source, count, size: gaussian_noise(1 / self.rho, size, source, count=count),
+    )
+
+
+def _constant_outside(patch: Patch) -> None:
+    def appended(X: Any, bound: Any = 1.0, *, constant: float = 0.0, **_: Any) -> Any:
+        return np.hstack([into_ball(X, bound), np.full((len(X), 1), constant)])
+
+    patch(frame, "into_ball", appended)
+
+
+def _constant_outside_unchecked(patch: Patch) -> None:
+    _constant_outside(patch)
+    patch(laws, "certify_rows", lambda rows: None)
+    # A certified solver reckons with rows in the ball: it is told of longer ones.
+    real = noisy_minimiser.minimise_many
+    patch(noisy_minimiser, "minimise_many", lambda *a, **k: real(*a, **k, row_norm=2.0))
+
+
+def _no_step(patch: Patch) -> None:
+    patch(LatticeStep, "release", lambda self, point, source: point)
+
+
+def _step_without_noise(patch: Patch) -> None:
+    patch(output_step, "discrete_laplace", lambda scale, shape, source: np.zeros(shape))
+
+
+def _step_with_half_the_noise(patch: Patch) -> None:
+    real = output_step.discrete_laplace
+    patch(output_step, "discrete_laplace", lambda scale, *rest: real(scale / 2, *rest))
+
+
+def _shared_draws(patch: Patch) -> None:
+    """Draws of one size are the same within a run: every group, part or party has them."""
+    draw = L2Noise.draw
+    kept: dict[tuple[int, int, int], Any] = {}
+
+    def shared(self: L2Noise, source: RandomSource, count: int, size: int) -> Any:
+        # All terms of one batch of runs come from one source.
+        key = (id(source), count, size)
+        if key not in kept:
+            kept.clear()
+            kept[key] = source, draw(L2Noise(1.0), source, count, size)
+        return kept[key][1] / self.rho
+
+    patch(L2Noise, "draw", shared)
+
+
+def _shared_classes(patch: Patch) -> None:
+    real = noisy_minimiser.in_sum_zero_space
+
+    def shared(noise: Any, n_classes: int) -> Any:
+        first = noise.reshape(n_classes - 1, -1)[0]
+        return real(np.tile(first, n_classes - 1), n_classes)
+
+    patch(noisy_minimiser, "in_sum_zero_space", shared)
+
+
+def _constant_source(patch: Patch) -> None:
+    """Every run has the same noise: nothing is hidden."""
+    draw = L2Noise.draw
+    patch(
+        L2Noise,
+        "draw",
+        lambda self, source, count, size: np.tile(draw(self, SeededSource(0), 1, size), (count, 1)),
+    )
+
+
+def _draw_before_paying(patch: Patch) -> None:
+    fit = PrivateClassifier._fit
+
+    def drawn(self: Any, X: Any, y: Any, **public: Any) -> Any:
+        plan, data = self.prepare(X, y, **public)
+        plan.run(data, source_for(self.random_state))
+        return fit(self, X, y, **public)
+
+    patch(PrivateClassifier, "_fit", drawn)
+
+
+_ALL_OBJECTIVES = ("plr", "simcomb", "pst-s", "pst-f", "pst-h", "average", "ofpa")
+_ALL_ADDED = ("ofaa", "laplace", "vote", "soft", "statistic", "moments")
+
+MUTATIONS = {
+    "noise / 20": Mutation(
+        "a twentieth of the noise is drawn",
+        _quieter(20),
+        (*_ALL_OBJECTIVES, *_ALL_ADDED),
+        ("events", "whole fits"),
+    ),
+    "noise / 2": Mutation(
+        "half of the noise is drawn",
+        _quieter(2),
+        (*_ALL_OBJECTIVES, "laplace", "vote", "soft", "statistic", "moments"),
+        ("events",),
+    ),
+    "rate * 2": Mutation(
+        "the calibration is wrong by two", _louder_rate, ("plr", "average"), ("events", "densities")
+    ),
+    "L1 for L2": Mutation(
+        "Laplace noise where rows are bounded in L2",
+        _laplace_for_l2,
+        ("plr",),
+        ("events",),
+        runs=20_000,
+    ),
+    "Gaussian for L2": Mutation(
+        "Gaussian noise at the pure rate", _gaussian_for_l2, ("plr", "average"), ("events",)
+    ),
+    "constant outside": Mutation(
+        "the constant column comes on top of the bound",
+        _constant_outside,
+        ("plr",),
+        ("densities",),
+    ),
+    "constant unchecked": Mutation(
+        "the same, and no mechanism looks at its rows",
+        _constant_outside_unchecked,
+        ("plr",),
+        ("densities",),
+    ),
+    "no output step": Mutation(
+        "floats leave as they are", _no_step, (*_ALL_OBJECTIVES, *_ALL_ADDED), ("lattice",)
+    ),
+    "no integer noise": Mutation(
+        "the output step rounds only",
+        _step_without_noise,
+        (*_ALL_OBJECTIVES, *_ALL_ADDED),
+        ("lattice",),
+    ),
+    "integer noise / 2": Mutation(
+        "the output step has half its noise",
+        _step_with_half_the_noise,
+        (*_ALL_OBJECTIVES, *_ALL_ADDED),
+        ("lattice",),
+    ),
+    "shared: groups": Mutation(
+        "groups and parts of a stack share their noise",
+        _shared_draws,
+        ("pst-f", "pst-h"),
+        ("events",),
+    ),
+    "shared: classes": Mutation(
+        "classes share their noise", _shared_classes, ("plr",), ("events",)
+    ),
+    "shared: parties": Mutation(
+        "parties share their noise", _shared_draws, ("average", "laplace"), ("events",)
+    ),
+    "shared: runs": Mutation(
+        "every run has the same noise",
+        _constant_source,
+        ("plr", "average", "vote"),
+        ("events", "whole fits"),
+    ),
+    "draw before paying": Mutation(
+        "noise is drawn before the charge", _draw_before_paying, ("plr",), ("charging contract",)
+    ),
+}
+
+
+@contextmanager
+def broken(name: str) -> Any:
+    """Break the shipping code for a while."""
+    with pytest.MonkeyPatch.context() as patch:
+        if name:
+            MUTATIONS[name].apply(patch.setattr)
+        yield
+
+
+def verdict(tool: str, method: str, *, runs: int) -> str:
+    """Return "found", "refused" where the broken code refuses to run, or ""."""
+    if tool == "charging contract":
+        return "found" if draws_before_paying() else ""
+    try:
+        return "found" if _found(tool, method, runs) else ""
+    except InvalidData:
+        return "refused"
+
+
+def _found(tool: str, method: str, runs: int) -> bool:
+    cases = audit_cases(find_method(method).make(epsilon=1.0))
+    if tool == "whole fits":
+        pair = cases[0].pairs[0]
+        fits = min(runs, WHOLE_FITS)
+        return audit(cases[0].estimator, pair, runs=fits, whole_fits=True, progress=False).refuted
+    for case in cases:
+        if tool == "events":
+            most = min(runs, case.runs or runs)
+            found = audit(case.estimator, case.pairs, runs=most, progress=False).refuted
+        elif tool == "densities":
+            found = exact_audit(case.estimator, case.pairs).refuted
+        else:
+            found = lattice_audit(case.estimator, case.pairs[0]).refuted
+        if found:
+            return True
+    return False
+
+
+def draws_before_paying(method: str = "plr") -> bool:
+    """Whether a fit that cannot be paid has drawn anything when it is refused."""
+    case = audit_cases(find_method(method).make(epsilon=1.0))[0]
+    ledger = Ledger()
+    ledger.open_account("empty", epsilon=0.1, neighbours=Guarantee(1.0).neighbours)
+    drawn: list[int] = []
+    words = SeededSource._words
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            SeededSource, "_words", lambda self, count: drawn.append(count) or words(self, count)
+        )
+        model = case.estimator.set_params(ledger=ledger, account="empty", random_state=0)
+        with pytest.raises(BudgetExceeded):
+            model.fit(**case.pairs[0].first)
+    return bool(drawn)
