@@ -10,7 +10,7 @@ from scipy import sparse, stats
 from confrere import PrivateLogisticRegression
 from confrere.errors import InvalidMessage, InvalidParameter
 from confrere.federation.averaging import OBJECTIVE, OUTPUT, ReleaseRequest
-from confrere.federation.operation import Facts
+from confrere.federation.operation import PartyFacts
 from confrere.guarantee import Neighbours
 from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
 from confrere.mechanisms.hidden_size import CELLS, HiddenSize
@@ -47,19 +47,19 @@ def test_no_centre_tells_a_thousand_rows_from_one_more(operation):
         asked = question(centre)
         spacings = set()
         for n in (1000, 1001, 500_000):
-            facts = Facts(n, 20)
+            facts = PartyFacts(n, 20)
             if operation is OBJECTIVE:
                 spacings.add(asked.objective(n).output_step.spacing)
             else:
                 spacings.add(asked.output(n).noise.output_step.spacing)
             assert operation.price(asked.to_payload(), facts) == operation.price(
-                asked.to_payload(), Facts(3, 20)
+                asked.to_payload(), PartyFacts(3, 20)
             )
         assert len(spacings) == 1
     # And so it is with what leaves.
     for n in (1000, 1001):
         X, y = rows(n)
-        party = SimpleNamespace(X=X, y=y, facts=Facts(n, 20))
+        party = SimpleNamespace(X=X, y=y, facts=PartyFacts(n, 20))
         answer = operation.run(asked.to_payload(), party, SeededSource(0)).arrays["weights"]
         steps = answer / spacings.copy().pop()
         assert np.array_equal(steps, np.rint(steps))
@@ -72,8 +72,8 @@ def test_a_question_says_what_stands_for_the_number(changes):
         ReleaseRequest.from_payload(question(**changes).to_payload())
     with pytest.raises(InvalidMessage, match="declared"):
         ReleaseRequest.from_payload(question(neighbours="replace-one").to_payload())
-    with pytest.raises(InvalidParameter, match="alpha"):
-        question(alpha=0.1).objective(1000)
+    with pytest.raises(InvalidMessage, match="alpha"):
+        OBJECTIVE.priced(question(alpha=0.1).to_payload(), PartyFacts(1000, 20))
 
 
 @pytest.mark.parametrize("kind", KINDS)
