@@ -4,9 +4,8 @@ Neither side trusts the other. A party answers a question that the pinned key si
 grant contains, and that follows, to the last number, from what all parties have signed so far; at
 the end it runs the protocol again over those signatures and signs the release only if it is what
 comes out. A coordinator uses and keeps an answer once its signature, its place in the run, its
-receipt and its numbers are right; otherwise the party is left out, and named.
-
-What carries the messages is a :class:`~confrere.federation.carrier.Carrier`.
+receipt and its numbers are right; otherwise the party is left out, and named. What carries the
+messages is a :class:`~confrere.federation.carrier.Carrier`.
 """
 
 from __future__ import annotations

@@ -6,12 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, final
 
-from confrere.errors import (
-    BudgetExceeded,
-    InvalidParameter,
-    LedgerError,
-    UnknownAccount,
-)
+from confrere.errors import BudgetExceeded, InvalidParameter, LedgerError, UnknownAccount
 from confrere.guarantee import Guarantee, Neighbours, Unit, check_epsilon
 from confrere.ledger import entries as views
 from confrere.ledger.accounts import Account, Balance

@@ -283,7 +283,7 @@ def meta_features(low_scores: Floats, combine: Combine = "stack") -> Floats:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Stack(Model):
-    """``coef . m + intercept`` of meta features ``m`` of the groups' scores ``z``.
+    """A weighted sum of what the groups' models say: meta features ``m`` of their scores ``z``.
 
     Parameters
     ----------
