@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.table import Table
@@ -11,9 +12,10 @@ from rich.text import Text
 
 from confrere.guarantee import Guarantee
 from confrere.ledger import Account, Entry, Receipt
-from confrere.release import shown
-from confrere.release.spending import shown_down
-from confrere.study import Made, StudyPlan
+from confrere.ledger.accounts import shown, shown_down
+
+if TYPE_CHECKING:
+    from confrere.study import Made, StudyPlan
 
 
 def listing(title: str, *columns: str, right: Iterable[str] = ()) -> Table:

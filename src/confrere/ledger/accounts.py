@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, Inexact
 from typing import TYPE_CHECKING, Any, Self
 
 from confrere.errors import AccountFrozen, BudgetExceeded, CompositionError, InvalidParameter
@@ -18,7 +18,6 @@ from confrere.guarantee import Guarantee, Neighbours, Unit
 
 if TYPE_CHECKING:
     from confrere.ledger.chain import Row
-from decimal import Context, Inexact
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,3 +272,18 @@ def at_least(amount: Decimal) -> float:
     """Show what was spent: the nearest float that hides nothing."""
     shown = float(amount)
     return shown if exact(shown) >= amount else math.nextafter(shown, math.inf)
+
+
+def shown(value: float) -> str:
+    """Return at most four significant digits, rounded up: a price is never shown as less."""
+    return _digits(value, ROUND_CEILING)
+
+
+def shown_down(value: float) -> str:
+    """Return at most four significant digits, rounded down: for what is left to spend."""
+    return _digits(value, ROUND_FLOOR)
+
+
+def _digits(value: float, rounding: str) -> str:
+    rounded = Context(prec=4, rounding=rounding).create_decimal(repr(float(value)))
+    return f"{rounded.normalize():f}" if abs(rounded) < Decimal("1e9") else f"{rounded:.3e}"

@@ -1,5 +1,6 @@
 """What leaves an organisation: noised arrays, public facts, and the card that describes them."""
 
+from confrere.ledger.accounts import shown
 from confrere.release.card import Approval, Card, Curator, Utility, card_schema
 from confrere.release.describe import Adversary, CardNotes, build_card
 from confrere.release.folder import read_folder
@@ -14,7 +15,7 @@ from confrere.release.signing import (
     sign_sums,
     verify_signature,
 )
-from confrere.release.spending import Spending, detection_bound, shown
+from confrere.release.spending import Spending, detection_bound
 from confrere.release.verification import load_release, verify_release
 
 __all__ = [

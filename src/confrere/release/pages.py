@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
+from confrere.ledger.accounts import shown, shown_down
 from confrere.model import Clip, Linear, Model, Stack
 from confrere.model.model_json import TOLERANCE
 from confrere.model.scoring import LARGEST
 from confrere.release.card import Card
 from confrere.release.signing import NAMESPACE
-from confrere.release.spending import shown, shown_down
 
 if TYPE_CHECKING:
     from confrere.release.release import Release

@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from types import MappingProxyType
 from typing import Any
 
 from confrere.errors import InvalidParameter
 from confrere.guarantee import Guarantee, Neighbours, Unit, in_sequence
 from confrere.ledger import Receipt
-from confrere.ledger.accounts import at_least, exact, plus
+from confrere.ledger.accounts import at_least, exact, plus, shown
 
 #: What a party paid: one receipt, one for each of its answers, or a price that no ledger recorded.
 Paid = Receipt | tuple[Receipt, ...] | Guarantee
@@ -247,21 +246,6 @@ _SECRET = {
     (Unit.PARTY, Neighbours.ADD_REMOVE): "one organisation's data, and whether they are there as",
     (Unit.PARTY, Neighbours.LABEL_ONLY): "one organisation's labels, and whether they are those",
 }
-
-
-def shown(value: float) -> str:
-    """Return at most four significant digits, rounded up: a price is never shown as less."""
-    return _digits(value, ROUND_CEILING)
-
-
-def shown_down(value: float) -> str:
-    """Return at most four significant digits, rounded down: for what is left to spend."""
-    return _digits(value, ROUND_FLOOR)
-
-
-def _digits(value: float, rounding: str) -> str:
-    rounded = Context(prec=4, rounding=rounding).create_decimal(repr(float(value)))
-    return f"{rounded.normalize():f}" if abs(rounded) < Decimal("1e9") else f"{rounded:.3e}"
 
 
 def detection_bound(epsilon: float, delta: float = 0.0, false_alarm: float = FALSE_ALARM) -> float:

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from confrere.errors import InvalidParameter
 from confrere.guarantee import Guarantee, Neighbours, Unit
 from confrere.ledger import Ledger
+from confrere.ledger.accounts import shown_down
 from confrere.release import Spending, detection_bound, shown
-from confrere.release.spending import risk_in_words, shown_down
+from confrere.release.spending import risk_in_words
 
 
 def paid(epsilon, **facts):
