@@ -90,7 +90,7 @@ _HELP = {
     },
     "studies": {
         "init": "Write a commented study file and a local file per party.",
-        "check": "Check a study file, the local files beside it, and with --data a table's fit to "
+        "check": "Check a study file, the local files beside it, and how the parties' tables fit "
         "the schema.",
         "price": "Say what a study would spend, by whom, and what would be left; touches no data.",
     },

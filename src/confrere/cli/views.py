@@ -15,6 +15,9 @@ from confrere.ledger import Account, Entry, Receipt
 from confrere.ledger.accounts import shown, shown_down
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from confrere.schema import DataReport
     from confrere.study import Made, StudyPlan
 
 
@@ -126,6 +129,27 @@ def owner_table(accounts: Iterable[Account], resets: Iterable[Mapping[str, objec
         told = (str(reset["since"]), _moment(str(reset["time"])), "", "witness reset", "")
         table.add_row(*told, str(reset["reason"]))
     return table
+
+
+def report_parts(party: str, report: DataReport, file: Path) -> list[Table | Text]:
+    """Show how a table fits its schema: counts per column, then one line per finding."""
+    title = f"{party}'s table: {report.rows} rows read, {report.used} used"
+    kept = Text(f"kept for {party} alone: {file}", style="dim")
+    if report.plain:
+        return [Text(f"{title}, none missing, outside bounds or undeclared", style="bold"), kept]
+    numbers = ("missing", "outside", "undeclared")
+    table = listing(title, "column", "kind", *numbers, "constant", right=numbers)
+    for one in report.columns:
+        counts = (one.missing, one.outside, one.undeclared)
+        told = [str(count) if count else "" for count in counts]
+        table.add_row(one.column, one.kind, *told, "yes" if one.constant else "")
+    lines = [
+        Text.assemble(
+            (one.severity, "red" if one.severity == "refused" else "yellow"), f" {party}: {one}"
+        )
+        for one in report.findings
+    ]
+    return [table, *lines, kept]
 
 
 def _moment(time: str) -> str:

@@ -2,6 +2,7 @@
 
 from typing import NoReturn
 
+from confrere.schema.data_report import DataReport, data_report
 from confrere.schema.discrete import Category, Flag, Ordered
 from confrere.schema.draft import PublicDataOnlyWarning, draft_schema
 from confrere.schema.encoder import SchemaEncoder
@@ -12,6 +13,7 @@ from confrere.schema.public_schema import PublicSchema
 
 __all__ = [
     "Category",
+    "DataReport",
     "ExpertClassifier",
     "Flag",
     "Label",
@@ -20,6 +22,7 @@ __all__ = [
     "PublicDataOnlyWarning",
     "PublicSchema",
     "SchemaEncoder",
+    "data_report",
     "draft_schema",
 ]
 

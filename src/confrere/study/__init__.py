@@ -1,5 +1,6 @@
 """A study from its file: read, priced before any data are touched, and run over any engine."""
 
+from confrere.study.data_check import check_table, save_report
 from confrere.study.encoded_rows import Rows, predict, read_rows, read_table
 from confrere.study.local_file import (
     Budget,
@@ -46,6 +47,7 @@ __all__ = [
     "budget_of",
     "check_destination",
     "check_keys",
+    "check_table",
     "gather_locals",
     "make_grant",
     "make_plan",
@@ -58,6 +60,7 @@ __all__ = [
     "read_study",
     "read_table",
     "save_made",
+    "save_report",
     "study_from_bytes",
     "write_example",
     "write_template",

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from confrere.ledger import Ledger
@@ -26,13 +27,48 @@ def test_init_writes_files_that_check_and_are_never_overwritten(line, tmp_path):
 def test_check_says_what_the_study_is_and_fits_a_table_without_quoting_it(line, folder):
     told = line("check", "study.toml", "--data", "main=local/main.csv").stdout
     assert "4000 rows of main fit the schema" in told
+    assert "none missing, outside bounds or undeclared" in " ".join(told.split())
     table = Path("local/main.csv")
     table.write_text(table.read_text().replace("never", "S3CRET"))
     result = line("check", "study.toml", "--data", "main=local/main.csv", code=3)
-    assert "column 'smoker'" in result.stderr
-    assert "S3CRET" not in result.stdout + result.stderr
-    assert result.stdout == ""
-    assert result.stderr.count("\n") == 1
+    assert "refused main: smoker:" in result.stdout
+    assert "fit would refuse the table of main" in result.stdout
+    answer = line.json("check", "study.toml", code=3)
+    assert answer["error_code"] == "InvalidData"
+    assert answer["data"]["rows"] == {"main": 4000, "branch-1": 1500, "branch-2": 1000}
+    (found,) = answer["data"]["reports"]["main"]["findings"]
+    assert (found["column"], found["kind"], found["severity"]) == (
+        "smoker",
+        "undeclared",
+        "refused",
+    )
+    kept = Path("local/main.check.txt").read_text()
+    assert "S3CRET" not in result.stdout + result.stderr + json.dumps(answer) + kept
+
+
+def test_a_report_is_its_owners_alone_and_strict_fails_on_what_it_finds(line, folder):
+    table = pd.read_csv("local/main.csv")
+    table["age"] *= 12
+    table.loc[3999, "patient_id"] = table.loc[0, "patient_id"]
+    table.to_csv("local/main.csv", index=False)
+    kept = Path("local/main.check.txt")
+    kept.write_text("older, and open to all")
+    kept.chmod(0o644)
+    told = " ".join(line("check", "study.toml").stdout.split())
+    assert "warning main: patient_id: 1 of 4000 rows (0.03%) are dropped" in told
+    assert "it looks like months where years are declared (value / 12 fits)" in told
+    assert "look at the table of main; next: confrere price" in told
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert "it looks like months" in kept.read_text()
+    strict = line("check", "study.toml", "--strict", "--report", folder, code=3)
+    assert "look at the table of main (--strict)" in strict.stdout
+    assert (folder / "main.check.txt").stat().st_mode & 0o777 == 0o600
+    assert not list(folder.rglob("*.ledger"))
+
+
+def test_a_report_that_cannot_be_kept_says_where_else(line, folder):
+    answer = line.json("check", "study.toml", "--report", folder / "nowhere", code=3)
+    assert "give --report" in answer["message"]
 
 
 def test_price_touches_no_data_and_writes_a_plan(line, folder):

@@ -7,15 +7,17 @@ from typing import Annotated
 
 import typer
 
-from confrere.cli.envelope import Answer, command, good
+from confrere.cli.envelope import Answer, ExitCode, command, good
 from confrere.cli.options import Data, LedgerFile, Locals, StudyFile, pairs
-from confrere.cli.views import facts, price_table, promise_line
+from confrere.cli.views import facts, price_table, promise_line, report_parts
+from confrere.schema import DataReport
 from confrere.study import (
     Study,
+    check_table,
     gather_locals,
     make_plan,
-    read_rows,
     read_study,
+    save_report,
     write_example,
     write_template,
 )
@@ -44,20 +46,66 @@ def init(
     )
 
 
-def check(study: StudyFile, local: Locals = None, data: Data = None) -> Answer:
-    """Check a study file, the local files beside it, and with --data a table's fit to the schema.
+def check(
+    study: StudyFile,
+    local: Locals = None,
+    data: Data = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail on anything that the report finds.")
+    ] = False,
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Where reports go; by default beside the ledgers."),
+    ] = None,
+) -> Answer:
+    """Check a study file, the local files beside it, and how the parties' tables fit the schema.
 
-    Nothing is spent, and no value of a table is printed.
+    Tables are those that local files name, and --data. What is found is for their owners alone:
+    it is shown here and kept in a file that only they can read. Nothing is spent.
     """
     found = read_study(study)
     tables = pairs(data, "--data", found)
     locals_ = gather_locals(found, study, local or (), data=tables)
-    rows = {name: len(read_rows(found, path).y) for name, path in tables.items()}
+    reports: dict[str, DataReport] = {}
+    files: dict[str, Path] = {}
+    for name, own in locals_.items():
+        # A table that was named here must be there; a local file may be older than its table.
+        if own.data_path is not None and (name in tables or own.data_path.exists()):
+            reports[name] = check_table(found, own.data_path)
+            place = (report or own.ledger_path.parent) / f"{name}.check.txt"
+            title = f"{found.id}: {name}'s own table; not to leave {name}"
+            files[name] = save_report(reports[name], place, title=title)
+    code, message = _outcome(reports, strict)
+    shown = [part for name, one in reports.items() for part in report_parts(name, one, files[name])]
     return Answer(
-        f"the study is valid{_fit_words(rows)}; next: confrere price {study}",
-        {**_facts(found), "parties_here": list(locals_), "rows": rows},
-        [facts(found.title, _facts(found))],
+        f"{message}; next: confrere price {study}" if code is ExitCode.OK else message,
+        {
+            **_facts(found),
+            "parties_here": list(locals_),
+            "rows": {name: one.used for name, one in reports.items()},
+            "reports": {name: one.to_dict() for name, one in reports.items()},
+            "report_files": {name: str(path) for name, path in files.items()},
+        },
+        [facts(found.title, _facts(found)), *shown],
+        exit_code=code,
+        error_code=None if code is ExitCode.OK else "InvalidData",
     )
+
+
+def _outcome(reports: dict[str, DataReport], strict: bool) -> tuple[ExitCode, str]:
+    """Return how a check ends, and what it says in one line."""
+    refused = [name for name, one in reports.items() if one.refused]
+    if refused:
+        return ExitCode.INVALID, f"the study is valid, but fit would refuse {_tables(refused)}"
+    found = [name for name, one in reports.items() if one.findings]
+    if found and strict:
+        return ExitCode.INVALID, f"the study is valid, but look at {_tables(found)} (--strict)"
+    fits = "".join(f", {one.used} rows of {name} fit the schema" for name, one in reports.items())
+    return ExitCode.OK, f"the study is valid{fits}{f'; look at {_tables(found)}' if found else ''}"
+
+
+def _tables(names: list[str]) -> str:
+    return f"the table{'s' * (len(names) > 1)} of {', '.join(names)}"
 
 
 def price(
@@ -94,7 +142,3 @@ def _facts(study: Study) -> dict[str, object]:
         "schema_fingerprint": study.schema.fingerprint(),
         "proof": study.method.proof,
     }
-
-
-def _fit_words(rows: dict[str, int]) -> str:
-    return "".join(f", {count} rows of {name} fit the schema" for name, count in rows.items())

@@ -1,0 +1,197 @@
+"""What a table's owner is told: counts, wrong units, sentinels; never a value."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from confrere.errors import InvalidData
+from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema, data_report
+
+ROWS = 900
+AGE = Number("age", bounds=(18, 100), mean=52, sd=16)
+
+
+def patients(seed=0):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "age": rng.normal(52, 14, ROWS).clip(18, 95),
+            "trestbps": rng.normal(130, 18, ROWS).clip(85, 210),
+            "chol": rng.normal(240, 50, ROWS).clip(100, 500),
+            "temp_c": rng.normal(37, 0.5, ROWS),
+            "glucose": rng.normal(5.5, 1, ROWS).clip(3, 20),
+            "smoker": rng.choice(["never", "former", "current"], ROWS),
+            "stage": rng.choice([1, 2, 3], ROWS),
+            "sex": rng.choice(["m", "f"], ROWS),
+            "ill": rng.choice(["yes", "no"], ROWS, p=[0.2, 0.8]),
+        }
+    )
+
+
+@pytest.fixture
+def schema():
+    return PublicSchema(
+        [
+            AGE,
+            Number("trestbps", bounds=(70, 230), mean=130, sd=20),
+            Number("chol", bounds=(80, 600), mean=240, sd=55),
+            Number("temp_c", bounds=(33, 43)),
+            Number("glucose", bounds=(2, 25), mean=5.5, sd=1.2),
+            Category("smoker", values=("never", "former", "current")),
+            Ordered("stage", levels=(1, 2, 3)),
+            Flag("sex", true="m", false="f"),
+        ],
+        outcome=Label("ill", positive="yes", base_rate=0.2),
+    )
+
+
+def kinds(report):
+    return {(one.column, one.kind, one.severity) for one in report.findings}
+
+
+def only(report):
+    (found,) = report.findings
+    return found
+
+
+def test_a_table_as_declared_has_nothing_to_look_at(schema):
+    report = data_report(schema, patients())
+    assert report.clean
+    assert report.plain
+    assert (report.rows, report.used) == (ROWS, ROWS)
+    assert [one.column for one in report.columns] == list(schema.columns)
+
+
+@pytest.mark.parametrize(
+    ("column", "change", "hint"),
+    [
+        ("age", lambda x: 12 * x, "months where years are declared (value / 12 fits)"),
+        ("age", lambda x: 365.25 * x, "days where years are declared (value / 365.2 fits)"),
+        ("trestbps", lambda x: x / 7.50062, "kPa where mmHg are declared (value * 7.501 fits)"),
+        ("chol", lambda x: x / 38.67, "mmol/L where mg/dL are declared (value * 38.67 fits)"),
+        ("glucose", lambda x: x * 18.016, "mg/dL where mmol/L are declared (value / 18.02 fits)"),
+        ("temp_c", lambda x: 1.8 * x + 32, "Celsius are declared (value * 0.5556 - 17.78 fits)"),
+    ],
+)
+def test_another_unit_is_named(schema, column, change, hint):
+    table = patients()
+    table[column] = change(table[column])
+    found = only(data_report(schema, table))
+    assert (found.column, found.kind, found.severity) == (column, "unit", "warning")
+    assert hint in found.hint
+    assert found.rows > 0.99 * ROWS
+
+
+def test_some_rows_in_another_unit_are_told_apart(schema):
+    table = patients()
+    table.loc[:99, "age"] *= 12
+    found = only(data_report(schema, table))
+    assert (found.kind, found.rows) == ("unit", 100)
+    assert found.hint.startswith("these look like months")
+
+
+@pytest.mark.parametrize(("low", "value"), [(80, 0), (0, 0), (80, 9999)])
+def test_a_number_that_stands_for_missing_is_named_inside_bounds_or_outside(low, value):
+    chol = Number("chol", bounds=(low, 600), mean=240, sd=55)
+    table = patients()[["chol"]]
+    table.loc[:171, "chol"] = value
+    found = only(data_report(PublicSchema([chol]), table))
+    assert (found.kind, found.rows) == ("sentinel", 172)
+    assert found.hint == f"if it stands for nothing, declare na = [{value}]"
+
+
+def test_a_count_that_is_often_zero_is_no_sentinel():
+    visits = Number("visits", bounds=(0, 30))
+    table = pd.DataFrame({"visits": np.random.default_rng(1).poisson(2, ROWS)})
+    assert data_report(PublicSchema([visits]), table).clean
+
+
+def test_a_question_mark_among_numbers_is_named(schema):
+    table = patients()
+    table["chol"] = table["chol"].round().astype(int).astype(str)
+    table.loc[:9, "chol"] = "?"
+    found = only(data_report(schema, table))
+    assert (found.kind, found.severity, found.rows) == ("sentinel", "refused", 10)
+    assert found.hint.endswith('na = ["?"]')
+
+
+def test_missing_undeclared_and_constant_are_counted(schema):
+    table = patients()
+    table.loc[:6, "age"] = np.nan
+    table.loc[:29, "smoker"] = " Never"
+    table["sex"] = "m"
+    report = data_report(schema, table)
+    assert kinds(report) == {
+        ("age", "missing", "refused"),
+        ("smoker", "undeclared", "refused"),
+        ("sex", "constant", "warning"),
+    }
+    counts = {one.column: one for one in report.columns}
+    assert counts["age"].missing == 7
+    assert counts["smoker"].undeclared == 30
+    assert counts["sex"].constant
+    assert "only capitals, spaces or types differ" in str(report)
+    assert len(report.refused) == 2
+
+
+def test_what_encoding_refuses_is_refused_and_what_it_takes_is_not(schema):
+    """The report never contradicts the encoder."""
+    encoder = schema.encoder()
+    for column, value in {"age": np.nan, "smoker": "?", "stage": 9, "sex": None}.items():
+        table = patients()
+        table[column] = table[column].astype(object)
+        table.loc[4, column] = value
+        assert data_report(schema, table).refused
+        with pytest.raises(InvalidData):
+            encoder.transform(table)
+
+
+def test_a_bucket_collects_in_silence_only_what_is_rare():
+    smoker = Category("smoker", values=("never", "former"), unknown="other")
+    table = patients()[["smoker"]]
+    found = only(data_report(PublicSchema([smoker]), table))
+    assert (found.kind, found.severity) == ("undeclared", "warning")
+    rare = table[(table["smoker"] != "current") | (np.arange(ROWS) < 20)]
+    assert data_report(PublicSchema([smoker]), rare).clean
+
+
+def test_a_column_under_another_spelling_is_found(schema):
+    found = only(data_report(schema, patients().rename(columns={"chol": "Chol "})))
+    assert (found.kind, found.severity) == ("lacking", "refused")
+    assert found.hint == "is it the column 'Chol '"
+
+
+def test_labels_and_units_without_rows_are_counted(schema):
+    table = patients()
+    table["who"] = [*range(ROWS - 20), *range(20)]
+    table.loc[:2, "ill"] = None
+    table.loc[5, "who"] = None
+    report = data_report(schema, table, unit_column="who")
+    assert kinds(report) == {
+        ("who", "unit_column", "refused"),
+        ("who", "dropped", "warning"),
+        ("ill", "label", "refused"),
+    }
+    assert report.rows - report.used == 19
+    assert data_report(schema, patients().assign(ill="Yes")).findings[0].kind == "label"
+
+
+def test_a_base_rate_that_is_far_off_is_said(schema):
+    table = patients().assign(ill=["yes"] * 890 + ["no"] * 10)
+    assert "base_rate" in only(data_report(schema, table)).text
+
+
+def test_no_value_of_the_table_is_quoted(schema):
+    table = patients().astype({"age": object, "stage": object})
+    table.loc[0, "age"] = "S3CRET"
+    table.loc[1, "stage"] = "S3CRET"
+    table.loc[2, "smoker"] = "S3CRET"
+    table.loc[3, "ill"] = "S3CRET"
+    report = data_report(schema, table)
+    assert len(report.refused) == 3
+    assert "S3CRET" not in str(report) + str(report.to_dict())
+
+
+def test_a_report_needs_a_table(schema):
+    with pytest.raises(InvalidData, match="data frame"):
+        data_report(schema, [[1.0]])
