@@ -105,7 +105,7 @@ _HELP = {
         "release": "Show a release's card, make its page, add a signature.",
     },
     "ledgers": {"ledger": "Show, verify or export what was spent; open and change accounts."},
-    "schemas": {"schema": "Draft, show and compare public schemas."},
+    "schemas": {"schema": "Write, draft, show and compare public schemas."},
     "audit": {
         "audit": "Bound epsilon from below on made-up neighbours; exit code 5 if a promise is "
         "refuted.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ from confrere.schema.label import Label
 from confrere.schema.public_schema import PublicSchema
 
 _YES_NO = ({"yes", "no"}, {"y", "n"}, {"true", "false"})
+_OTHER = "other"
 _TAILS = (0.005, 0.995)
 
 
@@ -30,6 +32,7 @@ def draft_schema(
     *,
     label: Label | None = None,
     exclude: Collection[str] = (),
+    categories: Collection[str] = (),
     max_categories: int = 20,
     source: str = "",
     i_confirm_this_table_is_public: bool = False,
@@ -47,8 +50,11 @@ def draft_schema(
         The label; its base rate is drafted too if it has two sides and none is declared.
     exclude : collection of str
         Columns to leave out: identifiers, the organisation, dates.
+    categories : collection of str
+        Columns of numbers that are codes: categories without an order.
     max_categories : int, default=20
-        Columns of texts with more distinct values are left out.
+        Of a column with more distinct values the most frequent ones stay, and the others become
+        ``"other"``. A column whose values hardly ever repeat is taken for a name and left out.
     source : str, optional
         Where the table comes from; stands in the note.
     i_confirm_this_table_is_public : bool, default=False
@@ -68,6 +74,11 @@ def draft_schema(
         )
     if not isinstance(public_table, pd.DataFrame) or public_table.empty:
         raise InvalidData("public_table must be a data frame with rows and columns.")
+    strange = {*exclude, *categories} - {*map(str, public_table.columns)}
+    if strange:
+        raise InvalidParameter(f"exclude, categories: there is no column {sorted(strange)[0]!r}.")
+    if isinstance(max_categories, bool) or max_categories < 3:
+        raise InvalidParameter("max_categories must be a whole number of at least 3.")
     warnings.warn(
         "a schema was drafted by looking at a table: use it only if that table is public, and "
         "have it read before it is signed.",
@@ -80,7 +91,8 @@ def draft_schema(
     for column in public_table.columns:
         if column in skipped:
             continue
-        feature = _drafted(str(column), public_table[column], max_categories)
+        code = column in categories
+        feature = _drafted(str(column), public_table[column], max_categories, code=code)
         if feature is None:
             left_out.append(str(column))
         else:
@@ -97,7 +109,9 @@ def draft_schema(
     return PublicSchema(tuple(features), label, note=note)
 
 
-def _drafted(column: str, values: pd.Series[Any], max_categories: int) -> Feature | None:
+def _drafted(
+    column: str, values: pd.Series[Any], max_categories: int, *, code: bool
+) -> Feature | None:
     """Return a feature, or None for a column that is constant or not understood."""
     missing: dict[str, Any] = {}
     if values.isna().any():
@@ -107,6 +121,8 @@ def _drafted(column: str, values: pd.Series[Any], max_categories: int) -> Featur
     distinct = sorted(present.unique(), key=str)
     if len(distinct) < 2:
         return None
+    if code:
+        return _drafted_category(column, present, max_categories, missing)
     if isinstance(present.dtype, pd.CategoricalDtype) and present.dtype.ordered:
         levels = list(present.dtype.categories)
         shares = [_share(float((present == level).mean())) for level in levels]
@@ -115,14 +131,38 @@ def _drafted(column: str, values: pd.Series[Any], max_categories: int) -> Featur
         return Flag(column, share=_share(float(present.astype(float).mean())), **missing)
     if kind in ("integer", "floating", "mixed-integer-float"):
         return _drafted_number(column, present.to_numpy(dtype=np.float64), missing)
-    if kind not in ("string", "categorical") or len(distinct) > max_categories:
+    if kind not in ("string", "categorical"):
         return None
     if {str(value).lower() for value in distinct} in _YES_NO:
         no, yes = sorted(distinct, key=lambda value: str(value).lower() in ("yes", "y", "true"))
         share = _share(float((present == yes).mean()))
         return Flag(column, true=yes, false=no, share=share, **missing)
-    shares = [_share(float((present == value).mean())) for value in distinct]
-    return Category(column, values=tuple(distinct), shares=tuple(shares), unknown=ZEROS, **missing)
+    return _drafted_category(column, present, max_categories, missing)
+
+
+def _drafted_category(
+    column: str, present: pd.Series[Any], most: int, missing: dict[str, Any]
+) -> Category | None:
+    """Keep the most frequent values; None if values hardly repeat, as names do."""
+    counts: dict[Any, int] = Counter(present.tolist())
+    few = len(counts) <= most
+    if not few and len(counts) > len(present) / 2:
+        return None
+    # Equally frequent values in an order of their own, not of the table's.
+    ranked = sorted(counts.items(), key=lambda pair: (-pair[1], str(pair[0])))
+    kept = sorted((value for value, _ in ranked[: most if few else most - 1]), key=str)
+    shares = [counts[value] / len(present) for value in kept]
+    unknown: Any = ZEROS
+    if not few:
+        named = next((value for value in kept if str(value).lower() == _OTHER), None)
+        unknown = _OTHER if named is None else named
+        rest = 1 - sum(shares)
+        if named is None:
+            shares.append(rest)
+        else:
+            shares[kept.index(named)] += rest
+    rounded = tuple(_share(share) for share in shares)
+    return Category(column, values=tuple(kept), shares=rounded, unknown=unknown, **missing)
 
 
 def _drafted_number(column: str, x: np.ndarray[Any, Any], missing: dict[str, Any]) -> Number:

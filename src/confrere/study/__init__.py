@@ -1,6 +1,6 @@
 """A study from its file: read, priced before any data are touched, and run over any engine."""
 
-from confrere.study.data_check import check_table, save_report
+from confrere.study.data_check import check_table, header_of, save_report
 from confrere.study.encoded_rows import Rows, predict, read_rows, read_table
 from confrere.study.local_file import (
     Budget,
@@ -49,6 +49,7 @@ __all__ = [
     "check_keys",
     "check_table",
     "gather_locals",
+    "header_of",
     "make_grant",
     "make_plan",
     "party_session",

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import tempfile
 from pathlib import Path
 
-from confrere.errors import StudyError
+from confrere.errors import InvalidData, StudyError
 from confrere.schema import DataReport, data_report
 from confrere.study.encoded_rows import read_table
 from confrere.study.study_file import Study
+
+#: Characters of a header line at most.
+MAX_HEADER = 1_000_000
 
 
 def check_table(study: Study, path: Path) -> DataReport:
@@ -34,6 +38,19 @@ def check_table(study: Study, path: Path) -> DataReport:
         unit_column=promise.unit_column,
         max_rows_per_unit=promise.max_rows_per_unit,
     )
+
+
+def header_of(path: Path) -> list[str]:
+    """Return the names in the first line of a CSV file; no row is read."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            names = next(csv.reader([file.readline(MAX_HEADER)]), [])
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InvalidData(f"data: {path.name} cannot be read ({type(error).__name__}).") from None
+    names = [name.strip() for name in names]
+    if not names or "" in names or len(set(names)) < len(names):
+        raise InvalidData(f"data: the first line of {path.name} must have different names.")
+    return names
 
 
 def save_report(report: DataReport, path: Path, *, title: str = "") -> Path:

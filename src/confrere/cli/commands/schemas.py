@@ -1,8 +1,9 @@
-"""schema: draft one from a public table, show it, compare two."""
+"""schema: write one down, draft one from a public table, show it, compare two."""
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,9 @@ from confrere.cli.views import listing
 from confrere.errors import SchemaError
 from confrere.extras import has_research, research
 from confrere.schema import Label, PublicDataOnlyWarning, PublicSchema, draft_schema
-from confrere.study import read_table
+from confrere.schema.declaring import declared_column, feature_of, missing_facts, plain_value
+from confrere.schema.feature import Feature
+from confrere.study import header_of, read_table
 
 Source = Annotated[
     str,
@@ -26,8 +29,9 @@ Source = Annotated[
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands."""
-    schema = typer.Typer(help="Draft, show and compare public schemas.")
+    schema = typer.Typer(help="Write, draft, show and compare public schemas.")
     app.add_typer(schema, name="schema", no_args_is_help=True)
+    command(schema, "new")(new)
     command(schema, "draft")(draft)
     command(schema, "show")(show)
     command(schema, "fingerprint")(fingerprint)
@@ -44,6 +48,12 @@ def draft(
         list[str] | None, typer.Option(help="A value that counts as positive.")
     ] = None,
     exclude: Annotated[list[str] | None, typer.Option(help="A column to leave out.")] = None,
+    category: Annotated[
+        list[str] | None, typer.Option(help="A column of numbers that are codes: a category.")
+    ] = None,
+    max_categories: Annotated[
+        int, typer.Option(help="Encoded columns of a category; what is rarer becomes other.", min=3)
+    ] = 20,
     source: Annotated[str, typer.Option(help="Where the table comes from.")] = "",
     out: Annotated[Path | None, typer.Option(help="A file instead of the screen.")] = None,
 ) -> Answer:
@@ -65,17 +75,105 @@ def draft(
             frame,
             label=None if label is None else Label(label, positive=_values(frame, label, positive)),
             exclude=exclude or (),
+            categories=category or (),
+            max_categories=max_categories,
             source=source,
             i_confirm_this_table_is_public=True,
         )
     aside().print("Drafted by looking at a table: right only if it is public.", style="yellow")
+    return _written(schema, out, "drafted")
+
+
+def new(
+    column: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=KIND:FACTS", help="For instance age=number:18..100; repeat it."),
+    ] = None,
+    header: Annotated[
+        Path | None, typer.Option(help="A table whose first line has the names; no row is read.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="The label's column.")] = None,
+    positive: Annotated[
+        list[str] | None, typer.Option(help="A value that counts as positive.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="A file instead of the screen.")] = None,
+) -> Answer:
+    """Write the data tables of a study from what is known without data; asks for the rest.
+
+    Facts come from instruments, forms and the literature. Of a table only its first line is read.
+    """
+    given = {feature.column: feature for feature in map(declared_column, column or ())}
+    names = list(given) if header is None else header_of(header)
+    lacking = [name for name in given if name not in names]
+    if lacking:
+        raise typer.BadParameter(f"the table has no {lacking[0]}.", param_hint="'--column'")
+    if not names:
+        names = _ask_names()
+    if label is None:
+        label = _ask("Which column is to be predicted? (empty: none)", default="")
+    if label and not positive:
+        positive = [_ask(f"{label}: which value counts as positive?")]
+    features = [given.get(name) or _ask_feature(name) for name in names if name != label]
+    schema = PublicSchema(
+        tuple(feature for feature in features if feature is not None),
+        None if not label else Label(label, positive=tuple(map(plain_value, positive or ()))),
+    )
+    return _written(schema, out, "written")
+
+
+def _ask_names() -> list[str]:
+    typed = _ask("Names of the columns, with commas between them")
+    return [name.strip() for name in typed.split(",") if name.strip()]
+
+
+def _ask(question: str, default: str | None = None) -> str:
+    answer: str = typer.prompt(question, default=default, show_default=False, err=True)
+    return answer.strip()
+
+
+#: What is asked per kind.
+_QUESTIONS = {
+    "number": "smallest and largest meaningful value, LOW..HIGH",
+    "flag": "what stands for yes and for no, YES|NO",
+    "category": "all values, with | between them",
+    "ordered": "all levels from low to high, with | between them",
+}
+
+
+def _ask_feature(name: str) -> Feature | None:
+    """Ask for the kind and the facts of a column until they make sense."""
+    while True:
+        kind = _ask(f"{name}: number, flag, category, ordered or nothing (left out)", default="")
+        if not kind:
+            return None
+        if kind not in _QUESTIONS:
+            continue
+        try:
+            return feature_of(name, kind, _ask(f"{name}: {_QUESTIONS[kind]}"))
+        except SchemaError as error:
+            aside().print(str(error))
+
+
+def _written(schema: PublicSchema, out: Path | None, done: str) -> Answer:
+    """Return the text of a schema, and say what it could still tell."""
+    open_facts = missing_facts(schema)
+    console = aside()
+    if open_facts:
+        console.print("Worth declaring, from the literature or by experts, most useful first:")
+    for fact in open_facts:
+        console.print(f"  {fact}")
     text = schema.to_toml()
+    told = {
+        "fingerprint": schema.fingerprint(),
+        "missing_facts": [asdict(fact) for fact in open_facts],
+    }
     if out is None:
-        return Answer("", {"toml": text, "fingerprint": schema.fingerprint()}, text=text)
+        return Answer("", {"toml": text, **told}, text=text)
+    if out.exists():
+        raise SchemaError(f"out: {out.name} is there already; choose another name.")
     out.write_text(text, encoding="utf-8")
     return Answer(
-        f"drafted to {out}: to be read and corrected by a person",
-        {"out": str(out), "fingerprint": schema.fingerprint()},
+        f"{done} to {out}: to be read and corrected by a person", {"out": str(out), **told}
     )
 
 
