@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test test-slow test-deployment check docs bench clean
+.PHONY: demo test test-slow test-deployment check docs bench clean wheel sbom lock lock-check
 
 demo: .venv/.ready
 	$(BIN)/confrere demo
@@ -34,6 +34,33 @@ docs: .venv/.ready
 bench: .venv/.ready
 	$(ONE_THREAD) $(BIN)/python -m benchmarks
 
+# The same bytes every time: nothing of the machine or the moment is in a wheel.
+wheel: .venv/.ready
+	$(PIP) --group ship
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m build --wheel --outdir dist .
+
+# What a party installs, as CycloneDX.
+sbom: .venv/.ready
+	$(PIP) --group ship
+	mkdir -p dist
+	$(BIN)/cyclonedx-py requirements locks/party.txt --pyproject pyproject.toml --of JSON --output-reproducible -o dist/confrere.cdx.json
+
+LOCK := $(BIN)/uv pip compile -q --python-version 3.11 --universal --generate-hashes --no-header --no-annotate \
+	--no-emit-index-url --no-emit-find-links -c constraints.txt
+
+lock: .venv/.ready
+	$(PIP) --group ship
+	$(LOCK) pyproject.toml --extra flower --extra accounting --extra plot -o locks/party.txt
+	echo hatchling | $(LOCK) - -o locks/build.txt
+
+# Installs what is locked, each file by its hash, and the wheel on top, in an environment of its own.
+lock-check: wheel
+	rm -rf .venv-locked && $(PYTHON) -m venv .venv-locked
+	.venv-locked/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary=:all: -r locks/party.txt
+	.venv-locked/bin/python -m pip install --quiet --disable-pip-version-check --no-deps dist/*.whl
+	.venv-locked/bin/python -m pip check
+	.venv-locked/bin/confrere version
+
 .venv/.ready: pyproject.toml research/pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(PIP) --upgrade "pip>=25.1"
@@ -41,4 +68,4 @@ bench: .venv/.ready
 	touch $@
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis confrere-out
+	rm -rf .venv .venv-locked dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis confrere-out
