@@ -119,6 +119,11 @@ _HELP = {
         "is reported.",
     },
     "key_files": {"keys": "Make keys, and show fingerprints to compare by telephone."},
+    "kits": {
+        "provision": "Make a signed kit for every participant: study, certificates, local file, "
+        "unit, README.",
+        "kit": "Look into a kit, or open it in its participant's folder.",
+    },
     "deployment": {
         "approve": "Agree to what a study asks of a party, once, at its price.",
         "coordinator": "Ask the parties of a study, write the release of what they gave, and hand "

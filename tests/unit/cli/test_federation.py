@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import time
 import warnings
@@ -19,6 +20,7 @@ from tests.scenarios.deployment import name_keys
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", category=DeprecationWarning)
     from confrere.federation.flower import answering, carrying
+    from confrere.federation.flower.keys import make_authority
     from confrere.federation.flower.progress import private
 
 NAMES = ("main", "branch-1", "branch-2")
@@ -35,6 +37,7 @@ def study(line, folder):
     name_keys(folder)
     for name in NAMES:
         line("keys", "node", f"{name}.node")
+    shutil.copy(make_authority(folder / "authority", ["127.0.0.1"]).certificate, folder / "ca.pem")
     return path
 
 

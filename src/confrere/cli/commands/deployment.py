@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import os
 import shutil
 import signal
 from collections.abc import Iterator, Mapping
@@ -15,11 +14,16 @@ import typer
 
 from confrere.cli.commands.fit import confirm
 from confrere.cli.envelope import Answer, aside, command, good
+from confrere.cli.key_access import (
+    NODE_PASSPHRASE,
+    need_flower,
+    passphrase_of,
+    signing_key,
+)
 from confrere.cli.options import Auxiliary, LedgerFile, StudyFile, pairs
 from confrere.cli.views import entry_table, facts, price_table, promise_line, receipt_table
-from confrere.errors import EngineFailed, FederationError, StudyError
+from confrere.errors import FederationError, StudyError
 from confrere.ledger import Ledger
-from confrere.release.signing import has_passphrase, read_private_key
 from confrere.study import (
     CoordinatorSession,
     Local,
@@ -33,8 +37,6 @@ from confrere.study import (
 )
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
     from confrere.federation.flower.keys import Authority
 
 Folder = Annotated[Path, typer.Option(help="Its files: state, journal, log.")]
@@ -43,10 +45,6 @@ Yes = Annotated[bool, typer.Option("--yes", help="Agree to the price without ask
 By = Annotated[str | None, typer.Option(help="Who agrees; by default the user's name.")]
 Reason = Annotated[str | None, typer.Option(help="Why; by default the study's purpose.")]
 Out = Annotated[Path | None, typer.Option(envvar="CONFRERE_OUT", help="Where the release goes.")]
-
-#: Where services put passphrases; people are asked for them.
-NODE_PASSPHRASE = "CONFRERE_NODE_PASSPHRASE"  # noqa: S105  the name of a variable
-KEY_PASSPHRASE = "CONFRERE_KEY_PASSPHRASE"  # noqa: S105
 
 
 def add_to(app: typer.Typer) -> None:
@@ -93,7 +91,10 @@ def coordinator(
     key: Annotated[Path, typer.Option(help="Its private key: parties name the public half.")],
     node: Annotated[
         list[str],
-        typer.Option(metavar="PARTY=FILE", help="A party's node certificate: keys node made it."),
+        typer.Option(
+            metavar="PARTY=FILE",
+            help="A party's node certificate: keys node made it. Or a folder of them, <party>.pem.",
+        ),
     ],
     folder: Folder = Path("confrere-coordinator"),
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
@@ -104,6 +105,10 @@ def coordinator(
     attempt: Annotated[
         int, typer.Option(min=1, help="Which run: a second one is paid for anew.")
     ] = 1,
+    authority: Annotated[
+        Path | None,
+        typer.Option(help="The folder of its TLS certificate; by default made where it works."),
+    ] = None,
     auxiliary: Auxiliary = None,
     out: Out = None,
 ) -> Answer:
@@ -113,15 +118,21 @@ def coordinator(
     answered, and pay nothing more.
     """
     found = read_study(study)
-    nodes = pairs(node, "--node", found)
+    need_flower()
+    from confrere.provision import expiry_warnings, read_nodes
+
+    folders = [Path(text) for text in node if Path(text).is_dir()]
+    nodes = pairs([text for text in node if not Path(text).is_dir()], "--node", found)
+    for place in folders:
+        nodes |= read_nodes(place, found)
     for name in nodes:
         found.party(name)
     missing = [party.name for party in found.payers if party.name not in nodes]
     if missing:
         raise StudyError(f"--node: the certificate of {missing[0]} is missing.")
-    opened = _signing_key(key)
-    need_flower()
+    opened = signing_key(key)
     from confrere.federation.flower.carrying import carrying
+    from confrere.federation.flower.keys import read_authority, read_certificate
     from confrere.federation.flower.progress import Progress, private
 
     place = out or Path("confrere-out") / found.id
@@ -129,20 +140,23 @@ def coordinator(
     with _stopped_by_services(), private(folder, "coordinator") as home:
         if not (home / "journal").exists():
             check_destination(found, place, [party.name for party in found.payers])
-        authority = _authority(home / "authority", host)
+        tls = _authority(authority or home / "authority", host)
+        ends = {name: read_certificate(path) for name, path in nodes.items()}
+        for line in expiry_warnings({"the coordinator": read_authority(tls.certificate), **ends}):
+            console.print(line)
         progress = Progress(home, console.print, study=found.sha256)
 
         def tell(states: Mapping[str, str]) -> None:
             progress.say(_where(states), parties=dict(states))
 
         console.print(
-            f"listening on {host}:{port}; every party needs {authority.certificate}: "
+            f"listening on {host}:{port}; every party needs {tls.certificate}: "
             f"confrere party STUDY --coordinator {host}:{port} --authority ca.pem"
         )
         try:
             with carrying(
                 nodes=nodes,
-                authority=authority,
+                authority=tls,
                 host=host,
                 port=port,
                 log=home / "flower.log",
@@ -210,8 +224,14 @@ def party(
     """
     need_flower()
     from confrere.federation.flower.answering import run_party
-    from confrere.federation.flower.keys import is_locked, read_node_key
+    from confrere.federation.flower.keys import (
+        is_locked,
+        read_authority,
+        read_certificate,
+        read_node_key,
+    )
     from confrere.federation.flower.progress import Progress, private, read_progress
+    from confrere.provision import expiry_warnings
 
     found = read_study(study)
     own = _own(found, study, local, ledger)
@@ -219,7 +239,15 @@ def party(
     released = Answer(f"{own.party} has the release", {"party": own.party, "state": "released"})
     if (before.get("study"), before.get("state")) == (found.sha256, "released"):
         return released
-    node = read_node_key(node_key, _secret(node_key, NODE_PASSPHRASE, locked=is_locked(node_key)))
+    node = read_node_key(
+        node_key, passphrase_of(node_key, NODE_PASSPHRASE, locked=is_locked(node_key))
+    )
+    ends = {
+        "the coordinator": read_authority(authority),
+        own.party: read_certificate(node.certificate),
+    }
+    for line in expiry_warnings(ends):
+        aside().print(line)
     if not grant.exists():
         _show_price(found, own, 1, agreed=yes)
         _write_grant(found, own, grant, by=by, reason=reason, attempts=1, days=30.0)
@@ -230,7 +258,7 @@ def party(
             own,
             grant=grant,
             out=out or Path("confrere-out") / found.id,
-            key=_signing_key(own.key_path),
+            key=signing_key(own.key_path),
         )
         progress = Progress(
             home,
@@ -295,14 +323,6 @@ def _party_status(told: dict[str, Any]) -> Answer:
     )
 
 
-def need_flower() -> None:
-    """Refuse to go on without Flower, which is an extra, or with another version of it."""
-    try:
-        import confrere.federation.flower  # noqa: F401
-    except ImportError as error:
-        raise EngineFailed("it needs Flower: pip install 'confrere[flower]'.") from error
-
-
 def _where(states: Mapping[str, str]) -> str:
     """Return in one line where all parties are."""
     kinds = dict.fromkeys(states.values())
@@ -340,7 +360,7 @@ def _write_grant(
     attempts: int,
     days: float,
 ) -> None:
-    key = _signing_key(own.key_path)
+    key = signing_key(own.key_path)
     agreed = make_grant(
         study,
         own,
@@ -350,22 +370,6 @@ def _write_grant(
         days=days,
     )
     path.write_bytes(agreed.document(key))
-
-
-def _signing_key(path: Path | None) -> Ed25519PrivateKey:
-    if path is None:
-        raise StudyError("key_path: between machines a party signs what it sends; name its key.")
-    return read_private_key(path, _secret(path, KEY_PASSPHRASE, locked=has_passphrase(path)))
-
-
-def _secret(path: Path, variable: str, *, locked: bool) -> str | None:
-    """Return a key's passphrase: a service's variable has it, or somebody types it."""
-    if not locked:
-        return None
-    given = os.environ.get(variable)
-    if given is None:
-        given = str(typer.prompt(f"Passphrase of {path.name}", hide_input=True, err=True))
-    return given
 
 
 @contextmanager

@@ -9,7 +9,15 @@ from typing import Annotated
 import typer
 
 from confrere.cli.envelope import Answer, command
+from confrere.cli.key_access import NODE_PASSPHRASE, need_flower, signing_key
 from confrere.release import fingerprint, generate_key
+
+Passphrase = Annotated[
+    bool, typer.Option("--passphrase", help="Lock the node key with a passphrase.")
+]
+PartyName = Annotated[str, typer.Argument(metavar="PARTY", help="Its name in the study.")]
+Nodes = Annotated[Path, typer.Option(help="The coordinator's folder of certificates.")]
+Own = Annotated[Path, typer.Option(help="The party's folder, in which its keys lie.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -19,6 +27,10 @@ def add_to(app: typer.Typer) -> None:
     command(keys, "new")(new)
     command(keys, "node")(node)
     command(keys, "show")(show)
+    command(keys, "request")(request)
+    command(keys, "rotate")(rotate)
+    command(keys, "admit")(admit)
+    command(keys, "revoke")(revoke)
 
 
 def new(
@@ -36,22 +48,13 @@ def new(
 
 def node(
     path: Annotated[Path, typer.Argument(help="The private key's file; nothing is overwritten.")],
-    passphrase: Annotated[
-        bool, typer.Option("--passphrase", help="Lock the key with a passphrase.")
-    ] = False,
+    passphrase: Passphrase = False,
 ) -> Answer:
     """Make the key with which a party connects to a coordinator, and its certificate."""
-    from confrere.cli.commands.deployment import NODE_PASSPHRASE, need_flower
-
     need_flower()
     from confrere.federation.flower.keys import make_node_key
 
-    word = None
-    if passphrase:
-        word = os.environ.get(NODE_PASSPHRASE) or str(
-            typer.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True)
-        )
-    certificate = make_node_key(path, word)
+    certificate = make_node_key(path, _word(passphrase))
     return Answer(
         f"private key {path} (keep it), certificate {certificate} (give it to the coordinator)",
         {"private": str(path), "certificate": str(certificate)},
@@ -64,3 +67,73 @@ def show(
     """Print a public key's fingerprint."""
     found = fingerprint(path)
     return Answer(found, {"fingerprint": found})
+
+
+def request(party: PartyName, folder: Own = Path(), passphrase: Passphrase = False) -> Answer:
+    """Make a party's keys, and the request that it sends to whoever coordinates."""
+    need_flower()
+    from confrere.provision import make_request
+    from confrere.release.folder import check_party
+
+    made = make_request(folder, check_party(party), _word(passphrase))
+    return _asked(folder, party, made.fingerprint)
+
+
+def rotate(party: PartyName, folder: Own = Path(), passphrase: Passphrase = False) -> Answer:
+    """Make a new node key in place of the old one, and a new request; the study stays good."""
+    need_flower()
+    from confrere.provision import renew_node_key
+    from confrere.release.folder import check_party
+
+    key = signing_key(folder / f"{check_party(party)}.key")
+    made = renew_node_key(folder, party, key, _word(passphrase))
+    return _asked(folder, party, made.fingerprint)
+
+
+def admit(
+    file: Annotated[Path, typer.Argument(metavar="REQUEST", help="A party's request.")],
+    study: Annotated[Path, typer.Option(help="The study, which names its key.")],
+    nodes: Nodes,
+) -> Answer:
+    """Let a party connect by its request's certificate; the one before is revoked."""
+    need_flower()
+    from confrere.provision import admit as let_in
+    from confrere.provision import read_request
+    from confrere.study import read_study
+
+    found = read_request(file)
+    let_in(nodes, read_study(study), found)
+    return Answer(
+        f"{found.party} may connect; a coordinator that is running has to be started again",
+        {"party": found.party, "fingerprint": found.fingerprint},
+    )
+
+
+def revoke(party: PartyName, nodes: Nodes) -> Answer:
+    """Take a party's certificate back; a coordinator that is running has to be started again."""
+    need_flower()
+    from confrere.provision import revoke as take_back
+    from confrere.release.folder import check_party
+
+    take_back(nodes, check_party(party))
+    return Answer(
+        f"{party} cannot connect any more; start a coordinator that is running again",
+        {"party": party},
+    )
+
+
+def _asked(folder: Path, party: str, own: str) -> Answer:
+    file = folder / f"{party}.request"
+    return Answer(
+        f"send {file} to the coordinator, and tell {own} by telephone",
+        {"request": str(file), "fingerprint": own},
+    )
+
+
+def _word(asked: bool) -> str | None:
+    """Return a new node key's passphrase: a service's variable has it, or somebody types it."""
+    if not asked:
+        return None
+    return os.environ.get(NODE_PASSPHRASE) or str(
+        typer.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True)
+    )

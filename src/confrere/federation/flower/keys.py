@@ -222,18 +222,41 @@ def read_node_key(path: str | os.PathLike[str], passphrase: str | None = None) -
 def read_certificate(path: str | os.PathLike[str]) -> x509.Certificate:
     """Read a party's certificate: made by its own key, and vouching for nobody else."""
     place = Path(path)
+    return read_certificate_text(_read(place), f"node: {place.name}")
+
+
+def read_certificate_text(content: str | bytes, what: str) -> x509.Certificate:
+    """Read the text of a party's certificate; ``what`` names it in an error."""
     wrong = InvalidParameter(
-        f"node: {place.name} is not the certificate of a node key; ask the party for the file that "
-        "confrere keys node made."
+        f"{what} is not the certificate of a node key; ask the party for the file that confrere "
+        "keys node made."
     )
     try:
-        (found,) = x509.load_pem_x509_certificates(_read(place))
+        (found,) = x509.load_pem_x509_certificates(
+            content.encode() if isinstance(content, str) else content
+        )
         found.verify_directly_issued_by(found)
         limits = found.extensions.get_extension_for_class(x509.BasicConstraints).value
     except (ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
         raise wrong from None
     if limits.ca or not isinstance(found.public_key(), ec.EllipticCurvePublicKey):
         raise wrong
+    return found
+
+
+def read_authority(path: str | os.PathLike[str]) -> x509.Certificate:
+    """Read the coordinator's ``ca.pem``."""
+    return read_authority_text(_read(Path(path)))
+
+
+def read_authority_text(content: bytes) -> x509.Certificate:
+    """Read the text of a coordinator's ``ca.pem``."""
+    try:
+        (found,) = x509.load_pem_x509_certificates(content)
+    except ValueError:
+        raise InvalidParameter(
+            "authority: it is no certificate; ask the coordinator for ca.pem."
+        ) from None
     return found
 
 

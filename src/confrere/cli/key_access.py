@@ -1,0 +1,44 @@
+"""Keys that commands open: locked ones by a service's variable or a question, never a flag."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from confrere.errors import EngineFailed, StudyError
+from confrere.release.signing import has_passphrase, read_private_key
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+#: Where services put passphrases; people are asked for them.
+NODE_PASSPHRASE = "CONFRERE_NODE_PASSPHRASE"  # noqa: S105  the name of a variable
+KEY_PASSPHRASE = "CONFRERE_KEY_PASSPHRASE"  # noqa: S105
+
+
+def need_flower() -> None:
+    """Refuse to go on without Flower, which is an extra, or with another version of it."""
+    try:
+        import confrere.federation.flower  # noqa: F401
+    except ImportError as error:
+        raise EngineFailed("it needs Flower: pip install 'confrere[flower]'.") from error
+
+
+def signing_key(path: Path | None) -> Ed25519PrivateKey:
+    """Open a private key; if it is locked, by a variable or a question."""
+    if path is None:
+        raise StudyError("key_path: between machines a party signs what it sends; name its key.")
+    return read_private_key(path, passphrase_of(path, KEY_PASSPHRASE, locked=has_passphrase(path)))
+
+
+def passphrase_of(path: Path, variable: str, *, locked: bool) -> str | None:
+    """Return a key's passphrase: a service's variable has it, or somebody types it."""
+    if not locked:
+        return None
+    given = os.environ.get(variable)
+    if given is None:
+        given = str(typer.prompt(f"Passphrase of {path.name}", hide_input=True, err=True))
+    return given

@@ -1,0 +1,26 @@
+"""From a study to a kit for every participant: what each has to have, signed, in one file.
+
+Private keys are made where they stay. A party sends a request, which holds the public halves;
+whoever coordinates puts them into the study and makes the kits.
+"""
+
+from confrere.provision.expiry import WARNING_DAYS, expiry_warnings
+from confrere.provision.key_request import KeyRequest, make_request, read_request, renew_node_key
+from confrere.provision.kits import OpenedKit, make_kits, open_kit, show_kit
+from confrere.provision.nodes import admit, read_nodes, revoke
+
+__all__ = [
+    "WARNING_DAYS",
+    "KeyRequest",
+    "OpenedKit",
+    "admit",
+    "expiry_warnings",
+    "make_kits",
+    "make_request",
+    "open_kit",
+    "read_nodes",
+    "read_request",
+    "renew_node_key",
+    "revoke",
+    "show_kit",
+]

@@ -1,0 +1,314 @@
+"""A kit: one signed archive with everything that one participant of a study needs.
+
+A tar of plain files, with ``SHA256SUMS`` over them and a signature of the coordinator over that, so
+``tar``, ``sha256sum -c`` and ``ssh-keygen -Y verify -n confrere-kit`` are enough to look into one.
+Nothing of a kit is written to disk before its signature was checked against a fingerprint that
+people compared.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import tarfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from confrere.errors import InvalidParameter, SignatureError, StudyError
+from confrere.federation.flower.keys import (
+    certificate_text,
+    make_authority,
+    read_authority_text,
+)
+from confrere.provision.key_request import KeyRequest, request_from_bytes
+from confrere.release.folder import SUMS, sums_of
+from confrere.release.signing import fingerprint, public_line, sign_bytes, verify_bytes
+from confrere.study.priced_plan import price_of
+from confrere.study.study_file import Study, study_from_bytes
+
+NAMESPACE = "confrere-kit"
+SIGNATURE = f"{SUMS}.sig"
+COORDINATOR = "coordinator"
+_LARGEST = 1 << 20
+_MEMBERS = 2100  # a thousand parties' certificates, and what else a coordinator has
+_PLAIN = re.compile(r"(nodes/|authority/)?[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
+#: What belongs to the party from the day on that it was written: never written over.
+_OWN = frozenset({"local.toml"})
+#: What must not change in a folder: another study has another folder.
+_FIXED = frozenset({"study.toml", "coordinator.pub"})
+
+_PAGES = Environment(
+    loader=PackageLoader("confrere.provision", "templates"),
+    undefined=StrictUndefined,
+    autoescape=False,  # noqa: S701  plain text; what is filled in has been checked
+    keep_trailing_newline=True,
+    trim_blocks=True,
+)
+_PARTY_LINE = re.compile(r"^\s*name\s*=\s*(?P<quote>[\"'])(?P<name>[^\"']+)(?P=quote).*$")
+_TABLE = re.compile(r"^\s*\[")
+
+
+@dataclass(frozen=True)
+class OpenedKit:
+    """A kit whose signature holds.
+
+    Attributes
+    ----------
+    participant : str
+        Whose it is: a party's name, or ``"coordinator"``.
+    fingerprint : str
+        Of the key that signed it.
+    study_sha256 : str
+    files : mapping of name to bytes
+    """
+
+    participant: str
+    fingerprint: str
+    study_sha256: str
+    files: Mapping[str, bytes]
+
+
+def study_with_keys(content: bytes, keys: Mapping[str, str]) -> Study:
+    """Return a study with every party's public key in it.
+
+    Parameters
+    ----------
+    content : bytes
+        The study file; a party that has a key already must have this one.
+    keys : mapping of party to key line
+    """
+    study = study_from_bytes(content)
+    missing = {party.name for party in study.parties if party.key is None}
+    lines, inside = [], False
+    for line in content.decode().splitlines(keepends=True):
+        lines.append(line)
+        if _TABLE.match(line):
+            inside = line.strip().startswith("[[party]]")
+        found = _PARTY_LINE.match(line) if inside else None
+        if found and found["name"] in missing & keys.keys():
+            lines.append(f"key = {json.dumps(keys[found['name']])}\n")
+    filled = study_from_bytes("".join(lines).encode())
+    for party in filled.parties:
+        given = keys.get(party.name)
+        if given is None and party in filled.payers:
+            raise StudyError(f"party {party.name}: its request is missing; ask for it.")
+        if given is not None and (
+            party.key is None or fingerprint(party.key) != fingerprint(given)
+        ):
+            raise StudyError(
+                f"party {party.name}: the study names another key than its request; compare "
+                "fingerprints, or write the line of the request's key into the study."
+            )
+    return filled
+
+
+def make_kits(
+    content: bytes,
+    requests: Sequence[KeyRequest],
+    key: Ed25519PrivateKey,
+    out: str | os.PathLike[str],
+    *,
+    host: str,
+    port: int,
+    days: int = 365,
+    renew: bool = False,
+) -> list[Path]:
+    """Write one kit per participant; return the files, the coordinator's first.
+
+    Parameters
+    ----------
+    content : bytes
+        The study file. Keys of parties that it lacks are taken from the requests.
+    requests : sequence of KeyRequest
+    key : Ed25519PrivateKey
+        The coordinator's: it signs the kits, and later every question.
+    out : path-like
+        A folder for the kits, ``<name>.kit`` each.
+    host, port : str, int
+        How parties reach the coordinator.
+    days : int, default=365
+        How long the coordinator's certificate is good.
+    renew : bool, default=False
+        Write over kits that are there: a new certificate for the same study.
+    """
+    named = {request.party: request for request in requests}
+    if len(named) != len(requests):
+        raise StudyError("requests: a party has two; ask which one holds.")
+    study = study_with_keys(content, {name: one.key for name, one in named.items()})
+    if study.engine != "flower":
+        raise StudyError("federation.engine: kits are for 'flower', between machines.")
+    for name in named:
+        study.party(name)
+    place = Path(out)
+    place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    taken = [path.name for path in place.glob("*.kit")]
+    if taken and not renew:
+        raise StudyError(f"--out: {taken[0]} is there already; give another folder, or --renew.")
+    draft = place / ".authority"
+    authority = make_authority(draft, [host], days=days)
+    tls = {
+        path.name: path.read_bytes()
+        for path in (authority.certificate, authority.server_certificate, authority.server_key)
+    }
+    for path in draft.iterdir():
+        path.unlink()
+    draft.rmdir()
+    facts = {
+        "study": study,
+        "host": host,
+        "port": port,
+        "fingerprint": fingerprint(key.public_key()),
+        "ends": read_authority_text(tls["ca.pem"]).not_valid_after_utc,
+        "price": price_of(study),
+    }
+    own = public_line(key.public_key(), COORDINATOR)
+    shared = {"study.toml": study.content, "coordinator.pub": f"{own}\n".encode()}
+    written = [
+        _write(
+            place / f"{COORDINATOR}.kit",
+            {
+                **shared,
+                **{f"authority/{name}": text for name, text in tls.items()},
+                **{
+                    f"nodes/{name}.pem": certificate_text(request.certificate).encode()
+                    for name, request in named.items()
+                },
+                **_pages("coordinator", facts, participant=COORDINATOR),
+            },
+            key,
+        )
+    ]
+    for party in study.payers:
+        inside = {
+            **shared,
+            "ca.pem": tls["ca.pem"],
+            f"{party.name}.request": named[party.name].content,
+            "local.toml": _page("local.toml.j2", facts, participant=party.name, line=own),
+            **_pages("party", facts, participant=party.name),
+        }
+        written.append(_write(place / f"{party.name}.kit", inside, key))
+    return written
+
+
+def show_kit(path: str | os.PathLike[str]) -> OpenedKit:
+    """Check a kit against the key that it says it is signed by, and write nothing."""
+    files = _members(Path(path))
+    signature, sums = files.pop(SIGNATURE, None), files.pop(SUMS, None)
+    own, study = files.get("coordinator.pub"), files.get("study.toml")
+    if signature is None or sums is None or own is None or study is None:
+        raise SignatureError(f"{Path(path).name} is no kit; ask the coordinator for it again.")
+    line = own.decode("ascii", "replace")
+    verify_bytes(signature, sums, line, namespace=NAMESPACE)
+    if sums != sums_of(files):
+        raise SignatureError(f"{Path(path).name} was changed after it was signed.")
+    requests = [request_from_bytes(files[name]) for name in files if name.endswith(".request")]
+    participant = requests[0].party if requests else COORDINATOR
+    return OpenedKit(participant, fingerprint(line), study_from_bytes(study).sha256, files)
+
+
+def open_kit(
+    path: str | os.PathLike[str], into: str | os.PathLike[str], expected: str
+) -> OpenedKit:
+    """Check a kit and write its files into a folder that is its owner's alone.
+
+    Parameters
+    ----------
+    path : path-like
+        The archive.
+    into : path-like
+        The participant's folder: for a party the one in which its keys lie.
+    expected : str
+        The coordinator's fingerprint, ``SHA256:...``, as it was told by telephone.
+    """
+    kit = show_kit(path)
+    if kit.fingerprint != expected.strip():
+        raise SignatureError(
+            "the kit was signed by another key than the one of this fingerprint; do not use it."
+        )
+    place = Path(into)
+    if kit.participant != COORDINATOR:
+        _check_own_keys(place, kit)
+    for name in _FIXED:
+        if (place / name).exists() and (place / name).read_bytes() != kit.files[name]:
+            raise StudyError(f"--into: there is another {name}; give another folder.")
+    place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    place.chmod(0o700)
+    for name, content in kit.files.items():
+        target = place / name
+        if name in _OWN and target.exists():
+            continue
+        target.parent.mkdir(exist_ok=True, mode=0o700)
+        handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+    return kit
+
+
+def _check_own_keys(place: Path, kit: OpenedKit) -> None:
+    """Refuse a kit that was made for other keys than those in the folder."""
+    public = place / f"{kit.participant}.key.pub"
+    request = request_from_bytes(kit.files[f"{kit.participant}.request"])
+    if not public.is_file():
+        raise InvalidParameter(
+            f"--into: {public.name} is not there; open the kit where keys request made the keys."
+        )
+    if fingerprint(public) != request.fingerprint:
+        raise InvalidParameter(
+            f"--into: the kit of {kit.participant} was made for another key than the one here."
+        )
+
+
+def _pages(kind: str, facts: Mapping[str, object], **more: object) -> dict[str, bytes]:
+    return {
+        "README.md": _page(f"{kind}.md.j2", facts, **more),
+        f"confrere-{more['participant']}.service": _page(f"{kind}.service.j2", facts, **more),
+    }
+
+
+def _page(name: str, facts: Mapping[str, object], **more: object) -> bytes:
+    return _PAGES.get_template(name).render(**facts, **more).encode()
+
+
+def _write(path: Path, files: Mapping[str, bytes], key: Ed25519PrivateKey) -> Path:
+    """Write an archive, whole or not at all; the same files give the same bytes."""
+    sums = sums_of(files)
+    every = {**files, SUMS: sums, SIGNATURE: sign_bytes(sums, key, namespace=NAMESPACE)}
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for name in sorted(every):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(every[name]), 0o600
+            archive.addfile(entry, io.BytesIO(every[name]))
+    draft = path.with_name(f".{path.name}.draft")
+    draft.unlink(missing_ok=True)
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "wb") as stream:
+        stream.write(buffer.getvalue())
+    return draft.replace(path)
+
+
+def _members(path: Path) -> dict[str, bytes]:
+    """Return the plain files of an archive; anything else in it is refused."""
+    wrong = SignatureError(f"{path.name} is no kit; ask the coordinator for it again.")
+    files: dict[str, bytes] = {}
+    try:
+        with tarfile.open(path, mode="r:") as archive:
+            for entry in archive:
+                stream = archive.extractfile(entry) if entry.isreg() else None
+                bad_name = not _PLAIN.fullmatch(entry.name) or ".." in entry.name
+                if stream is None or bad_name or entry.name in files or len(files) >= _MEMBERS:
+                    raise wrong
+                if entry.size > _LARGEST:
+                    raise wrong
+                files[entry.name] = stream.read(_LARGEST)
+    except (tarfile.TarError, OSError, EOFError) as error:
+        if isinstance(error, OSError) and error.strerror:
+            raise InvalidParameter(f"{path.name} cannot be read ({error.strerror}).") from None
+        raise wrong from None
+    return files

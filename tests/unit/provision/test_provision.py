@@ -1,0 +1,336 @@
+"""Kits: what a participant gets, and what is refused."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import stat
+import subprocess
+import tarfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("flwr")
+
+from confrere.cli import app
+from confrere.errors import InvalidParameter, SignatureError, StudyError
+from confrere.federation.flower.keys import read_authority, read_certificate
+from confrere.provision import (
+    admit,
+    expiry_warnings,
+    make_kits,
+    make_request,
+    open_kit,
+    read_nodes,
+    read_request,
+    renew_node_key,
+    revoke,
+    show_kit,
+)
+from confrere.release import fingerprint, generate_key
+from confrere.release.signing import read_private_key
+from confrere.study import read_study
+from confrere.study.local_file import read_local
+from confrere.study.template import write_template
+
+PARTIES = ("main", "branch-1", "branch-2")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Keys, requests and kits of the template's three parties."""
+    folder = tmp_path_factory.mktemp("kits")
+    write_template(folder / "study")
+    study = folder / "study" / "study.toml"
+    study.write_text(study.read_text().replace('engine = "local"', 'engine = "flower"'))
+    for party in PARTIES:
+        make_request(folder / party, party)
+    generate_key(folder / "coordinator.key", "coordinator")
+    make_kits(
+        study.read_bytes(),
+        [read_request(folder / party / f"{party}.request") for party in PARTIES],
+        read_private_key(folder / "coordinator.key"),
+        folder / "kits",
+        host="10.0.0.1",
+        port=8443,
+    )
+    return folder
+
+
+@pytest.fixture
+def work(made, tmp_path):
+    return shutil.copytree(made, tmp_path / "work")
+
+
+def _own(work: Path) -> str:
+    return fingerprint(work / "coordinator.key.pub")
+
+
+def _archive(path: Path, entries: list[tuple[tarfile.TarInfo, bytes]]) -> Path:
+    with tarfile.open(path, "w") as archive:
+        for entry, content in entries:
+            entry.size = len(content) if entry.isreg() else 0
+            archive.addfile(entry, io.BytesIO(content))
+    return path
+
+
+def _files(path: Path) -> dict[str, bytes]:
+    with tarfile.open(path) as archive:
+        return {m.name: archive.extractfile(m).read() for m in archive.getmembers()}
+
+
+def test_a_party_gets_what_it_needs_and_nothing_secret(work):
+    kit = open_kit(work / "kits" / "main.kit", work / "main", _own(work))
+    assert kit.participant == "main"
+    assert set(kit.files) == {
+        "README.md",
+        "ca.pem",
+        "confrere-main.service",
+        "coordinator.pub",
+        "local.toml",
+        "main.request",
+        "study.toml",
+    }
+    assert b"PRIVATE" not in b"".join(kit.files.values())
+    study = read_study(work / "main" / "study.toml")
+    assert [party.key is not None for party in study.parties] == [True] * 3
+    local = read_local(work / "main" / "local.toml")
+    assert local.policy is not None
+    local.policy.check(study, "main")
+    assert local.policy.lifetime_epsilon == local.policy.max_epsilon_per_run == study.epsilon
+    assert fingerprint(local.coordinator) == _own(work)
+    assert stat.S_IMODE((work / "main").stat().st_mode) == 0o700
+    assert stat.S_IMODE((work / "main" / "local.toml").stat().st_mode) == 0o600
+
+
+def test_the_coordinators_kit_lets_exactly_the_parties_in(work):
+    open_kit(work / "kits" / "coordinator.kit", work / "coordinator", _own(work))
+    study = read_study(work / "coordinator" / "study.toml")
+    assert list(read_nodes(work / "coordinator" / "nodes", study)) == list(PARTIES)
+    read_authority(work / "coordinator" / "authority" / "ca.pem")
+    key = work / "coordinator" / "authority" / "server.key"
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+
+
+def test_everybody_has_the_same_study(work):
+    hashes = {show_kit(path).study_sha256 for path in (work / "kits").glob("*.kit")}
+    assert len(hashes) == 1
+
+
+def test_a_kit_can_be_checked_without_this_library(work, tmp_path):
+    if shutil.which("ssh-keygen") is None:
+        pytest.skip("there is no ssh-keygen here")
+    with tarfile.open(work / "kits" / "main.kit") as archive:
+        archive.extractall(tmp_path / "plain", filter="data")
+    place = tmp_path / "plain"
+    subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=place, check=True, capture_output=True)
+    (place / "allowed").write_text(f"coordinator {(work / 'coordinator.key.pub').read_text()}")
+    command = ["ssh-keygen", "-Y", "verify", "-n", "confrere-kit", "-f", "allowed"]
+    subprocess.run(
+        [*command, "-I", "coordinator", "-s", "SHA256SUMS.sig"],
+        cwd=place,
+        input=(place / "SHA256SUMS").read_bytes(),
+        check=True,
+        capture_output=True,
+    )
+
+
+def test_another_fingerprint_writes_nothing(work):
+    generate_key(work / "other.key")
+    with pytest.raises(SignatureError, match="another key"):
+        open_kit(work / "kits" / "main.kit", work / "main", fingerprint(work / "other.key.pub"))
+    assert not (work / "main" / "study.toml").exists()
+
+
+@pytest.mark.parametrize("name", ["study.toml", "ca.pem", "local.toml", "coordinator.pub"])
+def test_a_changed_file_is_refused(work, name):
+    files = _files(work / "kits" / "main.kit")
+    files[name] = files[name].replace(b"e", b"f", 1)
+    entries = [(tarfile.TarInfo(n), c) for n, c in files.items()]
+    changed = _archive(work / "changed.kit", entries)
+    with pytest.raises((SignatureError, InvalidParameter)):
+        open_kit(changed, work / "main", _own(work))
+    assert not (work / "main" / "study.toml").exists()
+
+
+@pytest.mark.parametrize("name", ["../evil", "/etc/evil", "a/../../b", "nodes/../../x", ".hidden"])
+def test_paths_that_lead_elsewhere_are_refused(work, name):
+    files = _files(work / "kits" / "main.kit") | {name: b"x"}
+    entries = [(tarfile.TarInfo(n), c) for n, c in files.items()]
+    with pytest.raises(SignatureError, match="no kit"):
+        show_kit(_archive(work / "evil.kit", entries))
+
+
+def test_links_and_repeated_names_are_refused(work):
+    files = _files(work / "kits" / "main.kit")
+    link = tarfile.TarInfo("ca2.pem")
+    link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+    for extra in ((link, b""), (tarfile.TarInfo("study.toml"), b"x")):
+        entries = [*((tarfile.TarInfo(n), c) for n, c in files.items()), extra]
+        with pytest.raises(SignatureError, match="no kit"):
+            show_kit(_archive(work / "evil.kit", entries))
+
+
+def test_what_is_not_an_archive_is_refused(tmp_path):
+    (tmp_path / "x.kit").write_bytes(os.urandom(2000))
+    with pytest.raises(SignatureError, match="no kit"):
+        show_kit(tmp_path / "x.kit")
+    with pytest.raises(InvalidParameter, match="cannot be read"):
+        show_kit(tmp_path / "missing.kit")
+
+
+def test_a_kit_is_opened_where_its_keys_are(work, tmp_path):
+    with pytest.raises(InvalidParameter, match="is not there"):
+        open_kit(work / "kits" / "main.kit", tmp_path / "empty", _own(work))
+    make_request(tmp_path / "foreign", "main")
+    with pytest.raises(InvalidParameter, match="another key"):
+        open_kit(work / "kits" / "main.kit", tmp_path / "foreign", _own(work))
+
+
+def test_opened_again_the_local_file_stays_and_another_study_is_refused(work):
+    open_kit(work / "kits" / "main.kit", work / "main", _own(work))
+    own = work / "main" / "local.toml"
+    own.write_text(own.read_text() + "# ours\n")
+    open_kit(work / "kits" / "main.kit", work / "main", _own(work))
+    assert own.read_text().endswith("# ours\n")
+    study = work / "main" / "study.toml"
+    study.write_text(study.read_text() + "# changed\n")
+    with pytest.raises(StudyError, match=r"another study\.toml"):
+        open_kit(work / "kits" / "main.kit", work / "main", _own(work))
+
+
+def test_kits_are_renewed_only_when_asked(work):
+    study = (work / "main" / "main.request", work / "study" / "study.toml")
+    requests = [read_request(work / party / f"{party}.request") for party in PARTIES]
+    key = read_private_key(work / "coordinator.key")
+    content = study[1].read_bytes()
+    with pytest.raises(StudyError, match="is there already"):
+        make_kits(content, requests, key, work / "kits", host="10.0.0.1", port=8443)
+    before = _files(work / "kits" / "main.kit")
+    make_kits(content, requests, key, work / "kits", host="10.0.0.1", port=8443, renew=True)
+    after = _files(work / "kits" / "main.kit")
+    assert before["study.toml"] == after["study.toml"]
+    assert before["ca.pem"] != after["ca.pem"]
+
+
+def test_a_missing_request_and_a_foreign_key_are_named(work, tmp_path):
+    requests = [read_request(work / party / f"{party}.request") for party in PARTIES]
+    key = read_private_key(work / "coordinator.key")
+    content = (work / "study" / "study.toml").read_bytes()
+    with pytest.raises(StudyError, match="branch-2: its request is missing"):
+        make_kits(content, requests[:2], key, tmp_path / "a", host="h", port=1)
+    filled = show_kit(work / "kits" / "main.kit").files["study.toml"]
+    stranger = make_request(tmp_path / "stranger", "main")
+    with pytest.raises(StudyError, match="main: the study names another key"):
+        make_kits(filled, [stranger, *requests[1:]], key, tmp_path / "b", host="h", port=1)
+    local = content.replace(b'engine = "flower"', b'engine = "local"')
+    with pytest.raises(StudyError, match=r"federation\.engine"):
+        make_kits(local, requests, key, tmp_path / "c", host="h", port=1)
+
+
+def test_a_request_that_was_changed_is_refused(work):
+    path = work / "main" / "main.request"
+    other = (work / "branch-1" / "branch-1.request").read_text()
+    path.write_text(path.read_text().replace('"party": "main"', '"party": "branch-1"'))
+    with pytest.raises(SignatureError, match="branch-1"):
+        read_request(path)
+    path.write_text(other.replace("branch-1", "main"))
+    with pytest.raises(SignatureError):
+        read_request(path)
+
+
+def test_a_node_key_is_rotated_and_the_old_one_never_let_in_again(work):
+    open_kit(work / "kits" / "coordinator.kit", work / "coordinator", _own(work))
+    nodes, study = work / "coordinator" / "nodes", read_study(work / "coordinator" / "study.toml")
+    old = read_request(work / "main" / "main.request")
+    new = renew_node_key(work / "main", "main", work / "main" / "main.key")
+    assert new.key == old.key
+    assert new.certificate != old.certificate
+    admit(nodes, study, new)
+    admit(nodes, study, new)
+    assert read_certificate(read_nodes(nodes, study)["main"]) == new.certificate
+    with pytest.raises(InvalidParameter, match="was revoked"):
+        admit(nodes, study, old)
+    (nodes / "main.pem").write_bytes(_files(work / "kits" / "coordinator.kit")["nodes/main.pem"])
+    with pytest.raises(InvalidParameter, match="was revoked"):
+        read_nodes(nodes, study)
+
+
+def test_a_revoked_party_is_not_among_the_nodes(work):
+    open_kit(work / "kits" / "coordinator.kit", work / "coordinator", _own(work))
+    nodes, study = work / "coordinator" / "nodes", read_study(work / "coordinator" / "study.toml")
+    revoke(nodes, "branch-1")
+    assert list(read_nodes(nodes, study)) == ["main", "branch-2"]
+    with pytest.raises(InvalidParameter, match="no certificate of branch-1"):
+        revoke(nodes, "branch-1")
+
+
+def test_a_request_of_another_signer_is_not_admitted(work, tmp_path):
+    open_kit(work / "kits" / "coordinator.kit", work / "coordinator", _own(work))
+    stranger = make_request(tmp_path / "stranger", "main")
+    study = read_study(work / "coordinator" / "study.toml")
+    with pytest.raises(SignatureError, match="names another key"):
+        admit(work / "coordinator" / "nodes", study, stranger)
+
+
+def test_ends_are_told_thirty_days_before(work):
+    certificate = read_certificate(work / "main" / "node.key.pem")
+    end = certificate.not_valid_after_utc
+    named = {"main": certificate}
+    assert expiry_warnings(named, end - timedelta(days=31)) == []
+    (soon,) = expiry_warnings(named, end - timedelta(days=29, hours=1))
+    assert "ends in 29 days" in soon
+    (late,) = expiry_warnings(named, end + timedelta(seconds=1))
+    assert "has ended" in late
+    assert expiry_warnings(named, datetime.now(UTC)) == []
+
+
+def test_the_commands_from_keys_to_kits(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = CliRunner()
+
+    def ok(*words: str) -> str:
+        result = run.invoke(app, list(words))
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    write_template(tmp_path / "study")
+    study = tmp_path / "study" / "study.toml"
+    study.write_text(study.read_text().replace('engine = "local"', 'engine = "flower"'))
+    (tmp_path / "requests").mkdir()
+    for party in PARTIES:
+        ok("keys", "request", party, "--folder", party)
+        shutil.copy(f"{party}/{party}.request", "requests")
+    ok("keys", "new", "coordinator.key")
+    told = ok(
+        *("provision", str(study), "--requests", "requests", "--key", "coordinator.key"),
+        *("--host", "127.0.0.1"),
+    )
+    own = fingerprint("coordinator.key.pub")
+    assert own in "".join(told.split())
+    assert "the kit of main" in ok("kit", "show", "kits/main.kit")
+    ok("kit", "open", "kits/main.kit", "--fingerprint", own, "--into", "main")
+    ok("kit", "open", "kits/coordinator.kit", "--fingerprint", own, "--into", "coordinator")
+    ok("keys", "rotate", "main", "--folder", "main")
+    nodes = ("--nodes", "coordinator/nodes")
+    ok("keys", "admit", "main/main.request", "--study", "coordinator/study.toml", *nodes)
+    ok("keys", "revoke", "branch-2", *nodes)
+    ok("check", "main/study.toml")
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
+@pytest.mark.parametrize("name", ["main", "coordinator"])
+def test_units_are_what_systemd_expects(work, tmp_path, name):
+    files = _files(work / "kits" / f"{name}.kit")
+    unit = tmp_path / f"confrere-{name}.service"
+    text = files[unit.name].decode().replace("/opt/confrere/bin/confrere", "/bin/true")
+    unit.write_text(text)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert unit.name not in done.stderr
