@@ -45,7 +45,7 @@ sbom: .venv/.ready
 	mkdir -p dist
 	$(BIN)/cyclonedx-py requirements locks/party.txt --pyproject pyproject.toml --of JSON --output-reproducible -o dist/confrere.cdx.json
 
-LOCK := $(BIN)/uv pip compile -q --python-version 3.11 --universal --generate-hashes --no-header --no-annotate \
+LOCK := $(BIN)/uv pip compile -q --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	--no-emit-index-url --no-emit-find-links -c constraints.txt
 
 lock: .venv/.ready
