@@ -58,14 +58,14 @@ def test_multinomial_never_above_epsilon(d, change, n_classes):
     assert 0.1 * epsilon < largest <= epsilon * ABOVE
 
 
-def guarantee_holds(epsilon=1.0, ridge_floor=0.3):
+def guarantee_holds(epsilon=1.0, ridge_floor=0.3, loss="logistic"):
     """Check the estimator's own rows, ridge and noise, from end to end.
 
     Returns nothing; raises AssertionError where the density ratio exceeds the objective's share
     of epsilon or the noise that is drawn is not the noise that the ratio speaks of.
     """
     model = PrivateLogisticRegression(
-        epsilon=epsilon, alpha=1e-9, ridge_floor=ridge_floor, fit_intercept=True
+        epsilon=epsilon, alpha=1e-9, ridge_floor=ridge_floor, fit_intercept=True, loss=loss
     )
     plan = model.plan(PublicFacts(n_samples=20, n_features=2))
     mechanism = plan.mechanism
@@ -75,9 +75,8 @@ def guarantee_holds(epsilon=1.0, ridge_floor=0.3):
     worst = 0.0
     for margin in np.linspace(-4, 8, 25):
         case = opposed_case(3, tilt=margin / 300, tilt_second=12 / 300, size=300)
-        worst = max(
-            worst, loss_of_privacy(case.scaled(reach), rho=mechanism.rho, ridge=mechanism.ridge)
-        )
+        common = {"rho": mechanism.rho, "ridge": mechanism.ridge, "cap": mechanism.cap}
+        worst = max(worst, loss_of_privacy(case.scaled(reach), **common))
     assert worst <= epsilon * (1 - SOLVER_SHARE) * ABOVE
     assert constant_is_inside
     drawn = noise.l2_noise(mechanism.rho, 3, SeededSource(1), count=4000)
@@ -85,8 +84,9 @@ def guarantee_holds(epsilon=1.0, ridge_floor=0.3):
     assert stats.kstest(norms, stats.gamma(3, scale=1 / mechanism.rho).cdf).pvalue > 1e-4
 
 
-def test_the_estimator_keeps_its_promise():
-    guarantee_holds()
+@pytest.mark.parametrize("loss", ["logistic", "capped"])
+def test_the_estimator_keeps_its_promise(loss):
+    guarantee_holds(loss=loss)
 
 
 def without_jacobian(r, m, cap=1.0):

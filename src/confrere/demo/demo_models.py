@@ -90,7 +90,7 @@ def learn(world: World, ledger: Ledger, tell: Callable[[str], None]) -> DemoMode
         "prior": EXPERT_STRENGTH * encoder.expert_direction(),
         "prior_intercept": _log_odds(world),
     }
-    model = PrivateLogisticRegression(epsilon=EPSILON, loss="capped").set_params(**knowledge)
+    model = PrivateLogisticRegression(epsilon=EPSILON).set_params(**knowledge)
     everyone = CollaborativeClassifier(epsilon=EPSILON).set_params(**knowledge)
     scores: dict[str, Scores] = {}
 
@@ -99,9 +99,7 @@ def learn(world: World, ledger: Ledger, tell: Callable[[str], None]) -> DemoMode
     source.fit(rows.train[world.main.name], world.main.y)
     releases = {world.main.name: source.to_release(world.schema)}
     tell("every branch learns near that release")
-    transfer = TransferClassifier(
-        source=releases[world.main.name], epsilon=EPSILON, loss="capped", ledger=ledger
-    )
+    transfer = TransferClassifier(source=releases[world.main.name], epsilon=EPSILON, ledger=ledger)
     targets = fit_branches(transfer, _pairs(world, rows))
     releases |= {name: target.to_release(world.schema) for name, target in targets.items()}
     scores["transfer"] = _scores(world, rows, targets)

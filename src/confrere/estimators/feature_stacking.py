@@ -60,8 +60,8 @@ class FeatureStackingClassifier(StackingClassifier):
         Shares in proportion to importance (the papers), or those with the least weighted noise.
     alpha, high_alpha : float or "auto", default="auto"
         Ridge on the mean loss of the low and of the high level, for rows in the unit ball.
-    loss : {"logistic", "capped"}, default="logistic"
-        Loss of the low level.
+    loss : {"capped", "logistic"}, default="capped"
+        Of both levels; see :class:`PrivateLogisticRegression`.
     calibration : {"tight", "printed"}, default="tight"
         ``"printed"`` is the published formula of the low level: sound, with more noise.
     intercept_scale : float, default=0.4

@@ -40,10 +40,11 @@ class PrivateLogisticRegression(LinearClassifier):
     neighbours : {"replace-one", "add-remove", "label-only"}, default="replace-one"
         Which change of the data is hidden. ``"add-remove"`` does not take the number of rows to
         be public and needs ``declared_samples``.
-    loss : {"logistic", "capped"}, default="logistic"
-        ``"capped"`` goes on linearly where the slope reaches one half: about half the noise.
+    loss : {"capped", "logistic"}, default="capped"
+        ``"capped"`` goes on linearly where the slope reaches one half: about half the noise. More
+        than two classes have the softmax loss.
     calibration : {"tight", "printed"}, default="tight"
-        ``"printed"`` is the published formula: sound, with more noise.
+        ``"printed"`` is the published formula: sound, with more noise; with ``loss="logistic"``.
     ridge_floor : float, default=2.0
         The summed ridge is at least ``ridge_floor / epsilon``; at 2 the Jacobian costs nothing
         (with delta, next to nothing). The automatic ridge of more than two classes is at least ten
@@ -108,7 +109,7 @@ class PrivateLogisticRegression(LinearClassifier):
     fit_intercept: bool = True
     intercept_scale: float = 0.4
     neighbours: Literal["replace-one", "add-remove", "label-only"] = "replace-one"
-    loss: Literal["logistic", "capped"] = "logistic"
+    loss: Literal["capped", "logistic"] = "capped"
     calibration: Literal["tight", "printed"] = "tight"
     ridge_floor: Positive = 2.0
     prior: ArrayLike | None = None

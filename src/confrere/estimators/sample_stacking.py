@@ -33,8 +33,8 @@ class SampleStackingClassifier(StackingClassifier):
         Share of the rows for the high level.
     alpha, high_alpha : float or "auto", default="auto"
         Ridge on the mean loss of the low and of the high level.
-    loss : {"logistic", "capped"}, default="logistic"
-        Loss of the low level.
+    loss : {"capped", "logistic"}, default="capped"
+        Of both levels; see :class:`PrivateLogisticRegression`.
     calibration : {"tight", "printed"}, default="tight"
         ``"printed"`` is the published formula: sound, with more noise.
     intercept_scale : float, default=0.4

@@ -51,7 +51,7 @@ class StackingClassifier(FittedStack, PrivateClassifier):
     high_fraction: Fraction = 0.5
     alpha: Ridge = "auto"
     high_alpha: Ridge = "auto"
-    loss: Literal["logistic", "capped"] = "logistic"
+    loss: Literal["capped", "logistic"] = "capped"
     calibration: Literal["tight", "printed"] = "tight"
     split_seed: int | None = 0
 

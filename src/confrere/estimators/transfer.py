@@ -81,7 +81,7 @@ class TransferClassifier(LinearClassifier):
     alpha: Ridge = "auto"
     fit_intercept: bool = True
     intercept_scale: float = 0.4
-    loss: Literal["logistic", "capped"] = "logistic"
+    loss: Literal["capped", "logistic"] = "capped"
     calibration: Literal["tight", "printed"] = "tight"
     feature_scale: ArrayLike | None = None
     schema: PublicSchema | None = None

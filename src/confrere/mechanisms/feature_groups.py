@@ -101,8 +101,8 @@ class FeatureGroupPerturbation:
         """
         if self.clipping == "joint" or self.cap < 1:
             raise InvalidParameter(
-                "calibration='printed' was published for separate clipping and the logistic loss; "
-                "use calibration='tight'."
+                "calibration='printed' was published for separate clipping and the logistic loss: "
+                "use it with clipping='separate' and loss='logistic', or calibration='tight'."
             )
         left = budget - math.fsum(2 * math.log1p(1 / (4 * ridge)) for ridge in self.ridges)
         if left > 0:

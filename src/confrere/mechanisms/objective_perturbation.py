@@ -232,7 +232,7 @@ class ObjectivePerturbation(PerturbedObjective):
         ):
             raise InvalidParameter(
                 "calibration='printed' was published for two classes, the logistic loss and "
-                "replace-one neighbours; use calibration='tight'."
+                "replace-one neighbours: use it with loss='logistic', or calibration='tight'."
             )
         printed = printed_calibration(budget, self.n_samples, self.ridge / self.n_samples)
         object.__setattr__(self, "rho", printed.rho)

@@ -209,7 +209,7 @@ class Forecast:
 
     def _objectives(self, rates: Sequence[float]) -> list[PlannedObjective]:
         return [
-            PlannedObjective(features, term.size, rate, term.ridge, signal)
+            PlannedObjective(features, term.size, rate, term.ridge, signal, slope_of(self.loss))
             for features, term, rate, signal in zip(
                 self._features, self.terms, rates, self._signals, strict=True
             )
@@ -246,7 +246,7 @@ def plan(
     base_rate: float = 0.5,
     decay: float = DECAY,
     row_norm: float = 1.0,
-    loss: Literal["logistic", "capped"] = "logistic",
+    loss: Literal["logistic", "capped"] = "capped",
 ) -> Forecast:
     """Plan a private fit without touching data.
 
@@ -271,7 +271,7 @@ def plan(
         nothing to do with one another have 0, questionnaires about 0.5, images 1.
     row_norm : float, default=1.0
         Root mean square norm of the rows as a share of ``data_norm``.
-    loss : {"logistic", "capped"}, default="logistic"
+    loss : {"capped", "logistic"}, default="capped"
         The loss.
 
     Returns

@@ -7,10 +7,12 @@ distance of the classes, in units of the deviation within a class. A share ``pi`
 positive (``base_rate``). The best linear score is then binormal with area :math:`\Phi(D/\sqrt 2)`,
 which the user guesses, and rows have a public root mean square norm.
 
-For rows near to normal the mean gradient of the loss is linear in the weights, with the mean
-curvature :math:`\kappa` at the scores' own spread and offset for a slope:
+For such rows the mean gradient of a loss is known by Stein's identity: with the mean residuals
+:math:`r_1, r_0` of the classes and the mean curvature :math:`\kappa`, all at the scores' own spread
+and offset, the expected weights and their answer to sampling error and noise are
 
-.. math:: w = H^{-1}(n\pi(1-\pi)\mu + \text{sampling error} + b), \qquad
+.. math:: \bar w = (L + n\kappa v)^{-1} n\pi(1-\pi)(r_1 + r_0)\mu, \qquad
+          w - \bar w = H^{-1}(\text{sampling error} + b), \qquad
           H = L + n\kappa(\operatorname{diag}(v) + \pi(1-\pi)\mu\mu')
 
 A released :math:`w` ranks with area :math:`\Phi(w\cdot\mu/\sqrt{2\sum v_j w_j^2})`; its mean over
@@ -36,8 +38,9 @@ _ROUNDS = 30
 #: Principal directions are followed one by one up to here, and in bands of one variance beyond.
 _SINGLE, _BANDS = 16, 48
 
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
-_WEIGHTS = _WEIGHTS / math.sqrt(2 * math.pi)
+#: Of a standard normal variable; close together, for the curvature of a capped loss jumps.
+_NODES = np.linspace(-8, 8, 801)
+_WEIGHTS = np.exp(-(_NODES**2) / 2) / np.exp(-(_NODES**2) / 2).sum()
 
 #: Draws behind an expectation: its own error is then below .002.
 DRAWS = 4_000
@@ -82,7 +85,8 @@ class Population:
 class PlannedObjective:
     """One perturbed objective: features, noise rate and dimension, ridge, share of the signal.
 
-    ``noise_size`` counts the constant as well; a rate of infinity has no noise.
+    ``noise_size`` counts the constant as well; a rate of infinity has no noise. ``cap`` is the
+    largest slope of the loss.
     """
 
     n_features: int
@@ -90,6 +94,7 @@ class PlannedObjective:
     rate: float
     ridge: float
     signal: float
+    cap: float = 1.0
 
     @property
     def coordinate_noise(self) -> float:
@@ -102,18 +107,20 @@ class _Settled:
     """An objective on its population: bands of directions, curvature and expected weights.
 
     Per band: ``size`` directions of variance ``v`` within a class, ``mu`` the length of the
-    classes' difference in it, ``stiffness`` ridge plus curvature across that difference.
+    classes' difference in it, ``mean`` the expected weight along that difference, ``stiffness``
+    ridge plus curvature across it.
     """
 
     size: Floats
     v: Floats
     mu: Floats
+    mean: Floats
     stiffness: Floats
     coupling: float
     error: Floats
 
     def solve(self, pulls: Floats) -> Floats:
-        """Return the weights along every band's difference for pulls ``(draws, bands)``."""
+        """Return how weights along every band's difference answer to pulls ``(draws, bands)``."""
         loose = pulls / self.stiffness
         return np.asarray(loose - np.outer(loose @ self.mu, self.coupling * self._loose_mu))
 
@@ -156,8 +163,7 @@ def expected_area(
         stray_error = spread * np.sqrt(_squares(rest, draws, generator))
         angle = _cosine(rest, draws, generator)
         stray = stray_noise**2 + stray_error**2 + 2 * angle * stray_noise * stray_error
-        signal = n_samples * population.between * settled.mu
-        straight = settled.solve(signal + error + noise)
+        straight = settled.mean + settled.solve(error + noise)
         pull += straight @ settled.mu
         square += (straight**2 + np.maximum(stray, 0) / settled.stiffness**2) @ settled.v
     return float(np.mean(special.ndtr(pull / np.sqrt(2 * square))))
@@ -170,8 +176,7 @@ def expected_margin(
     margin = 0.0
     for each, bands in zip(objectives, _bands(objectives, population), strict=True):
         settled = _settle(each, *bands, n_samples, population)
-        weights = settled.solve(n_samples * population.between * settled.mu[None, :])
-        margin += float((weights @ settled.mu)[0]) / 2
+        margin += float(settled.mean @ settled.mu) / 2
     return margin
 
 
@@ -230,37 +235,55 @@ def _settle(
     n_samples: int,
     population: Population,
 ) -> _Settled:
-    """Find curvature, spread and offset of the scores that agree with one another."""
-    q = population.between
-    slope, residual = 0.25, 0.25
+    """Find residuals, curvature, spread and offset of the scores that agree with one another."""
+    q, rate = population.between, population.base_rate
+    pull, slope, square = 1.0, 0.25, 0.25
     for _ in range(_ROUNDS):
         stiffness = each.ridge + n_samples * slope * v
-        inner = n_samples * slope * q
-        coupling = inner / (1 + inner * float(mu @ (mu / stiffness)))
-        error = np.sqrt(n_samples * residual * v)
-        settled = _Settled(size, v, mu, stiffness, coupling, error)
-        weights = settled.solve(n_samples * q * mu[None, :])[0]
+        mean = n_samples * q * pull * mu / stiffness
+        error = np.sqrt(n_samples * square * v)
         stray = size * v * (each.coordinate_noise + error**2) / stiffness**2
-        variance = weights**2 @ v + q * (weights @ mu) ** 2 + stray.sum()
-        p = _probabilities(math.sqrt(variance), each.ridge, n_samples, population)
-        residual = q + (population.base_rate - float(_WEIGHTS @ p)) ** 2
+        spread = math.sqrt(mean**2 @ v + stray.sum())
+        apart = float(mean @ mu)
+        scores = _scores(spread, apart, each, n_samples, population)
+        positive, negative = (_residual(score, each.cap) for score in scores)
         # Half way each time: the spread falls as the slope grows, and would swing.
-        slope = (slope + float(_WEIGHTS @ (p * (1 - p)))) / 2
-    return settled
+        pull = (pull + float(_WEIGHTS @ (positive + negative))) / 2
+        bends = [_curvature(score, each.cap) for score in scores]
+        slope = (slope + float(_WEIGHTS @ (rate * bends[0] + (1 - rate) * bends[1]))) / 2
+        square = float(_WEIGHTS @ (rate * positive**2 + (1 - rate) * negative**2))
+    inner = n_samples * slope * q
+    coupling = inner / (1 + inner * float(mu @ (mu / stiffness)))
+    return _Settled(size, v, mu, mean, stiffness, coupling, error)
 
 
-def _probabilities(
-    spread: float, ridge: float, n_samples: int, population: Population
-) -> NDArray[np.float64]:
-    """Return predicted probabilities at the nodes, with the intercept that the ridge allows."""
+def _residual(margins: Floats, cap: float) -> Floats:
+    return np.asarray(np.minimum(special.expit(-margins), cap))
+
+
+def _curvature(margins: Floats, cap: float) -> Floats:
+    p = special.expit(-margins)
+    return np.where(p < cap, p * (1 - p), 0.0)
+
+
+def _scores(
+    spread: float, apart: float, each: PlannedObjective, n_samples: int, population: Population
+) -> tuple[Floats, Floats]:
+    """Return margins of the classes at the nodes, with the intercept that the ridge allows."""
+    rate = population.base_rate
+
+    def margins(offset: float) -> tuple[Floats, Floats]:
+        positive = offset + (1 - rate) * apart + spread * _NODES
+        return positive, -(offset - rate * apart + spread * _NODES)
 
     def gradient(offset: float) -> float:
-        mean = float(_WEIGHTS @ special.expit(offset + spread * _NODES))
-        return ridge * offset / population.constant**2 - n_samples * (population.base_rate - mean)
+        positive, negative = (_residual(margin, each.cap) for margin in margins(offset))
+        pulls = rate * float(_WEIGHTS @ positive) - (1 - rate) * float(_WEIGHTS @ negative)
+        return each.ridge * offset / population.constant**2 - n_samples * pulls
 
-    farthest = abs(float(special.logit(population.base_rate))) * (1 + spread) + 1
-    offset = float(optimize.brentq(gradient, -farthest, farthest))
-    return np.asarray(special.expit(offset + spread * _NODES))
+    # A capped loss goes beyond the log odds, by no more than the factor of its residuals.
+    farthest = (abs(float(special.logit(rate))) + 1) * (1 + spread) + apart + 1
+    return margins(float(optimize.brentq(gradient, -farthest, farthest)))
 
 
 def _noise(

@@ -231,7 +231,7 @@ def plan_feature_stack(
     high = None
     if stacked:
         prior = high_level_prior(np.ones(len(sizes)), baseline)
-        high = high_level_mechanism(epsilon, len(high_rows), high_alpha, prior)
+        high = high_level_mechanism(epsilon, len(high_rows), high_alpha, prior, cap)
     return FeatureStackPlan(
         combiner=combiner,
         rows=rows,

@@ -41,9 +41,9 @@ class Source(Protocol):
         """What the ledger notes."""
 
 
-def slope_of(loss: Loss) -> float:
-    """Return the largest slope of the loss."""
-    return 0.5 if loss == "capped" else 1.0
+def slope_of(loss: Loss, n_classes: int = 2) -> float:
+    """Return the largest slope of the loss; more than two classes have the softmax loss."""
+    return 0.5 if loss == "capped" and n_classes == 2 else 1.0
 
 
 #: By how much the automatic ridge's floor is raised for more than two classes. Measured: 20/epsilon
@@ -246,7 +246,7 @@ def plan_linear(
     ridge_floor: float = 2.0,
     ridge_factor: float = 1.0,
     neighbours: str = "replace-one",
-    loss: Loss = "logistic",
+    loss: Loss = "capped",
     calibration: Calibration = "tight",
     declared_samples: int | None = None,
     prior: NDArray[np.float64] | None = None,
@@ -263,7 +263,7 @@ def plan_linear(
     relation = Neighbours(neighbours)
     size = _row_count(n_samples, relation, declared_samples)
     public_samples = declared_count(size)
-    budget, cap = noise_budget(epsilon), slope_of(loss)
+    budget, cap = noise_budget(epsilon), slope_of(loss, n_classes)
     if alpha == "auto" and delta > 0:
         ridge = ridge_factor * gaussian_ridge(
             budget,

@@ -155,7 +155,7 @@ def plan_sample_stack(
     high = None
     if stacked:
         prior = high_level_prior([1 / n_groups] * n_groups, baseline)
-        high = high_level_mechanism(epsilon, len(parts[-1]), high_alpha, prior)
+        high = high_level_mechanism(epsilon, len(parts[-1]), high_alpha, prior, cap)
     return SampleStackPlan(
         frame=frame,
         low=low,

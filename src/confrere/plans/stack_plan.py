@@ -216,14 +216,16 @@ def common_sharpness(released: Sequence[Floats]) -> float:
 
 
 def high_level_mechanism(
-    epsilon: float, n_samples: int, alpha: Alpha, prior: Floats
+    epsilon: float, n_samples: int, alpha: Alpha, prior: Floats, cap: float
 ) -> ObjectivePerturbation:
     """Return the high level's mechanism: PLR on meta features and a constant."""
+    size, budget = len(prior), noise_budget(epsilon)
     return ObjectivePerturbation(
         epsilon=epsilon,
         n_samples=n_samples,
-        n_features=len(prior),
-        ridge=summed_ridge(alpha, noise_budget(epsilon), max(n_samples, 1), len(prior)),
+        n_features=size,
+        ridge=summed_ridge(alpha, budget, max(n_samples, 1), size, cap=cap),
+        cap=cap,
         prior_norm=float(np.linalg.norm(prior)),
     )
 

@@ -119,10 +119,7 @@ def _check_kind(name: str, value: Any, default: Any) -> None:
 def _defaults(study: Study) -> dict[str, Any]:
     """Return what serves well unless the study says otherwise."""
     outcome = study.schema.outcome
-    defaults: dict[str, Any] = {"clipping": "separate", "rows": "unit"}
-    binary = outcome is not None and (outcome.classes is None or len(outcome.classes) == 2)
-    if binary and study.parameters.get("calibration", "tight") == "tight":
-        defaults["loss"] = "capped"
+    defaults: dict[str, Any] = {}
     if outcome is not None and outcome.base_rate is not None:
         defaults["prior_intercept"] = math.log(outcome.base_rate / (1 - outcome.base_rate))
     return defaults

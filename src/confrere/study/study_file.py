@@ -78,7 +78,7 @@ class Encoding(Table):
     ``weighted`` is by default what suits the method.
     """
 
-    rows: Literal["clip", "unit"] = "unit"
+    rows: Literal["clip", "unit"] = "clip"
     weighted: bool | None = None
 
 

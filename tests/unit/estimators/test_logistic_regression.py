@@ -118,7 +118,7 @@ def test_one_class_in_the_data_is_no_event():
 
 
 def test_without_noise_it_is_scikit_learns_regression():
-    model = generous(fit_intercept=False).fit(X, Y)
+    model = generous(fit_intercept=False, loss="logistic").fit(X, Y)
     clipped = X / 20.0
     ridge = 1e-4 * len(X)
     reference = LogisticRegression(C=1 / ridge, fit_intercept=False, tol=1e-10, max_iter=10000)
@@ -128,7 +128,7 @@ def test_without_noise_it_is_scikit_learns_regression():
 
 def test_intercept_is_a_feature_inside_the_bound():
     shifted = X + 1.0
-    model = generous(intercept_scale=0.4).fit(shifted, Y)
+    model = generous(intercept_scale=0.4, loss="logistic").fit(shifted, Y)
     rows = np.hstack([shifted * math.sqrt(1 - 0.16) / 20.0, np.full((len(X), 1), 0.4)])
     reference = LogisticRegression(C=1 / (1e-4 * len(X)), fit_intercept=False, tol=1e-10)
     reference.fit(rows, Y)
@@ -204,11 +204,12 @@ def test_add_remove_takes_its_ridge_from_the_declared_number():
 
 
 def test_the_printed_calibration_is_noisier():
-    tight = PrivateLogisticRegression(alpha=1e-3).plan(facts(1000, 6)).mechanism
-    printed = PrivateLogisticRegression(alpha=1e-3, calibration="printed").plan(facts(1000, 6))
+    settings = {"alpha": 1e-3, "loss": "logistic"}
+    tight = PrivateLogisticRegression(**settings).plan(facts(1000, 6)).mechanism
+    printed = PrivateLogisticRegression(**settings, calibration="printed").plan(facts(1000, 6))
     assert printed.mechanism.rho < tight.rho
-    with pytest.raises(InvalidParameter, match="printed"):
-        PrivateLogisticRegression(calibration="printed", loss="capped").fit(X, Y)
+    with pytest.raises(InvalidParameter, match="loss='logistic'"):
+        PrivateLogisticRegression(calibration="printed").fit(X, Y)
 
 
 def test_more_budget_is_more_accurate():

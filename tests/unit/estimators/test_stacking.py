@@ -153,7 +153,7 @@ def test_bad_settings_are_named():
 
 
 def test_printed_calibration_is_noisier():
-    settings = {"importance": IMPORTANCE, "clipping": "separate", "alpha": 1e-3}
+    settings = {"importance": IMPORTANCE, "clipping": "separate", "alpha": 1e-3, "loss": "logistic"}
     facts = PublicFacts(n_samples=1000, n_features=12)
     tight = FeatureStackingClassifier(**settings).plan(facts)
     printed = FeatureStackingClassifier(**settings, calibration="printed").plan(

@@ -50,7 +50,7 @@ def test_quantiles_are_those_of_the_noise(sizes):
 def test_the_papers_value():
     # Ten coordinates with the constant, epsilon 1 and a free Jacobian: d/rho is 20, and a
     # hundredth of epsilon pays for the solver.
-    made = plan(n=100_000, d=9, epsilon=1.0)
+    made = plan(n=100_000, d=9, epsilon=1.0, loss="logistic")
     assert made.terms[0].mean == pytest.approx(20 / 0.99)
 
 
@@ -109,7 +109,7 @@ def test_expected_quality_is_what_fits_reach(n, d, auc, epsilon, base_rate, deca
 
 
 def test_what_is_guessed_about_the_data_matters():
-    sizes = {"n": 2000, "d": 50, "epsilon": 0.5}
+    sizes = {"n": 2000, "d": 50, "epsilon": 0.25}
     even, steep = (plan(**sizes, decay=decay).expected_auc() for decay in (0.0, 1.0))
     assert steep > even + 0.05
     rare = plan(**sizes, base_rate=0.05).expected_auc()
@@ -142,14 +142,27 @@ def test_quality_grows_with_epsilon_and_records():
     assert np.all(np.diff([each.margin_spread / each.margin for each in resized]) < 0)
 
 
-def test_noise_and_margin_are_those_of_releases():
+def exact(n, d, auc):
+    """Draw rows whose classes have exactly the working model's means and covariances."""
+    distance = math.sqrt(2) * special.ndtri(auc)
+    y = np.arange(n) % 2
+    X = np.random.default_rng(0).normal(size=(n, d))
+    for label in (0, 1):
+        mine = X[y == label] - X[y == label].mean(axis=0)
+        X[y == label] = mine @ np.linalg.inv(np.linalg.cholesky(np.cov(mine.T))).T
+    v = 1 / d / (1 + distance**2 / 4 / d)
+    return X * math.sqrt(v) + (y - 0.5)[:, None] * distance * math.sqrt(v / d), y
+
+
+@pytest.mark.parametrize(("loss", "epsilon"), [("logistic", 0.5), ("capped", 1.0)])
+def test_noise_and_margin_are_those_of_releases(loss, epsilon):
     n, d, auc = 3000, 6, 0.85
     # Rows short enough that hardly one is clipped.
-    made = plan(n=n, d=d, epsilon=0.5, auc=auc, row_norm=0.6, decay=0)
-    (X, y), _ = draw(np.random.default_rng(0), n, d, auc)
+    made = plan(n=n, d=d, epsilon=epsilon, auc=auc, row_norm=0.6, decay=0, loss=loss)
+    X, y = exact(n, d, auc)
     X *= 0.6
     data = {"X": X, "y": y}
-    weights = BulkSampler(PrivateLogisticRegression(epsilon=0.5))(
+    weights = BulkSampler(PrivateLogisticRegression(epsilon=epsilon, loss=loss))(
         data, 1_500, np.random.default_rng(0)
     )
     factor = math.sqrt(1 - 0.4**2)  # the constant takes its part of the bound
@@ -162,8 +175,8 @@ def test_noise_and_margin_are_those_of_releases():
 
 def test_importance_that_is_right_helps():
     importance = np.array([8.0, 8.0] + [0.25] * 8)
-    informed = plan(n=2000, d=10, epsilon=0.5, groups=5, importance=importance)
-    assert informed.expected_auc() > plan(n=2000, d=10, epsilon=0.5, groups=5).expected_auc()
+    informed = plan(n=2000, d=10, epsilon=0.2, groups=5, importance=importance)
+    assert informed.expected_auc() > plan(n=2000, d=10, epsilon=0.2, groups=5).expected_auc()
 
 
 def test_the_excess_bound_holds_on_data():

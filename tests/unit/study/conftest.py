@@ -60,7 +60,7 @@ OLD = {
     "random": "split_seed = 20261115",
     "label": 'positive = ["yes"], base_rate = 0.12',
     "engine": 'engine = "local"',
-    "encoding": 'rows = "unit"',
+    "encoding": 'rows = "clip"',
 }
 
 

@@ -193,7 +193,7 @@ def test_a_source_of_another_meaning_is_refused_before_a_price_is_paid(edit, fol
     path = edit(name='name = "simcomb"')
     study, locals_, plan = ready(path, paths=[folder / "local" / "main.toml"])
     (source,) = prepare(study, plan, locals_).run()
-    edit(encoding='rows = "clip"')
+    edit(encoding='rows = "unit"')
     study, here, plan = ready(path, paths=[folder / "local" / "branch-1.toml"])
     with pytest.raises(SchemaMismatch, match="encoded in another way"):
         prepare(study, plan, here, {"main": source.release})

@@ -31,7 +31,7 @@ def test_the_template_is_a_valid_study_and_its_hash_is_of_its_bytes():
     assert [party.name for party in study.parties] == ["main", "branch-1", "branch-2"]
     assert [party.cap.epsilon for party in study.parties] == [3.0, 2.0, 2.0]
     assert study.promise.unit_column == "patient_id"
-    assert (study.file.encoding.rows, study.weighted) == ("unit", True)
+    assert (study.file.encoding.rows, study.weighted) == ("clip", True)
     assert study.sha256 == hashlib.sha256(TEMPLATE.encode()).hexdigest()
     assert study.file.random.noise_seed is None
     assert not study.simulated
@@ -103,7 +103,7 @@ def test_every_method_of_the_catalogue_has_a_study(name):
         ("quorum = 1.0", "quorum = 1.5", "federation.quorum: must be 1 at most"),
         ("split_seed = 20261115", "split_seed = -1", "random.split_seed"),
         ("split_seed = 20261115", "noise_seed = 3", "random.noise_seed: needs study.mode"),
-        ('rows = "unit"', 'rows = "all"', "encoding.rows: must be one of"),
+        ('rows = "clip"', 'rows = "all"', "encoding.rows: must be one of"),
     ],
 )
 def test_a_refusal_names_the_table_and_the_key(old, new, told):
