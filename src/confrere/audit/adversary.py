@@ -6,7 +6,7 @@ point is a number and not an estimate: it shows an error of a few per cent, whic
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,14 +16,26 @@ from scipy import special
 from confrere.guarantee import Neighbours
 from confrere.maths.logistic import log_density, log_density_softmax, residual
 from confrere.noise.samplers import sum_zero_basis
+from confrere.rows.body import Body
 
 Floats = NDArray[np.float64]
+Norm = Callable[[Floats], float]
 
 #: Margins of the changed record that are tried: from well fitted to badly fitted.
 _MARGINS = np.linspace(-4, 8, 41)
 
 #: How far the wrong class leads at the changed records: the Jacobian counts most at small ones.
 _LEADS = np.linspace(-2, 12, 29)
+
+
+def l2_norm(b: Floats) -> float:
+    """Return the Euclidean norm."""
+    return float(np.linalg.norm(b))
+
+
+def l1_norm(b: Floats) -> float:
+    """Return the sum of magnitudes."""
+    return float(np.abs(b).sum())
 
 
 @dataclass(frozen=True)
@@ -60,13 +72,13 @@ class Comparison:
 
 
 def signed_loss(
-    case: Comparison, *, rho: float, ridge: float, cap: float = 1.0, order: int = 2
+    case: Comparison, *, rho: float, ridge: float, cap: float = 1.0, norm: Norm = l2_norm
 ) -> float:
     """Return the log density ratio, first over second, at ``w``.
 
     The centre ``u`` is public and moves ``b(w)`` freely without touching the Hessian: it is chosen
-    so that the first data set needs no noise at all and the second one the most. ``order`` is that
-    of the norm in the noise's density.
+    so that the first data set needs no noise at all and the second one the most. ``norm`` is the
+    one in the noise's density.
     """
     pulls, log_dets = [], []
     for changed in (case.first, case.second):
@@ -75,16 +87,16 @@ def signed_loss(
         # At rate zero the density is the Hessian's determinant.
         ones = np.ones(len(rows))
         log_dets.append(log_density(case.w, rows, ones, rho=0.0, ridge=ridge, cap=cap))
-    needed = float(np.linalg.norm(pulls[1] - pulls[0], order))
+    needed = norm(pulls[1] - pulls[0])
     return rho * needed + log_dets[0] - log_dets[1]
 
 
 def loss_of_privacy(
-    case: Comparison, *, rho: float, ridge: float, cap: float = 1.0, order: int = 2
+    case: Comparison, *, rho: float, ridge: float, cap: float = 1.0, norm: Norm = l2_norm
 ) -> float:
     """Return the larger of the two directions' losses."""
     return max(
-        abs(signed_loss(each, rho=rho, ridge=ridge, cap=cap, order=order))
+        abs(signed_loss(each, rho=rho, ridge=ridge, cap=cap, norm=norm))
         for each in (case, case.swapped())
     )
 
@@ -182,9 +194,78 @@ def worst_loss(
     With ``order=1`` rows lie in the L1 ball and the noise is Laplace's.
     """
     cases = adversarial_cases(d, cap=cap, change=change, seed=seed, draws=draws)
+    norm = l2_norm
     if order == 1:
-        cases = (_in_l1_ball(case) for case in cases)
-    return max(loss_of_privacy(case, rho=rho, ridge=ridge, cap=cap, order=order) for case in cases)
+        cases, norm = (_in_l1_ball(case) for case in cases), l1_norm
+    return max(loss_of_privacy(case, rho=rho, ridge=ridge, cap=cap, norm=norm) for case in cases)
+
+
+def worst_body_loss(
+    body: Body,
+    *,
+    rho: float,
+    ridge: float,
+    cap: float = 1.0,
+    change: Neighbours = Neighbours.REPLACE_ONE,
+    seed: int = 0,
+    draws: int = 60,
+) -> float:
+    """Return the largest loss over rows at corners of a body, with noise of its gauge.
+
+    Rows that differ at a corner of every group are as far apart as rows can be, and weights that
+    give them any two margins exist wherever the two are not each other's negative.
+    """
+    generator = np.random.default_rng(seed)
+    bends = [float(np.log(c / (1 - c))) - 1e-9 for c in {cap, 1 - cap} if 0 < c < 1]
+    # A signed row is badly fitted where its margin is negative; -12 is as badly as can be.
+    margins = [*-_MARGINS[::4], *(-bend for bend in bends)]
+    nobody = np.zeros((0, body.size))
+    pairs = [(nobody, _opposed_corners(body))]
+    for _ in range(draws):
+        common = _corners(body, generator, int(generator.integers(0, 3)))
+        pairs.append((common, _corners(body, generator, 2)))
+    worst = 0.0
+    for common, (first, other) in pairs:
+        second = {Neighbours.ADD_REMOVE: None, Neighbours.LABEL_ONLY: -first}.get(change, other)
+        both = np.array([first, other] if change is Neighbours.REPLACE_ONE else [first])
+        inverse = np.linalg.pinv(both)
+        for margin in margins:
+            for far in (margin, -margin, -12.0):
+                w = inverse @ np.array([margin, far])[: len(both)]
+                case = Comparison(common, first, second, w)
+                loss = loss_of_privacy(
+                    case, rho=rho, ridge=ridge, cap=cap, norm=lambda b: float(body.gauge(b)[0])
+                )
+                worst = max(worst, loss)
+    return worst
+
+
+def _opposed_corners(body: Body) -> Floats:
+    """Return the longest signed row, in coordinates, and one that is opposed in every group.
+
+    Other columns of a cross-polytope are as far away as the same one turned round. Of intervals
+    only one turns in every group, so that the two rows are not each other's negative.
+    """
+    rows = np.zeros((2, body.size))
+    turned: set[int] = set()
+    order = sorted(range(len(body.roots)), key=lambda k: -body.sizes[k])
+    for k in order:
+        part, group = body.parts[k], body.groups[k]
+        longest = int(np.argmax(np.square(body.roots[k]).sum(axis=0)))
+        rows[0, part.start + longest] = 1.0
+        another = (longest + 1) % body.sizes[k]
+        rows[1, part.start + another] = 1.0 if body.sizes[k] > 1 or group in turned else -1.0
+        turned.add(group)
+    return body.coordinates(rows)
+
+
+def _corners(body: Body, generator: np.random.Generator, count: int) -> Floats:
+    """Return signed rows, in coordinates, at corners of every factor."""
+    rows = np.zeros((count, body.size))
+    for part in body.parts:
+        which = generator.integers(part.start, part.stop, size=count)
+        rows[np.arange(count), which] = generator.choice([-1.0, 1.0], size=count)
+    return body.coordinates(rows)
 
 
 def _in_l1_ball(case: Comparison) -> Comparison:

@@ -13,6 +13,7 @@ from scipy import optimize
 from confrere.audit.adversary import (
     adversarial_cases,
     signed_loss,
+    worst_body_loss,
     worst_loss,
     worst_softmax_loss,
 )
@@ -20,7 +21,7 @@ from confrere.audit.estimator import prepared
 from confrere.audit.pairs import Pair, as_pairs, worst_pairs
 from confrere.errors import InvalidParameter
 from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
-from confrere.mechanisms.laws import L2Noise, LaplaceNoise
+from confrere.mechanisms.laws import BodyNoise, L2Noise, LaplaceNoise
 from confrere.mechanisms.objective_perturbation import PerturbedObjective
 from confrere.mechanisms.terms import (
     Density,
@@ -116,7 +117,7 @@ def _audit_estimator(target: Any, pairs: list[Pair], draws: int, seed: int) -> I
 
 def _audit_objective(mechanism: PerturbedObjective, draws: int, seed: int) -> ExactAudit:
     law = mechanism.law
-    assert isinstance(law, L2Noise | LaplaceNoise)  # others come with a delta
+    assert isinstance(law, L2Noise | LaplaceNoise | BodyNoise)  # others come with a delta
     common: dict[str, Any] = {
         "rho": law.rho,
         "ridge": mechanism.ridge,
@@ -127,6 +128,8 @@ def _audit_objective(mechanism: PerturbedObjective, draws: int, seed: int) -> Ex
     size = mechanism.n_features
     if isinstance(law, LaplaceNoise):
         worst = worst_loss(size, cap=mechanism.cap, order=1, **common)
+    elif isinstance(law, BodyNoise):
+        worst = worst_body_loss(law.body, cap=mechanism.cap, **common)
     elif mechanism.n_classes > 2:
         worst = worst_softmax_loss(mechanism.n_classes, size, **common)
     else:

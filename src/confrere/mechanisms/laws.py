@@ -2,8 +2,8 @@
 
 A law is four facts: which rows its accountant speaks of, how noise is drawn, how long it gets, and
 its density. The accountants, from a budget to a law, are with the theorems: see
-docs/proofs/objective_perturbation.md (L2), docs/proofs/averaging.md (Laplace) and
-docs/proofs/gaussian.md.
+docs/proofs/objective_perturbation.md (L2), docs/proofs/averaging.md (Laplace),
+docs/proofs/geometry.md (bodies) and docs/proofs/gaussian.md.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from confrere.errors import InvalidData
-from confrere.noise.samplers import gaussian_noise, l2_noise, laplace_noise
+from confrere.noise.samplers import gaussian_noise, l2_noise, laplace_noise, product_noise
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import Rows, certify_rows
+from confrere.rows.body import Body
 
 Floats = NDArray[np.float64]
 
@@ -95,6 +96,40 @@ class LaplaceNoise(NoiseLaw):
     def log_density(self, noise: Floats) -> float:
         """Return ``-rho ||b||_1``."""
         return -self.rho * float(np.abs(noise).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class BodyNoise(NoiseLaw):
+    """Density proportional to ``exp(-rho ||b||)`` in the gauge of a body, for rows inside it."""
+
+    rho: float
+    body: Body
+
+    def certify(self, rows: Rows) -> None:
+        """Refuse rows outside the body, and outside the unit ball that the ridge speaks of."""
+        self.body.certify(rows)
+        certify_rows(rows)
+
+    def draw(self, source: RandomSource, count: int, size: int) -> Floats:
+        """Return ``(count, size)`` independent draws: a product body's law in every group."""
+        body = self.body
+        if size != body.size:
+            raise InvalidData("noise of a body has the body's number of columns.")
+        noise = np.empty((count, size))
+        for g, share in enumerate(body.shares):
+            mine = [part for part, group in zip(body.parts, body.groups, strict=True) if group == g]
+            sizes = [part.stop - part.start for part in mine]
+            drawn = product_noise(self.rho * share, sizes, source, count=count)
+            noise[:, np.concatenate([np.arange(part.start, part.stop) for part in mine])] = drawn
+        return body.coordinates(noise)
+
+    def longest(self, size: int) -> float:
+        """Return a quantile of the gauge, Gamma(size) again: the unit ball contains the body."""
+        return float(stats.gamma.isf(FARTHEST, size)) / self.rho
+
+    def log_density(self, noise: Floats) -> float:
+        """Return ``-rho ||b||`` in the body's gauge."""
+        return -self.rho * float(self.body.gauge(noise)[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ place from a real one's, and the tails end at a probability of about 2^-104 per 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +53,30 @@ def laplace_noise(
     """
     rises, falls = (gamma_norm(rho, 1, count * dimension, source) for _ in range(2))
     return np.asarray((rises - falls).reshape(count, dimension))
+
+
+def cross_polytope_points(size: int, count: int, source: RandomSource) -> NDArray[np.float64]:
+    """Return ``(count, size)`` uniform draws of the vectors whose magnitudes sum to at most one.
+
+    Of ``size + 1`` exponentials all but the first, over their sum, are uniform in the corner of
+    the orthant; signs are drawn. Nothing is rejected.
+    """
+    exponentials = -np.log(source.uniforms(count, size + 1))
+    corner = exponentials[:, 1:] / exponentials.sum(axis=1, keepdims=True)
+    return np.asarray(corner * source.signs(count, size))
+
+
+def product_noise(
+    rho: float, sizes: Sequence[int], source: RandomSource, count: int = 1
+) -> NDArray[np.float64]:
+    """Return ``(count, d)`` draws with density proportional to ``exp(-rho max_k ||b_k||_1)``.
+
+    ``b_k`` are factors of the given sizes, which add up to ``d``: noise for rows in a product of
+    cross-polytopes is a uniform point of the product times Gamma(``d + 1``) of scale ``1/rho``.
+    """
+    lengths = gamma_norm(rho, sum(sizes) + 1, count, source)
+    points = [cross_polytope_points(size, count, source) for size in sizes]
+    return np.asarray(lengths[:, None] * np.hstack(points))
 
 
 def normals(dimension: int, count: int, source: RandomSource) -> NDArray[np.float64]:
