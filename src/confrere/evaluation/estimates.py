@@ -29,6 +29,10 @@ class Estimate:
     def __str__(self) -> str:
         return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
 
+    def to_dict(self) -> dict[str, float]:
+        """Return plain values."""
+        return {"value": self.value, "low": self.low, "high": self.high}
+
     def complement(self) -> Estimate:
         """Return the estimate of one minus the quantity."""
         return Estimate(1 - self.value, 1 - self.high, 1 - self.low)
@@ -98,6 +102,24 @@ class Evaluation:
     confusion: Mapping[tuple[Any, Any], Estimate] | None = None
     auc: Estimate | None = None
     calibration: tuple[CalibrationBin, ...] | None = None
+
+    def quality(self) -> dict[str, Any]:
+        """Return what was found as plain values: what a release's card can hold."""
+        single = {"accuracy": self.accuracy, "auc": self.auc}
+        measures = [(name, one) for name, one in single.items() if one is not None]
+        measures += [
+            (f"share of {label} predicted {predicted}", share)
+            for (label, predicted), share in (self.confusion or {}).items()
+        ]
+        return {
+            "records": self.n_samples,
+            "confidence": self.confidence,
+            "measures": [{"name": name, **one.to_dict()} for name, one in measures],
+            "calibration": [
+                {"from": b.low, "to": b.high, "records": b.count, **b.positive.to_dict()}
+                for b in self.calibration or ()
+            ],
+        }
 
     def __str__(self) -> str:
         single = {"accuracy": self.accuracy, "errors": self.errors, "auc": self.auc}

@@ -14,8 +14,10 @@ from confrere.evaluation.intervals import area, noise_quantile, proportion, rati
 from confrere.guarantee import check_epsilon, in_sequence, shares
 from confrere.ledger import Ledger, payer, paying
 from confrere.mechanisms.counts import PrivateCounts
+from confrere.model import Model
 from confrere.noise.sources import RandomSource, Seed, source_for
 from confrere.plans.base_plan import encode_labels
+from confrere.release import quality_digest
 
 Metric = Literal["accuracy", "confusion", "auc", "calibration"]
 
@@ -96,27 +98,32 @@ def evaluate(
     guarantee = in_sequence(guarantees.values())
     book, paid_by = payer(ledger, account, guarantee)
     source: RandomSource = source_for(random_state)
+    learned = getattr(model, "model_", None)
+    named = {"model": learned.digest()} if isinstance(learned, Model) else {}
+    scales = {name: counter.scale for name, counter in counters.items()}
     with paying(
         book,
         paid_by,
         guarantee,
         purpose=f"evaluate {type(model).__name__}",
-        detail={"queries": {name: each.epsilon for name, each in guarantees.items()}},
+        detail={"queries": {name: each.epsilon for name, each in guarantees.items()}, **named},
         simulated=source.simulated,
     ) as receipt:
         noisy = {
             name: counter.run(truths[name], source=source) for name, counter in counters.items()
         }
-    scales = {name: counter.scale for name, counter in counters.items()}
-    return Evaluation(
-        n_samples=len(codes),
-        confidence=confidence,
-        guarantees=guarantees,
-        guarantee=guarantee,
-        receipt=receipt,
-        simulated=source.simulated,
-        **_estimates(noisy, scales, metrics, len(codes), classes, grid, confidence),
-    )
+        found = Evaluation(
+            n_samples=len(codes),
+            confidence=confidence,
+            guarantees=guarantees,
+            guarantee=guarantee,
+            receipt=receipt,
+            simulated=source.simulated,
+            **_estimates(noisy, scales, metrics, len(codes), classes, grid, confidence),
+        )
+        # The row names what was found, so that nobody can write something else onto a card.
+        book.mark_released(receipt, digest=quality_digest(found.quality()))
+    return found
 
 
 def _queries(metrics: Sequence[Metric]) -> list[str]:

@@ -1,6 +1,12 @@
 """What leaves an organisation: noised arrays, public facts, and the card that describes them."""
 
 from confrere.ledger.accounts import shown
+from confrere.release.additions import (
+    SignedAddition,
+    add_evaluation,
+    quality_digest,
+    read_additions,
+)
 from confrere.release.card import Approval, Card, Curator, Utility, card_schema
 from confrere.release.describe import Adversary, CardNotes, build_card
 from confrere.release.folder import read_folder
@@ -26,8 +32,10 @@ __all__ = [
     "CardNotes",
     "Curator",
     "Release",
+    "SignedAddition",
     "Spending",
     "Utility",
+    "add_evaluation",
     "build_card",
     "card_page",
     "card_schema",
@@ -35,6 +43,8 @@ __all__ = [
     "fingerprint",
     "generate_key",
     "load_release",
+    "quality_digest",
+    "read_additions",
     "read_folder",
     "read_private_key",
     "read_public_key",

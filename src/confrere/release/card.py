@@ -62,7 +62,7 @@ Time = Annotated[
 ]
 
 
-_STRICT = ConfigDict(
+STRICT = ConfigDict(
     extra="forbid",
     strict=True,
     frozen=True,
@@ -73,7 +73,7 @@ _STRICT = ConfigDict(
 
 
 class _Part(BaseModel):
-    model_config = _STRICT
+    model_config = STRICT
 
 
 class Product(_Part):
@@ -89,7 +89,7 @@ class Product(_Part):
 class Curator:
     """Who answers for a release."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     name: Text
     contact: Text | None = None
@@ -99,7 +99,7 @@ class Curator:
 class Approval:
     """Who agreed to a release, and when (``YYYY-MM-DD``)."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     name: Text
     role: Text
@@ -114,7 +114,7 @@ class Utility:
     that it was paid for.
     """
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
 
     metric: Text
     value: float

@@ -14,7 +14,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
@@ -24,6 +24,7 @@ from confrere.release.signing import PublicKey, fingerprint, read_public_key, ve
 
 SUMS = "SHA256SUMS"
 SIGNATURES = "signatures"
+ADDITIONS = "additions"
 REQUIRED = frozenset({"card.json", "model.json", "model.npz", "README.md"})
 OPTIONAL = frozenset({"model.onnx", "study.toml"})
 PARTY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -31,6 +32,7 @@ PARTY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LIMITS = {SUMS: 1 << 12, "card.json": 1 << 20, "README.md": 1 << 20, "study.toml": 1 << 20}
 _LARGEST = 4 * MAX_BYTES
 _SIGNATURE_LIMIT = 1 << 12
+_MOST_ADDITIONS = 100
 _LINE = re.compile(r"([0-9a-f]{64})  ([A-Za-z0-9][A-Za-z0-9._-]*)")
 
 
@@ -62,10 +64,14 @@ class VerifiedFolder:
     signers : mapping of str to str
         Party's file name -> fingerprint of the key in it. A fingerprint says who signed only if
         you know whose key it is.
+    additions : mapping of str to pair of bytes
+        What was written beside it later, by name: the content and its signature, neither looked
+        at yet; see :func:`~confrere.release.additions.read_additions`.
     """
 
     files: Mapping[str, bytes]
     signers: Mapping[str, str]
+    additions: Mapping[str, tuple[bytes, bytes | None]] = field(default_factory=dict)
 
 
 def read_folder(
@@ -107,7 +113,8 @@ def read_folder(
                 f"{name} is not the file that {SUMS} lists: it was changed; ask the sender for "
                 "the folder again."
             )
-    return VerifiedFolder(MappingProxyType(files), MappingProxyType(signers))
+    additions = MappingProxyType(_additions(root))
+    return VerifiedFolder(MappingProxyType(files), MappingProxyType(signers), additions)
 
 
 def _parse_sums(sums: bytes) -> dict[str, str]:
@@ -129,7 +136,7 @@ def _names(root: Path) -> set[str]:
     names = set()
     with os.scandir(root) as entries:
         for entry in entries:
-            if entry.name == SIGNATURES and entry.is_dir(follow_symlinks=False):
+            if entry.name in (SIGNATURES, ADDITIONS) and entry.is_dir(follow_symlinks=False):
                 continue
             if not entry.is_file(follow_symlinks=False):
                 raise InvalidRelease(
@@ -182,6 +189,26 @@ def _signature_files(root: Path) -> Iterator[tuple[str, bytes]]:
         if path.name == party or not PARTY.fullmatch(party):
             raise InvalidRelease("signatures/ holds a file that is not <party>.sig; remove it.")
         yield party, _read(path, _SIGNATURE_LIMIT)
+
+
+def _additions(root: Path) -> dict[str, tuple[bytes, bytes | None]]:
+    folder = root / ADDITIONS
+    if not folder.is_dir() or folder.is_symlink():
+        return {}
+    found = sorted(path.name for path in folder.iterdir())
+    names = [name.removesuffix(".json") for name in found if name.endswith(".json")]
+    # A signature alone is what is left of an addition that was interrupted.
+    known = {f"{name}{end}" for name in names for end in (".json", ".sig")}
+    strange = [name for name in found if name not in known and not name.endswith(".sig")]
+    if strange or len(names) > _MOST_ADDITIONS:
+        raise InvalidRelease(f"{ADDITIONS}/ holds other files than signed additions; remove them.")
+    return {
+        name: (
+            _read(folder / f"{name}.json", _LIMITS["card.json"]),
+            _read(folder / f"{name}.sig", _SIGNATURE_LIMIT) if f"{name}.sig" in found else None,
+        )
+        for name in names
+    }
 
 
 def _read(path: Path, limit: int) -> bytes:
@@ -248,7 +275,7 @@ def write_durably(path: Path, content: bytes) -> None:
 
 def _check_overwritable(target: Path) -> None:
     """Only a release may be replaced by one: a wrong path must not cost a folder of work."""
-    known = REQUIRED | OPTIONAL | {SUMS, SIGNATURES}
+    known = REQUIRED | OPTIONAL | {SUMS, SIGNATURES, ADDITIONS}
     if not target.is_dir() or not {path.name for path in target.iterdir()} <= known:
         raise InvalidParameter(
             f"folder: {target.name} holds other things than a release; choose another name."
@@ -282,7 +309,7 @@ def add_file(path: Path, content: bytes) -> Path:
     # Made outside the release, so that a reader never meets a file it does not know.
     fresh = path.parent.parent.with_name(f".{path.name}.{secrets.token_hex(8)}")
     if path.exists():
-        raise InvalidParameter(f"party: {path.name} exists already; nothing was signed.")
+        raise InvalidParameter(f"{path.name} exists already; nothing was signed.")
     write_durably(fresh, content)
     path.parent.mkdir(exist_ok=True)
     fresh.rename(path)

@@ -208,6 +208,19 @@ def verify_bytes(signature: bytes, message: bytes, key: PublicKey, *, namespace:
         raise SignatureError("a signature does not belong to what was signed.") from error
 
 
+def signer_of(signature: bytes, message: bytes, *, namespace: str) -> Ed25519PublicKey:
+    """Return the key that signed a message for this purpose; whose it is, it does not say.
+
+    Raises
+    ------
+    SignatureError
+    """
+    raw_key, _ = _open_envelope(_unarmour(signature), namespace)
+    key = Ed25519PublicKey.from_public_bytes(raw_key)
+    verify_bytes(signature, message, key, namespace=namespace)
+    return key
+
+
 def verify_signature(
     signature: bytes, sums: bytes, allowed: Iterable[PublicKey] | None = None
 ) -> Ed25519PublicKey:

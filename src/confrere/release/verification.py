@@ -16,6 +16,7 @@ from confrere.ledger import Entry, Ledger, Receipt
 from confrere.model.model_json import check_npz, read_document
 from confrere.model.onnx_graph import onnx_bytes
 from confrere.model.strict_json import json_bytes, read_json
+from confrere.release.additions import SignedAddition, check_addition, read_additions
 from confrere.release.card import Card
 from confrere.release.describe import preprocessing, prior_spend
 from confrere.release.folder import VerifiedFolder, read_folder, sha256
@@ -38,11 +39,14 @@ class Verified:
         Party's file name -> fingerprint of the key in it; who that is, only you can know.
     checked : tuple of str
         What was found to be right, in words.
+    additions : tuple of SignedAddition
+        What was measured later, by whom.
     """
 
     release: Release
     signers: Mapping[str, str]
     checked: tuple[str, ...]
+    additions: tuple[SignedAddition, ...] = ()
 
 
 def load_release(
@@ -120,11 +124,33 @@ def verify_release(
         if release.card.study_sha256 != sha256(study):
             raise InvalidRelease("the release is of another study, or of another version of it.")
         checked.append("it is of this study")
+    additions = read_additions(whole, require_signature_from)
+    for one in additions:
+        whose = "" if one.known else f" with a key that you did not name, {one.signer}"
+        checked.append(f"{one.addition.party} measured its quality and signed that{whose}")
     for ledger in ledgers:
-        _check_ledger(release, ledger)
+        measured = _check_additions(release, additions, ledger)
+        if not measured or _own_receipts(release, ledger):
+            _check_ledger(release, ledger)
     if ledgers:
         checked.append("the ledger has its charge, word for word, and the chain is whole")
-    return Verified(release, whole.signers, tuple(checked))
+    return Verified(release, whole.signers, tuple(checked), additions)
+
+
+def _check_additions(
+    release: Release, additions: Sequence[SignedAddition], ledger: Ledger
+) -> list[Receipt]:
+    """Compare evaluations with the ledger that paid for them; return those that it has."""
+    own = [one.addition for one in additions if one.addition.receipt.ledger_id == ledger.ledger_id]
+    entries = {entry.row: entry for entry in ledger.entries()} if own else {}
+    for addition in own:
+        entry = entries.get(addition.receipt.row)
+        if entry is None:
+            raise InvalidRelease("the ledger has no charge of an evaluation; do not rely on it.")
+        _check_receipt(addition.paid, entry)
+        digest = release.model.digest()
+        check_addition(addition, entry.digest, entry.detail.get("model"), digest)
+    return [addition.paid for addition in own]
 
 
 def _consistent(folder: VerifiedFolder, *, allow_simulated: bool) -> Release:
@@ -170,7 +196,7 @@ def _consistent(folder: VerifiedFolder, *, allow_simulated: bool) -> Release:
 def _check_ledger(release: Release, ledger: Ledger) -> None:
     """Refuse a release of which the ledger says something else, or nothing."""
     entries = {entry.row: entry for entry in ledger.entries()}
-    own = [one for one in release.spending.receipts() if one.ledger_id == ledger.ledger_id]
+    own = _own_receipts(release, ledger)
     if not own:
         raise InvalidRelease("the ledger has no charge of this release.")
     for receipt in own:
@@ -192,6 +218,10 @@ def _check_ledger(release: Release, ledger: Ledger) -> None:
         budget = release.card.prior_spend
         if budget is not None and budget.model_dump() != prior_spend(ledger, release.receipt):
             raise InvalidRelease("card.json: prior_spend is not the ledger's; do not use it.")
+
+
+def _own_receipts(release: Release, ledger: Ledger) -> list[Receipt]:
+    return [one for one in release.spending.receipts() if one.ledger_id == ledger.ledger_id]
 
 
 def _check_receipt(receipt: Receipt, entry: Entry) -> None:
