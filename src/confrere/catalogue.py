@@ -59,6 +59,8 @@ class Method:
         What a party is asked, and its policy must allow.
     not_between_machines : str
         Why no questions between machines are asked, where there are no ``operations``.
+    summed : tuple of str
+        What a party is asked instead where the parties' shares make the noise (``trust="sum"``).
     weighted : bool
         Whether it learns best from rows that are weighted by importance; stacks over features
         use importances in their own way.
@@ -76,6 +78,7 @@ class Method:
     operations: tuple[str, ...] = ()
     not_between_machines: str = ""
     weighted: bool = True
+    summed: tuple[str, ...] = ()
 
     def make(self, **parameters: Any) -> Any:
         """Return the estimator with these parameters."""
@@ -92,7 +95,7 @@ class Method:
             "proof": self.proof,
             "shape": self.shape,
             "source": self.source,
-            "operations": list(self.operations),
+            "operations": list(self.summed or self.operations),
             "not_between_machines": self.not_between_machines or None,
         }
 
@@ -124,6 +127,7 @@ def _votes(name: str, title: str, algorithm: str, page: str, paper: str = _MULTI
         shape="votes",
         settings=MappingProxyType({"method": name}),
         operations=("moments" if name == "moments" else "ballot",),
+        summed=("ready", "party_share") if name in ("statistic", "moments") else (),
     )
 
 

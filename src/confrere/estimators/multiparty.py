@@ -19,6 +19,7 @@ from confrere.estimators.constraints import (
     Epsilon,
     Positive,
     Ridge,
+    Spare,
     check_parameters,
     one_of,
 )
@@ -86,6 +87,9 @@ class MultipartyClassifier(LinearClassifier):
     colluding : int, default=1
         For ``trust="sum"``: how many parties may pool what they know. The noise is made by the
         shares of the others.
+    reserve : int, default=0
+        For ``trust="sum"``: how many lost sums the price covers besides. Between machines somebody
+        may vanish in the middle of one; the noise is made for all of them.
     on_faulty : {"leave-out", "refuse"}, default="leave-out"
         Parties with values that are not finite, undeclared labels or other columns: count them as
         split votes (as zero weights) and log their names, or raise.
@@ -141,8 +145,9 @@ class MultipartyClassifier(LinearClassifier):
     Notes
     -----
     ``"statistic"`` rests on docs/proofs/statistic.md, ``"moments"`` on docs/proofs/moments.md and
-    ``"weights"`` on docs/proofs/party_average.md. Whoever runs ``fit`` is trusted with what parties
-    send and with adding the noise. Local classifiers must learn from their party's rows alone.
+    ``"weights"`` on docs/proofs/party_average.md. With ``trust="coordinator"`` whoever runs
+    ``fit`` is trusted with what parties send and with adding the noise. Local classifiers must
+    learn from their party's rows alone.
 
     Examples
     --------
@@ -169,6 +174,7 @@ class MultipartyClassifier(LinearClassifier):
     calibration: Literal["tight", "printed"] = "tight"
     trust: Literal["coordinator", "sum"] = "coordinator"
     colluding: Count = 1
+    reserve: Spare = 0
     on_faulty: Literal["leave-out", "refuse"] = "leave-out"
     fit_intercept: bool = True
     intercept_scale: float = 0.4
@@ -251,6 +257,7 @@ class MultipartyClassifier(LinearClassifier):
             calibration=self.calibration,
             trust=self.trust,
             colluding=self.colluding,
+            reserve=self.reserve,
         )
         return MultipartyPlan(
             voting=voting,

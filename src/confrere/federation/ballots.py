@@ -1,11 +1,11 @@
 """Parties send votes on public rows, weights or moments; the coordinator adds up and adds noise.
 
-**Whom to trust.** What a party sends here carries no noise of its own. The promise is about what
-the coordinator publishes: everyone else sees noised numbers only, and the coordinator sees votes on
-the auxiliary rows (or weights, or moments), never rows or labels of a party. Only sums are used, so
-a secure aggregation in front of the coordinator would hide the single votes from it as well; it
-would have to prove that every vote is 0 or 1, and every upload no longer than the bound, which the
-coordinator sees to here. A party pays its whole price when it answers, published or not.
+**Whom to trust.** With ``trust="coordinator"`` what a party sends carries no noise of its own. The
+promise is about what the coordinator publishes: everyone else sees noised numbers only, and the
+coordinator sees votes on the auxiliary rows (or weights, or moments), never rows or labels of a
+party. With ``trust="sum"`` nobody sees what a party adds, and the parties' shares make the noise:
+:mod:`confrere.federation.party_sums`. A party pays its whole price when it answers, published or
+not.
 
 Proof: docs/proofs/multiparty.md.
 """
@@ -34,6 +34,7 @@ from confrere.federation.operation import (
 )
 from confrere.federation.outcome import receipts_in
 from confrere.federation.party import LocalParty
+from confrere.federation.party_sums import sum_parties
 from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee, check_bound
 from confrere.ledger import Receipt
@@ -121,10 +122,12 @@ def poll(
     timeout: float | None = None,
     random_state: Seed | None = None,
 ) -> VotingOutcome:
-    """Run the protocol, as the coordinator whom the parties trust to add the noise.
+    """Run the protocol, as the coordinator whom the parties trust to add the noise, or who adds up.
 
-    Noise is drawn once per run: what was released is on disk before it is returned, and polling
-    again under the same run returns the same bytes. Every question carries a digest of the whole
+    Where the plan has ``trust="sum"`` the parties draw the noise; ``releases``, ``on_faulty`` and
+    ``random_state`` mean nothing then. Elsewhere noise is drawn once per run: what was released is
+    on disk before it is returned, and polling again under the same run returns the same bytes.
+    Every question carries a digest of the whole
     plan and names the file of releases, so that another plan, or another file, under the same run
     is another question: every party refuses it and spends nothing.
 
@@ -146,8 +149,8 @@ def poll(
     """
     if plan.n_classes != 2:
         raise InvalidParameter("n_classes must be 2: parties of a federation have labels -1, +1.")
-    if plan.trust != "coordinator":
-        raise InvalidParameter("trust must be 'coordinator': here the coordinator adds the noise.")
+    if plan.trust == "sum":
+        return _summed(federation, plan, timeout)
     if on_faulty not in ("leave-out", "refuse"):
         raise InvalidParameter("on_faulty must be 'leave-out' or 'refuse'.")
     if releases is None:
@@ -169,6 +172,18 @@ def poll(
         elected = _elected(plan, answers, on_faulty, source_for(random_state))
         kept = releases.keep(key, elected.to_payload().encode())
     return VotingOutcome.from_payload(plan, Payload.decode(kept))
+
+
+def _summed(federation: Federation, plan: Voting, timeout: float | None) -> VotingOutcome:
+    """Add up what parties noise themselves; who is not on the last roster is left out."""
+    released, summed = sum_parties(federation, plan, timeout=timeout)
+    left_out = {
+        name: federation.left_out.get(name, "NotReady")
+        for name in federation.parties()
+        if name not in summed.roster
+    }
+    seeded = any(receipt.simulated for paid in summed.receipts.values() for receipt in paid)
+    return VotingOutcome(plan, released, summed.receipts, left_out, seeded)
 
 
 def plan_digest(plan: Voting, n_parties: int) -> str:

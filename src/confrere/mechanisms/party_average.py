@@ -50,6 +50,10 @@ class PartyMean(ABC):
     colluding : int, default=0
         How many parties may pool what they know: the shares of the others make the noise. 0: a
         trusted coordinator adds it.
+    fewest : int, optional
+        Where shares make the noise: the fewest parties of a sum; all of them by default.
+    releases : int, default=1
+        Where shares make the noise: how many sums the price is for.
     """
 
     epsilon: float
@@ -57,6 +61,8 @@ class PartyMean(ABC):
     n_features: int
     n_classes: int = 2
     colluding: int = 0
+    fewest: int | None = None
+    releases: int = 1
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -96,7 +102,9 @@ class PartyMean(ABC):
                 size=size,
                 sensitivity=self.sensitivity,
                 n_parties=self.n_parties,
+                fewest=self.fewest,
                 colluding=self.colluding,
+                releases=self.releases,
                 largest=2 * self.norm / self.n_parties,
                 unit=Unit.PARTY,
             )
@@ -143,6 +151,14 @@ class PartyMean(ABC):
     def terms(self, total: Floats) -> list[Density]:
         """Return what is noised, for an exact audit."""
         return [NoisedPoint(self._point(total), self.noise.law, self.noise.output_step)]
+
+    def part(self, upload: Floats) -> Floats:
+        """Return what one party adds to the sum: its clipped upload over all parties' number."""
+        return coordinates(self.clipped(upload[None])[0] / self.n_parties)
+
+    def of_parts(self, released: Floats) -> Floats:
+        """Return the mean from the noised sum of all parts; who is not there counts as zero."""
+        return np.asarray(from_coordinates(released[None], self.n_classes)[0])
 
     def _point(self, total: Floats) -> Floats:
         if total.shape != self.shape:

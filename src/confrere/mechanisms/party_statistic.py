@@ -37,6 +37,8 @@ Radius = Literal["ellipsoid", "spectral", "unit"]
 #: Squared axes of the ellipsoid are raised by this share of the longest.
 _FLATTEST = 1e-6
 
+_EPS = float(np.finfo(np.float64).eps)
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PartyStatistic:
@@ -58,6 +60,10 @@ class PartyStatistic:
     colluding : int, default=0
         How many parties may pool what they know: the shares of the others make the noise. 0: a
         trusted coordinator adds it.
+    fewest : int, optional
+        Where shares make the noise: the fewest parties of a sum; all of them by default.
+    releases : int, default=1
+        Where shares make the noise: how many sums the price is for.
     """
 
     epsilon: float
@@ -66,6 +72,8 @@ class PartyStatistic:
     n_classes: int = 2
     radius: Radius = "ellipsoid"
     colluding: int = 0
+    fewest: int | None = None
+    releases: int = 1
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -89,6 +97,16 @@ class PartyStatistic:
         return np.sqrt(np.maximum(values, 0.0) + floor), directions
 
     @cached_property
+    def _roots(self) -> tuple[Floats, Floats]:
+        """The ellipsoid's symmetric root, and its inverse.
+
+        They are unique, where directions of one length are not: parties on different machines
+        compute the same coordinates.
+        """
+        axes, directions = self.shape
+        return (directions * axes) @ directions.T, (directions / axes) @ directions.T
+
+    @cached_property
     def _gram(self) -> Floats:
         return np.asarray(self.rows.T @ self.rows / len(self.rows))
 
@@ -96,7 +114,7 @@ class PartyStatistic:
     def _off(self) -> float:
         """Bound on the error of the computed ellipsoid's squared axes, over the longest."""
         spread = float(np.trace(self._gram) / np.linalg.norm(self._gram, 2))
-        return 8 * sum(self.rows.shape) * float(np.finfo(np.float64).eps) * spread
+        return 8 * sum(self.rows.shape) * _EPS * spread
 
     @property
     def sensitivity(self) -> float:
@@ -104,7 +122,9 @@ class PartyStatistic:
         axes, _ = self.shape
         move = statistic_sensitivity(self.n_parties, n_classes=self.n_classes)
         slack = 0.0 if self.radius != "ellipsoid" else self._off / max(_FLATTEST, 4 * self._off)
-        # Summing, and then a product with the directions and a division by the axes.
+        # The computed inverse root is off by d^2 roundings of its largest entry at the most.
+        slack += 2 * len(axes) ** 2 * _EPS * float(axes.max() / axes.min())
+        # Summing, and then a product with the inverse root.
         off = statistic_rounding(len(self.rows)) + statistic_rounding(len(axes))
         off += coordinate_rounding(1.0, self.n_classes)
         return move * (1 + slack) + 2 * off / float(axes.min())
@@ -126,7 +146,9 @@ class PartyStatistic:
             size=size,
             sensitivity=self.sensitivity,
             n_parties=self.n_parties,
+            fewest=self.fewest,
             colluding=self.colluding,
+            releases=self.releases,
             largest=reach / self.n_parties,
             unit=Unit.PARTY,
         )
@@ -156,8 +178,7 @@ class PartyStatistic:
         Noise and output step are in units of the axes; turning them back touches no data.
         """
         released = self.noise.release_many(self._point(tally), source, count)
-        axes, directions = self.shape
-        statistics = (from_coordinates(released, self.n_classes) * axes) @ directions.T
+        statistics = from_coordinates(released, self.n_classes) @ self._roots[0]
         if self.n_classes == 2:
             return np.asarray(statistics)
         # Its columns' sums are the mean of x, public.
@@ -165,10 +186,10 @@ class PartyStatistic:
 
     def terms(self, tally: Tally) -> list[Density]:
         """Return what is noised, for an exact audit."""
-        axes, directions = self.shape
+        _, whitening = self._roots
 
         def unturned(released: Floats) -> Floats:
-            return np.asarray((released @ directions) / axes)
+            return np.asarray(released @ whitening)
 
         noise = self.noise
         return [NoisedPoint(self._point(tally), noise.law, noise.output_step, unturned)]
@@ -177,6 +198,14 @@ class PartyStatistic:
         """Return the statistic in units of the axes, of more classes where columns sum to zero."""
         if tally.n_parties != self.n_parties or tally.n_classes != self.n_classes:
             raise InvalidData("the tally is of other parties or classes than were declared.")
-        axes, directions = self.shape
         statistic = vote_statistic(self.rows, tally.fractions)
-        return coordinates((statistic @ directions) / axes)
+        return coordinates(statistic @ self._roots[1])
+
+    def part(self, ballot: NDArray[np.bool_]) -> Floats:
+        """Return what one party of two classes adds to the sum: its votes, less an even split."""
+        statistic = vote_statistic(self.rows, ballot.astype(np.float64) - 0.5)
+        return np.asarray(statistic @ self._roots[1]) / self.n_parties
+
+    def of_parts(self, released: Floats) -> Floats:
+        """Return the statistic from the noised sum of all parts; who is not there is split."""
+        return np.asarray(released @ self._roots[0] + self.rows.mean(axis=0) / 2)

@@ -204,7 +204,13 @@ class SecureSum:
             unit=self.unit,
             neighbours=self.neighbours,
             theorem=THEOREM,
-            public=("who takes part", "size of every party", "bounds", "every parameter"),
+            # Whoever hides whole parties hides how many records they have.
+            public=(
+                "who takes part",
+                *(("size of every party",) if self.unit is Unit.RECORD else ()),
+                "bounds",
+                "every parameter",
+            ),
             assumptions=sum_assumptions(self.colluding, self.n_parties),
         )
 
@@ -292,6 +298,19 @@ class SecureSum:
         steps = np.rint(np.clip(noise / self.spacing, -(2.0**62), 2.0**62)).astype(np.int64)
         steps += integer_shares(self.scale, self.size, self.parts, count, source=source)
         return steps
+
+
+def check_tries(reserve: int, quorum: float) -> None:
+    """Refuse numbers that say nothing about how often, and with how many, a sum may be tried."""
+    if reserve < 0:
+        raise InvalidParameter("reserve must be at least 0.")
+    if not 0 < quorum <= 1:
+        raise InvalidParameter("quorum must be a number above 0 and at most 1.")
+
+
+def fewest_of(n_parties: int, quorum: float) -> int:
+    """Return how many of the parties make a sum."""
+    return max(1, math.ceil(quorum * n_parties - 1e-9))
 
 
 @dataclass(frozen=True)

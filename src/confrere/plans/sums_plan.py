@@ -15,7 +15,7 @@ from confrere.errors import ConfrereError, InvalidParameter
 from confrere.guarantee import Guarantee, check_epsilon
 from confrere.maths.logistic import residual
 from confrere.maths.solver import minimise, smallest_tolerance
-from confrere.mechanisms.secure_sum import SecureSum
+from confrere.mechanisms.secure_sum import SecureSum, check_tries, fewest_of
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, Term
 from confrere.plans.linear_plan import Alpha
@@ -77,7 +77,7 @@ class OneMessage:
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
-        _check_tries(self.reserve, self.quorum)
+        check_tries(self.reserve, self.quorum)
 
     @property
     def rounds(self) -> int:
@@ -125,7 +125,7 @@ class OneMessage:
             size=self.frame.size,
             sensitivity=2 * self.cap / ridge,
             n_parties=_enough(sizes, self.colluding),
-            fewest=_fewest(sizes, self.quorum),
+            fewest=fewest_of(len(sizes.counts), self.quorum),
             colluding=self.colluding,
             releases=1 + self.reserve,
             largest=self.cap * max(sizes.counts.values()) / ridge + error,
@@ -215,7 +215,7 @@ class GradientRounds:
         check_epsilon(self.epsilon)
         if not 0 < self.delta < 1:
             raise InvalidParameter("delta must lie between 0 and 1.")
-        _check_tries(self.reserve, self.quorum)
+        check_tries(self.reserve, self.quorum)
 
     @cached_property
     def centre(self) -> Floats:
@@ -235,7 +235,7 @@ class GradientRounds:
             size=self.frame.size,
             sensitivity=2 * self.cap,
             n_parties=_enough(sizes, self.colluding),
-            fewest=_fewest(sizes, self.quorum),
+            fewest=fewest_of(len(sizes.counts), self.quorum),
             colluding=self.colluding,
             largest=self.cap * largest + error,
             error=error,
@@ -317,18 +317,6 @@ class Descent:
     def average(self) -> Floats:
         """Weights of all steps, later ones counting more."""
         return np.asarray(self._sum / (self._steps * (self._steps + 1) / 2))
-
-
-def _check_tries(reserve: int, quorum: float) -> None:
-    if reserve < 0:
-        raise InvalidParameter("reserve must be at least 0.")
-    if not 0 < quorum <= 1:
-        raise InvalidParameter("quorum must be a number above 0 and at most 1.")
-
-
-def _fewest(sizes: Sizes, quorum: float) -> int:
-    """Return how many of the parties make a sum."""
-    return max(1, math.ceil(quorum * len(sizes.counts) - 1e-9))
 
 
 def _enough(sizes: Sizes, colluding: int) -> int:

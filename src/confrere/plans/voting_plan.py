@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_moments import PartyMoments
 from confrere.mechanisms.party_statistic import PartyStatistic, Radius
 from confrere.mechanisms.party_votes import PartyVotes
-from confrere.mechanisms.secure_sum import SecureSum, SharedNoise
+from confrere.mechanisms.secure_sum import SecureSum, SharedNoise, check_tries, fewest_of
 from confrere.noise.sources import RandomSource
 from confrere.plans.linear_plan import Alpha, coefficients
 from confrere.rows.frame import Frame
@@ -98,6 +98,10 @@ class Voting:
         ``"soft"`` and ``"vote"`` noise a model, which no sum can do: they need the coordinator.
     colluding : int, default=1
         For ``trust="sum"``: how many parties may pool what they know.
+    reserve : int, default=0
+        For ``trust="sum"``: how often a sum that came to nothing may be tried again at the price.
+    quorum : float, default=1.0
+        For ``trust="sum"``: share of the parties that a sum needs.
     """
 
     frame: Frame
@@ -113,9 +117,12 @@ class Voting:
     calibration: Calibration = "tight"
     trust: Trust = "coordinator"
     colluding: int = 1
+    reserve: int = 0
+    quorum: float = 1.0
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
+        check_tries(self.reserve, self.quorum)
         check_positive(self.local_alpha, "local_alpha")
         if self.alpha != "auto":
             check_positive(self.alpha, "alpha")
@@ -134,6 +141,10 @@ class Voting:
             raise InvalidParameter(
                 f"trust='sum': method={self.method!r} noises a model of all votes, which somebody "
                 "has to see: use trust='coordinator', or method='statistic'."
+            )
+        if self.trust == "sum" and self.colluding < 1:
+            raise InvalidParameter(
+                "colluding must be at least 1: every party knows its own share of the noise."
             )
         if self.normalise and self.method != "weights":
             raise InvalidParameter("normalise=True is for method='weights'.")
@@ -193,6 +204,17 @@ class Voting:
     def _sharing(self) -> int:
         return self.colluding if self.trust == "sum" else 0
 
+    def _summing(self, n_parties: int) -> dict[str, Any]:
+        """Return who makes the noise, of so many parties."""
+        if self.trust != "sum":
+            return {"n_parties": n_parties}
+        return {
+            "n_parties": n_parties,
+            "colluding": self.colluding,
+            "fewest": fewest_of(n_parties, self.quorum),
+            "releases": 1 + self.reserve,
+        }
+
     def check(self, n_parties: int) -> None:
         """Refuse, before anything is paid, what the mechanism would refuse."""
         if self.method == "statistic":
@@ -208,11 +230,14 @@ class Voting:
 
     def shared(self, n_parties: int) -> SecureSum:
         """Return the sum of what so many parties send, where their shares make the noise."""
-        by = self.statistic(n_parties) if self.votes else self.mean(n_parties)
-        noise = by.noise
+        noise = self.summand(n_parties).noise
         if not isinstance(noise, SharedNoise):
             raise InvalidParameter("trust: a coordinator adds the noise; nobody has a share.")
         return noise.summed
+
+    def summand(self, n_parties: int) -> PartyStatistic | PartyAverage | PartyMoments:
+        """Return the mechanism that says what each of so many parties adds, and what it makes."""
+        return self.statistic(n_parties) if self.votes else self.mean(n_parties)
 
     def mean(self, n_parties: int) -> PartyAverage | PartyMoments:
         """Return the mechanism that clips, and averages, what so many parties upload."""
@@ -222,34 +247,31 @@ class Voting:
         """Return the mechanism that noises the mean of so many parties' moments."""
         return PartyMoments(
             epsilon=self.epsilon,
-            n_parties=n_parties,
             n_features=self.frame.size,
             n_classes=self.n_classes,
-            colluding=self._sharing,
+            **self._summing(n_parties),
         )
 
     def average(self, n_parties: int) -> PartyAverage:
         """Return the mechanism that averages so many parties' weights."""
         return PartyAverage(
             epsilon=self.epsilon,
-            n_parties=n_parties,
             n_features=self.frame.size,
             alpha=_AVERAGE_ALPHA if self.alpha == "auto" else float(self.alpha),
             n_classes=self.n_classes,
             normalise=self.normalise,
             calibration=self.calibration,
-            colluding=self._sharing,
+            **self._summing(n_parties),
         )
 
     def statistic(self, n_parties: int) -> PartyStatistic:
         """Return the mechanism that noises the statistic of so many parties' votes."""
         return PartyStatistic(
             epsilon=self.epsilon,
-            n_parties=n_parties,
             rows=self.rows,
             n_classes=self.n_classes,
             radius=self.radius,
-            colluding=self._sharing,
+            **self._summing(n_parties),
         )
 
     def output(self, n_parties: int) -> PartyVotes:
@@ -272,7 +294,17 @@ class Voting:
     def release_mean(self, total: Floats, n_parties: int, *, source: RandomSource) -> Released:
         """Return the model from the sum of the clipped weights or moments; draws noise."""
         mechanism = self.mean(n_parties)
-        mean = mechanism.run(total, source=source)
+        return self._of_mean(mechanism, mechanism.run(total, source=source))
+
+    def release_sum(self, noised: Floats, n_parties: int) -> Released:
+        """Return the model from the noised sum of what parties added: post-processing."""
+        mechanism = self.summand(n_parties)
+        made = mechanism.of_parts(noised)
+        if isinstance(mechanism, PartyStatistic):
+            return self._model(made, *mechanism.shape, mechanism.deviation)
+        return self._of_mean(mechanism, made)
+
+    def _of_mean(self, mechanism: PartyAverage | PartyMoments, mean: Floats) -> Released:
         if isinstance(mechanism, PartyAverage):
             return Released(mean, mechanism.alpha)
         # Split evenly, labels would leave the mean of the public rows over the classes.

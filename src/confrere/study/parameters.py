@@ -52,9 +52,10 @@ def settings_for(study: Study, method: Method, **more: Any) -> dict[str, Any]:
 
 def price_for(study: Study, model: Any, n_samples: int = NOMINAL_ROWS) -> Guarantee:
     """Return what one of the study's estimators costs each party."""
-    together = study.method.shape == "together"
-    more = {"n_parties": len(study.parties)} if together else {}
-    price: Guarantee = model.price(n_samples, len(study.schema.feature_names), **more)
+    shape, count = study.method.shape, len(study.parties)
+    more = {"n_parties": count} if shape == "together" else {}
+    sized = count if shape == "votes" else n_samples
+    price: Guarantee = model.price(sized, len(study.schema.feature_names), **more)
     return price
 
 
@@ -119,7 +120,7 @@ def _check_kind(name: str, value: Any, default: Any) -> None:
 def _defaults(study: Study) -> dict[str, Any]:
     """Return what serves well unless the study says otherwise."""
     outcome = study.schema.outcome
-    defaults: dict[str, Any] = {}
+    defaults: dict[str, Any] = {"trust": study.trust}
     if outcome is not None and outcome.base_rate is not None:
         defaults["prior_intercept"] = math.log(outcome.base_rate / (1 - outcome.base_rate))
     return defaults

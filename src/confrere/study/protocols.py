@@ -170,14 +170,14 @@ def _together(study: Study, federation: Federation, timeout: float | None) -> Le
 
 
 def _voted(study: Study, given: Given, federation: Federation, timeout: float | None) -> Learned:
-    """Have everyone vote, or upload; the coordinator adds the noise."""
+    """Have everyone vote, or upload; the coordinator adds the noise, or everyone a share of it."""
     facts = PublicFacts(
         n_samples=len(federation.parties()),
         n_features=len(study.schema.feature_names),
         auxiliary=given.auxiliary,
     )
     estimator = estimator_for(study, study.method)
-    voting = estimator.plan(facts).voting
+    voting = replace(estimator.plan(facts).voting, quorum=study.quorum)
     voting.check(facts.n_samples)
     elected: VotingOutcome = poll(
         federation,
@@ -201,7 +201,7 @@ def _voted(study: Study, given: Given, federation: Federation, timeout: float | 
             **voting.frame.learned_with(),
         ),
     )
-    guarantee, seeded = voting.guarantee(), elected.simulated
+    guarantee, seeded = voting.guarantee(facts.n_samples), elected.simulated
     return Learned(study.id, "multiparty", model, guarantee, elected.receipts, seeded=seeded)
 
 
@@ -326,6 +326,8 @@ def _notes(study: Study, learned: Learned, n_parties: int, n_here: int) -> CardN
 def _trust(study: Study, n_here: int) -> str:
     if n_here > 1:
         return f"one process read the data of {n_here} organisations; its operator is trusted"
+    if study.method.shape == "votes" and study.trust == "sum":
+        return "each organisation added a share of the noise to a sum that nobody could see into"
     if study.method.shape == "votes":
         return "the coordinator saw what parties sent, without noise, and is trusted to add it"
     return "each organisation computed on its own data; nobody else saw them"

@@ -75,7 +75,7 @@ class Runner:
         """Ask every party here, and describe what comes of it; each pays before it answers."""
         study, run, given = self.study, self.plan.plan_id, self.given
         names = list(self.locals_)
-        if study.method.shape == "votes":
+        if study.method.shape == "votes" and study.trust == "coordinator":
             beside = self.locals_[names[0]].ledger_path
             given = replace(given, kept=Answers(f"{beside}.releases"))
         price = self.plan.prices[0].guarantee

@@ -229,7 +229,7 @@ class CoordinatorSession:
         self._timeout = timeout
         self._given = Given(
             auxiliary=auxiliary_rows(study, auxiliary, {}),
-            kept=Answers(folder / _RELEASES) if study.method.shape == "votes" else None,
+            kept=Answers(folder / _RELEASES) if _noised_here(study) else None,
         )
         run = run_name(study.sha256, attempt)
         self._federation = SignedFederation(
@@ -304,6 +304,11 @@ class CoordinatorSession:
         except (ConfrereError, ValueError, TypeError, LookupError, AttributeError):
             return "InvalidReply:signature"
         return None
+
+
+def _noised_here(study: Study) -> bool:
+    """Whether the coordinator adds the noise, which it draws once and keeps."""
+    return study.method.shape == "votes" and study.trust == "coordinator"
 
 
 def _signature(folder: Path, party: str) -> Path:

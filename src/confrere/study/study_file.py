@@ -293,9 +293,17 @@ class Study:
         return self.sources if self.method.shape == "as-is" else self.parties
 
     @property
+    def trust(self) -> str:
+        """Who sees what parties of a vote send: nobody, unless the method or the study says so."""
+        default = "sum" if self.method.summed else "coordinator"
+        return str(self.parameters.get("trust", default))
+
+    @property
     def operations(self) -> tuple[str, ...]:
         """What parties are asked, and their policies must allow."""
-        return self.method.operations + (("errors",) if self.file.evaluation else ())
+        by_sum = self.method.summed if self.trust == "sum" else ()
+        asked = by_sum or self.method.operations
+        return asked + (("errors",) if self.file.evaluation else ())
 
     def seed_for(self, name: str) -> int | None:
         """In a simulation, the seed of one party's noise: each draws its own."""

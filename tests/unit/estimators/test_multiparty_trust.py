@@ -7,16 +7,6 @@ from scipy import stats
 from confrere import MultipartyClassifier
 from confrere.audit import exact_audit, hardest_case
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.federation import (
-    Books,
-    Frame,
-    LocalFederation,
-    LocalParty,
-    Policy,
-    Voting,
-    poll,
-)
-from confrere.ledger import Ledger
 from confrere.maths.voting import Tally
 from confrere.mechanisms.party_statistic import PartyStatistic
 from confrere.mechanisms.secure_sum import SecureSum
@@ -62,17 +52,6 @@ def test_as_many_as_there_are_cannot_collude(method):
     X, y = np.ones((4, 1)), np.array([0, 1, 0, 1])
     with pytest.raises(InvalidParameter, match="must exceed colluding"):
         make(method, colluding=4).fit(X, y, auxiliary=X)
-
-
-def test_a_coordinator_does_not_draw_the_shares_of_parties():
-    plan = Voting(frame=Frame(1), epsilon=1.0, auxiliary=np.ones((2, 1)), trust="sum")
-    ledger = Ledger()
-    ledger.open_account("study", unit="party", neighbours="replace-one")
-    policy = Policy.anything(unit="party", neighbours="replace-one")
-    books = Books(ledger=ledger, account="study", policy=policy)
-    parties = [LocalParty(name, np.ones((2, 1)), np.ones(2), books) for name in "ab"]
-    with pytest.raises(InvalidParameter, match="trust must be 'coordinator'"):
-        poll(LocalFederation(parties), plan, random_state=0)
 
 
 def test_a_sum_that_is_added_up_already_has_the_same_law():

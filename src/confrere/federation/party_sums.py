@@ -1,0 +1,163 @@
+"""Votes, moments or weights of many parties, added up where nobody sees into the sum.
+
+Every party draws a share of the noise, so that no coordinator has to be trusted with what parties
+send, or with adding noise to it; what is made of the noised sum everybody can compute. All of a
+party's data are protected together, and nothing about their number is asked.
+
+Proof: docs/proofs/secure_sums.md, and the page of each statistic.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confrere.errors import InvalidMessage
+from confrere.federation.federation import Federation
+from confrere.federation.operation import PartyFacts, check_price, frame_of, framed
+from confrere.federation.party import LocalParty
+from confrere.federation.payload import Payload
+from confrere.federation.summing import Summed, install_sum
+from confrere.guarantee import check_bound
+from confrere.maths.parties import solve_parties
+from confrere.maths.voting import count_votes
+from confrere.mechanisms.objective_perturbation import Calibration
+from confrere.mechanisms.party_average import PartyAverage
+from confrere.mechanisms.party_moments import moments_of_parties
+from confrere.mechanisms.party_statistic import PartyStatistic, Radius
+from confrere.mechanisms.secure_sum import SecureSum
+from confrere.plans.voting_plan import Released, Voting
+
+Floats = NDArray[np.float64]
+Part = Literal["statistic", "moments", "weights"]
+
+_VALUES = {
+    "frame": dict,
+    "epsilon": float,
+    "method": str,
+    "n_parties": int,
+    "colluding": int,
+    "reserve": int,
+    "quorum": float,
+    "alpha": float,
+    "radius": str,
+    "normalise": bool,
+    "calibration": str,
+    "spacing": float,
+}
+
+
+def sum_parties(
+    federation: Federation, plan: Voting, *, timeout: float | None = None
+) -> tuple[Released, Summed]:
+    """Have every party add its part, and make the model of the noised sum.
+
+    Parameters
+    ----------
+    federation : Federation
+        Whom to ask. The number of its parties is public; who is not there adds nothing.
+    plan : Voting
+        What is added up, with ``trust="sum"``.
+    timeout : float, optional
+        Seconds to wait for a question.
+    """
+    names = federation.parties()
+    mechanism = plan.shared(len(names))
+    request = _request(plan, len(names), mechanism)
+    summed = federation.sum(PARTY_SHARE.name, request, mechanism, to=names, timeout=timeout)
+    return plan.release_sum(summed.value, len(names)), summed
+
+
+def _request(plan: Voting, n_parties: int, mechanism: SecureSum) -> Payload:
+    alpha = plan.average(n_parties).alpha if plan.method == "weights" else plan.local_alpha
+    values: dict[str, Any] = {
+        "epsilon": float(plan.epsilon),
+        "method": plan.method,
+        "n_parties": int(n_parties),
+        "colluding": int(plan.colluding),
+        "reserve": int(plan.reserve),
+        "quorum": float(plan.quorum),
+        "alpha": float(alpha),
+        "radius": plan.radius,
+        "normalise": bool(plan.normalise),
+        "calibration": plan.calibration,
+        "spacing": float(mechanism.spacing),
+    }
+    return framed(plan.frame, values, auxiliary=plan.auxiliary if plan.votes else None)
+
+
+def _read(request: Payload, facts: PartyFacts) -> tuple[Voting, float, int]:
+    """Read a message; what does not fit is refused."""
+    values = request.values
+    if values.keys() != _VALUES.keys():
+        raise InvalidMessage("the request has missing or unknown fields.")
+    wrong = [name for name, kind in _VALUES.items() if type(values[name]) is not kind]
+    if wrong:
+        raise InvalidMessage(f"{wrong[0]} is of the wrong kind.")
+    method = values["method"]
+    if method not in ("statistic", "moments", "weights"):
+        raise InvalidMessage("method must be one whose parts can be added up.")
+    known = {"feature_scale"} | ({"auxiliary"} if method == "statistic" else set())
+    auxiliary = request.arrays.get("auxiliary")
+    if not request.arrays.keys() <= known or (auxiliary is None) != (method != "statistic"):
+        raise InvalidMessage("the request has missing or unknown arrays.")
+    check_price(values["epsilon"])
+    check_bound(values["alpha"], "alpha")
+    if facts.n_classes != 2:
+        raise InvalidMessage("parties of a sum have labels of two classes.")
+    frame = frame_of(request)
+    if facts.n_features != frame.n_features:
+        raise InvalidMessage("the request is for rows of another number of columns.")
+    if auxiliary is not None and (
+        auxiliary.dtype != np.float64
+        or auxiliary.ndim != 2
+        or auxiliary.shape[0] == 0
+        or auxiliary.shape[1] != frame.n_features
+    ):
+        raise InvalidMessage("auxiliary must be rows of one float64 per column.")
+    plan = Voting(
+        frame=frame,
+        epsilon=values["epsilon"],
+        method=cast(Part, method),
+        auxiliary=auxiliary,
+        alpha=values["alpha"] if method == "weights" else "auto",
+        radius=cast(Radius, values["radius"]),  # checked by the plan
+        normalise=values["normalise"],
+        calibration=cast(Calibration, values["calibration"]),
+        trust="sum",
+        colluding=values["colluding"],
+        reserve=values["reserve"],
+        quorum=values["quorum"],
+    )
+    return plan, values["alpha"], values["n_parties"]
+
+
+def _sum_of(request: Payload, facts: PartyFacts) -> SecureSum:
+    plan, _, n_parties = _read(request, facts)
+    mechanism = plan.shared(n_parties)
+    # Uploads on different lattices would add up to nothing.
+    if request.values["spacing"] != mechanism.spacing:
+        raise InvalidMessage("spacing is not the one that follows from the request.")
+    return mechanism
+
+
+def _part(request: Payload, party: LocalParty) -> Floats:
+    """Return what a party adds; one whose own problem cannot be solved adds nothing."""
+    plan, alpha, n_parties = _read(request, party.facts)
+    rows, offsets = plan.frame.rows(party.X), np.array([0, len(party.y)])
+    mechanism = plan.summand(n_parties)
+    if plan.method == "moments":
+        codes = (party.y > 0).astype(np.intp)
+        return mechanism.part(moments_of_parties(rows, codes, offsets, 2)[0])
+    found = solve_parties(rows, party.y, offsets, alpha=alpha)
+    if not found.solved[0]:
+        return np.zeros(plan.frame.size)
+    if isinstance(mechanism, PartyStatistic):
+        return mechanism.part(count_votes(found.W, plan.rows) > 0)
+    assert isinstance(mechanism, PartyAverage)
+    return mechanism.part(found.W[0])
+
+
+PARTY_SHARE = install_sum("party_share", _sum_of, _part)

@@ -1,0 +1,216 @@
+"""Votes, moments and weights through sums that nobody sees into, one whole party as the unit."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from confrere.errors import InvalidMessage, InvalidParameter, QuorumMissed
+from confrere.federation import (
+    Answers,
+    Books,
+    Frame,
+    LocalFederation,
+    LocalParty,
+    PartyError,
+    Payload,
+    Policy,
+    Voting,
+    party_sums,
+    poll,
+)
+from confrere.federation.operation import PartyFacts
+from confrere.federation.party_sums import PARTY_SHARE
+from confrere.federation.summing import READY
+from confrere.ledger import Ledger
+from confrere.maths.parties import PartySolutions
+from confrere.plans.multiparty_plan import MultipartyPlan
+from confrere.plans.party_tables import group_rows
+
+RNG = np.random.default_rng(0)
+D, M, N = 3, 6, 12
+X = RNG.normal(size=(M * N, D)) / 2
+Y = np.where(X[:, 0] + 0.3 * RNG.normal(size=M * N) > 0, 1.0, -1.0)
+OWNER = np.repeat([f"p{k}" for k in range(M)], N)
+AUXILIARY = RNG.normal(size=(40, D)) / 2
+FRAME = Frame(D, data_norm=1.5)
+
+SETTINGS = [
+    {"method": "statistic"},
+    {"method": "statistic", "radius": "spectral", "local_alpha": 0.1},
+    {"method": "moments"},
+    {"method": "weights"},
+    {"method": "weights", "normalise": True, "alpha": 0.1},
+    {"method": "weights", "calibration": "printed"},
+]
+every = pytest.mark.parametrize("settings", SETTINGS, ids=lambda s: "-".join(map(str, s.values())))
+
+
+def plan(epsilon=1.0, **settings):
+    more = {"trust": "sum"} | settings
+    return Voting(frame=FRAME, epsilon=epsilon, auxiliary=AUXILIARY, **more)
+
+
+def books():
+    ledger = Ledger()
+    ledger.open_account("study", epsilon=5.0, unit="party", neighbours="replace-one")
+    policy = Policy.anything(unit="party", neighbours="replace-one")
+    return Books(ledger=ledger, account="study", policy=policy, answers=Answers())
+
+
+def parties(seed=None):
+    return [
+        LocalParty(name, X[name == OWNER], Y[name == OWNER], books(), seed and seed + k)
+        for k, name in enumerate(np.unique(OWNER).tolist())
+    ]
+
+
+def as_one_process(voting):
+    """The same release with a trusted coordinator, at an epsilon that drowns the noise."""
+    classes = np.array([0, 1])
+    data = group_rows(X, (Y > 0).astype(int), OWNER, classes)
+    voting = replace(voting, trust="coordinator", epsilon=1e8, quorum=1.0)
+    made = MultipartyPlan(voting=voting, n_parties=M)
+    from confrere.noise.sources import SeededSource
+
+    if voting.votes:
+        return voting.release_votes(made.tally(data), source=SeededSource(0))
+    return voting.release_mean(made._total(data), M, source=SeededSource(0))
+
+
+@every
+def test_the_sum_is_what_a_trusted_coordinator_would_release(settings):
+    wanted = as_one_process(plan(**settings))
+    loud = plan(**settings, epsilon=1e6)
+    local = [replace(one, books=books_without_cap()) for one in parties()]
+    outcome = poll(LocalFederation(local), loud)
+    np.testing.assert_allclose(outcome.released.weights, wanted.weights, rtol=1e-2, atol=1e-2)
+    if wanted.statistic is not None:
+        np.testing.assert_allclose(outcome.released.statistic, wanted.statistic, atol=1e-4)
+
+
+def books_without_cap():
+    ledger = Ledger()
+    ledger.open_account("study", unit="party", neighbours="replace-one")
+    policy = Policy.anything(unit="party", neighbours="replace-one")
+    return Books(ledger=ledger, account="study", policy=policy, answers=Answers())
+
+
+@every
+def test_every_party_pays_once_and_whole_parties_are_hidden(settings):
+    local = parties()
+    outcome = poll(LocalFederation(local), plan(**settings))
+    assert [one.books.ledger.spent("study") for one in local] == [1.0] * M
+    (price,) = {receipt.guarantee.unit for paid in outcome.receipts.values() for receipt in paid}
+    assert price == "party"
+    for paid in outcome.receipts.values():
+        assert "size of every party" not in paid[0].guarantee.public
+
+
+@every
+def test_replacing_a_party_moves_its_part_by_no_more_than_is_paid_for(settings):
+    voting = plan(**settings)
+    mechanism, summand = voting.shared(M), voting.summand(M)
+    request = party_sums._request(voting, M, mechanism)
+    parts = [party_sums._part(request, one) for one in parties()]
+    extreme = [
+        LocalParty("p0", np.tile(direction, (N, 1)), np.full(N, sign), books())
+        for direction in np.vstack([np.eye(D), -np.eye(D)])
+        for sign in (-1.0, 1.0)
+    ]
+    parts += [party_sums._part(request, one) for one in extreme]
+    moved = max(float(np.linalg.norm(a - b)) for a in parts for b in parts)
+    assert moved <= mechanism.sensitivity
+    assert moved >= (0.01 if "calibration" in settings else 0.05) * mechanism.sensitivity
+    assert all(float(np.abs(part).max()) <= mechanism.largest for part in parts)
+    assert mechanism.sensitivity == summand.sensitivity
+
+
+def test_all_votes_turned_round_attain_the_sensitivity():
+    """Rows whose signs a party's ballot can follow: the bound is not a loose one."""
+    voting = plan(method="statistic")
+    mechanism = voting.statistic(M)
+    values, directions = np.linalg.eigh(mechanism.rows.T @ mechanism.rows)
+    score = mechanism.rows @ directions[:, np.argmax(values)]
+    moved = mechanism.part(score > 0) - mechanism.part(score <= 0)
+    assert 0.7 * mechanism.sensitivity <= np.linalg.norm(moved) <= mechanism.sensitivity
+
+
+def test_seeds_give_the_same_release_and_another_seed_another():
+    first, again, other = (
+        poll(LocalFederation(parties(seed)), plan()).released.weights for seed in (1, 1, 50)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert not np.allclose(first, other)
+
+
+def test_who_is_not_ready_is_left_out_and_counts_as_split():
+    class Without(LocalFederation):
+        def ask(self, operation, payload, *, to=None, step=0, timeout=None):
+            answers = dict(super().ask(operation, payload, to=to, step=step, timeout=timeout))
+            return answers | ({"p3": PartyError("Timeout")} if operation == READY else {})
+
+    local = parties()
+    outcome = poll(Without(local), plan(quorum=0.6))
+    assert set(outcome.left_out) == {"p3"}
+    assert "p3" not in outcome.receipts
+    assert [one.books.ledger.spent("study") for one in local] == [1.0] * 3 + [0.0] + [1.0] * 2
+    with pytest.raises(QuorumMissed):
+        poll(Without(parties()), plan(quorum=1.0))
+
+
+def test_a_party_that_cannot_solve_its_own_problem_adds_nothing(monkeypatch):
+    def unsolved(rows, y, offsets, *, alpha):
+        return PartySolutions(np.full((1, D + 1), 7.0), np.ones(1), np.zeros(1, dtype=bool))
+
+    monkeypatch.setattr(party_sums, "solve_parties", unsolved)
+    for method in ("statistic", "weights"):
+        voting = plan(method=method)
+        request = party_sums._request(voting, M, voting.shared(M))
+        assert not party_sums._part(request, parties()[0]).any()
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"method": "soft"}, "can be added up"),
+        ({"colluding": M}, "exceed colluding"),
+        ({"colluding": 0}, "colluding must be at least 1"),
+        ({"n_parties": 1}, "n_parties"),
+        ({"reserve": -1}, "reserve"),
+        ({"quorum": 1.5}, "quorum"),
+        ({"epsilon": 1}, "epsilon is of the wrong kind"),
+        ({"spacing": 1.0}, "spacing"),
+        ({"radius": "round"}, "radius"),
+        ({"alpha": -1.0}, "alpha"),
+        ({"more": 1}, "missing or unknown"),
+    ],
+)
+def test_a_request_that_does_not_fit_is_refused(change, told):
+    voting = plan()
+    request = party_sums._request(voting, M, voting.shared(M))
+    bad = Payload(dict(request.values) | change, request.arrays)
+    with pytest.raises(InvalidMessage, match=told):
+        PARTY_SHARE.priced(bad, PartyFacts(N, D))
+
+
+def test_arrays_that_do_not_fit_are_refused():
+    voting = plan()
+    request = party_sums._request(voting, M, voting.shared(M))
+    for arrays in (
+        {},
+        {"auxiliary": np.ones((2, D + 1))},
+        {"auxiliary": np.ones((2, D), dtype=np.float32)},
+        dict(request.arrays) | {"more": np.ones(2)},
+    ):
+        with pytest.raises(InvalidMessage):
+            PARTY_SHARE.priced(Payload(request.values, arrays), PartyFacts(N, D))
+    with pytest.raises(InvalidMessage, match="another number of columns"):
+        PARTY_SHARE.priced(request, PartyFacts(N, D + 1))
+    with pytest.raises(InvalidMessage, match="two classes"):
+        PARTY_SHARE.priced(request, PartyFacts(N, D, 3))
+
+
+def test_models_of_votes_are_not_sums():
+    with pytest.raises(InvalidParameter, match="trust='sum'"):
+        plan(method="soft")
