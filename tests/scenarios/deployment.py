@@ -12,13 +12,16 @@ import sqlite3
 import subprocess
 import sys
 import time
+import traceback
 import warnings
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import BinaryIO, NoReturn
 
 import numpy as np
 import psutil
 
+from confrere.cli import main
 from confrere.federation import Books, LocalFederation, LocalParty, Payload, Policy
 from confrere.federation.messages import SignedAnswer
 from confrere.ledger import Ledger
@@ -28,6 +31,8 @@ from confrere.study.protocols import protocol_of
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", category=DeprecationWarning)
+    # What commands import when they need it: here before they are forked.
+    from confrere.federation.flower import answering, carrying  # noqa: F401
     from confrere.federation.flower.keys import make_node_key
 
 COMMAND = [sys.executable, "-m", "confrere.cli"]
@@ -45,10 +50,16 @@ class Deployment:
         Of the protocol; every party spends epsilon 1 in all of them, and has no more.
     seeded : bool
         Draw seeded noise, so that the model is known beforehand.
+    warm : bool
+        Give the commands in forks of this process, which has imported everything: what is started
+        often costs little.
     """
 
-    def __init__(self, folder: Path, *, rounds: int = 1, seeded: bool = False) -> None:
+    def __init__(
+        self, folder: Path, *, rounds: int = 1, seeded: bool = False, warm: bool = False
+    ) -> None:
         self.folder = folder.resolve()
+        self.warm = warm
         write_example(self.folder)
         changes = {
             'engine = "local"': 'engine = "flower"',
@@ -83,7 +94,7 @@ class Deployment:
                 *("--node-key", f"{name}.node", "--folder", f"nodes/{name}"),
                 *("--grant", f"{name}.grant", "--out", f"had/{name}"),
             ]
-        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.running: dict[str, subprocess.Popen[bytes] | Forked] = {}
 
     def __enter__(self) -> Deployment:
         return self
@@ -125,6 +136,9 @@ class Deployment:
             (self.folder / f"{name}.out").open("ab") as out,
             (self.folder / f"{name}.err").open("ab") as err,
         ):
+            if self.warm:
+                self.running[name] = Forked(self.commands[name], self.folder, out, err)
+                return
             self.running[name] = subprocess.Popen(
                 [*COMMAND, *self.commands[name]],
                 cwd=self.folder,
@@ -135,9 +149,20 @@ class Deployment:
             )
 
     def kill(self, name: str) -> None:
-        """End a command and all that it started, by signal 9."""
-        self._kill(self._family(name))
+        """End a command by signal 9; what it started ends by itself."""
+        family = self._family(name)
+        for process in family[:1]:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         self.running[name].wait()
+        assert psutil.wait_procs(family[1:], timeout=30)[1] == []
+
+    def kill_reader(self, name: str) -> None:
+        """End, by signal 9, the process of a party that reads rows; the other one notices."""
+        for process in self._family(name)[1:]:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        assert self.running[name].wait(60) in (0, 6)
 
     def wait(self, ready, seconds: float) -> None:
         """Wait until something is so, and fail if it never will be."""
@@ -213,6 +238,8 @@ class Deployment:
 
     def remains(self) -> list[str]:
         """Return the command lines of processes of this deployment that still run."""
+        if self.warm:
+            return [str(p) for p in psutil.Process().children(recursive=True)]
         found = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):
@@ -233,10 +260,57 @@ class Deployment:
         except psutil.NoSuchProcess:
             return []
 
-    def _kill(self, processes: list[psutil.Process]) -> None:
-        for process in processes:
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
+
+class Forked:
+    """A command in a fork of this process; looks like what ``subprocess`` starts."""
+
+    def __init__(self, words: list[str], folder: Path, out: BinaryIO, err: BinaryIO) -> None:
+        self.returncode: int | None = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            self._be(words, folder, out, err)
+
+    def _be(self, words: list[str], folder: Path, out: BinaryIO, err: BinaryIO) -> NoReturn:
+        code = 1
+        try:
+            os.chdir(folder)
+            with Path(os.devnull).open("rb") as nothing:
+                for place, file in enumerate((nothing, out, err)):
+                    os.dup2(file.fileno(), place)
+            sys.stdin, sys.stdout, sys.stderr = (
+                os.fdopen(place, mode, closefd=False) for place, mode in enumerate("rww")
+            )
+            for name in [name for name in os.environ if name.startswith("CONFRERE_")]:
+                del os.environ[name]
+            warnings.resetwarnings()
+            warnings.simplefilter("ignore")
+            sys.argv = ["confrere", *words]
+            main()
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 1
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+
+    def poll(self) -> int | None:
+        """Return how it ended; None if it has not."""
+        if self.returncode is None:
+            found, status = os.waitpid(self.pid, os.WNOHANG)
+            if found:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def wait(self, timeout: float = 60) -> int:
+        """Wait for its end."""
+        deadline = time.monotonic() + timeout
+        while self.poll() is None:
+            assert time.monotonic() < deadline, f"it has not ended after {timeout} s"
+            time.sleep(0.05)
+        assert self.returncode is not None
+        return self.returncode
 
 
 def name_keys(folder: Path) -> None:

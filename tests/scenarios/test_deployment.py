@@ -12,6 +12,7 @@ import time
 import warnings
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import psutil
@@ -62,7 +63,7 @@ def test_three_parties_give_what_one_process_gives_whoever_attacks(tmp_path):
             deployment.wait(lambda: deployment.status("coordinator").get("parties") == states, 120)
             # A party notes that it has answered when the coordinator has said that it has it.
             deployment.wait(lambda: deployment.status("nodes/main").get("state") == "answered", 60)
-            one_process_each_and_one_port(deployment)
+            two_processes_each_and_one_port(deployment)
             deployment.start("branch-2")
             with pytest.raises(EngineFailed, match="another process has connected"):
                 poll_for_ever(line)
@@ -271,11 +272,27 @@ def poll_for_ever(line):
         line.poll()
 
 
-def one_process_each_and_one_port(deployment):
+def two_processes_each_and_one_port(deployment):
+    """One has the line, the other the rows: and that one has neither a network nor Flower."""
+    coordinator = deployment.running["coordinator"].pid
     for process in deployment.processes():
-        assert process.children(recursive=True) == []
+        family = process.children(recursive=True)
         listening = [c for c in process.net_connections() if c.status == psutil.CONN_LISTEN]
-        assert len(listening) == (process.pid == deployment.running["coordinator"].pid)
+        if process.pid == coordinator:
+            assert (family, len(listening)) == ([], 1)
+            continue
+        assert listening == []
+        (reader,) = family
+        assert namespace_of(reader) != namespace_of(process)
+        assert reader.net_connections("inet") == []
+        loaded = [m.path for m in reader.memory_maps()]
+        assert not any("grpc" in path for path in loaded)
+        opened = {Path(f.path).name for f in process.open_files()}
+        assert not any(name.endswith((".csv", ".ledger", ".answers")) for name in opened)
+
+
+def namespace_of(process):
+    return Path(f"/proc/{process.pid}/ns/net").readlink()
 
 
 def slow_clients(deployment) -> list[socket.socket]:

@@ -29,11 +29,13 @@ ALL = (1 + ROUNDS) * len(PARTIES)
 
 @pytest.mark.parametrize("run", range(RUNS))
 def test_killed_at_random_moments(tmp_path, run):
-    """A hundred kills in all, of a party or of the coordinator, at moments that chance gives."""
+    """A hundred kills in all, at moments that chance gives: of a party, of what reads its rows,
+    or of the coordinator.
+    """
     chance = random.Random(run)
     seeded = run % 2 == 1
     seen: dict[str, dict] = {name: {} for name in PARTIES}
-    with Deployment(tmp_path, rounds=ROUNDS, seeded=seeded) as deployment:
+    with Deployment(tmp_path, rounds=ROUNDS, seeded=seeded, warm=True) as deployment:
         deployment.start_all()
         for moment in sorted(chance.randrange(ALL) for _ in range(PER_RUN)):
             deployment.wait(
@@ -42,13 +44,15 @@ def test_killed_at_random_moments(tmp_path, run):
             )
             time.sleep(chance.uniform(0, 0.5))
             name = chance.choice(["coordinator", *PARTIES])
+            reader = name in PARTIES and chance.random() < 0.5
             before = len(deployment.gathered())
-            deployment.kill(name)
+            (deployment.kill_reader if reader else deployment.kill)(name)
             for party in PARTIES:
                 seen[party] |= deployment.answers(party)
             time.sleep(chance.uniform(0, 1))
             deployment.start(name)
-            print(f"run {run} | {name:<11} | after {before} answers", flush=True)  # noqa: T201
+            what = f"{name}, reader" if reader else name
+            print(f"run {run} | {what:<16} | after {before} answers", flush=True)  # noqa: T201
         told = deployment.finish(600)
         assert deployment.remains() == []
     check_books(deployment, seen)

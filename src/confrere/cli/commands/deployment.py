@@ -23,6 +23,8 @@ from confrere.cli.key_access import (
 from confrere.cli.options import Auxiliary, LedgerFile, StudyFile, pairs
 from confrere.cli.views import entry_table, facts, price_table, promise_line, receipt_table
 from confrere.errors import FederationError, StudyError
+from confrere.federation.offline import without_network
+from confrere.federation.session import PartySession
 from confrere.ledger import Ledger
 from confrere.study import (
     CoordinatorSession,
@@ -219,11 +221,10 @@ def party(
 ) -> Answer:
     """Answer a study's coordinator: what was approved, and nothing else.
 
-    Ends by itself, with code 0, when it has checked and signed the release. Rows are in its memory
-    only, and it listens on no port.
+    Ends by itself, with code 0, when it has checked and signed the release. It listens on no port;
+    rows are in the memory of a process that has no network, where the system allows it.
     """
     need_flower()
-    from confrere.federation.flower.answering import run_party
     from confrere.federation.flower.keys import (
         is_locked,
         read_authority,
@@ -252,14 +253,20 @@ def party(
         _show_price(found, own, 1, agreed=yes)
         _write_grant(found, own, grant, by=by, reason=reason, attempts=1, days=30.0)
     console = aside()
-    with _stopped_by_services(), private(folder, "party") as home:
-        session = party_session(
-            found,
-            own,
-            grant=grant,
-            out=out or Path("confrere-out") / found.id,
-            key=signing_key(own.key_path),
-        )
+    place = out or Path("confrere-out") / found.id
+
+    def make() -> PartySession[Any]:
+        key = signing_key(own.key_path)
+        return party_session(found, own, grant=grant, out=place, key=key)
+
+    with (
+        _stopped_by_services(),
+        private(folder, "party") as home,
+        without_network(make, console.print) as session,
+    ):
+        # Only now: what reads rows has not even Flower in its process.
+        from confrere.federation.flower.answering import run_party
+
         progress = Progress(
             home,
             lambda state: console.print(f"{own.party}: {state}"),

@@ -1,4 +1,4 @@
-"""The Flower engine: parties on other machines, over mutual TLS, one process per organisation.
+"""The Flower engine: parties on other machines, over mutual TLS, one command per organisation.
 
 Needs ``pip install 'confrere[flower]'``. Everything else in this library works without it. A party
 imports :mod:`~confrere.federation.flower.answering`, a coordinator

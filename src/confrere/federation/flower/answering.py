@@ -1,7 +1,7 @@
 """A party's process: it asks the coordinator for messages, answers them, and ends with the release.
 
-It listens on no port, runs nothing but what is installed here, and holds its rows in memory. A line
-that is lost is taken up again; an end that nobody asked for is an error.
+It listens on no port and runs nothing but what is installed here. A line that is lost is taken up
+again; an end that nobody asked for is an error.
 """
 
 from __future__ import annotations
@@ -11,32 +11,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 
 from confrere.errors import EngineFailed
 from confrere.federation.flower.fleet import Line, LineLost
 from confrere.federation.flower.keys import NodeKey
 from confrere.federation.flower.progress import Progress
 from confrere.federation.flower.wire import BEAT_SECONDS
+from confrere.federation.offline import Answering
 
 _AGAIN_SECONDS = 0.5
 _AGAIN_MOST = 5.0
 _FAREWELL_SECONDS = 15.0
-
-
-class Answering(Protocol):
-    """What answers for a party; see ``confrere.federation.carrier``."""
-
-    @property
-    def finished(self) -> bool:
-        """Whether the release was had and checked."""
-
-    @property
-    def state(self) -> str:
-        """How far it is, for people."""
-
-    def handle(self, question: bytes) -> bytes:
-        """Answer a message."""
 
 
 def run_party(
