@@ -12,6 +12,7 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
+from typing import Any, ClassVar
 
 import psutil
 from rich.console import Console
@@ -24,7 +25,7 @@ with warnings.catch_warnings():
     from confrere.federation.flower.answering import run_party
     from confrere.federation.flower.carrying import carrying
     from confrere.federation.flower.keys import make_authority, make_node_key, read_node_key
-    from confrere.federation.flower.progress import Progress
+    from confrere.progress import Progress
 
 ROUNDS = 20
 SIZES = (3, 10, 30)
@@ -37,6 +38,7 @@ class Echo:
 
     finished = False
     state = "answered"
+    told: ClassVar[list[dict[str, Any]]] = []
 
     def handle(self, question: bytes) -> bytes:
         self.finished = not question

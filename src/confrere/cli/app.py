@@ -129,8 +129,8 @@ _HELP = {
         "coordinator": "Ask the parties of a study, write the release of what they gave, and hand "
         "it to them.",
         "party": "Answer a study's coordinator: what was approved, and nothing else.",
-        "status": "Say how far a coordinator or a party is.",
     },
+    "status": {"status": "Say how far a coordinator or a party is."},
     "version": {"version": "Print versions and the catalogue of methods."},
 }
 _MODULES = {name: module for module, commands in _HELP.items() for name in commands}

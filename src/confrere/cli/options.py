@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -39,9 +40,26 @@ Keys = Annotated[
     list[str] | None,
     typer.Option("--key", metavar="PARTY=FILE", help="A party's public key: it must have signed."),
 ]
+ApprovedBy = Annotated[
+    str | None, typer.Option("--name", help="Who agrees; by default the user's name.")
+]
+Reason = Annotated[str | None, typer.Option(help="Why; by default the study's purpose.")]
+Justification = Annotated[
+    str | None, typer.Option(help="Why this epsilon; by default what the study says.")
+]
 AllowSimulated = Annotated[
     bool, typer.Option("--allow-simulated", help="Accept seeded noise, which protects nobody.")
 ]
+
+
+def approver(name: str | None) -> str:
+    """Return who agrees: as told, or the user."""
+    return name or getpass.getuser()
+
+
+def reason_of(reason: str | None, study: Study) -> str:
+    """Return why: as told, or what the study is for."""
+    return (reason or study.purpose or study.title)[:200]
 
 
 def pairs(texts: Sequence[str] | None, option: str, study: Study | None = None) -> dict[str, Path]:

@@ -103,16 +103,24 @@ def receipt_facts(party: str, receipt: Receipt) -> dict[str, object]:
 def account_table(accounts: Iterable[Account]) -> Table:
     """Show every budget."""
     numbers = ("cap", "spent", "left")
-    table = listing("Accounts", "account", "per", *numbers, right=numbers)
+    table = listing("Accounts", "account", "per", *numbers, "by year", right=numbers)
     for one in accounts:
         table.add_row(
             one.name if one.frozen is None else f"{one.name} (frozen)",
             "not said" if one.unit is None else f"{one.unit} ({one.neighbours})",
-            "no limit" if one.epsilon is None else shown_down(one.epsilon),
+            _cap(one),
             shown(one.spent),
             amount(one.left),
+            ", ".join(f"{year}: {shown(spent)}" for year, spent in one.years.items()),
         )
     return table
+
+
+def _cap(account: Account) -> str:
+    if account.epsilon is None:
+        return "no limit"
+    each = "" if account.period is None else f" a {account.period}"
+    return f"{shown_down(account.epsilon)}{each}"
 
 
 def owner_table(accounts: Iterable[Account], resets: Iterable[Mapping[str, object]]) -> Table:

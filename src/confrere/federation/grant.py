@@ -28,6 +28,7 @@ from confrere.errors import GrantRefused, InvalidParameter, OperationRefused
 from confrere.federation.operation import OPERATIONS
 from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee, Neighbours, Unit
+from confrere.ledger import ChargeApproval
 from confrere.ledger.accounts import exact
 from confrere.release.signing import PrivateKey, PublicKey, sign_bytes, verify_bytes
 
@@ -37,6 +38,7 @@ NAMESPACE = "confrere-grant"
 _LARGEST_FILE = 1 << 22
 
 Text = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+LongText = Annotated[str, Field(min_length=1, max_length=1000, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Name = Annotated[str, Field(min_length=1, max_length=64)]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Epsilon = Annotated[float, Field(gt=0, lt=float("inf"), allow_inf_nan=False)]
@@ -111,6 +113,8 @@ class Policy(Stated):
         Hash of the study (or fingerprint of the schema) that questions must be about.
     study_id : str, optional
         What people call it, for the ledger.
+    approval : ChargeApproval, optional
+        Who agreed, and why, for the ledger.
     runs : frozenset of str, optional
         The only runs that are answered.
     requests : tuple of Request, optional
@@ -123,6 +127,7 @@ class Policy(Stated):
     epsilon_per_run: Epsilon | None = None
     study: str | None = None
     study_id: str | None = None
+    approval: ChargeApproval | None = None
     runs: frozenset[str] | None = None
     requests: tuple[Request, ...] | None = None
 
@@ -190,6 +195,8 @@ class Grant(Stated):
     approved_by, reason : str
         Who agreed, and why.
     approved_at : datetime
+    justification : str or None
+        Why this epsilon.
     """
 
     format: Literal["confrere-grant/1"] = FORMAT
@@ -209,6 +216,7 @@ class Grant(Stated):
     approved_by: Text
     reason: Text
     approved_at: datetime
+    justification: LongText | None = None
 
     @model_validator(mode="after")
     def _totals_add_up(self) -> Self:
@@ -231,6 +239,16 @@ class Grant(Stated):
         return tuple(run_name(self.study_sha256, k + 1) for k in range(self.attempts))
 
     @property
+    def approval(self) -> ChargeApproval:
+        """Who agreed, and why: what every charge and the card say."""
+        return ChargeApproval(
+            name=self.approved_by,
+            reason=self.reason,
+            time=self.approved_at.astimezone(UTC).isoformat(timespec="seconds"),
+            justification=self.justification,
+        )
+
+    @property
     def policy(self) -> Policy:
         """What serving enforces."""
         return Policy(
@@ -240,6 +258,7 @@ class Grant(Stated):
             epsilon_per_run=self.epsilon_per_run,
             study=self.study_sha256,
             study_id=self.study_id,
+            approval=self.approval,
             runs=frozenset(self.runs),
             requests=self.requests,
         )
@@ -249,11 +268,18 @@ class Grant(Stated):
         if (now or datetime.now(UTC)) >= self.expires:
             raise OperationRefused("the grant's time is over; approve the study again.", "expired")
 
-    def document(self, key: PrivateKey) -> bytes:
-        """Return the file: the grant and the party's signature over its canonical bytes."""
+    def document(self, key: PrivateKey, study: bytes | None = None) -> bytes:
+        """Return the file: the grant and the party's signature over its canonical bytes.
+
+        With the study's own text in it, whose hash the grant holds, it can be read for ever what
+        was agreed to.
+        """
         facts = self.model_dump(mode="json")
         signature = sign_bytes(_canonical(facts), key, namespace=NAMESPACE).decode()
-        return (json.dumps({"grant": facts, "signature": signature}, indent=2) + "\n").encode()
+        document = {"grant": facts, "signature": signature}
+        if study is not None:
+            document["study"] = study.decode()
+        return (json.dumps(document, indent=2) + "\n").encode()
 
     @classmethod
     def read(cls, content: bytes, key: PublicKey) -> Self:

@@ -45,6 +45,10 @@ class Answering(Protocol):
     def state(self) -> str:
         """How far it is, for people."""
 
+    @property
+    def told(self) -> list[dict[str, Any]]:
+        """What was asked and answered so far, and what it cost, for people too."""
+
     def handle(self, question: bytes) -> bytes:
         """Answer a message."""
 
@@ -99,6 +103,7 @@ class _Elsewhere:
         self._line = line
         self.finished = False
         self.state = "waiting"
+        self.told: list[dict[str, Any]] = []
 
     def handle(self, question: bytes) -> bytes:
         try:
@@ -107,6 +112,7 @@ class _Elsewhere:
             raise _gone() from None
         told = _receive(self._line)
         self.finished, self.state = bool(told["finished"]), str(told["state"])
+        self.told = list(told["told"])
         return self._line.recv_bytes()
 
 
@@ -223,7 +229,7 @@ def _answer(line: Connection, make: Callable[[], Answering]) -> NoReturn:
         _say(line)
         while True:
             reply = session.handle(line.recv_bytes())
-            _say(line, finished=session.finished, state=session.state)
+            _say(line, finished=session.finished, state=session.state, told=session.told)
             line.send_bytes(reply)
     except (EOFError, ConnectionError, KeyboardInterrupt):
         pass

@@ -206,6 +206,7 @@ def _paying(
         detail=detail,
         simulated=local.simulated,
         study=named,
+        approval=books.policy.approval,
         resumes=True,
     ) as receipt:
         yield receipt

@@ -1,11 +1,8 @@
-"""A run between machines: the coordinator's side of it, and a party's.
+"""A party's side of a run between machines, which does not trust the other side.
 
-Neither side trusts the other. A party answers a question that the pinned key signed, that its own
-grant contains, and that follows, to the last number, from what all parties have signed so far; at
-the end it runs the protocol again over those signatures and signs the release only if it is what
-comes out. A coordinator uses and keeps an answer once its signature, its place in the run, its
-receipt and its numbers are right; otherwise the party is left out, and named. What carries the
-messages is a :class:`~confrere.federation.carrier.Carrier`.
+A party answers a question that the pinned key signed, that its own grant contains, and that
+follows, to the last number, from what all parties have signed so far; at the end it runs the
+protocol again over those signatures and signs the release only if it is what comes out.
 """
 
 from __future__ import annotations
@@ -26,17 +23,17 @@ from confrere.errors import (
     OperationRefused,
     SignatureError,
 )
-from confrere.federation.carrier import Carrier
-from confrere.federation.expected import Expect
-from confrere.federation.federation import Federation, PartyError
+from confrere.federation.expected import receipt_of
+from confrere.federation.federation import PartyError
 from confrere.federation.grant import Grant
-from confrere.federation.journal import Journal
 from confrere.federation.masks import Masking
-from confrere.federation.messages import Question, SignedAnswer, refusal, refused
+from confrere.federation.messages import Question, SignedAnswer, refusal
 from confrere.federation.operation import installed
 from confrere.federation.party import LocalParty
 from confrere.federation.payload import Payload
+from confrere.federation.run_steps import RunSteps
 from confrere.federation.serving import about, serve
+from confrere.federation.signed_federation import FINISH
 from confrere.federation.summing import asked_of
 from confrere.federation.transcript import Next, Protocol, Step, agree, replay
 from confrere.release.signing import PrivateKey, PublicKey, public_line, read_private_key
@@ -44,171 +41,7 @@ from confrere.release.signing import read_public_key as _public
 
 T = TypeVar("T")
 
-#: The question with which a run ends: it hands the release to the parties.
-FINISH = "finish"
-
 logger = logging.getLogger("confrere.federation")
-
-
-class SignedFederation(Federation):
-    """Parties behind a carrier: every question signed, every answer checked before it is kept.
-
-    Parameters
-    ----------
-    run : str
-        Name of the run; see :func:`~confrere.federation.grant.run_name`.
-    study : str
-        Hash of the study.
-    key : private key
-        The coordinator's.
-    parties : mapping of str to public key
-        Everyone in the study, in its order.
-    carrier : Carrier
-        What moves the messages.
-    journal : Journal
-        Of this run.
-    simulated : bool, default=False
-        Whether the study's noise is seeded: receipts must say the same.
-    """
-
-    def __init__(
-        self,
-        *,
-        run: str,
-        study: str,
-        key: PrivateKey,
-        parties: Mapping[str, PublicKey],
-        carrier: Carrier,
-        journal: Journal,
-        simulated: bool = False,
-    ) -> None:
-        super().__init__(run)
-        if journal.run != run:
-            raise FederationError("the journal is of another run; use a new folder.")
-        self._study = study
-        self._key = read_private_key(key)
-        self._keys = {name: _public(one) for name, one in parties.items()}
-        self._carrier = carrier
-        self._journal = journal
-        self._simulated = simulated
-        self._replies: dict[str, bytes] = {}
-        self._steps: list[bytes] = []
-
-    def parties(self) -> list[str]:
-        """Return everyone in the study, connected or not."""
-        return list(self._keys)
-
-    def ask(
-        self,
-        operation: str,
-        payload: Payload,
-        *,
-        to: Sequence[str] | None = None,
-        step: int = 0,
-        timeout: float | None = None,
-    ) -> dict[str, Payload | PartyError]:
-        """Sign a question, send it with the evidence behind it, and open what comes back."""
-        names = self.parties() if to is None else list(to)
-        unknown = [name for name in names if name not in self._keys]
-        if unknown:
-            raise InvalidParameter(f"to: there is no party {unknown[0]!r} in the study.")
-        question = self._question(operation, payload, step)
-        content = question.sign(self._key, self._steps)
-        replies = self._carrier.exchange(dict.fromkeys(names, content), timeout)
-        return {name: self._opened(name, replies.get(name), question) for name in names}
-
-    def gather(
-        self,
-        operation: str,
-        payload: Payload,
-        *,
-        to: Sequence[str] | None = None,
-        step: int = 0,
-        timeout: float | None = None,
-        quorum: float = 1.0,
-        expect: Expect | None = None,
-    ) -> Mapping[str, Payload]:
-        """Give back what was gathered before, or gather it, and keep what is valid."""
-        if expect is None:
-            raise FederationError(f"{operation}: nobody says what its answers must be.")
-        kept = self._journal.kept(operation, step, payload.digest)
-        if not kept:
-            answers = super().gather(
-                operation,
-                payload,
-                to=to,
-                step=step,
-                timeout=timeout,
-                quorum=quorum,
-                expect=lambda name: replace(expect(name), receipted=True),
-            )
-            kept = {name: self._replies[name] for name in answers}
-            opened = {n: SignedAnswer.open(c, self._keys).receipt for n, c in kept.items()}
-            receipts = {name: one for name, one in opened.items() if one is not None}
-            self._journal.keep(operation, step, payload.digest, kept, receipts)
-        if installed(operation).noised:
-            question = self._question(operation, payload, step)
-            self._steps.append(question.sign(self._key, list(kept.values())))
-        return {n: SignedAnswer.open(content, self._keys).payload for n, content in kept.items()}
-
-    def hand_out(
-        self,
-        files: Mapping[str, bytes],
-        *,
-        to: Sequence[str] | None = None,
-        timeout: float | None = None,
-    ) -> dict[str, bytes | PartyError]:
-        """Give the release to parties, and return their signatures or why there is none."""
-        names = sorted(files)
-        arrays = {f"file{k}": np.frombuffer(files[n], np.uint8) for k, n in enumerate(names)}
-        answers = self.ask(FINISH, Payload({"files": names}, arrays), to=to, timeout=timeout)
-        return {
-            name: answer
-            if isinstance(answer, PartyError)
-            else answer.arrays.get("signature", np.zeros(0, np.uint8)).tobytes()
-            for name, answer in answers.items()
-        }
-
-    def _question(self, operation: str, payload: Payload, step: int) -> Question:
-        return Question(self.run, self._study, operation, payload, step)
-
-    def _opened(
-        self, name: str, reply: bytes | PartyError | None, question: Question
-    ) -> Payload | PartyError:
-        """Return an answer that is the party's own, to this question, and continues its ledger."""
-        self._replies.pop(name, None)
-        answer = self._read(name, reply, question)
-        if isinstance(answer, Payload) and isinstance(reply, bytes):
-            self._replies[name] = reply
-        return answer
-
-    def _read(
-        self, name: str, reply: bytes | PartyError | None, question: Question
-    ) -> Payload | PartyError:
-        if reply is None:
-            return PartyError("Unreachable")
-        if isinstance(reply, PartyError):
-            return reply
-        told = refused(reply)
-        if told is not None:
-            return told
-        try:
-            answer = SignedAnswer.open(reply, {name: self._keys[name]})
-            receipt = answer.receipt
-            fits = answer.answers(question)
-        except SignatureError:
-            return PartyError("InvalidReply:signature")
-        except InvalidMessage:
-            return PartyError("InvalidReply:form")
-        if not fits:
-            return PartyError("InvalidReply:question")
-        if receipt is not None:
-            if receipt.simulated is not self._simulated:
-                return PartyError("InvalidReply:simulated")
-            if answer.head != receipt.hash or not self._journal.continues(name, receipt):
-                logger.error("%s: its ledger does not continue what was seen of it before", name)
-                return PartyError("InvalidReply:ledger")
-        return answer.payload
 
 
 class PartySession(Generic[T]):
@@ -263,12 +96,18 @@ class PartySession(Generic[T]):
         self._seen: set[str] = set()
         self.finished = False
         self.state = "waiting"
+        self._steps = RunSteps()
         self._check()
 
     @property
     def name(self) -> str:
         """Whose side it is."""
         return self._local.name
+
+    @property
+    def told(self) -> list[dict[str, Any]]:
+        """What was asked and answered so far, and what it cost: for people too."""
+        return self._steps.to_list()
 
     def handle(self, content: bytes) -> bytes:
         """Answer a question that came as bytes; what goes back is an answer or a code.
@@ -321,8 +160,20 @@ class PartySession(Generic[T]):
         if not isinstance(found, Next):
             raise OperationRefused("nothing is left to ask.", "step")
         self._compare(question, found)
+        self._steps.asked(question.operation, question.step, [self.name])
+        try:
+            answer = self._served(question)
+        except Exception as error:
+            code = PartyError.of(error).code
+            self._steps.dropped(question.operation, question.step, self.name, code)
+            raise
+        self._steps.answered(question.operation, question.step, self.name, receipt_of(answer))
+        self.state = "answered"
+        return SignedAnswer.sign(answer, self._key).encode()
+
+    def _served(self, question: Question) -> Payload:
         self._grant.check()
-        answer = serve(
+        return serve(
             question.operation,
             question.payload,
             self._local,
@@ -331,8 +182,6 @@ class PartySession(Generic[T]):
             protocol=question.protocol,
             study=question.study,
         )
-        self.state = "answered"
-        return SignedAnswer.sign(answer, self._key).encode()
 
     def _compare(self, question: Question, found: Next) -> None:
         if found.tries > 0:

@@ -2,16 +2,20 @@
 
 from confrere.ledger.accounts import Account, Change
 from confrere.ledger.entries import Entry, Receipt
+from confrere.ledger.facts import ChargeApproval
 from confrere.ledger.ledger import Ledger
 from confrere.ledger.paying import default_ledger, payer, paying
+from confrere.ledger.reading import LedgerReader
 from confrere.ledger.store import reset_witness, witnessed
 from confrere.ledger.upgrade import upgrade
 
 __all__ = [
     "Account",
     "Change",
+    "ChargeApproval",
     "Entry",
     "Ledger",
+    "LedgerReader",
     "Receipt",
     "default_ledger",
     "payer",

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, Inexact
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from confrere.errors import AccountFrozen, BudgetExceeded, CompositionError, InvalidParameter
 from confrere.guarantee import Guarantee, Neighbours, Unit
@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """What an account allows and what it has spent so far."""
+    """What an account allows and what it has spent so far.
+
+    Where the cap is on a year, what was spent in earlier years does not count against it. A year
+    is the calendar's, in UTC, and never an earlier one than that of the last charge: a clock that
+    is set back gives nothing back.
+    """
 
     account: str
     epsilon_cap: Decimal | None
@@ -32,6 +37,10 @@ class Balance:
     frozen: str | None = None
     epsilon_spent: Decimal = Decimal(0)
     delta_spent: Decimal = Decimal(0)
+    period: Literal["year"] | None = None
+    year: int = 0
+    epsilon_earlier: Decimal = Decimal(0)
+    delta_earlier: Decimal = Decimal(0)
 
     @classmethod
     def opened(cls, facts: Mapping[str, Any]) -> Self:
@@ -43,6 +52,7 @@ class Balance:
             delta_cap=exact(facts["delta"]),
             unit=None if unit is None else Unit(unit),
             neighbours=None if neighbours is None else Neighbours(neighbours),
+            period=facts.get("period"),
         )
 
     def changed(self, kind: str, facts: Mapping[str, Any]) -> Self:
@@ -80,14 +90,33 @@ class Balance:
 
     def resumed(self, charge: Mapping[str, Any]) -> Self:
         """Take over the running totals from the facts of the account's last charge."""
+        spent = charge["spent"]
+        resumed = replace(
+            self, epsilon_spent=Decimal(spent["epsilon"]), delta_spent=Decimal(spent["delta"])
+        )
+        if self.period is None:
+            return resumed
         return replace(
-            self,
-            epsilon_spent=Decimal(charge["spent"]["epsilon"]),
-            delta_spent=Decimal(charge["spent"]["delta"]),
+            resumed,
+            year=int(spent["year"]),
+            epsilon_earlier=Decimal(spent["earlier"]["epsilon"]),
+            delta_earlier=Decimal(spent["earlier"]["delta"]),
         )
 
-    def after(self, guarantee: Guarantee) -> Self:
-        """Pay for one more release, composed in sequence, or say why not."""
+    def at(self, time: str) -> Self:
+        """Begin the year of a time, if it is a later one."""
+        year = int(time[:4])
+        if self.period is None or year <= self.year:
+            return self
+        return replace(
+            self, year=year, epsilon_earlier=self.epsilon_spent, delta_earlier=self.delta_spent
+        )
+
+    def after(self, guarantee: Guarantee, time: str) -> Self:
+        """Pay for one more release at a time, composed in sequence, or say why not."""
+        return self.at(time)._paid(guarantee)
+
+    def _paid(self, guarantee: Guarantee) -> Self:
         if self.frozen is not None:
             raise AccountFrozen(
                 f"account {self.account!r} is frozen ({self.frozen}); nothing was spent."
@@ -96,10 +125,10 @@ class Balance:
         epsilon = plus(self.epsilon_spent, exact(guarantee.epsilon))
         delta = plus(self.delta_spent, exact(guarantee.delta))
         if self.epsilon_cap is not None:
-            if epsilon > self.epsilon_cap:
+            if minus(epsilon, self.epsilon_earlier) > self.epsilon_cap:
                 raise BudgetExceeded(self.account, guarantee.epsilon, self.left)
-            if delta > self.delta_cap:
-                left = at_most(minus(self.delta_cap, self.delta_spent))
+            if minus(delta, self.delta_earlier) > self.delta_cap:
+                left = at_most(minus(self.delta_cap, minus(self.delta_spent, self.delta_earlier)))
                 raise BudgetExceeded(self.account, guarantee.delta, left, "delta")
         return replace(self, epsilon_spent=epsilon, delta_spent=delta)
 
@@ -130,17 +159,30 @@ class Balance:
             "delta": float(self.delta_cap),
             "unit": self.unit,
             "neighbours": self.neighbours,
+            "period": self.period,
         }
 
     @property
-    def totals(self) -> dict[str, str]:
+    def totals(self) -> dict[str, Any]:
         """The running totals, as a charge's row keeps them."""
-        return {"epsilon": str(self.epsilon_spent), "delta": str(self.delta_spent)}
+        totals: dict[str, Any] = {
+            "epsilon": str(self.epsilon_spent),
+            "delta": str(self.delta_spent),
+        }
+        if self.period is None:
+            return totals
+        earlier = {"epsilon": str(self.epsilon_earlier), "delta": str(self.delta_earlier)}
+        return totals | {"year": self.year, "earlier": earlier}
 
     @property
     def spent(self) -> float:
-        """Epsilon spent, never shown as less than it is."""
+        """Epsilon spent in all, never shown as less than it is."""
         return at_least(self.epsilon_spent)
+
+    @property
+    def counted(self) -> float:
+        """Epsilon that counts against the cap: all of it, or this year's."""
+        return at_least(minus(self.epsilon_spent, self.epsilon_earlier))
 
     @property
     def left(self) -> float:
@@ -149,7 +191,7 @@ class Balance:
             return 0.0
         if self.epsilon_cap is None:
             return math.inf
-        return at_most(minus(self.epsilon_cap, self.epsilon_spent))
+        return at_most(minus(self.epsilon_cap, minus(self.epsilon_spent, self.epsilon_earlier)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +231,13 @@ class Account:
     unit, neighbours
         What the account counts; None only in files of the first format, until declared.
     spent, left : float
-        Epsilon spent and epsilon that can still be charged (infinite without a cap).
+        Epsilon spent in all, and epsilon that can still be charged (infinite without a cap).
+    period : "year" or None
+        Whether the caps are on a calendar year (in UTC), and ``left`` is what is left of this one.
+    counted : float
+        Epsilon that counts against the cap: all that was spent, or this year's.
+    years : mapping of int to float
+        Epsilon spent in each year in which something was.
     opened : str
         When, in UTC.
     frozen : str or None
@@ -208,9 +256,12 @@ class Account:
     opened: str
     frozen: str | None
     history: tuple[Change, ...]
+    period: Literal["year"] | None = None
+    counted: float = 0.0
+    years: Mapping[int, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rows: Sequence[Row], balance: Balance) -> Self:
+    def of(cls, rows: Sequence[Row], balance: Balance, years: Mapping[int, float]) -> Self:
         """Join the rows about an account with what it has spent."""
         history = tuple(
             Change(
@@ -235,6 +286,9 @@ class Account:
             opened=rows[0].time,
             frozen=balance.frozen,
             history=history,
+            period=balance.period,
+            counted=balance.counted,
+            years=dict(years),
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -41,6 +41,7 @@ class Kind(StrEnum):
     RAISED = "raised"
     FROZEN = "frozen"
     DECLARED = "declared"
+    REFUSED = "refused"
     WITNESS = "witness"
 
 
@@ -66,10 +67,12 @@ class Row(NamedTuple):
     hash: str
 
     @classmethod
-    def sealed(cls, kind: Kind, facts: Mapping[str, Any], *, after: Row | None) -> Self:
-        """Make the row that follows ``after``; the genesis row follows nothing."""
+    def sealed(
+        cls, kind: Kind, facts: Mapping[str, Any], *, after: Row | None, time: str | None = None
+    ) -> Self:
+        """Make the row that follows ``after``, now; the genesis row follows nothing."""
         seq, previous = (after.seq + 1, after.hash) if after else (1, BEFORE_GENESIS)
-        time = datetime.now(UTC).isoformat(timespec="microseconds")
+        time = time or now()
         body = canonical(facts)
         return cls(seq, kind, time, body, previous, seal(seq, kind, time, body, previous))
 
@@ -103,6 +106,11 @@ class Row(NamedTuple):
         if before is None:
             return (self.seq, self.kind, self.previous) == (1, Kind.GENESIS, BEFORE_GENESIS)
         return (self.seq, self.previous) == (before.seq + 1, before.hash)
+
+
+def now() -> str:
+    """Return the time, in UTC, as rows hold it."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
 def seal(seq: int, kind: str, time: str, body: str, previous: str) -> str:
@@ -178,7 +186,7 @@ class _Books:
                 raise ValueError("an account opens once")
             self._balances[balance.account] = balance
         elif row.kind is Kind.CHARGE:
-            self._charge(row.seq, facts)
+            self._charge(row, facts)
         elif row.kind in (Kind.RELEASED, Kind.FAILED):
             self._open_charges.remove(facts["charge"])
         elif row.kind is Kind.MODEL:
@@ -197,18 +205,18 @@ class _Books:
                 raise ValueError("what is declared was charged before")
         self._balances[before.account] = after.changed(kind, facts)
 
-    def _charge(self, seq: int, facts: dict[str, Any]) -> None:
+    def _charge(self, row: Row, facts: dict[str, Any]) -> None:
         before = self._balances[facts["account"]]
         guarantee = Guarantee.from_dict(facts["guarantee"])
         if self._format == 1 and before.unit is None:
             # In old files the first charge said what an account counts.
             before = replace(before, unit=guarantee.unit, neighbours=guarantee.neighbours)
             self._implied.add(before.account)
-        after = before.after(guarantee)
+        after = before.after(guarantee, row.time)
         if before.resumed(facts) != after or facts["key"] in self._keys:
             raise ValueError("the running totals are the sums, and a key charges once")
         self._balances[after.account] = after
-        self._charges.add(seq)
-        self._open_charges.add(seq)
+        self._charges.add(row.seq)
+        self._open_charges.add(row.seq)
         if facts["key"] is not None:
             self._keys.add(facts["key"])

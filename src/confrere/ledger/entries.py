@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from confrere.errors import InvalidParameter
 from confrere.guarantee import Guarantee
-from confrere.ledger.accounts import Account, at_least
+from confrere.ledger.accounts import Account, at_least, minus
 from confrere.ledger.chain import FORMAT, Kind, Row, canonical
+from confrere.ledger.facts import ChargeApproval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,8 +39,22 @@ _COLUMNS = (
     "study",
     "study_sha256",
     "uncapped",
+    "approved_by",
+    "reason",
+    "justification",
     "detail",
     "hash",
+)
+#: Columns that may be without any text.
+_TEXTS = (
+    "key",
+    "digest",
+    "code",
+    "study",
+    "study_sha256",
+    "approved_by",
+    "reason",
+    "justification",
 )
 
 
@@ -70,6 +85,8 @@ class Receipt:
     uncapped : bool
         Whether nothing limits what is spent on the same data: the account had no cap, or the
         ledger does not last.
+    approval : ChargeApproval or None
+        Who agreed to it, and why.
     """
 
     ledger_id: str
@@ -83,6 +100,7 @@ class Receipt:
     study: str | None = None
     study_sha256: str | None = None
     uncapped: bool = False
+    approval: ChargeApproval | None = None
 
     @classmethod
     def of(cls, row: Row, ledger_id: str) -> Self:
@@ -98,26 +116,32 @@ class Receipt:
             hash=row.hash,
             simulated=facts["simulated"],
             uncapped=bool(facts.get("uncapped")),
+            approval=_approval(facts),
             **_study(facts),
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON; study and lack of a cap only where there are any."""
+        """Return plain values, for JSON; what need not be there only where it is."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         if self.study is None:
             del values["study"], values["study_sha256"]
         if not self.uncapped:
             del values["uncapped"]
+        if self.approval is None:
+            del values["approval"]
+        else:
+            values["approval"] = self.approval.to_dict()
         return values | {"guarantee": self.guarantee.to_dict()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Read what :meth:`to_dict` wrote."""
         names = set(cls.__dataclass_fields__)
-        missing = sorted(names - values.keys() - {"study", "study_sha256", "uncapped"})
+        missing = sorted(names - values.keys() - {"study", "study_sha256", "uncapped", "approval"})
         if missing:
             raise InvalidParameter(f"the receipt lacks {', '.join(missing)}.")
         known = {name: values[name] for name in names & values.keys()}
+        known["approval"] = _approval(values)
         return cls(**known | {"guarantee": Guarantee.from_dict(values["guarantee"])})
 
 
@@ -132,7 +156,11 @@ class Entry:
     account, guarantee, purpose, detail, simulated, key
         As charged.
     spent : float
-        Epsilon that the account has spent once this charge is paid.
+        Epsilon that the account has spent in all once this charge is paid.
+    counted : float
+        The part of it that counts against the cap: all, or that of the year.
+    year : int or None
+        Which year's, where the cap is on a year.
     state : {"open", "released", "failed"}
         "open": charged, and nobody said how it ended; it counts like the others.
     ended : str or None
@@ -147,6 +175,8 @@ class Entry:
         As on the receipt.
     models : tuple of str
         What the models hash to that were made of it together with other parties' answers.
+    approval : ChargeApproval or None
+        As on the receipt.
     """
 
     row: int
@@ -158,6 +188,8 @@ class Entry:
     simulated: bool
     key: str | None
     spent: float
+    counted: float
+    year: int | None
     state: Literal["open", "released", "failed"]
     ended: str | None
     digest: str | None
@@ -166,6 +198,7 @@ class Entry:
     study_sha256: str | None
     uncapped: bool
     models: tuple[str, ...]
+    approval: ChargeApproval | None
     hash: str
 
     @classmethod
@@ -173,6 +206,9 @@ class Entry:
         """Join a charge's row with the rows that say how it ended and what came of it."""
         facts = charge.facts
         end = mark.facts if mark else {}
+        spent = facts["spent"]
+        total = Decimal(spent["epsilon"])
+        earlier = Decimal(spent["earlier"]["epsilon"]) if "earlier" in spent else Decimal(0)
         state: Literal["open", "released", "failed"] = "open"
         if mark is not None:
             state = "released" if mark.kind is Kind.RELEASED else "failed"
@@ -185,20 +221,27 @@ class Entry:
             detail=facts["detail"],
             simulated=facts["simulated"],
             key=facts["key"],
-            spent=at_least(Decimal(facts["spent"]["epsilon"])),
+            spent=at_least(total),
+            counted=at_least(minus(total, earlier)),
+            year=spent.get("year"),
             state=state,
             ended=mark.time if mark else None,
             digest=end.get("digest"),
             code=end.get("code"),
             uncapped=bool(facts.get("uncapped")),
             models=tuple(row.facts["digest"] for row in models),
+            approval=_approval(facts),
             hash=charge.hash,
             **_study(facts),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
-        return asdict(self) | {"guarantee": self.guarantee.to_dict(), "models": list(self.models)}
+        return asdict(self) | {
+            "guarantee": self.guarantee.to_dict(),
+            "models": list(self.models),
+            "approval": None if self.approval is None else self.approval.to_dict(),
+        }
 
 
 def to_frame(entries: Iterable[Entry]) -> pd.DataFrame:
@@ -209,7 +252,7 @@ def to_frame(entries: Iterable[Entry]) -> pd.DataFrame:
     # Columns may be all None, or without any row: their types must not depend on it.
     for column in ("time", "ended"):
         frame[column] = pd.to_datetime(frame[column], utc=True, format="ISO8601")
-    texts = dict.fromkeys(("key", "digest", "code", "study", "study_sha256"), "string")
+    texts = dict.fromkeys(_TEXTS, "string")
     return frame.astype(texts).set_index("row")
 
 
@@ -240,7 +283,15 @@ def to_json(
 def _flat(entry: Entry) -> dict[str, Any]:
     values = entry.to_dict()
     values |= values.pop("guarantee")
+    approval = values.pop("approval") or {}
+    values |= {name: approval.get(name) for name in ("reason", "justification")}
+    values["approved_by"] = approval.get("name")
     return {column: values[column] for column in _COLUMNS}
+
+
+def _approval(facts: Mapping[str, Any]) -> ChargeApproval | None:
+    told = facts.get("approval")
+    return None if told is None else ChargeApproval.from_dict(told)
 
 
 def _study(facts: Mapping[str, Any]) -> dict[str, str | None]:

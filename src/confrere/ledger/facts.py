@@ -8,18 +8,21 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 from confrere.errors import InvalidParameter
 from confrere.guarantee import Guarantee, Neighbours, Unit, check_epsilon
 from confrere.ledger.chain import canonical
 
 _LONGEST_TEXT = 200
+_LONGEST_JUSTIFICATION = 1000
 _LONGEST_JSON = 16_384
 _DEEPEST_JSON = 16
 _FIRST_TOO_LARGE_INT = 2**63
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,63}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d([.]\d+)?([+]00:00|Z)", re.ASCII)
 
 
 def account_facts(
@@ -29,8 +32,14 @@ def account_facts(
     unit: Unit | str,
     neighbours: Neighbours | str,
     reason: str | None = None,
+    period: str | None = None,
 ) -> dict[str, Any]:
     """Say what an account is opened with."""
+    if period not in (None, "year") or (period is not None and epsilon is None):
+        raise InvalidParameter(
+            "period must be 'year', for caps on what a calendar year may spend, or None; and it "
+            "needs a cap: give epsilon as well."
+        )
     if epsilon is None and check_delta(delta) != 0:
         raise InvalidParameter("delta is a cap beside the one on epsilon: give epsilon as well.")
     facts = {
@@ -39,6 +48,8 @@ def account_facts(
         "delta": check_delta(delta),
         **counted_facts(unit, neighbours),
     }
+    if period is not None:
+        facts["period"] = period
     return facts if reason is None else facts | {"reason": check_text(reason, "reason")}
 
 
@@ -67,6 +78,7 @@ def charge_facts(
     simulated: bool,
     key: str | None,
     study: tuple[str, str] | None = None,
+    approval: ChargeApproval | None = None,
 ) -> dict[str, Any]:
     """Say what is charged, but for the account and its running totals."""
     if not isinstance(guarantee, Guarantee):
@@ -84,16 +96,64 @@ def charge_facts(
         "simulated": simulated,
         "key": None if key is None else check_text(key, "key"),
     }
-    return facts if study is None else facts | {"study": _study_facts(study)}
+    if approval is not None:
+        if not isinstance(approval, ChargeApproval):
+            raise InvalidParameter("approval must be a confrere.ledger.ChargeApproval.")
+        facts["approval"] = approval.to_dict()
+    return facts if study is None else facts | {"study": study_facts(study)}
 
 
-def _study_facts(study: tuple[str, str]) -> dict[str, str]:
+def study_facts(study: tuple[str, str]) -> dict[str, str]:
+    """Say which study it is about."""
     if not isinstance(study, tuple) or len(study) != 2:
         raise InvalidParameter("study must be a pair: the study's id and its sha256.")
     name, sha256 = study
     if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
         raise InvalidParameter("study must name the study's sha256: 64 hex digits.")
     return {"id": check_text(name, "study"), "sha256": sha256}
+
+
+@dataclass(frozen=True, slots=True)
+class ChargeApproval:
+    """Who agreed that something is paid for, and why.
+
+    Attributes
+    ----------
+    name : str
+        Who agreed.
+    reason : str
+        Why, in one line.
+    time : str
+        When, in UTC, as ISO 8601.
+    justification : str or None
+        Why this epsilon.
+    """
+
+    name: str
+    reason: str
+    time: str
+    justification: str | None = None
+
+    def __post_init__(self) -> None:
+        check_text(self.name, "approval.name")
+        check_text(self.reason, "approval.reason")
+        if not isinstance(self.time, str) or not _TIME.fullmatch(self.time):
+            raise InvalidParameter("approval.time must be a time in UTC, as ISO 8601.")
+        if self.justification is not None:
+            check_text(self.justification, "approval.justification", _LONGEST_JUSTIFICATION)
+
+    def to_dict(self) -> dict[str, str]:
+        """Return plain values; a justification only where there is one."""
+        facts = {"name": self.name, "reason": self.reason, "time": self.time}
+        return facts | ({} if self.justification is None else {"justification": self.justification})
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Read what :meth:`to_dict` wrote."""
+        if not isinstance(values, Mapping) or not values.keys() <= set(cls.__dataclass_fields__):
+            raise InvalidParameter("approval must have name, reason, time and justification.")
+        told: dict[str, Any] = {name: values.get(name) for name in cls.__dataclass_fields__}
+        return cls(**told)
 
 
 def ended_facts(charge: int, *, digest: str | None) -> dict[str, Any]:
@@ -113,14 +173,12 @@ def check_delta(value: object) -> float:
     return float(value)
 
 
-def check_text(value: object, name: str) -> str:
+def check_text(value: object, name: str, longest: int = _LONGEST_TEXT) -> str:
     """Return ``value`` if it is one printable, not too long line."""
     if not isinstance(value, str):
         raise InvalidParameter(f"{name} must be a str, got a {type(value).__name__}.")
-    if not value.strip() or not value.isprintable() or len(value) > _LONGEST_TEXT:
-        raise InvalidParameter(
-            f"{name} must be one line of 1 to {_LONGEST_TEXT} printable characters."
-        )
+    if not value.strip() or not value.isprintable() or len(value) > longest:
+        raise InvalidParameter(f"{name} must be one line of 1 to {longest} printable characters.")
     return str(value)
 
 

@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, Literal, final
 
-from confrere.errors import BudgetExceeded, InvalidParameter, LedgerError, UnknownAccount
+from confrere.errors import InvalidParameter, LedgerError
 from confrere.guarantee import Guarantee, Neighbours, Unit, check_epsilon
-from confrere.ledger import entries as views
-from confrere.ledger.accounts import Account, Balance
-from confrere.ledger.chain import Kind, audit, canonical
-from confrere.ledger.entries import Entry, Receipt
+from confrere.ledger.chain import Kind, canonical, now
+from confrere.ledger.entries import Receipt
 from confrere.ledger.facts import (
+    ChargeApproval,
     account_facts,
     change_facts,
     charge_facts,
     check_delta,
+    check_text,
     counted_facts,
     ended_facts,
     failed_facts,
+    study_facts,
 )
-from confrere.ledger.logfile import LogFile
-from confrere.ledger.store import Handle
+from confrere.ledger.reading import LedgerReader
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-#: The account of an ephemeral ledger that names none, opened by its first charge.
-_DEFAULT = "default"
+#: What a charge's row says about its moment, not about what is paid for.
+_OF_THE_MOMENT = ("spent", "uncapped", "approval")
 
 
 @final
-class Ledger(Handle):
+class Ledger(LedgerReader):
     """The append-only record of what was spent, in one file.
 
     A ledger is a handle: copies, clones, pickles, threads and other processes of the same machine
@@ -72,6 +67,7 @@ class Ledger(Handle):
         unit: Unit | str = Unit.RECORD,
         neighbours: Neighbours | str = Neighbours.REPLACE_ONE,
         reason: str | None = None,
+        period: Literal["year"] | None = None,
     ) -> None:
         """Open a budget; opening it again with the same facts changes nothing.
 
@@ -88,13 +84,16 @@ class Ledger(Handle):
             Which change of the data. A charge for another unit or other neighbours is refused.
         reason : str, optional
             Why, in one line.
+        period : "year", optional
+            The caps are on what each calendar year (in UTC) may spend, not on all that is ever
+            spent: what is not spent in a year is gone, and what a unit pays over years adds up.
 
         Raises
         ------
         InvalidParameter
             If a fact is out of range, or differs from those the account was opened with.
         """
-        facts = account_facts(name, epsilon, delta, unit, neighbours, reason)
+        facts = account_facts(name, epsilon, delta, unit, neighbours, reason, period)
         with self._store.writing() as log:
             if not log.index.has(name):
                 self._store.append(log, Kind.ACCOUNT, facts)
@@ -102,8 +101,8 @@ class Ledger(Handle):
             known = (log.index.opening(name).facts, log.index.balance(name).facts)
             differing = [
                 fact
-                for fact in ("epsilon", "delta", "unit", "neighbours")
-                if facts[fact] not in [each[fact] for each in known]
+                for fact in ("epsilon", "delta", "unit", "neighbours", "period")
+                if facts.get(fact) not in [each.get(fact) for each in known]
             ]
         if differing:
             raise InvalidParameter(
@@ -121,7 +120,8 @@ class Ledger(Handle):
         ----------
         account : str
         epsilon, delta : float, optional
-            The caps from now on, on everything that is ever charged; by default as they are.
+            The caps from now on, on everything that is ever charged, or on every year's charges
+            where the account's period is a year; by default as they are.
         reason : str
             Why, in one line.
         """
@@ -141,6 +141,24 @@ class Ledger(Handle):
             if log.index.balance(account).frozen is None:
                 self._store.append(log, Kind.FROZEN, facts)
 
+    def refuse(self, study: tuple[str, str], *, name: str, reason: str) -> None:
+        """Note that a study was not agreed to; nothing is charged, and it can be approved later.
+
+        Parameters
+        ----------
+        study : pair of str
+            The study's id, and the sha256 of its text.
+        name, reason : str
+            Who refused, and why.
+        """
+        facts = {
+            "study": study_facts(study),
+            "name": check_text(name, "name"),
+            "reason": check_text(reason, "reason"),
+        }
+        with self._store.writing() as log:
+            self._store.append(log, Kind.REFUSED, facts)
+
     def declare(
         self, account: str, *, unit: Unit | str, neighbours: Neighbours | str, reason: str
     ) -> None:
@@ -157,38 +175,6 @@ class Ledger(Handle):
                     )
             self._store.append(log, Kind.DECLARED, facts)
 
-    def account_for(self, account: str | None, guarantee: Guarantee | None = None) -> str:
-        """Say which account :meth:`charge` would charge, before any data are touched.
-
-        With ``guarantee``, an account that counts something else, or is frozen, is refused too.
-        """
-        with self._store.reading() as log:
-            name = self._resolve(log, account)
-            if guarantee is not None and log.index.has(name):
-                _covers(log.index.balance(name), guarantee)
-            return name
-
-    def affords(self, account: str | None, guarantee: Guarantee) -> bool:
-        """Whether the caps cover ``guarantee`` now; another process may be quicker to charge.
-
-        Raises
-        ------
-        CompositionError
-            If the account counts another unit or other neighbours: no cap would ever cover it.
-        """
-        balance = self._balance(account)
-        return balance is None or _covers(balance, guarantee)
-
-    def spent(self, account: str | None = None) -> float:
-        """Return the sum of the epsilons charged, however the charges ended."""
-        balance = self._balance(account)
-        return 0.0 if balance is None else balance.spent
-
-    def left(self, account: str | None = None) -> float:
-        """Return the epsilon that can still be charged; infinite without a cap."""
-        balance = self._balance(account)
-        return math.inf if balance is None else balance.left
-
     def charge(
         self,
         account: str | None,
@@ -199,6 +185,7 @@ class Ledger(Handle):
         simulated: bool = False,
         key: str | None = None,
         study: tuple[str, str] | None = None,
+        approval: ChargeApproval | None = None,
     ) -> Receipt:
         """Pay for a release; when this returns, the price is on disk.
 
@@ -221,6 +208,8 @@ class Ledger(Handle):
             spends nothing: so that a party asked twice answers twice and pays once.
         study : pair of str, optional
             The id of the study that asks for it, and the sha256 of the study's text.
+        approval : ChargeApproval, optional
+            Who agreed to it, and why.
 
         Raises
         ------
@@ -235,21 +224,22 @@ class Ledger(Handle):
         LedgerError
             If ``key`` was used for a charge of other content.
         """
-        facts = charge_facts(guarantee, purpose, detail, simulated, key, study)
+        facts = charge_facts(guarantee, purpose, detail, simulated, key, study, approval)
         with self._store.writing() as log:
             name = facts["account"] = self._resolve(log, account)
             if not log.index.has(name):
                 told = (guarantee.unit, guarantee.neighbours)
                 self._store.append(log, Kind.ACCOUNT, account_facts(name, None, 0.0, *told))
             if key is None or key not in log.index.keys:
-                balance = log.index.balance(name).after(guarantee)
+                time = now()
+                balance = log.index.balance(name).after(guarantee, time)
                 if self.ephemeral or balance.epsilon_cap is None:
                     facts["uncapped"] = True
-                row = self._store.append(log, Kind.CHARGE, facts | {"spent": balance.totals})
+                facts["spent"] = balance.totals
+                row = self._store.append(log, Kind.CHARGE, facts, time=time)
             else:
                 row = log.row(log.index.keys[key])
-                kept = {k: v for k, v in row.facts.items() if k in ("spent", "uncapped")}
-                if canonical(kept | facts) != row.body:
+                if _paid_for(facts) != _paid_for(row.facts):
                     raise LedgerError(
                         f"key {key!r} was used for another charge (row {row.seq}); nothing was "
                         "spent."
@@ -291,109 +281,6 @@ class Ledger(Handle):
                     f"{earlier.seq}; how it ended does not change."
                 )
 
-    def entry(self, receipt: Receipt) -> Entry:
-        """Return what a receipt was given for, and how it ended so far."""
-        with self._store.reading() as log:
-            return log.index.entry(log.index.charge_of(receipt).seq)
 
-    def accounts(self) -> list[Account]:
-        """Return every account with what it has spent, in the order of opening."""
-        with self._store.reading() as log:
-            return log.index.accounts()
-
-    def entries(
-        self, account: str | None = None, *, last: int | None = None, skip: int = 0
-    ) -> list[Entry]:
-        """Return the charges of one account, or of all, with how they ended.
-
-        Parameters
-        ----------
-        account : str, optional
-        last : int, optional
-            Only that many, from the end, and the last one first.
-        skip : int, default=0
-            After leaving out so many from the end.
-        """
-        with self._store.reading() as log:
-            rows = log.index.charges(account)
-            if last is not None:
-                rows = rows[::-1][skip : skip + last]
-            return [log.index.entry(row) for row in rows]
-
-    def count(self, account: str | None = None) -> int:
-        """Return the number of charges of one account, or of all."""
-        with self._store.reading() as log:
-            return len(log.index.charges(account))
-
-    def resets(self) -> list[dict[str, Any]]:
-        """Return when and why the owner went on from a file that was not as it was left."""
-        with self._store.reading() as log:
-            rows = log.index.resets()
-            return [{"since": row.seq, "time": row.time} | row.facts for row in rows]
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return every charge as a table indexed by row."""
-        return views.to_frame(self.entries())
-
-    def to_csv(self) -> str:
-        """Return every charge as CSV."""
-        return views.to_csv(self.entries())
-
-    def to_json(self) -> str:
-        """Return accounts, charges and head, all of one moment, as JSON."""
-        with self._store.reading() as log:
-            return views.to_json(
-                ledger_id=log.index.ledger_id,
-                head=log.tail.hash,
-                accounts=log.index.accounts(),
-                entries=map(log.index.entry, log.index.charges(None)),
-            )
-
-    def head(self) -> str:
-        """Return the hash of the last row; kept elsewhere, it shows a ledger that was cut."""
-        with self._store.reading() as log:
-            return log.tail.hash
-
-    def verify(self, *, head: str | None = None) -> int:
-        """Check every row against its hash, the row before it and the sums of all before it.
-
-        Parameters
-        ----------
-        head : str, optional
-            A :meth:`head` (or a receipt's hash) kept from an earlier moment: it must be in the
-            chain.
-
-        Returns
-        -------
-        int
-            The number of rows checked.
-
-        Raises
-        ------
-        LedgerTampered
-            Naming the first row that is not as it was written.
-        """
-        with self._store.reading() as log:
-            return audit(log.rows(), head=head)
-
-    def _balance(self, account: str | None) -> Balance | None:
-        with self._store.reading() as log:
-            name = self._resolve(log, account)
-            return log.index.balance(name) if log.index.has(name) else None
-
-    def _resolve(self, log: LogFile, account: str | None) -> str:
-        """Return who pays; in an ephemeral ledger without accounts one that is opened then."""
-        name = log.index.only() if account is None else account
-        if self.ephemeral and name in (None, _DEFAULT):
-            return _DEFAULT
-        if name is None:
-            raise UnknownAccount("there is no account yet; open one with open_account.")
-        return log.index.known(name)
-
-
-def _covers(balance: Balance, guarantee: Guarantee) -> bool:
-    try:
-        balance.after(guarantee)
-    except BudgetExceeded:
-        return False
-    return True
+def _paid_for(facts: Mapping[str, Any]) -> str:
+    return canonical({name: fact for name, fact in facts.items() if name not in _OF_THE_MOMENT})

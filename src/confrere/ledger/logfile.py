@@ -158,9 +158,11 @@ class LogFile:
 
     # -- writing -------------------------------------------------------------------------------
 
-    def append(self, kind: Kind, facts: Mapping[str, Any], *, durable: bool) -> Row:
+    def append(
+        self, kind: Kind, facts: Mapping[str, Any], *, durable: bool, time: str | None = None
+    ) -> Row:
         """Seal ``facts`` to the tail; when this returns, the disk has them if it is to."""
-        row = Row.sealed(kind, facts, after=self._tail)
+        row = Row.sealed(kind, facts, after=self._tail, time=time)
         line = row.line
         try:
             if os.fstat(self._descriptor).st_size > self._end:

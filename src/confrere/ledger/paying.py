@@ -12,6 +12,7 @@ from typing import Any
 from confrere.errors import LedgerError
 from confrere.guarantee import Guarantee
 from confrere.ledger.entries import Receipt
+from confrere.ledger.facts import ChargeApproval
 from confrere.ledger.ledger import Ledger
 from confrere.ledger.logfile import ONE_AT_A_TIME
 
@@ -59,6 +60,7 @@ def paying(
     simulated: bool = False,
     key: str | None = None,
     study: tuple[str, str] | None = None,
+    approval: ChargeApproval | None = None,
     resumes: bool = False,
 ) -> Iterator[Receipt]:
     """Charge, let the block act, and mark the charge released, or failed if the block raised.
@@ -69,7 +71,7 @@ def paying(
 
     Parameters
     ----------
-    ledger, account, guarantee, purpose, detail, simulated, key, study
+    ledger, account, guarantee, purpose, detail, simulated, key, study, approval
         As in :meth:`Ledger.charge`.
     resumes : bool, default=False
         Whether a block that was interrupted is finished later under its key. An interrupt (what is
@@ -103,6 +105,7 @@ def paying(
         simulated=simulated,
         key=key,
         study=study,
+        approval=approval,
     )
     try:
         yield receipt

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 
 from confrere.errors import LedgerError, NotALedger, UnknownAccount
-from confrere.ledger.accounts import Account, Balance
-from confrere.ledger.chain import CHANGES, FORMAT, Kind, Row
+from confrere.ledger.accounts import Account, Balance, at_least, exact, minus, plus
+from confrere.ledger.chain import CHANGES, FORMAT, Kind, Row, now
 from confrere.ledger.entries import Entry, Receipt
 from confrere.ledger.facts import check_text
 
@@ -40,6 +41,9 @@ class RowIndex:
         self._all_charges: list[int] = []
         self._models: dict[int, list[int]] = {}
         self._resets: list[int] = []
+        self._refusals: list[int] = []
+        self._years: dict[str, dict[int, int]] = {}
+        self._studies: dict[tuple[str, str, str], Decimal] = {}
         self.ledger_id = ""
         self.keys: dict[str, int] = {}
         self.marks: dict[int, int] = {}
@@ -48,8 +52,16 @@ class RowIndex:
         """Take in the next row; raises what wrong facts raise."""
         facts = row.facts
         if row.kind is Kind.CHARGE:
-            self._charges[facts["account"]].append(row.seq)
+            account = facts["account"]
+            self._charges[account].append(row.seq)
             self._all_charges.append(row.seq)
+            years = self._years.setdefault(account, {})
+            # As caps count them: a clock that is set back does not bring a year back.
+            years[max(int(row.time[:4]), next(reversed(years), 0))] = row.seq
+            study = facts.get("study") or {"id": "", "sha256": ""}
+            asked = (account, study["id"], study["sha256"])
+            paid = exact(facts["guarantee"]["epsilon"])
+            self._studies[asked] = plus(self._studies.get(asked, Decimal(0)), paid)
             if facts["key"] is not None:
                 self.keys[facts["key"]] = row.seq
         elif row.kind in (Kind.RELEASED, Kind.FAILED):
@@ -63,6 +75,8 @@ class RowIndex:
             self._models.setdefault(facts["charge"], []).append(row.seq)
         elif row.kind is Kind.WITNESS:
             self._resets.append(row.seq)
+        elif row.kind is Kind.REFUSED:
+            self._refusals.append(row.seq)
         else:
             if facts["format"] not in (1, FORMAT):
                 raise NotALedger(
@@ -87,22 +101,36 @@ class RowIndex:
         return next(iter(self._accounts), None)
 
     def balance(self, account: str) -> Balance:
-        """Return what an account allows and has spent, from its own rows and its last charge."""
+        """Return what an account allows and has spent now, by its own rows and its last charge."""
         opened, *changes = map(self._row, self._accounts[self.known(account)])
         balance = Balance.opened(opened.facts)
         for change in changes:
             balance = balance.changed(change.kind, change.facts)
         last = self._charges[account][-1:]
-        return balance.resumed(self._row(last[0]).facts) if last else balance
+        if last:
+            balance = balance.resumed(self._row(last[0]).facts)
+        return balance.at(now())
+
+    def years(self, account: str) -> dict[int, float]:
+        """Return the epsilon spent in every year in which something was."""
+        found, before = {}, Decimal(0)
+        for year, last in self._years.get(account, {}).items():
+            total = Decimal(self._row(last).facts["spent"]["epsilon"])
+            found[year], before = at_least(minus(total, before)), total
+        return found
 
     def opening(self, account: str) -> Row:
         """Return the row that opened an account."""
         return self._row(self._accounts[account][0])
 
+    def by_study(self) -> dict[tuple[str, str, str], Decimal]:
+        """Return the epsilon spent by account, study id and study hash; "" where none."""
+        return dict(self._studies)
+
     def accounts(self) -> list[Account]:
         """Return every account, in the order of opening."""
         return [
-            Account.of([self._row(row) for row in rows], self.balance(name))
+            Account.of([self._row(row) for row in rows], self.balance(name), self.years(name))
             for name, rows in self._accounts.items()
         ]
 
@@ -128,6 +156,10 @@ class RowIndex:
     def resets(self) -> list[Row]:
         """Return the rows by which the owner went on from a file that was not as it was left."""
         return [self._row(row) for row in self._resets]
+
+    def refusals(self) -> list[Row]:
+        """Return the rows that say which studies were not agreed to."""
+        return [self._row(row) for row in self._refusals]
 
     def _listed(self) -> str:
         return ", ".join(map(repr, self._accounts)) or "none, open one with open_account"

@@ -110,9 +110,11 @@ class Store:
             if log.tail.seq > before and self.witness is not None:
                 self.witness.keep(log)
 
-    def append(self, log: LogFile, kind: Kind, facts: Mapping[str, Any]) -> Row:
+    def append(
+        self, log: LogFile, kind: Kind, facts: Mapping[str, Any], *, time: str | None = None
+    ) -> Row:
         """Add a row; when this returns it is on disk, if this file is one to last."""
-        return log.append(kind, facts, durable=self.durable)
+        return log.append(kind, facts, durable=self.durable, time=time)
 
     def _recognise(self, log: LogFile) -> None:
         if self.ledger_id not in (None, log.index.ledger_id):

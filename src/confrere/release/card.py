@@ -20,10 +20,12 @@ from pydantic import (
     PositiveInt,
     StringConstraints,
     TypeAdapter,
+    ValidationError,
     model_validator,
 )
 
 from confrere.errors import ConfrereError, InvalidRelease
+from confrere.ledger import Receipt
 from confrere.model.strict_json import validated
 from confrere.release.spending import Spending, facts_of_spending
 
@@ -97,13 +99,15 @@ class Curator:
 
 @dataclass(frozen=True)
 class Approval:
-    """Who agreed to a release, and when (``YYYY-MM-DD``)."""
+    """Who agreed to a release, when (``YYYY-MM-DD``), why, and why to this epsilon."""
 
     __pydantic_config__ = STRICT
 
     name: Text
     role: Text
     date: Annotated[str, _pattern(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+    reason: Text | None = None
+    justification: Text | None = None
 
 
 @dataclass(frozen=True)
@@ -192,6 +196,15 @@ class GuaranteeForm(_Part):
     assumptions: Texts
 
 
+class ApprovalForm(_Part):
+    """Who agreed to a charge, as plain values."""
+
+    name: Text
+    reason: Text
+    time: Time
+    justification: Text | None = None
+
+
 class ReceiptForm(_Part):
     """A receipt, as plain values."""
 
@@ -206,6 +219,7 @@ class ReceiptForm(_Part):
     study: Text | None = None
     study_sha256: Sha256 | None = None
     uncapped: bool = False
+    approval: ApprovalForm | None = None
 
 
 class PaidForm(_Part):
@@ -225,13 +239,14 @@ class Accounting(_Part):
 
 
 class PriorSpend(_Part):
-    """The account's budget just before and just after the charge."""
+    """The account's budget just before and just after the charge; of a year, if the cap is."""
 
     account: Text
     before: Annotated[float, Field(ge=0)]
     after: Epsilon
     cap: Epsilon | None
     left: Annotated[float, Field(ge=0)] | None
+    year: int | None = None
 
 
 class Risk(_Part):
@@ -360,6 +375,15 @@ class Card(_Part):
 
 
 _CARD = TypeAdapter(Card)
+
+
+def presentable(receipt: Receipt) -> bool:
+    """Whether a card can hold a receipt: texts of other organisations are in it."""
+    try:
+        ReceiptForm.model_validate(receipt.to_dict())
+    except ValidationError:
+        return False
+    return True
 
 
 def card_schema() -> dict[str, Any]:

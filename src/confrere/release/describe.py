@@ -63,9 +63,9 @@ class CardNotes:
     utility : tuple of Utility
         Quality.
     justification : str, optional
-        Why this epsilon.
+        Why this epsilon; by default what those say who approved the charges.
     approvals : tuple of Approval
-        Who agreed.
+        Who agreed, besides those who approved the charges.
     study_sha256 : str, optional
         The study file's hash.
     replaces : str, optional
@@ -170,8 +170,8 @@ def build_card(
         "post_processing": list(said.post_processing),
         "implementation": _implementation(),
         "utility": [asdict(one) for one in said.utility],
-        "justification": said.justification,
-        "approvals": [asdict(one) for one in said.approvals],
+        "justification": said.justification or _justification(spending),
+        "approvals": [asdict(one) for one in (*said.approvals, *_approvals(spending))],
         "study_sha256": said.study_sha256,
         "files": {},
         "replaces": said.replaces,
@@ -198,16 +198,38 @@ def prior_spend(ledger: Ledger, receipt: Receipt | None) -> dict[str, Any]:
     own = [entry for entry in entries if receipt and (entry.row, entry.hash) == _key(receipt)]
     if receipt is None or not own:
         raise InvalidParameter("ledger: it has no charge for this release; give the one charged.")
-    before = max((entry.spent for entry in entries if entry.row < receipt.row), default=0.0)
-    after = own[0].spent
-    cap = next(one.epsilon for one in ledger.accounts() if one.name == receipt.account)
+    year, after = own[0].year, own[0].counted
+    earlier = [entry for entry in entries if entry.row < receipt.row and entry.year == year]
+    account = next(one for one in ledger.accounts() if one.name == receipt.account)
+    caps = [change.epsilon for change in account.history if change.row < receipt.row]
+    cap = next((one for one in reversed(caps) if one is not None), None)
     return {
         "account": receipt.account,
-        "before": before,
+        "before": max((entry.counted for entry in earlier), default=0.0),
         "after": after,
         "cap": cap,
         "left": None if cap is None else at_most(minus(exact(cap), exact(after))),
+        "year": year,
     }
+
+
+def _approvals(spending: Spending) -> Iterator[Approval]:
+    """Yield who approved the charges, each once, with the account that they approved it for."""
+    seen = set()
+    for receipt in spending.receipts():
+        told = receipt.approval
+        if told is not None and (told, receipt.account) not in seen:
+            seen.add((told, receipt.account))
+            role = f"approved it for account {receipt.account}"
+            yield Approval(told.name, role, told.time[:10], told.reason, told.justification)
+
+
+def _justification(spending: Spending) -> str | None:
+    """Return why this epsilon, where all who approved it say the same."""
+    told = {one.justification for one in _approvals(spending) if one.justification is not None}
+    if len(told) > 1:
+        return "each organisation gives its own: see the approvals"
+    return next(iter(told), None)
 
 
 def _key(receipt: Receipt) -> tuple[int, str]:

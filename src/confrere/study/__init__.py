@@ -1,5 +1,12 @@
 """A study from its file: read, priced before any data are touched, and run over any engine."""
 
+from confrere.study.approving import (
+    approval_of,
+    approve_study,
+    changed_facts,
+    earlier_grants,
+    refuse_study,
+)
 from confrere.study.data_check import check_table, header_of, save_report
 from confrere.study.encoded_rows import Rows, predict, read_rows, read_table
 from confrere.study.local_file import (
@@ -44,10 +51,14 @@ __all__ = [
     "Runner",
     "Study",
     "StudyPlan",
+    "approval_of",
+    "approve_study",
     "budget_of",
+    "changed_facts",
     "check_destination",
     "check_keys",
     "check_table",
+    "earlier_grants",
     "gather_locals",
     "header_of",
     "make_grant",
@@ -60,6 +71,7 @@ __all__ = [
     "read_rows",
     "read_study",
     "read_table",
+    "refuse_study",
     "save_made",
     "save_report",
     "study_from_bytes",

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, ValidationInfo
 from confrere.errors import BudgetExceeded, OperationRefused, StudyError
 from confrere.guarantee import Guarantee, Neighbours, Unit
 from confrere.ledger import Ledger
-from confrere.ledger.accounts import at_most, exact, minus
+from confrere.ledger.accounts import at_most, exact, minus, plus
 from confrere.study.study_file import Party, Study
 from confrere.study.typed_files import (
     Name,
@@ -228,7 +228,11 @@ def budget_of(party: Party, local: Local | None) -> Budget:
     if local is not None and local.ledger_path.exists():
         for account in Ledger(local.ledger_path).accounts():
             if account.name == party.account:
-                spent, caps["ledger"] = account.spent, account.epsilon
+                spent = account.spent
+                if account.epsilon is not None:
+                    # Where the cap is on a year, what earlier ones spent does not count.
+                    earlier = minus(exact(account.spent), exact(account.counted))
+                    caps["ledger"] = at_most(plus(exact(account.epsilon), earlier))
                 deltas += [] if account.epsilon is None else [account.delta]
     limits = {name: cap for name, cap in caps.items() if cap is not None}
     by = min(limits, key=lambda name: limits[name]) if limits else ""

@@ -319,6 +319,7 @@ def _notes(study: Study, learned: Learned, n_parties: int, n_here: int) -> CardN
         preprocessing=(_bounded(study),),
         tuning="none on the data: every parameter stands in the study file",
         utility=_utility(learned),
+        justification=promise.justification,
         study_sha256=study.sha256,
     )
 

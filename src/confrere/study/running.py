@@ -22,7 +22,7 @@ from confrere.federation import Answers, Books, LocalFederation, LocalParty, Pol
 from confrere.federation.grant import Request
 from confrere.federation.transcript import rehearse
 from confrere.guarantee import Guarantee
-from confrere.ledger import Ledger, Receipt
+from confrere.ledger import ChargeApproval, Ledger, Receipt
 from confrere.release import Release, card_page, read_private_key, sign_release
 from confrere.study.encoded_rows import Rows, encoded, read_rows, read_table
 from confrere.study.local_file import Local, open_account
@@ -71,18 +71,23 @@ class Runner:
     rows: Mapping[str, Rows]
     given: Given
 
-    def run(self) -> list[Made]:
-        """Ask every party here, and describe what comes of it; each pays before it answers."""
+    def run(self, approval: ChargeApproval | None = None) -> list[Made]:
+        """Ask every party here, and describe what comes of it; each pays before it answers.
+
+        ``approval`` says who agreed to the price, and why.
+        """
         study, run, given = self.study, self.plan.plan_id, self.given
         names = list(self.locals_)
         if study.method.shape == "votes" and study.trust == "coordinator":
             beside = self.locals_[names[0]].ledger_path
             given = replace(given, kept=Answers(f"{beside}.releases"))
         price = self.plan.prices[0].guarantee
+        policies = {
+            name: policy_of(study, name, price, (run,), given, names, approval)
+            for name in self.locals_
+        }
         parties = [
-            local_party(
-                study, local, self.rows[name], policy_of(study, name, price, (run,), given, names)
-            )
+            local_party(study, local, self.rows[name], policies[name])
             for name, local in self.locals_.items()
         ]
         federation = LocalFederation(parties, run=run, study=study.sha256, on_error="raise")
@@ -179,6 +184,7 @@ def policy_of(
     runs: Sequence[str],
     given: Given,
     among: Sequence[str] | None = None,
+    approval: ChargeApproval | None = None,
 ) -> Policy:
     """Return what a party answers: the questions of its own study, once per run, at the price."""
     requests = requests_of(study, party, given, among)
@@ -189,6 +195,7 @@ def policy_of(
         epsilon_per_run=price.epsilon,
         study=study.sha256,
         study_id=study.id,
+        approval=approval,
         runs=frozenset(runs),
         requests=requests,
     )

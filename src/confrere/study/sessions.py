@@ -21,7 +21,9 @@ from confrere.federation.carrier import Carrier
 from confrere.federation.federation import PartyError
 from confrere.federation.grant import Grant
 from confrere.federation.journal import Journal
-from confrere.federation.session import PartySession, SignedFederation
+from confrere.federation.run_steps import RunSteps
+from confrere.federation.session import PartySession
+from confrere.federation.signed_federation import SignedFederation
 from confrere.ledger.accounts import exact
 from confrere.release import (
     load_release,
@@ -54,6 +56,7 @@ def make_grant(
     *,
     approved_by: str,
     reason: str,
+    justification: str | None = None,
     attempts: int = 1,
     days: float = 30.0,
     now: datetime | None = None,
@@ -68,6 +71,8 @@ def make_grant(
         Its local file, whose policy must allow it.
     approved_by, reason : str
         Who agrees, and why.
+    justification : str, optional
+        Why this epsilon.
     attempts : int, default=1
         How many runs may be paid for: a second one only if the first cannot be finished.
     days : float, default=30
@@ -110,6 +115,7 @@ def make_grant(
         approved_by=approved_by,
         reason=reason,
         approved_at=began,
+        justification=justification,
     )
 
 
@@ -209,6 +215,8 @@ class CoordinatorSession:
         Which run of the study this is; parties have agreed to so many and no more.
     timeout : float, optional
         Seconds to wait for a round.
+    steps : RunSteps, optional
+        Is told who was asked what, and how that ended.
     """
 
     def __init__(
@@ -222,6 +230,7 @@ class CoordinatorSession:
         auxiliary: Path | None = None,
         attempt: int = 1,
         timeout: float | None = None,
+        steps: RunSteps | None = None,
     ) -> None:
         _check_engine(study)
         self._study = study
@@ -240,6 +249,7 @@ class CoordinatorSession:
             carrier=carrier,
             journal=Journal(folder / _JOURNAL, run),
             simulated=study.simulated,
+            steps=steps,
         )
 
     @property
@@ -337,6 +347,7 @@ def _compare(grant: Grant, study: Study, local: Local) -> None:
         local,
         approved_by=grant.approved_by,
         reason=grant.reason,
+        justification=grant.justification,
         attempts=grant.attempts,
         now=grant.approved_at,
     )

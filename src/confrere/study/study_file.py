@@ -62,6 +62,8 @@ class Promise(Table):
         Rows of one unit at most.
     parties_per_unit : int
         Organisations in whose data one unit may be.
+    justification : str or None
+        Why this epsilon, for those who approve it and for the card.
     """
 
     protects: Annotated[Unit, Field(strict=False)]
@@ -70,6 +72,7 @@ class Promise(Table):
     unit_column: Text | None = None
     max_rows_per_unit: Count = 1
     parties_per_unit: Count = 1
+    justification: Text | None = None
 
 
 class Encoding(Table):

@@ -21,7 +21,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", category=DeprecationWarning)
     from confrere.federation.flower import answering, carrying
     from confrere.federation.flower.keys import make_authority
-    from confrere.federation.flower.progress import private
+    from confrere.progress import private
 
 NAMES = ("main", "branch-1", "branch-2")
 NODES = [
@@ -103,7 +103,20 @@ def test_a_study_between_machines_ends_in_a_release(line, prepared, sessions):
         assert (entry.study, len(entry.study_sha256)) == ("diabetes-2026", 64)
         assert entry.state == "released"
     line("predict", answer["data"]["folder"], "local/main.csv", "--out", "p.csv")
-    assert line.json("status", "c")["data"]["state"] == "released"
+    told = line.json("status", "c")["data"]
+    assert (told["role"], told["state"]) == ("coordinator", "released")
+    assert told["counts"] | {"connected": 0} == {
+        "connected": 0,
+        "asked": 3,
+        "answered": 3,
+        "paid": 3,
+        "dropped": 0,
+    }
+    assert [one["operation"] for one in told["steps"]] == ["size", "objective", "finish"]
+    assert told["steps"][1]["parties"]["main"] == {"state": "answered", "epsilon": 1.0, "row": 3}
+    own = sessions["main"].told
+    assert [one["operation"] for one in own] == ["size", "objective"]
+    assert own[1]["parties"]["main"]["epsilon"] == 1.0
     # Killed while it handed the release out, it hands it out again.
     again = line.json("coordinator", "study.toml", *NODES, "--folder", "c", "--out", "out")
     assert again["data"] == answer["data"]
@@ -173,11 +186,22 @@ def test_a_locked_key_asks_for_its_passphrase(line, study, sessions, monkeypatch
     line(*mine, "--yes", typed="correct horse\n")
 
 
+def test_a_study_can_be_refused_and_the_ledger_says_so(line, study):
+    approve = ["approve", "study.toml", "--local", "local/main.toml", "--grant", "main.grant"]
+    line(*approve, "--refuse", "--name", "the officer", "--reason", "not our purpose")
+    assert not Path("main.grant").exists()
+    (told,) = Ledger("local/main.ledger").refusals()
+    assert (told["name"], told["reason"]) == ("the officer", "not our purpose")
+
+
 def test_what_is_approved_is_signed_and_is_all(line, study, sessions):
     approve = ["approve", "study.toml", "--local", "local/main.toml", "--grant", "main.grant"]
     line(*approve, code=7, typed="\n")
     assert not Path("main.grant").exists()
-    line(*approve, "--by", "the officer", "--reason", "agreed in May", typed="1\n")
+    words = ["--name", "the officer", "--reason", "agreed in May"]
+    words += ["--justification", "one is what last year's study had"]
+    assert "anonymous" in line(*approve, "--yes", "--name", "anonymous", code=3).stderr
+    line(*approve, *words, typed="1\n")
     assert "is there already" in line(*approve, "--yes", code=3).stderr
     grant = json.loads(Path("main.grant").read_text())["grant"]
     assert (grant["approved_by"], grant["reason"], grant["attempts"]) == (
@@ -185,6 +209,7 @@ def test_what_is_approved_is_signed_and_is_all(line, study, sessions):
         "agreed in May",
         1,
     )
+    assert grant["justification"] == "one is what last year's study had"
     line(*_party("main"))  # nothing is asked: it was approved
     Path("main.grant").write_text(Path("main.grant").read_text().replace("May", "June"))
     Path("nodes/main/status.json").unlink()
@@ -260,7 +285,9 @@ def test_status_of_what_is_no_folder_of_ours(line, folder):
     Path("c").mkdir()
     told = {"state": "asked: main", "parties": {"main": "asked"}, "at": "2026-11-16T04:00:00+00:00"}
     Path("c/status.json").write_text(json.dumps(told))
-    assert json.loads(line("status", "c", "--json").stdout)["data"] == told
+    data = json.loads(line("status", "c", "--json").stdout)["data"]
+    assert told.items() <= data.items()
+    assert data["counts"] == {"connected": 1, "asked": 0, "answered": 0, "paid": 0, "dropped": 0}
     assert "asked: main" in line("status", "c").stdout
 
 

@@ -21,7 +21,8 @@ from confrere.federation import (
 from confrere.federation.grant import Grant
 from confrere.federation.journal import Journal
 from confrere.federation.messages import Question, refused
-from confrere.federation.session import PartySession, SignedFederation
+from confrere.federation.session import PartySession
+from confrere.federation.signed_federation import SignedFederation
 from confrere.federation.transcript import rehearse
 from confrere.ledger import Ledger
 from confrere.plans.sums_plan import GradientRounds, OneMessage

@@ -60,7 +60,7 @@ def attacks(port):
 class Hostile:
     """A party whose operation does what it is asked to."""
 
-    finished, state = False, "waiting"
+    finished, state, told = False, "waiting", []
 
     def __init__(self, port, table):
         self._port, self._table = port, table
@@ -196,7 +196,7 @@ class TestEnds:
 
     def test_it_ends_with_the_other(self):
         class Mortal:
-            finished, state = False, "waiting"
+            finished, state, told = False, "waiting", []
 
             def handle(self, question):
                 if question == b"die":

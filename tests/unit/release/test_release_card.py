@@ -158,6 +158,7 @@ def test_numbers_come_from_the_ledger(release, receipt, document):
         "after": 1.5,
         "cap": 3.0,
         "left": 1.5,
+        "year": None,
     }
     assert release.card.prior_spend is None
 

@@ -1,8 +1,7 @@
-"""approve, coordinator, party and status: a study between machines, carried by Flower."""
+"""approve, coordinator and party: a study between machines, carried by Flower."""
 
 from __future__ import annotations
 
-import getpass
 import shutil
 import signal
 from collections.abc import Iterator, Mapping
@@ -20,22 +19,33 @@ from confrere.cli.key_access import (
     passphrase_of,
     signing_key,
 )
-from confrere.cli.options import Auxiliary, LedgerFile, StudyFile, pairs
-from confrere.cli.views import entry_table, facts, price_table, promise_line, receipt_table
+from confrere.cli.options import (
+    ApprovedBy,
+    Auxiliary,
+    Justification,
+    LedgerFile,
+    Reason,
+    StudyFile,
+    approver,
+    pairs,
+    reason_of,
+)
+from confrere.cli.views import price_table, promise_line, receipt_table
 from confrere.errors import FederationError, StudyError
 from confrere.federation.offline import without_network
+from confrere.federation.run_steps import RunSteps
 from confrere.federation.session import PartySession
-from confrere.ledger import Ledger
 from confrere.study import (
     CoordinatorSession,
     Local,
     Study,
+    approve_study,
     check_destination,
     gather_locals,
-    make_grant,
     make_plan,
     party_session,
     read_study,
+    refuse_study,
 )
 
 if TYPE_CHECKING:
@@ -44,8 +54,6 @@ if TYPE_CHECKING:
 Folder = Annotated[Path, typer.Option(help="Its files: state, journal, log.")]
 LocalFile = Annotated[Path, typer.Option(envvar="CONFRERE_LOCAL", help="The party's local file.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Agree to the price without asking.")]
-By = Annotated[str | None, typer.Option(help="Who agrees; by default the user's name.")]
-Reason = Annotated[str | None, typer.Option(help="Why; by default the study's purpose.")]
 Out = Annotated[Path | None, typer.Option(envvar="CONFRERE_OUT", help="Where the release goes.")]
 
 
@@ -54,7 +62,6 @@ def add_to(app: typer.Typer) -> None:
     command(app, "approve")(approve)
     command(app, "coordinator")(coordinator)
     command(app, "party")(party)
-    command(app, "status")(status)
 
 
 def approve(
@@ -62,8 +69,12 @@ def approve(
     local: LocalFile = Path("local.toml"),
     ledger: LedgerFile = None,
     grant: Annotated[Path, typer.Option(help="The file to write.")] = Path("grant.json"),
-    by: By = None,
+    name: ApprovedBy = None,
     reason: Reason = None,
+    justification: Justification = None,
+    refuse: Annotated[
+        bool, typer.Option("--refuse", help="Do not agree; the ledger keeps who and why.")
+    ] = False,
     attempts: Annotated[
         int, typer.Option(min=1, max=100, help="Runs that may be paid for, each anew.")
     ] = 1,
@@ -77,10 +88,21 @@ def approve(
     """
     found = read_study(study)
     own = _own(found, study, local, ledger)
-    if grant.exists():
-        raise StudyError(f"grant: {grant.name} is there already; give another file with --grant.")
+    if refuse:
+        refuse_study(found, own, name=approver(name), reason=reason or "no reason was given")
+        return Answer(f"{own.party} does not agree; its ledger says so", {"party": own.party})
     _show_price(found, own, attempts, agreed=yes)
-    _write_grant(found, own, grant, by=by, reason=reason, attempts=attempts, days=days)
+    approve_study(
+        found,
+        own,
+        key=signing_key(own.key_path),
+        grant=grant,
+        name=approver(name),
+        reason=reason_of(reason, found),
+        justification=justification,
+        attempts=attempts,
+        days=days,
+    )
     return Answer(
         f"approved; next: confrere party {study}",
         {"party": own.party, "grant": str(grant), "study_sha256": found.sha256},
@@ -135,7 +157,7 @@ def coordinator(
     opened = signing_key(key)
     from confrere.federation.flower.carrying import carrying
     from confrere.federation.flower.keys import read_authority, read_certificate
-    from confrere.federation.flower.progress import Progress, private
+    from confrere.progress import Progress, private
 
     place = out or Path("confrere-out") / found.id
     console = aside()
@@ -146,10 +168,14 @@ def coordinator(
         ends = {name: read_certificate(path) for name, path in nodes.items()}
         for line in expiry_warnings({"the coordinator": read_authority(tls.certificate), **ends}):
             console.print(line)
-        progress = Progress(home, console.print, study=found.sha256)
+        progress = Progress(home, console.print, study=found.sha256, study_id=found.id)
+        steps, where = RunSteps(), dict.fromkeys(nodes, "nobody yet")
 
         def tell(states: Mapping[str, str]) -> None:
-            progress.say(_where(states), parties=dict(states))
+            where.update(states)
+            progress.say(_where(where), parties=where, steps=steps.to_list())
+
+        steps.changed = lambda: tell({})
 
         console.print(
             f"listening on {host}:{port}; every party needs {tls.certificate}: "
@@ -173,12 +199,20 @@ def coordinator(
                     auxiliary=auxiliary,
                     attempt=attempt,
                     timeout=timeout,
+                    steps=steps,
                 ).run()
         except Exception as error:
-            progress.say(f"failed: {type(error).__name__}; started again it goes on")
+            failed = f"failed: {type(error).__name__}; started again it goes on"
+            progress.say(failed, parties=where, steps=steps.to_list())
             raise
         first, *_ = finished.folders.values()
-        progress.say("released", release=str(first), unsigned=dict(finished.unsigned))
+        progress.say(
+            "released",
+            release=str(first),
+            unsigned=dict(finished.unsigned),
+            parties=where,
+            steps=steps.to_list(),
+        )
     for name, code in finished.left_out.items():
         console.print(f"left out: {name} ({code})")
     for name, code in finished.unsigned.items():
@@ -214,8 +248,9 @@ def party(
     timeout: Annotated[
         float, typer.Option(min=1, help="Seconds without a coordinator until it gives up.")
     ] = 3600.0,
-    by: By = None,
+    name: ApprovedBy = None,
     reason: Reason = None,
+    justification: Justification = None,
     out: Out = None,
     yes: Yes = False,
 ) -> Answer:
@@ -231,7 +266,7 @@ def party(
         read_certificate,
         read_node_key,
     )
-    from confrere.federation.flower.progress import Progress, private, read_progress
+    from confrere.progress import Progress, private, read_progress
     from confrere.provision import expiry_warnings
 
     found = read_study(study)
@@ -251,7 +286,15 @@ def party(
         aside().print(line)
     if not grant.exists():
         _show_price(found, own, 1, agreed=yes)
-        _write_grant(found, own, grant, by=by, reason=reason, attempts=1, days=30.0)
+        approve_study(
+            found,
+            own,
+            key=signing_key(own.key_path),
+            grant=grant,
+            name=approver(name),
+            reason=reason_of(reason, found),
+            justification=justification,
+        )
     console = aside()
     place = out or Path("confrere-out") / found.id
 
@@ -272,6 +315,7 @@ def party(
             lambda state: console.print(f"{own.party}: {state}"),
             party=own.party,
             study=found.sha256,
+            study_id=found.id,
             coordinator=coordinator,
             ledger=str(own.ledger_path.resolve()),
             account=found.party(own.party).account,
@@ -288,46 +332,10 @@ def party(
             if session.state != "released":
                 raise FederationError(f"{own.party} is {session.state}: it signs no release.")
         except Exception as error:
-            progress.say(f"failed: {type(error).__name__}; started again it goes on")
+            failed = f"failed: {type(error).__name__}; started again it goes on"
+            progress.say(failed, steps=session.told)
             raise
     return released
-
-
-def status(
-    folder: Annotated[Path, typer.Argument(help="A coordinator's or a party's folder.")],
-) -> Answer:
-    """Say how far a coordinator or a party is."""
-    need_flower()
-    from confrere.federation.flower.progress import read_progress
-
-    told = read_progress(folder)
-    if told is None:
-        raise StudyError(f"{folder.name} is neither a coordinator's nor a party's folder.")
-    if "party" in told:
-        return _party_status(told)
-    parties = told.get("parties", {})
-    seen = {"state": told["state"], **parties, "since": told["at"]}
-    return Answer("", told, [facts("Coordinator", seen)])
-
-
-def _party_status(told: dict[str, Any]) -> Answer:
-    path, account = Path(str(told.get("ledger"))), str(told.get("account"))
-    if not path.is_file():
-        raise StudyError("the party's ledger is not there.")
-    ledger = Ledger(path)
-    entries = ledger.entries(account)
-    seen = {
-        "party": told["party"],
-        "state": told["state"],
-        "since": told["at"],
-        "account": account,
-        "left": ledger.left(account),
-    }
-    return Answer(
-        "",
-        {**told, "entries": [entry.to_dict() for entry in entries]},
-        [facts("Party", seen), entry_table(entries)],
-    )
 
 
 def _where(states: Mapping[str, str]) -> str:
@@ -355,28 +363,6 @@ def _show_price(study: Study, own: Local, attempts: int, *, agreed: bool) -> Non
         console.print(f"for each of {attempts} runs")
     if not agreed:
         confirm(attempts * plan.amount)
-
-
-def _write_grant(
-    study: Study,
-    own: Local,
-    path: Path,
-    *,
-    by: str | None,
-    reason: str | None,
-    attempts: int,
-    days: float,
-) -> None:
-    key = signing_key(own.key_path)
-    agreed = make_grant(
-        study,
-        own,
-        approved_by=by or getpass.getuser(),
-        reason=(reason or study.purpose or study.title)[:200],
-        attempts=attempts,
-        days=days,
-    )
-    path.write_bytes(agreed.document(key))
 
 
 @contextmanager

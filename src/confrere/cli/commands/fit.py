@@ -10,13 +10,25 @@ from typing import Annotated
 import typer
 
 from confrere.cli.envelope import Answer, NotConfirmed, aside, command, good
-from confrere.cli.options import Auxiliary, Data, LedgerFile, Locals, pairs
+from confrere.cli.options import (
+    ApprovedBy,
+    Auxiliary,
+    Data,
+    Justification,
+    LedgerFile,
+    Locals,
+    Reason,
+    approver,
+    pairs,
+    reason_of,
+)
 from confrere.cli.views import price_table, promise_line, receipt_facts, receipt_table
 from confrere.release import Release, load_release, shown
 from confrere.study import (
     Local,
     Made,
     Study,
+    approval_of,
     check_destination,
     check_keys,
     gather_locals,
@@ -58,6 +70,9 @@ def fit(
         Path | None,
         typer.Option(envvar="CONFRERE_OUT", help="Where releases go; confrere-out/ID by default."),
     ] = None,
+    name: ApprovedBy = None,
+    reason: Reason = None,
+    justification: Justification = None,
     yes: Annotated[bool, typer.Option("--yes", help="Spend without asking.")] = False,
     allow_uncapped: Annotated[
         bool, typer.Option("--allow-uncapped", help="Go ahead where nothing caps the spending.")
@@ -90,6 +105,11 @@ def fit(
         found, priced, locals_, sources, auxiliary=auxiliary, allow_uncapped=allow_uncapped
     )
     check_keys(locals_)
+    approval = approval_of(
+        name=approver(name),
+        reason=reason_of(reason, found),
+        justification=justification or found.promise.justification,
+    )
     console = aside()
     console.print(price_table(priced))
     console.print(promise_line(priced, found.promise.unit))
@@ -97,7 +117,7 @@ def fit(
         confirm(priced.amount)
     check_destination(found, folder, list(runner.rows))
     with console.status("learning"):
-        made = runner.run()
+        made = runner.run(approval)
     places = {one.name: save_made(found, one, folder, locals_) for one in made}
     return _answer(found, made, places, locals_)
 

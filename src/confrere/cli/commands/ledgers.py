@@ -34,6 +34,12 @@ class Form(StrEnum):
     CSV = "csv"
 
 
+class Period(StrEnum):
+    """What a cap is on, where it is not on all that is ever spent."""
+
+    YEAR = "year"
+
+
 def add_to(app: typer.Typer) -> None:
     """Register the commands."""
     ledger = typer.Typer(help="Show, verify or export what was spent; open and change accounts.")
@@ -116,6 +122,9 @@ def open_account(
     neighbours: Annotated[
         Neighbours, typer.Option(help="Which change of the data is counted.")
     ] = Neighbours.REPLACE_ONE,
+    period: Annotated[
+        Period | None, typer.Option(help="The caps are on each year, not on all that is spent.")
+    ] = None,
     reason: Reason = None,
 ) -> Answer:
     """Open an account, or say what one of an older file counts."""
@@ -125,8 +134,15 @@ def open_account(
     if account in silent:
         book.declare(account, unit=unit, neighbours=neighbours, reason=why)
     else:
-        facts = {"unit": unit, "neighbours": neighbours}
-        book.open_account(account, epsilon=epsilon, delta=delta, reason=why, **facts)
+        book.open_account(
+            account,
+            epsilon=epsilon,
+            delta=delta,
+            unit=unit,
+            neighbours=neighbours,
+            reason=why,
+            period=None if period is None else "year",
+        )
     return _account(book, account, "is open")
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from confrere.errors import EngineFailed
 from confrere.federation.flower.fleet import Line, LineLost
 from confrere.federation.flower.keys import NodeKey
-from confrere.federation.flower.progress import Progress
 from confrere.federation.flower.wire import BEAT_SECONDS
 from confrere.federation.offline import Answering
+from confrere.progress import Progress
 
 _AGAIN_SECONDS = 0.5
 _AGAIN_MOST = 5.0
@@ -60,24 +60,24 @@ def run_party(
     while True:
         try:
             with Line(coordinator, context, key.key) as line, _beating(line):
-                progress.say("connected")
+                progress.say("connected", steps=session.told)
                 pause = _AGAIN_SECONDS
                 while True:
                     asked = line.poll()
                     last = time.monotonic()
                     if asked is None:
                         continue
-                    progress.say("asked")
+                    progress.say("asked", steps=session.told)
                     reply = session.handle(asked.content)
                     line.reply(asked, reply)
                     last = time.monotonic()
-                    progress.say(session.state)
+                    progress.say(session.state, steps=session.told)
                     if session.finished:
                         return
         except LineLost as lost:
             if session.finished and time.monotonic() - last > _FAREWELL_SECONDS:
                 return  # the release is here; that it is could not be told
-            progress.say(lost.state)
+            progress.say(lost.state, steps=session.told)
             if time.monotonic() - last > patience:
                 raise EngineFailed(
                     f"no coordinator at {coordinator} for {patience:g} s: {lost.state}. "

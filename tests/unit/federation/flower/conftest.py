@@ -18,7 +18,7 @@ with warnings.catch_warnings():
     from confrere.federation.flower.answering import run_party
     from confrere.federation.flower.carrying import carrying
     from confrere.federation.flower.keys import make_authority, make_node_key, read_node_key
-    from confrere.federation.flower.progress import Progress
+    from confrere.progress import Progress
 
 END = b"end"
 
@@ -30,6 +30,7 @@ class Echo:
         self.asked = []
         self.finished = False
         self.state = "waiting"
+        self.told = []
 
     def handle(self, question):
         self.asked.append(question)

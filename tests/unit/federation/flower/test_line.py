@@ -7,8 +7,8 @@ import pytest
 
 from confrere.errors import EngineFailed, InvalidParameter
 from confrere.federation import Averaging, Expansion, Frame, PartyError
-from confrere.federation.flower.progress import private, read_progress
 from confrere.federation.flower.wire import MAX_CONTENT
+from confrere.progress import private, read_progress
 from tests.unit.federation.flower.conftest import Echo, Wire, until
 from tests.unit.federation.signed_run import Organisations
 

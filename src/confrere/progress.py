@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +14,9 @@ from typing import Any
 from confrere.errors import EngineFailed
 
 STATUS = "status.json"
+
+#: States of a party that has a line to its coordinator, or needs none any more.
+_CONNECTED = ("connected", "asked", "answered", "released", "left out")
 
 
 class Progress:
@@ -57,6 +60,38 @@ def read_progress(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def summary(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return for machines what a folder's file says: who is where, and how many.
+
+    Returns
+    -------
+    dict
+        ``role``; ``parties``, where everyone is now; ``steps``, who was asked what and how that
+        ended; and ``counts`` of parties that are connected, asked, have answered, have paid, or
+        were dropped from their last step.
+    """
+    own = told.get("party")
+    state = str(told.get("state", ""))
+    steps = [one for one in told.get("steps", []) if isinstance(one, dict)]
+    parties = {own: state} if own is not None else dict(told.get("parties", {}))
+    last: dict[str, str] = {}
+    paid = set()
+    for step in steps:
+        for name, one in step.get("parties", {}).items():
+            last[name] = str(one.get("state"))
+            if "epsilon" in one:
+                paid.add(name)
+    counts = {
+        "connected": sum(where in _CONNECTED for where in parties.values()),
+        "asked": len(last),
+        "answered": sum(where == "answered" for where in last.values()),
+        "paid": len(paid),
+        "dropped": sum(where == "dropped" for where in last.values()),
+    }
+    role = "coordinator" if own is None else "party"
+    return {"role": role, "parties": parties, "steps": steps, "counts": counts}
 
 
 @contextmanager

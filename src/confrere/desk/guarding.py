@@ -1,0 +1,214 @@
+"""Who may see the desk: its own address, one token, then a cookie; nobody from elsewhere.
+
+The page shows what other organisations wrote, so nothing on it may run: no script, style, picture
+or font but the desk's own, no frames, no forms to elsewhere. Whoever has no key, comes from another
+origin or calls the desk by another name (as a page would that was rebound to it) is turned away.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qs
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LARGEST_BODY = 1 << 16
+
+POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    # Not "no-referrer": browsers would then say that forms come from nowhere.
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "cache-control": "no-store",
+}
+_SAFE = ("GET", "HEAD")
+
+
+@dataclass
+class Doorkeeper:
+    """What the desk knows about who may come in.
+
+    Parameters
+    ----------
+    hosts : frozenset of str
+        The names and ports by which the desk may be called.
+    cookie : str
+        Its name; browsers do not keep those of two ports apart.
+    header : str, optional
+        Who has signed in, as the organisation's own front says it. Off by default: whoever reaches
+        the port could write it.
+    fronts : frozenset of str
+        The addresses that such a front calls from.
+    renewed : callable, optional
+        Is given the next token whenever one was used.
+    """
+
+    hosts: frozenset[str]
+    cookie: str = "confrere-desk"
+    header: str | None = None
+    fronts: frozenset[str] = frozenset({"127.0.0.1", "::1"})
+    renewed: Callable[[str], None] | None = None
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    _cookies: set[str] = field(default_factory=set, repr=False)
+
+    def admit(self, token: str) -> str | None:
+        """Return a fresh cookie for the token, which is good once; None for another."""
+        if not hmac.compare_digest(token.encode(), self.token.encode()):
+            return None
+        self.token = secrets.token_urlsafe(32)
+        if self.renewed is not None:
+            self.renewed(self.token)
+        cookie = secrets.token_urlsafe(32)
+        self._cookies.add(_digest(cookie))
+        return cookie
+
+    def visitor(self, headers: Headers, address: str) -> str | None:
+        """Return who it is: a name, "" for whoever has a cookie, None for nobody."""
+        if self.header is not None and address in self.fronts:
+            named = headers.get(self.header, "").strip()
+            if named:
+                return named[:200]
+        try:
+            found = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
+        except CookieError:
+            found = None
+        if found is not None and _digest(found.value) in self._cookies:
+            return ""
+        return None
+
+    def may_measure(self, headers: Headers) -> bool:
+        """Whether a program may read the counts: it sends the token, which stays good."""
+        kind, _, token = headers.get("authorization", "").partition(" ")
+        return kind.lower() == "bearer" and hmac.compare_digest(
+            token.encode(), self.metrics_token.encode()
+        )
+
+    @property
+    def metrics_token(self) -> str:
+        """What a program sends to read the counts, and can do nothing else with."""
+        return hmac.new(self._secret, b"metrics", hashlib.sha256).hexdigest()
+
+    def form_key(self, visitor: str) -> str:
+        """Return what every form carries: a page elsewhere cannot know it."""
+        return hmac.new(self._secret, f"form {visitor}".encode(), hashlib.sha256).hexdigest()
+
+    def holds(self, visitor: str, key: str) -> bool:
+        """Whether a form is one of the desk's own."""
+        return hmac.compare_digest(self.form_key(visitor).encode(), key.encode())
+
+
+class Guarded:
+    """The desk behind its doorkeeper."""
+
+    def __init__(self, app: ASGIApp, keeper: Doorkeeper) -> None:
+        self._app = app
+        self._keeper = keeper
+        self.refused = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Turn away, let in by token, or pass on."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+        response = self._answer(scope)
+        if response is not None:
+            self.refused += response.status_code >= 400
+            await response(scope, receive, _sealed(send))
+            return
+        scope["state"] = {**scope.get("state", {}), "refused": self.refused}
+        await self._app(scope, _bounded(receive), _sealed(send))
+
+    def _answer(self, scope: Scope) -> Response | None:
+        """Return why somebody is turned away, or the way in; None to pass on."""
+        headers = Headers(scope=scope)
+        method, path = scope["method"], scope["path"]
+        host = headers.get("host", "")
+        if host not in self._keeper.hosts:
+            return _no(421, "The desk is not called that. Use the address that it printed.")
+        if method not in (*_SAFE, "POST"):
+            return _no(405, "The desk knows GET and POST.")
+        origin = headers.get("origin")
+        if origin is not None and origin not in (f"http://{host}", f"https://{host}"):
+            return _no(403, "The desk answers to its own pages only.")
+        if method == "POST" and origin is None and headers.get("sec-fetch-site") != "same-origin":
+            return _no(403, "The desk takes forms from its own pages only.")
+        if method == "POST" and not _small(headers):
+            return _no(413, "That is too long for a form.")
+        client = scope.get("client") or ("", 0)
+        visitor = self._keeper.visitor(headers, client[0])
+        scope.setdefault("state", {})["visitor"] = visitor
+        if path == "/metrics" and self._keeper.may_measure(headers):
+            return None
+        if path == "/enter" and method == "GET":
+            return self._enter(scope)
+        if visitor is None and not path.startswith("/static/"):
+            return _no(401, "Open the address that `confrere desk` printed in its terminal.")
+        return None
+
+    def _enter(self, scope: Scope) -> Response:
+        tokens = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])
+        cookie = self._keeper.admit(tokens[0])
+        if cookie is None:
+            return _no(401, "That address was used, or is another desk's. See the terminal.")
+        # Not to the page itself: what came from a terminal or another program has no cookie yet.
+        response = RedirectResponse("/", status_code=303)
+        response.set_cookie(self._keeper.cookie, cookie, httponly=True, samesite="strict", path="/")
+        return response
+
+
+def _no(status: int, why: str) -> Response:
+    return PlainTextResponse(f"{why}\n", status_code=status)
+
+
+def _small(headers: Headers) -> bool:
+    length = headers.get("content-length", "")
+    return length.isascii() and length.isdigit() and int(length) <= LARGEST_BODY
+
+
+def _bounded(receive: Receive) -> Receive:
+    """Take no more of a body than a form has, whatever was announced."""
+    taken = 0
+
+    async def take() -> Message:
+        nonlocal taken
+        message = await receive()
+        taken += len(message.get("body", b""))
+        if taken > LARGEST_BODY:
+            return {"type": "http.disconnect"}
+        return message
+
+    return take
+
+
+def _sealed(send: Send) -> Send:
+    """Put on every answer what a browser must keep to."""
+
+    async def sealed(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers[name] = value
+        await send(message)
+
+    return sealed
+
+
+def _digest(cookie: str) -> str:
+    return hashlib.sha256(cookie.encode()).hexdigest()

@@ -1,0 +1,212 @@
+"""The coordinator's side of a run between machines: signed questions, answers checked and kept.
+
+An answer is used and kept once its signature, its place in the run, its receipt and its numbers are
+right; otherwise the party is left out, and named. What carries the messages is a
+:class:`~confrere.federation.carrier.Carrier`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from confrere.errors import FederationError, InvalidMessage, InvalidParameter, SignatureError
+from confrere.federation.carrier import Carrier
+from confrere.federation.expected import Expect, receipt_of
+from confrere.federation.federation import Federation, PartyError
+from confrere.federation.journal import Journal
+from confrere.federation.messages import Question, SignedAnswer, refused
+from confrere.federation.operation import installed
+from confrere.federation.payload import Payload
+from confrere.federation.run_steps import RunSteps
+from confrere.release.card import presentable
+from confrere.release.signing import PrivateKey, PublicKey, read_private_key
+from confrere.release.signing import read_public_key as _public
+
+#: The question with which a run ends: it hands the release to the parties.
+FINISH = "finish"
+
+logger = logging.getLogger("confrere.federation")
+
+
+class SignedFederation(Federation):
+    """Parties behind a carrier: every question signed, every answer checked before it is kept.
+
+    Parameters
+    ----------
+    run : str
+        Name of the run; see :func:`~confrere.federation.grant.run_name`.
+    study : str
+        Hash of the study.
+    key : private key
+        The coordinator's.
+    parties : mapping of str to public key
+        Everyone in the study, in its order.
+    carrier : Carrier
+        What moves the messages.
+    journal : Journal
+        Of this run.
+    simulated : bool, default=False
+        Whether the study's noise is seeded: receipts must say the same.
+    steps : RunSteps, optional
+        Is told who was asked what, and how that ended.
+    """
+
+    def __init__(
+        self,
+        *,
+        run: str,
+        study: str,
+        key: PrivateKey,
+        parties: Mapping[str, PublicKey],
+        carrier: Carrier,
+        journal: Journal,
+        simulated: bool = False,
+        steps: RunSteps | None = None,
+    ) -> None:
+        super().__init__(run)
+        self._told = steps or RunSteps()
+        if journal.run != run:
+            raise FederationError("the journal is of another run; use a new folder.")
+        self._study = study
+        self._key = read_private_key(key)
+        self._keys = {name: _public(one) for name, one in parties.items()}
+        self._carrier = carrier
+        self._journal = journal
+        self._simulated = simulated
+        self._replies: dict[str, bytes] = {}
+        self._steps: list[bytes] = []
+
+    def parties(self) -> list[str]:
+        """Return everyone in the study, connected or not."""
+        return list(self._keys)
+
+    def ask(
+        self,
+        operation: str,
+        payload: Payload,
+        *,
+        to: Sequence[str] | None = None,
+        step: int = 0,
+        timeout: float | None = None,
+    ) -> dict[str, Payload | PartyError]:
+        """Sign a question, send it with the evidence behind it, and open what comes back."""
+        names = self.parties() if to is None else list(to)
+        unknown = [name for name in names if name not in self._keys]
+        if unknown:
+            raise InvalidParameter(f"to: there is no party {unknown[0]!r} in the study.")
+        question = self._question(operation, payload, step)
+        content = question.sign(self._key, self._steps)
+        self._told.asked(operation, step, names, timeout)
+        replies = self._carrier.exchange(dict.fromkeys(names, content), timeout)
+        answers = {name: self._opened(name, replies.get(name), question) for name in names}
+        for name, answer in answers.items():
+            if isinstance(answer, PartyError):
+                self._told.dropped(operation, step, name, answer.code)
+            else:
+                self._told.answered(operation, step, name, receipt_of(answer))
+        return answers
+
+    def gather(
+        self,
+        operation: str,
+        payload: Payload,
+        *,
+        to: Sequence[str] | None = None,
+        step: int = 0,
+        timeout: float | None = None,
+        quorum: float = 1.0,
+        expect: Expect | None = None,
+    ) -> Mapping[str, Payload]:
+        """Give back what was gathered before, or gather it, and keep what is valid."""
+        if expect is None:
+            raise FederationError(f"{operation}: nobody says what its answers must be.")
+        kept = self._journal.kept(operation, step, payload.digest)
+        if not kept:
+            answers = super().gather(
+                operation,
+                payload,
+                to=to,
+                step=step,
+                timeout=timeout,
+                quorum=quorum,
+                expect=lambda name: replace(expect(name), receipted=True),
+            )
+            kept = {name: self._replies[name] for name in answers}
+            opened = {n: SignedAnswer.open(c, self._keys).receipt for n, c in kept.items()}
+            receipts = {name: one for name, one in opened.items() if one is not None}
+            self._journal.keep(operation, step, payload.digest, kept, receipts)
+            for name in self.left_out.keys() & set(self.parties() if to is None else to):
+                self._told.dropped(operation, step, name, self.left_out[name])
+        else:
+            for name, content in kept.items():
+                receipt = SignedAnswer.open(content, self._keys).receipt
+                self._told.answered(operation, step, name, receipt)
+        if installed(operation).noised:
+            question = self._question(operation, payload, step)
+            self._steps.append(question.sign(self._key, list(kept.values())))
+        return {n: SignedAnswer.open(content, self._keys).payload for n, content in kept.items()}
+
+    def hand_out(
+        self,
+        files: Mapping[str, bytes],
+        *,
+        to: Sequence[str] | None = None,
+        timeout: float | None = None,
+    ) -> dict[str, bytes | PartyError]:
+        """Give the release to parties, and return their signatures or why there is none."""
+        names = sorted(files)
+        arrays = {f"file{k}": np.frombuffer(files[n], np.uint8) for k, n in enumerate(names)}
+        answers = self.ask(FINISH, Payload({"files": names}, arrays), to=to, timeout=timeout)
+        return {
+            name: answer
+            if isinstance(answer, PartyError)
+            else answer.arrays.get("signature", np.zeros(0, np.uint8)).tobytes()
+            for name, answer in answers.items()
+        }
+
+    def _question(self, operation: str, payload: Payload, step: int) -> Question:
+        return Question(self.run, self._study, operation, payload, step)
+
+    def _opened(
+        self, name: str, reply: bytes | PartyError | None, question: Question
+    ) -> Payload | PartyError:
+        """Return an answer that is the party's own, to this question, and continues its ledger."""
+        self._replies.pop(name, None)
+        answer = self._read(name, reply, question)
+        if isinstance(answer, Payload) and isinstance(reply, bytes):
+            self._replies[name] = reply
+        return answer
+
+    def _read(
+        self, name: str, reply: bytes | PartyError | None, question: Question
+    ) -> Payload | PartyError:
+        if reply is None:
+            return PartyError("Unreachable")
+        if isinstance(reply, PartyError):
+            return reply
+        told = refused(reply)
+        if told is not None:
+            return told
+        try:
+            answer = SignedAnswer.open(reply, {name: self._keys[name]})
+            receipt = answer.receipt
+            fits = answer.answers(question)
+        except SignatureError:
+            return PartyError("InvalidReply:signature")
+        except InvalidMessage:
+            return PartyError("InvalidReply:form")
+        if not fits:
+            return PartyError("InvalidReply:question")
+        if receipt is not None:
+            if not presentable(receipt):
+                return PartyError("InvalidReply:receipt")
+            if receipt.simulated is not self._simulated:
+                return PartyError("InvalidReply:simulated")
+            if answer.head != receipt.hash or not self._journal.continues(name, receipt):
+                logger.error("%s: its ledger does not continue what was seen of it before", name)
+                return PartyError("InvalidReply:ledger")
+        return answer.payload

@@ -1,0 +1,185 @@
+"""Agree to a study, or refuse it: who did, why, and why this epsilon."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from confrere.errors import ConfrereError, StudyError
+from confrere.federation.grant import Grant
+from confrere.ledger import ChargeApproval, Ledger
+from confrere.release.card import Text as CardText
+from confrere.release.signing import PrivateKey, PublicKey, public_line, read_private_key
+from confrere.study.local_file import Local
+from confrere.study.priced_plan import make_plan
+from confrere.study.sessions import make_grant
+from confrere.study.study_file import Study
+
+_CARD_TEXT: TypeAdapter[str] = TypeAdapter(CardText)
+
+
+def approval_of(
+    *, name: str, reason: str, justification: str | None = None, now: datetime | None = None
+) -> ChargeApproval:
+    """Return who agrees and why, in words that a card can hold.
+
+    Raises
+    ------
+    StudyError
+        If a text cannot stand on a card. That is found before anything is spent.
+    """
+    for key, text in {"name": name, "reason": reason, "justification": justification}.items():
+        try:
+            if text is not None:
+                _CARD_TEXT.validate_python(text)
+        except ValidationError as error:
+            why = error.errors()[0]["msg"].removeprefix("Value error, ")
+            raise StudyError(f"{key}: {why}.") from None
+    when = (now or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="seconds")
+    return ChargeApproval(name=name, reason=reason, time=when, justification=justification)
+
+
+def approve_study(
+    study: Study,
+    local: Local,
+    *,
+    key: PrivateKey,
+    grant: Path,
+    name: str,
+    reason: str,
+    justification: str | None = None,
+    attempts: int = 1,
+    days: float = 30.0,
+) -> Grant:
+    """Write what a party agrees to, signed by its key; an earlier study's grant is put aside.
+
+    Parameters
+    ----------
+    study : Study
+        The party's own copy.
+    local : Local
+        Its local file, whose policy must allow it.
+    key : private key
+        The party's.
+    grant : Path
+        The file to write; one for the same study is not replaced.
+    name, reason : str
+        Who agrees, and why.
+    justification : str, optional
+        Why this epsilon; by default what the study says.
+    attempts, days
+        As for :func:`make_grant`.
+    """
+    why = justification or study.promise.justification
+    said = approval_of(name=name, reason=reason, justification=why)
+    opened = read_private_key(key)
+    own = study.party(local.party).key
+    if own is not None and public_line(opened.public_key()) != own:
+        raise StudyError(f"key_path: it is not the key that the study names for {local.party}.")
+    make_plan(study, {local.party: local}).check()
+    agreed = make_grant(
+        study,
+        local,
+        approved_by=said.name,
+        reason=said.reason,
+        justification=said.justification,
+        attempts=attempts,
+        days=days,
+    )
+    _put_aside(grant, opened.public_key(), study)
+    _write_new(grant, agreed.document(opened, study.content))
+    return agreed
+
+
+def refuse_study(study: Study, local: Local, *, name: str, reason: str) -> None:
+    """Note in the party's ledger that it does not agree to a study; nothing is spent."""
+    study.party(local.party)
+    said = approval_of(name=name, reason=reason)
+    ledger = Ledger(local.ledger_path)
+    ledger.refuse((study.id, study.sha256), name=said.name, reason=said.reason)
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What a party agreed to before.
+
+    Attributes
+    ----------
+    grant : Grant
+    study : bytes or None
+        The study's own text.
+    """
+
+    grant: Grant
+    study: bytes | None
+
+
+def earlier_grants(folder: Path, key: PublicKey) -> Iterator[Earlier]:
+    """Yield every grant in a folder that the key signed, the last one first."""
+    found = []
+    for path in folder.glob("grant*.json"):
+        try:
+            content = path.read_bytes()
+            agreed = Grant.read(content, key)
+            text = json.loads(content).get("study")
+        except (OSError, ValueError, ConfrereError):
+            continue
+        known = text.encode() if isinstance(text, str) else None
+        found.append(Earlier(agreed, known))
+    yield from sorted(found, key=lambda one: one.grant.approved_at, reverse=True)
+
+
+def changed_facts(before: bytes, after: bytes) -> list[tuple[str, Any, Any]]:
+    """Return every key in which two study files differ, with both values; None where it is not."""
+    old, new = (dict(_flat(tomllib.loads(text.decode()))) for text in (before, after))
+    keys = [*new, *(key for key in old if key not in new)]
+    return [(key, old.get(key), new.get(key)) for key in keys if old.get(key) != new.get(key)]
+
+
+def _flat(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, inside in value.items():
+            yield from _flat(inside, f"{place}.{key}" if place else key)
+    elif isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
+        for number, inside in enumerate(value):
+            yield from _flat(inside, f"{place}.{inside.get('name', number)}")
+    else:
+        yield place, value
+
+
+def _put_aside(path: Path, key: PublicKey, study: Study) -> None:
+    """Keep what was agreed to before under another name; refuse if it is the same study's."""
+    if not path.exists():
+        return
+    before = Grant.load(path, key)
+    if before.study_sha256 == study.sha256 and before.expires > datetime.now(UTC):
+        raise StudyError(f"grant: {path.name} is there already; give another file with --grant.")
+    when = before.approved_at.astimezone(UTC).strftime("%Y%m%dT%H%M%S")
+    aside = path.with_name(f"{path.stem}-{when}-{before.study_sha256[:8]}.json")
+    path.rename(aside)
+
+
+def _write_new(path: Path, content: bytes) -> None:
+    """Make a file, whole or not at all, unless it is there: of two who approve, one does."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        with draft.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(draft, path)
+    except FileExistsError:
+        raise StudyError(f"grant: {path.name} is there already; nothing was written.") from None
+    except OSError as error:
+        raise StudyError(f"grant: {path.name} cannot be written ({error.strerror}).") from None
+    finally:
+        draft.unlink(missing_ok=True)

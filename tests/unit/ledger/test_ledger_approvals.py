@@ -1,0 +1,101 @@
+"""Who agreed to a charge, and why; and who did not agree to a study."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+
+from confrere.errors import InvalidParameter, LedgerError
+from confrere.guarantee import Guarantee
+from confrere.ledger import ChargeApproval, Ledger, Receipt
+
+SAID = ChargeApproval(
+    name="A. Reuter",
+    reason="board of 12 May",
+    time="2026-05-12T09:00:00+00:00",
+    justification="one in a hundred false alarms finds 2.7 of a hundred",
+)
+STUDY = ("diabetes", "ab" * 32)
+
+
+def test_an_approval_is_in_the_row_the_receipt_and_every_view(ledger, tenth):
+    receipt = ledger.charge("study", tenth, purpose="fit", approval=SAID, study=STUDY)
+    assert receipt.approval == SAID
+    assert Receipt.from_dict(receipt.to_dict()) == receipt
+    entry = ledger.entry(receipt)
+    assert entry.approval == SAID
+    assert entry.to_dict()["approval"] == SAID.to_dict()
+    (line,) = csv.DictReader(io.StringIO(ledger.to_csv()))
+    assert (line["approved_by"], line["reason"], line["justification"]) == (
+        SAID.name,
+        SAID.reason,
+        SAID.justification,
+    )
+    assert ledger.to_frame().loc[receipt.row, "approved_by"] == SAID.name
+    assert SAID.name in ledger.to_json()
+
+
+def test_a_charge_without_one_says_nothing(ledger, tenth):
+    receipt = ledger.charge("study", tenth, purpose="fit")
+    assert receipt.approval is None
+    assert "approval" not in receipt.to_dict()
+    assert ledger.entries()[0].approval is None
+
+
+def test_who_approves_again_in_other_words_does_not_pay_again(ledger, tenth):
+    first = ledger.charge("study", tenth, purpose="fit", key="k", approval=SAID)
+    again = ChargeApproval("B. Kim", "again", "2026-06-01T00:00:00Z")
+    assert ledger.charge("study", tenth, purpose="fit", key="k", approval=again) == first
+    assert ledger.charge("study", tenth, purpose="fit", key="k") == first
+    with pytest.raises(LedgerError, match="another charge"):
+        ledger.charge("study", tenth, purpose="other", key="k", approval=SAID)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": ""},
+        {"name": "two\nlines"},
+        {"reason": "x" * 201},
+        {"time": "yesterday"},
+        {"time": "2026-05-12T09:00:00+02:00"},
+        {"justification": "x" * 1001},
+        {"justification": 1.0},
+        {"more": "facts"},
+    ],
+)
+def test_words_are_checked_wherever_they_come_from(wrong):
+    with pytest.raises(InvalidParameter, match=r"approval"):
+        ChargeApproval.from_dict(SAID.to_dict() | wrong)
+
+
+def test_anything_else_is_no_approval(ledger, tenth):
+    with pytest.raises(InvalidParameter, match="approval must be"):
+        ledger.charge("study", tenth, purpose="fit", approval={"name": "A"})
+    assert ledger.count() == 0
+
+
+def test_a_refusal_is_in_the_chain_and_spends_nothing(ledger, path):
+    ledger.refuse(STUDY, name="A. Reuter", reason="no purpose of ours")
+    (told,) = Ledger(path).refusals()
+    assert told["study"] == {"id": "diabetes", "sha256": "ab" * 32}
+    assert (told["name"], told["reason"], told["row"]) == ("A. Reuter", "no purpose of ours", 3)
+    assert ledger.spent("study") == 0.0
+    assert ledger.verify() == 3
+
+
+@pytest.mark.parametrize("study", [("d", "ff"), ("d",), ("", "ab" * 32)])
+def test_a_refusal_names_a_study(ledger, study):
+    with pytest.raises(InvalidParameter, match="study"):
+        ledger.refuse(study, name="a", reason="b")
+
+
+def test_a_curve_is_sampled_with_its_last_charge(ledger):
+    for _ in range(25):
+        ledger.charge("study", Guarantee(0.01), purpose="fit")
+    sampled = ledger.sampled("study", 10)
+    assert len(sampled) <= 10
+    assert sampled[-1].spent == 0.25
+    assert [one.row for one in sampled] == sorted(one.row for one in sampled)

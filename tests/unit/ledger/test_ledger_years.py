@@ -1,0 +1,148 @@
+"""A cap on a year: what is left of it, what earlier years spent, and clocks that lie."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from confrere.errors import BudgetExceeded, InvalidParameter, LedgerTampered
+from confrere.guarantee import Guarantee
+from confrere.ledger import Ledger, chain
+from confrere.ledger.chain import Kind, Row, audit
+
+LAST_MOMENT = "2026-12-31T23:59:59.999999"
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Sets what the ledger takes for the time, in UTC."""
+
+    class Clock(datetime):
+        moment = datetime(2025, 6, 1, tzinfo=UTC)
+
+        @classmethod
+        def now(cls, tz=None):
+            return cls.moment
+
+    monkeypatch.setattr(chain, "datetime", Clock)
+
+    def at(text: str) -> None:
+        Clock.moment = datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+    return at
+
+
+@pytest.fixture
+def yearly(path, clock) -> Ledger:
+    ledger = Ledger(path)
+    ledger.open_account("study", epsilon=1.0, delta=1e-6, period="year", reason="the board's rule")
+    return ledger
+
+
+def pay(ledger: Ledger, epsilon: float, delta: float = 0.0) -> None:
+    ledger.charge("study", Guarantee(epsilon, delta), purpose="model")
+
+
+def test_a_new_year_has_a_new_budget_and_what_was_left_is_gone(yearly, clock):
+    pay(yearly, 0.4)
+    clock(LAST_MOMENT)
+    pay(yearly, 0.9)
+    with pytest.raises(BudgetExceeded, match=r"0\.1 left"):
+        pay(yearly, 0.2)
+    clock("2027-01-01T00:00:00")
+    assert yearly.left("study") == 1.0
+    pay(yearly, 1.0)
+    (account,) = yearly.accounts()
+    assert account.period == "year"
+    assert account.years == {2025: 0.4, 2026: 0.9, 2027: 1.0}
+    assert (account.spent, account.counted, account.left) == (2.3, 1.0, 0.0)
+    assert account.to_dict()["years"] == {2025: 0.4, 2026: 0.9, 2027: 1.0}
+    yearly.verify()
+    assert Ledger(yearly.path).left("study") == 0.0
+
+
+def test_delta_is_capped_by_the_year_too(yearly, clock):
+    pay(yearly, 0.1, 8e-7)
+    with pytest.raises(BudgetExceeded, match="delta 4e-07, 2e-07 left"):
+        pay(yearly, 0.1, 4e-7)
+    clock("2026-01-01T00:00:00")
+    pay(yearly, 0.1, 4e-7)
+
+
+def test_a_clock_that_is_set_back_gives_nothing_back(yearly, clock):
+    pay(yearly, 0.2)
+    clock("2026-02-01T00:00:00")
+    pay(yearly, 0.9)
+    clock("2025-02-01T00:00:00")
+    with pytest.raises(BudgetExceeded):
+        pay(yearly, 0.2)
+    pay(yearly, 0.1)
+    assert yearly.accounts()[0].years == {2025: 0.2, 2026: 1.0}
+    assert [entry.year for entry in yearly.entries()] == [2025, 2026, 2026]
+    yearly.verify()
+
+
+def test_what_is_left_of_a_year_is_known_without_a_charge_in_it(yearly, clock):
+    pay(yearly, 1.0)
+    assert not yearly.affords("study", Guarantee(0.5))
+    clock("2026-01-01T00:00:00")
+    assert yearly.affords("study", Guarantee(1.0))
+    assert not yearly.affords("study", Guarantee(1.1))
+    assert yearly.accounts()[0].counted == 0.0
+    assert yearly.spent("study") == 1.0
+
+
+def test_a_raise_is_of_every_year_s_cap(yearly, clock):
+    pay(yearly, 1.0)
+    yearly.raise_cap("study", epsilon=1.5, reason="a second study")
+    assert yearly.left("study") == 0.5
+    clock("2026-01-01T00:00:00")
+    assert yearly.left("study") == 1.5
+
+
+def test_an_account_for_life_shows_its_years_and_has_one_cap(ledger, clock):
+    pay(ledger, 0.25)
+    clock("2027-03-01T00:00:00")
+    pay(ledger, 0.5)
+    (account,) = ledger.accounts()
+    assert (account.period, account.counted, account.left) == (None, 0.75, 0.25)
+    assert account.years == {2025: 0.25, 2027: 0.5}
+
+
+def test_another_period_is_another_account(yearly):
+    yearly.open_account("study", epsilon=1.0, delta=1e-6, period="year")
+    with pytest.raises(InvalidParameter, match="another period"):
+        yearly.open_account("study", epsilon=1.0, delta=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("period", "epsilon"), [("month", 1.0), ("", 1.0), ("year", None), (1, 1.0)]
+)
+def test_a_period_is_a_year_and_has_a_cap(path, period, epsilon):
+    with pytest.raises(InvalidParameter, match="period must be 'year'"):
+        Ledger(path).open_account("a", epsilon=epsilon, period=period)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"year": 2027},
+        {"earlier": {"epsilon": "0.9", "delta": "0"}},
+        {"year": 2025},
+    ],
+)
+def test_a_rebuilt_chain_cannot_move_a_charge_into_another_year(yearly, clock, lie):
+    pay(yearly, 0.6)
+    clock("2026-05-01T00:00:00")
+    pay(yearly, 0.5)
+    rows = [
+        Row.parse(line, number)
+        for number, line in enumerate(yearly.path.read_bytes().splitlines(), start=1)
+    ]
+    facts = rows[-1].facts
+    facts["spent"] |= lie
+    forged = Row.sealed(Kind.CHARGE, facts, after=rows[-2], time=rows[-1].time)
+    with pytest.raises(LedgerTampered, match="contradicts"):
+        audit([*rows[:-1], forged], head=None)
+    assert audit(rows, head=None) == len(rows)
