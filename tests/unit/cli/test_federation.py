@@ -6,11 +6,12 @@ import shutil
 import signal
 import time
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 
+from confrere.cli.commands import deployment
 from confrere.errors import EngineFailed
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
@@ -62,6 +63,7 @@ def sessions(monkeypatch):
     def here(**_):
         yield Carrier()
 
+    monkeypatch.setattr(deployment, "without_network", lambda make, tell: nullcontext(make()))
     monkeypatch.setattr(answering, "run_party", run_party)
     monkeypatch.setattr(carrying, "carrying", here)
     return found
