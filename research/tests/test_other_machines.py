@@ -18,7 +18,7 @@ from confrere_research.spec import load_spec
 found = {}
 spec = load_spec("T2-simulated")
 wanted = {cell.method: cell for cell in spec.cells(quick=True) if cell.repeat == 0}
-for name, cell in sorted(wanted.items()):
+for name, cell in sorted(wanted.items())[::4]:
     found[name] = _run_cell(spec, cell).values
 # White rows: the directions of their ellipsoid are as long as each other, so that nothing but
 # rounding picks one basis of them.
