@@ -28,7 +28,6 @@ autodoc_typehints = "none"
 napoleon_google_docstring = False
 napoleon_use_ivar = True
 # Every public class states its price in a section of its own.
-napoleon_custom_sections = [("Privacy", "params_style")]
 templates_path = ["_templates"]
 
 sphinx_gallery_conf = {

@@ -60,7 +60,7 @@ class TestRegistered:
         assert method.estimator.__name__ in PAGES
         if method.proof is None:
             return
-        assert re.search(r"^Privacy\n-------$", doc, flags=re.MULTILINE)
+        assert re.search(r"^\*\*Privacy\*\*$", doc, flags=re.MULTILINE)
         assert (ROOT / method.proof).is_file()
 
     def test_names_where_it_comes_from(self, method):

@@ -9,13 +9,12 @@ from typing import Any, Literal
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import Progress
 
 from confrere.audit.events import Event, Reduce, best_event, epsilon_lower_bound
 from confrere.audit.pairs import Pair, as_pairs
 from confrere.audit.result import AuditResult, Key, Records
 from confrere.errors import InvalidData, InvalidParameter
+from confrere.notebook import progress_bar
 
 Sample = Callable[[Any, int, np.random.Generator], NDArray[np.float64]]
 Half = Literal["choose", "count"]
@@ -69,7 +68,7 @@ def audit_function(
     records : path-like, optional
         JSON-lines file of finished batches: an audit that was stopped goes on from there.
     progress : bool, default=True
-        Show a bar, if there is a terminal to show it on.
+        Show a bar, if there is a terminal or a notebook to show it on.
     label : str, optional
         What is audited, in one line: part of what ``records`` is checked against.
     batch : int, default=2500
@@ -95,11 +94,8 @@ def audit_function(
     }
     book = Records(records, settings)
     total = 2 * (len(pairs) * choosing + counting)
-    console = Console(stderr=True)
-    with Progress(
-        console=console, disable=not (progress and console.is_terminal), transient=True
-    ) as bar:
-        runner = _Runner(sample, book, random_state, n_jobs, batch, bar, total)
+    with progress_bar("audit", total, shown=progress) as step:
+        runner = _Runner(sample, book, random_state, n_jobs, batch, step)
         chosen: tuple[Event, int] | None = None
         for number, each in enumerate(pairs):
             first, second = runner.run(each, number, "choose", choosing)
@@ -141,16 +137,15 @@ class _Runner:
         seed: int,
         n_jobs: int | None,
         batch: int,
-        bar: Progress,
-        total: int,
+        step: Callable[[int], None],
     ) -> None:
         self._sample = sample
         self._book = book
         self._seed = seed
         self._n_jobs = n_jobs
         self._batch = batch
-        self._bar = bar
-        self._task = bar.add_task("audit", total=total)
+        self._step = step
+        self._done = 0
 
     def run(
         self, pair: Pair, number: int, half: Half, count: int
@@ -163,15 +158,19 @@ class _Runner:
             for part, size in enumerate(sizes)
         ]
         missing = [job for job in jobs if job[0] not in self._book.finished]
-        self._bar.advance(self._task, sum(job[2] for job in jobs) - sum(j[2] for j in missing))
+        self._advance(sum(job[2] for job in jobs) - sum(j[2] for j in missing))
         for key, outputs in self._run(missing):
             self._book.add(key, outputs)
-            self._bar.advance(self._task, len(outputs))
+            self._advance(len(outputs))
         first, second = (
             np.vstack([self._book.finished[job[0]] for job in jobs if job[0][1] == side])
             for side in ("first", "second")
         )
         return first, second
+
+    def _advance(self, count: int) -> None:
+        self._done += count
+        self._step(self._done)
 
     def _run(
         self, jobs: list[tuple[Key, Any, int, tuple[int, ...]]]

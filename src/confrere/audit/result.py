@@ -93,6 +93,23 @@ class AuditResult:
             "attainable": self.attainable,
         }
 
+    def _repr_html_(self) -> str:
+        from confrere.notebook import BAD, GOOD, bar, facts, panel, word
+
+        largest = 1.1 * max(self.epsilon, self.claimed or 0.0, 1e-9)
+        claim = None if self.claimed is None else self.claimed / largest
+        colour = BAD if self.refuted else GOOD
+        told = {
+            "epsilon is at least": f"{self.epsilon:.3f}, at {self.confidence:.1%} confidence",
+            "claimed": "nothing" if self.claimed is None else f"{self.claimed:g}",
+            "": bar(self.epsilon / largest, colour=colour, mark=claim),
+            "event": f"{self.event}: in {self.likely[0]} of {self.likely[1]} runs against "
+            f"{self.rare[0]} of {self.rare[1]}",
+            "neighbours": self.pair,
+        }
+        verdict = "refuted" if self.refuted else "not refuted"
+        return panel(word(f"Audit: {verdict}", colour), facts(told))
+
     def plot(self, ax: Any = None) -> Any:
         """Draw the two distributions of the statistic and the event; returns the axes."""
         return plot_result(self, ax)

@@ -120,18 +120,18 @@ class CollaborativeClassifier(LinearClassifier):
     simulated_ : bool
         Whether the noise came from a seed.
 
-    Privacy
-    -------
-    Unit : record
-    Neighbours : replace one row of ``(X, y)``, within its party
-    Guarantee : ``epsilon``-DP, pure
-    Spends : ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
-    Public : n_samples of every party, n_features, the label set, every parameter
-    Releases : coef_, intercept_, and every party's own release behind them
-    Proof : docs/proofs/averaging.md
-
     Notes
     -----
+    **Privacy**
+
+    :Unit: record
+    :Neighbours: replace one row of ``(X, y)``, within its party
+    :Guarantee: ``epsilon``-DP, pure
+    :Spends: ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
+    :Public: n_samples of every party, n_features, the label set, every parameter
+    :Releases: coef_, intercept_, and every party's own release behind them
+    :Proof: docs/proofs/averaging.md
+
     ``"ofaa"`` rests on docs/proofs/functional_mechanism.md and ``"laplace"`` on
     docs/proofs/output_perturbation.md, ``"sums"`` on docs/proofs/secure_sums.md, where the
     guarantee is ``(epsilon, delta)`` and towards the coordinator computational. A person with rows

@@ -85,15 +85,17 @@ class FeatureStackingClassifier(StackingClassifier):
     classes_, guarantee_, receipt_, simulated_
         As in :class:`PrivateLogisticRegression`.
 
-    Privacy
-    -------
-    Unit : record
-    Neighbours : replace one row of ``(X, y)``
-    Guarantee : ``epsilon``-DP, pure
-    Spends : ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
-    Public : n_samples, n_features, the label set, groups, importances, every parameter
-    Releases : low_level_, high_level_
-    Proof : docs/proofs/feature_groups.md
+    Notes
+    -----
+    **Privacy**
+
+    :Unit: record
+    :Neighbours: replace one row of ``(X, y)``
+    :Guarantee: ``epsilon``-DP, pure
+    :Spends: ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
+    :Public: n_samples, n_features, the label set, groups, importances, every parameter
+    :Releases: low_level_, high_level_
+    :Proof: docs/proofs/feature_groups.md
     """
 
     data_norm: Bounds = 1.0

@@ -82,15 +82,17 @@ class PrivateLogisticRegression(LinearClassifier):
     simulated_ : bool
         Whether the noise came from a seed.
 
-    Privacy
-    -------
-    Unit : record
-    Neighbours : ``neighbours``; by default replace one row of ``(X, y)``
-    Guarantee : ``epsilon``-DP, pure; ``(epsilon, delta)``-DP if ``delta`` is set
-    Spends : ``epsilon`` and ``delta`` on ``account``, once per ``fit``, before noise is drawn
-    Public : n_samples, n_features, the label set, every parameter
-    Releases : coef_, intercept_
-    Proof : docs/proofs/objective_perturbation.md and, for ``delta``, docs/proofs/gaussian.md
+    Notes
+    -----
+    **Privacy**
+
+    :Unit: record
+    :Neighbours: ``neighbours``; by default replace one row of ``(X, y)``
+    :Guarantee: ``epsilon``-DP, pure; ``(epsilon, delta)``-DP if ``delta`` is set
+    :Spends: ``epsilon`` and ``delta`` on ``account``, once per ``fit``, before noise is drawn
+    :Public: n_samples, n_features, the label set, every parameter
+    :Releases: coef_, intercept_
+    :Proof: docs/proofs/objective_perturbation.md and, for ``delta``, docs/proofs/gaussian.md
 
     Examples
     --------

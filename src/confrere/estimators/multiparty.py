@@ -132,18 +132,18 @@ class MultipartyClassifier(LinearClassifier):
     simulated_ : bool
         Whether the noise came from a seed.
 
-    Privacy
-    -------
-    Unit : party
-    Neighbours : replace all rows of one party, and how many they are
-    Guarantee : ``epsilon``-DP, pure
-    Spends : ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
-    Public : the number of parties, n_features, the label set, the auxiliary rows, every parameter
-    Releases : coef_, intercept_, statistic_
-    Proof : docs/proofs/multiparty.md
-
     Notes
     -----
+    **Privacy**
+
+    :Unit: party
+    :Neighbours: replace all rows of one party, and how many they are
+    :Guarantee: ``epsilon``-DP, pure
+    :Spends: ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
+    :Public: the number of parties, n_features, the label set, the auxiliary rows, every parameter
+    :Releases: coef_, intercept_, statistic_
+    :Proof: docs/proofs/multiparty.md
+
     ``"statistic"`` rests on docs/proofs/statistic.md, ``"moments"`` on docs/proofs/moments.md and
     ``"weights"`` on docs/proofs/party_average.md. With ``trust="coordinator"`` whoever runs
     ``fit`` is trusted with what parties send and with adding the noise. Local classifiers must

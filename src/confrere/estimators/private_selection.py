@@ -109,15 +109,17 @@ class PrivateSelection(PrivateClassifier):
     classes_, guarantee_, receipt_, simulated_
         As in :class:`PrivateLogisticRegression`.
 
-    Privacy
-    -------
-    Unit : record
-    Neighbours : the candidates'; replace one row of ``(X, y)``
-    Guarantee : ``epsilon``-DP, pure
-    Spends : ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
-    Public : n_samples, n_features, the label set, the grid, the split, every parameter
-    Releases : best_params_, best_estimator_
-    Proof : docs/proofs/private_selection.md
+    Notes
+    -----
+    **Privacy**
+
+    :Unit: record
+    :Neighbours: the candidates'; replace one row of ``(X, y)``
+    :Guarantee: ``epsilon``-DP, pure
+    :Spends: ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
+    :Public: n_samples, n_features, the label set, the grid, the split, every parameter
+    :Releases: best_params_, best_estimator_
+    :Proof: docs/proofs/private_selection.md
 
     Examples
     --------

@@ -58,15 +58,17 @@ class SampleStackingClassifier(StackingClassifier):
     classes_, guarantee_, receipt_, simulated_
         As in :class:`PrivateLogisticRegression`.
 
-    Privacy
-    -------
-    Unit : record
-    Neighbours : replace one row of ``(X, y)``
-    Guarantee : ``epsilon``-DP, pure
-    Spends : ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
-    Public : n_samples, n_features, the label set, the split, every parameter
-    Releases : low_level_, high_level_
-    Proof : docs/proofs/sample_stacking.md
+    Notes
+    -----
+    **Privacy**
+
+    :Unit: record
+    :Neighbours: replace one row of ``(X, y)``
+    :Guarantee: ``epsilon``-DP, pure
+    :Spends: ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
+    :Public: n_samples, n_features, the label set, the split, every parameter
+    :Releases: low_level_, high_level_
+    :Proof: docs/proofs/sample_stacking.md
     """
 
     data_norm: Bound = 1.0

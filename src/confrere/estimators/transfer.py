@@ -21,6 +21,7 @@ from confrere.estimators.starting_points import (
     precision_weights,
 )
 from confrere.model import Linear
+from confrere.notebook import progress_bar
 from confrere.plans.base_plan import PublicFacts
 from confrere.plans.linear_plan import LinearPlan, linear_frame, plan_linear
 from confrere.release import Release
@@ -63,15 +64,17 @@ class TransferClassifier(LinearClassifier):
     sources_ : tuple of Release
         What was started from, each with its own guarantee.
 
-    Privacy
-    -------
-    Unit : record
-    Neighbours : replace one row of the target's ``(X, y)``
-    Guarantee : ``epsilon``-DP, pure, for the target's records; the sources' hold as released
-    Spends : ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
-    Public : n_samples, n_features, the label set, the sources, every parameter
-    Releases : coef_, intercept_
-    Proof : docs/proofs/transfer.md
+    Notes
+    -----
+    **Privacy**
+
+    :Unit: record
+    :Neighbours: replace one row of the target's ``(X, y)``
+    :Guarantee: ``epsilon``-DP, pure, for the target's records; the sources' hold as released
+    :Spends: ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
+    :Public: n_samples, n_features, the label set, the sources, every parameter
+    :Releases: coef_, intercept_
+    :Proof: docs/proofs/transfer.md
     """
 
     source: SourceLike | Sequence[SourceLike] | None = None
@@ -155,7 +158,14 @@ def fit_branches(
         delayed(_fit)(clone(estimator).set_params(account=name), X, y)
         for name, (X, y) in branches.items()
     )
-    return dict(zip(branches, Parallel(n_jobs=n_jobs)(jobs), strict=True))
+    fitted = {}
+    with progress_bar("branches", len(branches)) as step:
+        for name, model in zip(
+            branches, Parallel(n_jobs=n_jobs, return_as="generator")(jobs), strict=True
+        ):
+            fitted[name] = model
+            step(len(fitted))
+    return fitted
 
 
 def _fit(estimator: Any, X: Any, y: Any) -> Any:

@@ -61,15 +61,17 @@ class TransferStackingClassifier(StackingClassifier):
     sources_ : tuple of Release
         What was started from, each with its own guarantee.
 
-    Privacy
-    -------
-    Unit : record
-    Neighbours : replace one row of the target's ``(X, y)``
-    Guarantee : ``epsilon``-DP, pure, for the target's records; the sources' hold as released
-    Spends : ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
-    Public : n_samples, n_features, the label set, groups, importances, the sources, every parameter
-    Releases : low_level_, high_level_
-    Proof : docs/proofs/transfer.md
+    Notes
+    -----
+    **Privacy**
+
+    :Unit: record
+    :Neighbours: replace one row of the target's ``(X, y)``
+    :Guarantee: ``epsilon``-DP, pure, for the target's records; the sources' hold as released
+    :Spends: ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
+    :Public: n_samples, n_features, the label set, groups, importances, the sources, every parameter
+    :Releases: low_level_, high_level_
+    :Proof: docs/proofs/transfer.md
     """
 
     source: SourceLike | Sequence[SourceLike] | None = None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from confrere.guarantee import Guarantee
 from confrere.ledger import Receipt
+from confrere.notebook import grid, interval, panel
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +139,32 @@ class Evaluation:
             ]
         )
 
+    def _repr_html_(self) -> str:
+        quality = self.quality()
+        columns = ("measure", "", "estimate", "interval")
+        rows = [
+            (one["name"], *_interval_cells(one["value"], one["low"], one["high"]))
+            for one in quality["measures"]
+        ]
+        parts = [grid(columns, rows, right=("estimate", "interval"))]
+        bins = [
+            (f"{b.low:.2f} to {b.high:.2f}", *_interval_cells(*astuple(b.positive)))
+            for b in self.calibration or ()
+            if b.positive.high - b.positive.low < 0.99
+        ]
+        if bins:
+            names = ("predicted", "share of positives", "estimate", "interval")
+            parts.append(grid(names, bins, right=("estimate", "interval")))
+        seeded = " SIMULATED: seeded noise protects nobody." if self.simulated else ""
+        note = f"{self.confidence:.0%} intervals, each by itself; paid: {self.guarantee}.{seeded}"
+        return panel(f"Evaluation on {self.n_samples} records", *parts, note=note)
+
     def plot_calibration(self, ax: Any = None) -> Any:
         """Draw observed against predicted shares of positives; returns the axes."""
         from confrere.evaluation.evaluation_plot import plot_calibration
 
         return plot_calibration(self, ax)
+
+
+def _interval_cells(value: float, low: float, high: float) -> tuple[object, ...]:
+    return interval(value, low, high), f"{value:.3f}", f"{low:.3f} to {high:.3f}"

@@ -170,6 +170,11 @@ class Handle:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({'' if self.ephemeral else repr(str(self.path))})"
 
+    def _repr_html_(self) -> str:
+        from confrere.ledger.ledger_html import ledger_html
+
+        return ledger_html(self)
+
     def __eq__(self, other: object) -> bool:
         return self.path == other.path if isinstance(other, Handle) else NotImplemented
 

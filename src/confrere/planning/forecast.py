@@ -201,6 +201,26 @@ class Forecast:
         ]
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        from confrere.notebook import facts, grid, interval, panel
+
+        noise = [
+            (one.name, f"{one.mean:.4g}", f"{one.quantile(0.99):.4g}", f"{one.ridge:.4g}")
+            for one in self.terms
+        ]
+        names = ("noise of", "about", "below, in 99% of runs", "ridge")
+        expected, without = self.expected_auc(), self.auc_without_noise()
+        told = {
+            "expected AUC": f"{expected:.3f}; {without:.3f} without noise; {self.area:.3f} at best",
+            "": interval(expected, expected, self.area),
+            "noise in a score": f"{self.margin_spread:.3g}, where a typical margin is "
+            f"{self.margin:.3g}",
+        }
+        title = f"Forecast: {self.parties} x {self.n} records, {self.d} features, epsilon "
+        note = "From public sizes alone; nothing was spent."
+        table = grid(names, noise, right=names[1:])
+        return panel(f"{title}{self.epsilon:g} each", facts(told), table, note=note)
+
     def plot(self, ax: Any = None) -> Any:
         """Draw expected quality against epsilon, for several numbers of records."""
         from confrere.planning.forecast_plot import plot_plan

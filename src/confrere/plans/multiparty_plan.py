@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import Progress
 from sklearn.base import clone
 
 from confrere.errors import InvalidData, InvalidParameter
@@ -27,6 +24,7 @@ from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_moments import PartyMoments, moments_of_parties
 from confrere.model import Facts, Linear
 from confrere.noise.sources import RandomSource
+from confrere.notebook import progress_bar
 from confrere.plans.base_plan import Plan, Term, encode_labels
 from confrere.plans.linear_plan import linear_model
 from confrere.plans.party_tables import OnFaulty, Parties
@@ -178,16 +176,6 @@ class MultipartyPlan(Plan[MultipartyResult]):
         return tally_estimators(data, plan.auxiliary, self.local, on_faulty=self.on_faulty)
 
 
-@contextmanager
-def progress_bar(label: str, total: int, *, work: float) -> Iterator[Step]:
-    """Show a bar on a terminal if the work is long."""
-    console = Console(stderr=True)
-    hidden = work < _LONG or not console.is_terminal
-    with Progress(console=console, disable=hidden, transient=True) as bar:
-        task = bar.add_task(label, total=total)
-        yield lambda done: bar.update(task, completed=done)
-
-
 def tally_linear(
     parties: Parties, frame: Frame, rows: Floats, blocks: MemoryBlocks, *, alpha: float
 ) -> Tally:
@@ -196,7 +184,7 @@ def tally_linear(
     votes = np.zeros(len(rows) if n_classes == 2 else (len(rows), n_classes), dtype=np.int64)
     ballot_rows = np.ascontiguousarray(rows, dtype=np.float32)
     work = float(len(parties)) * rows.size
-    with progress_bar("votes", len(parties), work=work) as step:
+    with progress_bar("votes", len(parties), shown=work >= _LONG) as step:
         counted = 0
         for first, W, present in _solutions(parties, frame, blocks, alpha):
             votes += count_votes(W, ballot_rows, block=blocks.rows)
@@ -218,7 +206,7 @@ def total_uploads(
     else:
         uploads = _by_block(parties, frame, blocks, _moments)
     work = float(len(parties)) * _ROWS * blocks.n_features**2
-    with progress_bar("parties", len(parties), work=work) as step:
+    with progress_bar("parties", len(parties), shown=work >= _LONG) as step:
         for first, block, _ in uploads:
             total += mechanism.clipped(block).sum(axis=0)
             step(first + len(block))
@@ -267,7 +255,7 @@ def tally_estimators(
             trained += 1
             yield ballot
 
-    with progress_bar("local classifiers", len(parties), work=_LONG) as step:
+    with progress_bar("local classifiers", len(parties)) as step:
         votes, counted = accumulate_votes(
             ballots(step), n_rows=auxiliary.shape[0], n_classes=len(classes)
         )

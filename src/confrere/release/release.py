@@ -98,6 +98,11 @@ class Release:
         )
         return (Release, fields)
 
+    def _repr_html_(self) -> str:
+        from confrere.release.card_html import release_html
+
+        return release_html(self)
+
     @property
     def spending(self) -> Spending:
         """What was promised and what was paid."""

@@ -143,6 +143,11 @@ class DataReport:
             "findings": [asdict(one) for one in self.findings],
         }
 
+    def _repr_html_(self) -> str:
+        from confrere.schema.schema_html import report_html
+
+        return report_html(self)
+
     def __str__(self) -> str:
         width = max((len(one.column) for one in self.columns), default=0)
         head = f"{'column':<{width}}  kind      missing  outside  undeclared  constant"

@@ -181,6 +181,11 @@ class PublicSchema:
         if lines:
             raise SchemaMismatch("the schemas differ:\n" + "\n".join(f"  {line}" for line in lines))
 
+    def _repr_html_(self) -> str:
+        from confrere.schema.schema_html import schema_html
+
+        return schema_html(self)
+
     # Written forms.
 
     def to_dict(self) -> dict[str, Any]:

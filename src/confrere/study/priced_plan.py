@@ -21,6 +21,8 @@ from confrere.federation.counting import ERRORS
 from confrere.federation.operation import PartyFacts
 from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee, in_sequence
+from confrere.ledger.accounts import shown, shown_down
+from confrere.notebook import BAD, bar, grid, panel, word
 from confrere.release import Spending
 from confrere.study.local_file import Budget, FilePath, Local, budget_of
 from confrere.study.parameters import NOMINAL_ROWS, estimator_for, price_for
@@ -123,11 +125,39 @@ class StudyPlan:
         facts = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {"schema": SCHEMA, **facts, "prices": [price.to_dict() for price in self.prices]}
 
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                one.party,
+                shown(one.guarantee.epsilon),
+                "no limit" if one.budget.limit is None else _price_bar(one),
+                word("refused", BAD) if one.left_after < 0 else _left_words(one.left_after),
+                one.budget.limit_by or "nobody",
+            )
+            for one in self.prices
+        ]
+        names = ("party", "spends", "of its limit", "left after", "limit set by")
+        note = f"One unit pays epsilon {shown(self.promised)}. Nothing was spent yet."
+        if self.mode == "simulation":
+            note += " SIMULATION: seeded noise protects nobody."
+        title = f"Plan: {self.study_id} by {self.method}"
+        return panel(title, grid(names, rows, right=("spends", "left after")), note=note)
+
     def save(self, path: Path, study_path: Path) -> None:
         """Write the plan beside what it is about."""
         study_file = os.path.relpath(study_path, path.parent)
         document = {**self.to_dict(), "study_file": study_file}
         path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+
+
+def _price_bar(price: Price) -> object:
+    limit = price.budget.limit or 1.0
+    after = (price.budget.spent + price.guarantee.epsilon) / limit
+    return bar(after, mark=price.budget.spent / limit)
+
+
+def _left_words(left: float) -> str:
+    return "no limit" if math.isinf(left) else shown_down(left)
 
 
 def make_plan(study: Study, locals_: Mapping[str, Local], plan_id: str | None = None) -> StudyPlan:

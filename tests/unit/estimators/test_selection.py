@@ -200,9 +200,9 @@ def test_stacks_can_be_chosen_and_need_enough_rows():
 
 
 def test_it_states_its_price():
-    section = inspect.getdoc(PrivateSelection).split("Privacy\n-------\n")[1]
+    section = inspect.getdoc(PrivateSelection).split("**Privacy**\n\n")[1]
     for field in ("Unit", "Neighbours", "Guarantee", "Spends", "Public", "Releases", "Proof"):
-        assert re.search(rf"^{field} : \S", section, flags=re.MULTILINE), field
+        assert re.search(rf"^:{field}: \S", section, flags=re.MULTILINE), field
 
 
 GENEROUS = PrivateLogisticRegression(data_norm=10.0, alpha=1e-5)

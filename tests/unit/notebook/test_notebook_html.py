@@ -1,0 +1,165 @@
+"""What notebooks show: escaped, complete, and nothing from outside."""
+
+import sys
+import types
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from confrere import Guarantee, Ledger, PrivateLogisticRegression, PublicSchema
+from confrere.audit.result import AuditResult
+from confrere.evaluation import evaluate
+from confrere.notebook import panel, progress_bar
+from confrere.planning import plan
+from confrere.schema import Category, Label, Number, data_report
+from confrere.study import gather_locals, make_plan, read_study, write_example
+
+EVIL = "<script>alert('x')</script>"
+
+
+class Checker(HTMLParser):
+    """Collect text, and refuse tags that are not closed, scripts and outside resources."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.text = [], []
+
+    def handle_starttag(self, tag, attrs):
+        assert tag in {"div", "table", "thead", "tr", "td", "th", "i", "b", "br", "span"}
+        assert {name for name, _ in attrs} <= {"style"}
+        assert "url(" not in str(attrs)
+        if tag != "br":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def read(thing):
+    checker = Checker()
+    checker.feed(thing if isinstance(thing, str) else thing._repr_html_())
+    checker.close()
+    assert checker.open == []
+    return " ".join(" ".join(checker.text).split())
+
+
+@pytest.fixture
+def fitted(tmp_path):
+    ledger = Ledger(tmp_path / "books.ledger")
+    ledger.open_account(f"a {EVIL}", epsilon=2.0)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(600, 2)), rng.integers(0, 2, 600)
+    model = PrivateLogisticRegression(epsilon=1.0, ledger=ledger).fit(X, y)
+    return model, ledger, X, y
+
+
+def test_ledger_guarantee_release_and_evaluation(fitted):
+    model, ledger, X, y = fitted
+    found = evaluate(
+        model, X, y, epsilon=0.5, metrics=["accuracy", "auc", "calibration"], ledger=ledger
+    )
+    told = read(ledger)
+    assert EVIL in told
+    assert "1.5" in told
+    assert "0.5" in told
+    assert "fit PrivateLogisticRegression" in told
+    assert "<script" not in ledger._repr_html_()
+    assert "record" in read(model.guarantee_)
+    told = read(found)
+    assert "accuracy" in told
+    assert "auc" in told
+    assert "95% intervals" in told
+    told = read(model.to_release())
+    assert "NOT PROTECTED" in told
+    assert "epsilon 1" in told
+
+
+def test_what_is_not_capped_and_what_is_frozen_stands_out():
+    ledger = Ledger()
+    assert "no account yet" in read(ledger)
+    ledger.open_account("open")
+    ledger.open_account("shut", epsilon=1.0)
+    ledger.freeze("shut", reason="over")
+    told = read(ledger)
+    assert "no cap" in told
+    assert "frozen" in told
+    assert "goes with this process" in told
+
+
+def test_schema_and_report():
+    schema = PublicSchema(
+        [Number("age", bounds=(18, 100)), Category("job", values=(EVIL, "b"))],
+        outcome=Label("ill", positive="yes"),
+    )
+    told = read(schema)
+    assert EVIL in told
+    assert "worth declaring" in told
+    assert schema.fingerprint() in told
+    table = pd.DataFrame({"age": [400.0] * 9, "job": ["b"] * 9, "ill": ["yes", "no", "no"] * 3})
+    report = data_report(schema, table)
+    assert str(report.findings[0]).split(";")[0] in read(report)
+
+
+def test_plans_and_forecasts(tmp_path):
+    write_example(tmp_path)
+    study = read_study(tmp_path / "study.toml")
+    told = read(make_plan(study, gather_locals(study, tmp_path / "study.toml")))
+    assert "branch-2" in told
+    assert "Nothing was spent" in told
+    assert "expected AUC" in read(plan(n=2000, d=5))
+
+
+@pytest.mark.parametrize(("claimed", "word"), [(1.0, "Audit: refuted"), (3.0, "not refuted")])
+def test_audits(claimed, word):
+    result = AuditResult(
+        epsilon=2.0,
+        claimed=claimed,
+        confidence=0.99,
+        delta=0.0,
+        runs=100,
+        pair="a pair",
+        event="score above 1",
+        likely=(90, 100),
+        rare=(5, 100),
+        values=(np.zeros(1), np.zeros(1)),
+        threshold=1.0,
+        above=True,
+    )
+    assert word in read(result)
+
+
+def test_titles_and_notes_are_escaped():
+    assert EVIL in read(panel(EVIL, EVIL, note=EVIL))
+
+
+def test_progress_is_shown_in_notebooks_only(monkeypatch):
+    with progress_bar("counting", 2) as step:
+        step(1)  # neither a terminal nor a notebook
+    shown = []
+
+    class Place:
+        def update(self, html):
+            shown.append(read(html))
+
+    shell = types.SimpleNamespace(kernel=object())
+    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
+    display = types.SimpleNamespace(display=lambda html, display_id: Place())
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    with progress_bar("counting", 2) as step:
+        step(1)
+        step(2)
+    assert shown == ["counting 1 of 2", "counting 2 of 2"]
+    with progress_bar("counting", 2, shown=False) as step:
+        step(1)
+    assert len(shown) == 2
+
+
+def test_a_guarantee_says_what_is_public():
+    told = read(Guarantee(0.5, delta=1e-6, public=("the label set",)))
+    assert "the label set" in told
+    assert "1e-06" in told
