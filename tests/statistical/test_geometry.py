@@ -83,7 +83,7 @@ def keeps_its_promise(name="box and two"):
         body, rho=mechanism.rho, ridge=mechanism.ridge, cap=mechanism.cap, draws=4
     )
     assert worst <= (1 - SOLVER_SHARE) * ABOVE
-    frame = BodyFrame(body, constant=False)
+    frame = BodyFrame(body, 0.4, constant=False)
     wild = np.random.default_rng(0).normal(size=(200, body.size)) * 10.0 ** np.arange(
         -1, body.size - 1
     )
@@ -213,7 +213,7 @@ def test_rows_outside_are_refused_before_any_draw(bad):
 
 def test_any_row_at_all_is_mapped_inside():
     body = body_of("box and two")
-    frame = BodyFrame(Body((*body.roots[2:], *body.roots[:2]), (1, 0, 0), body.shares))
+    frame = BodyFrame(Body((*body.roots[2:], *body.roots[:2]), (1, 0, 0), body.shares), 0.4)
     wild = np.array(
         [
             [np.nan, np.inf, -np.inf],

@@ -56,6 +56,8 @@ class Facts:
         The public number of rows; the declared one where the true one is private.
     data_norm, intercept_scale, feature_scale
         The declared bound, constant and factors that rows were learned with.
+    body : tuple of int, optional
+        Columns of every factor of the body that rows lay in, where noise was shaped like it.
     ridge : float, optional
         On the sum of losses.
     rho, sigma : float, optional
@@ -72,6 +74,7 @@ class Facts:
     data_norm: float | None = None
     intercept_scale: float | None = None
     feature_scale: tuple[float, ...] | None = None
+    body: tuple[int, ...] | None = None
     ridge: float | None = None
     rho: float | None = None
     sigma: float | None = None

@@ -13,6 +13,7 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Guarantee, Neighbours
 from confrere.maths.calibration import free_ridge
 from confrere.maths.gaussian import GaussianObjective, automatic_gaussian_ridge
+from confrere.mechanisms.body_objective import BodyObjectivePerturbation
 from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation, check_delta
 from confrere.mechanisms.hidden_size import HiddenSize, RowCount, declared_count
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
@@ -26,11 +27,14 @@ from confrere.model import Facts, Linear
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, LabelledTable, ModelPlan, Names, Term
 from confrere.rows.ball import Norm
+from confrere.rows.body import BodyFrame
 from confrere.rows.frame import Frame
 
 Loss = Literal["logistic", "capped"]
 #: Ridge on the mean loss, or the public rule.
 Alpha = float | Literal["auto"]
+#: Of a ball, or of the body that a schema declares.
+Coordinates = Frame | BodyFrame
 
 
 class Source(Protocol):
@@ -145,7 +149,7 @@ class LinearPlan(ModelPlan):
 
     Attributes
     ----------
-    frame : Frame
+    frame : Frame or BodyFrame
         The public coordinates.
     mechanism : PerturbedObjective
         Noise, ridge and price.
@@ -157,7 +161,7 @@ class LinearPlan(ModelPlan):
         Released models that ``centre`` was made from.
     """
 
-    frame: Frame
+    frame: Coordinates
     mechanism: PerturbedObjective
     centre: Floats | None
     public_samples: int
@@ -212,7 +216,7 @@ class LinearPlan(ModelPlan):
         return self.mechanism.n_classes == 2
 
 
-def linear_model(frame: Frame, weights: Floats, facts: Facts, names: Names) -> Linear:
+def linear_model(frame: Coordinates, weights: Floats, facts: Facts, names: Names) -> Linear:
     """Return released weights, one row per score, as a model of rows as given."""
     coef, intercept = coefficients(frame, weights)
     return Linear(
@@ -224,7 +228,7 @@ def linear_model(frame: Frame, weights: Floats, facts: Facts, names: Names) -> L
     )
 
 
-def coefficients(frame: Frame, weights: Floats) -> tuple[Floats, Floats]:
+def coefficients(frame: Coordinates, weights: Floats) -> tuple[Floats, Floats]:
     """Return ``(K, n_features)`` coefficients and ``(K,)`` intercepts for rows as given."""
     pairs = [frame.coefficients(each) for each in np.atleast_2d(weights)]
     return np.array([coef for coef, _ in pairs]), np.array([one for _, one in pairs])
@@ -237,7 +241,7 @@ def sources_noted(sources: tuple[Source, ...]) -> dict[str, Any]:
 
 def plan_linear(
     n_samples: int,
-    frame: Frame,
+    frame: Coordinates,
     *,
     epsilon: float,
     delta: float = 0.0,
@@ -254,17 +258,26 @@ def plan_linear(
 ) -> LinearPlan:
     """Return the plan of a private linear model on ``n_samples`` rows.
 
-    Noise is Gaussian if there is a ``delta`` to pay with.
+    Noise is Gaussian if there is a ``delta`` to pay with, and shaped like a body if ``frame`` is
+    one's; the automatic ridge of a body is its own.
     ``prior`` is a point in the unit ball's coordinates; ``ridge_factor`` multiplies the automatic
     ridge, for priors that carry as much as that many more rows.
     """
     if delta > 0 and calibration == "printed":
         raise InvalidParameter("calibration='printed' is pure: use delta=0 with it.")
+    body = frame.body if isinstance(frame, BodyFrame) else None
+    if body is not None and (delta > 0 or calibration == "printed"):
+        raise InvalidParameter(
+            "noise='schema' is pure and tight: use noise='ball' with delta or the printed "
+            "calibration."
+        )
     relation = Neighbours(neighbours)
     size = _row_count(n_samples, relation, declared_samples)
     public_samples = declared_count(size)
     budget, cap = noise_budget(epsilon), slope_of(loss, n_classes)
-    if alpha == "auto" and delta > 0:
+    if alpha == "auto" and isinstance(frame, BodyFrame):
+        ridge = ridge_factor * frame.ridge
+    elif alpha == "auto" and delta > 0:
         ridge = ridge_factor * gaussian_ridge(
             budget,
             delta,
@@ -292,11 +305,13 @@ def plan_linear(
         "neighbours": relation,
         "prior_norm": 0.0 if prior is None else float(np.linalg.norm(prior)),
     }
-    mechanism = (
-        GaussianObjectivePerturbation(**common, delta=delta)
-        if delta > 0
-        else ObjectivePerturbation(**common, calibration=calibration)
-    )
+    mechanism: PerturbedObjective
+    if body is not None:
+        mechanism = BodyObjectivePerturbation(**common, body=body)
+    elif delta > 0:
+        mechanism = GaussianObjectivePerturbation(**common, delta=delta)
+    else:
+        mechanism = ObjectivePerturbation(**common, calibration=calibration)
     return LinearPlan(frame, mechanism, prior, public_samples, sources)
 
 

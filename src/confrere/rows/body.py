@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from confrere.errors import InvalidData, InvalidParameter
+from confrere.guarantee import check_positive
 from confrere.rows.ball import Floats, rounding_margin
 
 _MAX = float(np.finfo(np.float64).max)
@@ -157,17 +158,21 @@ class BodyFrame:
     ----------
     body : Body
         Its last factor is the constant, if there is one: an interval.
+    ridge : float
+        On the sum of losses, in the body's coordinates: what its roots were made for.
     constant : bool, default=True
         Whether a column of ones is appended: the intercept.
     """
 
     body: Body
+    ridge: float
     constant: bool = True
 
     #: What frames of balls have.
     norm = "body"
 
     def __post_init__(self) -> None:
+        check_positive(self.ridge, "ridge")
         if self.constant and self.body.sizes[-1] != 1:
             raise InvalidParameter("the constant is an interval of one column.")
         if not self.n_features:

@@ -1,0 +1,55 @@
+"""A linear model whose noise is shaped like the body of its rows."""
+
+import numpy as np
+import pytest
+
+from confrere.errors import InvalidParameter
+from confrere.maths.geometry import CONSTANT, Factor, choose_geometry
+from confrere.noise.sources import SeededSource
+from confrere.plans.base_plan import LabelledTable
+from confrere.plans.linear_plan import plan_linear
+from confrere.rows.body import Body, BodyFrame
+
+FACTORS = [Factor(1, "number", 0.25), Factor(3, "category", 1 / 3), CONSTANT]
+
+
+def body_frame(n_samples, epsilon=1.0):
+    made = choose_geometry(
+        FACTORS, n_samples=n_samples, budget=0.99 * epsilon, curvature=0.2, cap=0.5
+    )
+    return BodyFrame(Body(made.roots, made.groups, made.shares), made.ridge)
+
+
+def simulated(n_samples=4000):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(-1, 1, n_samples), np.eye(3)[rng.integers(0, 3, n_samples)]])
+    score = X @ [1.0, 2.0, 0.0, -2.0] + 0.3
+    codes = (rng.uniform(size=n_samples) < 1 / (1 + np.exp(-score))).astype(np.intp)
+    return LabelledTable(X, codes, np.array([0, 1]), ["x", "a=1", "a=2", "a=3"])
+
+
+def test_a_plan_learns_in_the_units_of_its_rows():
+    table = simulated()
+    plan = plan_linear(len(table.X), body_frame(len(table.X), 8.0), epsilon=8.0, loss="logistic")
+    model = plan.run(table, SeededSource(0))
+    assert plan.guarantee().theorem == "docs/proofs/geometry.md"
+    assert model.facts.body == (1, 3)
+    assert plan.detail()["noise_shares"] == pytest.approx(list(plan.frame.body.shares))
+    assert model.coef[0] @ [0, 1, 0, -1] == pytest.approx(4, abs=0.8)
+    assert model.coef[0][0] == pytest.approx(1, abs=0.5)
+
+
+def test_a_public_centre_is_what_a_strong_ridge_returns():
+    table = simulated(50)
+    frame = body_frame(50)
+    centre = frame.weights([0.5, -1.0, 0.25, 0.75], -0.5)
+    plan = plan_linear(50, frame, epsilon=1.0, alpha=1e9, prior=centre)
+    model = plan.run(table, SeededSource(0))
+    assert model.coef[0] == pytest.approx([0.5, -1.0, 0.25, 0.75], abs=1e-3)
+    assert model.intercept[0] == pytest.approx(-0.5, abs=1e-3)
+
+
+@pytest.mark.parametrize("other", [{"delta": 1e-6}, {"calibration": "printed"}, {"n_classes": 3}])
+def test_what_the_theorem_does_not_cover_is_refused(other):
+    with pytest.raises(InvalidParameter, match="noise='schema'"):
+        plan_linear(1000, body_frame(1000), epsilon=1.0, **other)
