@@ -193,7 +193,7 @@ class LinearPlan(ModelPlan):
 
     def release(self, data: LabelledTable, source: RandomSource) -> dict[str, Floats]:
         """Return the noised weights."""
-        rows = self.frame.rows(data.X)
+        rows = self.frame.lazy(data.X)
         weights = self.mechanism.run(rows, data.labels, source=source, centre=self.centre)
         return {"weights": weights}
 
@@ -207,7 +207,7 @@ class LinearPlan(ModelPlan):
 
     def terms(self, data: LabelledTable) -> list[Term]:
         """Return the one objective."""
-        rows = self.frame.rows(data.X)
+        rows = self.frame.lazy(data.X)
         return [Term("model", self.mechanism, (rows, data.labels), {"centre": self.centre})]
 
     @property

@@ -18,6 +18,7 @@ included: for a constant near one the rest of the row is too short to make room 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -25,10 +26,25 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from confrere.errors import InvalidData
+from confrere.maths.solver.row_blocks import BlockRows
 
 Floats: TypeAlias = NDArray[np.float64]
-Rows: TypeAlias = "NDArray[np.float64] | sparse.csr_array"
+Written: TypeAlias = "NDArray[np.float64] | sparse.csr_array"
 Norm = Literal["l1", "l2"]
+
+
+class MeasuredRows(BlockRows):
+    """Rows that are read in blocks, and whose longest one was measured on the way in."""
+
+    norm: Norm
+    longest: float
+
+    @abstractmethod
+    def __getitem__(self, chosen: NDArray[np.intp]) -> MeasuredRows:
+        """Return some of the rows, by their numbers."""
+
+
+Rows: TypeAlias = "Written | MeasuredRows"
 
 #: Between these, squares of a norm's entries neither overflow nor matter where they underflow.
 _SMALL, _LARGE = 1e-100, 1e100
@@ -42,7 +58,7 @@ def rounding_margin(width: int) -> float:
 
 
 def into_ball(
-    X: Rows,
+    X: Written,
     bound: float = 1.0,
     *,
     factors: Floats | None = None,
@@ -50,7 +66,7 @@ def into_ball(
     columns: int = 1,
     norm: Norm = "l2",
     unit: bool = False,
-) -> Rows:
+) -> Written:
     """Return every row's image in the unit ball; see the module for what it is.
 
     Parameters
@@ -74,7 +90,7 @@ def into_ball(
     -------
     (n, d) or (n, d + columns) array or CSR
     """
-    rows: Rows
+    rows: Written
     if isinstance(X, np.ndarray):
         rows = _clip(np.asarray(X, dtype=np.float64), bound, factors, norm, unit)
     else:
@@ -94,15 +110,21 @@ def into_ball(
 
 def row_norms(X: Rows, norm: Norm = "l2") -> Floats:
     """Return the norm of every row; infinite or NaN where doubles cannot hold its square."""
-    if isinstance(X, np.ndarray):
-        return _norms(X, norm)
-    return _sparse_norms(_canonical(X), norm)
+    if isinstance(X, sparse.csr_array):
+        return _sparse_norms(_canonical(X), norm)
+    return _norms(np.asarray(X), norm)
 
 
 def certify_rows(X: Rows, bound: float = 1.0, norm: Norm = "l2") -> None:
     """Refuse rows outside the ball: the theorem's hypothesis, checked before any draw."""
+    longest = 0.0
+    if isinstance(X, MeasuredRows):
+        # No row is longer in L2 than in L1.
+        longest = X.longest if X.norm in (norm, "l1") else math.inf
+    elif X.shape[0]:
+        longest = float(row_norms(X, norm).max())
     # Written so that NaN is refused: no comparison with it is true.
-    if X.shape[0] and not float(row_norms(X, norm).max()) <= bound:
+    if not longest <= bound:
         raise InvalidData("a row is longer than the declared bound; clip the rows first.")
 
 
@@ -142,7 +164,7 @@ def _odd(norms: Floats, bound: float, unit: bool) -> NDArray[np.bool_]:
     return np.asarray(~((norms >= smallest) & (norms <= _LARGE)))
 
 
-def _times(rows: Rows, factor: float) -> Rows:
+def _times(rows: Written, factor: float) -> Written:
     """Multiply rows that are ours in place."""
     if isinstance(rows, np.ndarray):
         rows *= factor

@@ -198,6 +198,10 @@ class BodyFrame:
         inside = into_factors(given, self.body.sizes, 1 - self.body.margin)
         return self.body.coordinates(inside)
 
+    def lazy(self, X: Any, engine: Any = None) -> Floats:  # noqa: ARG002
+        """Return the rows."""
+        return self.rows(X)
+
     def learned_with(self) -> dict[str, Any]:
         """Return what a released model says about the rows that it was learned from."""
         return {"body": self.body.sizes[: len(self.body.sizes) - self.constant]}

@@ -11,7 +11,9 @@ from numpy.typing import ArrayLike
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import check_bound
+from confrere.maths.solver.row_blocks import Engine
 from confrere.rows.ball import Floats, Norm, into_ball
+from confrere.rows.framed import FramedRows
 
 #: Public factors and bounds beyond this are mistakes or attacks.
 LARGEST = 1e12
@@ -90,6 +92,27 @@ class Frame:
             norm=self.norm,
         )
         return cast(Floats, rows)
+
+    def lazy(self, X: Any, engine: Engine | None = None) -> FramedRows:
+        """Return the same rows without writing them down: for as many as there are.
+
+        Parameters
+        ----------
+        X : array, CSR or RowSource
+            Rows as given; they stay as they are.
+        engine : Engine, optional
+            Who reads the partitions; by default one after the other.
+        """
+        if X.shape[1:] != (self.n_features,):
+            raise InvalidData("X does not have the number of columns that was agreed.")
+        return FramedRows(
+            X,
+            self.data_norm,
+            scale=self.feature_scale,
+            constant=self.constant,
+            norm=self.norm,
+            engine=engine,
+        )
 
     def learned_with(self) -> dict[str, Any]:
         """Return what a released model says about the rows that it was learned from."""

@@ -10,7 +10,7 @@ from confrere.maths.logistic import residual
 from confrere.maths.solver import minimise, smallest_tolerance
 from confrere.maths.solver.descent import newton
 from confrere.maths.solver.objective import Binary
-from confrere.maths.solver.solver_rows import SolverRows
+from confrere.maths.solver.row_blocks import SolverRows
 
 
 def rows_and_labels(n, d, seed=0, signal=10.0):

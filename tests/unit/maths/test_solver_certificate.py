@@ -14,9 +14,9 @@ from confrere.maths.solver import (
     rounding_bound,
     smallest_tolerance,
 )
-from confrere.maths.solver.certificate import UNIT, block_rows
+from confrere.maths.solver.certificate import UNIT, block_rows, partition_rows
 from confrere.maths.solver.objective import Binary, Softmax
-from confrere.maths.solver.solver_rows import SolverRows
+from confrere.maths.solver.row_blocks import SolverRows
 
 EXTENDED = np.longdouble
 
@@ -124,12 +124,23 @@ def test_rounding_of_the_softmax_stays_below_its_bound():
 
 
 def test_the_bound_is_the_formula_of_its_derivation():
-    n, d, q, norm = 10_000, 20, 0.5, 3.0
-    block = block_rows(d)
-    each = block + math.ceil(n / block) + 16 + (d + 4) * q * norm / 4
+    n, d, q, norm = 2_000_000, 20, 0.5, 3.0
+    block, partition = block_rows(d), partition_rows(d)
+    assert partition % block == 0
+    assert n > partition
+    additions = block + partition // block + math.ceil(n / partition)
+    each = additions + 16 + (d + 4) * q * norm / 4
     assert rounding_bound(n, d, row_norm=q, weight_norm=norm) == UNIT * n * q * each
     assert rounding_bound(10**6, 20, row_norm=1.0, weight_norm=40.0) < 4e-7
     assert rounding_bound(n, d, row_norm=q, weight_norm=norm, n_classes=3) > UNIT * n * q * each
+
+
+def test_the_bound_covers_sparse_rows_too():
+    n, d = 200_000, 100_000
+    block = block_rows(d, sparse=True)
+    assert block == 65_536
+    assert rounding_bound(n, d, row_norm=1.0, weight_norm=0.0) >= UNIT * n * (block + 4)
+    assert [block_rows(d, sparse=True) for d in (10, 10_000)] == [2048, 10_000]
 
 
 def test_what_rounding_could_hide_is_refused_before_the_rows_are_read():

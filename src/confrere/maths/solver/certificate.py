@@ -1,23 +1,28 @@
 r"""What a solver proves about a point: how far its computed gradient can be from the true one.
 
 Every sum over rows is accumulated as the objectives do it: blocks of :func:`block_rows` rows, one
-product :math:`r^\top X` per block, the blocks added in order. With :math:`u = 2^{-53}`,
-``row_norm`` :math:`q`, ``weight_norm`` :math:`\|w\|` and at most :math:`B` rows per block, the
-standard error analysis of sums and inner products (any order, with or without fused
-multiply-add) gives, to first order in :math:`u`:
+product :math:`r^\top X` per block, the blocks of a partition (:func:`partition_rows`) added in
+order, the partitions added in order. With :math:`u = 2^{-53}`, ``row_norm`` :math:`q`,
+``weight_norm`` :math:`\|w\|`, at most :math:`B` rows per block, :math:`P` blocks per partition and
+:math:`M` partitions, the standard error analysis of sums and inner products (any order, with or
+without fused multiply-add) gives, to first order in :math:`u`:
 
-1. The margin :math:`t_i = w \cdot x_i` is off by at most :math:`d\,u\,q\,\|w\|`. The residual is
-   1/4-Lipschitz, so this moves the gradient by at most :math:`n q \cdot d\,u\,q\|w\| / 4`.
+1. The margin :math:`t_i = w \cdot x_i` is off by at most :math:`(d + 3)\,u\,q\,\|w\|`: a row may be
+   :math:`x_i = (s_i\,f \circ z_i,\, c)` with stored :math:`z_i`, and then :math:`f \circ w`, the
+   product with :math:`s_i` and the constant's part cost a rounding each. The residual is
+   1/4-Lipschitz, so this moves the gradient by at most :math:`n q \cdot (d + 3)\,u\,q\|w\| / 4`.
 2. The residual itself is computed with a few roundings and one exponential: a relative error of
-   at most :math:`8u`, hence :math:`8 u\,n q`.
+   at most :math:`8u`, hence :math:`8 u\,n q`. Multiplying it by :math:`s_i`, and the block's sum by
+   :math:`f`, are two more.
 3. A product :math:`r^\top X` over a block adds :math:`B u \sum_i |r_i| |x_i|` componentwise, and
-   adding :math:`n/B` blocks another :math:`(n/B) u` times the same sum, whose Euclidean norm is at
-   most :math:`n q` since :math:`|r_i| \le 1`.
+   adding up adds another :math:`(P + M) u` times the same sum, whose Euclidean norm is at most
+   :math:`n q` since :math:`|r_i| \le 1`.
 
 By Cauchy-Schwarz it is enough that the root mean square of the row norms is at most :math:`q`.
 
-The constants below are rounded up generously (16 for 8; :math:`d + 4` for :math:`d`), which also
-covers the terms of second order and adding the penalty's gradient to the sum.
+The constants below are rounded up generously (16 for 10; :math:`d + 4` for :math:`d + 3`), which
+also covers the terms of second order and adding the penalty's gradient to the sum. Whether rows are
+sparse is not known where a tolerance is chosen, so the larger of both kinds of sums counts.
 
 In the softmax of :math:`K` classes a record's residual has norm at most :math:`\sqrt 2`, it is
 1/2-Lipschitz in the margins, subtracting the largest of them adds :math:`(1 + \sqrt K)\,u\,q\|W\|`
@@ -95,9 +100,35 @@ UNIT = 2.0**-53
 HEADROOM = 1.5
 
 
-def block_rows(d: int) -> int:
-    """Return how many rows of ``d`` numbers make a block: few enough to stay in cache."""
+#: Numbers in a partition, about: work for tens of milliseconds.
+_PARTITION_ENTRIES = 2**24
+
+
+def block_rows(d: int, *, sparse: bool = False) -> int:
+    """Return how many rows of ``d`` numbers make a block: few enough to stay in cache.
+
+    A sum over sparse rows costs ``d`` additions besides their entries, so there are about as many
+    of them in a block.
+    """
+    if sparse:
+        return min(65_536, max(2048, d))
     return min(2048, max(256, 2**20 // d))
+
+
+def partition_rows(d: int, *, sparse: bool = False) -> int:
+    """Return how many rows make a partition: whole blocks, and work that is worth handing out."""
+    block = block_rows(d, sparse=sparse)
+    return block * max(1, _PARTITION_ENTRIES // (block * d))
+
+
+def _additions(n: int, d: int) -> int:
+    """Return how many roundings a row's share of a sum sees at most, sparse or dense."""
+    most = 0
+    for kind in (False, True):
+        block, partition = block_rows(d, sparse=kind), partition_rows(d, sparse=kind)
+        blocks = math.ceil(min(n, partition) / block)
+        most = max(most, min(n, block) + blocks + math.ceil(n / partition))
+    return most
 
 
 def rounding_bound(
@@ -121,8 +152,7 @@ def rounding_bound(
     float
         Bound on the Euclidean norm of the error; see the module for its derivation.
     """
-    block = min(n, block_rows(d))
-    additions = block + math.ceil(n / block) + 16
+    additions = _additions(n, d) + 16
     margin = row_norm * weight_norm
     if n_classes is None:
         each = additions + (d + 4) * margin / 4

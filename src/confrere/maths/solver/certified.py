@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -17,7 +19,7 @@ from confrere.maths.solver.certificate import (
 )
 from confrere.maths.solver.descent import descend
 from confrere.maths.solver.objective import Binary, Objective, Softmax
-from confrere.maths.solver.solver_rows import Floats, Matrix, SolverRows
+from confrere.maths.solver.row_blocks import Floats, Matrix, SolverRows
 
 
 def minimise(
@@ -36,7 +38,7 @@ def minimise(
 
     Parameters
     ----------
-    X : (n, d) ndarray or CSR
+    X : (n, d) ndarray, CSR or BlockRows
         One row per record. It is read in blocks and never copied whole; double precision in C
         order is fastest.
     y : (n,) array
@@ -74,7 +76,7 @@ def minimise(
     rows = SolverRows(X, check_positive(row_norm, "row_norm"))
     objective = Binary(
         rows=rows,
-        labels=_signs(y, rows.n),
+        labels=rows.keep(_signs(y, rows.n)),
         ridge=_finite_positive(ridge, "ridge"),
         linear=_weights(linear, (1, rows.d), "linear", shared=True),
         centre=_weights(centre, (1, rows.d), "centre", shared=True),
@@ -120,7 +122,7 @@ def minimise_many(
         raise InvalidParameter("linear needs at least one row.")
     objective = Binary(
         rows=rows,
-        labels=_signs(y, rows.n),
+        labels=rows.keep(_signs(y, rows.n)),
         ridge=_finite_positive(ridge, "ridge"),
         linear=_weights(linear, shape, "linear"),
         centre=_weights(centre, shape, "centre", shared=True),
@@ -172,7 +174,7 @@ def minimise_softmax(
     size = n_classes * rows.d
     objective = Softmax(
         rows=rows,
-        labels=codes.astype(np.intp, copy=False),
+        labels=rows.keep(codes),
         ridge=_finite_positive(ridge, "ridge"),
         linear=_weights(linear, (n_classes, rows.d), "linear").reshape(1, size),
         centre=_weights(centre, (n_classes, rows.d), "centre").reshape(1, size),
@@ -203,8 +205,8 @@ def _certified(
     )
 
 
-def _signs(y: ArrayLike, n: int) -> Floats:
-    y = np.asarray(y, dtype=np.float64)
+def _signs(y: ArrayLike, n: int) -> NDArray[Any]:
+    y = np.asarray(y)
     if y.shape != (n,) or not np.all((y == 1.0) | (y == -1.0)):
         raise InvalidData("y must be one label, -1 or +1, per row of X.")
     return y

@@ -1,8 +1,8 @@
 """From a starting point to a certified one: fast where the curvature is tame, safe elsewhere.
 
-The fast path is a limited-memory quasi-Newton method whose initial metric is a factored Hessian:
-of a subsample where there are many rows, of all rows where there are few or where progress is
-slow. It takes full steps, one pass over the data each, and certifies on every pass. A problem
+The fast path is a limited-memory quasi-Newton method whose initial metric is one number where the
+ridge outweighs the rows, and else a factored Hessian: of a subsample where there are many rows, of
+all rows where there are few or where progress is slow. It takes full steps, one pass over the data each, and certifies on every pass. A problem
 that stops improving is handed to :func:`newton`, which always arrives.
 """
 
@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.maths.solver.objective import Objective
-from confrere.maths.solver.solver_rows import Floats, Preconditioner
+from confrere.maths.solver.preconditioners import Preconditioner
+from confrere.maths.solver.row_blocks import Floats
 
 #: Pairs of steps and gradient changes that the quasi-Newton method remembers.
 _MEMORY = 4
@@ -32,6 +33,9 @@ _LOOSENESS = 0.03
 
 def descend(objective: Objective, W: Floats, tolerance: float) -> tuple[Floats, Floats]:
     """Return points, and gradients there that are certified to be at most ``tolerance``."""
+    tame = objective.scalar_metric()
+    if tame is not None:
+        return _settle(objective, W, tame, tolerance)
     if objective.m > 1:
         return _fan_out(objective, W, tolerance)
     thin = objective.thinned()

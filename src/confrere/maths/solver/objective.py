@@ -9,20 +9,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confrere.maths.logistic import curvature, residual
 from confrere.maths.solver.certificate import UNIT, penalty_rounding, rounding_bound
-from confrere.maths.solver.solver_rows import (
-    Floats,
-    Preconditioner,
-    SolverRows,
-    SumZero,
-    precondition,
-)
+from confrere.maths.solver.preconditioners import Preconditioner, Scalar, SumZero, precondition
+from confrere.maths.solver.row_blocks import Block, Floats, SolverRows, Sums, Work
+
+#: Up to this ratio of largest curvature to ridge no curvature is measured: steps are one number.
+_TAME = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +32,7 @@ class Objective(ABC):
     rows : SolverRows
         The data.
     labels : (n,) array
-        What the loss compares each row's margin with.
+        What the loss compares each row's margin with; read in slices.
     ridge : float
         ``L``, above zero.
     linear : (m, size) array
@@ -46,27 +44,32 @@ class Objective(ABC):
     """
 
     rows: SolverRows
-    labels: NDArray[np.float64] | NDArray[np.intp]
+    labels: Any
     ridge: float
     linear: Floats
     centre: Floats
     scale: float = 1.0
 
     @abstractmethod
-    def _sum_gradient(self, W: Floats) -> Floats:
-        """Return the gradient of the sum over rows, at every row of ``W``."""
+    def _gradient_work(self, W: Floats) -> Work:
+        """Return what makes the gradient of the sum over rows, at every row of ``W``."""
 
     @abstractmethod
-    def _sum_hessian(self, w: Floats) -> Callable[[Floats], Floats]:
-        """Return the Hessian of the sum at one point, as a map on vectors."""
+    def _hessian_work(self, w: Floats, v: Floats) -> Work:
+        """Return what makes the product of the sum's Hessian at ``w`` with ``v``."""
 
     @abstractmethod
-    def _sum_slope(self, w: Floats, step: Floats) -> Callable[[float], float]:
-        """Return the derivative of the sum along ``w + a step``, cheap in ``a``: O(n)."""
+    def _slope_work(self, w: Floats, step: Floats) -> Work:
+        """Return what makes the sum's derivative at ``w`` in the direction ``step``."""
 
     @abstractmethod
     def preconditioner(self, W: Floats) -> Preconditioner:
         """Return an approximate inverse of the Hessian, averaged over the points in ``W``."""
+
+    @property
+    @abstractmethod
+    def bend(self) -> float:
+        """The largest curvature of a row's loss, for rows of length one."""
 
     @property
     @abstractmethod
@@ -81,19 +84,39 @@ class Objective(ABC):
     def gradient(self, W: Floats) -> Floats:
         """Return the gradient of every problem at its row of ``W``, in one pass over the data."""
         penalty = self.ridge * (W - self.centre) + self.linear
-        return self.scale * self._sum_gradient(W) + penalty
+        (total,) = self.rows.sum(self.labels, self._gradient_work(W))
+        return self.scale * total + penalty
 
     def hessian(self, w: Floats) -> Callable[[Floats], Floats]:
         """Return the Hessian at one point, as a map on vectors."""
-        product = self._sum_hessian(w)
-        return lambda v: self.scale * product(v) + self.ridge * v
+
+        def product(v: Floats) -> Floats:
+            (total,) = self.rows.sum(self.labels, self._hessian_work(w, v))
+            return np.asarray(self.scale * total + self.ridge * v)
+
+        return product
 
     def slope(self, w: Floats, step: Floats) -> Callable[[float], float]:
         """Return the derivative of the only problem along the line ``w + a step``."""
-        data = self._sum_slope(w, step)
         constant = float(step @ (self.ridge * (w - self.centre[0]) + self.linear[0]))
         growth = self.ridge * float(step @ step)
-        return lambda a: self.scale * data(a) + constant + a * growth
+
+        def at(a: float) -> float:
+            (total,) = self.rows.sum(self.labels, self._slope_work(w + a * step, step))
+            return self.scale * float(total) + constant + a * growth
+
+        return at
+
+    @property
+    def most_curvature(self) -> float:
+        """No eigenvalue of the sum's Hessian is larger: a public number, like the ridge."""
+        return self.scale * self.rows.n * self.rows.row_norm**2 * self.bend
+
+    def scalar_metric(self) -> Preconditioner | None:
+        """Return the inverse of the Hessian's middle, if its condition number is small."""
+        if self.most_curvature > _TAME * self.ridge:
+            return None
+        return Scalar(self.ridge + self.most_curvature / 2)
 
     def rounding(self, W: Floats) -> Floats:
         """Bound the floating-point error of :meth:`gradient` at every row of ``W``."""
@@ -158,45 +181,51 @@ class Binary(Objective):
         """None: one weight vector tells two classes apart."""
         return None
 
-    def _sum_gradient(self, W: Floats) -> Floats:
-        total = np.zeros_like(W)
-        for part, block in self.rows:
-            y = self.labels[part]
-            t = W @ block.T
+    @property
+    def bend(self) -> float:
+        """The curvature of the logistic loss is at most a quarter."""
+        return 0.25
+
+    def _gradient_work(self, W: Floats) -> Work:
+        cap = self.cap
+
+        def work(block: Block, y: Any) -> Sums:
+            t = block.times(W)
             t *= y
-            residual(t, self.cap, out=t)
-            t *= y
-            total -= t @ block
-        return total
+            residual(t, cap, out=t)
+            t *= -y
+            return (block.pull(t),)
 
-    def _sum_hessian(self, w: Floats) -> Callable[[Floats], Floats]:
-        bend = curvature(self.labels * self._margins(w), self.cap)
+        return work
 
-        def product(v: Floats) -> Floats:
-            total = np.zeros_like(v)
-            for part, block in self.rows:
-                total += (bend[part] * (v @ block.T)) @ block
-            return total
+    def _hessian_work(self, w: Floats, v: Floats) -> Work:
+        both, cap = np.stack([w, v]), self.cap
 
-        return product
+        def work(block: Block, y: Any) -> Sums:
+            t, rate = block.times(both)
+            return (block.pull((curvature(y * t, cap) * rate)[None])[0],)
 
-    def _sum_slope(self, w: Floats, step: Floats) -> Callable[[float], float]:
-        t = self.labels * self._margins(w)
-        rate = self.labels * self._margins(step)
-        return lambda a: -float(residual(t + a * rate, self.cap) @ rate)
+        return work
 
-    def _margins(self, w: Floats) -> Floats:
-        return np.concatenate([w @ block.T for _, block in self.rows])
+    def _slope_work(self, w: Floats, step: Floats) -> Work:
+        both, cap = np.stack([w, step]), self.cap
+
+        def work(block: Block, y: Any) -> Sums:
+            t, rate = block.times(both) * y
+            return (np.array(-(residual(t, cap) @ rate)),)
+
+        return work
 
     def preconditioner(self, W: Floats) -> Preconditioner:
         """Return the inverse of the Hessian, with curvatures averaged over the rows of ``W``."""
         W = W[:: -(-len(W) // 8)]  # a few points show the average
+        cap, scale = self.cap, self.scale
 
-        def weigh(part: slice, block: Floats) -> Floats:
-            bend = curvature(self.labels[part] * (W @ block.T), self.cap)
-            return np.asarray(self.scale * bend.mean(axis=0, keepdims=True))
+        def weigh(block: Block, y: Any) -> Floats:
+            bend = curvature(y * block.times(W), cap)
+            return np.asarray(scale * bend.mean(axis=0, keepdims=True))
 
-        return precondition(self.rows, weigh, 1, self.ridge)
+        return precondition(self.rows, self.labels, weigh, 1, self.ridge)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,40 +242,49 @@ class Softmax(Objective):
         """``K``."""
         return self.classes
 
-    def _sum_gradient(self, W: Floats) -> Floats:
-        total = np.zeros((len(W), self.classes, self.rows.d))
-        for j, w in enumerate(W):
-            for part, block in self.rows:
-                total[j] += self._residual(self._matrix(w) @ block.T, part) @ block
-        return total.reshape(W.shape)
+    @property
+    def bend(self) -> float:
+        """The largest eigenvalue of ``diag(p) - p p'`` is at most a half."""
+        return 0.5
 
-    def _residual(self, t: Floats, part: slice) -> Floats:
-        """Probabilities minus indicators, ``(K, rows)``."""
-        p = _softmax(t)
-        p[self.labels[part], np.arange(p.shape[1])] -= 1.0
-        return p
+    def _gradient_work(self, W: Floats) -> Work:
+        stacked, m, K = self._stacked(W), len(W), self.classes
 
-    def _sum_hessian(self, w: Floats) -> Callable[[Floats], Floats]:
-        p = _softmax(self._margins(w))
+        def work(block: Block, codes: Any) -> Sums:
+            t = block.times(stacked).reshape(m, K, -1)
+            pulls = block.pull(_residual(t, codes).reshape(m * K, -1))
+            return (pulls.reshape(m, -1),)
 
-        def product(v: Floats) -> Floats:
-            total = np.zeros((self.classes, self.rows.d))
-            for part, block in self.rows:
-                tilt = p[:, part] * (self._matrix(v) @ block.T)
-                total += (tilt - p[:, part] * tilt.sum(axis=0)) @ block
-            return total.ravel()
+        return work
 
-        return product
+    def _hessian_work(self, w: Floats, v: Floats) -> Work:
+        at, along, K = self._stacked(w), self._stacked(v), self.classes
 
-    def _sum_slope(self, w: Floats, step: Floats) -> Callable[[float], float]:
-        t, rate = self._margins(w), self._margins(step)
-        return lambda a: float(np.vdot(self._residual(t + a * rate, slice(None)), rate))
+        def work(block: Block, _: Any) -> Sums:
+            p = _softmax(block.times(at).reshape(1, K, -1))[0]
+            tilt = p * block.times(along)
+            tilt -= p * tilt.sum(axis=0)
+            return (block.pull(tilt).ravel(),)
 
-    def _margins(self, w: Floats) -> Floats:
-        return np.concatenate([self._matrix(w) @ block.T for _, block in self.rows], axis=1)
+        return work
 
-    def _matrix(self, w: Floats) -> Floats:
-        return w.reshape(self.classes, self.rows.d)
+    def _slope_work(self, w: Floats, step: Floats) -> Work:
+        at, along, K = self._stacked(w), self._stacked(step), self.classes
+
+        def work(block: Block, codes: Any) -> Sums:
+            errors = _residual(block.times(at).reshape(1, K, -1), codes)
+            return (np.array(np.vdot(errors, block.times(along))),)
+
+        return work
+
+    def _stacked(self, W: Floats) -> Floats:
+        """Return the weights of all classes of all problems, one vector per row."""
+        return W.reshape(-1, self.rows.d)
+
+    def scalar_metric(self) -> Preconditioner | None:
+        """Return one number on weights that sum to zero over the classes, if that is enough."""
+        within = super().scalar_metric()
+        return None if within is None else SumZero(within, self.classes, self.ridge)
 
     def preconditioner(self, W: Floats) -> Preconditioner:
         """Return the inverse of the Hessian's diagonal blocks, one per class.
@@ -254,18 +292,26 @@ class Softmax(Objective):
         A record's curvature ``diag(p) - p p'`` acts on weights that sum to zero over the classes;
         for equal ``p`` its diagonal is ``(K-1)/K`` of it there, so that much is given back.
         """
-        K = self.classes
+        stacked, m, K, scale = self._stacked(W), len(W), self.classes, self.scale
 
-        def weigh(_: slice, block: Floats) -> Floats:
-            p = np.mean([_softmax(self._matrix(w) @ block.T) for w in W], axis=0)
-            return np.asarray(self.scale * K / (K - 1) * p * (1.0 - p))
+        def weigh(block: Block, _: Any) -> Floats:
+            p = _softmax(block.times(stacked).reshape(m, K, -1)).mean(axis=0)
+            return np.asarray(scale * K / (K - 1) * p * (1.0 - p))
 
-        return SumZero(precondition(self.rows, weigh, K, self.ridge), K, self.ridge)
+        within = precondition(self.rows, self.labels, weigh, K, self.ridge)
+        return SumZero(within, K, self.ridge)
 
 
 def _softmax(t: Floats) -> Floats:
-    """Turn margins into probabilities of the classes, in place."""
-    t -= t.max(axis=0)
+    """Turn margins ``(m, K, rows)`` into probabilities of the classes, in place."""
+    t -= t.max(axis=1, keepdims=True)
     np.exp(t, out=t)
-    t /= t.sum(axis=0)
+    t /= t.sum(axis=1, keepdims=True)
     return t
+
+
+def _residual(t: Floats, codes: Any) -> Floats:
+    """Turn margins ``(m, K, rows)`` into probabilities minus indicators, in place."""
+    p = _softmax(t)
+    p[:, codes, np.arange(p.shape[2])] -= 1.0
+    return p

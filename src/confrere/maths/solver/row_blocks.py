@@ -1,0 +1,336 @@
+"""What a solver reads: rows in blocks of a public size, summed in a public order.
+
+Rows are never copied whole. A block is float64, dense in C order or CSR, and may stand for rows
+that are never written down: what is stored times public factors on its columns and one factor per
+row, with a public constant behind it. Blocks make partitions, partitions make the whole, each summed
+in order: so the bits of a sum do not depend on who computed which partition.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from confrere.errors import InvalidData
+from confrere.maths.solver.certificate import block_rows, partition_rows
+
+Floats: TypeAlias = NDArray[np.float64]
+Matrix: TypeAlias = "NDArray[np.float64] | NDArray[np.float32] | sparse.csr_array | BlockRows"
+
+#: What is summed over rows: one or several arrays.
+Sums: TypeAlias = tuple[Floats, ...]
+
+#: Largest number of entries of a subsample: 32 MB.
+_SUBSAMPLE_ENTRIES = 2**22
+
+_GOLDEN = 0.6180339887498949
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Some rows ``(shrink_i * factors * stored_i, constant)``, as a map on weights.
+
+    Parameters
+    ----------
+    stored : (rows, k) array or CSR
+        In doubles.
+    shrink : (rows,) array, optional
+        One factor per row.
+    factors : (k,) array or float, default=1.0
+        On the columns.
+    constant : float, default=0.0
+        Behind every row; 0 for none.
+    """
+
+    stored: Any
+    shrink: NDArray[Any] | None = None
+    factors: Floats | float = 1.0
+    constant: float = 0.0
+
+    @property
+    def size(self) -> int:
+        """Number of weights that a row meets."""
+        return int(self.stored.shape[1]) + (self.constant != 0)
+
+    def times(self, W: Floats) -> Floats:
+        """Return every row's product with every row of ``W``: ``(m, rows)``."""
+        if self.constant:
+            T = self._stored_times(W[:, :-1] * self.factors)
+        else:
+            T = self._stored_times(W * self.factors)
+        if self.shrink is not None:
+            T *= self.shrink
+        if self.constant:
+            T += self.constant * W[:, -1:]
+        return T
+
+    def pull(self, R: Floats) -> Floats:
+        """Return the rows added up with weights ``R``, ``(m, rows)``: ``(m, size)``."""
+        inner = self._pull_stored(R if self.shrink is None else R * self.shrink)
+        if not self.constant:
+            return np.asarray(inner * self.factors)
+        total = np.empty((len(R), self.size))
+        np.multiply(inner, self.factors, out=total[:, :-1])
+        np.multiply(self.constant, R.sum(axis=1), out=total[:, -1])
+        return total
+
+    def gram(self, weights: Floats) -> Floats:
+        """Return ``sum_i c_i x_i x_i'`` for every row ``c`` of ``weights``: ``(m, size, size)``."""
+        stored = self.stored if isinstance(self.stored, np.ndarray) else self.stored.toarray()
+        width = stored.shape[1]
+        grams = np.empty((len(weights), self.size, self.size))
+        for gram, c in zip(grams, weights, strict=True):
+            root = np.sqrt(c) if self.shrink is None else np.sqrt(c) * self.shrink
+            scaled = stored * root[:, None]
+            gram[:width, :width] = scaled.T @ scaled
+            if np.ndim(self.factors) or self.factors != 1.0:
+                column = np.broadcast_to(self.factors, width)
+                gram[:width, :width] *= column[:, None] * column
+            if self.constant:
+                gram[-1] = gram[:, -1] = self.constant * self.pull(c[None])[0]
+        return grams
+
+    def squares(self, weights: Floats) -> Floats:
+        """Return the diagonals of :meth:`gram`: ``(m, size)``."""
+        shrink = None if self.shrink is None else np.square(self.shrink, dtype=np.float64)
+        squared = Block(self.stored**2, shrink, np.square(self.factors), self.constant**2)
+        return squared.pull(weights)
+
+    def square_norm(self) -> float:
+        """Return the sum of the rows' squared norms."""
+        return float(self.squares(np.ones((1, self.stored.shape[0]))).sum())
+
+    def _stored_times(self, W: Floats) -> Floats:
+        if isinstance(self.stored, np.ndarray):
+            return np.asarray(W @ self.stored.T)
+        if len(W) == 1:
+            return np.asarray(self.stored @ W[0])[None]
+        return np.ascontiguousarray((self.stored @ W.T).T)
+
+    def _pull_stored(self, R: Floats) -> Floats:
+        if isinstance(self.stored, np.ndarray) or len(R) > 1:
+            return np.asarray(R @ self.stored)
+        return np.asarray(self.stored.T @ R[0])[None]
+
+
+class Engine(Protocol):
+    """Who computes the partitions of one organisation's rows."""
+
+    def map(self, work: Callable[[int], Sums], parts: range) -> Iterable[Sums]:
+        """Return what ``work`` gives for every partition, in order."""
+
+    def keep(self, data: Any) -> Any:
+        """Return rows or labels as :meth:`map` likes them: where its workers find them."""
+
+
+class BlockRows(ABC):
+    """Rows that are read in blocks."""
+
+    shape: tuple[int, int]
+    #: Whether blocks are CSR.
+    sparse: bool = False
+    #: Whether every row is known to be within its bound.
+    certified: bool = False
+    #: Stored numbers per row.
+    width: int
+    engine: Engine | None = None
+
+    @abstractmethod
+    def blocks(self, parts: Iterable[slice]) -> Iterator[Block]:
+        """Return the rows of every slice; a block is valid until the next is asked for."""
+
+    @abstractmethod
+    def __getitem__(self, chosen: NDArray[np.intp]) -> BlockRows:
+        """Return some of the rows, by their numbers."""
+
+
+class ArrayRows(BlockRows):
+    """An array or CSR, as it is."""
+
+    def __init__(self, X: Any) -> None:
+        self.sparse = bool(sparse.issparse(X))
+        X = canonical(X) if self.sparse else np.asarray(X)
+        if X.ndim != 2:
+            raise InvalidData("X must be a matrix: one row per record.")
+        if min(X.shape) < 1:
+            raise InvalidData("X needs at least one row and one column.")
+        self.X = X
+        self.shape = X.shape
+        self.width = max(1, X.nnz // X.shape[0]) if self.sparse else X.shape[1]
+
+    def blocks(self, parts: Iterable[slice]) -> Iterator[Block]:
+        """Return the rows of every slice."""
+        buffer = Buffer()
+        for part in parts:
+            yield Block(sparse_block(self.X, part) if self.sparse else buffer.doubles(self.X[part]))
+
+    def __getitem__(self, chosen: NDArray[np.intp]) -> ArrayRows:
+        """Return some of the rows."""
+        return ArrayRows(self.X[chosen] if self.sparse else self.X.take(chosen, axis=0))
+
+
+class Buffer:
+    """Room for one block, used again and again: fresh pages cost more than the arithmetic."""
+
+    def __init__(self) -> None:
+        self._room = np.empty((0, 0))
+
+    def doubles(self, X: NDArray[Any]) -> Floats:
+        """Return an array as doubles in C order: itself if it is that."""
+        if X.dtype == np.float64 and X.flags.c_contiguous:
+            return X
+        room = self.room(*X.shape)
+        np.copyto(room, X)
+        return room
+
+    def room(self, rows: int, width: int) -> Floats:
+        """Return an array of that shape with anything in it."""
+        if len(self._room) < rows or self._room.shape[1] != width:
+            self._room = np.empty((rows, width))
+        return self._room[:rows]
+
+
+def canonical(X: Any) -> Any:
+    """Return CSR that holds every entry once: two entries of one place add up."""
+    rows: Any = sparse.csr_array(X)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        with np.errstate(all="ignore"):
+            rows.sum_duplicates()
+    return rows
+
+
+def sparse_block(X: Any, part: slice) -> Any:
+    """Return some consecutive rows of CSR, in doubles."""
+    first, last = X.indptr[part.start], X.indptr[part.stop]
+    return sparse.csr_array(
+        (
+            np.asarray(X.data[first:last], dtype=np.float64),
+            X.indices[first:last],
+            X.indptr[part.start : part.stop + 1] - first,
+        ),
+        shape=(part.stop - part.start, X.shape[1]),
+    )
+
+
+#: From a block and its labels to what is summed.
+Work: TypeAlias = Callable[[Block, Any], Sums]
+
+
+@dataclass(frozen=True, eq=False)
+class _PartSum:
+    """Sum over the blocks of one partition: what an engine is given."""
+
+    rows: BlockRows
+    labels: Any
+    work: Work
+    block: int
+    partition: int
+
+    def __call__(self, number: int) -> Sums:
+        n = self.rows.shape[0]
+        first = number * self.partition
+        last = min(first + self.partition, n)
+        parts = [slice(i, min(i + self.block, last)) for i in range(first, last, self.block)]
+        total: Sums = ()
+        for part, block in zip(parts, self.rows.blocks(parts), strict=True):
+            total = _added(total, self.work(block, self.labels[part]))
+        return total
+
+
+def _added(total: Sums, more: Sums) -> Sums:
+    """Add in place; the first term is taken as it is."""
+    if not total:
+        return more
+    for each, one in zip(total, more, strict=True):
+        each += one
+    return total
+
+
+class SolverRows:
+    """Rows, and sums over them in the order that :func:`rounding_bound` speaks of.
+
+    The first sum also checks what the bound needs of the rows: that the root mean square of their
+    norms is at most ``row_norm``.
+
+    Parameters
+    ----------
+    X : (n, d) ndarray, CSR or BlockRows
+        Any memory order; single precision is widened block by block.
+    row_norm : float
+        Declared bound on the norm of a row.
+    """
+
+    def __init__(self, X: Matrix, row_norm: float) -> None:
+        self.data: BlockRows = X if isinstance(X, BlockRows) else ArrayRows(X)
+        self.n, self.d = self.data.shape
+        self.row_norm = row_norm
+        self._checked = self.data.certified and row_norm >= 1.0
+        self._engine = self.data.engine
+        if self._engine is not None:
+            self.data = self._engine.keep(self.data)
+
+    def keep(self, labels: NDArray[Any]) -> Any:
+        """Return labels where whoever sums finds them."""
+        return labels if self._engine is None else self._engine.keep(labels)
+
+    def sum(self, labels: Any, work: Work) -> Sums:
+        """Return what ``work`` makes of every block and its labels, added up in order."""
+        checked = self._checked
+        each = work if checked else _with_squares(work)
+        block = block_rows(self.d, sparse=self.data.sparse)
+        partition = partition_rows(self.d, sparse=self.data.sparse)
+        task = _PartSum(self.data, labels, each, block, partition)
+        parts = range(math.ceil(self.n / partition))
+        total: Sums = ()
+        for part in map(task, parts) if self._engine is None else self._engine.map(task, parts):
+            # What another process sends cannot be written to.
+            total = _added(total, part) if total else tuple(np.array(each) for each in part)
+        if checked:
+            return total
+        *total_of_work, squares = total
+        # Clipping leaves rows within a few roundings of the bound; not a number fails too.
+        if not float(squares) <= self.n * self.row_norm**2 * (1 + 1e-9):
+            raise InvalidData(
+                "X has rows that are longer than row_norm, or not finite; clip them to a public "
+                "bound first."
+            )
+        self._checked = True
+        return tuple(total_of_work)
+
+    def subsample(self) -> NDArray[np.intp] | None:
+        """Return a twelfth of the row numbers, spread evenly; None if that is too few.
+
+        The choice is a fixed function of the shape. It decides how fast a solver is, never where
+        it stops.
+        """
+        count = min(max(self.n // 12, 20 * self.d, 2000), _SUBSAMPLE_ENTRIES // self.data.width)
+        if not self.d <= count <= self.n // 4:
+            return None
+        steps = np.arange(count)
+        jitter = (steps * _GOLDEN) % 1
+        chosen: NDArray[np.intp] = ((steps + jitter) * (self.n / count)).astype(np.intp)
+        return chosen
+
+    def take(self, chosen: NDArray[np.intp]) -> SolverRows:
+        """Return some of the rows.
+
+        Their root mean square norm may be larger than that of all, by no more than the square
+        root of how few they are.
+        """
+        longest = self.row_norm * math.sqrt(self.n / len(chosen))
+        return SolverRows(cast(Matrix, self.data[chosen]), longest)
+
+
+def _with_squares(work: Work) -> Work:
+    def both(block: Block, labels: Any) -> Sums:
+        return (*work(block, labels), np.array(block.square_norm()))
+
+    return both
