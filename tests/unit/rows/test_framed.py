@@ -1,0 +1,221 @@
+"""Rows that are never written down are the rows that the theorems speak of."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from confrere.errors import InvalidData
+from confrere.maths.solver import minimise_many, minimise_softmax, rounding_bound
+from confrere.maths.solver import row_blocks as row_blocks_module
+from confrere.maths.solver.objective import Binary
+from confrere.maths.solver.row_blocks import SolverRows
+from confrere.rows import framed as framed_module
+from confrere.rows.ball import certify_rows
+from confrere.rows.frame import Frame
+from confrere.rows.framed import FramedRows, rounded_down
+
+EXTENDED = np.longdouble
+STRANGE = [0.0, -1.0, 3.0, 1e-320, 1e-160, 1e60, -1e155, 1e300, 1.7e308, np.inf, -np.inf, np.nan]
+
+
+def exact_rows(framed):
+    """What the rows are in exact arithmetic, nearly: products in extended precision."""
+    (block,) = framed.blocks([slice(0, framed.shape[0])])
+    stored = block.stored if isinstance(block.stored, np.ndarray) else block.stored.toarray()
+    rows = stored.astype(EXTENDED) * np.asarray(block.factors, dtype=EXTENDED)
+    if block.shrink is not None:
+        rows *= block.shrink.astype(EXTENDED)[:, None]
+    constant = np.full((len(rows), 1), EXTENDED(block.constant))
+    return np.hstack([rows, constant]) if block.constant else rows
+
+
+def frames(d, rng):
+    for norm in ("l1", "l2"):
+        for constant in (0.0, 0.4, 0.999):
+            for scale in (None, rng.random(d) * 10.0 ** rng.integers(-3, 3, d)):
+                yield Frame(d, data_norm=2.0, constant=constant, feature_scale=scale, norm=norm)
+
+
+@pytest.mark.parametrize("kind", ["dense", "single", "fortran", "csr"])
+def test_they_are_the_rows_that_are_written_down(kind):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 6)) * 10.0 ** rng.integers(-3, 3, (300, 1))
+    X = X.astype(np.float32) if kind == "single" else X
+    given_rows = {"fortran": np.asfortranarray, "csr": sparse.csr_array}.get(kind, np.asarray)(X)
+    for frame in frames(6, rng):
+        lazy = np.asarray(frame.lazy(given_rows))
+        written = np.asarray(frame.rows(X))
+        # Rows that are clipped have factors of single precision, rounded down.
+        assert np.all(np.abs(lazy) <= np.abs(written) * (1 + 1e-13))
+        assert np.all(np.abs(lazy) >= np.abs(written) * (1 - 2e-7))
+        order = 1 if frame.norm == "l1" else 2
+        room = math.sqrt(1 - frame.constant**2) if order == 2 else 1 - frame.constant
+        inner = np.linalg.norm(written[:, :6], ord=order, axis=1)
+        short = inner < 0.999 * room
+        assert 20 < short.sum() < 280
+        assert np.allclose(lazy[short], written[short], rtol=1e-13, atol=0)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    values=st.lists(
+        st.lists(st.one_of(st.floats(), st.sampled_from(STRANGE)), min_size=3, max_size=3),
+        min_size=1,
+        max_size=6,
+    ),
+    scale=st.one_of(
+        st.none(),
+        st.lists(st.sampled_from([0.0, 1e-300, 1e-120, 0.5, 1.0, 1e12]), min_size=3, max_size=3),
+    ),
+    bound=st.sampled_from([1e-12, 1.0, 1e12]),
+    constant=st.sampled_from([0.0, 0.4, 0.9999]),
+    norm=st.sampled_from(["l1", "l2"]),
+    single=st.booleans(),
+    csr=st.booleans(),
+)
+def test_any_row_ends_inside_by_itself(values, scale, bound, constant, norm, single, csr):
+    with np.errstate(over="ignore"):
+        X = np.array(values, dtype=np.float32 if single else np.float64)
+    factors = None if scale is None else np.array(scale)
+    frame = Frame(3, data_norm=bound, constant=constant, feature_scale=factors, norm=norm)
+    framed = frame.lazy(sparse.csr_array(X) if csr else X)
+    rows = exact_rows(framed)
+    assert np.isfinite(rows.astype(float)).all()
+    lengths = np.abs(rows).sum(axis=1) if norm == "l1" else np.sqrt((rows**2).sum(axis=1))
+    assert lengths.max() <= 1
+    certify_rows(framed, norm=norm)
+    # Alone, every row has the same image, to the last bit.
+    for one in range(len(X)):
+        alone = frame.lazy(sparse.csr_array(X[[one]]) if csr else X[[one]])
+        assert np.array_equal(exact_rows(alone)[0], rows[one])
+
+
+def test_rows_that_are_chosen_stay_what_they_are():
+    X = np.random.default_rng(1).standard_normal((50, 3))
+    X[[7, 30]] = [[1e300, 1.0, np.nan], [np.inf, 0.0, 0.0]]
+    framed = Frame(3).lazy(X)
+    chosen = np.array([0, 7, 8, 30, 49])
+    copied = framed[chosen]
+    assert np.array_equal(exact_rows(copied), exact_rows(framed)[chosen])
+    framed_module_limit = framed_module._COPIED
+    try:
+        framed_module._COPIED = 0
+        read = framed[chosen]
+    finally:
+        framed_module._COPIED = framed_module_limit
+    assert np.array_equal(exact_rows(read), exact_rows(framed)[chosen])
+    assert np.array_equal(exact_rows(read[np.array([1, 3])]), exact_rows(framed)[[7, 30]])
+
+
+def test_a_map_that_leaves_rows_outside_is_found_before_any_draw(monkeypatch):
+    X = np.random.default_rng(2).standard_normal((40, 3))
+    monkeypatch.setattr(framed_module, "rounded_down", lambda v: (1.0001 * v).astype(np.float32))
+    framed = Frame(3, data_norm=0.1).lazy(X)
+    with pytest.raises(InvalidData, match="longer"):
+        certify_rows(framed)
+
+
+def test_the_ball_of_l2_is_not_taken_for_that_of_l1():
+    X = np.full((4, 3), 0.1)
+    certify_rows(Frame(3, norm="l1").lazy(X), norm="l2")
+    with pytest.raises(InvalidData, match="longer"):
+        certify_rows(Frame(3).lazy(X), norm="l1")
+
+
+def test_factors_are_rounded_towards_zero():
+    values = np.random.default_rng(3).random(10_000) * 10.0 ** -np.arange(10_000).clip(0, 30)
+    single = rounded_down(values)
+    assert np.all(single.astype(np.float64) <= values)
+    assert np.all(single.astype(np.float64) >= values * (1 - 2.0**-23))
+    assert rounded_down(np.ones(2)).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("csr", [False, True])
+@pytest.mark.parametrize("far", [1.0, 1e9])
+def test_rounding_of_the_gradient_stays_below_its_bound(csr, far):
+    rng = np.random.default_rng(4)
+    X = np.repeat(rng.standard_normal((6000, 4)), 2, axis=1) * 10.0 ** rng.integers(-9, 1, (6000, 1))
+    scale = 10.0 ** rng.integers(-2, 3, 8)
+    frame = Frame(8, data_norm=0.5, constant=0.3, feature_scale=scale)
+    framed = frame.lazy(sparse.csr_array(X) if csr else X)
+    y = np.where(rng.random(6000) < 0.5, 1.0, -1.0)
+    w = far * np.append(np.tile([1.0, -1.0], 4), 1.0) + rng.standard_normal(9)
+    zero = np.zeros((1, 9))
+    objective = Binary(
+        rows=SolverRows(framed, 1.0), labels=y, ridge=1e-300, linear=zero, centre=zero
+    )
+    computed = objective.gradient(w[None])[0]
+    rows = exact_rows(framed)
+    t = y * (rows @ w.astype(EXTENDED))
+    e = np.exp(-np.abs(t))
+    truth = -(y * (np.where(t > 0, e, 1) / (1 + e))) @ rows
+    error = np.linalg.norm((computed - truth).astype(float))
+    bound = rounding_bound(6000, 9, row_norm=1.0, weight_norm=float(np.linalg.norm(w)))
+    assert 0 < error <= bound
+
+
+def test_single_precision_is_kept_and_gives_the_same_bits():
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((5000, 7)).astype(np.float32)
+    before = X.copy()
+    y = np.where(rng.random(5000) < 0.5, 1.0, -1.0)
+    b = rng.standard_normal((1, 8))
+    one, two = Frame(7).lazy(X), Frame(7).lazy(X.astype(np.float64))
+    assert one.source.X is X
+    first = minimise_many(one, y, ridge=2.0, linear=b).W
+    assert np.array_equal(first, minimise_many(two, y, ridge=2.0, linear=b).W)
+    fortran = Frame(7).lazy(np.asfortranarray(X))
+    assert np.array_equal(first, minimise_many(fortran, y, ridge=2.0, linear=b).W)
+    assert np.array_equal(X, before)
+
+
+class Backwards:
+    """An engine that computes the last partition first."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def map(self, work, parts):
+        self.asked += 1
+        found = {number: work(number) for number in reversed(parts)}
+        return [found[number] for number in parts]
+
+    def keep(self, data):
+        return data
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_bits_do_not_depend_on_who_computes_which_partition(monkeypatch, n_classes):
+    for module in (row_blocks_module, framed_module):
+        monkeypatch.setattr(module, "partition_rows", lambda d, sparse=False: 2048)
+    rng = np.random.default_rng(6)
+    X = rng.standard_normal((9000, 5))
+    codes = rng.integers(n_classes, size=9000)
+    frame = Frame(5, data_norm=2.0)
+
+    def solved(engine):
+        rows = frame.lazy(X, engine)
+        if n_classes > 2:
+            return minimise_softmax(rows, codes, n_classes, ridge=1.0).w
+        return minimise_many(rows, 2 * codes - 1, ridge=1.0, linear=np.ones((3, 6))).W
+
+    engine = Backwards()
+    assert np.array_equal(solved(None), solved(engine))
+    assert engine.asked > 5
+
+
+def test_a_block_of_another_shape_is_an_error():
+    class Shrinking(framed_module.ArraySource):
+        def read(self, part):
+            return super().read(part)[:-1] if self.late else super().read(part)
+
+    source = Shrinking(np.ones((10, 2)))
+    source.late = False
+    framed = FramedRows(source, 1.0)
+    source.late = True
+    with pytest.raises(InvalidData, match="changed"):
+        np.asarray(framed)
