@@ -58,6 +58,7 @@ class PrivateClassifier(Fitted, ClassifierMixin, BaseEstimator):  # type: ignore
     #: The kind of its releases, and what it takes: not annotated, so that they are no parameters.
     _kind = ""
     _sparse = True
+    _dtype: Any = np.float64
     _many_classes = True
 
     @abstractmethod
@@ -93,7 +94,9 @@ class PrivateClassifier(Fitted, ClassifierMixin, BaseEstimator):  # type: ignore
         plan, data = self.prepare(X, y, **public)
         guarantee = plan.guarantee()
         source = source_for(self.random_state)
-        account = payer(self.ledger, self.account, guarantee)[1]
+        account = self.account
+        if self.ledger is None:
+            account = payer(None, account, guarantee)[1]
         with paying(
             ledger,
             account,
@@ -173,8 +176,9 @@ class PrivateClassifier(Fitted, ClassifierMixin, BaseEstimator):  # type: ignore
         """Return rows and class codes, checked."""
         tags = self.__sklearn_tags__()
         sparse = "csr" if tags.input_tags.sparse else False
-        rows, labels = self._checked(X, y, accept_sparse=sparse, dtype=np.float64)
-        check_classification_targets(labels)
+        rows, labels = self._checked(X, y, accept_sparse=sparse, dtype=self._dtype)
+        if labels.dtype.kind not in "biu":  # whole numbers are classes
+            check_classification_targets(labels)
         classes = declared_classes(self.classes, y, simulated=self.random_state is not None)
         if len(classes) > 2 and not tags.classifier_tags.multi_class:
             raise InvalidParameter(

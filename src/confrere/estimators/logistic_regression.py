@@ -120,6 +120,7 @@ class PrivateLogisticRegression(LinearClassifier):
     declared_samples: int | None = None
 
     _kind = "plr"
+    _dtype = (np.float64, np.float32)
 
     def plan(self, facts: PublicFacts) -> LinearPlan:
         """Return everything that is decided before the data are touched."""

@@ -113,7 +113,7 @@ def paying(
         if isinstance(error, Exception) or not resumes:
             _fail(ledger, receipt, error)
         raise
-    if ledger.entry(receipt).state == "open":
+    if ledger.marked_last != receipt.row and ledger.entry(receipt).state == "open":
         ledger.mark_released(receipt)
 
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,11 @@ def witness_folder(folder: str | os.PathLike[str] | None = None) -> Path:
     return (Path(state) if state else Path.home() / ".local" / "state") / "confrere" / "witness"
 
 
+@lru_cache
+def _head_file(folder: Path, ledger_id: str) -> Path:
+    return folder / f"{hashlib.sha256(ledger_id.encode()).hexdigest()[:32]}.head"
+
+
 class Witness:
     """Heads of ledgers, one small file each, and which ledger a path held.
 
@@ -71,7 +77,7 @@ class Witness:
 
     def file_of(self, ledger_id: str) -> Path:
         """Return the file that keeps a ledger's head."""
-        return self.folder / f"{hashlib.sha256(ledger_id.encode()).hexdigest()[:32]}.head"
+        return _head_file(self.folder, ledger_id)
 
     def head_of(self, ledger_id: str) -> Head | None:
         """Return the last head that was kept, if any."""
@@ -117,8 +123,13 @@ class Witness:
     def keep(self, log: LogFile) -> None:
         """Keep the last row of a ledger."""
         row = log.tail
-        head = Head(log.index.ledger_id, row.seq, row.hash, row.time)
-        self._write(self.file_of(log.index.ledger_id), asdict(head))
+        head = {
+            "ledger_id": log.index.ledger_id,
+            "row": row.seq,
+            "hash": row.hash,
+            "time": row.time,
+        }
+        self._write(self.file_of(log.index.ledger_id), head)
 
     def keep_place(self, ledger_id: str, path: Path) -> None:
         """Keep which ledger a path holds."""
@@ -152,8 +163,12 @@ class Witness:
     def _write(self, file: Path, values: dict[str, Any]) -> None:
         record = json.dumps(values).encode().ljust(_RECORD - 1) + b"\n"
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+            try:
+                descriptor = os.open(file, flags, 0o600)
+            except FileNotFoundError:
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                descriptor = os.open(file, flags, 0o600)
             try:
                 os.pwrite(descriptor, record, 0)
             finally:

@@ -289,8 +289,32 @@ def _largest_rho(epsilon: float, spent: Callable[[float], float], *, largest_slo
             low = candidate
             break
         high = candidate
+    if low and spent(math.nextafter(low, math.inf)) > epsilon:
+        return low
+    low, high = _closer(low, high, lambda rho: spent(rho) - epsilon)
     while True:
         middle = (low + high) / 2
         if middle in (low, high):
             return low
         low, high = (middle, high) if spent(middle) <= epsilon else (low, middle)
+
+
+def _closer(low: float, high: float, excess: Callable[[float], float]) -> tuple[float, float]:
+    """Narrow a bracket of a zero by the method of false position (Illinois), then around it.
+
+    ``excess`` stays at most 0 at the lower end and above 0 at the upper one.
+    """
+    ends = [(low, excess(low)), (high, excess(high))]
+    middle = low
+    for _ in range(12):
+        (a, below), (b, above) = ends
+        if above == below:
+            break
+        before, middle = middle, a - below * (b - a) / (above - below)
+        found = excess(middle)
+        # The end that stays counts half, so that it moves next time.
+        ends = [(a, below / 2), (middle, found)] if found > 0 else [(middle, found), (b, above / 2)]
+        if abs(middle - before) <= 1e-15 * middle:
+            break
+    a, b = middle * (1 - 1e-14), middle * (1 + 1e-14)
+    return (a if excess(a) <= 0 else low), (b if excess(b) > 0 else high)

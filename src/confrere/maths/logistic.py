@@ -50,11 +50,15 @@ def residual(t: ArrayLike, cap: float = 1.0, *, out: Floats | None = None) -> Fl
 
 
 def curvature(t: ArrayLike, cap: float = 1.0) -> Floats:
-    """Return the second derivative of the loss; 0 where the cap holds."""
+    """Return the second derivative of the loss; 0 where the cap holds.
+
+    Where it begins to hold, that of the curved side: with all margins zero, as solvers begin, and a
+    cap of one half, the other one would say nothing.
+    """
     t = np.asarray(t, dtype=np.float64)
     rare = sigmoid(-np.abs(t))  # the smaller of p and 1 - p, to full relative accuracy
     bend = rare * (1.0 - rare)
-    return bend if cap == 1.0 else np.where(sigmoid(-t) < cap, bend, 0.0)
+    return bend if cap == 1.0 else np.where(sigmoid(-t) <= cap, bend, 0.0)
 
 
 def check_cap(cap: float) -> float:

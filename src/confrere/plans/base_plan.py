@@ -220,7 +220,7 @@ def declared_classes(classes: Any, y: Any, *, simulated: bool) -> NDArray[Any]:
     values = np.asarray(y)
     if values.dtype == bool:
         return np.array([False, True])
-    if np.issubdtype(values.dtype, np.number) and np.isin(values, (0, 1)).all():
+    if np.issubdtype(values.dtype, np.number) and bool(((values == 0) | (values == 1)).all()):
         return np.array([0, 1], dtype=values.dtype)
     if not simulated:
         raise InvalidParameter(

@@ -7,8 +7,8 @@ What is stored stays as it is given. A row of the theorems is
 .. math:: x_i = \bigl( \sigma_i\, f \circ z_i,\; (1 - h)\, c \bigr),
           \qquad f = (1 - h)\, \frac{r}{B}\, s, \qquad \sigma_i \le \min(1, B / \|s \circ z_i\|)
 
-in exact arithmetic: stored :math:`z_i`, public factors :math:`f`, and one factor :math:`\sigma_i` per
-row, in single precision and rounded towards zero. Products with it cost a rounding for each of
+in exact arithmetic: stored :math:`z_i`, public factors :math:`f`, and one factor :math:`\sigma_i`
+per row, in single precision and rounded towards zero. Products with it cost a rounding for each of
 them, which the certificate of the solver counts.
 """
 
@@ -135,8 +135,10 @@ class FramedRows(MeasuredRows):
         stored = self.source.read(part)
         if stored.shape != (part.stop - part.start, self.source.shape[1]):
             raise InvalidData("the rows changed while they were read: a block has another shape.")
-        first, last = np.searchsorted(self.odd, [part.start, part.stop])
-        odd = self.odd[first:last] - part.start
+        odd = self.odd
+        if len(odd):
+            first, last = np.searchsorted(odd, [part.start, part.stop])
+            odd = odd[first:last] - part.start
         if self.sparse:
             return self._without_odd(stored, odd)
         rows = buffer.doubles(stored)
@@ -218,9 +220,7 @@ class _Measuring:
         rows = np.concatenate(odd) if odd else np.empty(0, dtype=np.int64)
         return shrink if clipped else shrink[:0], rows, np.array(longest)
 
-    def _norms(
-        self, stored: Any, buffer: Buffer, room: Buffer
-    ) -> tuple[Floats, NDArray[np.bool_]]:
+    def _norms(self, stored: Any, buffer: Buffer, room: Buffer) -> tuple[Floats, NDArray[np.bool_]]:
         """Return the norms after the scale, and which rows have none that can be used."""
         with np.errstate(all="ignore"):
             if not isinstance(stored, np.ndarray):

@@ -138,7 +138,8 @@ def test_factors_are_rounded_towards_zero():
 @pytest.mark.parametrize("far", [1.0, 1e9])
 def test_rounding_of_the_gradient_stays_below_its_bound(csr, far):
     rng = np.random.default_rng(4)
-    X = np.repeat(rng.standard_normal((6000, 4)), 2, axis=1) * 10.0 ** rng.integers(-9, 1, (6000, 1))
+    X = np.repeat(rng.standard_normal((6000, 4)), 2, axis=1)
+    X *= 10.0 ** rng.integers(-9, 1, (6000, 1))
     scale = 10.0 ** rng.integers(-2, 3, 8)
     frame = Frame(8, data_norm=0.5, constant=0.3, feature_scale=scale)
     framed = frame.lazy(sparse.csr_array(X) if csr else X)

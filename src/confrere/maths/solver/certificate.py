@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,6 +122,7 @@ def partition_rows(d: int, *, sparse: bool = False) -> int:
     return block * max(1, _PARTITION_ENTRIES // (block * d))
 
 
+@lru_cache
 def _additions(n: int, d: int) -> int:
     """Return how many roundings a row's share of a sum sees at most, sparse or dense."""
     most = 0

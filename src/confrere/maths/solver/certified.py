@@ -198,10 +198,11 @@ def _certified(
     )
     tolerance = check_tolerance(tolerance, smallest)
     W, G = descend(objective, start, tolerance)
-    bounds, roundings = objective.bound(W, G).tolist(), objective.rounding(W).tolist()
+    roundings = objective.rounding(W)
+    bounds = objective.bound(G, roundings)
     return W, tuple(
         Certificate(bound, rounding, tolerance)
-        for bound, rounding in zip(bounds, roundings, strict=True)
+        for bound, rounding in zip(bounds.tolist(), roundings.tolist(), strict=True)
     )
 
 

@@ -19,6 +19,9 @@ from confrere.maths.solver.certificate import UNIT, penalty_rounding, rounding_b
 from confrere.maths.solver.preconditioners import Preconditioner, Scalar, SumZero, precondition
 from confrere.maths.solver.row_blocks import Block, Floats, SolverRows, Sums, Work
 
+#: Rows times columns squared up to which a Hessian costs about as much as a few calls.
+_FEW = 2**20
+
 #: Up to this ratio of largest curvature to ridge no curvature is measured: steps are one number.
 _TAME = 5.0
 
@@ -72,6 +75,15 @@ class Objective(ABC):
         """The largest curvature of a row's loss, for rows of length one."""
 
     @property
+    def expands(self) -> bool:
+        """Whether :meth:`expansion` may be asked: rows so few that a Hessian costs no more."""
+        return False
+
+    def expansion(self, W: Floats) -> tuple[Floats, Floats]:
+        """Return gradient and Hessian of the only problem, in one pass."""
+        raise NotImplementedError
+
+    @property
     @abstractmethod
     def n_classes(self) -> int | None:
         """How many weight vectors compete in the softmax; None if there is a single one."""
@@ -120,30 +132,33 @@ class Objective(ABC):
 
     def rounding(self, W: Floats) -> Floats:
         """Bound the floating-point error of :meth:`gradient` at every row of ``W``."""
+        away = W - self.centre
+        norms = np.sqrt([np.vecdot(A, A) for A in (W, away, self.linear)])
         bounds = [
             rounding_bound(
                 self.rows.n,
                 self.rows.d,
                 row_norm=self.rows.row_norm,
-                weight_norm=float(np.linalg.norm(w)),
+                weight_norm=weight,
                 n_classes=self.n_classes,
             )
             * self.scale
-            + penalty_rounding(self.ridge, float(np.linalg.norm(w - u)), float(np.linalg.norm(b)))
-            for w, u, b in zip(W, self.centre, self.linear, strict=True)
+            + penalty_rounding(self.ridge, offset, linear)
+            for weight, offset, linear in norms.T.tolist()
         ]
         return np.array(bounds)
 
-    def bound(self, W: Floats, G: Floats) -> Floats:
-        """Bound the norms of the true gradients at ``W``, given the computed ones ``G``."""
+    @staticmethod
+    def bound(G: Floats, roundings: Floats) -> Floats:
+        """Bound the norms of the true gradients, given the computed ones ``G``."""
         norms = np.sqrt(np.vecdot(G, G))
-        return np.asarray(norms * (1 + G.shape[1] * UNIT) + self.rounding(W))
+        return np.asarray(norms * (1 + G.shape[1] * UNIT) + roundings)
 
     def certified(self, W: Floats, G: Floats, tolerance: float) -> NDArray[np.bool]:
         """Tell which problems' gradients are at most ``tolerance``, rounding included."""
         if np.all(np.vecdot(G, G) > tolerance**2):
             return np.zeros(len(G), dtype=np.bool)
-        return self.bound(W, G) <= tolerance
+        return self.bound(G, self.rounding(W)) <= tolerance
 
     def select(self, problems: NDArray[np.bool] | slice) -> Self:
         """Return the same objective for some of its problems."""
@@ -215,6 +230,27 @@ class Binary(Objective):
             return (np.array(-(residual(t, cap) @ rate)),)
 
         return work
+
+    @property
+    def expands(self) -> bool:
+        """Whether rows are so few that a Hessian costs no more than calling for it."""
+        return self.rows.n * self.rows.d**2 <= _FEW and not self.rows.data.sparse
+
+    def expansion(self, W: Floats) -> tuple[Floats, Floats]:
+        """Return gradient and Hessian of the only problem, in one pass."""
+        cap = self.cap
+
+        def work(block: Block, y: Any) -> Sums:
+            t = block.times(W) * y
+            p = residual(t, cap)
+            bend = curvature(t, cap)
+            return block.pull(-y * p), block.gram(bend)[0]
+
+        total, hessian = self.rows.sum(self.labels, work)
+        hessian *= self.scale
+        hessian.flat[:: len(hessian) + 1] += self.ridge
+        penalty = self.ridge * (W - self.centre) + self.linear
+        return self.scale * total + penalty, hessian
 
     def preconditioner(self, W: Floats) -> Preconditioner:
         """Return the inverse of the Hessian, with curvatures averaged over the rows of ``W``."""

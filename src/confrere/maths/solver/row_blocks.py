@@ -2,8 +2,8 @@
 
 Rows are never copied whole. A block is float64, dense in C order or CSR, and may stand for rows
 that are never written down: what is stored times public factors on its columns and one factor per
-row, with a public constant behind it. Blocks make partitions, partitions make the whole, each summed
-in order: so the bits of a sum do not depend on who computed which partition.
+row, with a public constant behind it. Blocks make partitions, partitions make the whole, each
+summed in order: so the bits of a sum do not depend on who computed which partition.
 """
 
 from __future__ import annotations
@@ -86,13 +86,14 @@ class Block:
         stored = self.stored if isinstance(self.stored, np.ndarray) else self.stored.toarray()
         width = stored.shape[1]
         grams = np.empty((len(weights), self.size, self.size))
+        factors = self.factors
+        products = factors**2 if isinstance(factors, float) else factors[:, None] * factors
         for gram, c in zip(grams, weights, strict=True):
-            root = np.sqrt(c) if self.shrink is None else np.sqrt(c) * self.shrink
+            root = np.sqrt(c)
+            if self.shrink is not None:
+                root *= self.shrink
             scaled = stored * root[:, None]
-            gram[:width, :width] = scaled.T @ scaled
-            if np.ndim(self.factors) or self.factors != 1.0:
-                column = np.broadcast_to(self.factors, width)
-                gram[:width, :width] *= column[:, None] * column
+            np.multiply(scaled.T @ scaled, products, out=gram[:width, :width])
             if self.constant:
                 gram[-1] = gram[:, -1] = self.constant * self.pull(c[None])[0]
         return grams
@@ -272,6 +273,8 @@ class SolverRows:
         self.data: BlockRows = X if isinstance(X, BlockRows) else ArrayRows(X)
         self.n, self.d = self.data.shape
         self.row_norm = row_norm
+        self._block = block_rows(self.d, sparse=self.data.sparse)
+        self._partition = partition_rows(self.d, sparse=self.data.sparse)
         self._checked = self.data.certified and row_norm >= 1.0
         self._engine = self.data.engine
         if self._engine is not None:
@@ -285,14 +288,13 @@ class SolverRows:
         """Return what ``work`` makes of every block and its labels, added up in order."""
         checked = self._checked
         each = work if checked else _with_squares(work)
-        block = block_rows(self.d, sparse=self.data.sparse)
-        partition = partition_rows(self.d, sparse=self.data.sparse)
-        task = _PartSum(self.data, labels, each, block, partition)
-        parts = range(math.ceil(self.n / partition))
+        task = _PartSum(self.data, labels, each, self._block, self._partition)
+        parts = range(math.ceil(self.n / self._partition))
         total: Sums = ()
         for part in map(task, parts) if self._engine is None else self._engine.map(task, parts):
-            # What another process sends cannot be written to.
-            total = _added(total, part) if total else tuple(np.array(each) for each in part)
+            if not total and self._engine is not None:
+                part = tuple(map(np.array, part))  # what another process sends cannot be written
+            total = _added(total, part)
         if checked:
             return total
         *total_of_work, squares = total
