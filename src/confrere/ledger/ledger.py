@@ -273,6 +273,7 @@ class Ledger(LedgerReader):
             log.index.charge_of(receipt)
             if receipt.row not in log.index.marks:
                 self._store.append(log, kind, facts)
+                self.marked_last = receipt.row
                 return
             earlier = log.row(log.index.marks[receipt.row])
             if (earlier.kind, earlier.body) != (kind, canonical(facts)):

@@ -59,7 +59,6 @@ class Store:
         self.witness = witness
         self.ledger_id = ledger_id
         self._seen: Row | None = None
-        self.marked_last: int | None = None
 
     def create_if_missing(self) -> None:
         """Make the file, readable by its owner only, unless it is or was there."""
@@ -139,6 +138,9 @@ class Store:
 class Handle:
     """Which file, and where its head is kept besides."""
 
+    #: The row of the last charge whose end was noted by this handle.
+    marked_last: int | None = None
+
     def __init__(
         self,
         path: str | os.PathLike[str] | None = None,
@@ -161,11 +163,6 @@ class Handle:
     def ephemeral(self) -> bool:
         """Whether the file goes when the process that made it exits."""
         return not self._store.durable
-
-    @property
-    def marked_last(self) -> int | None:
-        """The row of the last charge whose end was noted by this handle."""
-        return self._store.marked_last
 
     @property
     def ledger_id(self) -> str:
