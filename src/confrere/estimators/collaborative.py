@@ -88,6 +88,10 @@ class CollaborativeClassifier(LinearClassifier):
         That constant, between 0 and 1.
     feature_scale : array of shape (n_features,), optional
         Public factors (importances) that multiply the columns before clipping.
+    second_moments : array of shape (n_features,), optional
+        For ``method="sums"``: public mean squares of the columns, which a schema implies
+        (``schema.encoder().mean_squares()``). They steer the descent, and say how far a ridge has
+        shrunk which weight.
     prior : array of shape (n_features,), optional
         Public coefficients to shrink towards, in the units of ``coef_``. Not for ``"laplace"``.
     prior_intercept : float, default=0.0
@@ -165,6 +169,7 @@ class CollaborativeClassifier(LinearClassifier):
     fit_intercept: bool = True
     intercept_scale: float = 0.4
     feature_scale: ArrayLike | None = None
+    second_moments: ArrayLike | None = None
     prior: ArrayLike | None = None
     prior_intercept: Finite = 0.0
 
@@ -270,6 +275,7 @@ class CollaborativeClassifier(LinearClassifier):
         )
 
     def _sums(self, frame: Frame, prior: NDArray[np.float64] | None) -> Collaboration:
+        rate = special.expit(self.prior_intercept)
         common: dict[str, Any] = {
             "frame": frame,
             "epsilon": self.epsilon,
@@ -278,15 +284,15 @@ class CollaborativeClassifier(LinearClassifier):
             "prior": prior,
             "colluding": self.colluding,
             "reserve": self.reserve,
+            "curvature": min(0.2, 0.88 * rate * (1 - rate)),
+            "second_moments": self.second_moments,
         }
         if not self.delta:
             return OneMessage(**common)
-        rate = special.expit(self.prior_intercept)
         return GradientRounds(
             **common,
             delta=self.delta,
             rounds=_ROUNDS if self.rounds == 1 else self.rounds,
-            curvature=min(0.2, 0.88 * rate * (1 - rate)),
         )
 
     def _keep(self, plan: CollaborativePlan, learned: Any) -> None:

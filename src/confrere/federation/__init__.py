@@ -14,6 +14,7 @@ from confrere.federation.outcome import Outcome
 from confrere.federation.party import Books, LocalParty, PartyGroup
 from confrere.federation.payload import Payload
 from confrere.federation.serving import PROTOCOL, serve
+from confrere.federation.summed_counts import evaluate_together, total_records
 from confrere.federation.summing import Summed, install_sum
 from confrere.federation.sums import add_up
 from confrere.plans.collaborative_plan import Averaging
@@ -50,10 +51,12 @@ __all__ = [
     "add_up",
     "average",
     "evaluate",
+    "evaluate_together",
     "expand",
     "install",
     "install_sum",
     "poll",
     "run_name",
     "serve",
+    "total_records",
 ]

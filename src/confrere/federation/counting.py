@@ -66,9 +66,17 @@ def _run_count(request: Payload, party: LocalParty, source: RandomSource) -> Pay
 
 
 def _errors(request: Payload, facts: PartyFacts) -> PrivateCounts:
-    values = request.values
-    if values.keys() != {"epsilon", "intercept"} or request.arrays.keys() != {"coef"}:
+    if request.values.keys() != {"epsilon", "intercept"}:
         raise InvalidMessage("errors takes an epsilon, an intercept and coef.")
+    check_model(request, facts)
+    return PrivateCounts(epsilon=check_price(request.values["epsilon"]), sensitivity=1)
+
+
+def check_model(request: Payload, facts: PartyFacts) -> None:
+    """Refuse a request whose model is none for a party's rows."""
+    values = request.values
+    if request.arrays.keys() != {"coef"}:
+        raise InvalidMessage("errors are counted of a model: coef.")
     if type(values["intercept"]) is not float or not math.isfinite(values["intercept"]):
         raise InvalidMessage("intercept must be a finite float.")
     coef = request.arrays["coef"]
@@ -76,20 +84,23 @@ def _errors(request: Payload, facts: PartyFacts) -> PrivateCounts:
         raise InvalidMessage("coef must be one float64 per column.")
     if not np.isfinite(coef).all():
         raise InvalidMessage("coef must be finite.")
-    return PrivateCounts(epsilon=check_price(values["epsilon"]), sensitivity=1)
 
 
 def _price_errors(request: Payload, facts: PartyFacts) -> Guarantee:
     return _errors(request, facts).guarantee()
 
 
-def _run_errors(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
-    mechanism = _errors(request, party.facts)
+def count_errors(request: Payload, party: LocalParty) -> int:
+    """Return how many records of a party the model of a request gets wrong, without noise."""
     rows = readable_rows(party.X, party.n_features)
     intercept = np.array([request.values["intercept"]])
     score = scores(rows, request.arrays["coef"][None], intercept)[:, 0]
-    wrong = np.array(np.count_nonzero((score > 0) != (party.y > 0)))
-    return Payload(arrays={"errors": mechanism.run(wrong, source=source)})
+    return int(np.count_nonzero((score > 0) != (party.y > 0)))
+
+
+def _run_errors(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
+    wrong = np.array(count_errors(request, party))
+    return Payload(arrays={"errors": _errors(request, party.facts).run(wrong, source=source)})
 
 
 def expected_count(operation: Operation, request: Payload, n_samples: int) -> Expected:
@@ -161,15 +172,15 @@ class FederatedEvaluation:
 
     Parameters
     ----------
-    errors : mapping of str to int
-        Per party; noise may take it below 0 or above the party's size.
+    errors : mapping of str to float
+        Per party, or of all together under one name; noise may take it below 0 or above the size.
     sizes : mapping of str to int
         Records per party.
     receipts : mapping of str to tuple of Receipt
         What each party paid.
     """
 
-    errors: Mapping[str, int]
+    errors: Mapping[str, float]
     sizes: Mapping[str, int]
     receipts: Mapping[str, tuple[Receipt, ...]]
 

@@ -61,7 +61,7 @@ def add_up(
     if isinstance(plan, OneMessage):
         asked = _request(plan, sizes, mechanism, plan.prior)
         summed = federation.sum(MINIMISER.name, asked, mechanism, to=names, timeout=timeout)
-        weights = plan.centre + _whole(summed, sizes)
+        weights = plan.weights_of(_whole(summed, sizes), sizes)
         return _outcome(plan, weights, sizes, summed, dict(summed.receipts))
     descent = plan.descent(sizes)
     receipts: dict[str, Any] = {}

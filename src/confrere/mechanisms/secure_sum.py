@@ -33,10 +33,11 @@ THEOREM = "docs/proofs/secure_sums.md"
 
 Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
-Law = Literal["l2", "laplace", "gaussian"]
+Law = Literal["l2", "laplace", "gaussian", "integer"]
 
-#: Share of epsilon that pays for every rounding, for floats and for the solver.
-INTEGER_SHARE = 0.01
+#: Shares of epsilon that may pay for every rounding, for floats and for the solver: the one that
+#: leaves the least noise in all is taken.
+_SHARES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 
 #: Bound on how far floats move a share of the noise, in lattice steps. Measured: below 0.05.
 _DISPLACEMENT = 1.0
@@ -46,6 +47,9 @@ _FINENESS = 2.0**-36
 
 #: How many numbers simulated releases draw at once.
 _BLOCK = 1 << 21
+
+#: Whole numbers are steps of a lattice this much finer, so that any epsilon has a scale.
+_WHOLE = 2.0**-20
 
 #: Probability of a sum of noise that wraps around, which spoils a result and tells nobody more.
 _FARTHEST = 1e-18
@@ -66,7 +70,7 @@ class SecureSum:
         Length of the vectors.
     sensitivity : float
         How far one record (or one party's whole data, for ``unit="party"``) moves the sum: in L2
-        for ``law="l2"`` and ``"gaussian"``, in L1 for ``"laplace"``.
+        for ``law="l2"`` and ``"gaussian"``, in L1 for ``"laplace"`` and ``"integer"``.
     n_parties : int
         Public number M of parties, all of whom may be on the roster.
     fewest : int, optional
@@ -76,8 +80,9 @@ class SecureSum:
         Public bound on the absolute entries of one party's vector; what exceeds it is clipped.
     colluding : int, default=1
         How many may pool what they know. At least one: every party knows its own share.
-    law : {"l2", "laplace", "gaussian"}, default="l2"
-        Of the noise. ``"gaussian"`` needs a delta.
+    law : {"l2", "laplace", "gaussian", "integer"}, default="l2"
+        Of the noise. ``"gaussian"`` needs a delta. ``"integer"`` is for whole numbers: nothing is
+        rounded, and integer noise, which is exact, is all there is.
     delta : float, default=0.0
         Probability with which the promise may fail, for ``law="gaussian"``.
     releases : int, default=1
@@ -123,7 +128,8 @@ class SecureSum:
             raise InvalidParameter("error must be a finite number of at least 0.")
         if (self.law == "gaussian") != (self.delta > 0) or not 0 <= self.delta < 1:
             raise InvalidParameter("delta must lie between 0 and 1 for law='gaussian', else be 0.")
-        if not self.largest * self.n_parties < 2.0**900:
+        most = 2.0**40 if self.law == "integer" else 2.0**900
+        if not self.largest * self.n_parties < most:
             raise InvalidParameter("largest is too large for a sum.")
 
     @property
@@ -138,8 +144,27 @@ class SecureSum:
 
     @property
     def continuous_epsilon(self) -> float:
-        """What the continuous noise spends; the rest pays for roundings."""
-        return self.epsilon * (1 - INTEGER_SHARE)
+        """What the noise of the law spends; the rest pays for roundings, where there are any."""
+        return self.epsilon * (1 - self.integer_share)
+
+    @cached_property
+    def integer_share(self) -> float:
+        """Share of epsilon that integer noise spends on roundings; whole numbers have none."""
+        if self.law == "integer":
+            return 0.0
+        return min(_SHARES, key=self._variance_with)
+
+    def _variance_with(self, share: float) -> float:
+        """Return the variance of an entry, in squares of one over the rate without a share.
+
+        On a lattice of ``2^-36`` noise scales integer noise takes little of epsilon where vectors
+        are short and parties few, and more elsewhere.
+        """
+        rate = self._rate_at(self.epsilon * (1 - share))
+        moved = self._moved(_FINENESS / rate)
+        steps = moved * self.releases / (self.epsilon * share)
+        once = {"gaussian": 1.0, "laplace": 2.0}.get(self.law, self.size + 1.0)
+        return (once + 2 * (steps * _FINENESS) ** 2) / rate**2
 
     @cached_property
     def rate(self) -> float:
@@ -149,10 +174,18 @@ class SecureSum:
         ``mu = sqrt(T) sensitivity/sigma``, chosen so that its delta at ``epsilon'`` is the declared
         one; the integer noise is pure and adds to epsilon alone.
         """
+        return self._rate_at(self.continuous_epsilon)
+
+    def _rate_at(self, epsilon: float) -> float:
         if self.law != "gaussian":
-            return self.continuous_epsilon / (self.releases * self.sensitivity)
+            return epsilon / (self.releases * self.sensitivity)
+
+        def surplus(log_mu: float) -> float:
+            found = float(gaussian_delta(epsilon, math.exp(log_mu)))
+            return math.log(max(found, 1e-300)) - math.log(self.delta)
+
         log_mu = optimize.brentq(
-            lambda x: math.log(max(self._gaussian_delta(x), 1e-300)) - math.log(self.delta),
+            surplus,
             math.log(1e-12),
             math.log(1e3 + 4 * math.sqrt(self.epsilon)),
             xtol=1e-13,
@@ -163,6 +196,8 @@ class SecureSum:
     @cached_property
     def spacing(self) -> float:
         """The lattice constant h, a power of two that leaves room for the sum in 63 bits."""
+        if self.law == "integer":
+            return _WHOLE
         fine = _FINENESS / self.rate
         coarse = (self.n_parties * self.largest + self.longest_noise) / 2.0**62
         return 2.0 ** math.ceil(math.log2(max(fine, coarse)))
@@ -176,6 +211,8 @@ class SecureSum:
             if self.law == "gaussian"
             else float(stats.gamma.isf(tail, self.size if self.law == "l2" else 1))
         )
+        if self.law == "integer":
+            one += 1  # the scale is rounded up
         # All M shares may be there where fewer make the law.
         return one / self.rate * self.n_parties / self.parts
 
@@ -184,17 +221,25 @@ class SecureSum:
         """Scale s of the integer noise, in lattice steps.
 
         ``s = d (1 + 2 gamma + M (1 + 2 eta)) / epsilon''``: the changed party's rounding and error,
-        and everyone's rounding and displacement of the noise.
+        and everyone's rounding and displacement of the noise. For whole numbers, whose noise is
+        this alone, one over the rate.
         """
-        gamma = self.error / self.spacing
-        moved = self.size * (1 + 2 * gamma + self.n_parties * (1 + 2 * _DISPLACEMENT))
-        return math.ceil(moved * self.releases / (self.epsilon * INTEGER_SHARE))
+        if self.law == "integer":
+            return math.ceil(1 / (self.rate * self.spacing))
+        moved = self._moved(self.spacing)
+        return math.ceil(moved * self.releases / (self.epsilon * self.integer_share))
+
+    def _moved(self, spacing: float) -> float:
+        """Return how many steps of a lattice roundings and errors move the sum, in L1."""
+        gamma = self.error / spacing
+        return self.size * (1 + 2 * gamma + self.n_parties * (1 + 2 * _DISPLACEMENT))
 
     @property
     def deviation(self) -> float:
         """Standard deviation of an entry of the sum's noise when every party is there."""
-        once = {"gaussian": 1.0, "laplace": math.sqrt(2.0), "l2": math.sqrt(self.size + 1.0)}
-        return once[self.law] / self.rate * math.sqrt(self.n_parties / self.parts)
+        laplace = math.sqrt(2.0)
+        once = {"gaussian": 1.0, "l2": math.sqrt(self.size + 1.0)}.get(self.law, laplace)
+        return once / self.rate * math.sqrt(self.n_parties / self.parts)
 
     def guarantee(self) -> Guarantee:
         """Return the price, without touching data."""
@@ -226,7 +271,8 @@ class SecureSum:
         count = len(vectors)
         # Total: NaN counts as nothing, and no entry can pass the bound of the encoding.
         bounded = np.clip(np.nan_to_num(vectors, nan=0.0), -self.largest, self.largest)
-        steps = np.rint(bounded / self.spacing).astype(np.int64)
+        whole = np.rint(bounded) if self.law == "integer" else bounded
+        steps = np.rint(whole / self.spacing).astype(np.int64)
         steps += self._shares(count, source)
         return steps.view(np.uint64)
 
@@ -284,10 +330,9 @@ class SecureSum:
             raise InvalidParameter("law: only L2 noise has a density to audit here.")
         return [NoisedPoint(vectors.sum(axis=0), L2Noise(self.rate))]
 
-    def _gaussian_delta(self, log_mu: float) -> float:
-        return float(gaussian_delta(self.continuous_epsilon, math.exp(log_mu)))
-
     def _shares(self, count: int, source: RandomSource) -> NDArray[np.int64]:
+        if self.law == "integer":
+            return integer_shares(self.scale, self.size, self.parts, count, source=source)
         draw = {"l2": l2_shares, "laplace": laplace_shares}
         if self.law == "gaussian":
             noise = gaussian_shares(1 / self.rate, self.size, self.parts, count, source=source)

@@ -137,6 +137,26 @@ class Frame:
         coef = weights[: self.n_features] * self._factors
         return coef, float(weights[-1] * self.constant) if self.constant else 0.0
 
+    def mean_squares(self, columns: ArrayLike | None = None) -> Floats:
+        """Return public mean squares of the coordinates from those of the columns as encoded.
+
+        Parameters
+        ----------
+        columns : array of shape (n_features,), optional
+            By default as if rows were at the bound, and columns alike before they are scaled.
+        """
+        if columns is None:
+            share = np.square(self._factors)
+            share = (1 - self.constant**2) * share / max(float(share.sum()), 1e-300)
+        else:
+            given = np.asarray(columns, dtype=np.float64)
+            if given.shape != (self.n_features,) or not np.all((given >= 0) & (given <= LARGEST)):
+                raise InvalidParameter(
+                    f"second_moments must hold one number from 0 to {LARGEST:g} per column."
+                )
+            share = np.square(self._factors) * given
+        return np.append(share, self.constant**2) if self.constant else share
+
     def facts(self) -> dict[str, Any]:
         """Return the plain values, ``feature_scale`` apart, for a message."""
         return {name: getattr(self, name) for name in FACTS}

@@ -150,6 +150,15 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         unit: NDArray[np.float64] = direction / np.linalg.norm(direction)
         return unit
 
+    def mean_squares(self) -> NDArray[np.float64]:
+        """Return the mean square of every encoded column that the declared facts imply.
+
+        As if no row were shrunk beyond what the typical one is.
+        """
+        squares: NDArray[np.float64] = self._multipliers() ** 2 * self.schema.variances()
+        norm = self.schema.rms_norm if self.rows == "unit" else self._clip_norm()
+        return squares / norm**2
+
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:  # noqa: ARG002
         """Return the names of the encoded columns."""
         return np.array(self.schema.feature_names, dtype=object)

@@ -19,7 +19,7 @@ RESERVED = frozenset(
     {
         *("epsilon", "ledger", "account", "random_state", "classes", "split_seed", "method"),
         *("source", "source_keys", "schema", "importance", "feature_scale", "prior", "groups"),
-        *("neighbours", "declared_samples", "local", "memory", "on_faulty"),
+        *("neighbours", "declared_samples", "local", "memory", "on_faulty", "second_moments"),
     }
 )
 
@@ -135,6 +135,8 @@ def _settled(study: Study) -> dict[str, Any]:
         "classes": [-1, 1] if outcome.classes is None else list(outcome.classes),
         "split_seed": study.file.random.split_seed,
     }
+    if study.method.name == "sums":
+        settled["second_moments"] = study.encoder().mean_squares()
     if study.schema.has_importances:
         settled["importance"] = study.schema.importances()
     return settled

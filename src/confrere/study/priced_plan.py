@@ -20,6 +20,7 @@ from confrere.errors import StudyError
 from confrere.federation.counting import ERRORS
 from confrere.federation.operation import PartyFacts
 from confrere.federation.payload import Payload
+from confrere.federation.summed_counts import ERRORS_OF_ALL, count_sum
 from confrere.guarantee import Guarantee, in_sequence
 from confrere.ledger.accounts import shown, shown_down
 from confrere.notebook import BAD, bar, grid, panel, word
@@ -245,9 +246,20 @@ def price_of(study: Study) -> Guarantee:
     And, where the study says so, counting the errors of what was learned.
     """
     method = find_method(study.method.source) if study.method.source else study.method
-    price = price_for(study, estimator_for(study, method))
+    model = estimator_for(study, method)
+    price = price_for(study, model)
     if study.file.evaluation is None:
         return price
+    if study.counting == ERRORS_OF_ALL.name:
+        asked = {
+            "epsilon": study.file.evaluation.epsilon,
+            "n_parties": len(study.parties),
+            "colluding": model.colluding,
+            "reserve": model.reserve,
+            "quorum": study.quorum,
+            "largest": NOMINAL_ROWS,
+        }
+        return in_sequence([price, count_sum(asked, price.neighbours).guarantee()])
     counting = ERRORS.priced(
         Payload(
             {"epsilon": study.file.evaluation.epsilon, "intercept": 0.0},

@@ -26,6 +26,7 @@ from confrere.federation import (
     add_up,
     average,
     evaluate,
+    evaluate_together,
     expand,
     poll,
 )
@@ -83,7 +84,7 @@ class Learned:
     starts : mapping of str to (Receipt or Guarantee)
         What stands behind the models that it started from.
     evaluation : FederatedEvaluation or None
-        How many records it gets wrong at every party, counted with noise.
+        How many records it gets wrong, counted with noise.
     seeded : bool
         Whether a coordinator's noise was seeded.
     """
@@ -154,15 +155,17 @@ def _together(study: Study, federation: Federation, timeout: float | None) -> Le
     model = _linear(study, outcome.coef[None, :], np.array([outcome.intercept]), facts)
     receipts, counted = outcome.receipts, None
     if study.file.evaluation is not None:
-        counted = evaluate(
-            federation,
-            outcome.coef,
-            outcome.intercept,
-            epsilon=study.file.evaluation.epsilon,
-            sizes=outcome.sizes,
-            quorum=study.quorum,
-            timeout=timeout,
-        )
+        settings: dict[str, Any] = {
+            "epsilon": study.file.evaluation.epsilon,
+            "sizes": outcome.sizes,
+            "quorum": study.quorum,
+            "timeout": timeout,
+        }
+        if isinstance(plan, OneMessage | GradientRounds):
+            settings |= {"colluding": plan.colluding, "reserve": plan.reserve}
+            counted = evaluate_together(federation, outcome.coef, outcome.intercept, **settings)
+        else:
+            counted = evaluate(federation, outcome.coef, outcome.intercept, **settings)
         receipts = joined(receipts, counted.receipts)
     paid = any(receipts.values())
     guarantee = replace(outcome, receipts=receipts).guarantee if paid else None

@@ -4,12 +4,15 @@ import numpy as np
 import pytest
 
 from confrere import CollaborativeClassifier, Ledger
+from confrere.demo import ruijin_like
 from confrere.errors import ConfrereError, InvalidParameter
+from confrere.maths.logistic import loss
 from confrere.noise.sources import SeededSource
 from confrere.plans import sums_plan
 from confrere.plans.linear_plan import linear_frame
 from confrere.plans.party_rows import PartyRows, Sizes
 from confrere.plans.sums_plan import GradientRounds, OneMessage
+from confrere.rows.frame import Frame
 
 SIZES = Sizes({"a": 5, "b": 40, "c": 400})
 
@@ -83,9 +86,88 @@ def test_rounds_descend_to_the_minimiser_as_noise_goes():
     plan = GradientRounds(frame=frame(3), epsilon=1e4, delta=1e-6, rounds=60, alpha=1e-2)
     found = plan.run(parties, sizes, SeededSource(0))
     exact = sums_plan.minimise(
-        X, y, ridge=plan.ridge(sizes), cap=0.5, centre=np.zeros(3), tolerance=1e-6
+        X, y, ridge=float(plan.ridge(sizes)[0]), cap=0.5, centre=np.zeros(3), tolerance=1e-6
     ).w
     assert found @ exact / np.linalg.norm(found) / np.linalg.norm(exact) > 0.99
+
+
+def skewed(n=3000, n_features=20, seed=0):
+    """Rows at the bound whose labels are mostly negative, with the constant of an intercept."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, n_features)) / np.sqrt(n_features)
+    y = np.where(rng.random(n) < 1 / (1 + np.exp(2 - 6 * X[:, 0])), 1.0, -1.0)
+    return Frame(n_features, constant=0.8).rows(X), y
+
+
+def test_the_constant_has_its_own_mean_square_and_descent_does_not_swing():
+    """Told that the constant varies like any column, the descent would overshoot in it."""
+    X, y = skewed()
+    sizes = Sizes({"a": 1500, "b": 1500})
+    plan = GradientRounds(frame=Frame(20, constant=0.8), epsilon=1e6, delta=1e-6, alpha=1e-3)
+    assert plan.squares[-1] == pytest.approx(0.8**2)
+    assert plan.squares.sum() == pytest.approx(1.0)
+
+    def objective(weights):
+        margins = y * (X @ weights)
+        return loss(margins, 0.5).sum() + 1.5 * weights @ weights
+
+    def descended(squares):
+        ridge = plan.ridge(sizes)
+        descent = sums_plan.Descent(plan.centre, ridge, 3000 * plan.curvature * squares + ridge)
+        for _ in range(plan.rounds):
+            descent.take(plan.message(X, y, descent.weights))
+        return objective(descent.average)
+
+    least = objective(
+        sums_plan.minimise(X, y, ridge=3.0, cap=0.5, centre=np.zeros(21), tolerance=1e-6).w
+    )
+    start = objective(np.zeros(21))
+    assert descended(plan.squares) - least < 0.3 * (start - least)
+    assert descended(np.full(21, 1 / 21)) - least > (start - least)
+
+
+def test_columns_in_which_rows_hardly_differ_get_a_larger_ridge():
+    squares = np.array([0.5, 0.3, 1e-4, 0.0])
+    plan = GradientRounds(frame=Frame(4), epsilon=0.1, delta=1e-6, second_moments=squares)
+    ridge = plan.ridge(Sizes({"a": 500, "b": 500}))
+    assert ridge[2] > 100 * ridge[0]
+    assert np.all(np.isfinite(ridge))
+    fixed = GradientRounds(
+        frame=Frame(4), epsilon=0.1, delta=1e-6, second_moments=squares, alpha=0.01
+    )
+    assert np.array_equal(fixed.ridge(Sizes({"a": 500, "b": 500})), np.full(5, 10.0))
+
+
+def test_a_noised_sum_is_unshrunk_where_noise_allows():
+    squares = np.array([0.5, 1e-3])
+    sizes = Sizes({"a": 50_000, "b": 50_000})
+    loud = OneMessage(frame=Frame(2), epsilon=10.0, second_moments=squares)
+    quiet = OneMessage(frame=Frame(2), epsilon=1e-3, second_moments=squares)
+    one = np.ones(3)
+    curved = 1e5 * loud.curvature * loud.squares
+    kept = curved / (curved + loud.ridge(sizes))
+    noise = loud.mechanism(sizes).deviation ** 2
+    assert loud.weights_of(one, sizes) == pytest.approx(kept / (kept**2 + noise))
+    assert np.all(quiet.weights_of(one, sizes) < 0.5), "what drowns in noise is shrunk"
+    asked = OneMessage(frame=Frame(2), epsilon=10.0, second_moments=squares, alpha=1e-3)
+    assert np.array_equal(asked.weights_of(one, sizes), one), "a ridge that was asked for stays"
+
+
+@pytest.mark.parametrize("rows", ["clip", "unit"])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_a_schema_implies_the_mean_squares_of_its_rows(rows, weighted):
+    world = ruijin_like(0)
+    encoder = world.schema.encoder(rows=rows, weighted=weighted)
+    found = np.mean(np.square(encoder.transform(world.main.X)), axis=0)
+    ratio = encoder.mean_squares() / found
+    assert np.median(np.abs(np.log(ratio))) < np.log(2)
+
+
+@pytest.mark.parametrize("bad", [np.ones(3), [-1.0, 1.0], [np.nan, 1.0]])
+def test_mean_squares_of_other_columns_are_refused(bad):
+    model = CollaborativeClassifier(method="sums", delta=1e-6, second_moments=bad, random_state=0)
+    with pytest.raises(InvalidParameter, match="second_moments"):
+        model.fit(np.ones((4, 2)), [0, 1, 0, 1], party=[0, 1, 0, 1])
 
 
 def test_the_audit_sees_the_whole_price_of_one_message():

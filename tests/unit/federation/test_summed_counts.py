@@ -1,0 +1,160 @@
+"""Counts over all parties as one sum: the exact law, one price, and nobody's own count."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from confrere.errors import InvalidMessage, InvalidParameter, OperationRefused
+from confrere.federation import (
+    LocalFederation,
+    LocalParty,
+    Payload,
+    evaluate_together,
+    total_records,
+)
+from confrere.federation.operation import PartyFacts
+from confrere.federation.summed_counts import ALL, ERRORS_OF_ALL, RECORDS, count_sum
+from confrere.guarantee import Neighbours
+from confrere.mechanisms.secure_sum import SecureSum
+from confrere.noise.sources import SeededSource
+from tests.unit.federation.conftest import loose_books, make_data
+
+SIZES = (40, 60, 80, 100)
+ASKED = {
+    "epsilon": 1.0,
+    "n_parties": 4,
+    "colluding": 1,
+    "reserve": 0,
+    "quorum": 1.0,
+    "largest": 100,
+}
+
+
+def counts(**settings):
+    return count_sum(ASKED | settings, Neighbours.REPLACE_ONE)
+
+
+def parties(neighbours="replace-one"):
+    return [
+        LocalParty(f"p{k}", *make_data(n, 3, k), loose_books(neighbours=neighbours))
+        for k, n in enumerate(SIZES)
+    ]
+
+
+def law(sums, shares, cells=2**18):
+    """Exact probabilities of the noise of so many shares, around zero."""
+    angle = 2 * np.pi * np.fft.fftfreq(cells)
+    ratio = math.exp(-1 / sums.scale)
+    once = (1 - ratio) ** 2 / (1 - 2 * ratio * np.cos(angle) + ratio**2)
+    return np.fft.fftshift(np.fft.ifft(once ** (shares / sums.parts)).real)
+
+
+@pytest.mark.parametrize("colluding", [1, 2])
+def test_the_exact_loss_is_the_claim_for_those_who_do_not_collude(colluding, monkeypatch):
+    """One record moves the sum by one, which is 2^8 steps of a lattice made coarser for this."""
+    monkeypatch.setattr(SecureSum, "spacing", 2.0**-8)
+    for epsilon in (0.3, 1.0):
+        sums = counts(epsilon=epsilon, colluding=colluding)
+        for shares in (sums.parts, sums.n_parties):
+            known = law(sums, shares)
+            near, moved = known[2**8 :], known[: -(2**8)]
+            seen = (near > 1e-10) & (moved > 1e-10)
+            loss = float(np.max(np.abs(np.log(near[seen] / moved[seen]))))
+            assert loss <= epsilon * (1 + 1e-4)
+            assert loss >= 0.9 * epsilon or shares > sums.parts
+
+
+def drawn(sums, runs=4000):
+    """P-value of the law of what those who do not collude add, one upload each."""
+    uploads = sums.uploads(np.full((runs * sums.parts, 1), 7.0), source=SeededSource(0))
+    total = sums.decode(uploads.reshape(runs, sums.parts, 1).sum(axis=1, dtype=np.uint64))
+    return stats.kstest((total[:, 0] - 7 * sums.parts) * sums.rate, "laplace").pvalue
+
+
+def test_what_is_drawn_has_that_law():
+    assert drawn(counts()) > 1e-4
+
+
+def test_counting_on_everyones_share_is_found(monkeypatch):
+    """Mutation: m = M. Without one colluder's share the noise is too small."""
+    monkeypatch.setattr(SecureSum, "parts", property(lambda self: self.n_parties))
+    sums = counts()
+    left = sums.n_parties - 1
+    uploads = sums.uploads(np.zeros((4000 * left, 1)), source=SeededSource(0))
+    total = sums.decode(uploads.reshape(4000, left, 1).sum(axis=1, dtype=np.uint64))
+    assert stats.kstest(total[:, 0] * sums.rate, "laplace").pvalue < 1e-4
+
+
+def test_the_errors_of_all_are_counted_once_and_nobodys_own():
+    local = parties()
+    coef = np.array([1.0, 0.0, 0.0])
+    wrong = sum(int(np.sum((one.X @ coef > 0) != (one.y > 0))) for one in local)
+    found = evaluate_together(LocalFederation(local), coef, epsilon=50.0)
+    assert set(found.errors) == {ALL}
+    assert found.errors[ALL] == pytest.approx(wrong, abs=1.5)
+    assert found.error_rate == pytest.approx(wrong / sum(SIZES), abs=0.01)
+    assert [one.books.ledger.spent("test") for one in local] == [50.0] * 4
+    assert any("pool what they know" in one for one in found.guarantee.assumptions)
+
+
+def test_one_sum_has_the_noise_of_one():
+    """Four counts with noise of their own would have four times the variance."""
+    assert counts().deviation == pytest.approx(math.sqrt(2) * math.sqrt(4 / 3))
+    assert counts(reserve=1).deviation == pytest.approx(2 * counts().deviation)
+
+
+def test_records_are_counted_under_add_remove():
+    local = parties("add-remove")
+    found = total_records(LocalFederation(local), epsilon=50.0)
+    assert found.value[0] == pytest.approx(sum(SIZES), abs=1.5)
+    price = found.receipts["p0"][0].guarantee
+    assert str(price.neighbours) == "add-remove"
+    # A party that agreed to another relation does not answer.
+    with pytest.raises(OperationRefused):
+        total_records(LocalFederation(parties(), on_error="raise"), epsilon=1.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"colluding": 0}, "colluding"),
+        ({"colluding": 4}, "fewest must be at most n_parties"),
+        ({"reserve": -1}, "reserve"),
+        ({"quorum": 0.0}, "quorum"),
+        ({"epsilon": -1.0}, "epsilon"),
+    ],
+)
+def test_numbers_out_of_range_are_named(change, told):
+    with pytest.raises(InvalidParameter, match=told):
+        counts(**change)
+
+
+@pytest.mark.parametrize(
+    "change", [{"epsilon": 1}, {"largest": 0}, {"largest": 10**11}, {"quorum": 2.0}, {"x": 1}]
+)
+def test_requests_that_do_not_fit_are_refused(change):
+    facts = PartyFacts(40, 3)
+    with pytest.raises(InvalidMessage):
+        RECORDS.priced(Payload(ASKED | change), facts)
+    with pytest.raises(InvalidMessage):
+        ERRORS_OF_ALL.priced(
+            Payload(ASKED | {"intercept": 0.0} | change, {"coef": np.ones(3)}), facts
+        )
+
+
+def test_models_that_do_not_fit_are_refused():
+    facts = PartyFacts(40, 3)
+    for arrays in ({}, {"coef": np.ones(4)}, {"coef": np.ones(3, dtype=np.float32)}):
+        with pytest.raises(InvalidMessage):
+            ERRORS_OF_ALL.priced(Payload(ASKED | {"intercept": 0.0}, arrays), facts)
+    with pytest.raises(InvalidMessage, match="no arrays"):
+        RECORDS.priced(Payload(ASKED, {"coef": np.ones(3)}), facts)
+
+
+def test_any_vector_is_made_whole_and_bounded():
+    sums = counts(epsilon=100.0)
+    for bad in (np.nan, np.inf, -1e308, 0.4):
+        upload = sums.upload(np.array([bad]), source=SeededSource(1))
+        assert abs(sums.decode(upload)[0]) <= 100 + 10
