@@ -131,6 +131,10 @@ _HELP = {
         "party": "Answer a study's coordinator: what was approved, and nothing else.",
     },
     "status": {"status": "Say how far a coordinator or a party is."},
+    "desk": {
+        "desk": "Show budgets, waiting studies, runs and releases in a browser; approve or refuse "
+        "studies.",
+    },
     "version": {"version": "Print versions and the catalogue of methods."},
 }
 _MODULES = {name: module for module, commands in _HELP.items() for name in commands}

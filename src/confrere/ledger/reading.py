@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from bisect import bisect_left
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -98,6 +99,14 @@ class LedgerReader(Handle):
             if last is not None:
                 rows = rows[::-1][skip : skip + last]
             return [log.index.entry(row) for row in rows]
+
+    def entry_at(self, row: int) -> Entry | None:
+        """Return the charge in a row, with how it ended; None if the row holds none."""
+        with self._store.reading() as log:
+            charges = log.index.charges(None)
+            position = bisect_left(charges, row)
+            found = charges[position : position + 1]
+            return log.index.entry(row) if list(found) == [row] else None
 
     def count(self, account: str | None = None) -> int:
         """Return the number of charges of one account, or of all."""

@@ -1,0 +1,147 @@
+"""The desk as a web application, and the server that runs it on this machine's own address."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+
+from confrere.desk.form_screens import writing_routes
+from confrere.desk.gathered import Desk
+from confrere.desk.guarding import Doorkeeper, Guarded
+from confrere.desk.reading_screens import reading_routes
+from confrere.desk.screens import Screens
+from confrere.errors import ConfrereError, EngineFailed, InvalidParameter
+
+_STATIC = Path(__file__).parent / "static"
+
+
+def make_app(desk: Desk, keeper: Doorkeeper) -> Guarded:
+    """Return the desk behind its doorkeeper."""
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    screens = Screens(desk, keeper)
+    app.include_router(reading_routes(screens))
+    app.include_router(writing_routes(screens))
+    app.mount("/static", StaticFiles(directory=_STATIC))
+
+    @app.exception_handler(HTTPException)
+    async def not_there(request: Request, error: HTTPException) -> Response:
+        return screens.page(
+            request, "missing.html.j2", error.status_code, title="Not here", what="No such page."
+        )
+
+    @app.exception_handler(RequestValidationError)
+    async def not_so(request: Request, error: RequestValidationError) -> Response:  # noqa: ARG001
+        what = "That address is not one of the desk's."
+        return screens.page(request, "missing.html.j2", 404, title="Not here", what=what)
+
+    @app.exception_handler(ConfrereError)
+    async def cannot(request: Request, error: ConfrereError) -> Response:
+        what = " ".join(str(error).split())
+        return screens.page(request, "missing.html.j2", 503, title="Not readable", what=what)
+
+    @app.exception_handler(OSError)
+    async def vanished(request: Request, error: OSError) -> Response:
+        what = f"A file or folder cannot be read any more ({error.strerror or 'it is gone'})."
+        return screens.page(request, "missing.html.j2", 503, title="Not readable", what=what)
+
+    return Guarded(app, keeper)
+
+
+def serve_desk(
+    folders: Sequence[Path],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    names: Sequence[str] = (),
+    header: str | None = None,
+    fronts: Sequence[str] = (),
+    tell: Callable[[str], None],
+    ask_passphrase: Callable[[str], str | None] | None = None,
+) -> None:
+    """Serve the desk until it is stopped.
+
+    Parameters
+    ----------
+    folders : sequence of Path
+        Where ledgers, studies, releases and runs lie.
+    host, port
+        Where to listen; port 0 takes a free one. Other than this machine's own address only with
+        a sign-in in front.
+    names : sequence of str
+        Further names, with ports, by which the desk may be called: the front's.
+    header : str, optional
+        The header in which an organisation's own sign-in names who is there.
+    fronts : sequence of str
+        Addresses that the sign-in calls from; by default this machine's.
+    tell : callable
+        Is given what to print: the address, and the next one once it was used.
+    ask_passphrase : callable, optional
+        See :class:`Desk`.
+    """
+    import uvicorn
+
+    if not _own(host) and header is None:
+        raise InvalidParameter(
+            f"host: {host} can be reached by others; over a network the desk runs only behind the "
+            "organisation's own sign-in: name its header with --sign-in-header."
+        )
+    listening = _listen(host, port)
+    address, number = listening.getsockname()[:2]
+    called = {f"{name}:{number}" for name in (_bracketed(address), "localhost")} | set(names)
+    where = f"http://{_bracketed(address)}:{number}"
+    keeper = Doorkeeper(
+        hosts=frozenset(called),
+        cookie=f"confrere-desk-{number}",
+        header=header,
+        fronts=frozenset(fronts or ("127.0.0.1", "::1")),
+        renewed=lambda token: tell(f"opened; another browser uses: {where}/enter?token={token}"),
+    )
+    desk = Desk(folders, ask_passphrase=ask_passphrase)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            make_app(desk, keeper),
+            log_level="error",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=1,
+            limit_concurrency=100,
+        )
+    )
+    tell(f"the desk is at {where}/enter?token={keeper.token}")
+    tell(f"counts for Prometheus: {where}/metrics with bearer token {keeper.metrics_token}")
+    desk.clerk.warm_up()
+    try:
+        server.run(sockets=[listening])
+    finally:
+        desk.clerk.close()
+
+
+def _own(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _bracketed(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise EngineFailed(
+            f"cannot listen on {host}:{port} ({error.strerror}); give another --port."
+        ) from None
