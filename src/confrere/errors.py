@@ -33,14 +33,38 @@
         ├── QuorumMissed                   too few parties answered
         └── EngineFailed                   what carries the messages did not start, or ended
 
+    PrivacyWarning (UserWarning)           allowed, but probably not meant
+
 Messages name the argument, what is wrong and what to do. They never contain a data value.
 """
 
 from __future__ import annotations
 
+from typing import Self
+
 
 class ConfrereError(Exception):
-    """Root of every error raised on purpose."""
+    """Root of every error raised on purpose.
+
+    Attributes
+    ----------
+    hint : str
+        The next step, where this very error has one of its own; the command line prints it.
+    """
+
+    hint: str = ""
+
+    def hinting(self, hint: str) -> Self:
+        """Return the error with its next step."""
+        self.hint = hint
+        return self
+
+
+class PrivacyWarning(UserWarning):
+    """Something is allowed and probably not meant: said before anything is spent.
+
+    It depends on declared facts, settings and the names of steps alone, never on a record.
+    """
 
 
 class InvalidParameter(ConfrereError, ValueError):

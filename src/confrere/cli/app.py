@@ -8,9 +8,11 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Annotated, Any
 
 import typer
@@ -73,12 +75,39 @@ def _report(error: Exception, program: str, *, as_json: bool) -> ExitCode:
         code, message, hint = ending_of(error)
         name = type(error).__name__
     else:
-        code, name, hint = ExitCode.USAGE, "UsageError", f"{program} --help"
-        message = " ".join(format_message().split()).rstrip(".")
+        code, name = ExitCode.USAGE, "UsageError"
+        context = getattr(error, "ctx", None)
+        where = program if context is None else context.command_path
+        hint = f"{where} --help"
+        # The parser's own suggestions come twice, or not at all.
+        message = re.sub(r"[.?]? Did you mean.*", "", " ".join(format_message().split()))
+        message = message.rstrip(".")
+        verbs = _verbs(context)
         if not message:  # a group without a verb: its help has just been printed
-            return code
+            message = f"{where} needs one of {', '.join(verbs)}"
+            hint = f"for instance: {where} {verbs[0]}" if verbs else hint
+        near = _near(message, verbs, context)
+        if near:
+            message, hint = f"{message}; did you mean {near!r}?", f"{where} {near}"
     report(code, message, error_code=name, hint=hint, as_json=as_json)
     return code
+
+
+def _verbs(context: Any) -> list[str]:
+    listed = getattr(getattr(context, "command", None), "list_commands", None)
+    return [] if listed is None else list(listed(context))
+
+
+def _near(message: str, verbs: list[str], context: Any) -> str | None:
+    """Return the command or option that an unknown one was probably meant to be."""
+    typed = re.search(r"No such (command|option):? '?(-{0,2}[^'\s]+)", message)
+    if typed is None:
+        return None
+    known = verbs
+    if typed[1] == "option":
+        own = getattr(getattr(context, "command", None), "params", [])
+        known = [name for one in own for name in (*one.opts, *one.secondary_opts)]
+    return next(iter(get_close_matches(typed[2], known, n=1)), None)
 
 
 #: Modules of commands in the order of the help, and the help of their commands in one line. They

@@ -72,7 +72,8 @@ def ending_of(error: BaseException) -> tuple[ExitCode, str, str]:
     """
     for kind, code, hint in _ENDINGS:
         if isinstance(error, kind):
-            return code, _line(error), hint
+            own = error.hint if isinstance(error, errors.ConfrereError) else ""
+            return code, _line(error), own or hint
     return ExitCode.FAILED, f"unexpected {type(error).__name__}", "run it again with --debug"
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from confrere.errors import InvalidParameter
-from confrere.estimators.starting_points import SourceLike
+from confrere.estimators.starting_points import SourceLike, refuse_model
 from confrere.model import Model
 from confrere.release import Release, load_release
 
@@ -50,6 +50,7 @@ class ReleasedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Read the release; the data are not looked at."""
         if self.source is None:
             raise InvalidParameter("source must be given: the release to use, or its path.")
+        refuse_model(self.source)
         release = (
             self.source
             if isinstance(self.source, Release)

@@ -39,6 +39,7 @@ def open_sources(
     """
     if source is None:
         raise InvalidParameter("source must be given: the release to start from, or its path.")
+    refuse_model(source)
     single = isinstance(source, Release | str | os.PathLike)
     items: Sequence[Any] = [source] if single else list(source)  # type: ignore[arg-type]
     if not items:
@@ -62,6 +63,20 @@ def open_sources(
             )
         releases.append(release)
     return tuple(releases)
+
+
+def refuse_model(source: object) -> None:
+    """Say what to give instead of a fitted classifier, which is not a release."""
+    if hasattr(source, "to_release"):
+        raise InvalidParameter(
+            "source is a classifier; give what it released: source=model.to_release(), or the "
+            "folder that its save() wrote."
+        )
+    if not isinstance(source, Release | str | os.PathLike | Sequence):
+        raise InvalidParameter(
+            f"source must be a confrere.release.Release or a path to one, got a "
+            f"{type(source).__name__}."
+        )
 
 
 def check_same_meaning(

@@ -135,6 +135,14 @@ class Store:
             raise type(error)(f"{self.path}: {error}") from error
 
 
+def no_ledger(path: Path) -> NotALedger:
+    """Return the error of a ledger that is looked at and is not there."""
+    return NotALedger(f"there is no ledger {path.name}.").hinting(
+        f"give the path of one, or make it: confrere ledger open {path} ACCOUNT --epsilon CAP "
+        "--unit record --neighbours replace-one --reason WHY"
+    )
+
+
 class Handle:
     """Which file, and where its head is kept besides."""
 

@@ -98,7 +98,14 @@ def read_folder(
     """
     root = Path(folder)
     if root.is_symlink() or not root.is_dir():
-        raise InvalidRelease(f"{root.name!r} is not a folder; give the path of a release.")
+        raise _not_a_release(root)
+    if not (root / SUMS).exists():
+        below = (*root.glob(f"*/{SUMS}"), *root.glob(f"*/*/{SUMS}"))
+        inside = sorted(path.parent for path in below)
+        if inside:
+            raise InvalidRelease(
+                f"{root.name!r} is a folder above a release; give {str(inside[0])!r}."
+            ).hinting(f"give the release itself: {inside[0]}")
     names = _names(root)
     if SUMS not in names:
         raise InvalidRelease(f"{SUMS} is missing; ask the sender for the whole folder.")
@@ -115,6 +122,15 @@ def read_folder(
             )
     additions = MappingProxyType(_additions(root))
     return VerifiedFolder(MappingProxyType(files), MappingProxyType(signers), additions)
+
+
+def _not_a_release(root: Path) -> InvalidRelease:
+    if root.is_file() and (root.parent / SUMS).exists():
+        error = InvalidRelease(f"{root.name!r} is a file of a release; give its folder.")
+        return error.hinting(f"give the folder: {root.parent}")
+    what = "is not a folder" if root.exists() or root.is_symlink() else "is not there"
+    error = InvalidRelease(f"{root.name!r} {what}; give the path of a release.")
+    return error.hinting("give the folder of a release: confrere fit says where it wrote one")
 
 
 def _parse_sums(sums: bytes) -> dict[str, str]:

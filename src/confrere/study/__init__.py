@@ -24,6 +24,7 @@ from confrere.study.running import (
     check_destination,
     check_keys,
     prepare,
+    refuse_taken,
     save_made,
 )
 from confrere.study.sessions import (
@@ -72,6 +73,7 @@ __all__ = [
     "read_study",
     "read_table",
     "refuse_study",
+    "refuse_taken",
     "save_made",
     "save_report",
     "study_from_bytes",

@@ -38,6 +38,7 @@ from confrere.study.typed_files import (
 )
 
 SCHEMA = "confrere-plan/1"
+_AGAIN = "price it again: confrere price STUDY --out NEW_PLAN"
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,10 @@ class StudyPlan:
 
     def save(self, path: Path, study_path: Path) -> None:
         """Write the plan beside what it is about."""
+        if path.exists():
+            raise StudyError(f"out: {path.name} is there already.").hinting(
+                f"give another name, or carry that one out: confrere fit --plan {path}"
+            )
         study_file = os.path.relpath(study_path, path.parent)
         document = {**self.to_dict(), "study_file": study_file}
         path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
@@ -226,12 +231,10 @@ class Agreed(Table):
     def check(self, study: Study, plan: StudyPlan) -> None:
         """Refuse a study that is not the one that was priced, or another price."""
         if study.sha256 != self.study_sha256:
-            raise StudyError(
-                "the plan is for another version of the study; price it again: confrere price."
-            )
+            raise StudyError("the plan is for another version of the study.").hinting(_AGAIN)
         agreed = {price.party: price.guarantee.epsilon for price in self.prices}
         if agreed != {p.party: p.guarantee.epsilon for p in plan.prices}:
-            raise StudyError("the plan says other prices than the study; price it again.")
+            raise StudyError("the plan says other prices than the study.").hinting(_AGAIN)
 
 
 def read_plan(path: Path) -> Agreed:

@@ -130,9 +130,9 @@ def prepare(
         says so then.
     """
     if study.engine != "local":
-        raise StudyError(
-            "federation.engine: 'flower' runs between machines: use confrere coordinator and "
-            "confrere party."
+        raise StudyError("federation.engine: 'flower' runs between machines.").hinting(
+            "confrere coordinator STUDY at one of them and confrere party STUDY at every party; "
+            'to learn in one process, declare engine = "local"'
         )
     payers = {party.name for party in study.payers}
     here = {n: one for n, one in locals_.items() if one.data_path is not None and n in payers}
@@ -298,14 +298,20 @@ def _check_source(study: Study, name: str, release: Release) -> None:
         raise SchemaMismatch(f"source {name!r}: its rows are encoded in another way.")
 
 
-def check_destination(study: Study, folder: Path, parties: list[str]) -> None:
-    """Refuse, before anything is spent, a place where releases could not be written."""
+def refuse_taken(study: Study, folder: Path, parties: list[str]) -> None:
+    """Refuse a place where a release is already."""
     names = [study.id] if study.method.shape in ("together", "votes") else parties
     taken = [name for name in names if (folder / name).exists()]
     if taken:
-        raise StudyError(
-            f"out: {folder.name} holds {', '.join(taken)} already; give another folder with --out."
+        raise StudyError(f"out: {folder.name} holds {', '.join(taken)} already.").hinting(
+            f"see what is there: confrere verify {folder / taken[0]}; a plan that was carried out "
+            "gives the same again, into another folder: --out FOLDER"
         )
+
+
+def check_destination(study: Study, folder: Path, parties: list[str]) -> None:
+    """Refuse, before anything is spent, a place where releases could not be written."""
+    refuse_taken(study, folder, parties)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

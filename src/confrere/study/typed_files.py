@@ -29,6 +29,12 @@ _LARGEST_FILE = 1 << 20
 _FORBIDDEN = re.compile("anonym", re.IGNORECASE)
 
 #: What is said of a fault, by pydantic's word for it; its own words quote values.
+#: What to do about a file that is not there.
+_FIND = {
+    "the study": "give the path of a study; confrere init FOLDER writes one to begin with",
+    "the plan": "give the path of a plan; confrere price STUDY --out PLAN writes one",
+    "the local file": "give the path of a party's local file: --local FILE",
+}
 _SAID = {
     "missing": "is missing",
     "literal_error": "must be one of {expected}",
@@ -93,11 +99,14 @@ class Table(BaseModel):
         try:
             return cls.model_validate(values, context=context)
         except ValidationError as error:
-            raise StudyError(first_fault(error, what)) from None
+            raise StudyError(first_fault(error, what, values)) from None
 
 
-def first_fault(error: ValidationError, what: str) -> str:
-    """Return the first fault: the key's path and what is wrong, never a value."""
+def first_fault(error: ValidationError, what: str, values: Any = None) -> str:
+    """Return the first fault: the key's path and what is wrong, never a value.
+
+    A key that is missing may be there under a name that is nearly its own.
+    """
     found: Any = error.errors(include_url=False, include_input=False)[0]
     where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in found["loc"])
     where = where.removeprefix(".")
@@ -107,7 +116,20 @@ def first_fault(error: ValidationError, what: str) -> str:
     said = context["what"] if found["type"] == "said" else None
     if said is None:
         said = _SAID.get(found["type"], "is not what belongs here").format(**context)
+    if found["type"] == "missing":
+        said += _misspelt(values, found["loc"])
     return f"{where or what}: {said}."
+
+
+def _misspelt(values: Any, place: tuple[Any, ...]) -> str:
+    for part in place[:-1]:
+        try:
+            values = values[part]
+        except (KeyError, IndexError, TypeError):
+            return ""
+    keys = [str(key) for key in values] if isinstance(values, Mapping) else []
+    near = get_close_matches(str(place[-1]), keys, n=1)
+    return f"; did you write {near[0]!r} for it" if near else ""
 
 
 def read_bytes(path: Path, what: str, largest: int = _LARGEST_FILE) -> bytes:
@@ -117,7 +139,8 @@ def read_bytes(path: Path, what: str, largest: int = _LARGEST_FILE) -> bytes:
             content = stream.read(largest + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a path"
-        raise StudyError(f"{what} {path.name!r} cannot be read: {reason}.") from None
+        fault = StudyError(f"{what} {path.name!r} cannot be read: {reason}.")
+        raise fault.hinting(_FIND.get(what, "give its path")) from None
     if len(content) > largest:
         raise StudyError(f"{what} {path.name!r} is larger than {largest} bytes.")
     return content

@@ -36,6 +36,7 @@ from confrere.study import (
     prepare,
     read_plan,
     read_study,
+    refuse_taken,
     save_made,
 )
 
@@ -105,6 +106,7 @@ def fit(
         found, priced, locals_, sources, auxiliary=auxiliary, allow_uncapped=allow_uncapped
     )
     check_keys(locals_)
+    refuse_taken(found, folder, list(runner.rows))
     approval = approval_of(
         name=approver(name),
         reason=reason_of(reason, found),

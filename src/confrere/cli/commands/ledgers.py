@@ -13,9 +13,10 @@ import typer
 from confrere.cli.envelope import Answer, command
 from confrere.cli.views import account_table, entry_table, owner_table
 from confrere.cli.views import facts as facts_table
-from confrere.errors import InvalidParameter, NotALedger
+from confrere.errors import InvalidParameter
 from confrere.guarantee import Neighbours, Unit
 from confrere.ledger import Ledger, reset_witness, upgrade, witnessed
+from confrere.ledger.store import no_ledger
 from confrere.ledger.witness import Head
 
 LedgerPath = Annotated[
@@ -177,7 +178,7 @@ def witness(
     if reset:
         reset_witness(ledger, reason=_said(reason))
     elif not ledger.is_file() and witnessed(ledger)["kept"] is None:
-        raise NotALedger(f"there is no ledger {ledger.name}.")
+        raise no_ledger(ledger)
     seen = witnessed(ledger)
     complaint = seen["complaint"]
     heads = {name: _head(seen[name]) for name in ("kept", "found")}
@@ -193,7 +194,7 @@ def witness(
 def take_over(ledger: LedgerPath) -> Answer:
     """Take over a ledger of the first format: the same rows with the same hashes."""
     if not ledger.is_file():
-        raise NotALedger(f"there is no ledger {ledger.name}.")
+        raise no_ledger(ledger)
     old = upgrade(ledger)
     rows = Ledger(ledger).verify()
     message = f"{rows} rows taken over; the old file, {old.name}, must not be charged any more"
@@ -219,5 +220,5 @@ def _said(reason: str | None) -> str:
 def _opened(path: Path) -> Ledger:
     # Opening makes a new ledger, and a look must not.
     if not path.is_file():
-        raise NotALedger(f"there is no ledger {path.name}.")
+        raise no_ledger(path)
     return Ledger(path)

@@ -12,6 +12,7 @@ from confrere.cli.options import AllowSimulated, Keys, Release, pairs
 from confrere.cli.views import facts
 from confrere.errors import StudyError
 from confrere.ledger import Ledger
+from confrere.ledger.store import no_ledger
 from confrere.release import card_page, load_release, shown, sign_release, verify_release
 from confrere.study import predict as predicted
 from confrere.study import read_table
@@ -133,5 +134,5 @@ def _content(study: Path) -> bytes:
 
 def _opened(path: Path) -> Ledger:
     if not path.exists():
-        raise StudyError(f"ledger: there is no {path.name}.")
+        raise no_ledger(path)
     return Ledger(path)
