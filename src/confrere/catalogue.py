@@ -61,6 +61,8 @@ class Method:
         Why no questions between machines are asked, where there are no ``operations``.
     summed : tuple of str
         What a party is asked instead where the parties' shares make the noise (``trust="sum"``).
+    auxiliary : bool
+        Whether it learns from a file of public rows besides.
     weighted : bool
         Whether it learns best from rows that are weighted by importance; stacks over features
         use importances in their own way.
@@ -79,6 +81,12 @@ class Method:
     not_between_machines: str = ""
     weighted: bool = True
     summed: tuple[str, ...] = ()
+    auxiliary: bool = False
+
+    @property
+    def voted(self) -> bool:
+        """Whether parties' own classifiers vote on public rows, of whatever kind they are."""
+        return "ballot" in self.operations
 
     def make(self, **parameters: Any) -> Any:
         """Return the estimator with these parameters."""
@@ -126,8 +134,9 @@ def _votes(name: str, title: str, algorithm: str, page: str, paper: str = _MULTI
         proof=f"docs/proofs/{page}.md",
         shape="votes",
         settings=MappingProxyType({"method": name}),
-        operations=("moments" if name == "moments" else "ballot",),
-        summed=("ready", "party_share") if name in ("statistic", "moments") else (),
+        operations=({"moments": "moments", "weights": "upload"}.get(name, "ballot"),),
+        summed=() if name in ("vote", "soft") else ("ready", "party_share"),
+        auxiliary=name != "weights",
     )
 
 
@@ -234,6 +243,7 @@ _METHODS = (
     ),
     _votes("vote", "the majority of many parties' classifiers", "Algorithm 1", "multiparty"),
     _votes("soft", "the fractions of many parties' votes", "Algorithm 2", "multiparty"),
+    _votes("weights", "the average of many parties' classifiers", "baseline", "party_average"),
     _votes("statistic", "the one vector through which votes enter", "", "statistic", _OURS),
     _votes("moments", "the one vector through which labels enter", "", "moments", _OURS),
 )

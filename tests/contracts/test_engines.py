@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from confrere.catalogue import CATALOGUE
-from confrere.errors import InvalidRelease
+from confrere.errors import InvalidRelease, StudyError
 from confrere.federation import OPERATIONS
 from confrere.ledger import Ledger
 from confrere.model import Linear
@@ -25,6 +25,7 @@ from confrere.study import (
     read_study,
     write_example,
 )
+from confrere.study.own_classifier import OwnClassifier
 from tests.unit.federation.signed_run import Loopback
 
 PARTIES = ("main", "branch-1", "branch-2")
@@ -50,8 +51,11 @@ def example(tmp_path_factory):
     return make_example(tmp_path_factory.mktemp("engines"))
 
 
-def set_up(example, folder, method, engine, *, seeded=True, more="", named=None):
-    """Write the study and the local files of one method for one engine."""
+def set_up(example, folder, method, engine, *, seeded=True, more="", named=None, own=""):
+    """Write the study and the local files of one method for one engine.
+
+    ``own`` is what the local file of main says besides.
+    """
     shutil.copytree(example, folder)
     votes = method.shape == "votes"
     text = (folder / "study.toml").read_text()
@@ -63,8 +67,9 @@ def set_up(example, folder, method, engine, *, seeded=True, more="", named=None)
         changes['mode = "private"'] = 'mode = "simulation"'
         changes["split_seed"] = "noise_seed = 7\nsplit_seed"
     if votes:
-        digest = hashlib.sha256((folder / "public.csv").read_bytes()).hexdigest()
         changes['protects = "record"'] = 'protects = "party"'
+    if method.auxiliary:
+        digest = hashlib.sha256((folder / "public.csv").read_bytes()).hexdigest()
         changes["[federation]"] = f'[auxiliary]\nsha256 = "{digest}"\n\n[federation]'
     for name in PARTIES:
         line = (folder / f"local/{name}.key.pub").read_text().strip()
@@ -80,7 +85,7 @@ def set_up(example, folder, method, engine, *, seeded=True, more="", named=None)
             f'party = "{name}"\ndata_path = "{name}.csv"\nkey_path = "{name}.key"\n'
             f'coordinator = "{asking}"\nauxiliary_path = "../public.csv"\n'
             f'[policy]\nprotects = "{"party" if votes else "record"}"\nrelation = "replace-one"\n'
-            "lifetime_epsilon = 9.0\n"
+            "lifetime_epsilon = 9.0\n" + (own if name == "main" else "")
         )
     return read_study(folder / "study.toml")
 
@@ -110,7 +115,7 @@ def run_between(example, folder, method, **how):
         folder=folder,
         carrier=Loopback(sessions),
         out=folder / "out",
-        auxiliary=folder / "public.csv" if method.shape == "votes" else None,
+        auxiliary=folder / "public.csv" if method.auxiliary else None,
     ).run()
     assert finished.unsigned == {}
     assert finished.left_out == {}
@@ -210,6 +215,62 @@ def test_rounds_end_when_the_average_hardly_moves_and_the_rest_is_not_paid(examp
     paid = charged(tmp_path / "x", study)
     assert {name: len(rows) for name, rows in paid.items()} == dict.fromkeys(paid, 2)
     assert all(rows[-1][1] == 0.5 for rows in paid.values()), "what each has spent so far"
+
+
+TREE = """
+[classifier]
+name = "sklearn.tree:DecisionTreeClassifier"
+settings = { max_depth = 2, random_state = 0 }
+"""
+
+
+@pytest.mark.parametrize("name", ["vote", "statistic"])
+def test_a_party_votes_with_a_classifier_of_its_own(example, tmp_path, name):
+    method = CATALOGUE[name]
+    _, plain = run_here(example, tmp_path / "plain", method)
+    _, here = run_here(example, tmp_path / "here", method, own=TREE)
+    _, there = run_between(example, tmp_path / "there", method, own=TREE)
+    numbers = [one.release.model.coef for one in (*plain, *here, *there.made)]
+    assert not np.allclose(numbers[0], numbers[1])  # it was asked
+    assert numbers[1].tobytes() == numbers[2].tobytes()
+
+
+FAULTS = {
+    "sklearn.tree:Nothing": "cannot be made here (AttributeError)",
+    "no.such.package:Classifier": "cannot be made here (ModuleNotFoundError)",
+    "pathlib:Path": "has no fit or no predict",
+    "sklearn.decomposition:PCA": "has no fit or no predict",
+    "sklearn.naive_bayes:MultinomialNB": "failed on this party's rows (ValueError)",
+    "sklearn.linear_model:LinearRegression": "does not predict one of its labels",
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_classifier_that_fails_says_so_and_prints_no_value(name):
+    rows, labels = np.array([[-0.125], [0.5]]), np.array([-1.0, 1.0])
+    with pytest.raises(StudyError, match=r"classifier\.name") as found:
+        OwnClassifier(name=name).votes(rows, labels, rows[:, [0]] / 3)
+    assert FAULTS[name] in str(found.value)
+    assert "125" not in str(found.value)
+
+
+@pytest.mark.parametrize("name", ["sklearn.naive_bayes:MultinomialNB", "os; import sys"])
+@pytest.mark.parametrize("run", [run_here, run_between])
+def test_a_classifier_that_fails_spends_nothing(example, tmp_path, run, name):
+    own = f'\n[classifier]\nname = "{name}"\n'
+    with pytest.raises(StudyError, match=r"classifier\.name"):
+        run(example, tmp_path / "x", CATALOGUE["vote"], own=own)
+    for party in PARTIES:
+        path = tmp_path / f"x/local/{party}.ledger"
+        assert not path.exists() or Ledger(path).entries() == []
+
+
+def test_a_party_of_one_class_votes_for_it():
+    tree = OwnClassifier(name="sklearn.tree:DecisionTreeClassifier")
+    rows = np.ones((5, 2))
+    for label in (-1.0, 1.0):
+        votes = tree.votes(rows, np.full(5, label), np.zeros((3, 2)))
+        assert votes.tolist() == [label > 0] * 3
 
 
 def test_other_auxiliary_rows_than_the_studys_are_refused(example, tmp_path):

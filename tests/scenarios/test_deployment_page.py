@@ -1,9 +1,14 @@
-"""The page about deployments, word by word: its commands give a release that everybody signed."""
+"""The page about deployments, word by word: its commands give a release that everybody signed.
+
+Once on the loopback interface, and once between machines as far as a network can tell: coordinator
+and parties each in a network namespace of their own, joined by cables.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -18,9 +23,44 @@ PAGE = Path(__file__).parents[2] / "docs/deployment.md"
 pytestmark = [pytest.mark.slow, pytest.mark.deployment, pytest.mark.timeout(900)]
 
 
+def run(*words: str) -> None:
+    subprocess.run(words, check=True, capture_output=True, timeout=60)
+
+
+@pytest.fixture(params=["loopback", "namespaces"])
+def machines(request):
+    """Return the coordinator's address, and the words that begin a command at everybody's."""
+    if request.param == "loopback":
+        yield "127.0.0.1", {}
+        return
+    if os.getuid() != 0 or shutil.which("ip") is None:
+        pytest.skip("namespaces and cables between them need root, and ip")
+    names = {name: f"confrere-{os.getpid()}-{name}" for name in ("coordinator", *PARTIES)}
+    hub = names["coordinator"]
+    try:
+        for space in names.values():
+            run("ip", "netns", "add", space)
+            run("ip", "-n", space, "link", "set", "lo", "up")
+        run("ip", "-n", hub, "link", "add", "hub", "type", "bridge")
+        run("ip", "-n", hub, "addr", "add", "10.203.0.1/24", "dev", "hub")
+        run("ip", "-n", hub, "link", "set", "hub", "up")
+        for k, party in enumerate(PARTIES):
+            space, far = names[party], f"to{k}"
+            run("ip", "-n", space, "link", "add", "cable", "type", "veth", "peer", far)
+            run("ip", "-n", space, "link", "set", far, "netns", hub)
+            run("ip", "-n", space, "addr", "add", f"10.203.0.{k + 2}/24", "dev", "cable")
+            run("ip", "-n", space, "link", "set", "cable", "up")
+            run("ip", "-n", hub, "link", "set", far, "master", "hub", "up")
+        yield "10.203.0.1", {n: ["ip", "netns", "exec", space] for n, space in names.items()}
+    finally:
+        for space in names.values():
+            subprocess.run(["ip", "netns", "del", space], check=False, capture_output=True)
+
+
 @pytest.fixture
-def shell(tmp_path):
+def shell(tmp_path, machines):
     """Return a way to start a block of commands, where ``confrere`` is this checkout's."""
+    address, spaces = machines
     programs = tmp_path / "bin"
     programs.mkdir()
     script = programs / "confrere"
@@ -31,13 +71,13 @@ def shell(tmp_path):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("CONFRERE_")}
     environment |= {
         "PATH": f"{programs}{os.pathsep}{environment['PATH']}",
-        "COORDINATOR": "127.0.0.1",
+        "COORDINATOR": address,
     }
     started = []
 
-    def start(block, typed=""):
+    def start(block, typed="", at="coordinator"):
         process = subprocess.Popen(
-            ["/bin/bash", "-eu", "-c", block],
+            [*spaces.get(at, ()), "/bin/bash", "-eu", "-c", block],
             cwd=here,
             env=environment,
             stdin=subprocess.PIPE,
@@ -51,6 +91,7 @@ def shell(tmp_path):
         return process
 
     start.here = here
+    start.address = address
     yield start
     for process in started:
         process.kill()
@@ -60,12 +101,14 @@ def shell(tmp_path):
 
 def test_the_page_s_commands_work_as_written(shell):
     (port,) = free_ports(1)
-    blocks = re.findall(r"```sh\n(.*?)```", PAGE.read_text().replace("8443", str(port)), re.DOTALL)
+    text = PAGE.read_text().replace("8443", str(port))
+    text = text.replace("COORDINATOR=127.0.0.1", f"COORDINATOR={shell.address}")
+    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
     keys, study, local, approve, coordinator, status, party, release = blocks
     for block in (keys, study, local):
         done(shell(block))
     for name in PARTIES:
-        done(shell(approve.replace("main", name), typed="1\n"))
+        done(shell(approve.replace("main", name), typed="1\n", at=name))
     asking = shell(coordinator)
     authority = shell.here / "coordinator/confrere-coordinator/authority/ca.pem"
     deadline = time.monotonic() + 120
@@ -73,7 +116,7 @@ def test_the_page_s_commands_work_as_written(shell):
         assert time.monotonic() < deadline
         time.sleep(0.2)
     assert "nobody yet" in done(shell(status))
-    answering = [shell(party.replace("main", name)) for name in PARTIES]
+    answering = [shell(party.replace("main", name), at=name) for name in PARTIES]
     for process in (*answering, asking):
         done(process)
     told = done(shell(release))

@@ -34,7 +34,7 @@ from confrere.federation.operation import (
 )
 from confrere.federation.outcome import receipts_in
 from confrere.federation.party import LocalParty
-from confrere.federation.party_sums import sum_parties
+from confrere.federation.party_sums import own_ballot, sum_parties
 from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee, check_bound
 from confrere.ledger import Receipt
@@ -323,8 +323,11 @@ def _price_ballot(request: Payload, facts: PartyFacts) -> Guarantee:
 def _run_ballot(request: Payload, party: LocalParty, source: RandomSource) -> Payload:  # noqa: ARG001
     asked = _Asked.read(request, party.facts, "ballot")
     assert asked.auxiliary is not None
-    rows = asked.frame.rows(asked.auxiliary)
-    return Payload(arrays={"ballot": count_votes(asked.solution(party), rows) > 0})
+    ballot = own_ballot(party, len(asked.auxiliary))
+    if ballot is None:
+        rows = asked.frame.rows(asked.auxiliary)
+        ballot = count_votes(asked.solution(party), rows) > 0
+    return Payload(arrays={"ballot": ballot})
 
 
 def _price_upload(request: Payload, facts: PartyFacts) -> Guarantee:

@@ -97,6 +97,9 @@ class LocalParty(_Holder):
         Its keys, for sums that nobody sees into.
     n_classes : int, default=2
         How many labels are declared.
+    ballot : (N,) array of bool, optional
+        What its own classifier votes on the public rows of its study; by default logistic
+        regression does. It is of the party's making alone, and made before anything is asked.
     """
 
     name: str
@@ -106,6 +109,7 @@ class LocalParty(_Holder):
     random_state: Seed | None = None
     masking: Masking | None = None
     n_classes: int = 2
+    ballot: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         _check_name(self.name)

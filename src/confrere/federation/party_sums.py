@@ -151,6 +151,10 @@ def _part(request: Payload, party: LocalParty) -> Floats:
     if plan.method == "moments":
         codes = (party.y > 0).astype(np.intp)
         return mechanism.part(moments_of_parties(rows, codes, offsets, 2)[0])
+    if isinstance(mechanism, PartyStatistic):
+        ballot = own_ballot(party, len(plan.rows))
+        if ballot is not None:
+            return mechanism.part(ballot)
     found = solve_parties(rows, party.y, offsets, alpha=alpha)
     if not found.solved[0]:
         return np.zeros(plan.frame.size)
@@ -158,6 +162,12 @@ def _part(request: Payload, party: LocalParty) -> Floats:
         return mechanism.part(count_votes(found.W, plan.rows) > 0)
     assert isinstance(mechanism, PartyAverage)
     return mechanism.part(found.W[0])
+
+
+def own_ballot(party: LocalParty, n_rows: int) -> NDArray[np.bool_] | None:
+    """Return how a party's own classifier votes; None if it has none for so many rows."""
+    ballot = party.ballot
+    return ballot if ballot is not None and len(ballot) == n_rows else None
 
 
 PARTY_SHARE = install_sum("party_share", _sum_of, _part)

@@ -14,6 +14,7 @@ from confrere.errors import BudgetExceeded, OperationRefused, StudyError
 from confrere.guarantee import Guarantee, Neighbours, Unit
 from confrere.ledger import Ledger
 from confrere.ledger.accounts import at_most, exact, minus, plus
+from confrere.study.own_classifier import OwnClassifier
 from confrere.study.study_file import Party, Study
 from confrere.study.typed_files import (
     Name,
@@ -92,6 +93,8 @@ class Local(Table):
         The public key whose questions it answers: ``ssh-ed25519 AAAA...``.
     auxiliary_path : Path or None
         Its copy of the public rows that a study names by their hash.
+    classifier : OwnClassifier or None
+        What votes for it, where a study has parties vote; logistic regression by default.
     """
 
     party: Name
@@ -101,6 +104,7 @@ class Local(Table):
     policy: LocalPolicy | None = None
     coordinator: PublicKeyLine | None = None
     auxiliary_path: FilePath | None = None
+    classifier: OwnClassifier | None = None
 
 
 class LocalFile(Local):

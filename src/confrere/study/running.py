@@ -87,7 +87,7 @@ class Runner:
             for name in self.locals_
         }
         parties = [
-            local_party(study, local, self.rows[name], policies[name])
+            local_party(study, local, self.rows[name], policies[name], given.auxiliary)
             for name, local in self.locals_.items()
         ]
         federation = LocalFederation(parties, run=run, study=study.sha256, on_error="raise")
@@ -201,10 +201,24 @@ def policy_of(
     )
 
 
-def local_party(study: Study, local: Local, rows: Rows, policy: Policy) -> LocalParty:
-    """Return a party with its rows and books; its account is open once a limit covers the price."""
+def local_party(
+    study: Study,
+    local: Local,
+    rows: Rows,
+    policy: Policy,
+    auxiliary: NDArray[np.float64] | None = None,
+) -> LocalParty:
+    """Return a party with its rows and books; its account is open once a limit covers the price.
+
+    Where it is to vote on auxiliary rows and has a classifier of its own, that is trained first.
+    """
     party = study.party(local.party)
     assert policy.runs is not None
+    X = rows.X.to_numpy(dtype=np.float64)
+    y = rows.codes(study)
+    ballot = None
+    if local.classifier is not None and auxiliary is not None and study.method.voted:
+        ballot = local.classifier.votes(X, y, auxiliary)
     if has_answered(local, policy.runs):
         ledger = Ledger(local.ledger_path)  # who goes on need not afford all of it again
     else:
@@ -215,10 +229,8 @@ def local_party(study: Study, local: Local, rows: Rows, policy: Policy) -> Local
         policy=policy,
         answers=Answers(_answer_file(local)),
     )
-    X = rows.X.to_numpy(dtype=np.float64)
-    y = rows.codes(study)
     seed = study.seed_for(party.name)
-    return LocalParty(party.name, X, y, books, seed, n_classes=study.n_classes)
+    return LocalParty(party.name, X, y, books, seed, n_classes=study.n_classes, ballot=ballot)
 
 
 def has_answered(local: Local, runs: Iterable[str]) -> bool:

@@ -362,10 +362,10 @@ def study_from_bytes(content: bytes) -> Study:
             "random.noise_seed: needs study.mode = 'simulation': seeds protect nobody."
         )
     study = Study(file, content, schema, method, weighted)
-    if (file.auxiliary is None) == (method.shape == "votes"):
+    if (file.auxiliary is None) == method.auxiliary:
         raise StudyError(
             f"auxiliary: {method.name} learns from a file of public rows; give its sha256."
-            if method.shape == "votes"
+            if method.auxiliary
             else f"auxiliary: {method.name} has no use for it."
         )
     if file.evaluation is not None and method.shape != "together":
