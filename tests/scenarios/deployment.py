@@ -14,8 +14,10 @@ import sys
 import time
 import traceback
 import warnings
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import BinaryIO, NoReturn
 
 import numpy as np
@@ -52,33 +54,49 @@ class Deployment:
         Draw seeded noise, so that the model is known beforehand.
     warm : bool
         Give the commands in forks of this process, which has imported everything: what is started
-        often costs little.
+        often costs little. :attr:`first` holds what a fork does before its command.
+    more : sequence of str
+        Parties besides the example's three; they are like its branches.
+    changes : mapping of str to str
+        Of the study's text, besides.
     """
 
     def __init__(
-        self, folder: Path, *, rounds: int = 1, seeded: bool = False, warm: bool = False
+        self,
+        folder: Path,
+        *,
+        rounds: int = 1,
+        seeded: bool = False,
+        warm: bool = False,
+        more: Sequence[str] = (),
+        changes: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.folder = folder.resolve()
         self.warm = warm
+        self.first: dict[str, Callable[[], object]] = {}
+        self.parties = (*PARTIES, *more)
         write_example(self.folder)
-        changes = {
+        for name in more:
+            _add_branch(self.folder, name)
+        wanted = {
             'engine = "local"': 'engine = "flower"',
             "epsilon = 3.0": "epsilon = 1.0",
             "epsilon = 2.0": "epsilon = 1.0",
             'name = "average"': f'rounds = {rounds}\nname = "average"',
+            **changes,
         }
         if seeded:
-            changes['mode = "private"'] = 'mode = "simulation"'
-            changes["split_seed"] = "noise_seed = 7\nsplit_seed"
-        name_keys(self.folder)
+            wanted['mode = "private"'] = 'mode = "simulation"'
+            wanted["split_seed"] = "noise_seed = 7\nsplit_seed"
+        name_keys(self.folder, self.parties)
         text = (self.folder / "study.toml").read_text()
-        for old, new in changes.items():
+        for old, new in wanted.items():
             text = text.replace(old, new)
         (self.folder / "study.toml").write_text(text)
-        for name in PARTIES:
+        for name in self.parties:
             make_node_key(self.folder / f"{name}.node")
         (self.port,) = free_ports(1)
-        nodes = [part for name in PARTIES for part in ("--node", f"{name}={name}.node.pem")]
+        nodes = [part for name in self.parties for part in ("--node", f"{name}={name}.node.pem")]
         self.commands = {
             "coordinator": [
                 *("coordinator", "study.toml", "--json", "--port", str(self.port), "--out", "out"),
@@ -86,7 +104,7 @@ class Deployment:
                 *nodes,
             ]
         }
-        for name in PARTIES:
+        for name in self.parties:
             self.commands[name] = [
                 *("party", "study.toml", "--yes", "--local", f"local/{name}.toml"),
                 *("--coordinator", f"127.0.0.1:{self.port}"),
@@ -126,7 +144,7 @@ class Deployment:
         """Start everything; parties need the coordinator's certificate first."""
         self.start("coordinator")
         self.wait(lambda: (self.folder / "coordinator/authority/ca.pem").exists(), 120)
-        for name in PARTIES:
+        for name in self.parties:
             self.start(name)
 
     def start(self, name: str) -> None:
@@ -137,7 +155,8 @@ class Deployment:
             (self.folder / f"{name}.err").open("ab") as err,
         ):
             if self.warm:
-                self.running[name] = Forked(self.commands[name], self.folder, out, err)
+                words, first = self.commands[name], self.first.pop(name, None)
+                self.running[name] = Forked(words, self.folder, out, err, first)
                 return
             self.running[name] = subprocess.Popen(
                 [*COMMAND, *self.commands[name]],
@@ -159,7 +178,11 @@ class Deployment:
 
     def kill_reader(self, name: str) -> None:
         """End, by signal 9, the process of a party that reads rows; the other one notices."""
-        for process in self._family(name)[1:]:
+        deadline = time.monotonic() + 60  # when it was only just started there is none yet
+        while len(family := self._family(name)) < 2 and self.running[name].poll() is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        for process in family[1:]:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
         assert self.running[name].wait(60) in (0, 6)
@@ -264,15 +287,31 @@ class Deployment:
 class Forked:
     """A command in a fork of this process; looks like what ``subprocess`` starts."""
 
-    def __init__(self, words: list[str], folder: Path, out: BinaryIO, err: BinaryIO) -> None:
+    def __init__(
+        self,
+        words: list[str],
+        folder: Path,
+        out: BinaryIO,
+        err: BinaryIO,
+        first: Callable[[], object] | None = None,
+    ) -> None:
         self.returncode: int | None = None
         self.pid = os.fork()
         if self.pid == 0:
-            self._be(words, folder, out, err)
+            self._be(words, folder, out, err, first)
 
-    def _be(self, words: list[str], folder: Path, out: BinaryIO, err: BinaryIO) -> NoReturn:
+    def _be(
+        self,
+        words: list[str],
+        folder: Path,
+        out: BinaryIO,
+        err: BinaryIO,
+        first: Callable[[], object] | None,
+    ) -> NoReturn:
         code = 1
         try:
+            if first is not None:
+                first()
             os.chdir(folder)
             with Path(os.devnull).open("rb") as nothing:
                 for place, file in enumerate((nothing, out, err)):
@@ -313,12 +352,23 @@ class Forked:
         return self.returncode
 
 
-def name_keys(folder: Path) -> None:
+def _add_branch(folder: Path, name: str) -> None:
+    """Give the example another branch, with patients of its own."""
+    local = (folder / "local/branch-1.toml").read_text()
+    (folder / f"local/{name}.toml").write_text(local.replace("branch-1", name))
+    rows = (folder / "local/branch-1.csv").read_text()
+    (folder / f"local/{name}.csv").write_text(rows.replace("branch-1", name))
+    study = folder / "study.toml"
+    branch = f'[[party]]\nname = "{name}"\ndataset = "checkups-2010"\ncap = {{ epsilon = 2.0 }}\n'
+    study.write_text(study.read_text().replace("[federation]", f"{branch}\n[federation]"))
+
+
+def name_keys(folder: Path, parties: Sequence[str] = PARTIES) -> None:
     """Give everybody a signing key, and say in study and local files whose is whose."""
     study = folder / "study.toml"
     asking = generate_key(folder / "coordinator.key").read_text().strip()
-    for name in PARTIES:
-        line = generate_key(folder / f"local/{name}.key").read_text().strip()
+    for name in parties:
+        line = generate_key(folder / f"local/{name}.key", comment=name).read_text().strip()
         named = f'[[party]]\nname = "{name}"\n'
         study.write_text(study.read_text().replace(named, f'{named}key = "{line}"\n'))
         local = folder / f"local/{name}.toml"

@@ -18,7 +18,13 @@ from confrere.errors import ConfrereError, StudyError
 from confrere.federation.grant import Grant
 from confrere.ledger import ChargeApproval, Ledger
 from confrere.release.card import Text as CardText
-from confrere.release.signing import PrivateKey, PublicKey, public_line, read_private_key
+from confrere.release.signing import (
+    PrivateKey,
+    PublicKey,
+    public_line,
+    read_private_key,
+    read_public_key,
+)
 from confrere.study.local_file import Local
 from confrere.study.priced_plan import make_plan
 from confrere.study.sessions import make_grant
@@ -83,7 +89,8 @@ def approve_study(
     said = approval_of(name=name, reason=reason, justification=why)
     opened = read_private_key(key)
     own = study.party(local.party).key
-    if own is not None and public_line(opened.public_key()) != own:
+    # A key in a study may have a comment.
+    if own is not None and public_line(opened.public_key()) != public_line(read_public_key(own)):
         raise StudyError(f"key_path: it is not the key that the study names for {local.party}.")
     make_plan(study, {local.party: local}).check()
     agreed = make_grant(
