@@ -63,9 +63,6 @@ class Method:
         What a party is asked instead where the parties' shares make the noise (``trust="sum"``).
     auxiliary : bool
         Whether it learns from a file of public rows besides.
-    weighted : bool
-        Whether it learns best from rows that are weighted by importance; stacks over features
-        use importances in their own way.
     """
 
     name: str
@@ -79,7 +76,6 @@ class Method:
     source: str | None = None
     operations: tuple[str, ...] = ()
     not_between_machines: str = ""
-    weighted: bool = True
     summed: tuple[str, ...] = ()
     auxiliary: bool = False
 
@@ -87,6 +83,14 @@ class Method:
     def voted(self) -> bool:
         """Whether parties' own classifiers vote on public rows, of whatever kind they are."""
         return "ballot" in self.operations
+
+    @property
+    def weighted(self) -> bool:
+        """Whether it learns best from rows that are weighted by importance.
+
+        Stacks over features use importances in their own way.
+        """
+        return bool(getattr(self.estimator, "_weighted", True))
 
     def make(self, **parameters: Any) -> Any:
         """Return the estimator with these parameters."""
@@ -166,7 +170,6 @@ _METHODS = (
         paper=_STACKING,
         algorithm="Algorithm 3",
         proof="docs/proofs/feature_groups.md",
-        weighted=False,
         operations=_ALONE,
     ),
     Method(
@@ -189,7 +192,6 @@ _METHODS = (
         proof="docs/proofs/transfer.md",
         shape="transfer",
         source="pst-f",
-        weighted=False,
         operations=_ALONE,
     ),
     Method(

@@ -20,14 +20,14 @@ from sklearn.decomposition import PCA
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.schema.encoder import Rows, bounded_rows, check_clip_norm, check_rows
+from confrere.schema.encoding import RowRule, bounded_rows, check_clip_norm, check_rows
 
 
 class PublicProjection(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """A map that is fixed by public parameters; ``fit`` looks at the number of columns only."""
 
     n_components: int
-    rows: Rows
+    rows: RowRule
     clip_norm: float | Literal["rms"]
 
     @abstractmethod
@@ -115,7 +115,7 @@ class RandomProjection(ClassNamePrefixFeaturesOutMixin, PublicProjection):  # ty
     """
 
     def __init__(
-        self, n_components: int, seed: int, *, rows: Rows = "clip", clip_norm: float = 1.0
+        self, n_components: int, seed: int, *, rows: RowRule = "clip", clip_norm: float = 1.0
     ) -> None:
         self.n_components = n_components
         self.seed = seed
@@ -166,7 +166,7 @@ class TopFeatures(OneToOneFeatureMixin, PublicProjection):  # type: ignore[misc]
         importance: ArrayLike,
         n_components: int,
         *,
-        rows: Rows = "clip",
+        rows: RowRule = "clip",
         clip_norm: float = 1.0,
     ) -> None:
         self.importance = importance
@@ -246,7 +246,7 @@ class PublicPCA(ClassNamePrefixFeaturesOutMixin, PublicProjection):  # type: ign
         n_components: int,
         *,
         whiten: bool = False,
-        rows: Rows = "clip",
+        rows: RowRule = "clip",
         clip_norm: float | Literal["rms"] = "rms",
     ) -> None:
         self.public_X = public_X

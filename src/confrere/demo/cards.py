@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from confrere.demo.demo_models import DemoModels
 from confrere.demo.world import World
 from confrere.ledger import Ledger
-from confrere.model import Encoder
 from confrere.release import CardNotes, Release, Utility, card_page
-from confrere.study import Encoding
-
-ENCODING = Encoding(rows="unit", weighted=True)
 
 
 def save_releases(
@@ -27,9 +22,7 @@ def save_releases(
     """
     places = {}
     for name, release in learned.releases.items():
-        encoder = Encoder(world.schema, rows=ENCODING.rows, weighted=ENCODING.weighted)
-        model = replace(release.model, encoder=encoder)
-        full = replace(release, model=model, _card=None).describe(
+        full = release.describe(
             _notes(world, learned, name), ledger=None if release.receipt is None else ledger
         )
         places[name] = _save(full, folder, name.replace(" ", "-"))

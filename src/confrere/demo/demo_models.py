@@ -66,6 +66,7 @@ class WorldRows:
     """Encoded tables of all centres."""
 
     def __init__(self, world: World, encoder: SchemaEncoder) -> None:
+        self.encoder = encoder
         self.train = {c.name: self._encoded(encoder, c.X) for c in world.centres}
         self.test = {c.name: self._encoded(encoder, c.X_test) for c in world.branches}
 
@@ -97,11 +98,11 @@ def learn(world: World, ledger: Ledger, tell: Callable[[str], None]) -> DemoMode
     tell(f"{world.main.name} releases")
     source = clone(model).set_params(ledger=ledger, account=world.main.name)
     source.fit(rows.train[world.main.name], world.main.y)
-    releases = {world.main.name: source.to_release(world.schema)}
+    releases = {world.main.name: source.to_release(encoder)}
     tell("every branch learns near that release")
     transfer = TransferClassifier(source=releases[world.main.name], epsilon=EPSILON, ledger=ledger)
     targets = fit_branches(transfer, _pairs(world, rows))
-    releases |= {name: target.to_release(world.schema) for name, target in targets.items()}
+    releases |= {name: target.to_release(encoder) for name, target in targets.items()}
     scores["transfer"] = _scores(world, rows, targets)
     tell("every organisation releases, all are averaged")
     releases["together"] = _together(world, rows, everyone, ledger)
@@ -134,7 +135,7 @@ def _together(world: World, rows: WorldRows, model: Any, ledger: Ledger) -> Rele
             for c in world.centres
         }
         model.set_params(ledger=Ledger()).fit(X, y, party=party)
-    release: Release = model.to_release(world.schema)
+    release: Release = model.to_release(rows.encoder)
     return replace(release, receipt=None, parties=receipts)
 
 
@@ -156,7 +157,7 @@ def _stack(world: World, rows: WorldRows) -> TransferStackingClassifier:
         ledger=Ledger(),
     ).fit(rows.train[world.main.name], world.main.y)
     return TransferStackingClassifier(
-        source=source.to_release(world.schema), epsilon=EPSILON, ledger=_comparison_ledger(world)
+        source=source.to_release(rows.encoder), epsilon=EPSILON, ledger=_comparison_ledger(world)
     )
 
 

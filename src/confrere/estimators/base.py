@@ -14,7 +14,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.estimators.constraints import Labels, Payer, check_parameters
+from confrere.estimators.constraints import Labels, Meaning, Payer, check_parameters
+from confrere.estimators.predicting import Predicting, sorted_labels
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger, Receipt, default_ledger, payer, paying
 from confrere.model import Encoder, Linear, Model
@@ -27,7 +28,8 @@ from confrere.plans.base_plan import (
     encode_labels,
 )
 from confrere.release import Release
-from confrere.schema import PublicSchema
+from confrere.schema import SchemaEncoder
+from confrere.schema.tables import is_table, n_rows_of, plain_series
 
 
 class Fitted:
@@ -43,13 +45,14 @@ class Fitted:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateClassifier(Fitted, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateClassifier(Predicting, Fitted, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """The way of the data, once: nothing is drawn before the ledger has the price on disk.
 
     A subclass declares its parameters, whose annotations are what they are checked against, and
     says which :meth:`plan` they make of public facts.
     """
 
+    schema: Meaning = None
     classes: Labels = None
     ledger: Payer = None
     account: str | None = None
@@ -60,16 +63,47 @@ class PrivateClassifier(Fitted, ClassifierMixin, BaseEstimator):  # type: ignore
     _sparse = True
     _dtype: Any = np.float64
     _many_classes = True
+    #: Whether it learns best from columns that are weighted by declared importances.
+    _weighted = True
 
     @abstractmethod
     def plan(self, facts: PublicFacts) -> Plan[Any]:
         """Return everything that is decided before the data are touched."""
 
-    def price(self, n_samples: int, n_features: int, n_classes: int = 2) -> Guarantee:
-        """Return what one ``fit`` on data of these sizes would spend; touches no data."""
+    def price(
+        self, n_samples: Any, n_features: int | None = None, n_classes: int | None = None
+    ) -> Guarantee:
+        """Return what one ``fit`` on data of these sizes would spend; touches no data.
+
+        Parameters
+        ----------
+        n_samples : int, or table
+            How many rows; of a table only their number is used.
+        n_features, n_classes : int, optional
+            Follow from the schema if there is one; otherwise columns must be said, and classes are
+            two unless said.
+        """
         check_parameters(self)
-        facts = PublicFacts(n_samples=n_samples, n_features=n_features, n_classes=n_classes)
-        return self.plan(facts).guarantee()
+        sizes = self._sizes(n_samples, n_features, n_classes)
+        return self.plan(PublicFacts(**sizes)).guarantee()
+
+    def _sizes(self, n_samples: Any, n_features: int | None, n_classes: int | None) -> dict[str, int]:
+        """Return the public sizes that a price depends on."""
+        encoder = self._encoder()
+        if encoder is not None:
+            outcome = encoder.schema.outcome
+            n_features = n_features or len(encoder.schema.feature_names)
+            n_classes = n_classes or (len(outcome.classes) if outcome and outcome.classes else 2)
+        if not isinstance(n_samples, int | np.integer):
+            n_features = n_features or int(np.shape(n_samples)[1])
+            n_samples = n_rows_of(n_samples)
+        if n_features is None:
+            raise InvalidParameter("n_features must be given: there is no schema that says it.")
+        return {
+            "n_samples": int(n_samples),
+            "n_features": n_features,
+            "n_classes": n_classes or 2,
+        }
 
     def prepare(self, X: Any, y: Any) -> tuple[Plan[Any], Any]:
         """Return what ``fit`` would run, and the records as it would see them; spends nothing."""
@@ -84,8 +118,17 @@ class PrivateClassifier(Fitted, ClassifierMixin, BaseEstimator):  # type: ignore
         )
         return self.plan(facts), table
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Charge the price, then release a model of ``(X, y)``."""
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Charge the price, then release a model of ``(X, y)``.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features), or raw table
+            A raw table, of pandas, polars or pyarrow, where there is a ``schema``.
+        y : array of shape (n_samples,)
+            Labels. With a schema, as its label declares them; they may be left out then, if the
+            table holds them.
+        """
         return self._fit(X, y)
 
     def _fit(self, X: Any, y: Any, **public: Any) -> Self:
@@ -106,7 +149,7 @@ class PrivateClassifier(Fitted, ClassifierMixin, BaseEstimator):  # type: ignore
             simulated=source.simulated,
         ) as receipt:
             learned = plan.run(data, source)
-            ledger.mark_released(receipt, digest=self._model_in(learned).digest())
+            ledger.mark_released(receipt, digest=self._encoding_model(learned).digest())
         self.guarantee_, self.receipt_, self.simulated_ = guarantee, receipt, source.simulated
         self._keep(plan, learned)
         return self
@@ -121,36 +164,56 @@ class PrivateClassifier(Fitted, ClassifierMixin, BaseEstimator):  # type: ignore
         model: Model = learned
         return model
 
+    def _encoding_model(self, learned: Any) -> Model:
+        """Return the model with what turns raw rows into its own."""
+        model, encoder = self._model_in(learned), self._encoder()
+        return model if encoder is None else replace(model, encoder=carried(encoder, model))
+
     def _keep(self, plan: Any, learned: Any) -> None:
         """Set fitted attributes, from what was released and from public facts alone."""
-        self.model_ = self._model_in(learned)
-        self.classes_ = np.asarray(self.model_.classes)
+        self.model_ = self._encoding_model(learned)
+        self.classes_ = sorted_labels(self.model_)
         sources = getattr(plan, "sources", ())
         if sources:
             self.sources_ = sources
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Return the score of every row, ``(n,)`` for two classes and ``(n, K)`` for more."""
-        rows = self._validate_rows(X)
-        return self.model_.decision_function(rows)
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the model's class probabilities; of votes, the share of the votes."""
-        rows = self._validate_rows(X)
-        return self.model_.predict_proba(rows)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class of every row."""
-        scores = self.decision_function(X)
-        return np.asarray(self.classes_[self.model_.codes(scores)])
-
-    def to_release(self, schema: PublicSchema | None = None) -> Release:
+    def to_release(self, encoder: SchemaEncoder | None = None) -> Release:
         """Return what may leave: the released numbers and the public facts about them.
 
         The card of a model that started from sources says what a person in several domains pays.
+
+        Parameters
+        ----------
+        encoder : SchemaEncoder, optional
+            What encoded the rows that ``fit`` was given, where it was a step of its own: of a
+            pipeline, ``pipeline[-1].to_release(pipeline[0])``. The ledger notes the model with it.
         """
-        declared = schema or getattr(self, "schema", None)
-        return _release_of(self, self._kind, declared, sources=self.sources_)
+        check_is_fitted(self)
+        model = self.model_ if encoder is None else self._carrying(encoder)
+        return Release(
+            kind=self._kind,
+            model=model,
+            guarantee=self.guarantee_,
+            receipt=self.receipt_,
+            simulated=self.simulated_,
+            parties=_parties(self, self.sources_),
+        )
+
+    def _carrying(self, encoder: SchemaEncoder) -> Model:
+        """Return the model with an encoder that stood before the estimator."""
+        if self.model_.encoder is not None:
+            raise InvalidParameter("encoder: the model has one already, from its schema.")
+        if not isinstance(encoder, SchemaEncoder):
+            raise InvalidParameter("encoder must be a SchemaEncoder: a release carries no other.")
+        names = encoder.schema.feature_names
+        if len(names) != len(self.model_.features):
+            raise InvalidParameter(
+                f"encoder makes {len(names)} columns, the model reads {len(self.model_.features)}."
+            )
+        named = replace(self.model_, features=names)
+        model = replace(named, encoder=carried(encoder, named))
+        self._open_ledger().note_model(self.receipt_, digest=model.digest())
+        return model
 
     def _purpose(self) -> str:
         """Return what the ledger says that was paid for."""
@@ -172,30 +235,89 @@ class PrivateClassifier(Fitted, ClassifierMixin, BaseEstimator):  # type: ignore
         except ValueError as error:
             raise _without_values(error) from None
 
+    def _encoder(self) -> SchemaEncoder | None:
+        """Return what encodes raw tables; as studies do, unless the schema comes with its own."""
+        if self.schema is None or isinstance(self.schema, SchemaEncoder):
+            return self.schema
+        weighted = self.schema.has_importances and self._weighted
+        return self.schema.encoder(rows="unit", weighted=weighted)
+
     def _table(self, X: Any, y: Any) -> LabelledTable:
         """Return rows and class codes, checked."""
         tags = self.__sklearn_tags__()
-        sparse = "csr" if tags.input_tags.sparse else False
-        rows, labels = self._checked(X, y, accept_sparse=sparse, dtype=self._dtype)
-        if labels.dtype.kind not in "biu":  # whole numbers are classes
-            check_classification_targets(labels)
-        classes = declared_classes(self.classes, y, simulated=self.random_state is not None)
+        encoder = self._encoder()
+        if encoder is None:
+            sparse = "csr" if tags.input_tags.sparse else False
+            rows, labels = self._checked(X, y, accept_sparse=sparse, dtype=self._dtype)
+            if labels.dtype.kind not in "biu":  # whole numbers are classes
+                check_classification_targets(labels)
+        else:
+            rows = self._encoded(encoder, X)
+            labels = y = self._labels(encoder, X, y)
+        classes = self._classes(y)
         if len(classes) > 2 and not tags.classifier_tags.multi_class:
             raise InvalidParameter(
                 "Only binary classification is supported. classes must name two labels."
             )
         return LabelledTable(rows, encode_labels(labels, classes), classes, self._features())
 
+    def _classes(self, y: Any) -> NDArray[Any]:
+        """Return the public label set, sorted."""
+        encoder = self._encoder()
+        outcome = None if encoder is None else encoder.schema.outcome
+        if outcome is None:
+            return declared_classes(self.classes, y, simulated=self.random_state is not None)
+        declared = np.unique([-1, 1] if outcome.classes is None else outcome.classes)
+        if self.classes is not None and np.unique(self.classes).tolist() != declared.tolist():
+            raise InvalidParameter("classes: the schema declares the label; leave classes out.")
+        return declared
+
+    def _encoded(self, encoder: SchemaEncoder, X: Any) -> NDArray[np.float64]:
+        """Return bounded rows of a raw table."""
+        norm = getattr(self, "data_norm", None)
+        if norm is not None and np.max(norm) > 1 and getattr(self, "method", "") != "ofpa":
+            raise InvalidParameter(
+                "data_norm: rows that a schema encodes have norm 1 at most; leave it at 1."
+            )
+        rows = np.asarray(encoder.transform(X), dtype=np.float64)
+        if not len(rows):
+            raise InvalidData("X has no rows; a minimum of 1 is required.")
+        self.n_features_in_ = len(encoder.schema.columns)
+        self.feature_names_in_ = np.array(encoder.schema.columns, dtype=object)
+        return rows
+
+    def _labels(self, encoder: SchemaEncoder, X: Any, y: Any) -> NDArray[Any]:
+        """Return labels as the schema codes them: -1 and 1, or the declared classes."""
+        outcome = encoder.schema.outcome
+        if y is None and (outcome is None or not is_table(X)):
+            raise InvalidData(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        labels = X if y is None else y
+        if outcome is not None:
+            found = outcome.encode(outcome.column_of(labels))
+        else:
+            found = plain_series(labels).to_numpy()
+            check_classification_targets(found)
+        if len(found) != n_rows_of(X):
+            raise InvalidData("y must hold one label per row of X.")
+        return found
+
     def _features(self) -> list[str]:
         """Return the columns' names as releases write them."""
+        encoder = self._encoder()
+        if encoder is not None:
+            return list(encoder.schema.feature_names)
         names = getattr(self, "feature_names_in_", None)
         if names is None:
             return [f"x{j}" for j in range(self.n_features_in_)]
         return [str(name) for name in names]
 
-    def _validate_rows(self, X: Any) -> Any:
-        """Check rows to predict."""
+    def _rows(self, X: Any) -> Any:
+        """Check rows to predict, and encode them."""
         check_is_fitted(self)
+        if self.model_.encoder is not None:
+            return self.model_.encoded(X)
         sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False
         return self._checked(X, accept_sparse=sparse, dtype=np.float64, reset=False)
 
@@ -230,39 +352,15 @@ class LinearClassifier(FittedLinear, PrivateClassifier):
 def _without_values(error: ValueError) -> ValueError:
     """Return an error of the same meaning that quotes nothing from the data."""
     if "could not convert" in str(error):
-        return InvalidData("X must be numeric; encode text columns with a PublicSchema first.")
+        return InvalidData("X must be numeric; give schema=PublicSchema(...) to fit raw tables.")
     return error
 
 
-def _release_of(
-    fitted: Fitted,
-    kind: str,
-    schema: PublicSchema | None,
-    sources: Sequence[Release] = (),
-) -> Release:
-    """Return the release of a fitted classifier; ``sources`` are other organisations' data in it.
-
-    Parameters
-    ----------
-    fitted : private classifier
-        Holds one model, its guarantee and its receipt.
-    kind : str
-        The method's name in the catalogue.
-    schema : PublicSchema or None
-        What its columns mean.
-    sources : sequence of Release
-        What it was started from.
-    """
-    check_is_fitted(fitted)
-    encoder = None if schema is None else Encoder(schema)
-    return Release(
-        kind=kind,
-        model=replace(fitted.model_, encoder=encoder),
-        guarantee=fitted.guarantee_,
-        receipt=fitted.receipt_,
-        simulated=fitted.simulated_,
-        parties=_parties(fitted, sources),
-    )
+def carried(encoder: SchemaEncoder, model: Model) -> Encoder:
+    """Return an encoder as a model carries it, with the data's names for -1 and 1."""
+    outcome = encoder.schema.outcome
+    coded = outcome is not None and outcome.classes is None and tuple(model.classes) == (-1, 1)
+    return Encoder.of(encoder, labelled=coded)
 
 
 def _parties(fitted: Fitted, sources: Sequence[Release]) -> dict[str, Receipt | Guarantee]:

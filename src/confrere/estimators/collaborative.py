@@ -29,6 +29,7 @@ from confrere.plans.linear_plan import linear_frame, slope_of
 from confrere.plans.party_rows import Sizes
 from confrere.plans.sums_plan import GradientRounds, OneMessage
 from confrere.rows.frame import Frame
+from confrere.schema.tables import party_column
 
 #: Sums of gradients, unless told otherwise: more gained nothing, half as many lost .002.
 _ROUNDS = 20
@@ -177,22 +178,27 @@ class CollaborativeClassifier(LinearClassifier):
     _sparse = False
     _many_classes = False
 
-    def fit(self, X: Any, y: Any, party: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, party: ArrayLike | None = None) -> Self:
         """Charge ``epsilon``, then release a model of all parties' rows.
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features)
-            Rows of all parties.
+        X : array of shape (n_samples, n_features), or raw table
+            Rows of all parties; a raw table where there is a ``schema``.
         y : array of shape (n_samples,)
-            Labels.
-        party : array of shape (n_samples,), optional
-            Whose row it is: a public fact. By default all rows are one party's.
+            Labels; may be left out where the schema says in which column of the table they are.
+        party : array of shape (n_samples,), or str, optional
+            Whose row it is, or the column of the table that says so: a public fact. By default all
+            rows are one party's.
         """
         return self._fit(X, y, party=party)
 
     def price(
-        self, n_samples: int, n_features: int, n_classes: int = 2, n_parties: int | None = None
+        self,
+        n_samples: Any,
+        n_features: int | None = None,
+        n_classes: int | None = None,
+        n_parties: int | None = None,
     ) -> Guarantee:
         """Return what one ``fit`` on data of these sizes would spend; touches no data.
 
@@ -203,8 +209,10 @@ class CollaborativeClassifier(LinearClassifier):
             return super().price(n_samples, n_features, n_classes)
         check_parameters(self)
         count = self.colluding + 1 if n_parties is None else n_parties
-        sizes = {str(party): n_samples for party in range(count)}
-        facts = PublicFacts(n_samples=n_samples * count, n_features=n_features, sizes=sizes)
+        public = self._sizes(n_samples, n_features, n_classes)
+        rows = public["n_samples"]
+        sizes = {str(party): rows for party in range(count)}
+        facts = PublicFacts(n_samples=rows * count, n_features=public["n_features"], sizes=sizes)
         return self.plan(facts).guarantee()
 
     def prepare(
@@ -213,7 +221,7 @@ class CollaborativeClassifier(LinearClassifier):
         """Return what ``fit`` would run, and the records as it would see them; spends nothing."""
         check_parameters(self)
         table = self._table(X, y)
-        names, codes = _parties(party, len(table.codes))
+        names, codes = _parties(party_column(X, party), len(table.codes))
         counts = np.bincount(codes, minlength=len(names)).tolist()
         facts = PublicFacts(
             n_samples=len(table.codes),

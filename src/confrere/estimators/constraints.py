@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from confrere.errors import InvalidParameter
 from confrere.guarantee import check_bound, check_epsilon, check_positive
 from confrere.ledger import Ledger
+from confrere.schema import PublicSchema, SchemaEncoder
 
 Check = Callable[[Any, str], object]
 Kind = TypeVar("Kind")
@@ -81,6 +82,11 @@ def _ledger(value: Any, name: str) -> None:
         raise InvalidParameter(f"{name} must be a confrere.Ledger or None.")
 
 
+def _schema(value: Any, name: str) -> None:
+    if value is not None and not isinstance(value, PublicSchema | SchemaEncoder):
+        raise InvalidParameter(f"{name} must be a PublicSchema, one of its encoders, or None.")
+
+
 #: A price.
 Epsilon = Annotated[float, check_epsilon]
 #: A number above zero; the second one may be infinite.
@@ -107,6 +113,9 @@ Spare = Annotated[int, _spare]
 Labels = ArrayLike | None
 #: Where a price is charged; None is the process's own.
 Payer = Annotated[Ledger | None, _ledger]
+
+#: What raw columns mean.
+Meaning = Annotated[PublicSchema | SchemaEncoder | None, _schema]
 
 
 def check_parameters(estimator: Any) -> None:

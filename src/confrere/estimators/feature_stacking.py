@@ -45,7 +45,7 @@ class FeatureStackingClassifier(StackingClassifier):
         How many groups to make when ``groups`` is not given.
     importance : array of shape (n_features,), optional
         Public importances, >= 0: features are grouped by them (W). Without them groups are random
-        and equal (U).
+        and equal (U). A schema's own importances are taken unless others are given.
     groups : sequence of int arrays, optional
         Declared groups, every column exactly once.
     combiner : {"stack", "vote", "weighted_vote"}, default="stack"
@@ -109,6 +109,7 @@ class FeatureStackingClassifier(StackingClassifier):
     prior_intercept: Finite = 0.0
 
     _kind = "pst-f"
+    _weighted = False
 
     def plan(self, facts: PublicFacts) -> FeatureStackPlan:
         """Return everything that is decided before the data are touched."""
@@ -141,24 +142,32 @@ class FeatureStackingClassifier(StackingClassifier):
 
     def _groups(self, n_features: int) -> tuple[Groups, NDArray[np.float64]]:
         """Return the groups in use and their importances; a group of importance 0 is left out."""
-        if self.importance is None:
+        given = self._importance()
+        if given is None:
             importance = np.ones(n_features)
         else:
-            importance = check_importance(self.importance)
+            importance = check_importance(given)
             if len(importance) != n_features:
                 raise InvalidParameter(f"importance must have one entry per column ({n_features}).")
         n_groups = min(self.n_groups, n_features)
         if self.groups is not None:
             groups = given_groups(self.groups, n_features)
-        elif self.importance is not None:
+        elif given is not None:
             groups = importance_groups(importance, n_groups)
         else:
             groups = random_groups(n_features, n_groups, seed=self.split_seed or 0)
         shares = group_importance(importance, groups)
-        if self.importance is None and self.groups is None:
+        if given is None and self.groups is None:
             shares = np.full(len(groups), 1 / len(groups))
         used = [k for k, share in enumerate(shares) if share > 0]
         return tuple(groups[k] for k in used), shares[used]
+
+    def _importance(self) -> ArrayLike | None:
+        """Return the declared importances: of the schema, unless they are given."""
+        encoder = self._encoder()
+        if self.importance is not None or encoder is None or not encoder.schema.has_importances:
+            return self.importance
+        return encoder.schema.importances()
 
     def _norms(self, groups: Groups) -> tuple[float, ...]:
         norms = np.atleast_1d(np.asarray(self.data_norm, dtype=np.float64))

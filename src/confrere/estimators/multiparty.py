@@ -25,7 +25,7 @@ from confrere.estimators.constraints import (
 )
 from confrere.guarantee import Guarantee
 from confrere.model import Linear
-from confrere.plans.base_plan import PublicFacts, declared_classes
+from confrere.plans.base_plan import PublicFacts
 from confrere.plans.linear_plan import linear_frame
 from confrere.plans.multiparty_plan import MultipartyPlan, MultipartyResult, local_of
 from confrere.plans.party_tables import (
@@ -37,6 +37,8 @@ from confrere.plans.party_tables import (
     tables_of_parties,
 )
 from confrere.plans.voting_plan import Method, Voting
+from confrere.schema import SchemaEncoder
+from confrere.schema.tables import is_table, party_column
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -183,21 +185,26 @@ class MultipartyClassifier(LinearClassifier):
 
     _kind = "multiparty"
 
-    def price(self, n_parties: int, n_features: int, n_classes: int = 2) -> Guarantee:
-        """Return what one ``fit`` of so many parties would spend; touches no data."""
+    def price(
+        self, n_parties: Any, n_features: int | None = None, n_classes: int | None = None
+    ) -> Guarantee:
+        """Return what one ``fit`` of so many parties, or tables, would spend; touches no data."""
         return super().price(n_parties, n_features, n_classes)
 
-    def fit(self, X: Any, y: Any, party: ArrayLike | None = None, auxiliary: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, party: ArrayLike | None = None, auxiliary: Any = None
+    ) -> Self:
         """Charge ``epsilon``, then release a model of all parties' votes.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n_samples, n_features), or list of tables
-            Rows of all parties; or one table per party.
+            Rows of all parties; or one table per party. Raw tables where there is a ``schema``.
         y : array of shape (n_samples,), or list of arrays
-            Labels.
-        party : array of shape (n_samples,), or one name per table, optional
-            Whose row it is. By default every row (every table) is a party of its own.
+            Labels; may be left out where the schema says in which column of a table they are.
+        party : array of shape (n_samples,), or str, or one name per table, optional
+            Whose row it is, or the column of the table that says so. By default every row (every
+            table) is a party of its own.
         auxiliary : array or sparse matrix of shape (n_auxiliary, n_features)
             Unlabelled rows that parties vote on, or that are learned with; public, unless
             ``auxiliary_private``. Not used by ``"weights"``.
@@ -209,7 +216,7 @@ class MultipartyClassifier(LinearClassifier):
     ) -> tuple[MultipartyPlan, Parties]:
         """Return what ``fit`` would run, and the records as it would see them; spends nothing."""
         check_parameters(self)
-        parties = self._parties(X, y, party, auxiliary)
+        parties = self._parties(X, y, party_column(X, party), auxiliary)
         facts = PublicFacts(
             n_samples=len(parties),
             n_features=parties.X.shape[1],
@@ -284,19 +291,24 @@ class MultipartyClassifier(LinearClassifier):
 
         About the data themselves: for whoever holds them, not to be published.
         """
-        parties = self._parties(X, y, party, auxiliary)
+        parties = self._parties(X, y, party_column(X, party), auxiliary)
         names = parties.names.tolist()
         return {names[k]: why for k, why in sorted(parties.faults.items())}
 
     def _parties(self, X: Any, y: Any, party: ArrayLike | None, auxiliary: Any) -> Parties:
-        simulated = self.random_state is not None
+        encoder = self._encoder()
+        if encoder is not None:
+            X, y = self._encoded_parties(encoder, X, y)
         if tables_of_parties(X):
-            labels = np.concatenate([np.ravel(part) for part in y])
-            classes = declared_classes(self.classes, labels, simulated=simulated)
+            classes = self._classes(np.concatenate([np.ravel(part) for part in y]))
             width = None if auxiliary is None else int(np.shape(auxiliary)[1])
+            width = X[0].shape[1] if encoder is not None else width
             parties = stack_tables(X, y, party, classes, width)
-            self._checked(parties.X[:1])
+            if encoder is None:
+                self._checked(parties.X[:1])
             return parties
+        if encoder is not None:
+            return group_rows(X, y, party, self._classes(y))
         if y is None:
             raise InvalidData(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
@@ -312,11 +324,29 @@ class MultipartyClassifier(LinearClassifier):
         if self.on_faulty == "refuse":
             assert_all_finite(labels, input_name="y")
             check_classification_targets(labels)
-        classes = declared_classes(self.classes, y, simulated=simulated)
-        return group_rows(rows, labels, party, classes)
+        return group_rows(rows, labels, party, self._classes(y))
+
+    def _encoded_parties(self, encoder: SchemaEncoder, X: Any, y: Any) -> tuple[Any, Any]:
+        """Return rows and labels of raw tables; a party's table that does not fit is its fault."""
+        if not (isinstance(X, list | tuple) and any(map(is_table, X))):
+            return self._encoded(encoder, X), self._labels(encoder, X, y)
+        width = len(encoder.schema.feature_names)
+        rows, labels = [], []
+        for table, given in zip(X, [None] * len(X) if y is None else y, strict=True):
+            try:
+                encoded = self._encoded(encoder, table)
+                found = self._labels(encoder, table, given)
+            except InvalidData:
+                encoded, found = np.full((1, width), np.nan), np.array([-1])
+            rows.append(encoded)
+            labels.append(found)
+        return rows, labels
 
     def _auxiliary(self, auxiliary: Any) -> NDArray[np.float64] | None:
         if self.method == "weights" or auxiliary is None:
             return None
+        encoder = self._encoder()
+        if encoder is not None:
+            return self._encoded(encoder, auxiliary)
         rows = self._checked(auxiliary, accept_sparse="csr", dtype=np.float64, reset=False)
         return dense(rows)

@@ -20,10 +20,10 @@ from confrere.noise.sources import RandomSource, SeededSource
 from confrere.plans.base_plan import LabelledTable, PublicFacts
 from confrere.plans.selection_plan import SelectionPlan, plan_parts, plan_stopping
 from confrere.release import Release
-from confrere.schema import PublicSchema
+from confrere.schema import SchemaEncoder
 
 #: What the selection decides for its candidates.
-_OURS = ("epsilon", "ledger", "account", "random_state", "classes")
+_OURS = ("epsilon", "ledger", "account", "random_state", "classes", "schema")
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class PrivateSelection(PrivateClassifier):
     ----------
     estimator : private classifier
         Its ``epsilon``, ``ledger``, ``account``, ``classes`` and ``random_state`` are set by the
-        selection.
+        selection. Its ``schema``, if it has one, is the selection's.
     grid : dict of lists, or list of such dicts
         The candidates, declared before the data are seen.
     epsilon : float, default=1.0
@@ -147,7 +147,8 @@ class PrivateSelection(PrivateClassifier):
     def plan(self, facts: PublicFacts) -> SelectionPlan:
         """Return everything that is decided before the data are touched."""
         # A candidate is a simulation if the selection is one.
-        estimator = clone(self.estimator).set_params(random_state=self.random_state)
+        # Rows are encoded once, before they are divided.
+        estimator = clone(self.estimator).set_params(random_state=self.random_state, schema=None)
         candidates = [
             Setting(estimator, settings, facts.n_features) for settings in self._settings()
         ]
@@ -177,17 +178,29 @@ class PrivateSelection(PrivateClassifier):
         super()._keep(plan, learned)
         best, model = learned
         # Fitted again by hand, the model pays on the caller's ledger like any other.
-        model.set_params(ledger=self.ledger, account=self.account, random_state=self.random_state)
+        model.set_params(
+            ledger=self.ledger,
+            account=self.account,
+            random_state=self.random_state,
+            schema=self._encoder(),
+        )
+        model.model_, model.classes_ = self.model_, self.classes_
         model.guarantee_, model.receipt_ = self.guarantee_, self.receipt_
         model.simulated_ = self.simulated_
         self.best_index_ = best
         self.best_params_ = dict(plan.candidates[best].settings)
         self.best_estimator_ = model
 
-    def to_release(self, schema: PublicSchema | None = None) -> Release:
+    def to_release(self, encoder: SchemaEncoder | None = None) -> Release:
         """Return what may leave: the released model, with the selection's guarantee."""
-        release: Release = self.best_estimator_.to_release(schema)
+        release: Release = self.best_estimator_.to_release(encoder)
         return release
+
+    def _encoder(self) -> SchemaEncoder | None:
+        """Return what encodes raw tables: the estimator's own way, or this schema in its way."""
+        if self.schema is None:
+            return _encoder_of(self.estimator)
+        return _encoder_of(clone(self.estimator).set_params(schema=self.schema))
 
     def _settings(self) -> list[dict[str, Any]]:
         """Return the candidates' settings, checked."""
@@ -210,6 +223,11 @@ class PrivateSelection(PrivateClassifier):
         tags.input_tags.sparse = theirs.input_tags.sparse
         tags.classifier_tags.multi_class = theirs.classifier_tags.multi_class
         return tags
+
+
+def _encoder_of(estimator: Any) -> SchemaEncoder | None:
+    encoder: SchemaEncoder | None = estimator._encoder()
+    return encoder
 
 
 def _own_stream(source: RandomSource) -> RandomSource:

@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from confrere.errors import InvalidParameter
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.estimators.predicting import Predicting, sorted_labels
 from confrere.estimators.starting_points import SourceLike, refuse_model
 from confrere.model import Model
 from confrere.release import Release, load_release
+from confrere.schema.tables import is_table
 
 
-class ReleasedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class ReleasedClassifier(Predicting, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Another organisation's released model, used as it is (SourceD).
 
-    ``fit`` ignores its data, so it spends nothing and needs no account.
+    It is ready without ``fit``, which ignores its data, spends nothing and needs no account. A
+    release that carries its encoder takes raw tables, and predicts the data's own labels. One
+    without takes rows that were encoded before: arrays, in the order of the release's features.
 
     Parameters
     ----------
@@ -48,30 +51,47 @@ class ReleasedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any = None, y: Any = None) -> ReleasedClassifier:  # noqa: ARG002
         """Read the release; the data are not looked at."""
+        self._opened = (self.source, self._read())
+        return self
+
+    @property
+    def model_(self) -> Model:  # type: ignore[override]
+        """What was released; read once."""
+        opened: tuple[Any, Model] | None = getattr(self, "_opened", None)
+        if opened is None or opened[0] is not self.source:
+            self.fit()
+            opened = self._opened
+        return opened[1]
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels, sorted."""
+        return sorted_labels(self.model_)
+
+    def _read(self) -> Model:
         if self.source is None:
             raise InvalidParameter("source must be given: the release to use, or its path.")
         refuse_model(self.source)
-        release = (
-            self.source
-            if isinstance(self.source, Release)
-            else load_release(
-                self.source,
-                require_signature_from=self.source_keys,
-                allow_simulated=self.allow_simulated,
+        if isinstance(self.source, Release):
+            return self.source.model
+        return load_release(
+            self.source,
+            require_signature_from=self.source_keys,
+            allow_simulated=self.allow_simulated,
+        ).model
+
+    def _rows(self, X: Any) -> Any:
+        if self.model_.encoder is None and is_table(X):
+            raise InvalidData(
+                "the release carries no encoder, so it cannot read a table; encode the rows as its "
+                "maker did, and give an array."
             )
-        )
-        self.model_: Model = release.model
-        self.classes_ = np.asarray(self.model_.classes)
-        return self
+        return super()._rows(X)
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Return the released model's scores."""
-        return self.model_.decision_function(X)
+    def __sklearn_is_fitted__(self) -> bool:
+        return self.source is not None
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the released model's probabilities."""
-        return self.model_.predict_proba(X)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the released model's labels."""
-        return self.model_.predict(X)
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        return tags

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidParameter, InvalidRelease, SchemaMismatch, SimulatedRelease
+from confrere.model import Encoder
 from confrere.release import Release, load_release
-from confrere.schema import PublicSchema
 
 SourceLike: TypeAlias = Release | str | os.PathLike[str]
 
@@ -84,7 +84,7 @@ def check_same_meaning(
     *,
     features: Sequence[str] | None,
     classes: NDArray[Any] | None,
-    schema: PublicSchema | None,
+    encoder: Encoder | None,
 ) -> None:
     """Refuse sources that do not speak of the same features, in the same order, and labels.
 
@@ -103,14 +103,16 @@ def check_same_meaning(
                 f"source has classes {list(release.model.classes)}, the target declares "
                 f"{classes.tolist()}."
             )
-        if schema is None:
+        if encoder is None:
             continue
         if release.model.encoder is None:
             raise SchemaMismatch(
-                "source carries no schema to compare with; ask for a release made with "
-                "to_release(schema=...)."
+                "source carries no encoder to compare with; ask for a release of a model that was "
+                "fitted with schema=..."
             )
-        schema.require_same(release.model.encoder.schema)
+        encoder.schema.require_same(release.model.encoder.schema)
+        if not encoder.same_encoding(release.model.encoder):
+            raise SchemaMismatch("source encodes its rows in another way; rows and weights differ.")
 
 
 def precision_weights(releases: Sequence[Release]) -> NDArray[np.float64]:

@@ -20,13 +20,12 @@ from confrere.estimators.starting_points import (
     open_sources,
     precision_weights,
 )
-from confrere.model import Linear
+from confrere.model import Encoder, Linear
 from confrere.notebook import progress_bar
 from confrere.plans.base_plan import PublicFacts
 from confrere.plans.linear_plan import LinearPlan, linear_frame, plan_linear
 from confrere.release import Release
 from confrere.rows.frame import Frame
-from confrere.schema import PublicSchema
 
 #: Kinds of releases that hold a linear model.
 LINEAR_KINDS = ("plr", "simcomb", "collaborative", "multiparty")
@@ -48,8 +47,9 @@ class TransferClassifier(LinearClassifier):
     epsilon, data_norm, alpha, fit_intercept, intercept_scale, loss, calibration, feature_scale
         As in :class:`PrivateLogisticRegression`, for the target's own fit. The automatic ridge is
         multiplied by ``1 + n_source / n_target``.
-    schema : PublicSchema, optional
-        What the target means by its columns; a source with another meaning is refused.
+    schema : PublicSchema or SchemaEncoder, optional
+        What raw columns mean: ``fit`` takes raw tables, and a source with another meaning is
+        refused.
     source_keys : mapping of party to public key, optional
         Signatures that a source read from disk must carry.
     classes : list, optional
@@ -87,7 +87,6 @@ class TransferClassifier(LinearClassifier):
     loss: Literal["capped", "logistic"] = "capped"
     calibration: Literal["tight", "printed"] = "tight"
     feature_scale: ArrayLike | None = None
-    schema: PublicSchema | None = None
     source_keys: Mapping[str, Any] | None = None
 
     _kind = "simcomb"
@@ -102,8 +101,12 @@ class TransferClassifier(LinearClassifier):
             keys=self.source_keys,
             simulation=self.random_state is not None,
         )
+        encoder = self._encoder()
         check_same_meaning(
-            sources, features=facts.features, classes=facts.classes, schema=self.schema
+            sources,
+            features=facts.features,
+            classes=facts.classes,
+            encoder=None if encoder is None else Encoder.of(encoder),
         )
         frame = linear_frame(
             facts.n_features,

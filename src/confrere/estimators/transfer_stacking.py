@@ -14,12 +14,11 @@ from confrere.estimators.constraints import Weights
 from confrere.estimators.stacking import StackingClassifier
 from confrere.estimators.starting_points import SourceLike, check_same_meaning, open_sources
 from confrere.maths.partition import allocate
-from confrere.model import LowLevelModel, Stack, StackFacts
+from confrere.model import Encoder, LowLevelModel, Stack, StackFacts
 from confrere.plans.base_plan import PublicFacts
 from confrere.plans.feature_stack_plan import FeatureStackPlan, plan_feature_stack
 from confrere.release import Release
 from confrere.rows.groups import GroupRows
-from confrere.schema import PublicSchema
 
 #: The public facts on which source and target must agree.
 SHARED_FACTS = ("norms", "rows", "clipping", "constant")
@@ -43,8 +42,9 @@ class TransferStackingClassifier(StackingClassifier):
     combiner, high_fraction, allocation, alpha, high_alpha, loss, calibration, split_seed
         As in :class:`FeatureStackingClassifier`. The automatic ridge of the low level is multiplied
         by ``1 + n_source / n_target``.
-    schema : PublicSchema, optional
-        What the target means by its columns; a source with another meaning is refused.
+    schema : PublicSchema or SchemaEncoder, optional
+        What raw columns mean: ``fit`` takes raw tables, and a source with another meaning is
+        refused.
     source_keys : mapping of party to public key, optional
         Signatures that a source read from disk must carry.
     data_norm : None
@@ -78,18 +78,22 @@ class TransferStackingClassifier(StackingClassifier):
     eta: Weights = 0.0
     data_norm: None = None
     allocation: Literal["importance", "least-noise"] = "importance"
-    schema: PublicSchema | None = None
     source_keys: Mapping[str, Any] | None = None
 
     _kind = "pst-h"
+    _weighted = False
 
     def plan(self, facts: PublicFacts) -> FeatureStackPlan:
         """Return everything that is decided before the data are touched; reads the sources."""
         if self.data_norm is not None:
             raise InvalidParameter("data_norm comes from the source; leave it None.")
         sources = self._open_sources()
+        encoder = self._encoder()
         check_same_meaning(
-            sources, features=facts.features, classes=facts.classes, schema=self.schema
+            sources,
+            features=facts.features,
+            classes=facts.classes,
+            encoder=None if encoder is None else Encoder.of(encoder),
         )
         if len(sources[0].model.features) != facts.n_features:
             raise InvalidParameter("n_features must be the source's number of columns.")

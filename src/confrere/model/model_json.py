@@ -12,9 +12,10 @@ import io
 import math
 import zipfile
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
+import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, TypeAdapter
 
 from confrere.errors import ConfrereError, InvalidParameter, InvalidRelease
@@ -23,8 +24,9 @@ from confrere.model.public_facts import Encoder, Facts
 from confrere.model.scoring import Clip, Floats, wrong
 from confrere.model.strict_json import json_bytes, read_json, validated
 from confrere.schema import PublicSchema
+from confrere.schema.encoding import Encoding, NumberColumn
 
-SCHEMA = "confrere-model/2"
+SCHEMA = "confrere-model/3"
 
 #: How far two machines' tanh and exp may be apart; everything else has no slack at all.
 TOLERANCE = 1e-12
@@ -42,6 +44,9 @@ _UNREADABLE = (
 )
 
 
+_Labels: TypeAlias = list[bool] | list[int] | list[float] | list[str]
+
+
 class _Form(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
@@ -57,15 +62,26 @@ class _Clip(_Form):
 
 class _Encoder(_Form):
     schema_: dict[str, Any] = Field(alias="schema")
-    rows: Literal["clip", "unit"] | None
-    weighted: bool | None
+    weighted: bool
+    power: float
+    labels: _Labels | None
+    encoding: Encoding
 
     def built(self) -> Encoder:
         try:
-            schema = PublicSchema.from_dict(self.schema_)
+            return Encoder.checked(
+                Encoder(
+                    schema=PublicSchema.from_dict(self.schema_),
+                    weighted=self.weighted,
+                    power=self.power,
+                    labels=None if self.labels is None else tuple(self.labels),
+                    encoding=self.encoding,
+                )
+            )
+        except InvalidRelease:
+            raise
         except _UNREADABLE as error:
             raise wrong("encoder.schema", "must be a valid public schema") from error
-        return Encoder(schema, self.rows, self.weighted)
 
 
 class _Group(_Form):
@@ -86,7 +102,7 @@ class _Group(_Form):
 
 
 class _Common(_Form):
-    classes: list[bool] | list[int] | list[float] | list[str]
+    classes: _Labels
     features: list[str]
     clip: _Clip | None
     encoder: _Encoder | None
@@ -131,7 +147,7 @@ class _Stack(_Common):
 
 
 class _Document(_Form):
-    schema_: Literal["confrere-model/2"] = Field(alias="schema")
+    schema_: Literal["confrere-model/3"] = Field(alias="schema")
     kind: str
     model: Annotated[_Linear | _Stack, Field(discriminator="kind")]
     test_vectors: list[dict[str, Any]]
@@ -196,19 +212,28 @@ def read_document(content: bytes) -> tuple[str, Model]:
 def vectors_of(model: Model) -> list[dict[str, Any]]:
     """Return five rows, made from public facts, with the answers that a correct reader gives.
 
-    The last one is beyond every bound: whoever reads entries as large as they are fails it.
+    Raw rows where there is an encoder, and what they become. The last row is beyond every bound:
+    whoever reads entries as large as they are fails it.
     """
-    X = _example_rows(model)
+    raw: list[dict[str, Any]] = []
+    if model.encoder is None:
+        X = _example_rows(model)
+    else:
+        raw = raw_examples(model.encoder.encoding)
+        X = model.encoded(pd.DataFrame(raw, dtype=object))
     scores = model.decision_function(X)
     shares = model.probabilities(scores)
     return [
         {
+            **({"row": raw[i]} if raw else {}),
             "x": row.tolist(),
             "decision": score.tolist(),
             "probability": share.tolist(),
-            "label": model.classes[code],
+            "label": model.labels[code],
         }
-        for row, score, share, code in zip(X, scores, shares, model.codes(scores), strict=True)
+        for i, (row, score, share, code) in enumerate(
+            zip(X, scores, shares, model.codes(scores), strict=True)
+        )
     ]
 
 
@@ -226,8 +251,10 @@ def _check_vectors(model: Model, vectors: list[dict[str, Any]]) -> None:
     same = len(vectors) == len(expected)
     for given, own in zip(vectors, expected, strict=True) if same else ():
         same = same and given.keys() == own.keys()
-        same = same and all(json_bytes(given[n]) == json_bytes(own[n]) for n in ("x", "label"))
-        same = same and all(_close(given[name], own[name]) for name in ("decision", "probability"))
+        words = [name for name in ("row", "label") if name in own]
+        same = same and all(json_bytes(given[name]) == json_bytes(own[name]) for name in words)
+        answers = ("x", "decision", "probability")
+        same = same and all(_close(given[name], own[name]) for name in answers)
     if not same:
         raise wrong("test_vectors", "are not what it predicts")
 
@@ -248,6 +275,27 @@ def _example_rows(model: Model) -> Floats:
     rows = np.round(((7 * i + 3 * j + i * j) % 11 - 5) / 4 * (i / 2) * bound / np.sqrt(d), 6)
     rows[-1] *= 1e200
     return np.asarray(rows)
+
+
+def raw_examples(encoding: Encoding) -> list[dict[str, Any]]:
+    """Return raw rows by arithmetic on declared facts: inside and outside bounds, missing, unknown."""
+    rows: list[dict[str, Any]] = [{} for _ in range(5)]
+    for j, column in enumerate(encoding.columns):
+        for i, row in enumerate(rows):
+            cell: Any
+            if isinstance(column, NumberColumn):
+                low, high = column.clip
+                share = 3.0 if i == 4 else ((7 * i + 3 * j) % 11) / 10
+                cell = float(f"{low + (high - low) * share:.6g}")
+            else:
+                texts = {place: text for text, place in reversed(column.codes.items())}
+                cell = texts[(2 * i + j) % (max(texts) + 1)]
+                if i == 4 and column.unknown is not None:
+                    cell = f"no {column.column} that is declared"
+            if i == 3 and column.missing is not None:
+                cell = None
+            row[column.column] = cell
+    return rows
 
 
 #: Larger releases are refused on both sides.

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from confrere.errors import InvalidData
 from confrere.model.public_facts import Encoder, Facts
 from confrere.model.scoring import (
     LARGEST,
@@ -43,7 +44,7 @@ class Model(ABC):
     clip : Clip, optional
         What happens to a row before it is scored.
     encoder : Encoder, optional
-        What the columns mean; ``features`` are its columns.
+        What turns raw rows into those that are read here; ``features`` are its encoded columns.
     facts : Facts, optional
         What is public about the making.
     """
@@ -59,6 +60,32 @@ class Model(ABC):
         object.__setattr__(self, "features", tuple(self.features))
         if len(self.classes) < 2 or not self.features:
             raise wrong("classes, features", "must be two classes or more, one feature or more")
+        if self.encoder is not None:
+            self._check_encoder(self.encoder)
+
+    def _check_encoder(self, encoder: Encoder) -> None:
+        if tuple(encoder.schema.feature_names) != self.features:
+            raise wrong("features", "must be the encoded columns of the encoder")
+        if encoder.labels is not None and len(encoder.labels) != len(self.classes):
+            raise wrong("encoder.labels", "must be one name per class")
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """What the data call the classes, in their order."""
+        named = None if self.encoder is None else self.encoder.labels
+        return self.classes if named is None else named
+
+    def encoded(self, table: Any) -> Floats:
+        """Return the rows that are read here, of a raw table.
+
+        Raises
+        ------
+        InvalidData
+            If the table does not fit, or the model has no encoder.
+        """
+        if self.encoder is None:
+            raise InvalidData("the model has no encoder; it reads rows that were encoded before.")
+        return np.asarray(self.encoder.encoding.transform(table))
 
     def decision_function(self, X: Any) -> Floats:
         """Return scores: ``(n,)`` for two classes, ``(n, K)`` for more."""
@@ -86,7 +113,7 @@ class Model(ABC):
 
     @abstractmethod
     def arrays(self) -> Mapping[str, Floats]:
-        """Return every number that was learned, for ``model.npz``."""
+        """Return every number that was learned."""
 
     @abstractmethod
     def _scores(self, rows: Any) -> Floats:
@@ -105,8 +132,18 @@ class Model(ABC):
         }
 
     def digest(self) -> str:
-        """Return the SHA-256 of the function from rows to labels, in hexadecimal digits."""
-        return hashlib.sha256(canonical_bytes(self._function())).hexdigest()
+        """Return the SHA-256 of the function from rows to labels, in hexadecimal digits.
+
+        Of raw rows, if there is an encoder.
+        """
+        function = self._function()
+        if self.encoder is not None:
+            function["encoder"] = self.encoder.to_dict()
+        return hashlib.sha256(canonical_bytes(function)).hexdigest()
+
+    def stored(self) -> Mapping[str, Floats]:
+        """Return the arrays of ``model.npz``: what was learned, and the encoder's numbers."""
+        return {**self.arrays(), **({} if self.encoder is None else self.encoder.arrays())}
 
     def require_plain(self) -> None:
         """Refuse names and labels that cannot leave: repeated ones, and labels that JSON lacks."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import ConfigDict
 
-from confrere.schema import PublicSchema
+from confrere.errors import InvalidParameter, InvalidRelease
+from confrere.schema import PublicSchema, SchemaEncoder
+from confrere.schema.encoding import Encoding
 
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -90,24 +95,100 @@ class Facts:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Encoder:
-    """What the columns of a model mean: how raw rows become the rows that it reads.
+    """What turns raw rows into those that a model reads, and its classes into their names.
 
     Attributes
     ----------
     schema : PublicSchema
         The public facts about raw columns.
-    rows : {"clip", "unit"}, optional
-        How encoded rows are bounded; None where only the meaning of columns is known.
-    weighted : bool, optional
-        Whether columns are weighted by importance.
+    encoding : Encoding
+        The same as a program in the closed language, for whoever does not have this library.
+    weighted, power
+        How importances became weights; see :class:`~confrere.schema.SchemaEncoder`.
+    labels : tuple of str, int, float or bool, optional
+        The names of the model's classes in the data, where they differ.
     """
 
     schema: PublicSchema
-    rows: Literal["clip", "unit"] | None = None
-    weighted: bool | None = None
+    encoding: Encoding
+    weighted: bool
+    power: float = 1.0
+    labels: tuple[Any, ...] | None = None
+
+    @classmethod
+    def of(cls, encoder: SchemaEncoder, *, labelled: bool = True) -> Encoder:
+        """Return what a release carries of an encoder; ``labelled`` if classes are -1 and 1."""
+        if np.dtype(encoder.dtype) != np.float64:
+            raise InvalidParameter("dtype must be float64 for an encoder that is released.")
+        outcome = encoder.schema.outcome
+        return cls(
+            schema=encoder.schema,
+            encoding=encoder.encoding(),
+            weighted=bool(encoder.weighted),
+            power=float(encoder.power),
+            labels=outcome.names if labelled and outcome is not None else None,
+        )
+
+    def transformer(self) -> SchemaEncoder:
+        """Return the transformer that encodes so."""
+        return self.schema.encoder(
+            rows=self.encoding.rows,
+            weighted=self.weighted,
+            power=self.power,
+            clip_norm=self.encoding.norm,
+        )
+
+    def same_encoding(self, other: Encoder) -> bool:
+        """Whether both encode alike, up to two machines' roundings."""
+        return _alike(self.encoding.to_dict(), other.encoding.to_dict())
+
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        """Return centre, scale and weight of every basis number, for ``model.npz``."""
+        columns = self.encoding.columns
+        found = {
+            "encoder_centre": np.array([x for column in columns for x in column.centre]),
+            "encoder_scale": np.array([x for column in columns for x in column.scale]),
+        }
+        if self.encoding.weights is not None:
+            found["encoder_weights"] = np.array(self.encoding.weights)
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
-        return {"schema": self.schema.to_dict(), "rows": self.rows, "weighted": self.weighted}
+        return {
+            "schema": self.schema.to_dict(),
+            "weighted": self.weighted,
+            "power": self.power,
+            "labels": None if self.labels is None else list(self.labels),
+            "encoding": self.encoding.to_dict(),
+        }
+
+    @classmethod
+    def checked(cls, given: Encoder) -> Encoder:
+        """Return what was read, if the program is that of the schema.
+
+        Raises
+        ------
+        InvalidRelease
+            If it is not, or the names are not the schema's.
+        """
+        own = cls.of(given.transformer())
+        if not given.same_encoding(own):
+            raise InvalidRelease("the model is wrong: encoder.encoding is not that of its schema.")
+        if given.labels not in (None, own.labels):
+            raise InvalidRelease("the model is wrong: encoder.labels are not those of its schema.")
+        return given
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Compare plain values; numbers may differ as two machines' logarithms do."""
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(_alike(one[k], other[k]) for k in one)
+    if isinstance(one, list | tuple):
+        same_length = isinstance(other, list | tuple) and len(one) == len(other)
+        return same_length and all(map(_alike, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-12, abs_tol=1e-12)
+    return type(one) is type(other) and bool(one == other)

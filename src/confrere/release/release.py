@@ -245,7 +245,7 @@ def release_files(model: Model, card: Card, *, onnx: bool, study: bytes | None) 
         The study file.
     """
     files = {
-        "model.npz": npz_bytes(model.arrays()),
+        "model.npz": npz_bytes(model.stored()),
         "model.json": model_document(model, card.product.kind),
     }
     if onnx:

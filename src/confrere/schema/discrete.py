@@ -7,40 +7,24 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from confrere.errors import InvalidData, SchemaError
+from confrere.errors import SchemaError
+from confrere.schema.cells import Value, codes_of
+from confrere.schema.encoding import OneHotColumn, ScoreColumn
 from confrere.schema.feature import (
+    CENTER,
     INDICATOR,
     Feature,
-    Value,
     declared_number,
     declared_share,
     declared_value,
     declared_values,
-    refuse,
-    standardised,
 )
-
-_UNDECLARED = -1
-
-
-def places_of(
-    column: str, values: pd.Series[Any], places: Mapping[Any, int]
-) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Return each row's place (-1 if its value is not declared) and where it is missing."""
-    try:
-        codes, distinct = pd.factorize(values)
-        found = [places.get(value, _UNDECLARED) for value in distinct]
-    except TypeError:
-        raise InvalidData(f"column {column!r}: holds things that are not plain values.") from None
-    # The sentinel code -1 of a missing value picks the last entry.
-    return np.array([*found, _UNDECLARED], dtype=np.intp)[codes], codes < 0
 
 
 def declared_shares(column: str, shares: object, count: int, *, whole: bool) -> tuple[float, ...]:
@@ -65,12 +49,13 @@ class Discrete(Feature):
     def _places(self) -> dict[Any, int]:
         """Return each declared value's row of the table."""
 
-    @abstractmethod
-    def _table(self) -> NDArray[np.float64]:
-        """Return one row of scaled numbers per place."""
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if any(token in self._places() for token in self.na):
+            raise self._error("na names a value that is declared too")
 
-    def _unknown_place(self) -> int | None:
-        return None
+    def _codes(self) -> dict[str, int]:
+        return codes_of(self._places(), self.na)
 
     def _settle_missing(self, value: object) -> Value:
         found = declared_value(self.column, "missing", value)
@@ -80,25 +65,10 @@ class Discrete(Feature):
 
     def _settle_values(self, key: str, values: object) -> tuple[Value, ...]:
         found = declared_values(self.column, key, values)
-        if self.missing is not None and INDICATOR in found:
-            raise self._error('a value named "indicator" cannot be told from missing = "indicator"')
+        for rule in (INDICATOR, CENTER):
+            if self.missing is not None and rule in found:
+                raise self._error(f'a value named "{rule}" cannot be told from missing = "{rule}"')
         return found
-
-    def _encode(self, values: pd.Series[Any], out: NDArray[np.float64]) -> NDArray[np.bool_]:
-        declared, table = self._places(), self._table()
-        zeros = len(table)
-        places, absent = places_of(self.column, values, declared)
-        unknown = (places == _UNDECLARED) & ~absent
-        bucket = self._unknown_place()
-        if bucket is None:
-            refuse(self.column, unknown, "a value that is not declared")
-        else:
-            places[unknown] = bucket
-        stands_for_missing = self.missing is not None and not self.has_indicator
-        places[absent] = declared[self.missing] if stands_for_missing else zeros
-        for column, row in zip(np.vstack([table, np.zeros(table.shape[1])]).T, out, strict=True):
-            np.take(column, places, out=row, mode="wrap")  # "raise" would copy through a buffer
-        return absent
 
 
 @final
@@ -121,7 +91,7 @@ class Ordered(Discrete):
         Public share of each level.
     mean, sd : float, optional
         Public mean and standard deviation of the scores, instead of ``shares``.
-    missing, missing_share, importance, sign
+    na, missing, missing_share, importance, sign
         See :class:`~confrere.schema.feature.Feature`.
     """
 
@@ -182,9 +152,15 @@ class Ordered(Discrete):
     def _places(self) -> dict[Value, int]:
         return {level: place for place, level in enumerate(self.levels)}
 
-    def _table(self) -> NDArray[np.float64]:
+    def _column(self) -> ScoreColumn:
         centre, scale, _ = self._scale()
-        return ((self._scores() - centre) / scale)[:, None]
+        return ScoreColumn(
+            column=self.column,
+            codes=self._codes(),
+            scores=tuple(self._scores().tolist()),
+            centre=(centre,),
+            scale=(scale,),
+        )
 
     def _own_names(self) -> tuple[str, ...]:
         return (self.column,)
@@ -206,7 +182,7 @@ class Flag(Discrete):
         What the table writes for yes and for no; True also stands for 1 and False for 0.
     share : float, default=0.5
         Public share of yes; unless declared, yes is 1 and no is -1.
-    missing, missing_share, importance, sign
+    na, missing, missing_share, importance, sign
         See :class:`~confrere.schema.feature.Feature`.
     """
 
@@ -226,9 +202,15 @@ class Flag(Discrete):
     def _places(self) -> dict[Value, int]:
         return dict.fromkeys(self.false, 0) | dict.fromkeys(self.true, 1)
 
-    def _table(self) -> NDArray[np.float64]:
+    def _column(self) -> ScoreColumn:
         share = 0.5 if self.share is None else self.share
-        return standardised(np.array([[0.0], [1.0]]), share)
+        return ScoreColumn(
+            column=self.column,
+            codes=self._codes(),
+            scores=(0.0, 1.0),
+            centre=(share,),
+            scale=(float(np.sqrt(share * (1 - share))),),
+        )
 
     def _own_names(self) -> tuple[str, ...]:
         return (self.column,)
@@ -262,7 +244,7 @@ class Category(Discrete):
         For all values at once, or for each of them.
     sign : table of value to {-1, 0, 1}, optional
         Expected sign per value; values that are left out have none.
-    missing, missing_share
+    na, missing, missing_share
         See :class:`~confrere.schema.feature.Feature`.
     """
 
@@ -326,14 +308,19 @@ class Category(Discrete):
     def _places(self) -> dict[Value, int]:
         return {bucket: place for place, bucket in enumerate(self._buckets())}
 
-    def _unknown_place(self) -> int | None:
-        if self.unknown is None:
-            return None
-        return len(self._buckets()) if self.unknown == ZEROS else self._places()[self.unknown]
-
-    def _table(self) -> NDArray[np.float64]:
+    def _column(self) -> OneHotColumn:
         count = len(self._buckets())
-        return standardised(np.eye(count), 1 / count if self.shares is None else self.shares)
+        shares = np.array((1 / count,) * count if self.shares is None else self.shares)
+        column = OneHotColumn(
+            column=self.column,
+            codes=self._codes(),
+            centre=tuple(shares.tolist()),
+            scale=tuple(np.sqrt(shares * (1 - shares)).tolist()),
+        )
+        if self.unknown is None:
+            return column
+        elsewhere = (0.0,) * count if self.unknown == ZEROS else column.vector(self.unknown)
+        return replace(column, unknown=elsewhere)
 
     def _own_names(self) -> tuple[str, ...]:
         return tuple(f"{self.column}={bucket}" for bucket in self._buckets())

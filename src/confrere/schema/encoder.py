@@ -8,58 +8,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from confrere.errors import InvalidData, InvalidParameter, SchemaError
+from confrere.schema.encoding import Encoding, RowRule, check_clip_norm, check_rows
+from confrere.schema.tables import column_names, is_table
 
 if TYPE_CHECKING:
     from confrere.schema.public_schema import PublicSchema
-from typing import TypeAlias
 
 
-def standardised_columns(
-    schema: PublicSchema, X: Any, extra: str = "ignore"
-) -> NDArray[np.float64]:
+def standardised_columns(schema: PublicSchema, X: Any) -> NDArray[np.float64]:
     """Return the centred and scaled columns, shape (encoded columns, rows), before any bound."""
-    table = _as_table(schema, X, extra)
-    out = np.empty((len(schema.feature_names), len(table)))
-    start = 0
-    problems = []
-    for feature in schema.features:
-        stop = start + len(feature.names)
-        try:
-            feature.encode(table[feature.column], out[start:stop])
-        except InvalidData as problem:
-            problems.append(str(problem))
-        start = stop
-    if problems:
-        raise InvalidData("\n".join(problems))
-    return out
+    columns = tuple(feature.compiled() for feature in schema.features)
+    return Encoding(columns=columns).standardised(X)
 
 
-def _as_table(schema: PublicSchema, X: Any, extra: str) -> pd.DataFrame:
-    if extra not in ("ignore", "refuse"):
-        raise InvalidParameter('extra must be "ignore" or "refuse".')
-    if not isinstance(X, pd.DataFrame):
-        if np.ndim(X) != 2 or np.shape(X)[1] != len(schema.columns):
-            raise InvalidData(
-                f"X must be a data frame, or an array with the {len(schema.columns)} declared "
-                "columns in their order."
-            )
-        return pd.DataFrame(X, columns=list(schema.columns))
-    lacking = [column for column in schema.columns if column not in X.columns]
-    if lacking:
-        raise InvalidData(f"X lacks the declared columns {', '.join(map(repr, lacking))}.")
-    selected = X[list(schema.columns)]
-    if selected.shape[1] != len(schema.columns):
-        raise InvalidData("X has a declared column more than once.")
+def refuse_extra(schema: PublicSchema, X: Any) -> None:
+    """Refuse a table with columns that are neither declared nor the label."""
     declared = {*schema.columns} | ({schema.outcome.column} if schema.outcome else set())
-    count = len([column for column in X.columns if column not in declared])
-    if extra == "refuse" and count:
+    count = len([c for c in column_names(X) if c not in declared]) if is_table(X) else 0
+    if count:
         raise InvalidData(f"X has {count} columns that are not declared; drop them.")
-    return selected
 
 
 class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -100,7 +71,7 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         *,
         weighted: bool = False,
         power: float = 1.0,
-        rows: Rows = "clip",
+        rows: RowRule = "clip",
         clip_norm: float | Literal["rms"] | None = None,
         extra: Literal["ignore", "refuse"] = "ignore",
         dtype: Any = np.float64,
@@ -117,12 +88,12 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Do nothing: all there is to know is declared."""
         return self
 
-    def transform(self, X: pd.DataFrame | ArrayLike) -> NDArray[Any]:
+    def transform(self, X: Any) -> NDArray[Any]:
         """Encode a table.
 
         Parameters
         ----------
-        X : data frame, or array of shape (rows, declared columns)
+        X : table of pandas, polars or pyarrow, or array of shape (rows, declared columns)
             The raw table.
 
         Returns
@@ -130,13 +101,22 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         array of shape (rows, encoded columns)
             Every row has Euclidean norm at most 1.
         """
+        encoding = self.encoding()
+        if self.extra not in ("ignore", "refuse"):
+            raise InvalidParameter('extra must be "ignore" or "refuse".')
+        if self.extra == "refuse":
+            refuse_extra(self.schema, X)
+        return encoding.transform(X, self.dtype)
+
+    def encoding(self) -> Encoding:
+        """Return the same map in the closed language that a release carries."""
         check_rows(self.rows)
-        clip_norm = self._clip_norm()
-        multipliers = self._multipliers()
-        columns = standardised_columns(self.schema, X, self.extra)
-        if self.weighted:
-            columns *= multipliers[:, None]
-        return bounded_rows(columns, self.rows, clip_norm, self.dtype)
+        return Encoding(
+            columns=tuple(feature.compiled() for feature in self.schema.features),
+            weights=tuple(self._multipliers().tolist()) if self.weighted else None,
+            rows=self.rows,
+            norm=self._clip_norm(),
+        )
 
     def expert_direction(self) -> NDArray[np.float64]:
         """Return the unit vector along which encoded rows follow the experts' expectation.
@@ -198,69 +178,3 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.string = True
         tags.input_tags.allow_nan = any(f.missing is not None for f in self.schema.features)
         return tags
-
-
-Rows: TypeAlias = Literal["clip", "unit"]
-
-
-def check_rows(rows: object) -> None:
-    """Refuse what is not a way to bound rows."""
-    if rows not in ("clip", "unit"):
-        raise InvalidParameter('rows must be "clip" or "unit".')
-
-
-def check_clip_norm(clip_norm: object) -> float | Literal["rms"]:
-    """Return a norm above zero, or ``"rms"``."""
-    if isinstance(clip_norm, str) and clip_norm == "rms":
-        return "rms"
-    if isinstance(clip_norm, bool) or not isinstance(clip_norm, int | float | np.number):
-        raise InvalidParameter('clip_norm must be a number > 0 or "rms".')
-    number = float(clip_norm)
-    if not 0 < number < np.inf:
-        raise InvalidParameter('clip_norm must be a finite number > 0 or "rms".')
-    return number
-
-
-def check_dtype(dtype: Any) -> np.dtype[Any]:
-    """Return the type of the encoded numbers, float64 or float32."""
-    try:
-        found: np.dtype[Any] = np.dtype(dtype)
-    except TypeError:
-        raise InvalidParameter("dtype must be float64 or float32.") from None
-    if found not in (np.dtype(np.float64), np.dtype(np.float32)):
-        raise InvalidParameter("dtype must be float64 or float32.")
-    return found
-
-
-def bounded_rows(
-    columns: NDArray[np.float64], rows: Rows, clip_norm: float, dtype: Any = np.float64
-) -> NDArray[Any]:
-    """Return the table whose transpose is ``columns``, every row of norm at most 1.
-
-    ``"clip"``: a row is divided by ``clip_norm``, then shrunk to norm 1 if it is longer.
-    ``"unit"``: a row is divided by its norm; a row of zeros stays so.
-
-    The bound holds in floating point: rows that touch it are shorter by a few roundings. Only
-    operations on single entries are used, so a row's result does not depend on its neighbours,
-    to the last bit. ``columns`` is overwritten.
-    """
-    check_rows(rows)
-    kind = check_dtype(dtype)
-    margin = 1 + (len(columns) + 8) * float(np.finfo(kind).eps)
-    # Dividing by the largest entry first keeps squares from overflowing or vanishing.
-    peaks = np.zeros(columns.shape[1])
-    for column in columns:
-        np.maximum(peaks, np.abs(column), out=peaks)
-    peaks[peaks == 0] = 1.0
-    squares = np.zeros_like(peaks)
-    for column in columns:
-        share = column / peaks
-        squares += share * share
-    lengths = np.sqrt(squares) * margin
-    if rows == "unit":
-        lengths[lengths == 0] = 1.0
-        columns /= peaks
-        columns /= lengths
-    else:
-        columns /= np.maximum(peaks * lengths, clip_norm)
-    return np.ascontiguousarray(columns.T, dtype=kind)

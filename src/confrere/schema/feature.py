@@ -9,16 +9,16 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, TypeAlias, final
+from typing import Any, ClassVar, final
 
 import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
 
-from confrere.errors import InvalidData, SchemaError
+from confrere.errors import SchemaError
+from confrere.schema.cells import Value
+from confrere.schema.encoding import AnyColumn, NumberColumn
 
-Value: TypeAlias = str | int | float | bool
 INDICATOR = "indicator"
+CENTER = "center"
 
 
 def declared_number(column: str, key: str, value: object) -> float:
@@ -70,9 +70,11 @@ class Feature(ABC):
     ----------
     column : str
         Name in the table.
-    missing : value or "indicator", optional
-        What a missing value becomes: a declared value of the column, or all zeros (the public
-        centre) next to one more encoded column that says so. Without it, missing is an error.
+    na : value or list of values, optional
+        What the table writes where a value is missing, beside empty cells: ``["?", -1]``.
+    missing : "center", value or "indicator", optional
+        What a missing value becomes: all zeros (the public centre); a declared value of the column;
+        or all zeros next to one more encoded column that says so. Without it, missing is an error.
     missing_share : float, default=0.5
         Public share of missing values; centre and scale of the indicator column.
     importance : float, optional
@@ -82,6 +84,7 @@ class Feature(ABC):
     """
 
     column: str = field(kw_only=False)
+    na: tuple[Value, ...] = ()
     missing: Value | None = None
     missing_share: float | None = None
     importance: float | Mapping[Value, float] | tuple[float, ...] | None = None
@@ -93,13 +96,14 @@ class Feature(ABC):
         if not isinstance(self.column, str) or not self.column:
             raise SchemaError("every feature needs a column name: a non-empty text.")
         self._settle()
+        self._set("na", declared_values(self.column, "na", self.na) if self._some_na() else ())
         if self.missing_share is not None:
             if not self.has_indicator:
                 raise self._error('missing_share needs missing = "indicator"')
             self._set(
                 "missing_share", declared_share(self.column, "missing_share", self.missing_share)
             )
-        if self.missing is not None and not self.has_indicator:
+        if self.missing is not None and not self._is_rule(self.missing):
             self._set("missing", self._settle_missing(self.missing))
         self._set("importance", self._settle_weight("importance", self.importance))
         self._set("sign", self._settle_weight("sign", 0 if self.sign is None else self.sign))
@@ -123,15 +127,22 @@ class Feature(ABC):
         """Return the variances, after scaling, that the declared facts imply."""
 
     @abstractmethod
-    def _encode(self, values: pd.Series[Any], out: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Write the scaled values into the rows of ``out``; return where they are missing."""
+    def _column(self) -> AnyColumn:
+        """Return what becomes of the column's cells, without those that are missing."""
 
     # What every kind shares.
 
     @property
     def has_indicator(self) -> bool:
         """Whether a missing value gets an encoded column of its own."""
-        return isinstance(self.missing, str) and self.missing == INDICATOR
+        return self._is_rule(self.missing, INDICATOR)
+
+    @staticmethod
+    def _is_rule(missing: object, *rules: str) -> bool:
+        return isinstance(missing, str) and missing in (rules or (INDICATOR, CENTER))
+
+    def _some_na(self) -> bool:
+        return not isinstance(self.na, tuple | list | np.ndarray) or len(self.na) > 0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -156,16 +167,9 @@ class Feature(ABC):
         """Expected sign of each encoded column; 0 where nobody knows."""
         return self._spread(self.sign) + ((0,) if self.has_indicator else ())
 
-    def encode(self, values: pd.Series[Any], out: NDArray[np.float64]) -> None:
-        """Write one scaled row per encoded column into ``out`` of shape (columns, rows)."""
-        own = len(self._own_names())
-        absent = self._encode(values, out[:own])
-        if self.missing is None:
-            refuse(self.column, absent, "no value, and the schema does not say what missing means")
-        if self.has_indicator:
-            share = 0.5 if self.missing_share is None else self.missing_share
-            no, yes = standardised(np.array([0.0, 1.0]), share)
-            out[own] = np.where(absent, yes, no)
+    def compiled(self) -> AnyColumn:
+        """Return what becomes of the column, in the language that a release carries."""
+        return self._column().with_missing(self.missing, self.missing_share)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declared facts as plain values; what was not declared is left out."""
@@ -199,21 +203,6 @@ class Feature(ABC):
         return SchemaError(f"column {self.column!r}: {what}.")
 
 
-def standardised(rows: NDArray[np.float64], share: Any) -> NDArray[np.float64]:
-    """Centre and scale zeros and ones by the public share(s) of ones."""
-    p = np.asarray(share, dtype=np.float64)
-    scaled: NDArray[np.float64] = (rows - p) / np.sqrt(p * (1 - p))
-    return scaled
-
-
-def refuse(column: str, bad: NDArray[np.bool_], what: str) -> None:
-    """Raise if any row is bad: the column and how many, never what is in them."""
-    count = int(np.count_nonzero(bad))
-    if count:
-        rows = "row has" if count == 1 else "rows have"
-        raise InvalidData(f"column {column!r}: {count} {rows} {what}.")
-
-
 @final
 @dataclass(frozen=True, kw_only=True)
 class Number(Feature):
@@ -233,7 +222,7 @@ class Number(Feature):
         Public mean and standard deviation of ``t(x)`` (of the logarithm, if ``log``): both or none.
     log : bool, default=False
         Whether the logarithm is taken: for amounts and counts with a long tail.
-    missing, missing_share, importance, sign
+    na, missing, missing_share, importance, sign
         See :class:`~confrere.schema.feature.Feature`.
     """
 
@@ -280,41 +269,19 @@ class Number(Feature):
         return (1.0 if self.sd is not None else 1 / 3,)
 
     def _range(self) -> tuple[float, float]:
-        low, high = self._transformed(np.array(self.bounds))
-        return float(low), float(high)
+        lo, hi = self.bounds
+        return (0.0, float(np.log1p(hi - lo))) if self.log else (lo, hi)
 
-    def _transformed(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.log1p(x - self.bounds[0]) if self.log else x
-
-    def _encode(self, values: pd.Series[Any], out: NDArray[np.float64]) -> NDArray[np.bool_]:
-        x = self._numbers(values)
-        absent = np.isnan(x)
-        refuse(self.column, np.isinf(x), "an infinite value")
+    def _column(self) -> NumberColumn:
         low, high = self._range()
         centre, scale = (low + high) / 2, (high - low) / 2
         if self.mean is not None and self.sd is not None:
             centre, scale = self.mean, self.sd
-        if self.missing is not None and not self.has_indicator:
-            x = np.where(absent, float(self.missing), x)
-        out[0] = (self._transformed(np.clip(x, *self.bounds)) - centre) / scale
-        if self.has_indicator:
-            out[0, absent] = 0.0
-        return absent
-
-    def _numbers(self, values: pd.Series[Any]) -> NDArray[np.float64]:
-        types = pd.api.types
-        numeric = types.is_numeric_dtype(values.dtype) and not (
-            types.is_bool_dtype(values.dtype) or types.is_complex_dtype(values.dtype)
+        return NumberColumn(
+            column=self.column,
+            na=tuple(int(token) if isinstance(token, bool) else token for token in self.na),
+            clip=self.bounds,
+            log=self.log,
+            centre=(centre,),
+            scale=(scale,),
         )
-        # Objects may be numbers with gaps; texts that look like numbers stay texts.
-        if not numeric and types.infer_dtype(values, skipna=True) not in (
-            "integer",
-            "floating",
-            "mixed-integer-float",
-            "empty",
-        ):
-            raise InvalidData(
-                f"column {self.column!r}: declared a number, but it holds something else; "
-                "convert it before encoding, or declare another kind."
-            )
-        return np.ascontiguousarray(values.to_numpy(dtype=np.float64, na_value=np.nan))

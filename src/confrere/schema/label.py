@@ -10,8 +10,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData, SchemaError
-from confrere.schema.discrete import places_of
-from confrere.schema.feature import Value, declared_share, declared_values, refuse
+from confrere.schema.cells import MISSING, UNKNOWN, Value, codes_of, read_places, refuse
+from confrere.schema.feature import declared_share, declared_values
+from confrere.schema.tables import column_names, declared_columns, is_table, plain_series
+
+#: What the other side of a lone declared value is called, where there is a word for it.
+_YES = ("1", "yes", "Yes", "YES", "y", "Y", "true", "True", "TRUE")
+_NO = ("0", "no", "No", "NO", "n", "N", "false", "False", "FALSE")
+_OPPOSITES: dict[Value, Value] = {1: 0, **dict(zip(_YES, _NO, strict=True))}
 
 
 @final
@@ -59,26 +65,55 @@ class Label:
             rate = declared_share(self.column, "base_rate", self.base_rate)
             object.__setattr__(self, "base_rate", rate)
 
-    def encode(self, values: pd.Series[Any]) -> NDArray[Any]:
-        """Return -1 and 1, or the declared classes; refuse missing and undeclared values."""
+    @property
+    def names(self) -> tuple[Value, ...]:
+        """What predictions are called: of -1 and of 1, or the sorted classes."""
+        if self.classes is not None:
+            return tuple(sorted(self.classes))
+        assert self.positive is not None
+        if len(self.positive) == 1 and self.negative is None:
+            value = self.positive[0]
+            if isinstance(value, bool):
+                return (not value, value)
+            if value in _OPPOSITES:
+                return (_OPPOSITES[value], value)
+        positive = " or ".join(map(str, self.positive))
+        if self.negative is None:
+            return (f"not {positive}", positive)
+        sides = (self.negative, self.positive)
+        if all(len(side) == 1 for side in sides) and len({type(side[0]) for side in sides}) == 1:
+            return (self.negative[0], self.positive[0])
+        return (" or ".join(map(str, self.negative)), positive)
+
+    def encode(self, values: Any) -> NDArray[Any]:
+        """Return -1 and 1, or the declared classes; refuse missing and undeclared values.
+
+        Numbers -1 and 1 stand for the sides where neither is a declared label.
+        """
+        column = plain_series(values)
         known = self.classes or (self.positive or ()) + (self.negative or ())
-        places, absent = places_of(self.column, values, {v: i for i, v in enumerate(known)})
+        codes = codes_of({value: place for place, value in enumerate(known)}, ())
+        paired = self.classes is None and not {"1", "-1"} & {*codes} and _holds_numbers(column)
+        if paired:
+            codes |= {"1": 0, "1.0": 0, "-1": len(known), "-1.0": len(known)}
+        places = read_places(self.column, column, codes)
+        absent = places == MISSING
         refuse(self.column, absent, "no label; drop them by a rule that does not look at others")
-        if self.classes is not None or self.negative is not None:
-            refuse(self.column, places < 0, "a label that is not declared")
+        if self.classes is not None or self.negative is not None or paired:
+            refuse(self.column, places == UNKNOWN, "a label that is not declared")
         if self.classes is not None:
             named: NDArray[Any] = np.array(self.classes)[places]
             return named
         sides = (places >= 0) & (places < len(self.positive or ()))
         return np.where(sides, 1, -1)
 
-    def column_of(self, table: pd.DataFrame | pd.Series[Any]) -> pd.Series[Any]:
+    def column_of(self, table: Any) -> pd.Series[Any]:
         """Return the label's column of a table; a series is taken to be that column."""
-        if isinstance(table, pd.Series):
-            return table
-        if not isinstance(table, pd.DataFrame) or list(table.columns).count(self.column) != 1:
+        if not is_table(table):
+            return plain_series(table)
+        if column_names(table).count(self.column) != 1:
             raise InvalidData(f"the label needs a data frame with one column {self.column!r}.")
-        return table[self.column]
+        return declared_columns(table, [self.column])[self.column]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declared facts as plain values."""
@@ -91,3 +126,8 @@ class Label:
 
     def _error(self, what: str) -> SchemaError:
         return SchemaError(f"label {self.column!r}: {what}.")
+
+
+def _holds_numbers(column: pd.Series[Any]) -> bool:
+    types = pd.api.types
+    return types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype)

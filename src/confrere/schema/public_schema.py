@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any, Literal, final
 
 import numpy as np
-import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from confrere.errors import InvalidData, InvalidParameter, SchemaError, SchemaMismatch
-from confrere.schema.encoder import SchemaEncoder, check_clip_norm, standardised_columns
+from confrere.schema.encoder import SchemaEncoder, standardised_columns
+from confrere.schema.encoding import check_clip_norm
 from confrere.schema.feature import Feature
 from confrere.schema.label import Label
+from confrere.schema.tables import is_table
 from confrere.schema.written import difference, read_schema, read_toml, write_schema, write_toml
 
 
@@ -116,7 +117,7 @@ class PublicSchema:
         """Return the transformer from raw tables to bounded rows; see :class:`SchemaEncoder`."""
         return SchemaEncoder(self, **settings)
 
-    def label(self, table: pd.DataFrame | pd.Series[Any]) -> NDArray[Any]:
+    def label(self, table: Any) -> NDArray[Any]:
         """Return the labels of a table: -1 and 1, or the declared classes."""
         if self.outcome is None:
             raise SchemaError("the schema declares no label.")
@@ -130,7 +131,7 @@ class PublicSchema:
             raise SchemaError("the expert score needs declared signs (with importances above 0).")
         return weights / norm
 
-    def expert_score(self, X: pd.DataFrame | ArrayLike) -> NDArray[np.float64]:
+    def expert_score(self, X: Any) -> NDArray[np.float64]:
         """Score rows by sign times importance: what is known with no data at all.
 
         Parameters
@@ -145,7 +146,7 @@ class PublicSchema:
             The higher, the likelier the positive side.
         """
         weights = self.expert_weights()
-        if isinstance(X, pd.DataFrame):
+        if is_table(X):
             scores: NDArray[np.float64] = weights @ standardised_columns(self, X)
             return scores
         if np.ndim(X) != 2 or np.shape(X)[1] != len(weights):

@@ -97,19 +97,18 @@ def predict(release: Release, table: pd.DataFrame) -> pd.DataFrame:
     """
     model = release.model
     rows = _encoded_rows(release, table)
-    probabilities = model.predict_proba(rows)
-    labels = np.asarray(model.classes)[probabilities.argmax(axis=1)]
-    names = [f"probability of {name}" for name in model.classes]
+    scores = model.decision_function(rows)
+    probabilities = model.probabilities(scores)
+    labels = np.asarray(model.labels)[model.codes(scores)]
+    names = [f"probability of {name}" for name in model.labels]
     found = pd.DataFrame(probabilities, columns=names, index=table.index)
     found.insert(0, "predicted", labels)
     return found
 
 
 def _encoded_rows(release: Release, table: pd.DataFrame) -> np.ndarray:
-    encoder = release.model.encoder
-    if encoder is not None and encoder.rows is not None and encoder.weighted is not None:
-        transformer = encoder.schema.encoder(rows=encoder.rows, weighted=encoder.weighted)
-        return np.asarray(transformer.transform(table))
+    if release.model.encoder is not None:
+        return release.model.encoded(table)
     features = list(release.model.features)
     lacking = [name for name in features if name not in table.columns]
     if lacking:

@@ -297,8 +297,7 @@ def described(
         How many organisations' data were read by one process.
     """
     release = learned.release
-    encoder = Encoder(study.schema, rows=study.file.encoding.rows, weighted=study.weighted)
-    model = replace(release.model, encoder=encoder)
+    model = replace(release.model, encoder=Encoder.of(study.encoder()))
     return replace(release, model=model, _card=None).describe(
         _notes(study, learned, len(release.parties), n_here), ledger=ledger
     )

@@ -16,13 +16,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.errors import QuorumMissed, SchemaMismatch, StudyError
+from confrere.errors import QuorumMissed, StudyError
 from confrere.estimators.starting_points import check_same_meaning
 from confrere.federation import Answers, Books, LocalFederation, LocalParty, Policy
 from confrere.federation.grant import Request
 from confrere.federation.transcript import rehearse
 from confrere.guarantee import Guarantee
 from confrere.ledger import ChargeApproval, Ledger, Receipt
+from confrere.model import Encoder
 from confrere.release import Release, card_page, read_private_key, sign_release
 from confrere.study.encoded_rows import Rows, encoded, read_rows, read_table
 from confrere.study.local_file import Local, open_account
@@ -288,7 +289,7 @@ def _check_parties(study: Study, here: Mapping[str, Local], given: Mapping[str, 
         study.party(name)
         if name not in names:
             raise StudyError(f"source: {name!r} is not a source in the study.")
-        _check_source(study, name, release)
+        _check_source(study, release)
     lacking = [name for name in sorted(names) if name not in here and name not in given]
     if lacking:
         raise StudyError(
@@ -297,17 +298,13 @@ def _check_parties(study: Study, here: Mapping[str, Local], given: Mapping[str, 
         )
 
 
-def _check_source(study: Study, name: str, release: Release) -> None:
+def _check_source(study: Study, release: Release) -> None:
     check_same_meaning(
         [release],
         features=list(study.schema.feature_names),
         classes=np.array(study.classes),
-        schema=study.schema,
+        encoder=Encoder.of(study.encoder()),
     )
-    encoder = release.model.encoder
-    how = (study.file.encoding.rows, study.weighted)
-    if encoder is None or (encoder.rows, encoder.weighted) != how:
-        raise SchemaMismatch(f"source {name!r}: its rows are encoded in another way.")
 
 
 def refuse_taken(study: Study, folder: Path, parties: list[str]) -> None:

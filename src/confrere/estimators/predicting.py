@@ -1,0 +1,77 @@
+"""Predictions of a model under the data's own names, from raw rows where it has an encoder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import accuracy_score
+
+from confrere.errors import InvalidData
+from confrere.model import Model
+
+
+class Predicting:
+    """What every classifier with a model does.
+
+    scikit-learn wants labels sorted; a model knows which side is positive. Where the two orders
+    differ, scores change their sign and columns their place.
+    """
+
+    model_: Model
+
+    def _rows(self, X: Any) -> Any:
+        """Return the rows that the model reads."""
+        return X if self.model_.encoder is None else self.model_.encoded(X)
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Return the score of every row, ``(n,)`` for two classes and ``(n, K)`` for more."""
+        scores = self.model_.decision_function(self._rows(X))
+        order = _order(self.model_)
+        if scores.ndim == 2:
+            return np.asarray(scores[:, order])
+        return scores if order[0] == 0 else -scores
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the model's class probabilities; of votes, the share of the votes."""
+        probabilities = self.model_.predict_proba(self._rows(X))
+        return np.asarray(probabilities[:, _order(self.model_)])
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of every row."""
+        codes = self.model_.codes(self.model_.decision_function(self._rows(X)))
+        return np.asarray(np.asarray(self.model_.labels)[codes])
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the share of rows whose class is predicted right; looks at the labels, unpaid.
+
+        Parameters
+        ----------
+        X : rows as ``predict`` takes them
+        y : labels as ``fit`` takes them
+            May be left out where a schema says in which column of the table they are.
+        sample_weight : array, optional
+        """
+        predicted = self.predict(X)
+        return float(accuracy_score(self._named(X, y), predicted, sample_weight=sample_weight))
+
+    def _named(self, X: Any, y: Any) -> Any:
+        """Return labels by the names that are predicted."""
+        encoder = self.model_.encoder
+        outcome = None if encoder is None else encoder.schema.outcome
+        if outcome is None or encoder is None or encoder.labels is None:
+            if y is None:
+                raise InvalidData("y must be given: no schema says where the labels are.")
+            return y
+        found = outcome.encode(outcome.column_of(X if y is None else y))
+        return np.asarray(encoder.labels)[np.searchsorted(np.asarray(self.model_.classes), found)]
+
+
+def sorted_labels(model: Model) -> NDArray[Any]:
+    """Return the names of the classes in scikit-learn's order."""
+    return np.asarray(np.asarray(model.labels)[_order(model)])
+
+
+def _order(model: Model) -> NDArray[np.intp]:
+    return np.argsort(np.asarray(model.labels), kind="stable")
