@@ -32,7 +32,7 @@ from confrere.schema import SchemaEncoder
 from confrere.schema.tables import is_table, n_rows_of, plain_series
 
 
-class Fitted:
+class Fitted(Predicting):
     """What every fitted private classifier has."""
 
     guarantee_: Guarantee
@@ -40,12 +40,11 @@ class Fitted:
     simulated_: bool
     classes_: NDArray[Any]
     n_features_in_: int
-    model_: Model
     sources_: tuple[Release, ...] = ()
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateClassifier(Predicting, Fitted, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateClassifier(Fitted, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """The way of the data, once: nothing is drawn before the ledger has the price on disk.
 
     A subclass declares its parameters, whose annotations are what they are checked against, and
@@ -84,10 +83,9 @@ class PrivateClassifier(Predicting, Fitted, ClassifierMixin, BaseEstimator):  # 
             two unless said.
         """
         check_parameters(self)
-        sizes = self._sizes(n_samples, n_features, n_classes)
-        return self.plan(PublicFacts(**sizes)).guarantee()
+        return self.plan(self._sizes(n_samples, n_features, n_classes)).guarantee()
 
-    def _sizes(self, n_samples: Any, n_features: int | None, n_classes: int | None) -> dict[str, int]:
+    def _sizes(self, n_samples: Any, n_features: int | None, n_classes: int | None) -> PublicFacts:
         """Return the public sizes that a price depends on."""
         encoder = self._encoder()
         if encoder is not None:
@@ -99,11 +97,9 @@ class PrivateClassifier(Predicting, Fitted, ClassifierMixin, BaseEstimator):  # 
             n_samples = n_rows_of(n_samples)
         if n_features is None:
             raise InvalidParameter("n_features must be given: there is no schema that says it.")
-        return {
-            "n_samples": int(n_samples),
-            "n_features": n_features,
-            "n_classes": n_classes or 2,
-        }
+        return PublicFacts(
+            n_samples=int(n_samples), n_features=n_features, n_classes=n_classes or 2
+        )
 
     def prepare(self, X: Any, y: Any) -> tuple[Plan[Any], Any]:
         """Return what ``fit`` would run, and the records as it would see them; spends nothing."""

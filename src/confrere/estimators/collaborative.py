@@ -210,9 +210,9 @@ class CollaborativeClassifier(LinearClassifier):
         check_parameters(self)
         count = self.colluding + 1 if n_parties is None else n_parties
         public = self._sizes(n_samples, n_features, n_classes)
-        rows = public["n_samples"]
+        rows = public.n_samples
         sizes = {str(party): rows for party in range(count)}
-        facts = PublicFacts(n_samples=rows * count, n_features=public["n_features"], sizes=sizes)
+        facts = PublicFacts(n_samples=rows * count, n_features=public.n_features, sizes=sizes)
         return self.plan(facts).guarantee()
 
     def prepare(

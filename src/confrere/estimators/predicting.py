@@ -27,7 +27,8 @@ class Predicting:
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the score of every row, ``(n,)`` for two classes and ``(n, K)`` for more."""
-        scores = self.model_.decision_function(self._rows(X))
+        rows = self._rows(X)
+        scores = self.model_.decision_function(rows)
         order = _order(self.model_)
         if scores.ndim == 2:
             return np.asarray(scores[:, order])
@@ -35,12 +36,14 @@ class Predicting:
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the model's class probabilities; of votes, the share of the votes."""
-        probabilities = self.model_.predict_proba(self._rows(X))
+        rows = self._rows(X)
+        probabilities = self.model_.predict_proba(rows)
         return np.asarray(probabilities[:, _order(self.model_)])
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of every row."""
-        codes = self.model_.codes(self.model_.decision_function(self._rows(X)))
+        rows = self._rows(X)
+        codes = self.model_.codes(self.model_.decision_function(rows))
         return np.asarray(np.asarray(self.model_.labels)[codes])
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:

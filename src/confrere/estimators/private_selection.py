@@ -226,8 +226,9 @@ class PrivateSelection(PrivateClassifier):
 
 
 def _encoder_of(estimator: Any) -> SchemaEncoder | None:
-    encoder: SchemaEncoder | None = estimator._encoder()
-    return encoder
+    if not isinstance(estimator, PrivateClassifier):
+        raise InvalidParameter("estimator must be a private classifier: it states a price.")
+    return estimator._encoder()
 
 
 def _own_stream(source: RandomSource) -> RandomSource:

@@ -278,7 +278,7 @@ def _example_rows(model: Model) -> Floats:
 
 
 def raw_examples(encoding: Encoding) -> list[dict[str, Any]]:
-    """Return raw rows by arithmetic on declared facts: inside and outside bounds, missing, unknown."""
+    """Return raw rows by arithmetic: inside and outside of bounds, missing, unknown."""
     rows: list[dict[str, Any]] = [{} for _ in range(5)]
     for j, column in enumerate(encoding.columns):
         for i, row in enumerate(rows):

@@ -65,14 +65,14 @@ def _number_texts(number: float) -> tuple[str, ...]:
 def codes_of(places: Mapping[Value, int], na: Sequence[Value]) -> dict[str, int]:
     """Return the place of every text that stands for a declared value or for none.
 
-    A value's own text goes before other spellings of another one.
+    Sorted by text. A value's own text goes before other spellings of another one.
     """
     declared = {**places, **dict.fromkeys(na, MISSING)}
     codes = {str(value): place for value, place in declared.items()}
     for value, place in declared.items():
         for text in texts_of(value):
             codes.setdefault(text, place)
-    return codes
+    return dict(sorted(codes.items()))
 
 
 def read_places(

@@ -304,7 +304,7 @@ class _Column:
         self.constant = False
         encoded = np.empty((len(self.feature.names), len(self.values)))
         try:
-            self.feature.encode(self.values, encoded)
+            self.feature.compiled().write(self.values, encoded)
         except InvalidData as error:
             return str(error)
         self.constant = len(self.values) > 1 and not np.ptp(encoded, axis=1).any()

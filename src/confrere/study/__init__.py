@@ -33,14 +33,21 @@ from confrere.study.sessions import (
     make_grant,
     party_session,
 )
-from confrere.study.study_file import Encoding, Party, Promise, Study, read_study, study_from_bytes
+from confrere.study.study_file import (
+    EncodingTable,
+    Party,
+    Promise,
+    Study,
+    read_study,
+    study_from_bytes,
+)
 from confrere.study.template import write_example, write_template
 
 __all__ = [
     "Agreed",
     "Budget",
     "CoordinatorSession",
-    "Encoding",
+    "EncodingTable",
     "Finished",
     "Local",
     "LocalPolicy",

@@ -75,7 +75,7 @@ class Promise(Table):
     justification: Text | None = None
 
 
-class Encoding(Table):
+class EncodingTable(Table):
     """How rows are bounded and weighted: ``[encoding]``; see :class:`SchemaEncoder`.
 
     ``weighted`` is by default what suits the method.
@@ -171,7 +171,7 @@ class StudyFile(Table):
     about: About = Field(alias="study")
     promise: Promise = Field(alias="privacy")
     data: dict[str, Any]
-    encoding: Encoding = Encoding()
+    encoding: EncodingTable = EncodingTable()
     method: MethodTable
     parties: Annotated[list[Party], Field(min_length=1)] = Field(alias="party")
     federation: FederationTable = FederationTable()

@@ -154,13 +154,13 @@ def test_many_branches_each_on_its_own_account(linear):
 
 
 def saved(model, folder, **settings):
-    return model.to_release(schema=SCHEMA).save(folder, allow_uncapped=True, **settings)
+    return model.to_release().save(folder, allow_uncapped=True, **settings)
 
 
 @pytest.fixture(scope="module")
 def named():
     frame = pd.DataFrame(X, columns=NAMES)
-    return PrivateLogisticRegression(**SETTINGS).fit(frame[:3700], Y[:3700])
+    return PrivateLogisticRegression(schema=SCHEMA).fit(frame[:3700], Y[:3700])
 
 
 def target(folder, **settings):

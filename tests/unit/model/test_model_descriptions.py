@@ -27,7 +27,7 @@ from tests.unit.model.examples import MODELS, linear, stack
 
 everything = pytest.mark.parametrize("name", MODELS)
 
-SCHEMA = PublicSchema([Number("a", bounds=(0, 1)), Number("b", bounds=(0, 1))])
+SCHEMA = PublicSchema([Number(name, bounds=(0, 1)) for name in "abcd"])
 FACTS = Facts(
     n_samples=100,
     data_norm=1.5,
@@ -66,26 +66,26 @@ def test_documents_survive(name):
 
 
 def test_facts_and_encoder_come_along():
-    model = linear(facts=FACTS, encoder=Encoder(SCHEMA, rows="clip", weighted=True))
+    model = linear(facts=FACTS, encoder=Encoder.of(SCHEMA.encoder(rows="unit")))
     back = read_document(model_document(model, "plr"))[1]
     assert back.facts == FACTS
-    assert back.encoder is not None
-    assert back.encoder.schema.to_dict() == SCHEMA.to_dict()
-    assert (back.encoder.rows, back.encoder.weighted) == ("clip", True)
+    assert back.encoder == model.encoder
     assert read_model(linear().to_dict()).encoder is None
 
 
 def test_a_digest_is_of_the_function_alone():
     own = linear().digest()
-    assert replace(linear(), facts=FACTS, encoder=Encoder(SCHEMA)).digest() == own
+    assert replace(linear(), facts=FACTS).digest() == own
     others = [
+        linear(encoder=Encoder.of(SCHEMA.encoder())),
+        linear(encoder=Encoder.of(SCHEMA.encoder(rows="unit"))),
         linear(coef=np.array([1.0, -2.0, 0.3, 7.1])),
         linear(intercept=0.2),
         linear(classes=("yes", "no")),
         linear(features=("a", "b", "d", "c")),
         linear(clip=Clip(1.0)),
     ]
-    assert len({own, *(other.digest() for other in others)}) == 6
+    assert len({own, *(other.digest() for other in others)}) == 8
 
 
 @everything

@@ -86,8 +86,8 @@ def test_releases_are_saved_signed_and_predict_from_raw_tables(edit, folder):
     assert "<html" in (folder / "out" / "diabetes-2026.html").read_text()
     table = read_table(folder / "local" / "branch-2.csv")
     found = predict(release, table)
-    assert roc_auc_score(table["diabetes"] == "yes", found["probability of 1"]) > 0.75
-    assert set(found["predicted"]) <= {-1, 1}
+    assert roc_auc_score(table["diabetes"] == "yes", found["probability of yes"]) > 0.75
+    assert set(found["predicted"]) <= {"no", "yes"}
 
 
 def test_a_plan_pays_once_and_carried_out_again_gives_the_same(edit, folder):
@@ -195,7 +195,7 @@ def test_a_source_of_another_meaning_is_refused_before_a_price_is_paid(edit, fol
     (source,) = prepare(study, plan, locals_).run()
     edit(encoding='rows = "unit"')
     study, here, plan = ready(path, paths=[folder / "local" / "branch-1.toml"])
-    with pytest.raises(SchemaMismatch, match="encoded in another way"):
+    with pytest.raises(SchemaMismatch, match="encodes its rows in another way"):
         prepare(study, plan, here, {"main": source.release})
     assert not here["branch-1"].ledger_path.exists()
 
