@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from confrere.errors import SchemaError
+from confrere.schema.cells import Value
 from confrere.schema.discrete import Category, Flag, Ordered
-from confrere.schema.feature import Feature, Number, Value
+from confrere.schema.feature import Feature, Number
 
 if TYPE_CHECKING:
     from confrere.schema.public_schema import PublicSchema
