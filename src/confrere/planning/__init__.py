@@ -2,5 +2,6 @@
 
 from confrere.planning.forecast import plan
 from confrere.planning.price import price
+from confrere.planning.together import choose
 
-__all__ = ["plan", "price"]
+__all__ = ["choose", "plan", "price"]

@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,7 +87,9 @@ class PlannedObjective:
     """One perturbed objective: features, noise rate and dimension, ridge, share of the signal.
 
     ``noise_size`` counts the constant as well; a rate of infinity has no noise. ``cap`` is the
-    largest slope of the loss.
+    largest slope of the loss. ``law`` says where noise goes: of a random norm into the gradients of
+    every party (``"norm"``), normal into the gradient of all records (``"normal"``), or of a random
+    norm onto the weights themselves, once for all parties (``"weights"``).
     """
 
     n_features: int
@@ -95,11 +98,18 @@ class PlannedObjective:
     ridge: float
     signal: float
     cap: float = 1.0
+    law: Literal["norm", "normal", "weights"] = "norm"
 
     @property
     def coordinate_noise(self) -> float:
         """Variance of one coordinate of the noise."""
-        return 0.0 if math.isinf(self.rate) else (self.noise_size + 1) / self.rate**2
+        if math.isinf(self.rate):
+            return 0.0
+        return (1.0 if self.law == "normal" else self.noise_size + 1) / self.rate**2
+
+    def in_weights(self, stiffness: Floats) -> Floats:
+        """Return the factor from noise to weights, per band."""
+        return np.ones_like(stiffness) if self.law == "weights" else 1 / stiffness
 
 
 @dataclass(frozen=True)
@@ -162,10 +172,15 @@ def expected_area(
         rest = settled.size - 1
         stray_error = spread * np.sqrt(_squares(rest, draws, generator))
         angle = _cosine(rest, draws, generator)
+        stray_noise = stray_noise * each.in_weights(settled.stiffness)
+        stray_error = stray_error / settled.stiffness
         stray = stray_noise**2 + stray_error**2 + 2 * angle * stray_noise * stray_error
-        straight = settled.mean + settled.solve(error + noise)
+        if each.law == "weights":
+            straight = settled.mean + settled.solve(error) + noise
+        else:
+            straight = settled.mean + settled.solve(error + noise)
         pull += straight @ settled.mu
-        square += (straight**2 + np.maximum(stray, 0) / settled.stiffness**2) @ settled.v
+        square += (straight**2 + np.maximum(stray, 0)) @ settled.v
     return float(np.mean(special.ndtr(pull / np.sqrt(2 * square))))
 
 
@@ -196,9 +211,10 @@ def noise_in_scores(
     for each, bands in zip(objectives, _bands(objectives, population), strict=True):
         settled = _settle(each, *bands, n_samples, population)
         lengths = settled.size * settled.v
-        total += float(lengths @ (each.coordinate_noise / settled.stiffness**2))
+        noise = each.coordinate_noise * each.in_weights(settled.stiffness) ** 2
+        total += float(lengths @ noise) / (n_parties if each.law == "norm" else 1)
         length += float(lengths.sum())
-    return total / length / n_parties
+    return total / length
 
 
 def _bands(
@@ -242,7 +258,8 @@ def _settle(
         stiffness = each.ridge + n_samples * slope * v
         mean = n_samples * q * pull * mu / stiffness
         error = np.sqrt(n_samples * square * v)
-        stray = size * v * (each.coordinate_noise + error**2) / stiffness**2
+        noise = each.coordinate_noise * each.in_weights(stiffness) ** 2
+        stray = size * v * (noise + (error / stiffness) ** 2)
         spread = math.sqrt(mean**2 @ v + stray.sum())
         apart = float(mean @ mu)
         scores = _scores(spread, apart, each, n_samples, population)
@@ -295,7 +312,7 @@ def _noise(
         return np.zeros(shape), np.zeros(shape)
     first = generator.normal(size=shape)
     others = _squares(size - 1, draws, generator)
-    if n_parties > 1:
+    if each.law == "normal" or (each.law == "norm" and n_parties > 1):
         # A mean of many is nearly normal.
         spread = math.sqrt(each.coordinate_noise / n_parties)
         return spread * first, spread * np.sqrt(others)

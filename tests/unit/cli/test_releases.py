@@ -130,6 +130,17 @@ def test_plan_says_what_to_expect(line, folder):
     line("plan", "--records", "0", "--features", "20", code=2)
 
 
+def test_plan_chooses_between_an_average_and_sums(line, folder):
+    facts = ("plan", "--records", "500", "--features", "20", "--epsilon", "0.5", "--parties", "50")
+    pure = line.json(*facts)["data"]
+    assert pure["choose"] == "one message"
+    assert pure["settings"] == {"method": "sums", "epsilon": 0.5}
+    assert "rounds" not in pure["ways"]
+    allowed = line.json(*facts, "--delta", "1e-6")["data"]
+    assert allowed["choose"] == "rounds"
+    assert "choose" not in line.json("plan", "--records", "500", "--features", "20")["data"]
+
+
 def test_reproduce_lists_and_runs(line, folder, monkeypatch):
     from confrere_research import commands, load_specs
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from confrere.cli.envelope import Answer, command
 from confrere.cli.views import listing
+from confrere.planning import choose
 from confrere.planning import plan as planned
 from confrere.planning.forecast import DECAY
 
@@ -25,6 +26,9 @@ def plan(
     features: Annotated[int, typer.Option(min=1, max=10**5, help="Encoded columns.")],
     epsilon: Annotated[float, typer.Option(min=1e-3, max=1e3, help="What each spends.")] = 1.0,
     parties: Annotated[int, typer.Option(min=1, max=10**5, help="Averaged models.")] = 1,
+    delta: Annotated[
+        float, typer.Option(min=0.0, max=0.1, help="Allowed besides; 0 is pure.")
+    ] = 0.0,
     groups: Annotated[int, typer.Option(min=1, max=1000, help="Groups of features.")] = 1,
     auc: Annotated[
         float, typer.Option(min=0.501, max=0.999, help="The best model's, from the literature.")
@@ -52,6 +56,24 @@ def plan(
     others = {e: found.resized(records, e).expected_auc() for e in _EPSILONS}
     table = listing("Expected AUC", *(f"epsilon {e:g}" for e in others))
     table.add_row(*(f"{value:.3f}" for value in others.values()))
+    told: list[Any] = [str(found), table]
+    chosen: dict[str, Any] = {}
+    if parties > 1:
+        choice = choose(
+            sizes=[records] * parties,
+            d=features,
+            epsilon=epsilon,
+            delta=delta,
+            auc=auc,
+            base_rate=base_rate,
+            decay=decay,
+        )
+        told.append(str(choice))
+        chosen = {
+            "choose": choice.best.way,
+            "settings": dict(choice.settings),
+            "ways": {one.way: {"auc": one.auc, "noise": one.noise} for one in choice.expected},
+        }
     if picture is not None:
         found.plot().figure.savefig(picture, dpi=150)
     return Answer(
@@ -64,6 +86,7 @@ def plan(
             "margin_spread": found.margin_spread,
             "excess": found.excess(),
             "by_epsilon": {f"{e:g}": value for e, value in others.items()},
+            **chosen,
         },
-        [str(found), table],
+        told,
     )

@@ -1,0 +1,109 @@
+"""The choice between an average, one message and rounds: by public facts, and as fits bear out."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from confrere import CollaborativeClassifier
+from confrere.errors import InvalidParameter
+from confrere.planning import choose
+from confrere.planning.together import Choice, Expectation
+
+DECAY = 0.75
+
+
+def ways(**facts):
+    given = {"sizes": [1000] * 30, "d": 20, "epsilon": 0.5, "base_rate": 0.3, "auc": 0.8}
+    return {one.way: one.auc for one in choose(**(given | facts)).expected}
+
+
+def test_many_parties_without_a_delta_send_one_message():
+    choice = choose(sizes=[300] * 100, d=40, epsilon=0.5, base_rate=0.2)
+    assert choice.best.way == "one message"
+    assert choice.settings == {"method": "sums", "epsilon": 0.5}
+    assert "whatever the number of parties" in str(choice)
+
+
+def test_a_few_large_parties_average_their_releases():
+    choice = choose(sizes=[20_000, 15_000, 5_000], d=20, epsilon=1.0)
+    assert choice.best.way == "average"
+    assert choice.settings["method"] == "average"
+
+
+def test_with_a_delta_rounds_are_never_worse():
+    for parties in (3, 30, 200):
+        found = ways(sizes=[20_000 // parties] * parties, delta=1e-6)
+        assert found["rounds"] >= max(found.values()) - 0.002
+    choice = choose(sizes=[500] * 50, d=40, epsilon=0.5, delta=1e-6)
+    assert choice.best.way == "rounds"
+    assert choice.settings["delta"] == 1e-6
+
+
+def test_only_the_average_suffers_from_dealing_records_to_more_parties():
+    few, many = (ways(sizes=[30_000 // m] * m, delta=1e-6) for m in (5, 100))
+    assert many["average"] < few["average"] - 0.02
+    assert many["one message"] == pytest.approx(few["one message"], abs=0.01)
+    assert many["rounds"] == pytest.approx(few["rounds"], abs=0.01)
+
+
+def test_a_simpler_way_is_taken_if_it_is_about_as_good():
+    expected = (
+        Expectation("average", 0.8, 0.1, "a"),
+        Expectation("one message", 0.801, 0.1, "b"),
+    )
+    facts = {"records": 1, "parties": 2, "features": 1, "epsilon": 1.0, "delta": 0.0}
+    assert Choice(expected=expected, **facts).best.way == "average"
+
+
+def table(n, d, seed, distance=1.2):
+    """Rows of the working model: principal variances that fall, classes apart where rows vary."""
+    rng = np.random.default_rng(seed)
+    within = np.arange(1, d + 1) ** -DECAY
+    mu = distance * np.sqrt(within * within / within.sum())
+    y = (rng.random(n) < 0.3).astype(int)
+    X = rng.normal(size=(n, d)) * np.sqrt(within) + np.outer(y - 0.3, mu)
+    return X, y, float(np.sqrt(within.sum() + 0.21 * mu @ mu))
+
+
+@pytest.mark.parametrize("settings", [{"method": "average"}, {}, {"delta": 1e-6}], ids=str)
+def test_what_is_expected_is_what_fits_reach_on_data_of_the_working_model(settings):
+    parties, each, d = 10, 600, 12
+    way = settings.get("method") or ("rounds" if settings else "one message")
+    reached = []
+    for seed in range(8):
+        X, y, norm = table(parties * each + 4000, d, seed)
+        # An orthogonal turn: columns have no principal direction of their own.
+        turn = np.linalg.qr(np.random.default_rng(seed).normal(size=(d, d)))[0]
+        X = X @ turn
+        model = CollaborativeClassifier(
+            **(
+                {"method": "sums", "epsilon": 0.5, "data_norm": norm, "random_state": seed}
+                | settings
+            )
+        )
+        n = parties * each
+        model.fit(X[:n], y[:n], party=np.arange(n) % parties)
+        reached.append(roc_auc_score(y[n:], model.decision_function(X[n:])))
+    best = 0.8019  # Phi(1.2 / sqrt 2)
+    expected = ways(sizes=[each] * parties, d=d, epsilon=0.5, delta=1e-6, auc=best)[way]
+    assert expected == pytest.approx(np.mean(reached), abs=0.02)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"sizes": [5]},
+        {"sizes": [5, 0]},
+        {"d": 0},
+        {"auc": 0.4},
+        {"base_rate": 1.0},
+        {"decay": 4.0},
+        {"epsilon": 0.0},
+        {"colluding": 30},
+        {"delta": 2.0},
+    ],
+    ids=str,
+)
+def test_wrong_facts_are_refused(wrong):
+    with pytest.raises(InvalidParameter):
+        ways(**wrong)
