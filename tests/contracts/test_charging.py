@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from confrere import Guarantee, Ledger, PrivateLogisticRegression
-from confrere.errors import BudgetExceeded, InvalidData, UnknownAccount
+from confrere.errors import BudgetExceeded, InvalidData, PrivacyWarning, UnknownAccount
 from confrere.noise.sources import SystemSource
 from tests.contracts.catalogue import MAKERS, X, Y
 
@@ -125,7 +125,8 @@ class TestEveryEstimator:
 def test_a_search_pays_for_every_candidate(ledger):
     model = PrivateLogisticRegression(epsilon=0.25, ledger=ledger, account="study")
     search = GridSearchCV(model, {"alpha": [1e-2, 1e-1]}, cv=5, error_score="raise")
-    search.fit(X, Y)
+    with pytest.warns(PrivacyWarning, match=r"11 times.*epsilon 2\.75 in all"):
+        search.fit(X, Y)
     assert ledger.spent("study") == 0.25 * (2 * 5 + 1)
 
 
@@ -134,7 +135,7 @@ def test_every_fit_of_a_search_pays_its_delta(tmp_path):
     ledger.open_account("study", epsilon=10.0, delta=1e-5)
     model = PrivateLogisticRegression(epsilon=0.25, delta=1e-6, ledger=ledger, account="study")
     search = GridSearchCV(model, {"alpha": [1e-2, 1e-1]}, cv=5, error_score="raise")
-    with pytest.raises(BudgetExceeded, match="delta"):
+    with pytest.warns(PrivacyWarning), pytest.raises(BudgetExceeded, match="delta"):
         search.fit(X, Y)
     # Ten fits are paid for; the refit of the best is one too many.
     assert [entry.guarantee.delta for entry in ledger.entries("study")] == [1e-6] * 10

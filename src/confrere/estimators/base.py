@@ -16,6 +16,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators.constraints import Labels, Meaning, Payer, check_parameters
 from confrere.estimators.predicting import Predicting, sorted_labels
+from confrere.estimators.traps import (
+    tell_owner_about_length,
+    warn_about_cap,
+    warn_about_search,
+    warn_about_steps,
+)
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger, Receipt, default_ledger, payer, paying
 from confrere.model import Encoder, Linear, Model
@@ -130,12 +136,16 @@ class PrivateClassifier(Fitted, ClassifierMixin, BaseEstimator):  # type: ignore
     def _fit(self, X: Any, y: Any, **public: Any) -> Self:
         check_parameters(self)
         ledger = self._open_ledger()
+        if self.random_state is None:
+            warn_about_steps(self)
         plan, data = self.prepare(X, y, **public)
         guarantee = plan.guarantee()
         source = source_for(self.random_state)
         account = self.account
         if self.ledger is None:
             account = payer(None, account, guarantee)[1]
+        if not source.simulated:
+            warn_about_cap(ledger, account)
         with paying(
             ledger,
             account,
@@ -148,6 +158,7 @@ class PrivateClassifier(Fitted, ClassifierMixin, BaseEstimator):  # type: ignore
             ledger.mark_released(receipt, digest=self._encoding_model(learned).digest())
         self.guarantee_, self.receipt_, self.simulated_ = guarantee, receipt, source.simulated
         self._keep(plan, learned)
+        tell_owner_about_length(data, getattr(self, "data_norm", None))
         return self
 
     def learn(self, plan: Plan[Any], data: Any, source: RandomSource) -> Self:
@@ -210,6 +221,12 @@ class PrivateClassifier(Fitted, ClassifierMixin, BaseEstimator):  # type: ignore
         model = replace(named, encoder=carried(encoder, named))
         self._open_ledger().note_model(self.receipt_, digest=model.digest())
         return model
+
+    def __sklearn_clone__(self) -> Self:
+        if self.random_state is None:
+            warn_about_search(self)
+        copy: Self = super().__sklearn_clone__()
+        return copy
 
     def _purpose(self) -> str:
         """Return what the ledger says that was paid for."""

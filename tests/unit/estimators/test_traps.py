@@ -1,0 +1,94 @@
+"""Silent traps get a word before anything is spent, and what rests on rows only afterwards."""
+
+import logging
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
+
+from confrere import Ledger, PrivateLogisticRegression
+from confrere.errors import PrivacyWarning
+from confrere.estimators import traps
+from confrere.schema import Number, PublicSchema
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(300, 2))
+Y = (X[:, 0] > 0).astype(int)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    book = Ledger(tmp_path / "books.ledger")
+    book.open_account("capped", epsilon=1000.0)
+    book.open_account("open")
+    return book
+
+
+@pytest.fixture
+def model(ledger):
+    return PrivateLogisticRegression(ledger=ledger, account="capped")
+
+
+def refused(act, ledger, told):
+    """Warnings are errors here: nothing was spent when one was raised."""
+    before = ledger.count()
+    with pytest.raises(PrivacyWarning, match=told):
+        act()
+    assert ledger.count() == before
+
+
+@pytest.mark.parametrize("step", [StandardScaler(), PCA(1)])
+def test_what_learns_in_front_of_a_private_estimator(model, ledger, step):
+    pipeline = make_pipeline(step, model)
+    refused(lambda: pipeline.fit(X, Y), ledger, f"{type(step).__name__} learns from the private")
+    nested = make_pipeline(Normalizer(), make_pipeline(step, model))
+    refused(lambda: nested.fit(X, Y), ledger, "no guarantee covers that")
+
+
+def test_what_learns_nothing_may_stand_there(model, ledger):
+    schema = PublicSchema([Number("a", bounds=(-3, 3)), Number("b", bounds=(-3, 3))])
+    for step in (Normalizer(), FunctionTransformer(), "passthrough", schema.encoder()):
+        make_pipeline(step, model).fit(X, Y)
+    assert ledger.count() == 4
+
+
+def test_an_account_without_a_cap(model, ledger):
+    model.set_params(account="open")
+    refused(lambda: model.fit(X, Y), ledger, "'open' has no cap")
+    with pytest.warns(PrivacyWarning, match="has no cap"):
+        model.fit(X, Y)
+
+
+def test_a_search_says_once_what_it_costs(model, ledger):
+    search = GridSearchCV(model, {"alpha": [0.1, 0.2, 0.3]}, cv=4)
+    refused(lambda: search.fit(X, Y), ledger, "13 times.*epsilon 13 in all.*PrivateSelection")
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        search.fit(X, Y)
+    assert [one.category for one in said] == [PrivacyWarning]
+    assert ledger.spent("capped") == 13
+    piped = make_pipeline(Normalizer(), model)
+    grid = {"privatelogisticregression__epsilon": [0.5, 2.0]}
+    search = GridSearchCV(piped, grid, cv=2, refit=False)
+    refused(lambda: search.fit(X, Y), ledger, "4 times.*epsilon 5 in all")
+
+
+def test_a_simulation_spends_nothing_and_needs_no_word(model):
+    seeded = model.set_params(random_state=0, account="open")
+    make_pipeline(StandardScaler(), seeded).fit(X, Y)
+    GridSearchCV(seeded, {"alpha": [0.1, 0.2]}, cv=2).fit(X, Y)
+
+
+def test_rows_that_are_too_long_are_told_to_their_owner_after(model, ledger, caplog, monkeypatch):
+    monkeypatch.setattr(traps, "_told", set())
+    with caplog.at_level(logging.INFO, logger="confrere.owner"):
+        model.fit(X / 10, Y)
+        assert caplog.text == ""
+        model.fit(10 * X, Y)
+        model.fit(10 * X, Y)
+        assert caplog.text.count("most rows are longer than data_norm=1") == 1
+    assert ledger.count() == 3
