@@ -157,7 +157,7 @@ def test_without_a_cap_on_delta_only_pure_fits_are_covered(tmp_path):
 def test_a_cap_stops_a_search(ledger):
     model = PrivateLogisticRegression(epsilon=0.5, ledger=ledger, account="study")
     search = GridSearchCV(model, {"alpha": [1e-2, 1e-1]}, cv=5, error_score="raise", n_jobs=2)
-    with pytest.raises(BudgetExceeded):
+    with pytest.warns(PrivacyWarning), pytest.raises(BudgetExceeded):
         search.fit(X, Y)
     assert ledger.spent("study") == 3.0
 

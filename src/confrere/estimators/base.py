@@ -14,11 +14,18 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.estimators.constraints import Labels, Meaning, Payer, check_parameters
+from confrere.estimators.constraints import (
+    KnownParameters,
+    Labels,
+    Meaning,
+    Payer,
+    check_parameters,
+)
 from confrere.estimators.predicting import Predicting, sorted_labels
 from confrere.estimators.traps import (
     tell_owner_about_length,
     warn_about_cap,
+    warn_about_norm,
     warn_about_search,
     warn_about_steps,
 )
@@ -50,7 +57,7 @@ class Fitted(Predicting):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateClassifier(Fitted, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """The way of the data, once: nothing is drawn before the ledger has the price on disk.
 
     A subclass declares its parameters, whose annotations are what they are checked against, and
@@ -138,6 +145,7 @@ class PrivateClassifier(Fitted, ClassifierMixin, BaseEstimator):  # type: ignore
         ledger = self._open_ledger()
         if self.random_state is None:
             warn_about_steps(self)
+            warn_about_norm(self._encoder(), getattr(self, "data_norm", None))
         plan, data = self.prepare(X, y, **public)
         guarantee = plan.guarantee()
         source = source_for(self.random_state)

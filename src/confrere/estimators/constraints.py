@@ -6,10 +6,12 @@ A constraint is an ``Annotated`` type whose last word is a function that refuses
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from functools import cache, wraps
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -116,6 +118,32 @@ Payer = Annotated[Ledger | None, _ledger]
 
 #: What raw columns mean.
 Meaning = Annotated[PublicSchema | SchemaEncoder | None, _schema]
+
+
+class _OwnSignature:
+    """The parameters of a class, as its constructor has them."""
+
+    def __get__(self, instance: object, owner: Any) -> inspect.Signature:
+        whole = inspect.signature(owner.__init__)
+        return whole.replace(parameters=list(whole.parameters.values())[1:])
+
+
+class KnownParameters:
+    """What every estimator says about a parameter that it does not have: the nearest one."""
+
+    # ``__new__`` below would hide the constructor's own.
+    __signature__ = _OwnSignature()
+
+    def __new__(cls, *args: Any, **parameters: Any) -> Self:  # noqa: ARG004
+        """Refuse unknown parameters before the constructor does, which names no other."""
+        known = inspect.signature(cls.__init__).parameters
+        for name in parameters:
+            near = get_close_matches(name, known, n=1)
+            if name not in known and near:
+                raise TypeError(
+                    f"{cls.__name__} has no parameter {name!r}; did you mean {near[0]!r}?"
+                )
+        return super().__new__(cls)
 
 
 def check_parameters(estimator: Any) -> None:

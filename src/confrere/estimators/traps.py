@@ -21,6 +21,7 @@ from sklearn.utils import get_tags
 
 from confrere.errors import PrivacyWarning
 from confrere.ledger import Ledger
+from confrere.schema import SchemaEncoder
 
 #: For the owner of the data alone: nothing here crosses a wire.
 OWNER = logging.getLogger("confrere.owner")
@@ -65,6 +66,28 @@ def warn_about_steps(estimator: Any) -> None:
                 stacklevel=2,
             )
         return
+
+
+def warn_about_norm(encoder: SchemaEncoder | None, data_norm: Any) -> None:
+    """Warn, from declared facts alone, of a norm that shortens most rows or that none reaches."""
+    if encoder is None:
+        return
+    asked = encoder.schema.clip_norm if encoder.clip_norm is None else encoder.clip_norm
+    usual = encoder.schema.rms_norm
+    told = ""
+    if encoder.rows == "clip" and not isinstance(asked, str) and asked < usual / 2:
+        told = (
+            f"clip_norm={asked:g} shortens most rows: the schema implies a length of about "
+            f'{usual:.2g}. Give clip_norm="rms", or declare other facts.'
+        )
+    elif isinstance(data_norm, int | float) and not 0.5 <= data_norm <= 2:
+        effect = "shortens most of them" if data_norm < 1 else "pays for lengths that none has"
+        told = (
+            f"with a schema rows have length 1 at most, and data_norm={data_norm:g} {effect}. "
+            "Leave it out."
+        )
+    if told:
+        warnings.warn(told, PrivacyWarning, stacklevel=2)
 
 
 def warn_about_search(estimator: Any) -> None:

@@ -1,9 +1,11 @@
 """Silent traps get a word before anything is spent, and what rests on rows only afterwards."""
 
+import inspect
 import logging
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.decomposition import PCA
 from sklearn.model_selection import GridSearchCV
@@ -13,7 +15,7 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScale
 from confrere import Ledger, PrivateLogisticRegression
 from confrere.errors import PrivacyWarning
 from confrere.estimators import traps
-from confrere.schema import Number, PublicSchema
+from confrere.schema import Label, Number, PublicSchema
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 2))
@@ -92,3 +94,25 @@ def test_rows_that_are_too_long_are_told_to_their_owner_after(model, ledger, cap
         model.fit(10 * X, Y)
         assert caplog.text.count("most rows are longer than data_norm=1") == 1
     assert ledger.count() == 3
+
+
+def test_a_norm_that_the_schema_contradicts(ledger, model):
+    features = [Number(name, bounds=(-3, 3), mean=0, sd=1) for name in "ab"]
+    schema = PublicSchema(features, outcome=Label("y", positive=1), clip_norm=0.1)
+    table = pd.DataFrame(X, columns=["a", "b"]).assign(y=Y)
+    model.set_params(schema=schema.encoder())
+    refused(lambda: model.fit(table), ledger, "clip_norm=0.1 shortens most rows.*1.4")
+    for norm, told in ((0.1, "shortens most of them"), (7.0, "pays for lengths that none has")):
+        model.set_params(schema=schema, data_norm=norm)
+        refused(lambda: model.fit(table), ledger, told)
+    model.set_params(data_norm=1.0).fit(table)
+
+
+def test_a_misspelt_parameter_is_named():
+    with pytest.raises(TypeError, match="has no parameter 'epsilom'; did you mean 'epsilon'"):
+        PrivateLogisticRegression(epsilom=1.0)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'zzz'"):
+        PrivateLogisticRegression(zzz=1.0)
+    parameters = inspect.signature(PrivateLogisticRegression).parameters
+    assert set(parameters) == set(PrivateLogisticRegression().get_params())
+    assert "self" not in parameters
