@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
-from pathlib import Path
 
 from confrere.desk.finding import Place
 from confrere.errors import ConfrereError
@@ -185,17 +183,6 @@ def share(account: Account) -> float | None:
     return min(1.0, account.counted / account.epsilon)
 
 
-def finite(value: float) -> float | None:
-    """Return a number that can be written; None for one without a limit."""
-    return None if math.isinf(value) else value
-
-
 def ledger_names(books: Iterable[Book]) -> dict[str, Book]:
     """Return ledgers by their own names, by which receipts call them."""
     return {book.ledger_id: book for book in books if book.fault is None}
-
-
-def same_file(path: Path, books: Iterable[Book]) -> Book | None:
-    """Return the ledger that lies there, if it is shown."""
-    resolved = path.resolve()
-    return next((book for book in books if book.place.path == resolved), None)

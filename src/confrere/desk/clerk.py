@@ -7,7 +7,6 @@ the report that is the party's own) and a key (for a grant). Errors come back as
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import wraps
@@ -287,10 +286,3 @@ def composed(path: str, account: str | None, delta: float) -> Facts:
 def verified(path: str) -> Facts:
     """Check every row and every sum of a ledger."""
     return {"rows": LedgerReader.look(path).verify()}
-
-
-@plainly
-def study_unit(text: str) -> Facts:
-    """Return whom a study's text is about, for what one person has paid."""
-    about = tomllib.loads(text).get("privacy", {})
-    return {"unit": str(about.get("unit", "")), "rows": int(about.get("max_rows_per_unit", 1))}

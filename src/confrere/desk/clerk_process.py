@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
@@ -128,20 +128,19 @@ class ClerkProcess:
 def _work(line: Connection, idle: float) -> None:
     """Answer until nobody asks any more, or the desk is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the desk ends it
-    known: dict[str, Callable[..., Any]] = {}
-    for module in ("clerk", "shown_release"):
-        importlib.import_module(f"confrere.desk.{module}")
+    modules = {
+        name: importlib.import_module(f"confrere.desk.{name}")
+        for name in ("clerk", "shown_release")
+    }
     last = time.monotonic()
     try:
         while time.monotonic() - last < idle:
             if not line.poll(idle):
                 return
             function, args, facts = line.recv()
-            if function not in known:
-                module, _, name = function.partition(":")
-                known[function] = getattr(importlib.import_module(f"confrere.desk.{module}"), name)
+            module, _, name = function.partition(":")
             try:
-                answer = known[function](*args, **facts)
+                answer = getattr(modules[module], name)(*args, **facts)
             except Exception as error:  # what it was about must not end it
                 answer = {"fault": f"unexpected {type(error).__name__}."}
             line.send(answer)

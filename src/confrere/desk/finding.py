@@ -27,11 +27,14 @@ class Place:
     Attributes
     ----------
     path : Path
+    shown : str
+        The same for people: from the folder on that the desk was given.
     id : str
         Names it in addresses; says nothing about the path.
     """
 
     path: Path
+    shown: str
 
     @property
     def id(self) -> str:
@@ -80,7 +83,8 @@ def look_through(folders: Sequence[Path]) -> Contents:
             if looked > _MOST:
                 break
             if kind is not None:
-                found[kind].setdefault(path, Place(path))
+                shown = Path(root.name) / path.relative_to(root)
+                found[kind].setdefault(path, Place(path, str(shown)))
     kinds = {kind: tuple(sorted(x.values(), key=lambda p: p.path)) for kind, x in found.items()}
     return Contents(gone=tuple(gone), cut=looked > _MOST, **kinds)
 

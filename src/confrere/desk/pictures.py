@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 from markupsafe import Markup, escape
 
@@ -41,7 +41,12 @@ def over_time(entries: Sequence[Entry], cap: float | None, *, yearly: bool) -> M
     x = _scale(begin, end, _LEFT, _WIDE - _RIGHT)
     y = _scale(0.0, top, _HIGH - _BOTTOM, _TOP)
     path = [f"M{x(begin):.1f} {y(0.0):.1f}"]
-    for time, value in zip(times, values, strict=True):
+    year = entries[0].year
+    for entry, time, value in zip(entries, times, values, strict=True):
+        if yearly and entry.year is not None and entry.year != year:
+            year = entry.year  # a new year begins with nothing spent
+            opened = max(begin, min(time, datetime(year, 1, 1, tzinfo=UTC).timestamp()))
+            path.append(f"H{x(opened):.1f}V{y(0.0):.1f}")
         path.append(f"H{x(time):.1f}V{y(value):.1f}")
     path.append(f"H{x(end):.1f}")
     parts = [_axes(y, top), Markup('<path class="line" d="{}"/>').format("".join(path))]
@@ -51,7 +56,7 @@ def over_time(entries: Sequence[Entry], cap: float | None, *, yearly: bool) -> M
                 _LEFT, _WIDE - _RIGHT, y=f"{y(cap):.1f}"
             )
         )
-        parts.append(_text(_WIDE - _RIGHT, y(cap) - 4, f"cap {shown(cap)}", "end"))
+        parts.append(_text(_WIDE - _RIGHT, y(cap) + 15, f"cap {shown(cap)}", "end"))
     parts.append(_text(_LEFT, _HIGH - 8, entries[0].time[:10], "start"))
     parts.append(_text(_WIDE - _RIGHT, _HIGH - 8, entries[-1].time[:10], "end"))
     return _svg("what was spent over time", *parts)
@@ -65,14 +70,15 @@ def curve(
     logarithmic: bool = False,
     low: float = 0.0,
     high: float = 1.0,
+    wide: int = _WIDE,
 ) -> Markup:
     """Return a curve of a share or probability, with a mark where somebody is."""
     place = math.log10 if logarithmic else float
     xs = [place(x) for x, _ in points]
-    x = _scale(min(xs), max(xs) if max(xs) > min(xs) else min(xs) + 1, _LEFT, _WIDE - _RIGHT)
+    x = _scale(min(xs), max(xs) if max(xs) > min(xs) else min(xs) + 1, _LEFT, wide - _RIGHT)
     y = _scale(low, high, _HIGH - _BOTTOM, _TOP)
     line = " ".join(f"{x(place(a)):.1f},{y(b):.1f}" for a, b in points)
-    parts = [_axes(y, high, low), Markup('<polyline class="line" points="{}"/>').format(line)]
+    parts = [_axes(y, high, low, wide), Markup('<polyline class="line" points="{}"/>').format(line)]
     if at is not None and min(xs) <= place(at) <= max(xs):
         value = _at(points, at)
         parts.append(
@@ -82,8 +88,8 @@ def curve(
         )
         parts.append(_text(x(place(at)), y(value) - 9, f"{value:.3g}", "middle"))
     parts.append(_text(_LEFT, _HIGH - 8, f"{points[0][0]:g}", "start"))
-    parts.append(_text(_WIDE - _RIGHT, _HIGH - 8, f"{points[-1][0]:g}", "end"))
-    return _svg(label, *parts)
+    parts.append(_text(wide - _RIGHT, _HIGH - 8, f"{points[-1][0]:g}", "end"))
+    return _svg(label, *parts, wide=wide)
 
 
 def choices(points: Sequence[tuple[str, float]], *, label: str, at: str | None = None) -> Markup:
@@ -91,15 +97,16 @@ def choices(points: Sequence[tuple[str, float]], *, label: str, at: str | None =
     rows = []
     for number, (name, value) in enumerate(points):
         top = _TOP + 24 * number
+        length = 150 * max(0.0, min(1.0, value))
         rows.append(
-            Markup('<rect class="{}" x="200" y="{}" width="{}" height="16" rx="2"/>').format(
-                "mark" if name == at else "weight", top, f"{400 * max(0.0, min(1.0, value)):.1f}"
+            Markup('<rect class="{}" x="120" y="{}" width="{}" height="16" rx="2"/>').format(
+                "mark" if name == at else "weight", top, f"{length:.1f}"
             )
         )
         dot = "● " if name == at else ""
-        rows.append(_text(192, top + 13, f"{dot}{_short(name)}", "end"))
-        rows.append(_text(208 + 400 * max(0.0, min(1.0, value)), top + 13, f"{value:.2f}", "start"))
-    return _svg(label, *rows, high=_TOP + 24 * len(points) + 4)
+        rows.append(_text(112, top + 13, f"{dot}{_short(name, 14)}", "end"))
+        rows.append(_text(126 + length, top + 13, f"{value:.3g}", "start"))
+    return _svg(label, *rows, high=_TOP + 24 * len(points) + 4, wide=320)
 
 
 def weights(found: Sequence[tuple[str, float]]) -> Markup:
@@ -122,8 +129,8 @@ def weights(found: Sequence[tuple[str, float]]) -> Markup:
     return _svg("weights of the encoded columns", *rows, high=24 * len(found) + 8)
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= 26 else f"{name[:25]}…"
+def _short(name: str, longest: int = 26) -> str:
+    return name if len(name) <= longest else f"{name[: longest - 1]}…"
 
 
 def _at(points: Sequence[tuple[float, float]], place: float) -> float:
@@ -143,13 +150,13 @@ class _scale:  # noqa: N801  it is used as a function
         return self._begin + (value - self._low) * self._slope
 
 
-def _axes(y: _scale, top: float, low: float = 0.0) -> Markup:
+def _axes(y: _scale, top: float, low: float = 0.0, wide: int = _WIDE) -> Markup:
     parts = []
     for part in (0.0, 0.5, 1.0):
         value = low + part * (top - low)
         parts.append(
             Markup('<line class="axis" x1="{}" x2="{}" y1="{y}" y2="{y}"/>').format(
-                _LEFT, _WIDE - _RIGHT, y=f"{y(value):.1f}"
+                _LEFT, wide - _RIGHT, y=f"{y(value):.1f}"
             )
         )
         parts.append(_text(_LEFT - 6, y(value) + 4, f"{value:.3g}", "end"))
@@ -162,7 +169,7 @@ def _text(x: float, y: float, text: str, anchor: str) -> Markup:
     )
 
 
-def _svg(label: str, *parts: Markup, high: float = _HIGH) -> Markup:
+def _svg(label: str, *parts: Markup, high: float = _HIGH, wide: int = _WIDE) -> Markup:
     return Markup(
         '<svg class="picture" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>'
-    ).format(_WIDE, f"{high:.0f}", escape(label), Markup("").join(parts))
+    ).format(wide, f"{high:.0f}", escape(label), Markup("").join(parts))

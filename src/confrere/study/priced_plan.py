@@ -22,7 +22,7 @@ from confrere.federation.operation import PartyFacts
 from confrere.federation.payload import Payload
 from confrere.federation.summed_counts import ERRORS_OF_ALL, count_sum
 from confrere.guarantee import Guarantee, in_sequence
-from confrere.ledger.accounts import shown, shown_down
+from confrere.ledger.accounts import at_most, exact, minus, shown, shown_down
 from confrere.notebook import BAD, bar, grid, panel, word
 from confrere.release import Spending
 from confrere.study.local_file import Budget, FilePath, Local, budget_of
@@ -65,7 +65,10 @@ class Price:
     @property
     def left_after(self) -> float:
         """What would be left; below zero where it is refused."""
-        return self.budget.left - self.guarantee.epsilon
+        left = self.budget.left
+        if math.isinf(left):
+            return left
+        return at_most(minus(exact(left), exact(self.guarantee.epsilon)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON, which has no infinity."""

@@ -1,0 +1,232 @@
+"""A study is approved or refused on the page: words, amount, key; then the party answers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from confrere.federation.grant import Grant
+from confrere.ledger import Ledger
+from confrere.release import load_release
+from confrere.study import (
+    CoordinatorSession,
+    approve_study,
+    gather_locals,
+    party_session,
+    read_study,
+)
+from tests.unit.desk.conftest import HOST, visit
+from tests.unit.desk.test_screens import PAYLOADS, words
+from tests.unit.federation.signed_run import Loopback
+
+SAID = {
+    "name": "B. Kim, data protection",
+    "reason": "board of 3 November",
+    "justification": "twice last year's records, half the noise",
+    "amount": "1",
+}
+STUDY = r"/studies/\w+/main"
+
+
+def grant_of(world):
+    return json.loads((world.party / "grant.json").read_bytes())["grant"]
+
+
+def answer_all(world, out):
+    """Run the study with the grant that is there; the branches approve as they always do."""
+    study = read_study(world.study)
+    aside = world.root / ".elsewhere"
+    (aside / "study.toml").write_bytes(world.study.read_bytes())
+    shutil.copy(world.party / "local.toml", aside / "local" / "main.toml")
+    here = gather_locals(study, world.study)
+    away = gather_locals(
+        study,
+        aside / "study.toml",
+        [aside / "local" / f"{n}.toml" for n in ("branch-1", "branch-2")],
+    )
+    sessions = {
+        "main": party_session(
+            study, here["main"], grant=world.party / "grant.json", out=out / "main"
+        )
+    }
+    for name, local in away.items():
+        grant = aside / f"second-{name}.json"
+        approve_study(
+            study, local, key=aside / f"{name}.key", grant=grant, name="branch", reason="the same"
+        )
+        sessions[name] = party_session(study, local, grant=grant, out=out / name)
+    out.mkdir(exist_ok=True)
+    return CoordinatorSession(
+        study,
+        key=aside / "coordinator.key",
+        folder=out,
+        carrier=Loopback(sessions),
+        out=out / "released",
+    ).run()
+
+
+def test_approval_becomes_a_grant_the_grant_an_answer_and_the_words_reach_the_card(
+    world, visitor, tmp_path
+):
+    study = visitor.link("/studies", STUDY)
+    sha256 = read_study(world.study).sha256
+    visitor.fill(study, decision="approve", sha256=sha256, **SAID)
+    told = grant_of(world)
+    assert (told["approved_by"], told["reason"]) == (SAID["name"], SAID["reason"])
+    assert (told["epsilon"], told["study_sha256"]) == (1.0, sha256)
+    assert f"Approved by {SAID['name']}" in words(visitor.text(study))
+    assert len(list(world.party.glob("grant-*.json"))) == 1  # the earlier one, put aside
+    finished = answer_all(world, tmp_path / "run")
+    (folder,) = finished.folders.values()
+    card = load_release(folder).card
+    own = next(one for one in card.approvals if "main/" in one.role)
+    assert (own.name, own.justification) == (SAID["name"], SAID["justification"])
+    (entry,) = [e for e in Ledger(world.ledger).entries() if e.study_sha256 == sha256]
+    assert entry.approval.reason == SAID["reason"]
+    assert "Approved, and answered" in words(visitor.text(study))
+
+
+def test_a_refusal_is_a_row_of_the_ledger_and_can_be_taken_back(world, visitor):
+    study = visitor.link("/studies", STUDY)
+    before = grant_of(world)
+    fields = {"name": "B. Kim", "reason": "not our purpose", "decision": "refuse"}
+    sha256 = read_study(world.study).sha256
+    visitor.fill(study, sha256=sha256, **fields)
+    assert grant_of(world) == before
+    (told,) = Ledger(world.ledger).refusals()
+    assert (told["name"], told["reason"]) == ("B. Kim", "not our purpose")
+    assert "Refused by B. Kim" in words(visitor.text(study))
+    visitor.fill(study, decision="approve", sha256=sha256, **SAID)
+    assert "Approved by" in words(visitor.text(study))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"name": " "}, "name: say it"),
+        ({"reason": ""}, "reason: say it"),
+        ({"justification": ""}, "justification: say it"),
+        ({"amount": ""}, "amount: type"),
+        ({"amount": "0.5"}, "amount: type"),
+        ({"amount": "nan"}, "amount: type"),
+        ({"reason": "they are anonymous"}, "reason: it calls something anonymous"),
+        ({"name": "x" * 300}, "approval.name must be"),
+        ({"sha256": "00"}, "the study has changed since it was shown"),
+    ],
+)
+def test_nothing_is_signed_for_less_than_all_words_and_the_amount(world, visitor, wrong, why):
+    study = visitor.link("/studies", STUDY)
+    before = grant_of(world)
+    fields = {**SAID, "decision": "approve", "sha256": read_study(world.study).sha256, **wrong}
+    seen = words(visitor.fill(study, code=422, **fields).text)
+    assert f"Nothing was done. {why}" in seen
+    assert grant_of(world) == before
+
+
+def test_what_the_policy_or_the_budget_does_not_allow_is_not_signed(world):
+    text = world.study.read_text()
+    world.study.write_text(text.replace("epsilon = 1.0   ", "epsilon = 2.9   "))
+    visitor = visit(world.root).enter()
+    study = visitor.link("/studies", STUDY)
+    assert "The budget does not cover it" in words(visitor.text(study))
+    fields = {**SAID, "amount": "2.9", "decision": "approve"}
+    seen = visitor.fill(study, code=422, sha256=read_study(world.study).sha256, **fields).text
+    assert "Nothing was done" in seen
+
+
+def test_two_desks_on_one_folder_write_one_grant(world):
+    first, second = visit(world.root).enter(), visit(world.root).enter()
+    study = first.link("/studies", STUDY)
+    assert "Approve and sign" in second.text(study)
+    fields = {**SAID, "decision": "approve", "sha256": read_study(world.study).sha256}
+    first.fill(study, **fields)
+    key = second.keeper.form_key("")
+    late = second.post(
+        study,
+        data={**fields, "name": "C. Late", "form_key": key},
+        headers={"origin": f"http://{HOST}"},
+    )
+    assert late.status_code == 422
+    assert "is there already" in late.text
+    assert grant_of(world)["approved_by"] == SAID["name"]
+
+
+def test_a_locked_key_is_opened_in_the_terminal_only(world, monkeypatch):
+    from cryptography.hazmat.primitives import serialization
+
+    from confrere.release import read_private_key
+
+    path = world.party / "main.key"
+    path.write_bytes(
+        read_private_key(path).private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.OpenSSH,
+            serialization.BestAvailableEncryption(b"correct horse"),
+        )
+    )
+    fields = {**SAID, "decision": "approve", "sha256": read_study(world.study).sha256}
+    asked, typed = [], [None, "wrong", "correct horse"]
+
+    def ask(what):
+        asked.append(what)
+        return typed[len(asked) - 1]
+
+    visitor = visit(world.root, ask_passphrase=ask).enter()
+    study = visitor.link("/studies", STUDY)
+    text = visitor.text(study)
+    assert "asked for in the terminal that runs the desk, never here" in text
+    assert 'type="password"' not in text
+    assert "nobody typed it" in visitor.fill(study, code=422, **fields).text
+    assert "passphrase" in visitor.fill(study, code=422, **fields).text
+    visitor.fill(study, **{**fields, "name": "B. Kim\x1b[2J"}, code=422)
+    assert "\x1b" not in "".join(asked)
+    typed.append("correct horse")
+    visitor.fill(study, **fields)
+    assert grant_of(world)["approved_by"] == SAID["name"]
+    assert "epsilon 1" in asked[0]
+
+
+def test_who_signed_in_is_who_approves(world):
+    from confrere.desk.guarding import Doorkeeper
+
+    keeper = Doorkeeper(
+        hosts=frozenset({HOST}), header="x-remote-user", fronts=frozenset({"testclient"})
+    )
+    visitor = visit(world.root, keeper=keeper)
+    visitor.headers["x-remote-user"] = "b.kim@hospital"
+    study = visitor.link("/studies", STUDY)
+    fields = {**SAID, "name": "somebody else", "decision": "approve"}
+    visitor.fill(study, sha256=read_study(world.study).sha256, **fields)
+    assert grant_of(world)["approved_by"] == "b.kim@hospital"
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_hostile_words_come_back_as_words(world, visitor, payload):
+    study = visitor.link("/studies", STUDY)
+    fields = {"name": payload, "reason": payload, "decision": "refuse"}
+    visitor.fill(study, sha256=read_study(world.study).sha256, **fields)
+    for address in (study, "/studies", visitor.link("/", r"/ledger/\w+")):
+        text = visitor.text(address)
+        assert "<script>alert" not in text
+        assert "<img" not in text
+        assert "<svg onload" not in text
+    assert payload in words(visitor.text(study)) or "<" in payload
+
+
+def test_a_study_for_one_process_names_the_command(world):
+    text = world.study.read_text()
+    world.study.write_text(text.replace('engine = "flower"', 'engine = "local"'))
+    visitor = visit(world.root).enter()
+    seen = words(visitor.text(visitor.link("/studies", STUDY)))
+    assert "confrere fit study.toml" in seen
+    assert "Approve and sign" not in seen
+
+
+def test_the_desk_s_grant_is_the_command_s(world, visitor):
+    study = visitor.link("/studies", STUDY)
+    visitor.fill(study, decision="approve", sha256=read_study(world.study).sha256, **SAID)
+    key = (world.party / "main.key.pub").read_text()
+    agreed = Grant.load(world.party / "grant.json", key)
+    assert agreed.policy.approval.name == SAID["name"]

@@ -1,0 +1,253 @@
+"""The desk's parts by themselves: totals, pictures, runs, counts, and the clerk's process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import xml.etree.ElementTree as ET
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from confrere.desk import pictures
+from confrere.desk.budgets import Book, StudyUnit, person_totals, read_book
+from confrere.desk.clerk_process import ClerkProcess
+from confrere.desk.finding import Place, look_through
+from confrere.desk.runs import changes, last_lines, metrics, run_facts
+from confrere.desk.serving_desk import serve_desk
+from confrere.errors import EngineFailed, InvalidParameter
+from confrere.guarantee import Guarantee
+from confrere.ledger import Ledger
+from confrere.progress import STATUS
+
+A, B = ("a", "ab" * 32), ("b", "cd" * 32)
+
+
+def book(tmp_path, name, *accounts):
+    ledger = Ledger(tmp_path / f"{name}.ledger")
+    for account, facts, charges in accounts:
+        ledger.open_account(account, **facts)
+        for epsilon, study in charges:
+            told = {"unit": facts.get("unit", "record")}
+            ledger.charge(account, Guarantee(epsilon, **told), purpose="fit", study=study)
+    return read_book(Place(ledger.path, name))
+
+
+def test_a_person_pays_in_every_account_and_for_every_row(tmp_path):
+    books = [
+        book(tmp_path, "one", ("x", {"epsilon": 5.0}, [(0.1, A), (0.2, B), (0.4, None)])),
+        book(tmp_path, "two", ("y", {}, [(0.3, A)]), ("z", {"unit": "party"}, [(1.0, B)])),
+    ]
+    known = {A[1]: StudyUnit("patient", 2), B[1]: StudyUnit("patient", 1)}
+    record, party = person_totals(books, known)
+    # 2 x 0.1 + 0.2 + 0.4 in one, 2 x 0.3 in the other: exact sums of decimals.
+    assert (record.paid, record.accounts, record.unknown) == (1.4, 2, 1)
+    assert record.people == "patient"
+    assert record.this_year == 1.4  # never shown as more than in all
+    assert (party.unit, party.paid) == ("party", 1.0)
+    old = person_totals(books, known, year=2020)
+    assert [one.this_year for one in old] == [0.0, 0.0]
+
+
+def test_what_studies_spent_is_known_by_their_hashes(tmp_path):
+    made = book(tmp_path, "one", ("x", {}, [(0.1, A), (0.2, A), (0.4, None)]))
+    assert made.by_study == {
+        ("x", *A): Decimal("0.3"),
+        ("x", "", ""): Decimal("0.4"),
+    }
+
+
+def test_a_file_that_is_called_a_ledger_and_is_none(tmp_path):
+    (tmp_path / "x.ledger").write_text("hello")
+    (tmp_path / "empty.ledger").write_text("")
+    (tmp_path / "link.ledger").symlink_to(tmp_path / "x.ledger")
+    found = look_through([tmp_path])
+    told = [read_book(place) for place in found.ledgers]
+    assert len(told) == 3
+    assert all(isinstance(one, Book) and one.fault for one in told)
+
+
+def test_folders_are_looked_through_to_a_depth_and_not_through_links(tmp_path):
+    deep = tmp_path / "a" / "b" / "c" / "d" / "e"
+    deep.mkdir(parents=True)
+    for folder in (tmp_path / "a", deep):
+        Ledger(folder / "x.ledger")
+    (tmp_path / "again").symlink_to(tmp_path / "a")
+    (tmp_path / ".hidden").mkdir()
+    Ledger(tmp_path / ".hidden" / "x.ledger")
+    found = look_through([tmp_path, tmp_path / "a"])
+    assert [place.path for place in found.ledgers] == [
+        tmp_path / "a" / "b" / "c" / "d" / "e" / "x.ledger",
+        tmp_path / "a" / "x.ledger",
+    ]
+    assert [p.shown for p in look_through([tmp_path]).ledgers] == [f"{tmp_path.name}/a/x.ledger"]
+    assert look_through([tmp_path / "none"]).gone == (tmp_path / "none",)
+
+
+@pytest.mark.parametrize("name", ["<script>", 'a"b', "x" * 80])
+def test_pictures_are_whole_and_escaped(name):
+    made = [
+        pictures.bar(0.5, name),
+        pictures.bar(None, name),
+        pictures.curve([(0.0, 0.1), (1.0, 0.9)], label=name, at=0.5),
+        pictures.curve([(1.0, 0.5)], label=name, at=2.0),
+        pictures.choices([(name, 0.3), ("b", 2.0)], label=name, at=name),
+        pictures.weights([(name, 1.0), ("b", -0.5)]),
+    ]
+    for one in made:
+        assert ET.fromstring(str(one)).tag == "svg"
+        assert "<script" not in one
+        assert "style=" not in one
+
+
+def test_spending_over_time_begins_every_year_at_nothing(tmp_path):
+    ledger = Ledger(tmp_path / "x.ledger")
+    ledger.open_account("a", epsilon=1.0)
+    for _ in range(3):
+        ledger.charge("a", Guarantee(0.1), purpose="fit")
+    drawn = pictures.over_time(ledger.entries(), 1.0, yearly=False)
+    assert ET.fromstring(str(drawn)) is not None
+    assert "cap 1" in drawn
+    assert pictures.over_time([], None, yearly=False) == ""
+
+
+# -- runs ----------------------------------------------------------------------------------------
+
+
+def told(folder: Path, **facts) -> Place:
+    folder.mkdir(exist_ok=True)
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    (folder / STATUS).write_text(json.dumps({"at": now, "state": "asked: a"} | facts))
+    return Place(folder, folder.name)
+
+
+def test_a_run_says_how_long_it_waits_and_when_it_has_fallen_silent(tmp_path):
+    now = datetime.now(UTC)
+    step = {
+        "operation": "size",
+        "step": 0,
+        "until": (now + timedelta(seconds=60)).isoformat(),
+        "parties": {"a": {"state": "asked"}, "b": {"state": "dropped", "code": "Timeout"}},
+    }
+    place = told(tmp_path / "c", parties={"a": "asked", "b": "gone"}, steps=[step])
+    facts = run_facts(place, now)
+    assert 58 <= facts["left"] <= 60
+    assert facts["counts"] == {"connected": 1, "asked": 2, "answered": 0, "paid": 0, "dropped": 1}
+    assert not facts["silent"]
+    later = run_facts(place, now + timedelta(seconds=200))
+    assert later["silent"]
+    assert later["left"] == 0
+    assert run_facts(told(tmp_path / "c", state="released"), now)["over"]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"steps": [1, "x"]},
+        {"steps": 3},
+        {"steps": [{"parties": 1}]},
+        {"steps": [{"operation": "x", "step": 0, "parties": {"a": 3}}]},
+        {"parties": [1]},
+        {"at": "never"},
+        {"at": 5, "state": None},
+    ],
+)
+def test_a_hostile_status_file_breaks_nothing(tmp_path, facts):
+    found = run_facts(told(tmp_path / "c", **facts))
+    assert found is not None
+    assert "fault" in found or found["role"] == "coordinator"
+
+
+def test_a_folder_without_a_word_is_no_run(tmp_path):
+    assert run_facts(Place(tmp_path, "x")) is None
+    (tmp_path / STATUS).write_text("[]")
+    assert run_facts(Place(tmp_path, "x")) is None
+
+
+def test_events_tell_what_changed_and_end_with_the_visitor(tmp_path, monkeypatch):
+    monkeypatch.setattr("confrere.desk.runs._TICK_SECONDS", 0.01)
+    monkeypatch.setattr("confrere.desk.runs._SILENCE_TICKS", 3)
+    place = told(tmp_path / "c")
+    pages = iter(["<p>one</p>\n<p>more</p>", "<p>two</p>"])
+    left = iter([False] * 8)
+
+    async def gone():
+        return next(left, True)
+
+    async def listen():
+        heard = []
+        async for event in changes(place, lambda: next(pages), gone):
+            heard.append(event)
+            if len(heard) == 1:
+                told(tmp_path / "c", state="released")
+        return heard
+
+    heard = asyncio.run(listen())
+    assert heard[0] == "event: run\ndata: <p>one</p>\ndata: <p>more</p>\n\n"
+    assert heard[1] == "event: run\ndata: <p>two</p>\n\n"
+    assert heard[2] == ": nothing new\n\n"
+
+
+def test_the_log_s_end_is_shown_however_long_it_is(tmp_path):
+    assert last_lines(tmp_path) == []
+    (tmp_path / "flower.log").write_bytes(b"\xff\n" + b"line\n" * 10_000 + b"last\n")
+    lines = last_lines(tmp_path)
+    assert len(lines) == 20
+    assert lines[-1] == "last"
+
+
+def test_counts_have_prometheus_form_and_no_names():
+    run = {"state": "released", "over": True, "role": "coordinator", "counts": {"paid": 2}}
+    text = metrics({"ledgers": 1, "charges_total": 3}, [run], 4)
+    assert "# TYPE confrere_charges_total counter\nconfrere_charges_total 3\n" in text
+    assert 'confrere_runs{role="coordinator",state="released"} 1' in text
+    assert 'confrere_run_parties{state="paid"} 2' in text
+    assert "confrere_requests_refused_total 4" in text
+    for line in text.splitlines():
+        assert line.startswith(("# TYPE confrere_", "confrere_"))
+
+
+# -- the second process --------------------------------------------------------------------------
+
+
+def test_the_clerk_answers_remembers_ends_when_idle_and_comes_back(tmp_path):
+    clerk = ClerkProcess(idle=1.0)
+    Ledger(tmp_path / "x.ledger").open_account("a")
+    path = str(tmp_path / "x.ledger")
+    try:
+        assert clerk.ask("clerk:verified", path, state=1) == {"rows": 2}
+        process = clerk._process
+        process.wait(30)
+        assert not clerk.working
+        assert clerk.ask("clerk:verified", path, state=1) == {"rows": 2}  # remembered
+        assert not clerk.working
+        assert "fault" in clerk.ask("clerk:verified", f"{path}.none", state=2)
+        assert clerk.working
+        assert clerk.ask("clerk:nothing") == {"fault": "unexpected AttributeError."}
+        clerk._process.kill()
+        clerk._process.wait()
+        assert clerk.ask("clerk:verified", path) == {"rows": 2}
+    finally:
+        clerk.close()
+    assert not clerk.working
+
+
+# -- where it listens ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
+def test_over_a_network_only_behind_a_sign_in(tmp_path, host):
+    with pytest.raises(InvalidParameter, match="--sign-in-header"):
+        serve_desk([tmp_path], host=host, tell=print)
+
+
+def test_a_taken_port_is_told(tmp_path):
+    import socket
+
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(EngineFailed, match="--port"),
+    ):
+        serve_desk([tmp_path], port=taken.getsockname()[1], tell=print)

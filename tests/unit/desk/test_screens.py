@@ -1,0 +1,255 @@
+"""What stands on the screens: five questions answered, and what is wrong shown as what it is."""
+
+from __future__ import annotations
+
+import html
+import re
+import shutil
+from html.parser import HTMLParser
+
+import pytest
+
+from confrere.guarantee import Guarantee
+from confrere.ledger import Ledger
+from tests.unit.desk.conftest import visit
+from tests.unit.desk.world import WORDS
+
+PAYLOADS = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "'-alert(1)-'",
+    "{{ 7 * 7 }}{% raw %}",
+    "javascript:alert(1)//</title><svg onload=alert(1)>",
+)
+
+
+class Reader(HTMLParser):
+    """What a browser makes of a page: tags, attributes and text."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.tags, self.attributes, self.text = set(), set(), ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        self.text += " ".join(value or "" for name, value in attrs if name == "value")
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def words(text):
+    """What a reader sees."""
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", text)).split())
+
+
+def test_which_release_a_row_paid_for_who_approved_it_and_why(visitor):
+    ledger = visitor.link("/", r"/ledger/\w+\?account=[^\"]+")
+    row = visitor.link(ledger, r"/ledger/\w+/row/7")
+    seen = words(visitor.text(row))
+    assert "Which release it paid for Diabetes, main hospital and two branches" in seen
+    assert f"Approved by {WORDS['name']}" in seen
+    assert f"Why this epsilon {WORDS['justification']}" in seen
+    release = visitor.link(row, r"/releases/\w+")
+    assert "row 7" in words(visitor.text(release))
+
+
+def test_how_many_people_and_which_columns_are_in_a_release(visitor):
+    seen = words(visitor.text(visitor.link("/releases", r"/releases/\w+")))
+    assert "6500 records of 3 organisations are in it" in seen
+    assert "Columns age, bmi, Glu0, smoker" in seen
+    assert "✓" not in seen  # signs are the style sheet's; the word stands in the text
+    assert seen.count(" signed ") == 3
+
+
+def test_what_is_left_this_year_and_what_one_patient_has_paid(visitor):
+    seen = words(visitor.text("/"))
+    assert "2 a year" in seen
+    assert "1.5 this year" in seen
+    assert "ε 1.6 is what one patient has paid in all" in seen
+    assert "ε 0.5 of it in" in seen
+    assert "2024: 0.4 2025: 0.7" in seen
+
+
+def test_a_ledger_shows_its_years_and_what_all_promise_together(visitor):
+    ledger = visitor.link("/", r"/ledger/\w+\?account=[^\"]+")
+    seen = words(visitor.text(f"{ledger}&delta=1e-6"))
+    assert "11 rows verified" in seen
+    assert "2024: ε 0.4, 2025: ε 0.7" in seen
+    assert "Together they promise ε" in seen
+    for wrong in ("x", "2", "-1", "nan"):
+        assert "Together they promise" not in visitor.text(f"{ledger}&delta={wrong}")
+
+
+def test_a_waiting_study_is_told_in_words(visitor):
+    seen = words(visitor.text(visitor.link("/studies", r"/studies/\w+/main")))
+    assert "This study waits for the word of main" in seen
+    assert "how many records there are: free, a public number" in seen
+    assert "one patient pays ε 2 in all, with 2 rows" in seen
+    assert "Would be left 0.4" in seen
+    assert "method.epsilon 0.5 1.0" in seen
+    assert "privacy.max_rows_per_unit 1 2" in seen
+    assert "4000 rows were read, 4000 would be learned from" in seen
+    assert 'confrere approve study.toml --grant grant.json --name "..."' in seen
+
+
+def test_a_release_is_tried_with_raw_values(visitor):
+    release = visitor.link("/releases", r"/releases/\w+")
+    old = {"age": "90", "bmi": "50", "Glu0": "20", "smoker": "current"}
+    young = {"age": "20", "bmi": "20", "Glu0": "4", "smoker": "never"}
+    shares = []
+    for person in (old, young):
+        text = visitor.fill(release, code=200, **person).text
+        shares.append(float(re.findall(r"<strong>([\d.]+)%</strong>", text)[-1]))
+        assert f'value="{person["age"]}"' in text
+    assert shares[0] > shares[1]
+    for wrong in ({"age": "old"}, {"age": ""}, {"smoker": "x"}, {"age": "nan"}):
+        text = visitor.fill(release, code=200, **(old | wrong)).text
+        assert 'role="alert"' in text
+    assert "Traceback" not in text
+
+
+def test_the_planner_answers_and_says_what_it_cannot(visitor):
+    seen = words(visitor.text("/plan?epsilon=0.1&n=500&d=20"))
+    better = words(visitor.text("/plan?epsilon=10&n=500&d=20"))
+    area = [float(re.search(r"([\d.]+) expected AUC", one)[1]) for one in (seen, better)]
+    assert area[0] < area[1]
+    assert "epsilon must be a number" in words(visitor.text("/plan?epsilon=many"))
+    assert "n must be a number" in words(visitor.text("/plan?n=1e99"))
+
+
+def test_runs_show_who_was_asked_what(visitor):
+    assert "diabetes-2026" in visitor.text("/runs")
+    seen = words(visitor.text(visitor.link("/runs", r"/runs/\w+")))
+    assert "paid ε 0.5, row 7" in seen
+    assert "branch-2 gone" in seen
+    assert "left for answers" in seen
+    assert "a stranger was turned away" in seen
+
+
+def test_without_scripts_a_run_is_loaded_again(visitor):
+    text = visitor.text(visitor.link("/runs", r"/runs/\w+"))
+    assert '<noscript><meta http-equiv="refresh" content="5"></noscript>' in text
+
+
+def test_what_is_not_there_is_said(visitor):
+    for address in ("/ledger/x", "/studies/x/y", "/runs/x", "/releases/x", "/x", "/ledger/x/row/1"):
+        assert visitor.get(address).status_code == 404
+    ledger = visitor.link("/", r"/ledger/\w+")
+    assert visitor.get(f"{ledger}/row/1").status_code == 404
+    assert visitor.get(f"{ledger}/row/many").status_code == 404
+    assert visitor.get("/runs/x/events").status_code == 404
+
+
+# -- what is wrong is shown as what it is -------------------------------------------------------
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_a_hostile_study_runs_nothing(world, payload):
+    quoted = payload.replace("\\", "\\\\").replace('"', '\\"')
+    text = world.study.read_text()
+    text = re.sub(r'title = ".*"', lambda _: f'title = "{quoted}"', text)
+    text = re.sub(r'purpose = ".*"', lambda _: f'purpose = "{quoted}"', text)
+    text = re.sub(r'unit = "patient"', lambda _: f'unit = "{quoted}"', text)
+    text = text.replace("[data]\n", f'justification = "{quoted}"\n\n[data]\n')
+    text = text.replace('column = "diabetes"', f'column = "label {quoted}"')
+    text = text.replace("smoker = {", f'"{quoted}" = {{').replace('"never"', f'"{quoted}"')
+    world.study.write_text(text)
+    visitor = visit(world.root).enter()
+    for address in ("/", "/studies", visitor.link("/studies", r"/studies/\w+/main")):
+        page = Reader(visitor.text(address))
+        assert page.tags.isdisjoint({"script", "img", "style", "iframe", "object", "embed", "base"})
+        assert not [name for name in page.attributes if name.startswith("on") or name == "style"]
+    assert page.text.count(payload) >= 6  # on the study's own page, as words
+
+
+def test_a_study_that_cannot_be_read_is_told_so(world):
+    world.study.write_text('[study]\nid = 1\n[[party]]\nname = "<b>x</b>"\n')
+    seen = visit(world.root).enter().text("/studies")
+    assert "is not a study that can be read" in seen
+    assert "<b>x" not in seen
+
+
+def test_a_ledger_that_does_not_verify_shows_nothing_else(world):
+    content = world.ledger.read_bytes()
+    world.ledger.write_bytes(content.replace(b"A. Reuter", b"B. Reuter"))
+    visitor = visit(world.root).enter()
+    seen = words(visitor.text("/"))
+    assert "main.ledger does not verify" in seen
+    assert "B. Reuter" not in seen
+    assert "main/checkups-2010" not in seen
+    assert "This ledger does not verify" in words(visitor.text(visitor.link("/", r"/ledger/\w+")))
+    assert "confrere_ledgers_not_verified 1" in visitor.text("/metrics")
+
+
+def test_a_ledger_that_was_put_back_is_against_its_witness(world):
+    before = world.ledger.read_bytes()
+    ledger = Ledger(world.ledger)
+    ledger.charge("main/checkups-2010", Guarantee(0.1), purpose="more")
+    draft = world.ledger.with_name("draft")
+    draft.write_bytes(before)
+    draft.replace(world.ledger)
+    seen = words(visit(world.root).enter().text("/"))
+    assert "main.ledger is not as it was left" in seen
+    assert "speaks against it" in seen
+
+
+def test_a_broken_release_and_signature_are_told_so(world):
+    signature = world.release / "signatures" / "main.sig"
+    (world.release / "signatures" / "branch-1.sig").write_bytes(signature.read_bytes())
+    visitor = visit(world.root).enter()
+    seen = words(visitor.text(visitor.link("/releases", r"/releases/\w+")))
+    assert "branch-1 signed by another key than the study names: do not rely on it" in seen
+    signature.write_bytes(signature.read_bytes().replace(b"A", b"B"))
+    assert "does not verify" in words(visitor.text("/releases"))
+    card = world.release / "card.json"
+    card.write_text(card.read_text().replace("Diabetes", "<script>"))
+    seen = visitor.text(visitor.link("/releases", r"/releases/\w+"))
+    assert "does not verify: do not use it" in seen
+    assert "<script>" not in seen
+
+
+def test_a_folder_that_vanishes_is_told_and_nothing_breaks(world):
+    visitor = visit(world.root, world.root / "never").enter()
+    assert "is gone or cannot be read" in visitor.text("/")
+    ledger = visitor.link("/", r"/ledger/\w+")
+    release = visitor.link("/releases", r"/releases/\w+")
+    run = visitor.link("/runs", r"/runs/\w+")
+    study = visitor.link("/studies", r"/studies/\w+/main")
+    shutil.rmtree(world.root)
+    for address in ("/", "/studies", "/runs", "/releases", ledger, release, run, study):
+        assert visitor.get(address).status_code in (200, 404, 503)
+    visitor.desk._looked = None
+    assert visitor.text("/").count("is gone or cannot be read") == 2
+    assert visitor.get(ledger).status_code == 404
+
+
+def test_hostile_folder_names_are_words_too(tmp_path):
+    place = tmp_path / "<script>alert(1)<" / "x"
+    place.mkdir(parents=True)
+    Ledger(place / "<b>.ledger").open_account("<i>name</i>", epsilon=1.0, reason="<u>")
+    visitor = visit(tmp_path).enter()
+    shown = visitor.text("/") + visitor.text(visitor.link("/", r"/ledger/\w+"))
+    assert "&lt;i&gt;name&lt;/i&gt;" in shown
+    for tag in ("<b>.", "<i>", "<u>", "<script>"):
+        assert tag not in shown
+
+
+def test_ten_thousand_charges_are_paged(tmp_path):
+    ledger = Ledger(tmp_path / "big.ledger")
+    ledger.open_account("a")
+    ledger._store.durable = False
+    for number in range(10_000):
+        ledger.charge("a", Guarantee(0.001), purpose=f"question {number}")
+    visitor = visit(tmp_path).enter()
+    address = visitor.link("/", r"/ledger/\w+")
+    text = visitor.text(address)
+    assert "10000 in all" in text
+    assert "page 1 of 200" in text
+    assert len(re.findall(r"/row/\d+", text)) == 50
+    assert "question 9999" in text
+    assert "question 0<" in visitor.text(f"{address}?page=200")
+    assert "page 200 of 200" in visitor.text(f"{address}?page=10000")
+    assert "page 1 of 200" in visitor.text(f"{address}?page=-1")
