@@ -130,7 +130,7 @@ def fill_table():
     from benchmarks.measured import fill, read_record
 
     fill(
-        "../README.md",
+        "peers.md",
         "peer",
         table_of(read_record("peer-confrere"), read_record("peer-diffprivlib")),
     )

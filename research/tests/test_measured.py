@@ -31,7 +31,7 @@ def tables():
         "reproduced, in short": (reproduced.README, reproduced.summary_of(whole)),
         "choices": ("choose.md", reproduced.choices_of(whole)),
         "peer": (
-            reproduced.README,
+            "peers.md",
             peer.table_of(read_record("peer-confrere"), read_record("peer-diffprivlib")),
         ),
     }

@@ -48,7 +48,7 @@ def test_the_code_of_a_page_runs_in_order(page, tmp_path):
     assert "1-DP per record" in done.stdout
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/start.md"])
+@pytest.mark.parametrize("page", ["docs/start.md"])
 def test_the_commands_of_a_page_run_in_order(page, tmp_path):
     lines = [line for block in blocks_of(page, "sh") for line in block.splitlines()]
     # Setting up is what the tests run in already.
