@@ -210,3 +210,30 @@ def line_app():
     from confrere.cli import app
 
     return app
+
+
+@pytest.mark.parametrize(
+    "delta", ["", "delta = 1e-6\nreserve = 1\n"], ids=["one message", "rounds"]
+)
+def test_a_study_of_sums_is_fitted_evaluated_and_says_who_must_not_collude(line, folder, delta):
+    study = Path("study.toml")
+    text = study.read_text().replace('name = "average"', f'name = "sums"\n{delta}#')
+    text = text.replace("cap = { epsilon", "cap = { delta = 1e-5, epsilon") if delta else text
+    study.write_text(text + "\n[evaluation]\nepsilon = 0.5\n")
+    needed = '"size", "ready", "minimiser", "gradient", "errors_of_all"'
+    for local in Path("local").glob("*.toml"):
+        allowed = local.read_text().replace('"size", "objective", "learn"', needed)
+        local.write_text(allowed.replace("_per_run = 1.0", "_per_run = 1.5"))
+    line("fit", "study.toml", "--yes", "--out", "out")
+    release = load_release(Path("out/diabetes-2026"))
+    assert release.guarantee.epsilon == 1.5
+    assert release.guarantee.delta == (1e-6 if delta else 0.0)
+    told = " ".join(release.guarantee.assumptions)
+    assert "at most 1 of 3 parties pool what they know" in told
+    (utility,) = release.card.utility
+    assert 0 <= utility.value <= 1
+    for party in ("main", "branch-1", "branch-2"):
+        entries = Ledger(f"local/{party}.ledger").entries()
+        assert [entry.guarantee.epsilon for entry in entries] == [1.0, 0.5]
+        assert {entry.state for entry in entries} == {"released"}
+    line("verify", "out/diabetes-2026")

@@ -7,7 +7,6 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from confrere.errors import InvalidMessage, InvalidParameter, OperationRefused, QuorumMissed
 from confrere.federation import (
-    Frame,
     LocalFederation,
     LocalParty,
     PartyError,
@@ -17,77 +16,15 @@ from confrere.federation import (
     serve,
     summing,
 )
-from confrere.federation.expected import MOST_RECORDS, Expected, Numbers
 from confrere.federation.masks import Announcement, Masking, add_masked
-from confrere.federation.messages import Question, SignedAnswer
-from confrere.federation.sums import GRADIENT, MINIMISER, _request
+from confrere.federation.sums import GRADIENT, MINIMISER
 from confrere.noise.sources import SeededSource
 from confrere.plans.party_rows import PartyRows, Sizes
-from confrere.plans.sums_plan import GradientRounds, OneMessage
+from confrere.plans.sums_plan import OneMessage
 from confrere.release.signing import verify_bytes
 from tests.unit.federation.conftest import loose_books, make_data
-from tests.unit.federation.signed_run import COLUMNS, SIGNED, STUDY, Loopback, Organisations
-
-FOUR = ("a", "b", "c", "d")
-ONE = OneMessage(frame=Frame(COLUMNS), epsilon=1.0)
-ROUNDS = GradientRounds(frame=Frame(COLUMNS), epsilon=1.0, delta=1e-6, rounds=3, reserve=2)
-PLANS = {"one message": ONE, "rounds": ROUNDS}
-
-
-class Summers(Organisations):
-    """Four organisations, three of whom are enough for a sum."""
-
-    def __init__(self, folder, *, plan=ONE, quorum=0.75, **more):
-        super().__init__(folder, plan=plan, names=FOUR, quorum=quorum, **more)
-
-    @property
-    def operation(self):
-        return (MINIMISER if isinstance(self.plan, OneMessage) else GRADIENT).name
-
-    def sized(self):
-        return Sizes({name: self.sizes[name] for name in self.names})
-
-    def request(self, **more):
-        """The first request of a run, as the coordinator derives it."""
-        plan = type(self.plan)(**{**vars_of(self.plan), "quorum": self.quorum})
-        sizes = self.sized()
-        weights = plan.prior if isinstance(plan, OneMessage) else plan.centre
-        more = more if isinstance(plan, OneMessage) else {"round": 0} | more
-        return _request(plan, sizes, plan.mechanism(sizes), weights, **more)
-
-    def mechanism(self):
-        plan = type(self.plan)(**{**vars_of(self.plan), "quorum": self.quorum})
-        return plan.mechanism(self.sized())
-
-    def begun(self):
-        """Ask for sizes, and return the evidence that every further question needs."""
-        federation = self.federation(journal="by-hand")
-        federation.gather("size", Payload(), expect=lambda _: _size())
-        return federation._steps
-
-    def announcement(self, name, evidence, step=0):
-        question = summing.ready_question(self.operation, self.request())
-        reply = self.ask(name, "ready", question, step=step, evidence=evidence)
-        assert isinstance(reply, bytes), reply
-        return summing.read_key(name, SignedAnswer.open(reply, self.public).payload)
-
-    def share(self, name, roster, evidence, step=0, request=None):
-        question = summing.share_question(request or self.request(), roster)
-        return self.ask(name, self.operation, question, step=step, evidence=evidence)
-
-    def words(self, reply):
-        return SignedAnswer.open(reply, self.public).payload.arrays["masked"].view(np.uint64)
-
-    def restart(self, name):
-        self.sessions[name] = self.session(name)
-
-
-def vars_of(plan):
-    return {name: getattr(plan, name) for name in plan.__dataclass_fields__}
-
-
-def _size():
-    return Expected({"size": Numbers((), "<i8", lowest=1, highest=MOST_RECORDS)})
+from tests.unit.federation.signed_run import COLUMNS, SIGNED, STUDY, Loopback
+from tests.unit.federation.summers import FOUR, ONE, PLANS, ROUNDS, Summers, asked_for, vars_of
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
@@ -128,7 +65,7 @@ def test_who_is_not_ready_is_left_out_and_pays_nothing(tmp_path):
     exchange = away.exchange
 
     def without_d(questions, timeout):
-        asked = {n: c for n, c in questions.items() if n != "d" or _operation(c, there) == "size"}
+        asked = {n: c for n, c in questions.items() if n != "d" or asked_for(c, there) == "size"}
         replies = exchange(asked, timeout)
         return {n: replies.get(n, PartyError("Timeout")) for n in questions}
 
@@ -138,16 +75,12 @@ def test_who_is_not_ready_is_left_out_and_pays_nothing(tmp_path):
     assert [there.spent(name) for name in FOUR] == [1.0, 1.0, 1.0, 0.0]
 
 
-def _operation(content, there):
-    return Question.open(content, there.coordinator.public_key())[0].operation
-
-
 def test_a_party_lost_before_its_upload_costs_a_try_and_no_second_price(tmp_path):
     there = Summers(tmp_path, plan=ROUNDS)
     lost = []
 
     def lose_once(content, reply):
-        if _operation(content, there) == GRADIENT.name and not lost:
+        if asked_for(content, there) == GRADIENT.name and not lost:
             lost.append(content)
             return b"nothing"
         return reply
@@ -169,7 +102,7 @@ def test_a_restart_between_ready_and_share_refuses_and_the_next_try_does_it(tmp_
     restarted = []
 
     def restarting(questions, timeout):
-        if not restarted and _operation(next(iter(questions.values())), there) == GRADIENT.name:
+        if not restarted and asked_for(next(iter(questions.values())), there) == GRADIENT.name:
             restarted.append(True)
             there.restart("c")
         return exchange(questions, timeout)
@@ -188,7 +121,7 @@ def test_a_restarted_party_has_paid_nothing_and_the_others_are_not_refunded(tmp_
     exchange = carrier.exchange
 
     def restarting(questions, timeout):
-        if _operation(next(iter(questions.values())), there) == MINIMISER.name:
+        if asked_for(next(iter(questions.values())), there) == MINIMISER.name:
             there.restart("c")
         return exchange(questions, timeout)
 
@@ -208,7 +141,7 @@ def test_a_coordinator_that_is_started_again_gets_the_same_bytes(tmp_path):
     kept = {}
 
     def die(content, reply):
-        if _operation(content, there) == MINIMISER.name:
+        if asked_for(content, there) == MINIMISER.name:
             kept["a"] = reply
             raise KeyboardInterrupt
         return reply
@@ -337,14 +270,6 @@ def test_a_request_that_does_not_follow_is_refused(tmp_path):
         question = summing.ready_question(there.operation, bad)
         told = there.ask("a", "ready", question, evidence=evidence)
         assert told in ("OperationRefused:request", "InvalidMessage")
-
-
-def test_an_upload_of_the_wrong_length_loses_the_try(tmp_path):
-    there = Summers(tmp_path)
-    short = Payload(
-        {"receipt": None, "head": None, "about": {}}, {"masked": np.zeros(2, dtype=np.int64)}
-    )
-    assert summing.expected_share(there.mechanism()).fault(short) == "shape"
 
 
 def test_a_liar_is_found_by_everybody_and_named_by_nobody(tmp_path):

@@ -1,0 +1,87 @@
+"""Organisations that add up where nobody sees into the sum, for tests."""
+
+import numpy as np
+
+from confrere.federation import Frame, Payload, summing
+from confrere.federation.expected import MOST_RECORDS, Expected, Numbers
+from confrere.federation.messages import Question, SignedAnswer
+from confrere.federation.sums import GRADIENT, MINIMISER, _request
+from confrere.plans.party_rows import Sizes
+from confrere.plans.sums_plan import GradientRounds, OneMessage
+from tests.unit.federation.signed_run import COLUMNS, Loopback, Organisations
+
+FOUR = ("a", "b", "c", "d")
+ONE = OneMessage(frame=Frame(COLUMNS), epsilon=1.0)
+ROUNDS = GradientRounds(frame=Frame(COLUMNS), epsilon=1.0, delta=1e-6, rounds=3, reserve=2)
+PLANS = {"one message": ONE, "rounds": ROUNDS}
+
+
+class Summers(Organisations):
+    """Four organisations, three of whom are enough for a sum."""
+
+    def __init__(self, folder, *, plan=ONE, quorum=0.75, **more):
+        super().__init__(folder, plan=plan, names=FOUR, quorum=quorum, **more)
+
+    @property
+    def operation(self):
+        return (MINIMISER if isinstance(self.plan, OneMessage) else GRADIENT).name
+
+    def sized(self):
+        return Sizes({name: self.sizes[name] for name in self.names})
+
+    def request(self, **more):
+        """The first request of a run, as the coordinator derives it."""
+        plan = type(self.plan)(**{**vars_of(self.plan), "quorum": self.quorum})
+        sizes = self.sized()
+        weights = plan.prior if isinstance(plan, OneMessage) else plan.centre
+        more = more if isinstance(plan, OneMessage) else {"round": 0} | more
+        return _request(plan, sizes, plan.mechanism(sizes), weights, **more)
+
+    def mechanism(self):
+        plan = type(self.plan)(**{**vars_of(self.plan), "quorum": self.quorum})
+        return plan.mechanism(self.sized())
+
+    def begun(self):
+        """Ask for sizes, and return the evidence that every further question needs."""
+        federation = self.federation(journal="by-hand")
+        federation.gather("size", Payload(), expect=lambda _: _size())
+        return federation._steps
+
+    def announcement(self, name, evidence, step=0):
+        question = summing.ready_question(self.operation, self.request())
+        reply = self.ask(name, "ready", question, step=step, evidence=evidence)
+        assert isinstance(reply, bytes), reply
+        return summing.read_key(name, SignedAnswer.open(reply, self.public).payload)
+
+    def share(self, name, roster, evidence, step=0, request=None):
+        question = summing.share_question(request or self.request(), roster)
+        return self.ask(name, self.operation, question, step=step, evidence=evidence)
+
+    def words(self, reply):
+        return SignedAnswer.open(reply, self.public).payload.arrays["masked"].view(np.uint64)
+
+    def restart(self, name):
+        self.sessions[name] = self.session(name)
+
+
+def vars_of(plan):
+    return {name: getattr(plan, name) for name in plan.__dataclass_fields__}
+
+
+def _size():
+    return Expected({"size": Numbers((), "<i8", lowest=1, highest=MOST_RECORDS)})
+
+
+def asked_for(content, there):
+    """Return the operation that a question is about."""
+    return Question.open(content, there.coordinator.public_key())[0].operation
+
+
+def carrier_with(there, change):
+    """Return a carrier whose exchange is ``change(exchange, questions)``."""
+    carrier = Loopback(there.sessions)
+    exchange = carrier.exchange
+    carrier.exchange = lambda questions, timeout: change(
+        lambda asked: exchange(asked, timeout), questions
+    )
+    return carrier

@@ -1,0 +1,227 @@
+"""Sums that are broken: parties that vanish, fail or send nonsense, and faults in our own code."""
+
+import hashlib
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from confrere.errors import ConfrereError, InvalidMessage, QuorumMissed
+from confrere.federation import PartyError, Payload, serving, summing
+from confrere.federation import masks as masks_module
+from confrere.federation.masks import Masking, SumKey, add_masked
+from confrere.federation.sums import GRADIENT
+from confrere.ledger import paying
+from confrere.mechanisms.secure_sum import SecureSum
+from confrere.noise.sources import SeededSource
+from confrere.plans import sums_plan
+from tests.unit.federation.summers import FOUR, ROUNDS, Summers, asked_for, carrier_with
+
+# What a party does on purpose or by accident.
+
+
+def test_a_party_gone_after_its_upload_is_in_that_sum_and_left_out_of_the_next(tmp_path):
+    """Its bytes are there: nothing is lost, nobody pays twice, and the others go on."""
+    there = Summers(tmp_path, plan=ROUNDS)
+    gone = []
+
+    def vanish(exchange, questions):
+        asked = {name: c for name, c in questions.items() if name not in gone}
+        replies = exchange(asked) if asked else {}
+        if asked_for(next(iter(questions.values())), there) == GRADIENT.name and not gone:
+            gone.append("d")
+        return {name: replies.get(name, PartyError("Timeout")) for name in questions}
+
+    federation = there.federation(carrier=carrier_with(there, vanish))
+    outcome = there.protocol(federation)
+    assert federation._tries == {GRADIENT.name: ROUNDS.rounds}, "no try was lost"
+    assert set(outcome.sizes) == {"a", "b", "c"}
+    assert [there.spent(name) for name in FOUR] == [1.0] * 4
+    assert "d" in outcome.receipts, "it has paid for the sum that it was in"
+
+
+def test_a_party_gone_before_its_upload_costs_the_try_of_the_others(tmp_path):
+    there = Summers(tmp_path, plan=ROUNDS)
+    lost = []
+
+    def vanish(exchange, questions):
+        if asked_for(next(iter(questions.values())), there) != GRADIENT.name or lost:
+            return exchange(questions)
+        lost.append("d")
+        replies = exchange({name: c for name, c in questions.items() if name != "d"})
+        return {**replies, "d": PartyError("Timeout")}
+
+    federation = there.federation(carrier=carrier_with(there, vanish))
+    outcome = there.protocol(federation)
+    assert federation._tries == {GRADIENT.name: ROUNDS.rounds + 1}
+    assert set(outcome.sizes) == set(FOUR), "it was back for the next try"
+    assert [there.spent(name) for name in FOUR] == [1.0] * 4
+
+
+def test_a_party_that_cannot_solve_sends_the_centre_and_nobody_can_tell(tmp_path, monkeypatch):
+    """Staying away because of one's data would tell: what is sent has the same form."""
+    there = Summers(tmp_path)
+    real = sums_plan.minimise
+
+    def fails(X, y, **settings):
+        if len(y) == there.sizes["b"]:
+            raise ConfrereError("not solved")
+        return real(X, y, **settings)
+
+    monkeypatch.setattr(sums_plan, "minimise", fails)
+    federation = there.federation()
+    outcome = there.protocol(federation)
+    assert federation.left_out == {}
+    assert set(outcome.sizes) == set(FOUR)
+    assert [there.spent(name) for name in FOUR] == [1.0] * 4
+
+
+@pytest.mark.parametrize("length", [0, 2, 5000])
+def test_an_upload_of_the_wrong_length_loses_the_try_and_is_not_kept(tmp_path, length):
+    there = Summers(tmp_path)
+    local = there.sessions["d"]._local
+
+    class Wrong(Masking):
+        def agree(self, *args, **more):
+            masks = super().agree(*args, **more)
+            masks.hide = lambda vector: np.zeros(length, dtype=np.uint64)
+            return masks
+
+    local.masking.__class__ = Wrong
+    federation = there.federation()
+    with pytest.raises(QuorumMissed, match="no try is left"):
+        there.protocol(federation)
+    assert federation.left_out["d"] == "InvalidReply:shape"
+    assert [there.spent(name) for name in FOUR] == [1.0] * 4, "who has uploaded has paid"
+
+
+def test_vectors_at_their_bound_do_not_wrap_and_longer_ones_are_cut(tmp_path):
+    for law, more in (("l2", {}), ("gaussian", {"delta": 1e-6}), ("integer", {})):
+        sums = SecureSum(
+            epsilon=1.0, size=2, sensitivity=1.0, n_parties=200, largest=2.0**30, law=law, **more
+        )
+        most = np.full((200, 2), 2.0**30)
+        for vectors in (most, 1e290 * most, -most):
+            value = sums.run(vectors, source=SeededSource(0))
+            wanted = 200 * np.clip(vectors[0], -(2.0**30), 2.0**30)
+            assert np.all(np.abs(value - wanted) <= sums.longest_noise + 1)
+
+
+def test_an_upload_that_makes_the_sum_wrap_is_refused_and_tells_nothing(tmp_path):
+    """Modulo 2^64 a liar can turn the sum round; everybody sees that it is too long."""
+    there = Summers(tmp_path)
+    mechanism = there.mechanism()
+    rng = np.random.default_rng(0)
+    uploads = mechanism.uploads(np.zeros((4, mechanism.size)), source=SeededSource(0))
+    for words in (1 << 63, (1 << 64) - (1 << 61), int(rng.integers(1 << 60, 1 << 63))):
+        lied = uploads.copy()
+        lied[3] += np.uint64(words)
+        answers = {
+            name: Payload(arrays={"masked": upload.view(np.int64)})
+            for name, upload in zip(FOUR, lied, strict=True)
+        }
+        with pytest.raises(InvalidMessage, match="nobody can tell who"):
+            summing.added(mechanism, answers)
+
+
+# Faults in our own code: each is found by an attack on what runs.
+
+
+def two_tries(there, evidence):
+    """Return everyone's uploads in two tries of the same sum."""
+    uploads = []
+    for step in (0, 1):
+        roster = [there.announcement(name, evidence, step) for name in FOUR]
+        uploads.append([there.words(there.share(n, roster, evidence, step)) for n in FOUR])
+    return uploads
+
+
+def shows_a_party(there):
+    """Attack: the difference of one party's two uploads, if their masks are the same."""
+    first, second = two_tries(there, there.begun())
+    apart = there.mechanism().decode(first[0] - second[0])
+    return bool(np.abs(apart).max() < 1e3 * there.mechanism().deviation)
+
+
+def noise_is_reused(there):
+    """Attack: the difference of two sums of the same vectors, if noise is not drawn again."""
+    sums = [
+        there.mechanism().decode(add_masked(uploads)) for uploads in two_tries(there, there.begun())
+    ]
+    return bool(np.abs(sums[0] - sums[1]).min() < 1e-6 * there.mechanism().deviation)
+
+
+def is_paid_back(there, monkeypatch):
+    """Attack: make a try fail after the vector was computed, and look whether it was charged."""
+    evidence = there.begun()
+    roster = [there.announcement(name, evidence) for name in FOUR]
+
+    def fail(*_):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(serving, "hidden", fail)
+        assert there.share("a", roster, evidence) == "InternalError"
+    return there.spent("a") == 0.0
+
+
+def test_sound_code_withstands_all_three(tmp_path, monkeypatch):
+    for k, attack in enumerate((shows_a_party, noise_is_reused)):
+        (tmp_path / str(k)).mkdir()
+        assert not attack(Summers(tmp_path / str(k), plan=ROUNDS))
+    (tmp_path / "paid").mkdir()
+    assert not is_paid_back(Summers(tmp_path / "paid", plan=ROUNDS), monkeypatch)
+
+
+def test_streams_that_two_tries_share_are_found(tmp_path, monkeypatch):
+    """Mutation: one key for all tries, and streams bound to nothing but the pair."""
+    made = {}
+    real = SumKey.make.__func__
+
+    def make(cls, context, party, identity):
+        fresh = real(cls, context, party, identity)
+        secret = made.setdefault(party, fresh._secret)
+        public = secret.public_key().public_bytes_raw()
+        signature = identity.sign(masks_module._announced(context, party, public))
+        one = masks_module.Announcement(party, public, signature)
+        return cls(context, party, one, secret)
+
+    monkeypatch.setattr(SumKey, "make", classmethod(make))
+    there = Summers(tmp_path, plan=ROUNDS)
+    assert not shows_a_party(there), "a key that is used twice is bound to its context all the same"
+    (tmp_path / "unbound").mkdir()
+    monkeypatch.setattr(masks_module, "_roster_digest", lambda context, roster: bytes(32))
+    assert shows_a_party(Summers(tmp_path / "unbound", plan=ROUNDS))
+
+
+def test_a_noised_vector_that_is_masked_again_is_found(tmp_path, monkeypatch):
+    """Mutation: what was noised once is cached, and masked for every try that asks for it."""
+    real, cache = SecureSum.upload, {}
+
+    def upload(self, vector, *, source):
+        key = hashlib.sha256(np.asarray(vector).tobytes()).hexdigest()
+        if key not in cache:
+            cache[key] = real(self, vector, source=source)
+        return cache[key]
+
+    monkeypatch.setattr(SecureSum, "upload", upload)
+    assert noise_is_reused(Summers(tmp_path, plan=ROUNDS))
+
+
+def test_a_refund_is_found(tmp_path, monkeypatch):
+    """Mutation: a try is charged once it has succeeded, so that a failed one costs nothing."""
+
+    @contextmanager
+    def late(ledger, account, price, **facts):
+        class Later:
+            hash = "0" * 64
+
+            def to_dict(self):
+                return {}
+
+        yield Later()
+        with paying(ledger, account, price, **facts):
+            pass
+
+    monkeypatch.setattr(serving, "paying", late)
+    assert is_paid_back(Summers(tmp_path, plan=ROUNDS), monkeypatch)
