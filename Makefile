@@ -64,7 +64,7 @@ lock-check: wheel
 .venv/.ready: pyproject.toml research/pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(PIP) --upgrade "pip>=25.1"
-	$(PIP) --editable ".[accounting,desk,flower,plot]" --editable ./research --group dev
+	$(PIP) --editable ".[accounting,dask,desk,flower,parquet,plot,sql]" --editable ./research --group dev
 	touch $@
 
 clean:

@@ -41,6 +41,8 @@ from confrere.plans.base_plan import (
     encode_labels,
 )
 from confrere.release import Release
+from confrere.rows.row_source import RowSource
+from confrere.rows.tables import Table
 from confrere.schema import SchemaEncoder
 from confrere.schema.tables import is_table, n_rows_of, plain_series
 
@@ -147,6 +149,9 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
             warn_about_steps(self)
             warn_about_norm(self._encoder(), getattr(self, "data_norm", None))
         plan, data = self.prepare(X, y, **public)
+        return self._pay_and_learn(ledger, plan, data)
+
+    def _pay_and_learn(self, ledger: Ledger, plan: Plan[Any], data: Any) -> Self:
         guarantee = plan.guarantee()
         source = source_for(self.random_state)
         account = self.account
@@ -265,6 +270,11 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
 
     def _table(self, X: Any, y: Any) -> LabelledTable:
         """Return rows and class codes, checked."""
+        if isinstance(X, Table | RowSource):
+            raise InvalidParameter(
+                f"{type(self).__name__} takes arrays and data frames; PrivateLogisticRegression "
+                "takes tables and sources of any size."
+            )
         tags = self.__sklearn_tags__()
         encoder = self._encoder()
         if encoder is None:

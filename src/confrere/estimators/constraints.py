@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from confrere.errors import InvalidParameter
 from confrere.guarantee import check_bound, check_epsilon, check_positive
 from confrere.ledger import Ledger
+from confrere.rows.engines import check_engine
 from confrere.schema import PublicSchema, SchemaEncoder
 
 Check = Callable[[Any, str], object]
@@ -113,6 +114,8 @@ Count = Annotated[int, _count]
 Spare = Annotated[int, _spare]
 #: A declared label set.
 Labels = ArrayLike | None
+#: Who reads the rows of one organisation.
+RowEngine = Annotated[Any, check_engine]
 #: Where a price is charged; None is the process's own.
 Payer = Annotated[Ledger | None, _ledger]
 

@@ -9,15 +9,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confrere.errors import InvalidParameter
-from confrere.estimators.base import LinearClassifier
-from confrere.estimators.constraints import Bound, Delta, Epsilon, Finite, Positive, Ridge
+from confrere.estimators.constraints import (
+    Bound,
+    Delta,
+    Epsilon,
+    Finite,
+    Positive,
+    Ridge,
+)
+from confrere.estimators.streaming import StreamedClassifier
 from confrere.plans.base_plan import PublicFacts
 from confrere.plans.linear_plan import LinearPlan, linear_frame, plan_linear
 from confrere.rows.frame import Frame
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateLogisticRegression(LinearClassifier):
+class PrivateLogisticRegression(StreamedClassifier):
     """Private logistic regression by objective perturbation (PLR, Algorithm 1).
 
     Parameters
@@ -56,6 +63,10 @@ class PrivateLogisticRegression(LinearClassifier):
         Public intercept to shrink towards: the log-odds of a declared base rate.
     feature_scale : array of shape (n_features,), optional
         Public factors (importances) that multiply the columns before clipping: weighted PLR.
+    engine : {"loop", "joblib", "dask"}, str or engine, optional
+        Who reads the rows: one partition after the other (the default), threads, a Dask cluster on
+        this machine, or the address of a scheduler such as ``"tcp://host:8786"``. The bits of the
+        result do not depend on it.
     classes : list, optional
         The public label set. Without it labels must be 0 and 1, booleans or a pandas categorical.
     declared_samples : int, optional
@@ -120,7 +131,6 @@ class PrivateLogisticRegression(LinearClassifier):
     declared_samples: int | None = None
 
     _kind = "plr"
-    _dtype = (np.float64, np.float32)
 
     def plan(self, facts: PublicFacts) -> LinearPlan:
         """Return everything that is decided before the data are touched."""

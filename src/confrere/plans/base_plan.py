@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -12,12 +12,16 @@ from numpy.typing import NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Guarantee
+from confrere.maths.solver.row_blocks import Engine
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.terms import Density
 from confrere.model import Facts, Model
 from confrere.noise.sources import RandomSource
 
 Floats = NDArray[np.float64]
+#: Labels beyond which codes take one byte.
+_MANY = 2**20
+
 Learned = TypeVar("Learned", covariant=True)
 
 
@@ -74,6 +78,8 @@ class LabelledTable:
         Names of the columns.
     party : (n,) array of int, optional
         Whose row it is: a position among the parties.
+    engine : Engine, optional
+        Who reads the rows.
     """
 
     X: Any
@@ -81,6 +87,7 @@ class LabelledTable:
     classes: NDArray[Any]
     features: Sequence[str]
     party: NDArray[np.intp] | None = None
+    engine: Engine | None = None
 
     @property
     def names(self) -> Names:
@@ -90,12 +97,22 @@ class LabelledTable:
     def part(self, rows: NDArray[np.intp]) -> LabelledTable:
         """Return some of the rows."""
         party = None if self.party is None else self.party[rows]
-        return LabelledTable(self.X[rows], self.codes[rows], self.classes, self.features, party)
+        return replace(self, X=self.X[rows], codes=self.codes[rows], party=party)
 
     @property
     def signs(self) -> Floats:
         """Labels as -1 for the first class and +1 for the second."""
         return np.where(self.codes == 1, 1.0, -1.0)
+
+    @property
+    def short_labels(self) -> NDArray[Any]:
+        """The same as :attr:`labels`, in one byte each if there are two classes."""
+        if len(self.classes) > 2:
+            return self.codes
+        signs = self.codes.astype(np.int8)
+        signs *= 2
+        signs -= 1
+        return signs
 
     @property
     def labels(self) -> Floats | NDArray[np.intp]:
@@ -232,6 +249,8 @@ def declared_classes(classes: Any, y: Any, *, simulated: bool) -> NDArray[Any]:
 
 def encode_labels(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
     """Return the position of every label in ``classes``, or refuse what was not declared."""
+    if len(y) > _MANY and len(classes) < 128:
+        return _encoded_in_parts(y, classes)
     try:
         codes = np.searchsorted(classes, y)
     except TypeError:
@@ -240,6 +259,14 @@ def encode_labels(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
     if np.any(classes[codes] != y):
         raise InvalidData("y has labels outside classes; declare them or drop the rows.")
     return np.asarray(codes, dtype=np.intp)
+
+
+def _encoded_in_parts(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
+    """Return codes of very many labels in one byte each, without copies of them all."""
+    codes = np.empty(len(y), dtype=np.int8)
+    for start in range(0, len(y), _MANY):
+        codes[start : start + _MANY] = encode_labels(y[start : start + _MANY], classes)
+    return codes
 
 
 def plus_minus(codes: NDArray[np.intp]) -> NDArray[np.float64]:

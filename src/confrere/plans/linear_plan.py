@@ -193,8 +193,8 @@ class LinearPlan(ModelPlan):
 
     def release(self, data: LabelledTable, source: RandomSource) -> dict[str, Floats]:
         """Return the noised weights."""
-        rows = self.frame.lazy(data.X)
-        weights = self.mechanism.run(rows, data.labels, source=source, centre=self.centre)
+        rows = self.frame.lazy(data.X, data.engine)
+        weights = self.mechanism.run(rows, data.short_labels, source=source, centre=self.centre)
         return {"weights": weights}
 
     def assemble(self, released: Mapping[str, Floats], names: Names) -> Linear:

@@ -15,7 +15,7 @@ them, which the certificate of the solver counts.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -84,7 +84,7 @@ class FramedRows(MeasuredRows):
         self.factors: Floats | float = self._base if scale is None else self._base * scale
         self.constant = inside * constant
         #: The factors of rows; None if all are one.
-        self.shrink: NDArray[np.float32] | None = None
+        self.shrink: Any = None
         #: The numbers of rows that are too large, or not numbers, and stand for others.
         self.odd: NDArray[np.intp] = np.empty(0, dtype=np.intp)
         inner = self._base * self._measure()
@@ -118,6 +118,14 @@ class FramedRows(MeasuredRows):
         some.shrink = None if self.shrink is None else self.shrink[chosen]
         some.odd = np.flatnonzero(np.isin(chosen, self.odd)) if len(self.odd) else self.odd
         return some
+
+    def elsewhere(self, keep: Callable[[Any], Any]) -> FramedRows:
+        """Return the same rows with what is long in them kept by ``keep``: in a file, say."""
+        moved = object.__new__(FramedRows)
+        vars(moved).update(vars(self))
+        moved.source, moved.engine = keep(self.source), None
+        moved.shrink = None if self.shrink is None else keep(self.shrink)
+        return moved
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
         """Write the rows down: for audits and few rows."""
@@ -162,11 +170,10 @@ class FramedRows(MeasuredRows):
         """Find the rows' factors and which rows are odd; return how long a row is, factors left."""
         n, d = self.shape
         step = partition_rows(d, sparse=self.sparse)
+        source = self.source if self.engine is None else self.engine.keep(self.source)
         task = _Measuring(
-            self.source, self.scale, self.bound, self.norm, block_rows(d, sparse=self.sparse), step
+            source, self.scale, self.bound, self.norm, block_rows(d, sparse=self.sparse), step
         )
-        if self.engine is not None:
-            task.source = self.engine.keep(self.source)
         parts = range(math.ceil(n / step))
         found = map(task, parts) if self.engine is None else self.engine.map(task, parts)
         odd, most = [], 0.0

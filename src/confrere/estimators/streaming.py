@@ -1,0 +1,84 @@
+"""Fits on tables and sources of any size, by whatever engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.estimators.base import LinearClassifier
+from confrere.estimators.constraints import RowEngine
+from confrere.ledger import Ledger
+from confrere.plans.base_plan import LabelledTable, Plan, encode_labels
+from confrere.rows.decoding import decoded, gathered
+from confrere.rows.engines import opened_engine
+from confrere.rows.row_source import RowSource
+from confrere.rows.tables import Table
+from confrere.schema import SchemaEncoder
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class StreamedClassifier(LinearClassifier):
+    """A linear classifier whose rows stay where they are.
+
+    ``X`` may also be a :class:`~confrere.rows.tables.Table`, with ``y`` the name of its label
+    column, or a :class:`~confrere.rows.row_source.RowSource`. A table is decoded once, before
+    anything is spent; arrays and memory maps keep their precision.
+    """
+
+    engine: RowEngine = None
+
+    _dtype = (np.float64, np.float32)
+
+    def _pay_and_learn(self, ledger: Ledger, plan: Plan[Any], data: Any) -> Self:
+        with opened_engine(self.engine) as engine:
+            return super()._pay_and_learn(ledger, plan, replace(data, engine=engine))
+
+    def _table(self, X: Any, y: Any) -> LabelledTable:
+        """Return rows and class codes, checked."""
+        if isinstance(X, Table | RowSource):
+            return self._streamed(X, y)
+        return super()._table(X, y)
+
+    def _streamed(self, X: Table | RowSource, y: Any) -> LabelledTable:
+        """Return the rows of a table that is read in batches, or of a source, checked."""
+        names = None
+        encoder = self._encoder()
+        if encoder is not None:
+            X, y = self._encoded_batches(encoder, X, y)
+        elif isinstance(X, Table):
+            if not isinstance(y, str):
+                raise InvalidParameter("y must be the name of the table's label column.")
+            table = decoded(X, label=y)
+            X, y, names = table.X, table.y, table.columns
+        labels = np.asarray(y)
+        if labels.shape != X.shape[:1]:
+            raise InvalidData("y must hold one label per row of X.")
+        if encoder is None:
+            self.n_features_in_ = X.shape[1]
+        classes = self._classes(labels)
+        features = self._features() if names is None else list(names)
+        return LabelledTable(X, encode_labels(labels, classes), classes, features)
+
+    def _encoded_batches(
+        self, encoder: SchemaEncoder, X: Table | RowSource, y: Any
+    ) -> tuple[RowSource, NDArray[Any] | None]:
+        """Return the bounded rows and labels of a raw table, encoded batch by batch."""
+        if not isinstance(X, Table):
+            raise InvalidParameter("schema: a source holds rows that are encoded; leave it out.")
+        outcome = encoder.schema.outcome
+        label = y if outcome is None else outcome.column
+        if not isinstance(label, str):
+            raise InvalidParameter("y must be the name of the table's label column.")
+        batches = X.read([*encoder.schema.columns, label])
+        blocks = (
+            (
+                self._encoded(encoder, batch),
+                self._labels(encoder, batch, batch[label] if outcome is None else None),
+            )
+            for batch in batches
+        )
+        return gathered(blocks, len(encoder.schema.feature_names), X.rows)

@@ -1,0 +1,242 @@
+"""Rows decoded once into a private file, and read from it by all passes and all workers.
+
+A table of text, of compressed columns or of a database costs several times its arithmetic to
+decode, so it is decoded once. The file is its owner's alone (mode 0600 in a folder of mode 0700),
+room for it is looked for before it is written, and it is removed when nothing refers to it any
+more. A kill leaves it behind; the next process that spills finds that its owner is gone, and
+removes it.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import tempfile
+import weakref
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confrere.errors import InvalidData
+from confrere.rows.row_source import RowSource
+
+#: Bytes of a disk that are left to others.
+_LEFT_FREE = 256 * 2**20
+
+_PREFIX = "rows-"
+
+
+def spill_folder() -> Path:
+    """Return where decoded rows are kept while a fit runs.
+
+    It is what the environment variable ``CONFRERE_SPILL`` names: a fast disk that workers can read,
+    if there are any. By default it is in the folder for temporary files.
+    """
+    chosen = os.environ.get("CONFRERE_SPILL")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    return Path(tempfile.gettempdir()) / f"confrere-spill-{os.getuid()}"
+
+
+class SpillFolder:
+    """A private folder of one process, marked as in use by a lock that a kill releases."""
+
+    def __init__(self) -> None:
+        above = spill_folder()
+        try:
+            above.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if above.stat().st_uid != os.getuid():
+                raise PermissionError(errno.EPERM, "it belongs to somebody else")
+            remove_leftovers(above)
+            self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=above))
+            lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        except OSError as error:
+            raise InvalidData(
+                f"rows cannot be decoded into {above} ({error.strerror}); name a folder of your "
+                "own in the environment variable CONFRERE_SPILL."
+            ) from error
+        self.remove = weakref.finalize(self, _remove, self.path, lock, os.getpid())
+
+    def check_room(self, needed: int) -> None:
+        """Refuse what the disk has no room for."""
+        free = shutil.disk_usage(self.path).free - _LEFT_FREE
+        if needed > free:
+            raise InvalidData(
+                f"decoded rows need {_megabytes(needed)} and {self.path.parent} has "
+                f"{_megabytes(max(0, free))} left; name a folder on a larger disk in the "
+                "environment variable CONFRERE_SPILL."
+            )
+
+    def __reduce__(self) -> Any:
+        # Workers read what the owner removes.
+        return (_nothing, ())
+
+
+def _nothing() -> None:
+    return None
+
+
+def remove_leftovers(above: Path) -> None:
+    """Remove folders whose owners are gone: nobody holds their locks."""
+    for folder in above.glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            lock = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)
+
+
+def _remove(folder: Path, lock: int, owner: int) -> None:
+    # A forked child inherits the object, but not the right.
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):
+            os.close(lock)
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 2**20:,.0f} MB"
+
+
+class SpillWriter:
+    """Rows of one type, block after block, into a file.
+
+    Parameters
+    ----------
+    folder : SpillFolder
+    name : str
+        Of the file.
+    width : int
+        Columns; 0 for a single one that is read as a vector.
+    rows : int, optional
+        How many are expected, to look for room.
+    """
+
+    def __init__(self, folder: SpillFolder, name: str, width: int, rows: int = 0) -> None:
+        self.folder, self.width, self._expected = folder, width, rows
+        self.path = folder.path / name
+        self.rows = 0
+        self.dtype: np.dtype[Any] | None = None
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self._file = os.fdopen(descriptor, "wb", buffering=0)
+
+    def __del__(self) -> None:
+        self._file.close()
+
+    def append(self, block: NDArray[Any]) -> None:
+        """Write more rows; all blocks have the type of the first."""
+        if self.dtype is None:
+            self.dtype = block.dtype
+            count = max(self._expected * max(1, self.width), block.size)
+            self.folder.check_room(count * block.itemsize)
+        whole: Any = np.ascontiguousarray(block, dtype=self.dtype)
+        data = memoryview(whole).cast("B")
+        try:
+            while data:
+                data = data[self._file.write(data) :]
+        except OSError as error:
+            raise InvalidData(
+                f"decoded rows cannot be written ({error.strerror}); name a folder on a larger "
+                "disk in the environment variable CONFRERE_SPILL."
+            ) from error
+        self.rows += len(block)
+
+    def finish(self) -> MappedRows:
+        """Return what was written, to read."""
+        self._file.close()
+        assert self.dtype is not None
+        shape = (self.rows, self.width) if self.width else (self.rows,)
+        return MappedRows(self.path, self.dtype, shape, self.folder)
+
+
+class MappedRows(RowSource):
+    """Rows, or one number per row, in a file of raw numbers: opened where they are read.
+
+    Parameters
+    ----------
+    path : Path
+        Numbers in C order, nothing else.
+    dtype : dtype
+        Their type.
+    shape : tuple of int
+        ``(n, d)``, or ``(n,)``.
+    folder : SpillFolder, optional
+        Kept as long as this is.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        dtype: Any,
+        shape: tuple[int, ...],
+        folder: SpillFolder | None = None,
+    ) -> None:
+        self.path, self.dtype = Path(path).absolute(), np.dtype(dtype)
+        self.shape = shape  # type: ignore[assignment]
+        self.width = shape[-1]
+        self._folder = folder
+        self._map: NDArray[Any] | None = None
+        self._stamp = _stamp(self.path)
+        if self._stamp[0] != self.dtype.itemsize * int(np.prod(shape, dtype=np.int64)):
+            raise InvalidData(f"{self.path.name} does not have the size of such rows.")
+
+    @property
+    def array(self) -> NDArray[Any]:
+        """The rows as an array, whose pages the system reads when they are touched."""
+        if self._map is None:
+            try:
+                if _stamp(self.path) != self._stamp:
+                    raise InvalidData(f"{self.path.name} changed since it was opened.")
+                mapped = np.memmap(self.path, dtype=self.dtype, mode="r", shape=self.shape)
+            except OSError as error:
+                raise InvalidData(
+                    f"{self.path.name} cannot be read here ({error.strerror}): workers need the "
+                    "folder that CONFRERE_SPILL names."
+                ) from error
+            self._map = np.asarray(mapped)
+        return self._map
+
+    def read(self, part: slice) -> NDArray[Any]:
+        """Return consecutive rows: a view."""
+        return self.array[part]
+
+    def take(self, chosen: NDArray[np.intp]) -> NDArray[Any]:
+        """Return rows by their numbers."""
+        return self.array.take(chosen, axis=0)
+
+    def __getitem__(self, part: Any) -> NDArray[Any]:
+        return np.asarray(self.array[part])
+
+    def check_unchanged(self) -> None:
+        """Refuse a file that was written since it was opened."""
+        if _stamp(self.path) != self._stamp:
+            raise InvalidData(f"{self.path.name} changed while it was read.")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_map": None, "_folder": None}
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise InvalidData(f"{path.name} cannot be read ({error.strerror}).") from error
+    return found.st_size, found.st_mtime_ns, found.st_ino
+
+
+def mapped(array: NDArray[Any], folder: SpillFolder, name: str) -> MappedRows:
+    """Return an array's copy in a file: for workers that do not share this memory."""
+    width = array.shape[1] if array.ndim == 2 else 0
+    writer = SpillWriter(folder, name, width, len(array))
+    step = max(1, 2**22 // max(1, width))
+    for start in range(0, len(array), step):
+        writer.append(array[start : start + step])
+    return writer.finish()

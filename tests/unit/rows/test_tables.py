@@ -1,0 +1,311 @@
+"""Tables from anywhere give the same bits, and what is wrong with them is said without values."""
+
+import multiprocessing
+import os
+import signal
+import sqlite3
+import stat
+import time
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from confrere import PrivateLogisticRegression
+from confrere.errors import InvalidData, InvalidParameter, NotInstalled
+from confrere.ledger import Ledger
+from confrere.rows import decoding as decoding_module
+from confrere.rows import spill as spill_module
+from confrere.rows import tables as tables_module
+from confrere.rows.decoding import decoded
+from confrere.rows.spill import MappedRows, SpillFolder, SpillWriter, mapped, spill_folder
+from confrere.rows.tables import Csv, Frames, Parquet, Sql, Table, open_table
+from tests.unit.rows.postgres import postgres
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+COLUMNS = ["age", "dose", "lab"]
+
+
+@pytest.fixture(autouse=True)
+def own_spill(tmp_path, monkeypatch):
+    monkeypatch.setenv("CONFRERE_SPILL", str(tmp_path / "spill"))
+
+
+def made(n=500, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 3)) / 3
+    y = (rng.random(n) < 1 / (1 + np.exp(-3 * X[:, 0]))).astype(int)
+    return X, y
+
+
+def frame_of(X, y):
+    return pd.DataFrame(X, columns=COLUMNS).assign(ill=y)
+
+
+def weights(X, y, **settings):
+    model = PrivateLogisticRegression(epsilon=1.0, random_state=3, **settings).fit(X, y)
+    return np.append(model.coef_, model.intercept_)
+
+
+@pytest.fixture(params=["memory", "file"])
+def kept(request, monkeypatch):
+    """Rows that are decoded stay in memory, or go to a file."""
+    if request.param == "file":
+        monkeypatch.setattr(decoding_module, "_IN_MEMORY", 100)
+    monkeypatch.setattr(tables_module, "BATCH", 128)
+
+
+def tables(folder, frame):
+    """The same rows from everywhere, by name."""
+    pl = pytest.importorskip("polars")
+    duckdb = pytest.importorskip("duckdb")
+    pytest.importorskip("sqlalchemy")
+    frame.to_csv(folder / "rows.csv", index=False)
+    frame.to_parquet(folder / "rows.parquet", index=False)
+    (folder / "many").mkdir()
+    for k, part in enumerate(np.array_split(np.arange(len(frame)), 3)):
+        frame.iloc[part].to_parquet(folder / "many" / f"part-{k}.parquet", index=False)
+    with sqlite3.connect(folder / "rows.db") as opened:
+        frame.to_sql("people", opened, index_label="nr")
+    with duckdb.connect(str(folder / "rows.duckdb")) as opened:
+        opened.execute("CREATE TABLE people AS SELECT * FROM frame")
+    query = f"SELECT {', '.join(COLUMNS)}, ill FROM people"
+    return {
+        "pandas": Frames(frame),
+        "polars": Frames(pl.from_pandas(frame)),
+        "pyarrow": Frames(pa.Table.from_pandas(frame, preserve_index=False)),
+        "csv": open_table(folder / "rows.csv"),
+        "parquet": open_table(folder / "rows.parquet"),
+        "folder": open_table(folder / "many"),
+        "duckdb": open_table(f"duckdb:///{folder}/rows.duckdb", sql=query),
+        "duckdb over parquet": Sql("duckdb://", f"SELECT * FROM '{folder}/rows.parquet'"),
+        "sqlite": Sql(f"sqlite:///{folder}/rows.db", f"{query} ORDER BY nr"),
+        "sqlalchemy": Sql(f"sqlite+pysqlite:///{folder}/rows.db", f"{query} ORDER BY nr"),
+    }
+
+
+def test_the_same_bits_from_everywhere(tmp_path, kept):
+    X, y = made()
+    expected = weights(X, y)
+    for name, table in tables(tmp_path, frame_of(X, y)).items():
+        assert np.array_equal(weights(table, "ill"), expected), name
+    assert list(spill_folder().glob("rows-*")) == []
+
+
+def test_postgresql_gives_the_same_bits(kept, monkeypatch):
+    sqlalchemy = pytest.importorskip("sqlalchemy")
+    dbapi = pytest.importorskip("adbc_driver_postgresql.dbapi")
+    X, y = made()
+    with postgres() as address:
+        frame = pa.Table.from_pandas(frame_of(X, y).assign(nr=range(500)), preserve_index=False)
+        with dbapi.connect(address) as opened, opened.cursor() as cursor:
+            cursor.adbc_ingest("people", frame)
+            opened.commit()
+        query = f"SELECT {', '.join(COLUMNS)}, ill FROM people ORDER BY nr"
+        expected = weights(X, y)
+        assert np.array_equal(weights(Sql(address, query), "ill"), expected)
+        if sqlalchemy and pytest.importorskip("psycopg"):
+            other = address.replace("postgresql://", "postgresql+psycopg://")
+            assert np.array_equal(weights(Sql(other, query), "ill"), expected)
+        # A password comes from the environment, and a lost server is told without it.
+        monkeypatch.setenv("SECRET", "hunter2")
+        secret = Sql("postgresql://tester:${SECRET}@/postgres?host=/nowhere", query)
+    for table in (secret, Sql(address, query)):
+        with pytest.raises(InvalidData, match="cannot be read") as refusal:
+            decoded(table)
+        assert "hunter2" not in repr(refusal.value) + repr(table)
+        assert refusal.value.__cause__ is None
+
+
+def test_single_precision_stays_so_and_other_numbers_are_doubles(tmp_path):
+    X, y = made()
+    single = frame_of(X.astype(np.float32), y)
+    single.to_parquet(tmp_path / "single.parquet", index=False)
+    table = decoded(Parquet(tmp_path / "single.parquet"), label="ill")
+    assert table.X.read(slice(0, 5)).dtype == np.float32
+    assert table.y.dtype == np.int8
+    assert table.columns == tuple(COLUMNS)
+    expected = weights(X.astype(np.float32), y)
+    assert np.array_equal(weights(Parquet(tmp_path / "single.parquet"), "ill"), expected)
+    single.assign(age=range(500)).to_parquet(tmp_path / "whole.parquet", index=False)
+    assert decoded(Parquet(tmp_path / "whole.parquet")).X.read(slice(0, 5)).dtype == np.float64
+
+
+def test_a_source_and_labels_are_taken_too(tmp_path):
+    X, y = made()
+    X.tofile(tmp_path / "rows.f64")
+    source = MappedRows(tmp_path / "rows.f64", np.float64, X.shape)
+    assert np.array_equal(weights(source, y), weights(X, y))
+    mapped_array = np.memmap(tmp_path / "rows.f64", mode="r", dtype=np.float64, shape=X.shape)
+    assert np.array_equal(weights(mapped_array, y), weights(X, y))
+    with pytest.raises(InvalidData, match="one label per row"):
+        weights(source, y[:-1])
+    with pytest.raises(InvalidData, match="size"):
+        MappedRows(tmp_path / "rows.f64", np.float32, X.shape)
+
+
+def test_wrong_tables_are_refused_before_anything_is_spent(tmp_path):
+    X, y = made()
+    frame = frame_of(X, y)
+    ledger = Ledger(tmp_path / "l.ledger")
+    ledger.open_account("a")
+    (tmp_path / "no.parquet").write_text("age\n12345\n")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "mixed").mkdir()
+    frame.to_parquet(tmp_path / "mixed" / "a.parquet", index=False)
+    frame.astype({"age": "float32"}).to_parquet(tmp_path / "mixed" / "b.parquet", index=False)
+    wrong = [
+        (lambda: open_table(tmp_path / "no.parquet"), "no Parquet file"),
+        (lambda: open_table(tmp_path / "missing.csv"), "cannot be read"),
+        (lambda: open_table(tmp_path / "empty"), "holds no"),
+        (lambda: open_table(tmp_path / "mixed"), "b.parquet has other columns"),
+        (lambda: Frames(frame.assign(lab="12345")), "no numbers"),
+        (lambda: Frames(frame.assign(lab=np.nan)), "missing or infinite"),
+        (lambda: Frames(frame[:0]), "no rows"),
+        (lambda: Frames(frame.drop(columns="ill")), "no column 'ill'"),
+        (lambda: Sql(f"sqlite:///{tmp_path}/none.db", "SELECT 12345 FROM x"), "cannot be read"),
+        (lambda: Sql("duckdb://", "SELECT 12345 FROM nothing"), "cannot be read"),
+    ]
+    model = PrivateLogisticRegression(epsilon=1.0, ledger=ledger, account="a")
+    for make, words in wrong:
+        with pytest.raises(InvalidData, match=words) as refusal:
+            model.fit(make(), "ill")
+        assert "12345" not in str(refusal.value)
+    assert ledger.spent("a") == 0
+    with pytest.raises(InvalidParameter, match="name of the table's label"):
+        model.fit(Frames(frame), y)
+    with pytest.raises(InvalidParameter, match="NOT_SET"):
+        model.fit(Sql("postgresql://x:${NOT_SET}@h/d", "SELECT 1"), "ill")
+    with pytest.raises(InvalidParameter, match="address"):
+        Sql("rows.db", "SELECT 1")
+
+
+def test_what_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables_module, "BATCH", 100)
+    X, y = made()
+    frame = frame_of(X, y)
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    late = Csv(tmp_path / "rows.csv")
+    with (tmp_path / "rows.csv").open("a") as file:
+        file.write("0,0,0,1\n")
+    with pytest.raises(InvalidData, match="changed since"):
+        decoded(late)
+    batches = Csv(tmp_path / "rows.csv").read()
+    next(batches)
+    with (tmp_path / "rows.csv").open("a") as file:
+        file.write("0,0,0,1\n")
+    with pytest.raises(InvalidData, match="changed while"):
+        list(batches)
+
+    class Shorter(Table):
+        name, rows = "the table", 400
+
+        def batches(self, columns=None):
+            yield frame[:300]
+
+    with pytest.raises(InvalidData, match="another number of rows"):
+        decoded(Shorter())
+    X.tofile(tmp_path / "rows.f64")
+    source = MappedRows(tmp_path / "rows.f64", np.float64, X.shape)
+    time.sleep(0.01)
+    (X + 1).tofile(tmp_path / "rows.f64")
+    with pytest.raises(InvalidData, match="changed"):
+        source.read(slice(0, 3))
+
+
+def test_the_file_is_private_checked_for_room_and_removed(tmp_path, monkeypatch):
+    folder = SpillFolder()
+    rows = mapped(np.ones((10, 3)), folder, "rows")
+    assert stat.S_IMODE(rows.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
+    assert stat.S_IMODE(spill_folder().stat().st_mode) == 0o700
+    place = rows.path
+    del folder
+    assert place.exists()  # the rows still need it
+    del rows
+    assert not place.exists()
+
+    writer = SpillWriter(SpillFolder(), "rows", 3, rows=10**15)
+    with pytest.raises(InvalidData, match="CONFRERE_SPILL"):
+        writer.append(np.ones((1, 3)))
+
+    class Full:
+        def close(self):
+            pass
+
+        def write(self, data):
+            raise OSError(28, "No space left on device")
+
+    writer = SpillWriter(SpillFolder(), "rows", 3)
+    writer._file.close()
+    writer._file = Full()
+    with pytest.raises(InvalidData, match="No space left"):
+        writer.append(np.ones((1, 3)))
+    monkeypatch.setenv("CONFRERE_SPILL", "/proc/nowhere")
+    with pytest.raises(InvalidData, match="CONFRERE_SPILL"):
+        SpillFolder()
+
+
+def _spill_and_wait(place, pipe):
+    os.environ["CONFRERE_SPILL"] = place
+    rows = mapped(np.ones((10, 3)), SpillFolder(), "rows")
+    pipe.send(str(rows.path))
+    time.sleep(60)
+
+
+def test_what_a_kill_leaves_behind_is_removed_by_the_next(tmp_path):
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe()
+    child = context.Process(target=_spill_and_wait, args=(str(tmp_path / "spill"), there))
+    child.start()
+    left = Path(here.recv())
+    mine = SpillFolder()
+    assert left.exists()  # its owner lives
+    os.kill(child.pid, signal.SIGKILL)
+    child.join()
+    assert left.exists()
+    SpillFolder()
+    assert not left.exists()
+    assert mine.path.exists()
+
+
+def test_decimals_are_numbers_and_text_is_not():
+    X, y = made(4)
+    frame = frame_of(X, y)
+    exact = frame.assign(lab=[Decimal("0.1"), Decimal("2"), Decimal("-3"), Decimal("0.25")])
+    assert decoded(Frames(exact)).X.read(slice(0, 4))[:, 2].tolist() == [0.1, 2.0, -3.0, 0.25]
+    for text in (["1", "2", "3", "4"], [1, "2", 3, 4]):
+        with pytest.raises(InvalidData, match="no numbers"):
+            decoded(Frames(frame.assign(lab=pd.Series(text, dtype=object))))
+
+
+def test_progress_is_told(monkeypatch):
+    monkeypatch.setattr(tables_module, "BATCH", 200)
+    X, y = made()
+    told = []
+    decoded(Frames(frame_of(X, y)), progress=lambda done, of: told.append((done, of)))
+    assert told == [(200, 500), (400, 500), (500, 500)]
+
+
+def test_columns_can_be_chosen(tmp_path):
+    X, y = made()
+    frame = frame_of(X, y).assign(name="somebody")
+    frame.to_parquet(tmp_path / "rows.parquet")
+    frame.to_csv(tmp_path / "rows.csv")
+    for table in (Parquet(tmp_path / "rows.parquet"), Csv(tmp_path / "rows.csv"), Frames(frame)):
+        found = decoded(table, columns=["lab", "age"], label="ill")
+        assert found.columns == ("lab", "age")
+        assert np.array_equal(found.X.read(slice(0, 500)), X[:, [2, 0]])
+        with pytest.raises(InvalidData, match="no column 'height'"):
+            decoded(table, columns=["height"])
+
+
+def test_a_missing_extra_says_how_to_install_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
+    with pytest.raises(NotInstalled, match=r"confrere\[sql\]"):
+        decoded(Sql("duckdb://", "SELECT 1"))
+    assert spill_module.spill_folder() == tmp_path / "spill"
