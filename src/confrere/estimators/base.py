@@ -42,7 +42,7 @@ from confrere.plans.base_plan import (
 )
 from confrere.release import Release
 from confrere.rows.row_source import RowSource
-from confrere.rows.tables import Table
+from confrere.rows.row_tables import RowTable
 from confrere.schema import SchemaEncoder
 from confrere.schema.tables import is_table, n_rows_of, plain_series
 
@@ -270,7 +270,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
 
     def _table(self, X: Any, y: Any) -> LabelledTable:
         """Return rows and class codes, checked."""
-        if isinstance(X, Table | RowSource):
+        if isinstance(X, RowTable | RowSource):
             raise InvalidParameter(
                 f"{type(self).__name__} takes arrays and data frames; PrivateLogisticRegression "
                 "takes tables and sources of any size."

@@ -16,7 +16,7 @@ from confrere.plans.base_plan import LabelledTable, Plan, encode_labels
 from confrere.rows.decoding import decoded, gathered
 from confrere.rows.engines import opened_engine
 from confrere.rows.row_source import RowSource
-from confrere.rows.tables import Table
+from confrere.rows.row_tables import RowTable
 from confrere.schema import SchemaEncoder
 
 
@@ -24,8 +24,8 @@ from confrere.schema import SchemaEncoder
 class StreamedClassifier(LinearClassifier):
     """A linear classifier whose rows stay where they are.
 
-    ``X`` may also be a :class:`~confrere.rows.tables.Table`, with ``y`` the name of its label
-    column, or a :class:`~confrere.rows.row_source.RowSource`. A table is decoded once, before
+    ``X`` may also be a :class:`~confrere.rows.row_tables.RowTable`, with ``y`` the name of its
+    label column, or a :class:`~confrere.rows.row_source.RowSource`. A table is decoded once, before
     anything is spent; arrays and memory maps keep their precision.
     """
 
@@ -39,17 +39,17 @@ class StreamedClassifier(LinearClassifier):
 
     def _table(self, X: Any, y: Any) -> LabelledTable:
         """Return rows and class codes, checked."""
-        if isinstance(X, Table | RowSource):
+        if isinstance(X, RowTable | RowSource):
             return self._streamed(X, y)
         return super()._table(X, y)
 
-    def _streamed(self, X: Table | RowSource, y: Any) -> LabelledTable:
+    def _streamed(self, X: RowTable | RowSource, y: Any) -> LabelledTable:
         """Return the rows of a table that is read in batches, or of a source, checked."""
         names = None
         encoder = self._encoder()
         if encoder is not None:
             X, y = self._encoded_batches(encoder, X, y)
-        elif isinstance(X, Table):
+        elif isinstance(X, RowTable):
             if not isinstance(y, str):
                 raise InvalidParameter("y must be the name of the table's label column.")
             table = decoded(X, label=y)
@@ -64,10 +64,10 @@ class StreamedClassifier(LinearClassifier):
         return LabelledTable(X, encode_labels(labels, classes), classes, features)
 
     def _encoded_batches(
-        self, encoder: SchemaEncoder, X: Table | RowSource, y: Any
+        self, encoder: SchemaEncoder, X: RowTable | RowSource, y: Any
     ) -> tuple[RowSource, NDArray[Any] | None]:
         """Return the bounded rows and labels of a raw table, encoded batch by batch."""
-        if not isinstance(X, Table):
+        if not isinstance(X, RowTable):
             raise InvalidParameter("schema: a source holds rows that are encoded; leave it out.")
         outcome = encoder.schema.outcome
         label = y if outcome is None else outcome.column

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from confrere.errors import InvalidData
 from confrere.rows.row_source import ArraySource, RowSource
+from confrere.rows.row_tables import RowTable
 from confrere.rows.spill import SpillFolder, SpillWriter
-from confrere.rows.tables import Table
 
 #: Numbers that are kept in memory: 128 MB.
 _IN_MEMORY = 2**24
@@ -46,7 +46,7 @@ class Decoded:
 
 
 def decoded(
-    table: Table,
+    table: RowTable,
     *,
     columns: Sequence[str] | None = None,
     label: str | None = None,
@@ -56,7 +56,7 @@ def decoded(
 
     Parameters
     ----------
-    table : Table
+    table : RowTable
         Its columns are numbers; text, missing values and infinities are refused.
     columns : sequence of str, optional
         Which columns are features; by default all but the label.

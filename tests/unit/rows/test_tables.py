@@ -17,11 +17,12 @@ from confrere import PrivateLogisticRegression
 from confrere.errors import InvalidData, InvalidParameter, NotInstalled
 from confrere.ledger import Ledger
 from confrere.rows import decoding as decoding_module
+from confrere.rows import row_tables as tables_module
 from confrere.rows import spill as spill_module
-from confrere.rows import tables as tables_module
 from confrere.rows.decoding import decoded
+from confrere.rows.row_tables import Csv, Frames, Parquet, RowTable, Sql, open_table
 from confrere.rows.spill import MappedRows, SpillFolder, SpillWriter, mapped, spill_folder
-from confrere.rows.tables import Csv, Frames, Parquet, Sql, Table, open_table
+from confrere.schema import Category, Label, Number, PublicSchema
 from tests.unit.rows.postgres import postgres
 
 pa = pytest.importorskip("pyarrow")
@@ -135,6 +136,23 @@ def test_single_precision_stays_so_and_other_numbers_are_doubles(tmp_path):
     assert decoded(Parquet(tmp_path / "whole.parquet")).X.read(slice(0, 5)).dtype == np.float64
 
 
+def test_a_schema_encodes_batches_as_it_encodes_tables(tmp_path, kept):
+    X, y = made()
+    frame = frame_of(X, y).assign(ward=np.where(X[:, 2] > 0, "north", "south"), more=1)
+    schema = PublicSchema(
+        (Number("age", bounds=(-1, 1)), Category("ward", values=("north", "south"))),
+        outcome=Label("ill", positive=(1,), negative=(0,)),
+    )
+    expected = weights(frame, None, schema=schema)
+    frame.to_parquet(tmp_path / "raw.parquet", index=False)
+    table = Parquet(tmp_path / "raw.parquet")
+    model = PrivateLogisticRegression(epsilon=1.0, random_state=3, schema=schema).fit(table)
+    assert np.array_equal(np.append(model.coef_, model.intercept_), expected)
+    assert model.predict(frame).shape == (500,)
+    with pytest.raises(InvalidData, match="'ward'"):
+        model.fit(Frames(frame.drop(columns="ward")))
+
+
 def test_a_source_and_labels_are_taken_too(tmp_path):
     X, y = made()
     X.tofile(tmp_path / "rows.f64")
@@ -201,7 +219,7 @@ def test_what_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
     with pytest.raises(InvalidData, match="changed while"):
         list(batches)
 
-    class Shorter(Table):
+    class Shorter(RowTable):
         name, rows = "the table", 400
 
         def batches(self, columns=None):

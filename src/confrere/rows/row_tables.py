@@ -1,8 +1,8 @@
 """Tables that are read in batches: files of Parquet or of text, databases, data frames.
 
-A :class:`Table` is named columns in batches of rows, as often as it is asked; whoever learns from
-it decodes it once (see :mod:`confrere.rows.decoding`). What goes wrong is said in words that quote
-neither a value nor an address: a connection may hold a password.
+A :class:`RowTable` is named columns in batches of rows, as often as it is asked; whoever learns
+from it decodes it once (see :mod:`confrere.rows.decoding`). What goes wrong is said in words that
+quote neither a value nor an address: a connection may hold a password.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BATCH = 65_536
 _EXACTLY: dict[str, Any] = {"float_precision": "round_trip"} if pd.__version__ < "3" else {}
 
 
-class Table(ABC):
+class RowTable(ABC):
     """Named columns, in batches of rows.
 
     Attributes
@@ -70,7 +70,7 @@ class Table(ABC):
             raise InvalidData(f"{self.name} has no rows.")
 
 
-class Frames(Table):
+class Frames(RowTable):
     """A data frame that is in memory: pandas, polars or pyarrow."""
 
     def __init__(self, frame: Any) -> None:
@@ -87,7 +87,7 @@ class Frames(Table):
             yield batch if columns is None else batch.filter(list(columns))
 
 
-class Files(Table):
+class Files(RowTable):
     """Files that are read one after the other, and must stay as they are."""
 
     def __init__(self, path: str | os.PathLike[str], pattern: str) -> None:
@@ -174,7 +174,7 @@ class Csv(Files):
             yield from reader
 
 
-class Sql(Table):
+class Sql(RowTable):
     """What a query returns: from DuckDB, or any database of an ADBC driver or of SQLAlchemy.
 
     Parameters
@@ -260,18 +260,18 @@ def _place(address: str) -> str:
     return address.partition("://")[2].removeprefix("/")
 
 
-def open_table(where: Any, *, sql: str | None = None) -> Table:
+def open_table(where: Any, *, sql: str | None = None) -> RowTable:
     """Return a table by where it lies.
 
     Parameters
     ----------
-    where : path, str, data frame or Table
+    where : path, str, data frame or RowTable
         A Parquet or CSV file, a folder of either, a database's address (with ``sql``), or a data
         frame of pandas, polars or pyarrow.
     sql : str, optional
         The query, where ``where`` is a database.
     """
-    if isinstance(where, Table):
+    if isinstance(where, RowTable):
         return where
     if sql is not None:
         return Sql(str(where), sql)
