@@ -127,6 +127,10 @@ _HELP = {
         "fit": "Learn what a study describes, for the parties that live here, and write the "
         "releases.",
     },
+    "evaluation": {
+        "evaluate": "Measure accuracy, AUC and calibration on private rows, with intervals, for an "
+        "epsilon.",
+    },
     "releases": {
         "predict": "Predict the rows of a table with a released model; spends nothing.",
         "verify": "Check that a release is whole, signed by whom you say, and consistent with "

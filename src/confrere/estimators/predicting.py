@@ -57,10 +57,10 @@ class Predicting:
         sample_weight : array, optional
         """
         predicted = self.predict(X)
-        return float(accuracy_score(self._named(X, y), predicted, sample_weight=sample_weight))
+        return float(accuracy_score(self.true_labels(X, y), predicted, sample_weight=sample_weight))
 
-    def _named(self, X: Any, y: Any) -> Any:
-        """Return labels by the names that are predicted."""
+    def true_labels(self, X: Any, y: Any = None) -> Any:
+        """Return labels by the names that are predicted; without ``y``, those in the table."""
         encoder = self.model_.encoder
         outcome = None if encoder is None else encoder.schema.outcome
         if outcome is None or encoder is None or encoder.labels is None:

@@ -80,6 +80,8 @@ class Evaluation:
         The ledger entry that paid.
     simulated : bool
         Whether the noise came from a seed.
+    positive : str or None
+        Which of two labels probabilities are of.
     accuracy : Estimate or None
         Share of records predicted right.
     errors : Estimate or None
@@ -98,6 +100,7 @@ class Evaluation:
     guarantee: Guarantee
     receipt: Receipt
     simulated: bool
+    positive: str | None = None
     accuracy: Estimate | None = None
     errors: Estimate | None = None
     confusion: Mapping[tuple[Any, Any], Estimate] | None = None
@@ -115,6 +118,7 @@ class Evaluation:
         return {
             "records": self.n_samples,
             "confidence": self.confidence,
+            "positive": self.positive,
             "measures": [{"name": name, **one.to_dict()} for name, one in measures],
             "calibration": [
                 {"from": b.low, "to": b.high, "records": b.count, **b.positive.to_dict()}

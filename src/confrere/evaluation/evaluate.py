@@ -7,10 +7,11 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import special
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.evaluation.estimates import CalibrationBin, Estimate, Evaluation
-from confrere.evaluation.intervals import area, noise_quantile, proportion, ratio
+from confrere.evaluation.intervals import area, noise_quantile, noise_variance, proportion, ratio
 from confrere.guarantee import check_epsilon, in_sequence, shares
 from confrere.ledger import Ledger, payer, paying
 from confrere.mechanisms.counts import PrivateCounts
@@ -34,10 +35,41 @@ _SENSITIVITY = {"errors": 1, "confusion": 2, "scores": 2}
 THRESHOLDS = tuple(float(k) / 20 for k in range(1, 20))
 
 
+def public_thresholds(
+    n_samples: int, epsilon: float, base_rate: float = 0.5, *, confidence: float = 0.95
+) -> tuple[float, ...]:
+    """Return a grid for a table of that size and price, from public facts alone.
+
+    As many bins as the noise leaves room for, and no more than twelve: the rarer side must stand
+    out of the noise of all bins together. They lie where scores of people like these do, around
+    the declared base rate.
+
+    Parameters
+    ----------
+    n_samples : int
+        Public number of records.
+    epsilon : float
+        What the query of scores spends.
+    base_rate : float, default=0.5
+        Declared share of the positive side.
+    confidence : float, default=0.95
+        Of the intervals.
+    """
+    rarer = n_samples * min(base_rate, 1 - base_rate)
+    z = float(special.ndtri((1 + confidence) / 2))
+    noise = noise_variance(_SENSITIVITY["scores"] / epsilon)
+    # Twice as far as the area's interval needs.
+    room = int((rarer / (4 * z)) ** 2 / noise)
+    bins = min(max(room, 4), 12)
+    middle = float(special.logit(base_rate))
+    steps = 1.5 * special.ndtri(np.arange(1, bins) / bins)
+    return tuple(float(share) for share in special.expit(middle + steps))
+
+
 def evaluate(
     model: Any,
     X: Any,
-    y: ArrayLike,
+    y: ArrayLike | None = None,
     *,
     epsilon: float,
     metrics: Sequence[Metric] = ("accuracy", "auc"),
@@ -54,8 +86,10 @@ def evaluate(
     model : fitted classifier
         Public or released; ``predict`` and ``classes_``, and ``predict_proba`` for scores. Records
         that it was fitted on pay twice: once for the fit, once here.
-    X, y : arrays
-        Private records.
+    X : array or table
+        Private records, as the model's ``predict`` takes them.
+    y : array, optional
+        Their labels. May be left out where the model's schema says which column holds them.
     epsilon : float
         Price of all metrics together; shared equally by the queries that they need.
     metrics : sequence of {"accuracy", "confusion", "auc", "calibration"}
@@ -86,10 +120,11 @@ def evaluate(
     classes = np.asarray(model.classes_)
     if "scores" in queries and len(classes) != 2:
         raise InvalidParameter("metrics: 'auc' and 'calibration' are for two classes.")
-    codes = encode_labels(np.asarray(y), classes)
+    codes = encode_labels(np.asarray(_labels(model, X, y)), classes)
+    positive = _positive(model, classes)
     if not len(codes):
         raise InvalidData("y needs at least one record.")
-    truths = {name: _count(name, model, X, codes, classes, grid) for name in queries}
+    truths = {name: _count(name, model, X, codes, classes, grid, positive) for name in queries}
     counters = {
         name: PrivateCounts(epsilon=share, sensitivity=_SENSITIVITY[name])
         for name, share in zip(queries, shares(epsilon, [1.0] * len(queries)), strict=True)
@@ -119,11 +154,29 @@ def evaluate(
             guarantee=guarantee,
             receipt=receipt,
             simulated=source.simulated,
+            positive=str(classes[positive]) if len(classes) == 2 else None,
             **_estimates(noisy, scales, metrics, len(codes), classes, grid, confidence),
         )
         # The row names what was found, so that nobody can write something else onto a card.
         book.mark_released(receipt, digest=quality_digest(found.quality()))
     return found
+
+
+def _labels(model: Any, X: Any, y: Any) -> Any:
+    named = getattr(model, "true_labels", None)
+    if named is None:
+        if y is None:
+            raise InvalidParameter("y must be given: the labels of the records.")
+        return y
+    return named(X, y)
+
+
+def _positive(model: Any, classes: NDArray[Any]) -> int:
+    """Return which class is the positive side; a model of two sides knows its own."""
+    learned = getattr(model, "model_", None)
+    if not isinstance(learned, Model) or len(classes) != 2:
+        return len(classes) - 1
+    return int(np.flatnonzero(classes == learned.labels[1])[0])
 
 
 def _queries(metrics: Sequence[Metric]) -> list[str]:
@@ -147,11 +200,13 @@ def _count(
     codes: NDArray[np.intp],
     classes: NDArray[Any],
     grid: NDArray[np.float64],
+    positive: int,
 ) -> NDArray[np.int64]:
     """Return a query's exact counts: the only place that reads the records."""
     if query == "scores":
-        bins = np.searchsorted(grid, model.predict_proba(X)[:, 1], side="right")
-        return _table(codes, bins, (2, len(grid) + 1))
+        bins = np.searchsorted(grid, model.predict_proba(X)[:, positive], side="right")
+        sides = (codes == positive).astype(np.intp)
+        return _table(sides, bins, (2, len(grid) + 1))
     predicted = encode_labels(np.asarray(model.predict(X)), classes)
     if query == "confusion":
         return _table(codes, predicted, (len(classes), len(classes)))

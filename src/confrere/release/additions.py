@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, TypeAdapter
 
-from confrere.errors import InvalidRelease, SignatureError, SimulatedRelease
+from confrere.errors import InvalidParameter, InvalidRelease, SignatureError, SimulatedRelease
 from confrere.ledger import Receipt
 from confrere.model.strict_json import canonical_bytes, json_bytes, read_json, validated
 from confrere.release.card import STRICT, ReceiptForm, ReleaseId, Sha256, Text, Time
@@ -74,6 +74,7 @@ class Quality(_Part):
 
     records: Annotated[int, Field(gt=0)]
     confidence: Annotated[float, Field(gt=0, lt=1)]
+    positive: Text | None = None
     measures: Annotated[list[Measure], Field(min_length=1)]
     calibration: list[CalibrationRange] = Field(default_factory=list)
 
@@ -217,6 +218,17 @@ def _signed(whole: VerifiedFolder, keys: Mapping[str, PublicKey]) -> Iterator[Si
             namespace = ADDITION_NAMESPACE
             verify_bytes(signature, content, keys[addition.party], namespace=namespace)
         yield SignedAddition(addition, fingerprint(key), known)
+
+
+def check_words(party: str, measured_on: str) -> None:
+    """Refuse, before anything is spent, what could not be written onto a card."""
+    check_party(party)
+    try:
+        TypeAdapter(Text).validate_python(measured_on)
+    except ValueError:
+        raise InvalidParameter(
+            "measured_on must be one line of at most 2000 characters that promises no anonymity."
+        ) from None
 
 
 def check_addition(addition: Addition, digest: str | None, model: Any, expected: str) -> None:

@@ -7,6 +7,7 @@ change of its text is a new version of the card's schema.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
@@ -19,6 +20,7 @@ from confrere.release.card import Card
 from confrere.release.signing import NAMESPACE
 
 if TYPE_CHECKING:
+    from confrere.release.additions import SignedAddition
     from confrere.release.release import Release
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|&~!])")
@@ -104,16 +106,25 @@ def _decision_lines(model: Model) -> list[str]:
     ]
 
 
-def card_page(release: Release | Card) -> str:
+def card_page(release: Release | Card, additions: Sequence[SignedAddition] = ()) -> str:
     """Return one self-contained HTML page: no script, no network, made to be printed.
 
     Parameters
     ----------
     release : Release or Card
         What to describe.
+    additions : sequence of SignedAddition
+        What was measured later.
     """
     card = release if isinstance(release, Card) else release.card
-    return _render("card.html.j2", card=card, bar=_bar(card), left=_left(card), namespace=NAMESPACE)
+    return _render(
+        "card.html.j2",
+        card=card,
+        bar=_bar(card),
+        left=_left(card),
+        namespace=NAMESPACE,
+        additions=additions,
+    )
 
 
 def _left(card: Card) -> str | None:

@@ -7,7 +7,7 @@ from confrere.study.approving import (
     earlier_grants,
     refuse_study,
 )
-from confrere.study.data_check import check_table, header_of, save_report
+from confrere.study.data_check import check_table, evaluation_rows, header_of, save_report
 from confrere.study.encoded_rows import Rows, predict, read_rows, read_table
 from confrere.study.local_file import (
     Budget,
@@ -67,6 +67,7 @@ __all__ = [
     "check_keys",
     "check_table",
     "earlier_grants",
+    "evaluation_rows",
     "gather_locals",
     "header_of",
     "make_grant",

@@ -6,11 +6,13 @@ import csv
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from confrere.errors import InvalidData, StudyError
+from confrere.release import Release, read_folder
 from confrere.schema import DataReport, data_report
-from confrere.study.encoded_rows import read_table
-from confrere.study.study_file import Study
+from confrere.study.encoded_rows import bounded_per_unit, encoded_rows, read_table
+from confrere.study.study_file import Study, study_from_bytes
 
 #: Characters of a header line at most.
 MAX_HEADER = 1_000_000
@@ -38,6 +40,48 @@ def check_table(study: Study, path: Path) -> DataReport:
         unit_column=promise.unit_column,
         max_rows_per_unit=promise.max_rows_per_unit,
     )
+
+
+def evaluation_rows(
+    folder: Path,
+    release: Release,
+    path: Path,
+    *,
+    label: str | None = None,
+    unit_column: str | None = None,
+) -> tuple[Any, Any]:
+    """Return the rows and labels of a table on which a release is to be measured.
+
+    Surplus rows of a unit are dropped, as the study in the release's folder says.
+
+    Parameters
+    ----------
+    folder : Path
+        The release's.
+    release : Release
+    path : Path
+        The table.
+    label : str, optional
+        The label's column, where the release carries no schema.
+    unit_column : str, optional
+        Whose row it is, where there is no study in the folder; one row per unit then.
+    """
+    content = read_folder(folder).files.get("study.toml")
+    most = 1
+    if content is not None and unit_column is None:
+        promise = study_from_bytes(content).promise
+        unit_column, most = promise.unit_column, promise.max_rows_per_unit
+    table = bounded_per_unit(read_table(path), unit_column, most)
+    encoder = release.model.encoder
+    if encoder is not None and encoder.schema.outcome is not None and label is None:
+        return table, None
+    if label is None or list(table.columns).count(label) != 1:
+        raise InvalidData(
+            "label: the release does not say in which column the labels are; name it: --label."
+        )
+    if encoder is not None:
+        return table, table[label].to_numpy()
+    return encoded_rows(release, table), table[label].to_numpy()
 
 
 def header_of(path: Path) -> list[str]:

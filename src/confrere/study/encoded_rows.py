@@ -96,7 +96,7 @@ def predict(release: Release, table: pd.DataFrame) -> pd.DataFrame:
     the encoded columns by their names.
     """
     model = release.model
-    rows = _encoded_rows(release, table)
+    rows = encoded_rows(release, table)
     scores = model.decision_function(rows)
     probabilities = model.probabilities(scores)
     labels = np.asarray(model.labels)[model.codes(scores)]
@@ -106,7 +106,8 @@ def predict(release: Release, table: pd.DataFrame) -> pd.DataFrame:
     return found
 
 
-def _encoded_rows(release: Release, table: pd.DataFrame) -> np.ndarray:
+def encoded_rows(release: Release, table: pd.DataFrame) -> np.ndarray:
+    """Return the rows that a release's model reads, from a raw table or from encoded columns."""
     if release.model.encoder is not None:
         return release.model.encoded(table)
     features = list(release.model.features)

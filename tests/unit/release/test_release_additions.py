@@ -23,6 +23,7 @@ from confrere.release.signing import sign_bytes
 QUALITY = {
     "records": 500,
     "confidence": 0.95,
+    "positive": "yes",
     "measures": [{"name": "accuracy", "value": 0.8, "low": 0.76, "high": 0.84}],
     "calibration": [
         {"from": 0.0, "to": 0.5, "records": 300.0, "value": 0.2, "low": 0.1, "high": 0.3}

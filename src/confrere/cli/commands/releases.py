@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,16 @@ from confrere.cli.views import facts
 from confrere.errors import StudyError
 from confrere.ledger import Ledger
 from confrere.ledger.store import no_ledger
-from confrere.release import card_page, load_release, shown, sign_release, verify_release
+from confrere.release import (
+    SignedAddition,
+    card_page,
+    load_release,
+    read_additions,
+    read_folder,
+    shown,
+    sign_release,
+    verify_release,
+)
 from confrere.study import predict as predicted
 from confrere.study import read_table
 
@@ -88,6 +98,7 @@ def verify(
 def show(release: Release) -> Answer:
     """Print a release's card in words."""
     card = load_release(release, allow_simulated=True).card
+    added = read_additions(read_folder(release))
     against = [
         f"{one.who} ({one.sees}): "
         + ("NOT PROTECTED" if one.epsilon is None else f"epsilon {shown(one.epsilon)}")
@@ -100,18 +111,31 @@ def show(release: Release) -> Answer:
         "in words": card.risk_in_words.text,
         "against": "\n".join(against),
         "not protected": "\n".join(card.unprotected),
+        "quality": "\n".join(_quality_lines(added)) or "not measured: confrere evaluate",
         "proof": card.mechanism.theorem,
     }
-    return Answer("", card.to_dict(), [facts(card.product.title, told)])
+    data = {**card.to_dict(), "additions": [one.addition.to_dict() for one in added]}
+    return Answer("", data, [facts(card.product.title, told)])
+
+
+def _quality_lines(added: Sequence[SignedAddition]) -> list[str]:
+    return [
+        f"{one.name} {one.value:.3f} ({one.low:.3f} to {one.high:.3f}), measured by "
+        f"{each.addition.party} on {each.addition.quality.records} records"
+        for each in added
+        for one in each.addition.quality.measures
+    ]
 
 
 def page(
     release: Release,
     out: Annotated[Path, typer.Option(help="The page's file.")] = Path("card.html"),
+    key: Keys = None,
 ) -> Answer:
     """Write a release's card as one printable page."""
     card = load_release(release, allow_simulated=True).card
-    out.write_text(card_page(card), encoding="utf-8")
+    added = read_additions(read_folder(release), pairs(key, "--key"))
+    out.write_text(card_page(card, added), encoding="utf-8")
     return Answer(f"the card is in {out}", {"page": str(out)})
 
 

@@ -1,0 +1,154 @@
+"""evaluate: how good a release is on a table, at a price, written beside it and signed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from confrere.cli.commands.fit import confirm
+from confrere.cli.envelope import Answer, aside, command, good
+from confrere.cli.options import AllowSimulated, Release, pairs
+from confrere.cli.views import amount, facts, listing
+from confrere.errors import BudgetExceeded
+from confrere.estimators import ReleasedClassifier
+from confrere.evaluation import evaluate as measure
+from confrere.evaluation import public_thresholds
+from confrere.guarantee import Guarantee, check_epsilon
+from confrere.ledger import Ledger
+from confrere.ledger.store import no_ledger
+from confrere.release import add_evaluation, load_release, read_private_key, shown
+from confrere.release.additions import check_words
+from confrere.study import evaluation_rows
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    command(app, "evaluate")(evaluate)
+
+
+def evaluate(
+    release: Release,
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help="Raw rows with labels: CSV.")],
+    epsilon: Annotated[float, typer.Option(help="The price, per record of the table.")],
+    ledger: Annotated[
+        Path, typer.Option(envvar="CONFRERE_LEDGER", help="The ledger of the table's owner.")
+    ],
+    account: Annotated[
+        str | None, typer.Option(help="The account that pays; may be left out if there is one.")
+    ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PARTY=FILE", help="Who measures, and its private key to sign with."),
+    ] = None,
+    measured_on: Annotated[
+        str | None, typer.Option(help="On which records, in words that give nothing away.")
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(help="The label's column, where the release has no schema.")
+    ] = None,
+    unit_column: Annotated[
+        str | None, typer.Option(help="Whose row it is, if not as the release's study says.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Spend without asking.")] = False,
+    allow_simulated: AllowSimulated = False,
+) -> Answer:
+    """Measure accuracy, AUC and calibration on private rows, with intervals, for an epsilon.
+
+    The owner's ledger is charged before noise is drawn. With --key what was found is written
+    beside the release as a signed addition, which verify checks; the release stays as it is.
+    """
+    check_epsilon(epsilon)
+    if not ledger.is_file():
+        raise no_ledger(ledger)
+    signer = _signer(key, measured_on)
+    found = load_release(release, allow_simulated=allow_simulated)
+    model = ReleasedClassifier(source=found, allow_simulated=allow_simulated)
+    X, y = evaluation_rows(release, found, table, label=label, unit_column=unit_column)
+    two = len(found.model.classes) == 2
+    metrics: list[Any] = ["accuracy", "auc", "calibration"] if two else ["accuracy", "confusion"]
+    book = Ledger(ledger)
+    payer = book.account_for(account, Guarantee(epsilon))
+    if not book.affords(payer, Guarantee(epsilon)):
+        raise BudgetExceeded(payer, epsilon, book.left(payer))
+    aside().print(
+        facts(
+            "Price of the evaluation",
+            {
+                "spends": f"epsilon {shown(epsilon)} on {payer}, {amount(book.left(payer))} left",
+                "pays for": ", ".join(metrics),
+                "signed": "no: give --key PARTY=FILE" if signer is None else f"by {signer[0]}",
+            },
+        )
+    )
+    if not yes:
+        confirm(epsilon)
+    result = measure(
+        model,
+        X,
+        y,
+        epsilon=epsilon,
+        metrics=metrics,
+        # Two queries share the price: errors, and scores.
+        thresholds=public_thresholds(len(X), epsilon / 2, _base_rate(found)),
+        ledger=book,
+        account=payer,
+    )
+    data: dict[str, Any] = {
+        "quality": result.quality(),
+        "receipt": result.receipt.to_dict(),
+        "addition": None,
+    }
+    shown_parts: list[Any] = [_table(result)]
+    message = f"epsilon {shown(epsilon)} spent, {amount(book.left(payer))} left; not written"
+    if signer is not None:
+        words = measured_on or f"a table of {result.n_samples} records"
+        place = add_evaluation(
+            release,
+            result.quality(),
+            result.receipt,
+            party=signer[0],
+            key=signer[1],
+            measured_on=words,
+        )
+        data["addition"] = str(place)
+        shown_parts.append(good("wrote", place))
+        message = f"epsilon {shown(epsilon)} spent, {amount(book.left(payer))} left; next: "
+        message += f"confrere verify {release} --ledger {ledger}"
+    return Answer(message, data, shown_parts)
+
+
+def _signer(key: list[str] | None, measured_on: str | None) -> tuple[str, Path] | None:
+    """Return who signs and with which key, once both are known to be usable."""
+    keys = pairs(key, "--key")
+    if not keys:
+        return None
+    if len(keys) > 1:
+        raise typer.BadParameter("one party measures.", param_hint="'--key'")
+    ((party, path),) = keys.items()
+    check_words(party, measured_on or "a table")
+    read_private_key(path)
+    return party, path
+
+
+def _base_rate(release: Any) -> float:
+    encoder = release.model.encoder
+    outcome = None if encoder is None else encoder.schema.outcome
+    return 0.5 if outcome is None or outcome.base_rate is None else outcome.base_rate
+
+
+def _table(result: Any) -> Any:
+    names = ("measure", "estimate", "low", "high")
+    title = f"Quality on {result.n_samples} records, {result.confidence:.0%} intervals"
+    table = listing(title, *names, right=names[1:])
+    quality = result.quality()
+    rows = [(one["name"], one) for one in quality["measures"]]
+    rows += [
+        (f"p of {quality['positive']} in {one['from']:.2f} to {one['to']:.2f}", one)
+        for one in quality["calibration"]
+        if one["high"] - one["low"] < 0.99
+    ]
+    for name, one in rows:
+        table.add_row(name, *(f"{one[key]:.3f}" for key in ("value", "low", "high")))
+    return table

@@ -1,0 +1,112 @@
+"""evaluate: priced, charged, signed beside the release, and refused before anything is spent."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from confrere import Ledger, PrivateLogisticRegression
+from confrere.evaluation import evaluate, public_thresholds
+from confrere.release import generate_key, load_release
+from confrere.schema import Label, Number, PublicSchema
+
+
+@pytest.fixture
+def key(folder):
+    generate_key(folder / "main.key", "main")
+    return f"main={folder / 'main.key'}"
+
+
+def options(**more):
+    known = {"epsilon": 0.5, "ledger": "local/main.ledger", **more}
+    return [word for name, value in known.items() for word in (f"--{name}", value)]
+
+
+def test_quality_is_paid_for_signed_and_verified(line, fitted, key):
+    before = {path.name: path.read_bytes() for path in fitted.iterdir() if path.is_file()}
+    args = (fitted, "local/main.csv", *options(key=key))
+    result = line("evaluate", *args, typed="0.5\n")
+    assert "Type 0.5 to spend it" in result.stderr
+    assert "accuracy" in result.stdout
+    assert Ledger("local/main.ledger").spent("main/checkups-2010") == 1.5
+    assert {p.name: p.read_bytes() for p in fitted.iterdir() if p.is_file()} == before
+    checked = line.json("verify", fitted, "--ledger", "local/main.ledger")["data"]["checked"]
+    assert any("measured its quality and signed that" in one for one in checked)
+    shown = line.json("release", "show", fitted)["data"]["additions"]
+    assert [m["name"] for m in shown[0]["quality"]["measures"]] == ["accuracy", "auc"]
+    assert shown[0]["quality"]["positive"] == "yes"
+    line("release", "page", fitted, "--out", "card.html")
+    assert "Measured later by main" in Path("card.html").read_text()
+    place = next((fitted / "additions").glob("*.json"))
+    place.write_bytes(place.read_bytes().replace(b'"accuracy"', b'"accurate"'))
+    assert line.json("verify", fitted, code=5)["error_code"] == "SignatureError"
+
+
+def test_the_truth_is_inside_the_interval(line, fitted):
+    answer = line.json("evaluate", fitted, "local/main.csv", *options(epsilon=1.9), "--yes")
+    (accuracy,) = [m for m in answer["data"]["quality"]["measures"] if m["name"] == "accuracy"]
+    line("predict", fitted, "local/main.csv", "--out", "p.csv")
+    right = pd.read_csv("p.csv")["predicted"] == pd.read_csv("local/main.csv")["diabetes"]
+    assert accuracy["low"] - 0.01 <= right.mean() <= accuracy["high"] + 0.01
+    assert answer["data"]["addition"] is None
+    assert not (fitted / "additions").exists()
+
+
+def test_nothing_is_spent_on_what_is_wrong(line, fitted, key):
+    def spent():
+        return Ledger("local/main.ledger").spent("main/checkups-2010")
+
+    line("evaluate", fitted, "local/main.csv", *options(), typed="2\n", code=7)
+    line("evaluate", fitted, "local/main.csv", *options(epsilon=5), "--yes", code=4)
+    line("evaluate", fitted, "local/main.csv", *options(ledger="no.ledger"), "--yes", code=3)
+    line("evaluate", fitted, "local/main.csv", *options(key="main=nothing"), "--yes", code=3)
+    line("evaluate", fitted, "local/main.csv", *options(account="x"), "--yes", code=3)
+    line("evaluate", fitted, "nothing.csv", *options(), "--yes", code=3)
+    words = options(key=key, **{"measured-on": "anonymous rows"})
+    line("evaluate", fitted, "local/main.csv", *words, "--yes", code=3)
+    table = Path("local/main.csv")
+    table.write_text(table.read_text().replace("diabetes", "other", 1))
+    line("evaluate", fitted, "local/main.csv", *options(), "--yes", code=3)
+    assert spent() == 1.0
+
+
+def test_surplus_rows_of_a_patient_are_not_counted(line, fitted):
+    rows = pd.read_csv("local/main.csv").head(300)
+    pd.concat([rows, rows, rows]).to_csv("thrice.csv", index=False)
+    answer = line.json("evaluate", fitted, "thrice.csv", *options(), "--yes")
+    assert answer["data"]["quality"]["records"] == 300
+
+
+def test_a_release_without_a_schema_needs_to_be_told_the_label(line, folder):
+    ledger = Ledger("local/main.ledger")
+    ledger.open_account("a", epsilon=5.0)
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(400, 2)) / 3, columns=["u", "v"])
+    y = (X["u"] > 0).astype(int)
+    PrivateLogisticRegression(ledger=ledger).fit(X, y).to_release().save("r")
+    X.assign(ill=y).to_csv("t.csv", index=False)
+    assert "--label" in line.json("evaluate", "r", "t.csv", *options(), "--yes", code=3)["message"]
+    line("evaluate", "r", "t.csv", *options(label="ill"), "--yes")
+    assert load_release("r").receipt.row != ledger.entries()[-1].row
+
+
+def test_tables_with_labels_need_no_y():
+    schema = PublicSchema([Number("u", bounds=(-3, 3))], outcome=Label("ill", positive="bad"))
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"u": rng.normal(size=2000)})
+    table["ill"] = np.where(table["u"] + rng.normal(size=2000) > 0, "bad", "fine")
+    model = PrivateLogisticRegression(schema=schema, epsilon=5.0).fit(table)
+    found = evaluate(model, table, epsilon=20.0, metrics=["accuracy", "auc", "calibration"])
+    assert found.positive == "bad"
+    assert found.accuracy.low <= model.score(table) <= found.accuracy.high
+    assert found.auc.value > 0.7
+    shares = {b.low: b.positive.value for b in found.calibration if b.positive.high < 1}
+    assert shares[max(shares)] > 0.5 > shares[min(shares)]
+
+
+def test_a_public_grid_has_room_for_the_noise():
+    few, many = public_thresholds(300, 0.25, 0.1), public_thresholds(100_000, 0.25, 0.1)
+    assert (len(few), len(many)) == (3, 11)
+    assert list(many) == sorted(many)
+    assert many[5] == pytest.approx(0.1)
