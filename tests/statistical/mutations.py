@@ -18,7 +18,13 @@ from confrere.errors import BudgetExceeded, InvalidData
 from confrere.estimators.base import PrivateClassifier
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
-from confrere.mechanisms import laws, noisy_minimiser, objective_perturbation, output_step
+from confrere.mechanisms import (
+    laws,
+    noisy_minimiser,
+    objective_perturbation,
+    output_step,
+    secure_sum,
+)
 from confrere.mechanisms.laws import L2Noise, LaplaceNoise
 from confrere.mechanisms.output_step import LatticeStep
 from confrere.noise.samplers import gaussian_noise, laplace_noise
@@ -152,6 +158,20 @@ def _draw_before_paying(patch: Patch) -> None:
     patch(PrivateClassifier, "_fit", drawn)
 
 
+def _half_shares(patch: Patch) -> None:
+    real = secure_sum.l2_shares
+    patch(secure_sum, "l2_shares", lambda *a, **k: real(*a, **k) / 2)
+
+
+def _wrong_gamma(patch: Patch) -> None:
+    real = secure_sum.l2_shares
+    patch(
+        secure_sum,
+        "l2_shares",
+        lambda rho, size, parts, count, *, source: real(rho, size, 4 * parts, count, source=source),
+    )
+
+
 _ALL_OBJECTIVES = ("plr", "simcomb", "pst-s", "pst-f", "pst-h", "average", "ofpa")
 _ALL_ADDED = ("ofaa", "laplace", "vote", "soft", "statistic", "moments")
 
@@ -225,6 +245,15 @@ MUTATIONS = {
         _constant_source,
         ("plr", "average", "vote"),
         ("events", "whole fits"),
+    ),
+    "sum: half shares": Mutation(
+        "every party of a sum draws half of its share", _half_shares, ("sums",), ("events",)
+    ),
+    "sum: wrong Gamma": Mutation(
+        "shares of a sum have a quarter of their Gamma shape",
+        _wrong_gamma,
+        ("sums",),
+        ("events",),
     ),
     "draw before paying": Mutation(
         "noise is drawn before the charge", _draw_before_paying, ("plr",), ("charging contract",)
