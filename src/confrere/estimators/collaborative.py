@@ -90,9 +90,9 @@ class CollaborativeClassifier(LinearClassifier):
     feature_scale : array of shape (n_features,), optional
         Public factors (importances) that multiply the columns before clipping.
     second_moments : array of shape (n_features,), optional
-        For ``method="sums"``: public mean squares of the columns, which a schema implies
-        (``schema.encoder().mean_squares()``). They steer the descent, and say how far a ridge has
-        shrunk which weight.
+        For ``method="sums"``: public mean squares of the columns; those that the schema implies if
+        there is one, else as ``schema.encoder().mean_squares()`` says them. They steer the descent,
+        and say how far a ridge has shrunk which weight.
     prior : array of shape (n_features,), optional
         Public coefficients to shrink towards, in the units of ``coef_``. Not for ``"laplace"``.
     prior_intercept : float, default=0.0
@@ -282,6 +282,13 @@ class CollaborativeClassifier(LinearClassifier):
             perturb="output" if self.method == "laplace" else "objective",
         )
 
+    def _mean_squares(self) -> ArrayLike | None:
+        """Return public mean squares of the columns: as given, or as the schema implies them."""
+        encoder = self._encoder()
+        if self.second_moments is not None or encoder is None:
+            return self.second_moments
+        return encoder.mean_squares()
+
     def _sums(self, frame: Frame, prior: NDArray[np.float64] | None) -> Collaboration:
         rate = special.expit(self.prior_intercept)
         common: dict[str, Any] = {
@@ -293,7 +300,7 @@ class CollaborativeClassifier(LinearClassifier):
             "colluding": self.colluding,
             "reserve": self.reserve,
             "curvature": min(0.2, 0.88 * rate * (1 - rate)),
-            "second_moments": self.second_moments,
+            "second_moments": self._mean_squares(),
         }
         if not self.delta:
             return OneMessage(**common)

@@ -163,6 +163,19 @@ def test_a_schema_implies_the_mean_squares_of_its_rows(rows, weighted):
     assert np.median(np.abs(np.log(ratio))) < np.log(2)
 
 
+def test_a_schema_steers_by_itself():
+    world = ruijin_like(0)
+    model = CollaborativeClassifier(method="sums", delta=1e-6, schema=world.schema)
+    n_features = len(world.schema.feature_names)
+    implied = world.schema.encoder(rows="unit", weighted=True).mean_squares()
+    plan = model.protocol(n_features)
+    assert plan.squares[:-1] == pytest.approx(implied * (1 - 0.4**2))
+    told = CollaborativeClassifier(
+        method="sums", delta=1e-6, schema=world.schema, second_moments=np.ones(n_features)
+    )
+    assert told.protocol(n_features).squares[:-1] == pytest.approx(np.full(n_features, 0.84))
+
+
 @pytest.mark.parametrize("bad", [np.ones(3), [-1.0, 1.0], [np.nan, 1.0]])
 def test_mean_squares_of_other_columns_are_refused(bad):
     model = CollaborativeClassifier(method="sums", delta=1e-6, second_moments=bad, random_state=0)
