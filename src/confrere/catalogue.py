@@ -206,7 +206,13 @@ _METHODS = (
         operations=_ALONE,
     ),
     _together(
-        "average", "every organisation releases once, averaged", _OURS, "", "averaging", "objective"
+        "average",
+        "every organisation releases once, averaged",
+        _OURS,
+        "",
+        "averaging",
+        "check",
+        "objective",
     ),
     _together(
         "ofpa",

@@ -23,11 +23,14 @@ from confrere.estimators.constraints import (
 )
 from confrere.guarantee import Guarantee
 from confrere.plans.base_plan import LabelledTable, PublicFacts
-from confrere.plans.collaborative_plan import Averaging, Collaboration, CollaborativePlan
+from confrere.plans.checked_average import CheckedAveraging
+from confrere.plans.checked_plan import declared_prior
+from confrere.plans.collaborative_plan import Averaging
 from confrere.plans.expansion_plan import Expansion
 from confrere.plans.linear_plan import linear_frame, slope_of
 from confrere.plans.party_rows import Sizes
 from confrere.plans.sums_plan import GradientRounds, OneMessage
+from confrere.plans.together_plan import Collaboration, CollaborativePlan
 from confrere.rows.frame import Frame
 from confrere.schema.tables import party_column
 
@@ -94,7 +97,12 @@ class CollaborativeClassifier(LinearClassifier):
         there is one, else as ``schema.encoder().mean_squares()`` says them. They steer the descent,
         and say how far a ridge has shrunk which weight.
     prior : array of shape (n_features,), optional
-        Public coefficients to shrink towards, in the units of ``coef_``. Not for ``"laplace"``.
+        Public coefficients to shrink towards, in the units of ``coef_``. Not for ``"laplace"``. For
+        ``"average"`` the ridge says how well they are known, and ``feature_scale`` is used as far
+        as they hold.
+    prior_check : bool, default=True
+        For ``"average"``: pay a twentieth of ``epsilon`` for every party's noised answer to how far
+        ``prior`` holds on its records, and use it so far.
     prior_intercept : float, default=0.0
         Public intercept to shrink towards.
     classes : list of two, optional
@@ -172,6 +180,7 @@ class CollaborativeClassifier(LinearClassifier):
     feature_scale: ArrayLike | None = None
     second_moments: ArrayLike | None = None
     prior: ArrayLike | None = None
+    prior_check: bool = True
     prior_intercept: Finite = 0.0
 
     _kind = "collaborative"
@@ -269,7 +278,7 @@ class CollaborativeClassifier(LinearClassifier):
             return self._sums(frame, prior)
         if self.method == "ofaa":
             return Expansion(frame=frame, epsilon=self.epsilon, alpha=self.alpha, prior=prior)
-        return Averaging(
+        averaging = Averaging(
             frame=frame,
             epsilon=self.epsilon,
             alpha=self.alpha,
@@ -281,6 +290,12 @@ class CollaborativeClassifier(LinearClassifier):
             stop_below=self.stop_below,
             perturb="output" if self.method == "laplace" else "objective",
         )
+        known = declared_prior(self.prior, self.prior_intercept, self.data_norm, n_features)
+        if known is None or self.method != "average":
+            return averaging
+        if self.prior_check:
+            return CheckedAveraging(averaging, known)
+        return replace(averaging, variance=known.variance, base_rate=known.base_rate)
 
     def _mean_squares(self) -> ArrayLike | None:
         """Return public mean squares of the columns: as given, or as the schema implies them."""

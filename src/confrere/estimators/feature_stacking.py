@@ -21,7 +21,9 @@ from confrere.maths.partition import (
     importance_groups,
     random_groups,
 )
+from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.plans.base_plan import PublicFacts
+from confrere.plans.checked_plan import CheckedPlan, Prior, declared_prior, plan_near
 from confrere.plans.feature_stack_plan import FeatureStackPlan, plan_feature_stack
 from confrere.rows.groups import GroupRows
 
@@ -69,6 +71,11 @@ class FeatureStackingClassifier(StackingClassifier):
     prior_intercept : float, default=0.0
         Public log-odds of the second class (of a declared base rate) that intercepts shrink
         towards; low-level models vote for the second class where they score above it.
+    prior : array of shape (n_features,), optional
+        Public coefficients that groups shrink towards; see :class:`PrivateLogisticRegression`.
+    prior_check : bool, default=True
+        Pay a twentieth to three tenths of ``epsilon`` for a noised answer to how far ``prior``
+        holds on these records, and use it so far.
     split_seed : int or None, default=0
         Public seed of the split of rows and of random groups; None splits rows by their index.
     classes : list, optional
@@ -107,25 +114,55 @@ class FeatureStackingClassifier(StackingClassifier):
     allocation: Literal["importance", "least-noise"] = "importance"
     intercept_scale: Fraction = 0.4
     prior_intercept: Finite = 0.0
+    prior: ArrayLike | None = None
+    prior_check: bool = True
 
     _kind = "pst-f"
     _weighted = False
 
-    def plan(self, facts: PublicFacts) -> FeatureStackPlan:
+    def plan(self, facts: PublicFacts) -> FeatureStackPlan | CheckedPlan:
         """Return everything that is decided before the data are touched."""
+        norm = 1.0 if self.rows == "unit" else float(np.max(self.data_norm))
+        prior = declared_prior(self.prior, self.prior_intercept, norm, facts.n_features)
+        if prior is None or not self.prior_check:
+            return self._fit_plan(facts, self.epsilon, prior, UNCHECKED)
+        return plan_near(
+            prior,
+            lambda epsilon, belief: self._fit_plan(facts, epsilon, prior, belief),
+            epsilon=self.epsilon,
+            n_samples=facts.n_samples,
+        )
+
+    def _fit_plan(
+        self, facts: PublicFacts, epsilon: float, prior: Prior | None, belief: Belief
+    ) -> FeatureStackPlan:
+        """Return the plan of the stack itself, as near to a prior as it is believed."""
         groups, importances = self._groups(facts.n_features)
+        if prior is not None:
+            importances = importances**belief.trust
+            importances /= importances.sum()
         weights = allocate(
             importances,
             [len(group) for group in groups],
             clipping=self.clipping,
             allocation=self.allocation,
         )
+        rows = GroupRows(
+            groups, self._norms(groups), self.rows, self.clipping, self.intercept_scale
+        )
+        known: dict[str, Any] = {}
+        if prior is not None:
+            coef = prior.factor_at(belief) * prior.coef
+            known["centres"] = [
+                rows.weights(coef[group], self.prior_intercept, k) for k, group in enumerate(groups)
+            ]
+            known["variance"] = prior.variance_at(belief)
         return plan_feature_stack(
             facts.n_samples,
-            GroupRows(groups, self._norms(groups), self.rows, self.clipping, self.intercept_scale),
+            rows,
             importances,
             weights,
-            epsilon=self.epsilon,
+            epsilon=epsilon,
             combiner=self.combiner,
             high_fraction=self.high_fraction,
             alpha=self.alpha,
@@ -134,6 +171,7 @@ class FeatureStackingClassifier(StackingClassifier):
             loss=self.loss,
             split_seed=self.split_seed,
             baseline=float(self.prior_intercept),
+            **known,
         )
 
     def plot_groups(self, ax: Any = None) -> Any:

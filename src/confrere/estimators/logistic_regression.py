@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from confrere.errors import InvalidParameter
 from confrere.estimators.constraints import (
@@ -18,9 +18,17 @@ from confrere.estimators.constraints import (
     Ridge,
 )
 from confrere.estimators.streaming import StreamedClassifier
+from confrere.guarantee import Neighbours
+from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.plans.base_plan import PublicFacts
-from confrere.plans.linear_plan import LinearPlan, linear_frame, plan_linear
-from confrere.rows.frame import Frame
+from confrere.plans.checked_plan import (
+    CheckedPlan,
+    Prior,
+    declared_prior,
+    plan_near,
+    weights_at,
+)
+from confrere.plans.linear_plan import LinearPlan, linear_frame, plan_linear, row_count
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -58,7 +66,12 @@ class PrivateLogisticRegression(StreamedClassifier):
         times that.
         Not used by the printed calibration, which has a rule of its own.
     prior : array of shape (n_features,), optional
-        Public coefficients to shrink towards, in the units of ``coef_``; two classes only.
+        Public coefficients to shrink towards, in the units of ``coef_``: log odds as experts see
+        them; two classes only. Noise is pulled towards them by a ridge that says how well they are
+        known, and ``feature_scale`` is used as far as they hold.
+    prior_check : bool, default=True
+        Pay a twentieth to three tenths of ``epsilon`` for a noised answer to how far ``prior``
+        holds on these records, and use it so far. Without, a wrong prior is believed.
     prior_intercept : float, default=0.0
         Public intercept to shrink towards: the log-odds of a declared base rate.
     feature_scale : array of shape (n_features,), optional
@@ -126,25 +139,54 @@ class PrivateLogisticRegression(StreamedClassifier):
     calibration: Literal["tight", "printed"] = "tight"
     ridge_floor: Positive = 2.0
     prior: ArrayLike | None = None
+    prior_check: bool = True
     prior_intercept: Finite = 0.0
     feature_scale: ArrayLike | None = None
     declared_samples: int | None = None
 
     _kind = "plr"
 
-    def plan(self, facts: PublicFacts) -> LinearPlan:
+    def plan(self, facts: PublicFacts) -> LinearPlan | CheckedPlan:
         """Return everything that is decided before the data are touched."""
+        prior = self._known(facts)
+        if prior is None:
+            return self._fit_plan(facts, self.epsilon, None, UNCHECKED)
+        if not self.prior_check:
+            return self._fit_plan(facts, self.epsilon, prior, UNCHECKED)
+        relation = Neighbours(self.neighbours)
+        return plan_near(
+            prior,
+            lambda epsilon, belief: self._fit_plan(facts, epsilon, prior, belief),
+            epsilon=self.epsilon,
+            n_samples=row_count(facts.n_samples, relation, self.declared_samples),
+            neighbours=relation,
+        )
+
+    def _fit_plan(
+        self, facts: PublicFacts, epsilon: float, prior: Prior | None, belief: Belief
+    ) -> LinearPlan:
+        """Return the plan of the fit itself, as near to a prior as it is believed."""
+        scale = None
+        if self.feature_scale is not None:
+            scale = weights_at(np.asarray(self.feature_scale, dtype=np.float64), belief.trust)
         frame = linear_frame(
             facts.n_features,
             data_norm=self.data_norm,
             fit_intercept=self.fit_intercept,
             intercept_scale=self.intercept_scale,
-            feature_scale=self.feature_scale,
+            feature_scale=scale,
         )
+        known: dict[str, Any] = {}
+        if prior is not None:
+            coef = prior.factor_at(belief) * prior.coef
+            known["prior"] = frame.weights(coef, self.prior_intercept)
+            known |= {"variance": prior.variance_at(belief), "base_rate": prior.base_rate}
+        elif self.prior_intercept != 0 and facts.n_classes == 2:
+            known["prior"] = frame.weights(None, self.prior_intercept)
         return plan_linear(
             facts.n_samples,
             frame,
-            epsilon=self.epsilon,
+            epsilon=epsilon,
             delta=self.delta,
             n_classes=facts.n_classes,
             alpha=self.alpha,
@@ -153,12 +195,11 @@ class PrivateLogisticRegression(StreamedClassifier):
             loss=self.loss,
             calibration=self.calibration,
             declared_samples=self.declared_samples,
-            prior=self._prior(frame, facts.n_classes),
+            **known,
         )
 
-    def _prior(self, frame: Frame, n_classes: int) -> NDArray[np.float64] | None:
-        if self.prior is None and self.prior_intercept == 0:
-            return None
-        if n_classes > 2:
+    def _known(self, facts: PublicFacts) -> Prior | None:
+        """Return what is declared about the columns; None if that is nothing."""
+        if facts.n_classes > 2 and (self.prior is not None or self.prior_intercept != 0):
             raise InvalidParameter("prior is for two classes.")
-        return frame.weights(self.prior, self.prior_intercept)
+        return declared_prior(self.prior, self.prior_intercept, self.data_norm, facts.n_features)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidParameter, InvalidRelease, SchemaMismatch, SimulatedRelease
+from confrere.maths.prior_ridge import mean_curvature, noise_variance, precision_of
 from confrere.model import Encoder
 from confrere.release import Release, load_release
 
@@ -115,28 +115,26 @@ def check_same_meaning(
             raise SchemaMismatch("source encodes its rows in another way; rows and weights differ.")
 
 
-def precision_weights(releases: Sequence[Release]) -> NDArray[np.float64]:
-    """Return weights that sum to one, in proportion to the precision that the noise leaves.
+def precisions(releases: Sequence[Release], size: int, base_rate: float) -> NDArray[np.float64]:
+    """Return how precisely each release tells a weight: of the noise, and of its records.
 
-    Noise in the objective, of norm about ``d/rho`` or, if it is Gaussian, ``sigma sqrt(d)``, moves
-    weights by about its norm over ridge plus curvature;
-    on rows of the unit ball the curvature of a coordinate is about ``n / (4 d)``. All of it is
-    public, so combining releases costs nothing.
+    All of it is public, so combining releases costs nothing; see
+    :func:`confrere.maths.prior_ridge.precision_of`. An average of parties has noise from each.
     """
-    precisions = []
+    found = []
     for release in releases:
         facts = release.model.facts
-        dimension = len(release.model.features)
-        stiffness = known(facts.ridge, "ridge") + known(facts.n_samples, "n_samples") / (
-            4 * dimension
-        )
-        if facts.sigma is None:
-            rate = known(facts.rho, "rho")
+        if facts.sigma is not None:
+            noise = facts.sigma**2
+        elif facts.rho is not None:
+            noise = (size + 1) / facts.rho**2
         else:
-            rate = math.sqrt(dimension) / facts.sigma
-        precisions.append((rate * stiffness) ** 2)
-    weights = np.asarray(precisions)
-    return np.asarray(weights / weights.sum())
+            # Noise of a capped loss at that price, for every party whose model is averaged.
+            noise = (facts.parties or 1) * noise_variance(release.guarantee.epsilon, size, 0.5)
+        records = known(facts.n_samples, "n_samples")
+        curvature = mean_curvature(base_rate)
+        found.append(precision_of(records, size, noise=noise, curvature=curvature))
+    return np.asarray(found)
 
 
 def known(fact: float | None, name: str) -> float:

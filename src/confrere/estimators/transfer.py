@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+from scipy import special
 from sklearn.base import clone
 
 from confrere.estimators.base import LinearClassifier
@@ -16,16 +17,17 @@ from confrere.estimators.constraints import Bound, Epsilon, Ridge, Weight
 from confrere.estimators.starting_points import (
     SourceLike,
     check_same_meaning,
-    known,
     open_sources,
-    precision_weights,
+    precisions,
 )
+from confrere.maths.prior_ridge import variance_near
+from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.model import Encoder, Linear
 from confrere.notebook import progress_bar
 from confrere.plans.base_plan import PublicFacts
+from confrere.plans.checked_plan import CheckedPlan, Prior, plan_near
 from confrere.plans.linear_plan import LinearPlan, linear_frame, plan_linear
 from confrere.release import Release
-from confrere.rows.frame import Frame
 
 #: Kinds of releases that hold a linear model.
 LINEAR_KINDS = ("plr", "simcomb", "collaborative", "multiparty")
@@ -45,8 +47,11 @@ class TransferClassifier(LinearClassifier):
     eta : float, default=0.0
         Shrink towards ``(1 - eta)`` times the source's weights.
     epsilon, data_norm, alpha, fit_intercept, intercept_scale, loss, calibration, feature_scale
-        As in :class:`PrivateLogisticRegression`, for the target's own fit. The automatic ridge is
-        multiplied by ``1 + n_source / n_target``.
+        As in :class:`PrivateLogisticRegression`, for the target's own fit. The automatic ridge
+        follows from what the sources' records and noise leave unknown.
+    prior_check : bool, default=True
+        Pay a twentieth to three tenths of ``epsilon`` for a noised answer to how far the sources
+        hold on these records; without, a wrong source is believed.
     schema : PublicSchema or SchemaEncoder, optional
         What raw columns mean: ``fit`` takes raw tables, and a source with another meaning is
         refused.
@@ -86,6 +91,7 @@ class TransferClassifier(LinearClassifier):
     intercept_scale: float = 0.4
     loss: Literal["capped", "logistic"] = "capped"
     calibration: Literal["tight", "printed"] = "tight"
+    prior_check: bool = True
     feature_scale: ArrayLike | None = None
     source_keys: Mapping[str, Any] | None = None
 
@@ -93,7 +99,7 @@ class TransferClassifier(LinearClassifier):
     _sparse = False
     _many_classes = False
 
-    def plan(self, facts: PublicFacts) -> LinearPlan:
+    def plan(self, facts: PublicFacts) -> LinearPlan | CheckedPlan:
         """Return everything that is decided before the data are touched; reads the sources."""
         sources = open_sources(
             self.source,
@@ -108,6 +114,26 @@ class TransferClassifier(LinearClassifier):
             classes=facts.classes,
             encoder=None if encoder is None else Encoder.of(encoder),
         )
+        prior = self._known(facts, sources)
+        if not self.prior_check or not np.any(prior.coef):
+            return self._fit_plan(facts, self.epsilon, prior, UNCHECKED, sources)
+        return plan_near(
+            prior,
+            lambda epsilon, belief: self._fit_plan(facts, epsilon, prior, belief, sources),
+            epsilon=self.epsilon,
+            n_samples=facts.n_samples,
+            sources=sources,
+        )
+
+    def _fit_plan(
+        self,
+        facts: PublicFacts,
+        epsilon: float,
+        prior: Prior,
+        belief: Belief,
+        sources: tuple[Release, ...],
+    ) -> LinearPlan:
+        """Return the plan of the fit itself, as near to the sources as they are believed."""
         frame = linear_frame(
             facts.n_features,
             data_norm=self.data_norm,
@@ -115,27 +141,35 @@ class TransferClassifier(LinearClassifier):
             intercept_scale=self.intercept_scale,
             feature_scale=self.feature_scale,
         )
-        n_source = sum(known(source.model.facts.n_samples, "n_samples") for source in sources)
         return plan_linear(
             facts.n_samples,
             frame,
-            epsilon=self.epsilon,
+            epsilon=epsilon,
             alpha=self.alpha,
-            ridge_factor=1 + n_source / max(facts.n_samples, 1),
             loss=self.loss,
             calibration=self.calibration,
-            prior=self._prior(frame, sources),
+            prior=frame.weights(prior.factor_at(belief) * prior.coef, prior.intercept),
+            variance=prior.variance_at(belief),
+            base_rate=prior.base_rate,
             sources=sources,
         )
 
-    def _prior(self, frame: Frame, sources: Sequence[Release]) -> NDArray[np.float64]:
-        """Return ``(1 - eta)`` times the sources' combined model, on the target's scale."""
+    def _known(self, facts: PublicFacts, sources: Sequence[Release]) -> Prior:
+        """Return ``(1 - eta)`` times the sources' combined model, and what it leaves unknown."""
         models = [source.model for source in sources if isinstance(source.model, Linear)]
-        points = [
-            weight * frame.weights(model.coef[0], float(model.intercept[0]))
-            for weight, model in zip(precision_weights(sources), models, strict=True)
-        ]
-        return np.asarray((1 - self.eta) * np.sum(points, axis=0))
+        intercepts = np.array([float(model.intercept[0]) for model in models])
+        size = facts.n_features + self.fit_intercept
+        # Their own intercepts say about how many are positive.
+        rate = float(special.expit(np.clip(intercepts.mean(), -4, 4)))
+        precise = precisions(sources, size, rate)
+        keep = (1 - self.eta) * precise / precise.sum()
+        return Prior(
+            keep @ np.array([model.coef[0] for model in models]),
+            float(keep @ intercepts),
+            variance=variance_near(precise),
+            data_norm=self.data_norm,
+            most=1.0,
+        )
 
 
 def fit_branches(

@@ -8,15 +8,32 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from confrere.errors import InvalidParameter, InvalidRelease, SchemaMismatch
 from confrere.estimators.constraints import Weights
 from confrere.estimators.stacking import StackingClassifier
-from confrere.estimators.starting_points import SourceLike, check_same_meaning, open_sources
+from confrere.estimators.starting_points import (
+    SourceLike,
+    check_same_meaning,
+    known,
+    open_sources,
+)
 from confrere.maths.partition import allocate
+from confrere.maths.prior_ridge import (
+    DECLARED,
+    UNKNOWN,
+    mean_curvature,
+    noise_variance,
+    precision_of,
+    variance_near,
+)
+from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.model import Encoder, LowLevelModel, Stack, StackFacts
 from confrere.plans.base_plan import PublicFacts
+from confrere.plans.checked_plan import CheckedPlan, Prior, plan_near
 from confrere.plans.feature_stack_plan import FeatureStackPlan, plan_feature_stack
+from confrere.plans.stack_plan import HighStart, high_level_coefficients, high_level_weights
 from confrere.release import Release
 from confrere.rows.groups import GroupRows
 
@@ -40,8 +57,11 @@ class TransferStackingClassifier(StackingClassifier):
     epsilon : float, default=1.0
         Price of one ``fit``, paid by the target's records.
     combiner, high_fraction, allocation, alpha, high_alpha, loss, calibration, split_seed
-        As in :class:`FeatureStackingClassifier`. The automatic ridge of the low level is multiplied
-        by ``1 + n_source / n_target``.
+        As in :class:`FeatureStackingClassifier`. Automatic ridges follow from what the sources'
+        records and noise leave unknown; their high level is where the target's starts.
+    prior_check : bool, default=True
+        Pay a twentieth to three tenths of ``epsilon`` for a noised answer to how far the sources
+        hold on these records; without, a wrong source is believed.
     schema : PublicSchema or SchemaEncoder, optional
         What raw columns mean: ``fit`` takes raw tables, and a source with another meaning is
         refused.
@@ -76,6 +96,7 @@ class TransferStackingClassifier(StackingClassifier):
 
     source: SourceLike | Sequence[SourceLike] | None = None
     eta: Weights = 0.0
+    prior_check: bool = True
     data_norm: None = None
     allocation: Literal["importance", "least-noise"] = "importance"
     source_keys: Mapping[str, Any] | None = None
@@ -83,7 +104,7 @@ class TransferStackingClassifier(StackingClassifier):
     _kind = "pst-h"
     _weighted = False
 
-    def plan(self, facts: PublicFacts) -> FeatureStackPlan:
+    def plan(self, facts: PublicFacts) -> FeatureStackPlan | CheckedPlan:
         """Return everything that is decided before the data are touched; reads the sources."""
         if self.data_norm is not None:
             raise InvalidParameter("data_norm comes from the source; leave it None.")
@@ -105,7 +126,28 @@ class TransferStackingClassifier(StackingClassifier):
             released.clipping,
             released.constant,
         )
+        start = _Start(sources, rows)
+        prior = start.prior(facts.n_features, 1 - np.asarray(self.eta, dtype=np.float64))
+        if not self.prior_check or not np.any(prior.coef):
+            return self._fit_plan(facts, self.epsilon, start, UNCHECKED)
+        return plan_near(
+            prior,
+            lambda epsilon, belief: self._fit_plan(facts, epsilon, start, belief),
+            epsilon=self.epsilon,
+            n_samples=facts.n_samples,
+            sources=sources,
+        )
+
+    def _fit_plan(
+        self, facts: PublicFacts, epsilon: float, start: _Start, belief: Belief
+    ) -> FeatureStackPlan:
+        """Return the plan of the stack itself, as near to the sources as they are believed."""
+        released, models = _stack_facts(start.sources[0])
         importances = np.array([model.importance for model in models])
+        rows = start.rows
+        n_groups = len(rows.groups)
+        keep = 1 - np.broadcast_to(np.asarray(self.eta, dtype=np.float64), n_groups)
+        factor = max(-1.0, min(1.0, belief.factor))
         return plan_feature_stack(
             facts.n_samples,
             rows,
@@ -116,7 +158,7 @@ class TransferStackingClassifier(StackingClassifier):
                 clipping=rows.clipping,
                 allocation=self.allocation,
             ),
-            epsilon=self.epsilon,
+            epsilon=epsilon,
             combiner=self.combiner,
             high_fraction=self.high_fraction,
             alpha=self.alpha,
@@ -125,9 +167,10 @@ class TransferStackingClassifier(StackingClassifier):
             loss=self.loss,
             split_seed=self.split_seed,
             baseline=released.baseline,
-            n_source=sum(_stack_facts(source)[0].n_low for source in sources),
-            centres=self._centres(rows, sources),
-            sources=sources,
+            centres=start.centres(factor * keep),
+            variance=start.variance + (UNKNOWN - DECLARED) * (1 - belief.trust),
+            high_start=start.high(),
+            sources=start.sources,
         )
 
     def plot_groups(self, ax: Any = None) -> Any:
@@ -150,25 +193,102 @@ class TransferStackingClassifier(StackingClassifier):
                 raise SchemaMismatch(f"sources disagree on {', '.join(differing)}.")
         return sources
 
-    def _centres(self, rows: GroupRows, sources: Sequence[Release]) -> list[NDArray[np.float64]]:
-        """Return every group's point to shrink towards, in the unit ball's coordinates."""
-        n_groups = len(rows.groups)
-        eta = np.broadcast_to(np.atleast_1d(np.asarray(self.eta, dtype=np.float64)), n_groups)
-        models = [_stack_facts(source)[1] for source in sources]
+
+@dataclass(frozen=True, eq=False)
+class _Start:
+    """Released stacks as one starting point: each group's model, and the high level."""
+
+    sources: tuple[Release, ...]
+    rows: GroupRows
+
+    @property
+    def base_rate(self) -> float:
+        """Declared share of positive rows."""
+        return float(special.expit(_stack_facts(self.sources[0])[0].baseline))
+
+    @property
+    def low_precisions(self) -> NDArray[np.float64]:
+        """How precisely each source tells a weight of each group, ``(sources, groups)``."""
+        sizes = [len(group) + 1 for group in self.rows.groups]
+        found = []
+        for facts, _ in map(_stack_facts, self.sources):
+            spread = sum(sizes) if self.rows.clipping == "joint" else None
+            found.append(
+                [
+                    precision_of(
+                        facts.n_low,
+                        spread or size,
+                        noise=(size + 1) / rate**2,
+                        curvature=mean_curvature(self.base_rate),
+                    )
+                    for size, rate in zip(sizes, facts.rates, strict=True)
+                ]
+            )
+        return np.asarray(found)
+
+    @property
+    def variance(self) -> float:
+        """Of the log odds around the combined low level: the mean of the groups'."""
+        return float(np.mean([variance_near(each) for each in self.low_precisions.T]))
+
+    def centres(self, keep: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        """Return every group's point to shrink towards: the sources', shrunk to the baseline's."""
+        baseline = _stack_facts(self.sources[0])[0].baseline
+        models = [_stack_facts(source)[1] for source in self.sources]
         centres = []
-        for k in range(n_groups):
-            precision = np.array([_precision(release, k) for release in sources])
-            points = [rows.weights(low[k].coef, low[k].intercept, k) for low in models]
-            combined = np.average(points, axis=0, weights=precision)
-            centres.append(np.asarray((1 - eta[k]) * combined))
+        for k, precise in enumerate(self.low_precisions.T):
+            points = [self.rows.weights(low[k].coef, low[k].intercept, k) for low in models]
+            combined = np.average(points, axis=0, weights=precise)
+            start = self.rows.baseline(baseline, k)
+            moved = start + keep[k] * (combined - start)
+            # The intercept's part is no opinion about columns: it is kept whatever they are worth.
+            moved[-1] = combined[-1]
+            centres.append(np.asarray(moved))
         return centres
 
+    def high(self) -> HighStart | None:
+        """Return the sources' high level; None unless every one of them has it."""
+        stacks = [source.model for source in self.sources if isinstance(source.model, Stack)]
+        if any(stack.combine != "stack" for stack in stacks):
+            return None
+        sharpness = stacks[0].groups[0].sharpness
+        size = len(self.rows.groups) + 1
+        precise, points = [], []
+        for source, stack in zip(self.sources, stacks, strict=True):
+            facts = _stack_facts(source)[0]
+            rest = known(stack.facts.n_samples, "n_samples") - facts.n_low
+            noise = noise_variance(source.guarantee.epsilon, size, 0.5)
+            curvature = mean_curvature(self.base_rate)
+            precise.append(precision_of(rest, size, noise=noise, curvature=curvature))
+            # Scores that are sharper need smaller weights for the same log odds.
+            coef = stack.coef * stack.groups[0].sharpness / sharpness
+            points.append(high_level_weights(coef, stack.intercept))
+        weights = np.average(points, axis=0, weights=precise)
+        return HighStart(weights, sharpness, variance_near(precise))
 
-def _precision(release: Release, k: int) -> float:
-    """Return what the noise leaves of group ``k``; see :func:`precision_weights`."""
-    facts, groups = _stack_facts(release)
-    stiffness = facts.ridges[k] + facts.n_low / (4 * len(groups[k].features))
-    return float((facts.rates[k] * stiffness) ** 2)
+    def prior(self, n_features: int, keep: NDArray[np.float64]) -> Prior:
+        """Return the stacks' log odds as a linear function of the columns, for the check."""
+        coef = np.zeros(n_features)
+        start = self.high()
+        n_groups = len(self.rows.groups)
+        factors = np.ones(n_groups)
+        if start is not None:
+            # A meta feature is tanh(s/2)/sqrt(K), about s/2 where scores are small.
+            shrunk = high_level_coefficients(start.weights)[0]
+            factors = shrunk * start.sharpness / (2 * n_groups**0.5)
+        each = np.broadcast_to(keep, n_groups)
+        for k, (group, centre) in enumerate(
+            zip(self.rows.groups, self.centres(np.ones(n_groups)), strict=True)
+        ):
+            coef[group] = each[k] * factors[k] * self.rows.coefficients(centre, k)[0]
+        unit = self.rows.rule == "unit"
+        return Prior(
+            coef,
+            _stack_facts(self.sources[0])[0].baseline,
+            variance=self.variance,
+            data_norm=1.0 if unit else float(max(self.rows.norms)),
+            most=1.0,
+        )
 
 
 def _stack_facts(release: Release) -> tuple[StackFacts, tuple[LowLevelModel, ...]]:

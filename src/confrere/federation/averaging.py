@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidMessage
+from confrere.federation.checking import check_prior
 from confrere.federation.counting import ask_sizes
 from confrere.federation.expected import Expected, Numbers
 from confrere.federation.federation import Federation, stacked
@@ -32,6 +33,7 @@ from confrere.mechanisms.hidden_size import largest_count
 from confrere.mechanisms.objective_perturbation import PerturbedObjective
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.noise.sources import RandomSource
+from confrere.plans.checked_average import CheckedAveraging
 from confrere.plans.collaborative_plan import Averaging, Combine, WeightRequest, combine_weights
 from confrere.plans.party_rows import run_parties
 from confrere.rows.frame import LARGEST
@@ -164,7 +166,7 @@ OUTPUT = install(Operation("output", _price_output, _run_output, _run_outputs))
 
 def average(
     federation: Federation,
-    plan: Averaging,
+    plan: Averaging | CheckedAveraging,
     *,
     quorum: float = 1.0,
     timeout: float | None = None,
@@ -175,7 +177,7 @@ def average(
     ----------
     federation : Federation
         Whom to ask, and under which run.
-    plan : Averaging
+    plan : Averaging or CheckedAveraging
         What to ask.
     quorum : float, default=1.0
         Share of the parties that must answer in every round.
@@ -188,13 +190,18 @@ def average(
         The average of the last round, weighted by records.
     """
     sizes = ask_sizes(federation, count_epsilon=plan.count_epsilon, quorum=quorum, timeout=timeout)
-    operation = OBJECTIVE if plan.perturb == "objective" else OUTPUT
     names: Sequence[str] = list(sizes.counts)
     receipts = dict(sizes.receipts)
+    known = None
+    if isinstance(plan, CheckedAveraging):
+        plan, known, paid = check_prior(federation, plan, sizes, quorum=quorum, timeout=timeout)
+        receipts = joined(receipts, paid)
+        names = [name for name in names if name in paid]
+    operation = OBJECTIVE if plan.perturb == "objective" else OUTPUT
     centre = plan.prior
     for step, epsilon in enumerate(plan.round_epsilons):
         asked = ReleaseRequest.of(plan.request(epsilon, sizes, centre))
-        known = {n: expected_weights(plan, asked, n) for n in set(sizes.counts.values())}
+        bounds = {n: expected_weights(plan, asked, n) for n in set(sizes.counts.values())}
         answers = federation.gather(
             operation.name,
             asked.to_payload(),
@@ -202,14 +209,14 @@ def average(
             step=step,
             quorum=quorum,
             timeout=timeout,
-            expect=lambda name, known=known: known[sizes.counts[name]],  # type: ignore[misc]
+            expect=lambda name, bounds=bounds: bounds[sizes.counts[name]],  # type: ignore[misc]
         )
         receipts = joined(receipts, receipts_in(answers))
         before, centre = centre, combined(answers, sizes.counts, plan.frame.size, plan.combine)
         if plan.settled(step, before, centre) and not federation.rehearses:
             break
     assert centre is not None
-    return Outcome(plan.frame, centre, {n: sizes.counts[n] for n in answers}, receipts)
+    return Outcome(plan.frame, centre, {n: sizes.counts[n] for n in answers}, receipts, known)
 
 
 def expected_weights(plan: Averaging, request: ReleaseRequest, n_samples: int) -> Expected:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from confrere.federation.operation import frame_of, framed
 from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee, in_sequence
 from confrere.ledger import Receipt
+from confrere.model import PriorFacts
 from confrere.plans.party_rows import over_parties
 from confrere.rows.frame import Frame
 
@@ -35,12 +37,15 @@ class Outcome:
         The parties in it and their number of records, declared or privately counted.
     receipts : mapping of str to tuple of Receipt
         What each party paid, in order.
+    prior : PriorFacts, optional
+        What a check of a prior has shown.
     """
 
     frame: Frame
     weights: Floats
     sizes: Mapping[str, int]
     receipts: Mapping[str, tuple[Receipt, ...]]
+    prior: PriorFacts | None = None
 
     @property
     def coef(self) -> Floats:
@@ -65,7 +70,9 @@ class Outcome:
     def to_payload(self) -> Payload:
         """Return everything as one payload, to be kept or sent."""
         paid = {name: [r.to_dict() for r in receipts] for name, receipts in self.receipts.items()}
-        values = {"sizes": dict(self.sizes), "receipts": paid}
+        values: dict[str, Any] = {"sizes": dict(self.sizes), "receipts": paid}
+        if self.prior is not None:
+            values["prior"] = asdict(self.prior)
         return framed(self.frame, values, weights=self.weights)
 
     @classmethod
@@ -77,7 +84,9 @@ class Outcome:
                 for name, paid in payload.values["receipts"].items()
             }
             frame = frame_of(payload)
-            return cls(frame, payload.arrays["weights"], payload.values["sizes"], receipts)
+            known = payload.values.get("prior")
+            prior = None if known is None else PriorFacts(**known)
+            return cls(frame, payload.arrays["weights"], payload.values["sizes"], receipts, prior)
         except (KeyError, AttributeError, TypeError) as error:
             raise InvalidMessage("this payload is not an outcome.") from error
 

@@ -15,7 +15,7 @@ from scipy import special
 
 from confrere.maths.logistic import log_density, residual
 from confrere.maths.solver import minimise, minimise_softmax, smallest_tolerance
-from confrere.mechanisms.laws import L2Noise
+from confrere.mechanisms.laws import L2Noise, LaplaceNoise
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.output_step import LatticeStep
 from confrere.noise.samplers import sum_zero_basis
@@ -31,7 +31,7 @@ class NoisedPoint:
     ----------
     point : (size,) array
         Before noise, in the coordinates of the noise.
-    law : L2Noise
+    law : L2Noise or LaplaceNoise
         Of the noise.
     step : LatticeStep, optional
         The output step that follows.
@@ -40,7 +40,7 @@ class NoisedPoint:
     """
 
     point: Floats
-    law: L2Noise
+    law: L2Noise | LaplaceNoise
     step: LatticeStep | None = None
     unturned: Callable[[Floats], Floats] | None = None
 

@@ -2,7 +2,7 @@
 
 from confrere.model.model_json import read_model
 from confrere.model.models import Linear, LowLevelModel, Model, Stack
-from confrere.model.public_facts import Encoder, Facts, StackFacts
+from confrere.model.public_facts import Encoder, Facts, PriorFacts, StackFacts
 from confrere.model.scoring import Clip
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Linear",
     "LowLevelModel",
     "Model",
+    "PriorFacts",
     "Stack",
     "StackFacts",
     "read_model",

@@ -52,6 +52,30 @@ class StackFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PriorFacts:
+    """How far a prior was believed, after its paid check.
+
+    Attributes
+    ----------
+    factor : float
+        What the prior's log odds were multiplied by; a negative one turned it round.
+    sigma : float
+        Standard error of that factor, from public facts.
+    epsilon : float
+        What the check spent.
+    verifiable : bool
+        Whether the budget was enough to tell a right prior from a wrong one.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    factor: float
+    sigma: float
+    epsilon: float
+    verifiable: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class Facts:
     """What a release says about its making; every fact is public, and none is needed to predict.
 
@@ -71,6 +95,8 @@ class Facts:
         Of a model that several parties made.
     stack : StackFacts, optional
         Of a stack over feature groups.
+    prior : PriorFacts, optional
+        Of a model near a prior that was checked.
     """
 
     __pydantic_config__ = _STRICT
@@ -89,6 +115,7 @@ class Facts:
     alpha: float | None = None
     n_auxiliary: int | None = None
     stack: StackFacts | None = None
+    prior: PriorFacts | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the facts that are there, as plain values."""

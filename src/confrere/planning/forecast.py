@@ -22,6 +22,7 @@ from confrere.planning.working_model import (
 )
 from confrere.plans.base_plan import PublicFacts
 from confrere.plans.collaborative_plan import Averaging
+from confrere.plans.feature_stack_plan import FeatureStackPlan
 from confrere.plans.linear_plan import Loss, plan_linear, slope_of
 from confrere.plans.party_rows import Sizes
 from confrere.rows.frame import Frame
@@ -361,6 +362,7 @@ def _stack(
         epsilon=epsilon, n_groups=groups, importance=importance, loss=loss
     )
     made = model.plan(PublicFacts(n_samples=n, n_features=d))
+    assert isinstance(made, FeatureStackPlan)  # no prior was declared
     low = made.low
     return {
         "terms": tuple(

@@ -209,6 +209,10 @@ class ModelPlan(Plan[Model]):
     def minimisers(self) -> dict[str, NoisyMinimiser]:
         """Return the act behind each of the numbers: what shape and length they may have."""
 
+    def bounds(self) -> dict[str, tuple[tuple[int, ...], float]]:
+        """Return the shape of each of the numbers, and a length that it does not exceed."""
+        return {name: (act.shape, act.longest) for name, act in self.minimisers().items()}
+
     @abstractmethod
     def facts(self) -> Facts:
         """Return the public facts that a release of the model carries."""

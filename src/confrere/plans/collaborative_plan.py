@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -23,6 +23,12 @@ from confrere.guarantee import (
 )
 from confrere.ledger.accounts import at_most, exact, minus
 from confrere.maths.calibration import free_ridge
+from confrere.maths.prior_ridge import (
+    informed_ridge,
+    mean_curvature,
+    noise_variance,
+    with_floor,
+)
 from confrere.mechanisms.hidden_size import HiddenSize, RowCount
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
 from confrere.mechanisms.objective_perturbation import (
@@ -31,15 +37,13 @@ from confrere.mechanisms.objective_perturbation import (
     PerturbedObjective,
 )
 from confrere.mechanisms.output_perturbation import OutputPerturbation
-from confrere.model import Facts, Linear
 from confrere.noise.sources import RandomSource
-from confrere.plans.base_plan import Floats, LabelledTable, Plan, Term
-from confrere.plans.linear_plan import Alpha, linear_model, noise_budget, summed_ridge
+from confrere.plans.base_plan import Floats, Term
+from confrere.plans.linear_plan import Alpha, noise_budget, summed_ridge
 from confrere.plans.party_rows import PartyRows, Sizes, over_parties, run_parties
 from confrere.rows.frame import Frame
 
 PartyMechanism = PerturbedObjective | OutputPerturbation
-Method = Literal["average", "ofpa", "ofaa", "laplace", "sums"]
 Combine = Literal["mean", "trimmed", "median"]
 
 #: Share of the parties that a trimmed mean leaves out at either end.
@@ -152,6 +156,11 @@ class Averaging:
     count_epsilon : float, optional
         Part of epsilon for counting records privately, under add-remove neighbours; by default
         sizes are declared and neighbours replace one record.
+    variance : float, optional
+        Of the log odds around ``prior``, where it is known: the automatic ridge follows from it,
+        and from the curvature that ``base_rate`` implies.
+    base_rate : float, default=0.5
+        Declared share of positive rows.
     stop_below : float, default=0.0
         Stop before the last round once the average moves by less than this (the papers' eta): a
         decision on what was released, so it costs nothing, and what is left is not spent.
@@ -173,6 +182,8 @@ class Averaging:
     count_epsilon: float | None = None
     combine: Combine = "mean"
     stop_below: float = 0.0
+    variance: float | None = None
+    base_rate: float = 0.5
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -217,6 +228,15 @@ class Averaging:
             # rows of the L1 ball are shorter by sqrt(d): d^3 becomes 2 d^2.
             noise = 2 * size**2 if self.frame.norm == "l1" else None
             ridge = summed_ridge("auto", budget, sizes.total, size, cap=self.cap, noise=noise)
+            if self.variance is not None and self.frame.norm == "l2":
+                known = informed_ridge(
+                    sizes.total,
+                    size,
+                    noise=noise_variance(budget, size, self.cap),
+                    curvature=mean_curvature(self.base_rate),
+                    variance=self.variance,
+                )
+                ridge = with_floor(known, budget)
             if self.perturb == "output":
                 # Noise on the minimiser is not damped by the data's curvature, which for unit
                 # rows is n/(4d) per direction: a ridge below it would only let noise in.
@@ -285,79 +305,6 @@ class Averaging:
             Term(name, self.mechanism(request, len(y)), (self.frame.rows(X), y), settings)
             for name, (X, y) in zip(sizes.counts, parties.members(), strict=True)
         ]
-
-
-class Collaboration(Protocol):
-    """What parties release, and what is made of it."""
-
-    @property
-    def frame(self) -> Frame:
-        """The public coordinates."""
-
-    @property
-    def rounds(self) -> int:
-        """How often parties release."""
-
-    def guarantee(self, sizes: Sizes) -> Guarantee:
-        """Return what is promised, for parties of these public sizes."""
-
-    def run(self, parties: PartyRows, sizes: Sizes, source: RandomSource) -> Floats:
-        """Return the weights."""
-
-    def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
-        """Return the mechanisms and what they see."""
-
-
-@dataclass(frozen=True, eq=False)
-class CollaborativePlan(Plan[Linear]):
-    """A protocol among parties of known sizes, all of whose rows are here.
-
-    Attributes
-    ----------
-    method : str
-        How the catalogue calls it.
-    protocol : Collaboration
-        What parties release and what is made of it.
-    sizes : Sizes
-        The parties.
-    """
-
-    method: Method
-    protocol: Collaboration
-    sizes: Sizes
-
-    def guarantee(self) -> Guarantee:
-        """Return the price, for every party and thus for every record."""
-        return self.protocol.guarantee(self.sizes)
-
-    def detail(self) -> dict[str, Any]:
-        """Return what the ledger notes."""
-        return {
-            "method": self.method,
-            "parties": len(self.sizes.counts),
-            "rounds": self.protocol.rounds,
-        }
-
-    def run(self, data: LabelledTable, source: RandomSource) -> Linear:
-        """Return the released model of rows as given."""
-        weights = self.protocol.run(PartyRows.of(data), self.sizes, source)
-        facts = Facts(
-            method=self.method,
-            parties=len(self.sizes.counts),
-            rounds=self.protocol.rounds,
-            n_samples=self.sizes.total,
-            **self.protocol.frame.learned_with(),
-        )
-        return linear_model(self.protocol.frame, weights, facts, data.names)
-
-    def terms(self, data: LabelledTable) -> list[Term]:
-        """Return every party's release: what is made of them is post-processing."""
-        return self.protocol.terms(PartyRows.of(data), self.sizes)
-
-    @property
-    def batched(self) -> bool:
-        """Rounds follow one another."""
-        return self.protocol.rounds == 1
 
 
 def combine_weights(released: Floats, counts: Sequence[int], how: Combine) -> Floats:

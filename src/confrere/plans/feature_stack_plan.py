@@ -10,10 +10,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from confrere.errors import InvalidData
 from confrere.guarantee import Guarantee, Split
 from confrere.maths.partition import split_rows
+from confrere.maths.prior_ridge import (
+    informed_ridge,
+    mean_curvature,
+    noise_variance,
+    with_floor,
+)
 from confrere.mechanisms.feature_groups import THEOREM, FeatureGroupPerturbation
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.objective_perturbation import Calibration
@@ -32,6 +39,7 @@ from confrere.plans.linear_plan import (
 )
 from confrere.plans.stack_plan import (
     Combiner,
+    HighStart,
     StackPlan,
     high_level_mechanism,
     high_level_prior,
@@ -189,14 +197,16 @@ def plan_feature_stack(
     loss: Loss,
     split_seed: int | None,
     baseline: float = 0.0,
-    n_source: int = 0,
     centres: list[Floats] | None = None,
+    variance: float | None = None,
+    high_start: HighStart | None = None,
     sources: tuple[Source, ...] = (),
 ) -> FeatureStackPlan:
     """Return the plan of a stack; votes and a single group have no high level.
 
-    ``centres`` are points to shrink towards in place of the baseline, which carry as much as
-    ``n_source`` rows: ridges are multiplied by ``1 + n_source / n_low``.
+    ``centres`` are points to shrink towards in place of the baseline, and ``variance`` that of the
+    log odds around them: ridges then follow from it. ``high_start`` is another organisation's high
+    level.
     """
     stacked = combiner == "stack" and len(rows.groups) > 1
     share = high_fraction if stacked else 0.0
@@ -207,9 +217,18 @@ def plan_feature_stack(
     bases = [rows.baseline(baseline, k) for k in range(len(sizes))]
     points = bases if centres is None else centres
     budget, cap = noise_budget(epsilon), slope_of(loss)
-    ridge_factor = 1 + n_source / max((1 - share) * n_samples, 1)
+    rate = float(special.expit(baseline))
 
     def ridge(size: int, weight: float) -> float:
+        if variance is not None and alpha == "auto":
+            known = informed_ridge(
+                len(low_rows),
+                sum(sizes) if rows.clipping == "joint" else size,
+                noise=noise_variance(weight * budget, size, cap),
+                curvature=mean_curvature(rate),
+                variance=variance,
+            )
+            return with_floor(known, weight * budget)
         # A group with weight q is a private regression at budget q epsilon; under joint clipping
         # its rows are shorter, by the square root of its part of the columns.
         joint = size * sum(sizes) ** 2 if rows.clipping == "joint" else None
@@ -219,9 +238,7 @@ def plan_feature_stack(
         epsilon=epsilon,
         n_samples=len(low_rows),
         sizes=sizes,
-        ridges=tuple(
-            ridge_factor * ridge(size, float(q)) for size, q in zip(sizes, weights, strict=True)
-        ),
+        ridges=tuple(ridge(size, float(q)) for size, q in zip(sizes, weights, strict=True)),
         weights=tuple(float(q) for q in weights),
         clipping=rows.clipping,
         calibration=calibration,
@@ -231,7 +248,11 @@ def plan_feature_stack(
     high = None
     if stacked:
         prior = high_level_prior(np.ones(len(sizes)), baseline)
-        high = high_level_mechanism(epsilon, len(high_rows), high_alpha, prior, cap)
+        known: dict[str, Any] = {}
+        if high_start is not None:
+            prior = high_start.weights
+            known = {"variance": high_start.variance, "base_rate": rate}
+        high = high_level_mechanism(epsilon, len(high_rows), high_alpha, prior, cap, **known)
     return FeatureStackPlan(
         combiner=combiner,
         rows=rows,
@@ -243,4 +264,5 @@ def plan_feature_stack(
         parts=(low_rows, high_rows),
         split=Split.BY_INDEX if split_seed is None else Split.SEEDED_PERMUTATION,
         baseline=baseline,
+        high_start=high_start,
     )

@@ -14,6 +14,12 @@ from confrere.guarantee import Guarantee, Neighbours
 from confrere.maths.calibration import free_ridge
 from confrere.maths.gaussian import GaussianObjective, automatic_gaussian_ridge
 from confrere.mechanisms.body_objective import BodyObjectivePerturbation
+from confrere.maths.prior_ridge import (
+    informed_ridge,
+    mean_curvature,
+    noise_variance,
+    with_floor,
+)
 from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation, check_delta
 from confrere.mechanisms.hidden_size import HiddenSize, RowCount, declared_count
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
@@ -248,20 +254,22 @@ def plan_linear(
     n_classes: int = 2,
     alpha: Alpha = "auto",
     ridge_floor: float = 2.0,
-    ridge_factor: float = 1.0,
     neighbours: str = "replace-one",
     loss: Loss = "capped",
     calibration: Calibration = "tight",
     declared_samples: int | None = None,
     prior: NDArray[np.float64] | None = None,
+    variance: float | None = None,
+    base_rate: float = 0.5,
     sources: tuple[Source, ...] = (),
 ) -> LinearPlan:
     """Return the plan of a private linear model on ``n_samples`` rows.
 
     Noise is Gaussian if there is a ``delta`` to pay with, and shaped like a body if ``frame`` is
     one's; the automatic ridge of a body is its own.
-    ``prior`` is a point in the unit ball's coordinates; ``ridge_factor`` multiplies the automatic
-    ridge, for priors that carry as much as that many more rows.
+    ``prior`` is a point in the unit ball's coordinates. ``variance`` is that of the log odds around
+    it, where it is known: the automatic ridge is then :func:`informed_ridge`, with the curvature
+    that ``base_rate`` implies.
     """
     if delta > 0 and calibration == "printed":
         raise InvalidParameter("calibration='printed' is pure: use delta=0 with it.")
@@ -272,13 +280,13 @@ def plan_linear(
             "calibration."
         )
     relation = Neighbours(neighbours)
-    size = _row_count(n_samples, relation, declared_samples)
+    size = row_count(n_samples, relation, declared_samples)
     public_samples = declared_count(size)
     budget, cap = noise_budget(epsilon), slope_of(loss, n_classes)
     if alpha == "auto" and isinstance(frame, BodyFrame):
-        ridge = ridge_factor * frame.ridge
+        ridge = frame.ridge
     elif alpha == "auto" and delta > 0:
-        ridge = ridge_factor * gaussian_ridge(
+        ridge = gaussian_ridge(
             budget,
             delta,
             public_samples,
@@ -288,13 +296,21 @@ def plan_linear(
             neighbours=relation,
             floor=ridge_floor,
         )
+    elif alpha == "auto" and variance is not None:
+        informed = informed_ridge(
+            public_samples,
+            frame.size,
+            noise=noise_variance(budget, frame.size, cap),
+            curvature=mean_curvature(base_rate),
+            variance=variance,
+        )
+        ridge = with_floor(informed, budget, ridge_floor)
     else:
         # The published calibration has a rule of its own for ridges that are too small.
         floor = ridge_floor if alpha == "auto" or calibration == "tight" else None
         if floor is not None and alpha == "auto" and n_classes > 2:
             floor *= MANY_CLASSES
         ridge = summed_ridge(alpha, budget, public_samples, frame.size, cap=cap, floor=floor)
-        ridge *= ridge_factor if alpha == "auto" else 1.0
     common: dict[str, Any] = {
         "epsilon": epsilon,
         "n_samples": size,
@@ -315,7 +331,7 @@ def plan_linear(
     return LinearPlan(frame, mechanism, prior, public_samples, sources)
 
 
-def _row_count(n_samples: int, relation: Neighbours, declared: int | None) -> RowCount:
+def row_count(n_samples: int, relation: Neighbours, declared: int | None) -> RowCount:
     """Return the number of rows; where it is not public nothing in a plan may know it."""
     if relation is not Neighbours.ADD_REMOVE:
         return n_samples

@@ -12,6 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confrere.guarantee import Guarantee, Split, in_parallel
+from confrere.maths.prior_ridge import (
+    informed_ridge,
+    mean_curvature,
+    noise_variance,
+    with_floor,
+)
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser, run_parties
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.model import Clip, LowLevelModel, Stack
@@ -25,6 +31,25 @@ Combiner = Literal["stack", "vote", "weighted_vote"]
 
 #: The public constant of the high level, inside its norm bound.
 HIGH_LEVEL_CONSTANT = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class HighStart:
+    """A released high level as a starting point.
+
+    Attributes
+    ----------
+    weights : array
+        Of the high level's rows, the constant last.
+    sharpness : float
+        Factor on the low level's scores that it was learned with.
+    variance : float
+        Of the log odds around it.
+    """
+
+    weights: Floats
+    sharpness: float
+    variance: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,6 +70,8 @@ class StackPlan(ModelPlan):
         How several models are combined.
     theorem : str
         The page that proves the whole.
+    high_start : HighStart or None
+        The high level of another organisation's stack, to start from.
     """
 
     combiner: Combiner
@@ -53,6 +80,7 @@ class StackPlan(ModelPlan):
     split: Split
     baseline: float
     theorem: str
+    high_start: HighStart | None = None
 
     @property
     @abstractmethod
@@ -130,7 +158,7 @@ class StackPlan(ModelPlan):
     def _models(self, weights: Sequence[Floats]) -> list[LowLevelModel]:
         """Return released weights as models, sharpened for the high level."""
         learned = [w - base for w, base in zip(weights, self.baselines, strict=True)]
-        factor = 1.0 if self.high is None else common_sharpness(learned)
+        factor = 1.0 if self.high is None else self._sharpness(learned)
         return [self.model(k, w, factor) for k, w in enumerate(weights)]
 
     def _combined(self, low: Sequence[LowLevelModel], high: Floats | None) -> dict[str, Any]:
@@ -160,7 +188,13 @@ class StackPlan(ModelPlan):
     @property
     def high_prior(self) -> Floats:
         """The public point that the high level shrinks towards."""
+        if self.high_start is not None:
+            return self.high_start.weights
         return high_level_prior(self.high_weights, self.baseline)
+
+    def _sharpness(self, learned: Sequence[Floats]) -> float:
+        """Return the factor on scores: a source's own, for its high level was learned with it."""
+        return common_sharpness(learned) if self.high_start is None else self.high_start.sharpness
 
     def _run_high(
         self,
@@ -185,7 +219,7 @@ class StackPlan(ModelPlan):
                 models = [self.model(j, w, 1.0) for j, w in enumerate(moved)]
                 columns.append(self.scores(models, data.X[last])[:, k])
             runs[:, :, k] = steps @ np.array(columns)
-        factors = [common_sharpness([steps[i] for steps in learned]) for i in range(count)]
+        factors = [self._sharpness([steps[i] for steps in learned]) for i in range(count)]
         runs *= np.array(factors)[:, None, None]
         # Every run has rows of its own with the same labels, as if it were another party.
         return run_parties(
@@ -216,15 +250,35 @@ def common_sharpness(released: Sequence[Floats]) -> float:
 
 
 def high_level_mechanism(
-    epsilon: float, n_samples: int, alpha: Alpha, prior: Floats, cap: float
+    epsilon: float,
+    n_samples: int,
+    alpha: Alpha,
+    prior: Floats,
+    cap: float,
+    *,
+    variance: float | None = None,
+    base_rate: float = 0.5,
 ) -> ObjectivePerturbation:
-    """Return the high level's mechanism: PLR on meta features and a constant."""
+    """Return the high level's mechanism: PLR on meta features and a constant.
+
+    ``variance`` is that of the log odds around ``prior``, where it is known.
+    """
     size, budget = len(prior), noise_budget(epsilon)
+    ridge = summed_ridge(alpha, budget, max(n_samples, 1), size, cap=cap)
+    if variance is not None and alpha == "auto":
+        known = informed_ridge(
+            n_samples,
+            size,
+            noise=noise_variance(budget, size, cap),
+            curvature=mean_curvature(base_rate),
+            variance=variance,
+        )
+        ridge = with_floor(known, budget)
     return ObjectivePerturbation(
         epsilon=epsilon,
         n_samples=n_samples,
         n_features=size,
-        ridge=summed_ridge(alpha, budget, max(n_samples, 1), size, cap=cap),
+        ridge=ridge,
         cap=cap,
         prior_norm=float(np.linalg.norm(prior)),
     )
@@ -245,6 +299,12 @@ def high_level_prior(weights: ArrayLike, baseline: float = 0.0) -> Floats:
     shrink = math.sqrt(1 - HIGH_LEVEL_CONSTANT**2)
     factors = np.asarray(weights, dtype=np.float64)
     return np.append(2 * math.sqrt(len(factors)) / shrink * factors, baseline / HIGH_LEVEL_CONSTANT)
+
+
+def high_level_weights(coef: Floats, intercept: float) -> Floats:
+    """Invert :func:`high_level_coefficients`."""
+    shrink = math.sqrt(1 - HIGH_LEVEL_CONSTANT**2)
+    return np.append(coef / shrink, intercept / HIGH_LEVEL_CONSTANT)
 
 
 def high_level_coefficients(weights: Floats) -> tuple[Floats, float]:

@@ -264,6 +264,15 @@ def preprocessing(model: Model) -> Iterator[str]:
         yield f"rows are clipped to the declared norm {data_norm:g}, which no data were asked for"
     if model.encoder is not None:
         yield f"features follow the public schema {model.encoder.schema.fingerprint()}"
+    prior = model.facts.prior
+    if prior is not None:
+        yield (
+            f"learned near a prior, believed {prior.factor:.2f} times as far as it was declared: "
+            f"checked on the records for epsilon {prior.epsilon:g}, standard error "
+            f"{prior.sigma:.2f}"
+        )
+        if not prior.verifiable:
+            yield "prior not verifiable at this budget: if it is wrong, so may the model be"
 
 
 def _implementation() -> dict[str, str]:

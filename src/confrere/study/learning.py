@@ -122,7 +122,7 @@ class Learning:
     def expected(self, n_samples: int) -> Expected:
         """Return what an organisation of that size may answer."""
         plan = self.plan(n_samples)
-        bounds = {n: Numbers(a.shape, longest=a.longest) for n, a in plan.minimisers().items()}
+        bounds = {n: Numbers(shape, longest=far) for n, (shape, far) in plan.bounds().items()}
         return Expected(bounds, plan.guarantee())
 
     def start(self, n_samples: int, numbers: Mapping[str, Floats]) -> Start:

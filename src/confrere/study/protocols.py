@@ -37,6 +37,7 @@ from confrere.ledger import Ledger, Receipt
 from confrere.model import Encoder, Facts, Linear, Model
 from confrere.plans import PublicFacts
 from confrere.plans.base_plan import Names
+from confrere.plans.checked_average import CheckedAveraging
 from confrere.plans.sums_plan import GradientRounds, OneMessage
 from confrere.release import Adversary, CardNotes, Release, Utility
 from confrere.study.learning import LEARN, Learning, Start
@@ -139,7 +140,7 @@ def _together(study: Study, federation: Federation, timeout: float | None) -> Le
     plan = estimator_for(study, study.method).protocol(len(study.schema.feature_names))
     if isinstance(plan, Expansion):
         outcome = expand(federation, plan, quorum=study.quorum, timeout=timeout)
-    elif isinstance(plan, Averaging):
+    elif isinstance(plan, Averaging | CheckedAveraging):
         outcome = average(federation, plan, quorum=study.quorum, timeout=timeout)
     elif isinstance(plan, OneMessage | GradientRounds):
         outcome = add_up(federation, plan, quorum=study.quorum, timeout=timeout)
@@ -150,6 +151,7 @@ def _together(study: Study, federation: Federation, timeout: float | None) -> Le
         parties=len(outcome.sizes),
         rounds=plan.rounds,
         n_samples=sum(outcome.sizes.values()),
+        prior=outcome.prior,
         **outcome.frame.learned_with(),
     )
     model = _linear(study, outcome.coef[None, :], np.array([outcome.intercept]), facts)

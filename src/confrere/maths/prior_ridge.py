@@ -1,0 +1,69 @@
+"""The ridge where something is known: how strongly noise should be pulled towards a prior.
+
+Weights ``w`` of rows in the unit ball are known up to a deviation: the log odds that a prior gives
+a row are off by a variance ``tau2``. Rows of mean square norm one have ``1/d`` of it in each of
+``d`` coordinates, so every weight is off by the variance ``tau2``. Data show ``H w + e`` in each
+coordinate, with the curvature ``H = n v / d`` and an error of variance ``s2 + H``, where ``s2`` is
+the variance of the noise. The ridge with the least mean square error is ``(s2 + H)/(H tau2)``. Its
+second part, ``1/tau2``, is below the floor; the first is :func:`informed_ridge`. What a source
+leaves unknown is the posterior variance of the same model, :func:`variance_near`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from confrere.maths.calibration import free_ridge
+
+#: Variance of the log odds around what experts declare, if they are right, and if they are not.
+DECLARED, UNKNOWN = 0.2, 1.0
+
+#: By how much organisations differ, as a share of what was unknown before.
+DRIFT = 0.02
+
+
+def mean_curvature(base_rate: float) -> float:
+    """Return the mean curvature of the loss that a declared base rate implies."""
+    return min(0.2, 0.88 * base_rate * (1 - base_rate))
+
+
+def noise_variance(budget: float, size: int, cap: float) -> float:
+    """Return the variance of one coordinate of the noise, where the Jacobian is nearly free."""
+    return (size + 1) * (2 * cap / budget) ** 2
+
+
+def informed_ridge(
+    n_samples: float, size: int, *, noise: float, curvature: float, variance: float
+) -> float:
+    """Return ``L`` of the summed objective near a prior, before any floor.
+
+    Parameters
+    ----------
+    n_samples : float
+        Records behind the model, public; all parties' where models are averaged.
+    size : int
+        Number of coordinates that the rows' square norm of one is spread over.
+    noise : float
+        Variance of one coordinate of the noise.
+    curvature : float
+        Mean curvature of the loss.
+    variance : float
+        Of the log odds around what the prior says.
+    """
+    return size * noise / (max(n_samples, 1.0) * curvature * variance)
+
+
+def precision_of(n_samples: float, size: int, *, noise: float, curvature: float) -> float:
+    """Return what a released model says about each weight: one over its variance."""
+    stiffness = n_samples * curvature / size
+    return stiffness**2 / (noise + stiffness)
+
+
+def variance_near(precisions: Iterable[float], variance: float = DECLARED) -> float:
+    """Return the variance of the log odds around released models of other organisations."""
+    return 1 / (1 / variance + sum(precisions)) + DRIFT * variance
+
+
+def with_floor(ridge: float, budget: float, factor: float = 2.0) -> float:
+    """Return the ridge, but no less than where the Jacobian costs nothing."""
+    return max(ridge, free_ridge(budget, factor=factor))

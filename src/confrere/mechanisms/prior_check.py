@@ -1,0 +1,234 @@
+"""A paid check of what is declared before any data: whether labels go the prior's way.
+
+Proof: docs/proofs/prior_check.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.guarantee import ASSUMPTIONS, Guarantee, Neighbours, check_epsilon, public_facts
+from confrere.mechanisms.hidden_size import (
+    RowCount,
+    check_row_count,
+    declared_count,
+    largest_count,
+)
+from confrere.mechanisms.laws import LaplaceNoise
+from confrere.mechanisms.output_step import check_repeated
+from confrere.mechanisms.terms import NoisedPoint
+from confrere.noise.samplers import discrete_laplace
+from confrere.noise.sources import RandomSource
+
+THEOREM = "docs/proofs/prior_check.md"
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+#: Steps of one unit of a record's part: contributions are whole numbers, so that integer noise is
+#: all the noise there has to be.
+LEVELS = 1024
+
+#: Mean of ``z clip(z, -1, 1)`` for a standard normal score, by Stein's identity P(|z| < 1).
+_STEIN = 0.6827
+
+#: What is believed of a prior's factor before the check: its mean and variance.
+BELIEVED, DOUBT = 0.8, 0.36
+
+#: The factor is rounded to these steps and bounded: the fits that may follow can be counted.
+STEPS, LARGEST_FACTOR = 32, 1.5
+
+#: Noise in the factor that the check's share of the budget aims at: 4.7 is sqrt(2)/.3.
+_AIM, _LEAST, _MOST = 4.7, 0.05, 0.3
+
+#: A check whose error is larger says nothing.
+VERIFIABLE = 0.6
+
+#: More than what probabilities of the integer noise can be off by, in floats.
+_ROUNDING = 1 + 1e-5
+
+
+@dataclass(frozen=True)
+class Belief:
+    """How far a prior is to be believed.
+
+    Attributes
+    ----------
+    factor : float
+        What the prior's log odds are multiplied by; a negative one turns the prior round.
+    sigma : float
+        Standard error of what was seen, from public facts.
+    """
+
+    factor: float
+    sigma: float
+
+    @property
+    def trust(self) -> float:
+        """Share, 0 to 1, that importances and the tightness of the prior keep."""
+        return min(1.0, abs(self.factor) / 0.7)
+
+    @property
+    def verifiable(self) -> bool:
+        """Whether the budget was enough to tell a right prior from a wrong one."""
+        return self.sigma <= VERIFIABLE
+
+
+#: Of a prior that nobody checks.
+UNCHECKED = Belief(1.0, math.inf)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriorCheck:
+    """Discrete Laplace noise on ``sum_i (1{y_i = 1} - pi) c_i``, in whole steps.
+
+    ``c_i`` is the prior's score of row i in units of its deviation, clipped to [-1, 1].
+
+    Parameters
+    ----------
+    epsilon : float
+        What it spends.
+    n_samples : int or HiddenSize
+        Public number of rows, or what stands for it; of all parties where answers are added.
+    base_rate : float, default=0.5
+        Declared share of positive rows, ``pi``.
+    deviation : float, default=1.0
+        Declared standard deviation of the prior's log odds.
+    neighbours : Neighbours
+        The relation that the guarantee speaks of.
+    answers : int, default=1
+        How many parties' answers are added up.
+    """
+
+    epsilon: float
+    n_samples: RowCount
+    base_rate: float = 0.5
+    deviation: float = 1.0
+    neighbours: Neighbours = Neighbours.REPLACE_ONE
+    answers: int = 1
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        if not 0 < self.base_rate < 1:
+            raise InvalidParameter("base_rate must lie strictly between 0 and 1.")
+        if not 0 < self.deviation < math.inf:
+            raise InvalidParameter("prior must not score all rows alike.")
+        check_row_count(self.n_samples, self.neighbours)
+
+    @property
+    def sensitivity(self) -> int:
+        """Largest change of the sum, in steps, when one record is changed."""
+        positive, negative = self._parts
+        if self.neighbours is Neighbours.LABEL_ONLY:
+            return positive + negative
+        one = max(positive, negative)
+        return one if self.neighbours is Neighbours.ADD_REMOVE else 2 * one
+
+    @property
+    def scale(self) -> float:
+        """Scale of the integer noise: ``k`` has probability proportional to ``exp(-|k|/scale)``."""
+        return self.sensitivity / self.epsilon * _ROUNDING
+
+    @property
+    def sigma(self) -> float:
+        """Standard error of the factor: of the noise, and of the sample."""
+        return _sigma(self.scale / LEVELS, self._expected, self.answers, self.deviation)
+
+    @property
+    def longest(self) -> float:
+        """A bound on the length of an answer that noise exceeds with probability 1e-18."""
+        return float(largest_count(self.n_samples) * LEVELS + 42 * self.scale)
+
+    def guarantee(self) -> Guarantee:
+        """Return the price, without touching data."""
+        return Guarantee(
+            epsilon=self.epsilon,
+            neighbours=self.neighbours,
+            theorem=THEOREM,
+            public=public_facts(self.neighbours, "the prior"),
+            assumptions=ASSUMPTIONS,
+        )
+
+    def total(self, scores: Floats, y: Floats) -> int:
+        """Return the sum of the records' parts, each a whole number of its own row alone.
+
+        Parameters
+        ----------
+        scores : (n,) array
+            Log odds that the prior gives every row; any number.
+        y : (n,) array
+            Labels -1 and +1.
+        """
+        if len(scores) != len(y):
+            raise InvalidData("scores and labels must be of the same records.")
+        # Not a number, which no score is, would be no opinion.
+        clipped = np.clip(np.nan_to_num(scores / self.deviation), -1.0, 1.0)
+        positive, negative = self._parts
+        parts = np.rint(np.where(y > 0, positive, -negative) * clipped)
+        return int(parts.astype(np.int64).sum())
+
+    def run(self, scores: Floats, y: Floats, *, source: RandomSource) -> int:
+        """Return the noised sum."""
+        return int(self.run_many(scores, y, source=source, count=1)[0, 0])
+
+    def run_many(self, scores: Floats, y: Floats, *, source: RandomSource, count: int) -> Integers:
+        """Return ``(count, 1)`` independent releases; more than one needs a seeded source."""
+        check_repeated(source, count)
+        noise = discrete_laplace(self.scale, (count, 1), source)
+        return np.asarray(self.total(scores, y) + noise, dtype=np.int64)
+
+    def terms(self, scores: Floats, y: Floats) -> list[NoisedPoint]:
+        """Return the law of the release, for an exact audit."""
+        return [NoisedPoint(np.array([float(self.total(scores, y))]), LaplaceNoise(1 / self.scale))]
+
+    def belief(self, released: float) -> Belief:
+        """Return the factor that the noised sum speaks for: post-processing."""
+        seen = released / LEVELS / self._expected
+        precision = self.sigma**-2
+        mean = (BELIEVED / DOUBT + precision * seen) / (1 / DOUBT + precision)
+        steps = np.clip(np.rint(mean * STEPS), -LARGEST_FACTOR * STEPS, LARGEST_FACTOR * STEPS)
+        return Belief(float(steps / STEPS), self.sigma)
+
+    def beliefs(self) -> list[Belief]:
+        """Return every belief that a release can lead to."""
+        most = round(LARGEST_FACTOR * STEPS)
+        return [Belief(k / STEPS, self.sigma) for k in range(-most, most + 1)]
+
+    @property
+    def before(self) -> Belief:
+        """What is believed before the check."""
+        return Belief(round(BELIEVED * STEPS) / STEPS, self.sigma)
+
+    @property
+    def _parts(self) -> tuple[int, int]:
+        """Largest parts of a positive and of a negative record."""
+        return round(LEVELS * (1 - self.base_rate)), round(LEVELS * self.base_rate)
+
+    @property
+    def _expected(self) -> float:
+        return _expected(declared_count(self.n_samples), self.base_rate, self.deviation)
+
+
+def check_share(
+    epsilon: float, n_samples: float, *, base_rate: float, deviation: float = 1.0, answers: int = 1
+) -> float:
+    """Return the part of epsilon that pays for the check: a public rule of public sizes."""
+    move = 2 * max(base_rate, 1 - base_rate) * math.sqrt(answers)
+    expected = max(_expected(n_samples, base_rate, deviation), 1e-9)
+    return min(_MOST, max(_LEAST, _AIM * move / (epsilon * expected)))
+
+
+def _expected(n_samples: float, base_rate: float, deviation: float) -> float:
+    """Return the mean of the sum if the prior's log odds are right."""
+    return _STEIN * n_samples * base_rate * (1 - base_rate) * deviation
+
+
+def _sigma(scale: float, expected: float, answers: int, deviation: float) -> float:
+    return math.hypot(
+        math.sqrt(2 * answers) * scale / expected, 1 / math.sqrt(expected * deviation)
+    )
