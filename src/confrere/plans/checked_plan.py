@@ -111,8 +111,8 @@ def weights_at(scale: Floats | None, trust: float) -> Floats | None:
 
     Their root mean square stays one, so that rows keep their length on average.
     """
-    if scale is None:
-        return None
+    if scale is None or trust == 1:
+        return scale
     largest = float(np.max(scale))
     if not largest > 0:
         return np.asarray(scale)

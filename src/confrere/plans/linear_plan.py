@@ -13,13 +13,13 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Guarantee, Neighbours
 from confrere.maths.calibration import free_ridge
 from confrere.maths.gaussian import GaussianObjective, automatic_gaussian_ridge
-from confrere.mechanisms.body_objective import BodyObjectivePerturbation
 from confrere.maths.prior_ridge import (
     informed_ridge,
     mean_curvature,
     noise_variance,
     with_floor,
 )
+from confrere.mechanisms.body_objective import BodyObjectivePerturbation
 from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation, check_delta
 from confrere.mechanisms.hidden_size import HiddenSize, RowCount, declared_count
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser

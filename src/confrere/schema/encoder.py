@@ -113,7 +113,7 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_rows(self.rows)
         return Encoding(
             columns=tuple(feature.compiled() for feature in self.schema.features),
-            weights=tuple(self._multipliers().tolist()) if self.weighted else None,
+            weights=tuple(self.multipliers().tolist()) if self.weighted else None,
             rows=self.rows,
             norm=self._clip_norm(),
         )
@@ -123,7 +123,7 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         Before rows are bounded, ``X @ expert_direction()`` ranks as ``schema.expert_score`` does.
         """
-        multipliers = self._multipliers()
+        multipliers = self.multipliers()
         useful = multipliers > 0
         direction = np.zeros_like(multipliers)
         np.divide(self.schema.expert_weights(), multipliers, out=direction, where=useful)
@@ -135,7 +135,7 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         As if no row were shrunk beyond what the typical one is.
         """
-        squares: NDArray[np.float64] = self._multipliers() ** 2 * self.schema.variances()
+        squares: NDArray[np.float64] = self.multipliers() ** 2 * self.schema.variances()
         norm = self.schema.rms_norm if self.rows == "unit" else self._clip_norm()
         return squares / norm**2
 
@@ -158,7 +158,8 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         norm = check_clip_norm(asked)
         return self.schema.rms_norm if norm == "rms" else norm
 
-    def _multipliers(self) -> NDArray[np.float64]:
+    def multipliers(self) -> NDArray[np.float64]:
+        """Return the factor of every encoded column: ones unless columns are weighted."""
         variances = self.schema.variances()
         if not self.weighted:
             return np.ones_like(variances)

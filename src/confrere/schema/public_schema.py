@@ -131,6 +131,29 @@ class PublicSchema:
             raise SchemaError("the expert score needs declared signs (with importances above 0).")
         return weights / norm
 
+    @property
+    def has_signs(self) -> bool:
+        """Whether experts say which way any column points, and that it matters."""
+        return bool(np.any(self.signs() * self.importances()))
+
+    def expert_prior(self) -> NDArray[np.float64]:
+        """Return the experts' log odds per unit of each encoded column.
+
+        For rows of ``encoder()``, which are clipped and not weighted. If columns were independent
+        the log odds would have deviation one.
+        """
+        weights = self.expert_weights()
+        deviation = float(np.sqrt(weights**2 @ self.variances()))
+        norm = self.rms_norm if self.clip_norm == "rms" else self.clip_norm
+        return np.asarray(norm / deviation * weights)
+
+    def column_weights(self) -> NDArray[np.float64]:
+        """Return public factors of the encoded columns, by importance.
+
+        Scaled so that rows keep the root mean square norm that the schema implies.
+        """
+        return self.encoder(weighted=True).multipliers()
+
     def expert_score(self, X: Any) -> NDArray[np.float64]:
         """Score rows by sign times importance: what is known with no data at all.
 

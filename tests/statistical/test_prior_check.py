@@ -1,0 +1,175 @@
+"""The check of a prior and the fit that follows: exact ratios of both together, and mutations."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from confrere import CollaborativeClassifier, FeatureStackingClassifier, PrivateLogisticRegression
+from confrere.audit.exact import _climb
+from confrere.guarantee import Neighbours
+from confrere.ledger.accounts import exact
+from confrere.mechanisms import prior_check
+from confrere.mechanisms.hidden_size import HiddenSize
+from confrere.mechanisms.prior_check import LEVELS, Belief, PriorCheck
+from confrere.noise.sources import SeededSource
+from confrere.plans import checked_plan
+
+#: Two columns; experts speak for the first.
+PRIOR = np.array([2.0, 0.0])
+N = 40
+
+
+def neighbours(other):
+    """Return two data sets: rows along the prior, of which the last turns round."""
+    X = np.tile([1.0, 0.0], (N, 1))
+    y = np.ones(N, dtype=int)
+    y[: N // 8] = 0
+    changed = X.copy()
+    changed[-1] = other
+    return (X, y), (changed, y)
+
+
+def planned(data, **settings):
+    model = PrivateLogisticRegression(prior=PRIOR, fit_intercept=False, random_state=0, **settings)
+    return model.prepare(*data)
+
+
+def joint_loss(pair, belief_step, **settings):
+    """Return the largest log ratio of check and fit together, at one belief after the check."""
+    (plan, first), (_, second) = (planned(data, **settings) for data in pair)
+    beliefs = plan.check.beliefs()
+    belief = beliefs[belief_step % len(beliefs)]
+    one, other = (
+        [density for term in plan.terms_at(data, belief) for density in term.densities()]
+        for data in (first, second)
+    )
+    check = one[0].loss(other[0])
+    best = 0.0
+    for sign in (1.0, -1.0):
+
+        def ratio(w, sign=sign):
+            return sign * (one[1].log_density(w) - other[1].log_density(w))
+
+        # Rows that score zero have the largest residual on both sides of the change.
+        starts = [np.zeros(2), one[1].minimiser(), np.array([1e-3, 5.0]), np.array([-1e-3, -5.0])]
+        best = max(best, *(_climb(ratio, start) for start in starts))
+    return check + best
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("intercept", [0.0, -1.9])
+def test_check_and_fit_together_never_exceed_epsilon_and_reach_it(epsilon, intercept):
+    found = [
+        joint_loss(neighbours(other), step, epsilon=epsilon, prior_intercept=intercept)
+        for other, steps in (([-1.0, 0.0], (0, 48, 74)), ([0.0, 1.0], (96,)), ([0.0, 0.0], (30,)))
+        for step in steps
+    ]
+    assert max(found) <= epsilon
+    # At a large epsilon the ridge is at its floor, and its part of the price is never attained.
+    assert max(found) >= (0.95 if epsilon <= 1 else 0.93) * epsilon
+
+
+def half_sensitivity(patch):
+    real = PriorCheck.sensitivity.fget
+    patch.setattr(PriorCheck, "sensitivity", property(lambda self: real(self) // 2))
+
+
+def fit_at_the_whole_price(patch):
+    patch.setattr(checked_plan, "rest_of", lambda epsilon, spent: epsilon)
+
+
+def unbounded_scores(patch):
+    patch.setattr(prior_check.np, "clip", lambda values, *_: values)
+
+
+@pytest.mark.parametrize(
+    "fault", [half_sensitivity, fit_at_the_whole_price, unbounded_scores], ids=lambda f: f.__name__
+)
+def test_a_broken_rule_is_found(monkeypatch, fault):
+    fault(monkeypatch)
+    steps = (48, 74)
+    worst = max(joint_loss(neighbours([-1.0, 0.0]), step, epsilon=1.0) for step in steps)
+    assert worst > 1.0
+
+
+RELATIONS = [
+    (Neighbours.REPLACE_ONE, N),
+    (Neighbours.ADD_REMOVE, HiddenSize(N)),
+    (Neighbours.LABEL_ONLY, N),
+]
+
+
+@pytest.mark.parametrize(("relation", "size"), RELATIONS)
+@pytest.mark.parametrize("base_rate", [0.5, 0.11, 0.93])
+def test_no_record_moves_the_sum_further_than_the_sensitivity(relation, size, base_rate):
+    check = PriorCheck(epsilon=1.0, n_samples=size, base_rate=base_rate, neighbours=relation)
+    worst = 0
+    with np.errstate(all="ignore"):
+        scores = np.array([1e300, -1e300, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.3, -0.49, 0.0])
+        parts = {
+            (k, sign): check.total(scores[k : k + 1], np.array([sign]))
+            for k in range(len(scores))
+            for sign in (-1.0, 1.0)
+        }
+    for (k, sign), part in parts.items():
+        if relation is Neighbours.ADD_REMOVE:
+            worst = max(worst, abs(part))
+        elif relation is Neighbours.LABEL_ONLY:
+            worst = max(worst, abs(part - parts[k, -sign]))
+        else:
+            worst = max(worst, *(abs(part - other) for other in parts.values()))
+    assert worst == check.sensitivity <= 2 * LEVELS
+
+
+def test_the_noise_is_the_declared_one():
+    check = PriorCheck(epsilon=0.5, n_samples=N, base_rate=0.2)
+    scores, y = np.linspace(-2, 2, N), np.where(np.arange(N) % 3, 1.0, -1.0)
+    drawn = check.run_many(scores, y, source=SeededSource(1), count=20_000)[:, 0]
+    noise = (drawn - check.total(scores, y)) / check.scale
+    assert stats.kstest(noise, stats.laplace.cdf).pvalue > 1e-4
+    assert np.all(drawn == np.rint(drawn))
+
+
+def test_a_right_prior_is_believed_and_a_wrong_one_turned_round():
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=4000)
+    y = np.where(rng.uniform(size=4000) < 1 / (1 + np.exp(-z)), 1.0, -1.0)
+    check = PriorCheck(epsilon=0.2, n_samples=4000)
+    source = SeededSource(0)
+    right, wrong, none = (
+        np.array([check.belief(int(t)).factor for t in runs[:, 0]])
+        for runs in (
+            check.run_many(scores, y, source=source, count=200)
+            for scores in (z, -z, rng.normal(size=4000))
+        )
+    )
+    assert right.mean() == pytest.approx(0.9, abs=0.1)
+    assert wrong.mean() == pytest.approx(-0.85, abs=0.15)
+    assert abs(none.mean()) < 0.15
+    assert check.belief(0).verifiable
+    assert not PriorCheck(epsilon=0.01, n_samples=400).belief(0).verifiable
+
+
+def test_the_fits_that_may_follow_are_counted():
+    check = PriorCheck(epsilon=0.1, n_samples=100)
+    far = [check.belief(t) for t in (-(10**12), -500, 0, 700, 10**12)]
+    assert set(far) <= set(check.beliefs())
+    assert far[0].factor == -far[-1].factor == -1.5
+    assert Belief(0.1, 0.2).trust == pytest.approx(1 / 7)
+
+
+@pytest.mark.parametrize("kind", [FeatureStackingClassifier, CollaborativeClassifier])
+def test_stacks_and_averages_pay_for_the_check_out_of_the_same_epsilon(kind):
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(600, 4)) / 2
+    y = (X[:, 0] + rng.logistic(size=600) > 0).astype(int)
+    model = kind(epsilon=0.7, prior=[2.0, 1.0, 0.0, 0.0], random_state=0)
+    plan, data = model.prepare(X, y)
+    prices = [term.mechanism.guarantee().epsilon for term in plan.terms(data)]
+    assert plan.guarantee().epsilon == 0.7
+    assert prices[0] >= 0.05 * 0.7 * (1 - 1e-12)
+    assert sum(map(exact, prices)) <= exact(0.7)
+    assert sum(prices) == pytest.approx(0.7)
+    model.fit(X, y)
+    assert model.model_.facts.prior.epsilon == prices[0]
+    assert len(plan.run_many(data, SeededSource(0), 3)) == 3
