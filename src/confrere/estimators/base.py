@@ -266,7 +266,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         if self.schema is None or isinstance(self.schema, SchemaEncoder):
             return self.schema
         weighted = self.schema.has_importances and self._weighted
-        return self.schema.encoder(rows="unit", weighted=weighted)
+        return self.schema.encoder(weighted=weighted)
 
     def _table(self, X: Any, y: Any) -> LabelledTable:
         """Return rows and class codes, checked."""

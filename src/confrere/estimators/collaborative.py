@@ -290,7 +290,9 @@ class CollaborativeClassifier(LinearClassifier):
             stop_below=self.stop_below,
             perturb="output" if self.method == "laplace" else "objective",
         )
-        known = declared_prior(self.prior, self.prior_intercept, self.data_norm, n_features)
+        known = declared_prior(
+            self.prior, self.prior_intercept, self.data_norm, n_features, self.feature_scale
+        )
         if known is None or self.method != "average":
             return averaging
         if self.prior_check:

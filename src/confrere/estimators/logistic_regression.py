@@ -202,4 +202,10 @@ class PrivateLogisticRegression(StreamedClassifier):
         """Return what is declared about the columns; None if that is nothing."""
         if facts.n_classes > 2 and (self.prior is not None or self.prior_intercept != 0):
             raise InvalidParameter("prior is for two classes.")
-        return declared_prior(self.prior, self.prior_intercept, self.data_norm, facts.n_features)
+        return declared_prior(
+            self.prior,
+            self.prior_intercept,
+            self.data_norm,
+            facts.n_features,
+            self.feature_scale,
+        )

@@ -168,6 +168,11 @@ class TransferClassifier(LinearClassifier):
             float(keep @ intercepts),
             variance=variance_near(precise),
             data_norm=self.data_norm,
+            feature_scale=(
+                None
+                if self.feature_scale is None
+                else np.asarray(self.feature_scale, dtype=np.float64)
+            ),
             most=1.0,
         )
 

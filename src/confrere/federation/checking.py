@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.errors import InvalidMessage
+from confrere.errors import InvalidMessage, InvalidParameter
 from confrere.federation.expected import Expected, Numbers
 from confrere.federation.federation import Federation, stacked
 from confrere.federation.operation import Operation, PartyFacts, check_price, install
@@ -49,6 +49,8 @@ class CheckRequest:
         The relation that the answer's guarantee speaks of.
     declared : int, default=0
         Under add-remove neighbours: what stands for a party's number of records.
+    feature_scale : array, optional
+        Public factors of the columns.
     """
 
     coef: NDArray[np.float64]
@@ -58,6 +60,7 @@ class CheckRequest:
     data_norm: float
     neighbours: str
     declared: int = 0
+    feature_scale: NDArray[np.float64] | None = None
 
     def mechanism(self, n_samples: int) -> PriorCheck:
         """Return what a party of that size runs."""
@@ -74,17 +77,22 @@ class CheckRequest:
     @property
     def prior(self) -> Prior:
         """What is checked."""
-        return Prior(self.coef, data_norm=self.data_norm)
+        return Prior(self.coef, data_norm=self.data_norm, feature_scale=self.feature_scale)
 
     def to_payload(self) -> Payload:
         """Return the message."""
-        return Payload({name: getattr(self, name) for name in _VALUES}, {"coef": self.coef})
+        arrays = {"coef": self.coef}
+        if self.feature_scale is not None:
+            arrays["feature_scale"] = self.feature_scale
+        return Payload({name: getattr(self, name) for name in _VALUES}, arrays)
 
     @classmethod
     def from_payload(cls, request: Payload, facts: PartyFacts) -> CheckRequest:
         """Read a message; what does not fit is refused."""
         values, coef = request.values, request.arrays.get("coef")
-        if values.keys() != _VALUES or coef is None or len(request.arrays) > 1:
+        scale = request.arrays.get("feature_scale")
+        known = {"coef", "feature_scale"}
+        if values.keys() != _VALUES or coef is None or not request.arrays.keys() <= known:
             raise InvalidMessage("the request has missing or unknown fields.")
         check_price(values["epsilon"])
         for name in ("base_rate", "deviation", "data_norm"):
@@ -96,7 +104,12 @@ class CheckRequest:
             raise InvalidMessage("coef must be one number per column.")
         if not float(np.abs(coef).max()) <= LARGEST:
             raise InvalidMessage("coef must be of reasonable length.")
-        return cls(coef, **{name: values[name] for name in _VALUES})
+        found = cls(coef, feature_scale=scale, **{name: values[name] for name in _VALUES})
+        try:
+            _ = found.prior.frame
+        except InvalidParameter as error:
+            raise InvalidMessage(str(error)) from error
+        return found
 
 
 def _price(request: Payload, facts: PartyFacts) -> Guarantee:
@@ -133,6 +146,7 @@ def check_prior(
         data_norm=float(plan.prior.data_norm),
         neighbours=str(sizes.neighbours),
         declared=declared,
+        feature_scale=plan.prior.feature_scale,
     )
 
     def expected(name: str) -> Expected:

@@ -40,7 +40,9 @@ class Prior:
     variance : float, default=0.2
         Of the log odds around the prior, if it is right.
     data_norm : float, default=1.0
-        Declared bound on the rows' norm.
+        Declared bound on the rows' norm after ``feature_scale``.
+    feature_scale : (n_features,) array, optional
+        Public factors that bring columns to one scale, or weigh them.
     most : float, default=1.5
         Largest factor that a check may find.
     """
@@ -49,6 +51,7 @@ class Prior:
     intercept: float = 0.0
     variance: float = DECLARED
     data_norm: float = 1.0
+    feature_scale: Floats | None = None
     most: float = 1.5
 
     def __post_init__(self) -> None:
@@ -65,12 +68,14 @@ class Prior:
     @property
     def deviation(self) -> float:
         """Standard deviation of the prior's log odds on rows whose norm is the bound."""
-        return float(np.linalg.norm(self.coef)) * self.data_norm / math.sqrt(len(self.coef))
+        weights = self.frame.weights(self.coef)
+        return float(np.linalg.norm(weights)) / math.sqrt(len(self.coef))
 
     @property
     def frame(self) -> Frame:
         """The bounded rows that the check scores."""
-        return Frame(len(self.coef), data_norm=self.data_norm, constant=0.0)
+        scale = self.feature_scale
+        return Frame(len(self.coef), data_norm=self.data_norm, constant=0.0, feature_scale=scale)
 
     def scores(self, X: Any) -> Floats:
         """Return the prior's log odds of bounded rows, without its intercept.
@@ -95,15 +100,20 @@ class Prior:
 
 
 def declared_prior(
-    coef: ArrayLike | None, intercept: float, data_norm: float, n_features: int
+    coef: ArrayLike | None,
+    intercept: float,
+    data_norm: float,
+    n_features: int,
+    feature_scale: ArrayLike | None = None,
 ) -> Prior | None:
     """Return what parameters declare about the columns; None if that is nothing."""
     if coef is None or not np.any(coef):
         return None
-    prior = Prior(np.asarray(coef, dtype=np.float64), float(intercept), data_norm=float(data_norm))
-    if prior.coef.shape != (n_features,):
+    given = np.asarray(coef, dtype=np.float64)
+    if given.shape != (n_features,):
         raise InvalidParameter("prior must hold one finite number per column.")
-    return prior
+    scale = None if feature_scale is None else np.asarray(feature_scale, dtype=np.float64)
+    return Prior(given, float(intercept), data_norm=float(data_norm), feature_scale=scale)
 
 
 def weights_at(scale: Floats | None, trust: float) -> Floats | None:

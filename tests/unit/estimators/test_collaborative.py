@@ -95,7 +95,12 @@ def test_it_is_the_weighted_average_of_the_parties_models():
 @pytest.mark.parametrize("method", ["average", "ofpa", "ofaa"])
 def test_a_prior_is_the_answer_when_the_ridge_is_large(method):
     model = CollaborativeClassifier(
-        method=method, epsilon=1e6, alpha=1e4, prior=[1.0, -2.0, 0.0, 3.0], prior_intercept=0.5
+        method=method,
+        epsilon=1e6,
+        alpha=1e4,
+        prior=[1.0, -2.0, 0.0, 3.0],
+        prior_check=False,
+        prior_intercept=0.5,
     ).fit(X, Y, party=PARTY)
     np.testing.assert_allclose(model.coef_[0], [1.0, -2.0, 0.0, 3.0], atol=1e-3)
     assert model.intercept_[0] == pytest.approx(0.5, abs=1e-3)

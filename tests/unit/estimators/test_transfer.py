@@ -79,7 +79,7 @@ def test_eta_one_forgets_the_source(linear):
 
 
 def test_without_own_data_the_source_is_what_remains(linear, stack):
-    settings = {"alpha": 1e6, "random_state": 0}
+    settings = {"alpha": 1e6, "prior_check": False, "random_state": 0}
     target = TransferClassifier(source=linear.to_release(), **settings).fit(X[BRANCH], Y[BRANCH])
     np.testing.assert_allclose(target.coef_, linear.coef_, atol=1e-2)
     stacked = TransferStackingClassifier(source=stack.to_release(), **settings)
@@ -96,6 +96,7 @@ def test_weights_are_mapped_to_the_targets_scale(linear):
         intercept_scale=0.2,
         feature_scale=np.linspace(0.5, 2, 10),
         alpha=1e7,
+        prior_check=False,
         random_state=0,
     ).fit(X[BRANCH], Y[BRANCH])
     np.testing.assert_allclose(model.coef_, linear.coef_, atol=1e-2)
@@ -107,7 +108,10 @@ def test_several_sources_are_weighted_by_what_the_noise_left():
     good = PrivateLogisticRegression(epsilon=4.0, **settings).fit(X[MAIN], Y[MAIN])
     poor = PrivateLogisticRegression(epsilon=0.2, **settings).fit(X[:300], Y[:300])
     model = TransferClassifier(
-        source=[good.to_release(), poor.to_release()], alpha=1e7, random_state=0
+        source=[good.to_release(), poor.to_release()],
+        alpha=1e7,
+        prior_check=False,
+        random_state=0,
     ).fit(X[BRANCH], Y[BRANCH])
     assert np.linalg.norm(model.coef_ - good.coef_) < 0.2 * np.linalg.norm(good.coef_) + 0.05
     stacks = [
