@@ -31,10 +31,6 @@ from confrere.schema import SchemaEncoder
 EPSILON = 1.0
 CAPS = {"main": 3.0, "branch": 2.0}
 
-#: How much the experts' signs and importances are believed before any data: the log odds of a row
-#: that points exactly their way, on rows of length one.
-EXPERT_STRENGTH = 4.0
-
 Scores = dict[str, float]
 
 
@@ -55,6 +51,13 @@ class DemoModels:
     def mean(self, method: str) -> float:
         """Return a method's mean over branches."""
         return float(np.mean(list(self.scores[method].values())))
+
+    def gain(self, method: str, other: str) -> tuple[float, float]:
+        """Return a method's mean gain over another, and its standard error over branches."""
+        gains = np.array(
+            [self.scores[method][n] - self.scores[other][n] for n in self.scores[method]]
+        )
+        return float(gains.mean()), float(gains.std(ddof=1) / math.sqrt(len(gains)))
 
     def above(self, method: str, other: str) -> int:
         """Return in how many branches a method does better than another."""
@@ -85,14 +88,14 @@ def open_accounts(world: World, ledger: Ledger) -> None:
 def learn(world: World, ledger: Ledger, tell: Callable[[str], None]) -> DemoModels:
     """Learn and release on ``ledger``, and beside it, on books of their own, the comparisons."""
     tell("encoding by the public schema")
-    encoder = world.schema.encoder(rows="unit", weighted=True)
-    rows, plain = WorldRows(world, encoder), WorldRows(world, world.schema.encoder())
-    knowledge = {
-        "prior": EXPERT_STRENGTH * encoder.expert_direction(),
-        "prior_intercept": _log_odds(world),
-    }
-    model = PrivateLogisticRegression(epsilon=EPSILON).set_params(**knowledge)
-    everyone = CollaborativeClassifier(epsilon=EPSILON).set_params(**knowledge)
+    encoder = world.schema.encoder()
+    rows = WorldRows(world, encoder)
+    # Every method is told the same: signs, importances and the base rate. All of it is checked.
+    weights = world.schema.column_weights()
+    experts = {"prior": world.schema.expert_prior(), "prior_intercept": _log_odds(world)}
+    model = PrivateLogisticRegression(epsilon=EPSILON, feature_scale=weights).set_params(**experts)
+    everyone = CollaborativeClassifier(epsilon=EPSILON, feature_scale=weights)
+    everyone.set_params(**experts)
     scores: dict[str, Scores] = {}
 
     tell(f"{world.main.name} releases")
@@ -100,7 +103,9 @@ def learn(world: World, ledger: Ledger, tell: Callable[[str], None]) -> DemoMode
     source.fit(rows.train[world.main.name], world.main.y)
     releases = {world.main.name: source.to_release(encoder)}
     tell("every branch learns near that release")
-    transfer = TransferClassifier(source=releases[world.main.name], epsilon=EPSILON, ledger=ledger)
+    transfer = TransferClassifier(
+        source=releases[world.main.name], epsilon=EPSILON, feature_scale=weights, ledger=ledger
+    )
     targets = fit_branches(transfer, _pairs(world, rows))
     releases |= {name: target.to_release(encoder) for name, target in targets.items()}
     scores["transfer"] = _scores(world, rows, targets)
@@ -111,11 +116,11 @@ def learn(world: World, ledger: Ledger, tell: Callable[[str], None]) -> DemoMode
     tell("what it is compared with")
     model.set_params(ledger=_comparison_ledger(world))
     scores["alone"] = _scores(world, rows, fit_branches(model, _pairs(world, rows)))
-    stack = _stack(world, plain)
-    scores["pst-h"] = _scores(world, plain, fit_branches(stack, _pairs(world, plain)))
-    X, y, _ = _pooled(world, plain)
-    clear = LogisticRegression(max_iter=1000).fit(X, y)
-    scores["ceiling"] = _scores(world, plain, _same(world, clear))
+    stack = _stack(world, rows, experts)
+    scores["pst-h"] = _scores(world, rows, fit_branches(stack, _pairs(world, rows)))
+    X, y, _ = _pooled(world, rows)
+    clear = LogisticRegression(C=10.0, max_iter=1000).fit(X, y)
+    scores["ceiling"] = _scores(world, rows, _same(world, clear))
     scores["experts"] = {
         c.name: float(roc_auc_score(c.y_test, world.schema.expert_score(c.X_test)))
         for c in world.branches
@@ -147,14 +152,12 @@ def _comparison_ledger(world: World) -> Ledger:
     return ledger
 
 
-def _stack(world: World, rows: WorldRows) -> TransferStackingClassifier:
+def _stack(world: World, rows: WorldRows, experts: Mapping[str, Any]) -> TransferStackingClassifier:
     source = FeatureStackingClassifier(
         epsilon=EPSILON,
         importance=world.schema.importances(),
-        clipping="separate",
-        rows="unit",
-        prior_intercept=_log_odds(world),
         ledger=Ledger(),
+        **experts,
     ).fit(rows.train[world.main.name], world.main.y)
     return TransferStackingClassifier(
         source=source.to_release(rows.encoder), epsilon=EPSILON, ledger=_comparison_ledger(world)

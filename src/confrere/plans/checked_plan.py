@@ -25,6 +25,10 @@ from confrere.model import Facts, Model, PriorFacts
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, LabelledTable, ModelPlan, Names, Term
 from confrere.rows.frame import Frame
+from confrere.rows.row_source import as_source
+
+#: Rows that are scored at a time.
+_BLOCK = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,14 +84,19 @@ class Prior:
     def scores(self, X: Any) -> Floats:
         """Return the prior's log odds of bounded rows, without its intercept.
 
-        Column after column: a row's score does not depend on other rows, to the last bit.
+        Column after column: a row's score does not depend on other rows, to the last bit. Rows are
+        read in blocks, so there may be as many as a source holds.
         """
-        rows, weights = self.frame.rows(X), self.frame.weights(self.coef)
-        if sparse.issparse(rows):
-            return np.asarray(rows @ weights)
-        scores = np.zeros(rows.shape[0])
-        for j, weight in enumerate(weights):
-            scores += weight * rows[:, j]
+        source, weights = as_source(X), self.frame.weights(self.coef)
+        scores = np.zeros(source.shape[0])
+        for begin in range(0, len(scores), _BLOCK):
+            part = slice(begin, min(begin + _BLOCK, len(scores)))
+            rows = self.frame.rows(source.read(part))
+            if sparse.issparse(rows):
+                scores[part] = rows @ weights
+                continue
+            for j, weight in enumerate(weights):
+                scores[part] += weight * rows[:, j]
         return scores
 
     def variance_at(self, belief: Belief) -> float:

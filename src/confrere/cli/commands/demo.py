@@ -156,12 +156,19 @@ def _words(world: World, learned: DemoModels) -> str:
         "experts: declared signs and importances, no data at all. alone: the branch's own private "
         "model. PST-H and transfer (SimComb): near the main hospital's release. averaged: every "
         "organisation releases once. ceiling: no privacy, all data pooled.\n\n"
-        f"At the same price {learned.above('transfer', 'alone')} of {count} branches do better "
-        f"than alone near the main release, and {learned.above('together', 'alone')} with the "
-        f"average, which beats the experts in {learned.above('together', 'experts')}. Released "
+        f"At the same price, {_gain(learned, 'transfer')} near the main release "
+        f"({learned.above('transfer', 'alone')} of {count} branches do better), "
+        f"{_gain(learned, 'pst-h')} with PST-H and {_gain(learned, 'together')} with the average, "
+        f"which beats the experts in {learned.above('together', 'experts')}. Standard errors are "
+        "over branches, for this draw of the noise: another draw gives other numbers. Released "
         "and charged: transfer and averaged. The rest is for comparison, on books of its own; with "
         "real people one would choose before spending."
     )
+
+
+def _gain(learned: DemoModels, method: str) -> str:
+    mean, error = learned.gain(method, "alone")
+    return f"{mean:+.3f} ± {error:.3f} against alone"
 
 
 def _refusal(world: World, ledger: Ledger) -> str:

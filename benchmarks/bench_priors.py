@@ -1,0 +1,220 @@
+"""A right and a wrong prior beside none, and transfer on real branches: what the check is worth.
+
+``python -m benchmarks.bench_priors tables`` and ``... branches``. Pure epsilon; every setting was
+fixed before. A right prior is what experts could know: signs, and importances from 0.5 to 10, read
+off a half of the table that is taken to be public and that nothing else uses.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from rich.console import Console
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from benchmarks.measured import RECORDS, fill, markdown, read_record, write_record
+from confrere import (
+    CollaborativeClassifier,
+    FeatureStackingClassifier,
+    PrivateLogisticRegression,
+    TransferClassifier,
+    TransferStackingClassifier,
+)
+from confrere.noise.sources import SeededSource
+from confrere.plans.base_plan import Names
+from confrere_research import loaders
+from confrere_research.problems import make_problem
+
+Floats = NDArray[np.float64]
+
+DRAWS = 20
+EPSILONS = (0.1, 1.0, 3.0)
+TABLES = {
+    "Bank Marketing": ("load_bank_marketing", 4800),
+    "credit default": ("load_credit_default", 4800),
+    "BRFSS 2015": ("load_brfss2015", 4800),
+    "BRFSS 2022": ("load_brfss2022", 1200),
+}
+PRIORS = ("none", "right", "negated", "permuted", "random signs")
+BRANCHES = (
+    ("experts, no data", 1.0),
+    ("alone near the experts", 1.0),
+    ("near the source", 1.0),
+    ("PST-H(W)", 1.0),
+    ("average near the experts", 1.0),
+    ("average near the experts", 0.1),
+)
+
+
+def main(part: str) -> None:
+    if part == "tables":
+        _keep("tables", Parallel(n_jobs=2)(delayed(_table)(name) for name in TABLES))
+    if part == "branches":
+        found = Parallel(n_jobs=2)(delayed(_branches)(seed) for seed in range(DRAWS))
+        _keep("branches", {f"{m}, {e:g}": [one[m, e] for one in found] for m, e in BRANCHES})
+    record = read_record("priors")
+    for name, made in (("priors", tables_of), ("branches near a prior", branches_of)):
+        if name.split()[0] in ("priors",) and "tables" not in record:
+            continue
+        if "near" in name and "branches" not in record:
+            continue
+        fill("priors.md", name, made(record))
+        Console().print(made(record), markup=False)
+
+
+def _keep(name: str, found: Any) -> None:
+    there = (RECORDS / "priors.json").exists()
+    write_record("priors", {**(read_record("priors") if there else {}), name: found})
+
+
+def _table(name: str) -> dict[str, Any]:
+    """Return every prior's AUCs at every epsilon, on rows that made no prior."""
+    loader, n = TABLES[name]
+    data = getattr(loaders, loader)()
+    order = np.random.default_rng(0).permutation(len(data.train.y))
+    public, train, test = np.split(order[: n + 24_000], [12_000, n + 12_000])
+    X, y = data.schema.encoder().transform(data.train.X.iloc[order]), data.train.y[order]
+    place = np.argsort(order)
+    rows = {k: X[place[v]] for k, v in (("public", public), ("train", train), ("test", test))}
+    labels = {k: y[place[v]] for k, v in (("public", public), ("train", train), ("test", test))}
+    clear = LogisticRegression(C=1.0, max_iter=500).fit(rows["public"], labels["public"])
+    seen = clear.coef_[0]
+    importance = np.maximum(0.5, np.round(10 * np.abs(seen) / np.abs(seen).max()))
+    right = np.sign(seen) * importance
+    generator = np.random.default_rng(1)
+    said = {
+        "right": right,
+        "negated": -right,
+        "permuted": generator.permutation(right),
+        "random signs": importance * generator.choice([-1.0, 1.0], len(right)),
+    }
+    rate = float(labels["public"].mean())
+    cells = {}
+    for prior in PRIORS:
+        for epsilon in EPSILONS:
+            cells[f"{prior}, {epsilon:g}"] = _drawn(
+                None if prior == "none" else said[prior], rate, epsilon, rows, labels
+            )
+    experts = {k: float(roc_auc_score(labels["test"], rows["test"] @ v)) for k, v in said.items()}
+    return {"table": name, "n": n, "d": len(right), "rate": rate, "zero data": experts, **cells}
+
+
+def _drawn(
+    said: Floats | None, rate: float, epsilon: float, rows: dict[str, Any], labels: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the AUC of every draw, and what the check found."""
+    odds = math.log(rate / (1 - rate))
+    settings: dict[str, Any] = {"epsilon": epsilon, "prior_intercept": odds, "random_state": 0}
+    if said is not None:
+        size = np.abs(said)
+        settings["prior"] = math.sqrt(len(said)) * said / np.linalg.norm(said)
+        settings["feature_scale"] = size * math.sqrt(len(size) / float(size @ size))
+    plan, table = PrivateLogisticRegression(**settings).prepare(rows["train"], labels["train"])
+    runs = plan.run_many(table, SeededSource(7), DRAWS)
+    names = Names((0, 1), tuple(table.features))
+    aucs, factors, sigma = [], [], None
+    for run in runs:
+        released = {"weights": run[1:], "prior": run[:1]} if said is not None else {"weights": run}
+        model = plan.assemble(released, names)
+        aucs.append(float(roc_auc_score(labels["test"], model.decision_function(rows["test"]))))
+        if said is not None:
+            factors.append(model.facts.prior.factor)
+            sigma = model.facts.prior.sigma
+    return {"auc": aucs, "factor": float(np.mean(factors)) if factors else None, "sigma": sigma}
+
+
+def _branches(seed: int) -> dict[tuple[str, float], float]:
+    """Return the mean AUC over the sixteen branches of every method, for one draw."""
+    problem = make_problem("states as hospitals", {"encoding": "public"}, seed)
+    schema = loaders.load_brfss2022().schema
+    experts = {"prior": schema.expert_prior(), "prior_intercept": problem.base_log_odds}
+    weights = schema.column_weights()
+    targets = problem.targets
+
+    def mean(models: list[Any]) -> float:
+        pairs = zip(targets, models, strict=True)
+        scores = [roc_auc_score(t.test.y, m.decision_function(t.test.X)) for t, m in pairs]
+        return float(np.mean(scores))
+
+    def each(make: Any) -> list[Any]:
+        return [
+            make(random_state=1000 * seed + place).fit(target.train.X, target.train.y)
+            for place, target in enumerate(targets)
+        ]
+
+    X, y = problem.source.X, problem.source.y
+    source = PrivateLogisticRegression(feature_scale=weights, random_state=10**6 + seed, **experts)
+    stack = FeatureStackingClassifier(
+        importance=problem.importance, random_state=10**6 + seed, **experts
+    )
+    near, pst = source.fit(X, y).to_release(), stack.fit(X, y).to_release()
+    centres = [problem.source, *(target.train for target in targets)]
+    pooled = np.vstack([c.X for c in centres]), np.concatenate([c.y for c in centres])
+    party = np.repeat(np.arange(len(centres)), [len(c) for c in centres])
+    direction = schema.expert_prior()
+    found = {
+        ("experts, no data", 1.0): float(
+            np.mean([roc_auc_score(t.test.y, t.test.X @ direction) for t in targets])
+        ),
+        ("alone near the experts", 1.0): mean(
+            each(lambda **k: PrivateLogisticRegression(feature_scale=weights, **experts, **k))
+        ),
+        ("near the source", 1.0): mean(
+            each(lambda **k: TransferClassifier(source=near, feature_scale=weights, **k))
+        ),
+        ("PST-H(W)", 1.0): mean(each(lambda **k: TransferStackingClassifier(source=pst, **k))),
+    }
+    for epsilon in (1.0, 0.1):
+        model = CollaborativeClassifier(
+            epsilon=epsilon, feature_scale=weights, random_state=seed, **experts
+        ).fit(*pooled, party=party)
+        found["average near the experts", epsilon] = mean([model] * len(targets))
+    return found
+
+
+def _shown(values: list[float]) -> str:
+    error = np.std(values, ddof=1) / math.sqrt(len(values))
+    return f"{np.mean(values):.3f} ± {error:.3f}"
+
+
+def tables_of(record: dict[str, Any]) -> str:
+    """Return one row per table and prior."""
+    rows = []
+    for one in record["tables"]:
+        where = f"{one['table']}, {one['n']} rows, d = {one['d']}"
+        for prior in PRIORS:
+            cells = [one[f"{prior}, {epsilon:g}"] for epsilon in EPSILONS]
+            checked = [
+                "" if c["factor"] is None else f" ({c['factor']:.2f}, {c['sigma']:.2f})"
+                for c in cells
+            ]
+            zero = one["zero data"].get(prior)
+            rows.append(
+                [
+                    where,
+                    prior,
+                    "—" if zero is None else f"{zero:.3f}",
+                    *(_shown(c["auc"]) + told for c, told in zip(cells, checked, strict=True)),
+                ]
+            )
+            where = ""
+    return markdown(
+        ["table", "prior", "it alone, no data", *(f"epsilon {e:g}" for e in EPSILONS)], rows
+    )
+
+
+def branches_of(record: dict[str, Any]) -> str:
+    """Return one row per method."""
+    found = record["branches"]
+    rows = [[m, f"{e:g}", _shown(found[f"{m}, {e:g}"])] for m, e in BRANCHES]
+    return markdown(["method", "epsilon", f"mean AUC of 16 branches, {DRAWS} draws"], rows)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
