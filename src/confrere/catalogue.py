@@ -85,6 +85,11 @@ class Method:
         return "ballot" in self.operations
 
     @property
+    def counting(self) -> str:
+        """How errors are counted: by each party, or over all where nobody sees into sums."""
+        return "errors_of_all" if self.name == "sums" else "errors"
+
+    @property
     def weighted(self) -> bool:
         """Whether it learns best from rows that are weighted by importance.
 

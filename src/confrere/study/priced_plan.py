@@ -256,7 +256,7 @@ def price_of(study: Study) -> Guarantee:
     price = price_for(study, model)
     if study.file.evaluation is None:
         return price
-    if study.counting == ERRORS_OF_ALL.name:
+    if study.method.counting == ERRORS_OF_ALL.name:
         asked = {
             "epsilon": study.file.evaluation.epsilon,
             "n_parties": len(study.parties),

@@ -306,12 +306,7 @@ class Study:
         """What parties are asked, and their policies must allow."""
         by_sum = self.method.summed if self.trust == "sum" else ()
         asked = by_sum or self.method.operations
-        return asked + ((self.counting,) if self.file.evaluation else ())
-
-    @property
-    def counting(self) -> str:
-        """How errors are counted: by each party, or over all where nobody sees into sums."""
-        return "errors_of_all" if self.method.name == "sums" else "errors"
+        return asked + ((self.method.counting,) if self.file.evaluation else ())
 
     def seed_for(self, name: str) -> int | None:
         """In a simulation, the seed of one party's noise: each draws its own."""
