@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test test-slow test-deployment check docs bench clean wheel sbom lock lock-check
+.PHONY: demo test test-slow test-deployment test-browser check docs bench clean wheel sbom lock lock-check
 
 demo: .venv/.ready
 	$(BIN)/confrere demo
@@ -17,6 +17,12 @@ test-slow: .venv/.ready
 
 test-deployment: .venv/.ready
 	$(ONE_THREAD) $(BIN)/python -m pytest -m deployment tests/scenarios
+
+# A browser is installed where that is allowed; where none can be had, the tests say so.
+test-browser: .venv/.ready
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || true
+	$(ONE_THREAD) $(BIN)/python -m pytest -m browser tests/scenarios
 
 check: .venv/.ready
 	$(BIN)/ruff check .
@@ -50,7 +56,7 @@ LOCK := $(BIN)/uv pip compile -q --python-version 3.11 --generate-hashes --no-he
 
 lock: .venv/.ready
 	$(PIP) --group ship
-	$(LOCK) pyproject.toml --extra flower --extra accounting --extra plot -o locks/party.txt
+	$(LOCK) pyproject.toml --extra flower --extra accounting --extra desk --extra plot -o locks/party.txt
 	echo hatchling | $(LOCK) - -o locks/build.txt
 
 # Installs what is locked, each file by its hash, and the wheel on top, in an environment of its own.

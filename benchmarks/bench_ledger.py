@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import tempfile
 import time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +67,8 @@ def _spend(path: Path, times: int, gate: Any, answers: Any) -> None:
     answers.put(time.process_time() - start)
 
 
-def _long(path: Path) -> dict[str, float]:
-    """Open, and show the last page of, a ledger of a hundred thousand rows."""
+def write_long(path: Path) -> int:
+    """Write a ledger of a hundred thousand rows that verifies; return how many there are."""
     ledger = Ledger(path)
     ledger.open_account("study")
     ledger.mark_released(ledger.charge("study", Guarantee(0.1), purpose="fit"))
@@ -75,12 +76,18 @@ def _long(path: Path) -> dict[str, float]:
         *_, charge, mark = log.rows()
     lines = []
     while mark.seq < LONG:
-        spent = {"epsilon": str(0.1 * (mark.seq // 2)), "delta": "0"}
+        spent = {"epsilon": str(Decimal("0.1") * (mark.seq // 2)), "delta": "0"}
         charge = Row.sealed(Kind.CHARGE, charge.facts | {"spent": spent}, after=mark)
         mark = Row.sealed(Kind.RELEASED, mark.facts | {"charge": charge.seq}, after=charge)
         lines += [charge.line, mark.line]
     with path.open("ab") as file:
         file.writelines(lines)
+    return mark.seq
+
+
+def _long(path: Path) -> dict[str, float]:
+    """Open, and show the last page of, a ledger of a hundred thousand rows."""
+    rows = write_long(path)
     copy = path.with_name("copy.ledger")
     copy.write_bytes(path.read_bytes())
     start = time.perf_counter()
@@ -89,7 +96,7 @@ def _long(path: Path) -> dict[str, float]:
     fresh.entries(last=20)
     fresh.accounts()
     return {
-        "rows": mark.seq,
+        "rows": rows,
         "megabytes": copy.stat().st_size / 1e6,
         "seconds_to_open": opened - start,
         "seconds_to_show": time.perf_counter() - opened,

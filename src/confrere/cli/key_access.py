@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from confrere.cli.passphrases import KEY_PASSPHRASE
 from confrere.errors import EngineFailed, StudyError
 from confrere.release.signing import has_passphrase, read_private_key
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-#: Where services put passphrases; people are asked for them.
-NODE_PASSPHRASE = "CONFRERE_NODE_PASSPHRASE"  # noqa: S105  the name of a variable
-KEY_PASSPHRASE = "CONFRERE_KEY_PASSPHRASE"  # noqa: S105
 
 
 def need_flower() -> None:

@@ -29,6 +29,8 @@ class Book:
         What speaks against it elsewhere.
     ledger_id, head : str
     charges : int
+    verified : int or None
+        Rows whose sums were checked just now; None where there are many, which takes longer.
     accounts : tuple of Account
     by_study : mapping
         Epsilon spent by account, study id and study hash.
@@ -40,6 +42,7 @@ class Book:
     ledger_id: str = ""
     head: str = ""
     charges: int = 0
+    verified: int | None = None
     accounts: tuple[Account, ...] = ()
     by_study: Mapping[tuple[str, str, str], Decimal] = field(default_factory=dict)
 
@@ -63,8 +66,7 @@ def read_book(place: Place) -> Book:
     try:
         reader = LedgerReader.look(place.path)
         charges = reader.count()
-        if charges <= SMALL:
-            reader.verify()
+        verified = reader.verify() if charges <= SMALL else None
         told = witnessed(place.path)
         return Book(
             place=place,
@@ -72,6 +74,7 @@ def read_book(place: Place) -> Book:
             ledger_id=reader.ledger_id,
             head=reader.head(),
             charges=charges,
+            verified=verified,
             accounts=tuple(reader.accounts()),
             by_study=reader.by_study(),
         )

@@ -41,6 +41,7 @@ class ClerkProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._line: Connection | None = None
         self._known: OrderedDict[Hashable, Any] = OrderedDict()
+        self._wanted: set[Hashable] = set()
 
     def ask(self, function: str, *args: Any, state: Hashable = None, **facts: Any) -> Any:
         """Call ``module:name`` there, unless it is known what it says in this state.
@@ -64,6 +65,23 @@ class ClerkProcess:
             while len(self._known) > _MOST_REMEMBERED:
                 self._known.popitem(last=False)
         return answer
+
+    def known(self, function: str, *args: Any, state: Hashable) -> Any:
+        """Return what :meth:`ask` would, if it is known; else None, and find it out meanwhile."""
+        key = (function, repr(args), state)
+        if key in self._known:
+            return self._known[key]
+        if key not in self._wanted:
+            self._wanted.add(key)
+
+            def find_out() -> None:
+                try:
+                    self.ask(function, *args, state=state)
+                finally:
+                    self._wanted.discard(key)
+
+            threading.Thread(target=find_out, daemon=True, name="confrere-clerk").start()
+        return None
 
     def warm_up(self) -> None:
         """Begin to load what a first question would wait for."""
@@ -108,6 +126,8 @@ class ClerkProcess:
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
             )
+        # Somebody has to notice its end, or the system keeps its name.
+        threading.Thread(target=self._process.wait, daemon=True, name="confrere-clerk").start()
         self._line = Connection(ours.detach())
         return self._line
 

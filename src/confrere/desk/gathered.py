@@ -73,9 +73,11 @@ class Desk:
             known = self._books[place.id] = (state, read_book(place))
         return known[1]
 
-    def verified(self, book: Book) -> dict[str, Any]:
-        """Check every row and sum of a ledger, once for every head."""
-        facts: dict[str, Any] = self.clerk.ask(
+    def verified(self, book: Book) -> dict[str, Any] | None:
+        """Return whether every row and sum of a ledger is right; None while that is worked out."""
+        if book.verified is not None:
+            return {"rows": book.verified}
+        facts: dict[str, Any] | None = self.clerk.known(
             "clerk:verified", str(book.place.path), state=book.head
         )
         return facts

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -232,6 +234,25 @@ def test_the_clerk_answers_remembers_ends_when_idle_and_comes_back(tmp_path):
     finally:
         clerk.close()
     assert not clerk.working
+
+
+def test_what_serves_holds_no_numbers_and_no_studies():
+    """What idles must be small: mathematics is the clerk's, who goes home."""
+    heavy = [
+        "numpy",
+        "pandas",
+        "sklearn",
+        "scipy",
+        "confrere.study",
+        "confrere.release",
+        "confrere.federation",
+    ]
+    code = (
+        "import sys, confrere.cli.commands.desk, confrere.desk.serving_desk, uvicorn;"
+        f"print([name for name in {heavy!r} if name in sys.modules])"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "[]"
 
 
 # -- where it listens ----------------------------------------------------------------------------

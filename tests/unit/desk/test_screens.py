@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 import shutil
+import time
 from html.parser import HTMLParser
 
 import pytest
@@ -253,3 +254,10 @@ def test_ten_thousand_charges_are_paged(tmp_path):
     assert "question 0<" in visitor.text(f"{address}?page=200")
     assert "page 200 of 200" in visitor.text(f"{address}?page=10000")
     assert "page 1 of 200" in visitor.text(f"{address}?page=-1")
+    assert "are being checked" in text
+    for _ in range(600):
+        if "10002 rows verified" in visitor.text(address):
+            break
+        time.sleep(0.05)
+    else:
+        pytest.fail("the sums were never checked")

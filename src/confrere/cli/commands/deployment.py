@@ -13,12 +13,7 @@ import typer
 
 from confrere.cli.commands.fit import confirm
 from confrere.cli.envelope import Answer, aside, command, good
-from confrere.cli.key_access import (
-    NODE_PASSPHRASE,
-    need_flower,
-    passphrase_of,
-    signing_key,
-)
+from confrere.cli.key_access import need_flower, passphrase_of, signing_key
 from confrere.cli.options import (
     ApprovedBy,
     Auxiliary,
@@ -30,6 +25,7 @@ from confrere.cli.options import (
     pairs,
     reason_of,
 )
+from confrere.cli.passphrases import NODE_PASSPHRASE
 from confrere.cli.views import price_table, promise_line, receipt_table
 from confrere.errors import FederationError, StudyError
 from confrere.federation.offline import without_network

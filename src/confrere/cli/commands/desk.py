@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from confrere.cli.envelope import Answer, aside, command
-from confrere.cli.key_access import KEY_PASSPHRASE
+from confrere.cli.passphrases import KEY_PASSPHRASE
 from confrere.errors import NotInstalled
 
 

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from confrere.cli.envelope import Answer, command
-from confrere.cli.key_access import NODE_PASSPHRASE, need_flower, signing_key
+from confrere.cli.key_access import need_flower, signing_key
+from confrere.cli.passphrases import NODE_PASSPHRASE
 from confrere.release import fingerprint, generate_key
 
 Passphrase = Annotated[

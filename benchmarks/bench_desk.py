@@ -1,0 +1,93 @@
+"""How soon the desk shows a ledger of a hundred thousand rows, and what it costs to let it run."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+from rich.console import Console
+
+from benchmarks.bench_ledger import write_long
+from benchmarks.measured import write_record
+
+IDLE_SECONDS = 60.0
+#: The desk's second process ends after half a minute without a question.
+UNTIL_ALONE = 120.0
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["CONFRERE_WITNESS"] = f"{folder}/witness"
+        root = Path(folder) / "books"
+        root.mkdir()
+        rows = write_long(root / "long.ledger")
+        record = {"rows": rows, **_measured(root)}
+    write_record("desk", record)
+    Console().print(record)
+
+
+def _measured(root: Path) -> dict[str, Any]:
+    command = [sys.executable, "-m", "confrere.cli", "desk", str(root)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as desk:
+        try:
+            assert desk.stderr is not None
+            address = re.search(r"http://(\S+?)/enter\?token=(\S+)", desk.stderr.readline())
+            assert address is not None
+            process = psutil.Process(desk.pid)
+            cookie = _get(address[1], f"/enter?token={address[2]}")[1]
+            first = _timed(process, address[1], "/", cookie)
+            ledger = re.search(r'href="(/ledger/\w+)"', first.pop("text"))
+            assert ledger is not None
+            page = _timed(process, address[1], ledger[1], cookie)
+            assert "are being checked" in page.pop("text")
+            alone = _alone(process)
+            return {"budgets": first, "ledger": page, "idle": alone}
+        finally:
+            desk.terminate()
+
+
+def _get(host: str, path: str, cookie: str = "") -> tuple[str, str]:
+    line = http.client.HTTPConnection(host, timeout=60)
+    line.request("GET", path, headers={"Cookie": cookie} if cookie else {})
+    answer = line.getresponse()
+    assert answer.status in (200, 303), answer.status
+    found = (answer.getheader("set-cookie") or "").split(";")[0]
+    text = answer.read().decode()
+    line.close()
+    return text, found
+
+
+def _timed(process: psutil.Process, host: str, path: str, cookie: str) -> dict[str, Any]:
+    spent, start = process.cpu_times(), time.perf_counter()
+    text, _ = _get(host, path, cookie)
+    now = process.cpu_times()
+    cpu = now.user + now.system - spent.user - spent.system
+    return {"seconds": time.perf_counter() - start, "cpu_seconds": cpu, "text": text}
+
+
+def _alone(process: psutil.Process) -> dict[str, float]:
+    """Wait until the second process has ended, then let the desk stand for a while."""
+    deadline = time.monotonic() + UNTIL_ALONE
+    while process.children(recursive=True) and time.monotonic() < deadline:
+        time.sleep(0.5)
+    assert not process.children(recursive=True), "the second process has not ended"
+    spent = process.cpu_times()
+    time.sleep(IDLE_SECONDS)
+    now = process.cpu_times()
+    cpu = now.user + now.system - spent.user - spent.system
+    return {
+        "cpu_percent": 100 * cpu / IDLE_SECONDS,
+        "megabytes": process.memory_info().rss / 1e6,
+    }
+
+
+if __name__ == "__main__":
+    main()
