@@ -92,16 +92,17 @@ def _beating(line: Line) -> Iterator[None]:
     """Say in the background that the party is there, while it works on an answer too."""
     over = threading.Event()
 
-    def beat() -> None:
-        while not over.wait(BEAT_SECONDS / 2):
-            try:
-                line.beat()
-            except LineLost:
-                continue  # the line's next call finds out by itself
-            except (EngineFailed, RuntimeError):
-                return  # taken over, or closed
+    def keep_beating() -> None:
+        with line.beats() as beat:
+            while not over.wait(BEAT_SECONDS / 2):
+                try:
+                    beat()
+                except LineLost:
+                    continue  # the line's next call finds out by itself
+                except EngineFailed:
+                    return  # taken over
 
-    thread = threading.Thread(target=beat, name="confrere-beat", daemon=True)
+    thread = threading.Thread(target=keep_beating, name="confrere-beat", daemon=True)
     thread.start()
     try:
         yield

@@ -58,6 +58,12 @@ class Loop(asyncio.SelectorEventLoop):
             kwargs["ssl_handshake_timeout"] = HANDSHAKE_SECONDS
         return await super().create_server(*args, **kwargs)
 
+    async def hang_up(self) -> None:
+        """Close what is left when a server has ended: who was still in a handshake."""
+        for transport in list(getattr(self, "_transports", {}).values()):
+            transport.abort()
+        await asyncio.sleep(0)
+
 
 class Punctual(H11Protocol):
     """Connections that are closed when the head of a request does not come whole in time."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import secrets
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -76,20 +78,10 @@ class Line:
 
     def __init__(self, address: str, context: ssl.SSLContext, key: ec.EllipticCurvePrivateKey):
         self._public = public_key_to_bytes(key.public_key())
-        self._client = FleetHttpClient(
-            f"https://{address}",
-            interceptors=[
-                NodeAuthHttpInterceptor(key, key.public_key()),
-                _Session(secrets.token_hex(16)),
-            ],
-            verify=context,
-        )
-        self._client._client.close()
-        self._client._client = httpx.Client(
-            transport=_Bounded(httpx.HTTPTransport(verify=context, trust_env=False)),
-            timeout=httpx.Timeout(_READ_SECONDS, connect=_CONNECT_SECONDS),
-            follow_redirects=False,
-            trust_env=False,
+        self._session = secrets.token_hex(16)
+        self._client = _client(address, context, key, self._session)
+        self._beating: Callable[[], FleetHttpClient] = partial(
+            _client, address, context, key, self._session
         )
         self._node = Node()
 
@@ -143,12 +135,43 @@ class Line:
                 )
             )
 
-    def beat(self) -> None:
-        """Say that we are still here."""
-        with _told():
-            self._client.SendNodeHeartbeat(
-                SendNodeHeartbeatRequest(node=self._node, heartbeat_interval=BEAT_SECONDS)
-            )
+    @contextmanager
+    def beats(self) -> Iterator[Callable[[], None]]:
+        """Return what says that we are still here, for a thread that does nothing else.
+
+        It has connections of its own. One that another thread closes while it is written to may
+        have become another file by then: a ledger would get what was meant for the network.
+        """
+        client = self._beating()
+
+        def beat() -> None:
+            with _told():
+                client.SendNodeHeartbeat(
+                    SendNodeHeartbeatRequest(node=self._node, heartbeat_interval=BEAT_SECONDS)
+                )
+
+        try:
+            yield beat
+        finally:
+            client.close()
+
+
+def _client(
+    address: str, context: ssl.SSLContext, key: ec.EllipticCurvePrivateKey, session: str
+) -> FleetHttpClient:
+    client = FleetHttpClient(
+        f"https://{address}",
+        interceptors=[NodeAuthHttpInterceptor(key, key.public_key()), _Session(session)],
+        verify=context,
+    )
+    client._client.close()
+    client._client = httpx.Client(
+        transport=_Bounded(httpx.HTTPTransport(verify=context, trust_env=False)),
+        timeout=httpx.Timeout(_READ_SECONDS, connect=_CONNECT_SECONDS),
+        follow_redirects=False,
+        trust_env=False,
+    )
+    return client
 
 
 class _Session:

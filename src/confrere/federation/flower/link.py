@@ -239,13 +239,15 @@ class Link:
     # What happens in the server's thread.
 
     async def _serve(self, server: uvicorn.Server, listener: socket.socket) -> None:
-        self._loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
+        assert isinstance(loop, Loop)
         self._bells = {node: asyncio.Event() for node in self._nodes.values()}
         beating = asyncio.create_task(self._beat())
         try:
             await server.serve(sockets=[listener])
         finally:
             beating.cancel()
+            await loop.hang_up()
 
     async def _beat(self) -> None:
         # Flower takes a run whose task is silent for dead.

@@ -15,7 +15,7 @@ from tests.scenarios.deployment import free_ports
 with warnings.catch_warnings():
     # Flower imports names that protobuf and sqlalchemy have deprecated.
     warnings.simplefilter("ignore", category=DeprecationWarning)
-    from confrere.federation.flower.answering import run_party
+    from confrere.federation.flower import answering
     from confrere.federation.flower.carrying import carrying
     from confrere.federation.flower.keys import make_authority, make_node_key, read_node_key
     from confrere.progress import Progress
@@ -86,7 +86,7 @@ class Wire:
 
         def work():
             try:
-                run_party(
+                answering.run_party(
                     session,
                     coordinator=self.address,
                     authority=self.authority.certificate,

@@ -2,6 +2,7 @@
 
 import threading
 
+import httpx
 import numpy as np
 import pytest
 
@@ -9,7 +10,7 @@ from confrere.errors import EngineFailed, InvalidParameter
 from confrere.federation import Averaging, Expansion, Frame, PartyError
 from confrere.federation.flower.wire import MAX_CONTENT
 from confrere.progress import private, read_progress
-from tests.unit.federation.flower.conftest import Echo, Wire, until
+from tests.unit.federation.flower.conftest import Echo, Wire, answering, until
 from tests.unit.federation.signed_run import Organisations
 
 PLANS = {
@@ -169,3 +170,31 @@ def test_a_folder_is_for_one_and_for_nobody_else(tmp_path):
         assert (home / "x").stat().st_mode & 0o777 == 0o600
         with pytest.raises(EngineFailed, match="another party"), private(place, "party"):
             pass
+
+
+def test_no_connection_is_used_or_closed_by_two_threads(wire, monkeypatch):
+    """A descriptor that is closed under a thread that writes to it may be another file by then."""
+    monkeypatch.setattr(answering, "BEAT_SECONDS", 0.02)
+    used = {}
+
+    def watched(name, real):
+        def call(client, *args, **kwargs):
+            used.setdefault(id(client), [client, set()])[1].add(threading.current_thread().name)
+            if threading.current_thread().name == "confrere-beat":
+                beats.set()
+            return real(client, *args, **kwargs)
+
+        monkeypatch.setattr(httpx.Client, name, call)
+
+    beats = threading.Event()
+    for name in ("send", "close"):
+        watched(name, getattr(httpx.Client, name))
+    with wire.open() as carrier:
+        wire.send("a", Echo())
+        assert carrier.await_parties(["a"], 60) == []
+        assert beats.wait(60)
+    until(lambda: not any(t.name == "confrere-beat" for t in threading.enumerate()))
+    threads = [names for _, names in used.values()]
+    assert {"confrere-beat"} in threads
+    assert all(len(names) == 1 for names in threads)
+    assert all(client.is_closed for client, _ in used.values())
