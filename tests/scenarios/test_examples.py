@@ -70,6 +70,34 @@ def test_the_commands_of_a_page_run_in_order(page, tmp_path):
     assert ledger.stat().st_size
 
 
+def test_every_cell_of_the_notebook_page_runs_and_shows_something(tmp_path):
+    """Run as a notebook would: the last expression of a cell is what it displays."""
+    cells = blocks_of("docs/notebook.md", "python")
+    program = f"""
+import ast
+space, kinds = {{}}, []
+for cell in {cells!r}:
+    tree = ast.parse(cell)
+    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, "cell", "exec"), space)
+    if last is None:
+        continue
+    shown = eval(compile(ast.Expression(last.value), "cell", "eval"), space)
+    kinds.append(type(shown).__name__)
+    if hasattr(shown, "_repr_html_"):
+        assert shown._repr_html_().startswith(("<div", "<style"))
+print(*kinds)
+"""
+    done = run(["-W", "error", "-c", program], tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "11 times" in done.stdout
+    kinds = done.stdout.split("\n")[-2].split()
+    assert kinds == [
+        *("PublicSchema", "DataReport", "Guarantee", "Ledger", "PrivateLogisticRegression"),
+        *("float", "Evaluation", "Release", "Guarantee"),
+    ]
+
+
 def test_the_study_of_the_reference_is_read(tmp_path):
     study_text, local_text = blocks_of("docs/study.md", "toml")
     (tmp_path / "study.toml").write_text(study_text)

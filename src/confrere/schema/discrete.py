@@ -196,6 +196,10 @@ class Flag(Discrete):
         self._set("true", self._settle_values("true", self.true))
         self._set("false", self._settle_values("false", self.false))
         self._settle_values("true and false", self.true + self.false)
+        # 1 and 0 are equal to the defaults, which are not written: one schema, one encoding.
+        for side, default in (("true", (True,)), ("false", (False,))):
+            if getattr(self, side) == default:
+                self._set(side, default)
         if self.share is not None:
             self._set("share", declared_share(self.column, "share", self.share))
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import pandas as pd
 import typer
 from rich.panel import Panel
 from rich.table import Table
 
 from confrere.cli.envelope import Answer, aside, command, good, screen
-from confrere.cli.views import amount, listing
+from confrere.cli.views import amount, facts, listing
 from confrere.demo.cards import save_releases
 from confrere.demo.demo_models import CAPS, EPSILON, DemoModels, learn, open_accounts
 from confrere.demo.picture import draw
@@ -19,8 +20,11 @@ from confrere.errors import BudgetExceeded
 from confrere.estimators import PrivateLogisticRegression
 from confrere.extras import installed
 from confrere.ledger import Ledger
-from confrere.release import shown
+from confrere.release import load_release, shown
+from confrere.study import predict
 
+#: Columns of one person that are shown.
+_SHOWN = 6
 _COLUMNS = {
     "experts": "experts",
     "alone": "alone",
@@ -65,6 +69,8 @@ def demo(
             draw(world, learned, picture)
         patients = out / "patients.csv"
         world.branches[0].X_test.head(20).to_csv(patients, index=False)
+        person = world.branches[0].X_test.head(1)
+        foretold = predict(load_release(places[world.branches[0].name]), person)
         refusal = _refusal(world, ledger)
         rows = ledger.verify()
     branch = places[world.branches[0].name]
@@ -87,6 +93,7 @@ def demo(
             "files": {name: str(path) for name, path in files.items()},
             "ledger_head": ledger.head(),
             "refused": refusal,
+            "one_person": foretold.iloc[0].to_dict(),
         },
         [
             Panel(world.warning, style="bold yellow", width=min(100, screen().width)),
@@ -101,6 +108,9 @@ def demo(
             f"  {refusal}",
             f"\nLedger: {rows} rows verified, head {ledger.head()[:16]}; every price was on disk "
             "before its noise was drawn.",
+            f"\nOne of {world.branches[0].name}'s {world.people}, raw as in its table, and what "
+            "its release says:",
+            _person_table(world, person, foretold),
             *(
                 ["\nFor the picture: pip install 'confrere[plot]', and run it again."]
                 if picture is None
@@ -169,6 +179,16 @@ def _words(world: World, learned: DemoModels) -> str:
 def _gain(learned: DemoModels, method: str) -> str:
     mean, error = learned.gain(method, "alone")
     return f"{mean:+.3f} ± {error:.3f} against alone"
+
+
+def _person_table(world: World, person: pd.DataFrame, foretold: pd.DataFrame) -> Table:
+    """Show one raw row, as a hospital has it, and what the released model says of it."""
+    ranked = sorted(world.schema.features, key=lambda feature: -max(feature.importances or (0.0,)))
+    row = person.iloc[0]
+    told = {feature.column: row[feature.column] for feature in ranked[:_SHOWN]}
+    told |= {f"and {len(ranked) - _SHOWN} more": ""} if len(ranked) > _SHOWN else {}
+    chances = {name: f"{foretold[name].iloc[0]:.1%}" for name in foretold.columns[1:]}
+    return facts("", {**told, **chances})
 
 
 def _refusal(world: World, ledger: Ledger) -> str:
