@@ -19,18 +19,21 @@ from confrere.estimators.base import PrivateClassifier
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.mechanisms import (
+    body_objective,
     laws,
     noisy_minimiser,
     objective_perturbation,
     output_step,
     secure_sum,
 )
-from confrere.mechanisms.laws import L2Noise, LaplaceNoise
+from confrere.mechanisms.laws import BodyNoise, L2Noise, LaplaceNoise
 from confrere.mechanisms.output_step import LatticeStep
 from confrere.noise.samplers import gaussian_noise, laplace_noise
 from confrere.noise.sources import RandomSource, SeededSource, source_for
+from confrere.rows import body as rows_body
 from confrere.rows import frame
 from confrere.rows.ball import into_ball
+from confrere.rows.body import Body
 
 Patch = Callable[[Any, str, Any], None]
 
@@ -59,6 +62,41 @@ def _quieter(factor: float) -> Callable[[Patch], None]:
             patch(kind, "draw", lambda *a, _draw=draw: _draw(*a) / factor)
 
     return apply
+
+
+def _quieter_body(patch: Patch) -> None:
+    """A third of the noise that is shaped like the rows; the ball's is as it should be."""
+    draw = BodyNoise.draw
+    patch(BodyNoise, "draw", lambda *a: draw(*a) / 3)
+
+
+def _louder_body_rate(patch: Patch) -> None:
+    real = body_objective.calibrate
+    patch(body_objective, "calibrate", lambda *a: 2 * real(*a))
+
+
+def _one_rate_for_all_groups(patch: Patch) -> None:
+    """Every group of a body gets the whole rate, as if a row were one in one of them only."""
+    real = Body.__post_init__
+
+    def unshared(self: Body) -> None:
+        real(self)
+        object.__setattr__(self, "shares", (1.0,) * len(self.shares))
+
+    patch(Body, "__post_init__", unshared)
+
+
+def _outside_the_body(patch: Patch) -> None:
+    """Blocks are clipped column by column, and no mechanism looks at its rows."""
+
+    def boxed(X: Any, sizes: Any, inside: float = 1.0) -> Any:
+        return np.clip(np.nan_to_num(3.0 * np.asarray(X, dtype=np.float64)), -3, 3)
+
+    patch(rows_body, "into_factors", boxed)
+    patch(Body, "certify", lambda self, rows: None)
+    patch(laws, "certify_rows", lambda rows: None)
+    real = noisy_minimiser.minimise_many
+    patch(noisy_minimiser, "minimise_many", lambda *a, **k: real(*a, **k, row_norm=4.0))
 
 
 def _louder_rate(patch: Patch) -> None:
@@ -190,6 +228,31 @@ MUTATIONS = {
     ),
     "rate * 2": Mutation(
         "the calibration is wrong by two", _louder_rate, ("plr", "average"), ("events", "densities")
+    ),
+    "body noise / 3": Mutation(
+        "a third of the noise that is shaped like the rows is drawn",
+        _quieter_body,
+        ("plr",),
+        ("events",),
+        runs=10_000,
+    ),
+    "body rate * 2": Mutation(
+        "the calibration of noise for a body is wrong by two",
+        _louder_body_rate,
+        ("plr",),
+        ("densities",),
+    ),
+    "body rates unshared": Mutation(
+        "intervals and blocks have the whole rate each",
+        _one_rate_for_all_groups,
+        ("plr",),
+        ("densities",),
+    ),
+    "outside the body": Mutation(
+        "rows are three times too long for their body, and no mechanism looks",
+        _outside_the_body,
+        ("plr",),
+        ("densities",),
     ),
     "L1 for L2": Mutation(
         "Laplace noise where rows are bounded in L2",

@@ -32,6 +32,7 @@ from confrere.estimators import (
 from confrere.guarantee import Neighbours
 from confrere.ledger import Ledger
 from confrere.mechanisms.functional import LINEAR_SHARE, worst_angle
+from confrere.schema import Category, Number, PublicSchema
 
 #: Columns of the pairs made here: two are enough for records that pull opposite ways.
 N_FEATURES = 2
@@ -259,7 +260,16 @@ def _logistic(model: Any) -> list[Case]:
         Case(rare, [wide], _FEWER),
         Case(constant, [flipped], _FEWER),
         Case(several, _record_pairs(3, 1)[:1], _FITS),
+        *(Case(made, [_OTHER_CORNER], _FEWER) for made in _shaped(model)),
     ]
+
+
+def _shaped(model: Any) -> list[Any]:
+    """Return the classifier with noise for two bodies, and for one with a curve in it."""
+    line = Number("line", bounds=(-1, 1), curve=False)
+    blocks = Category("block", values=(0, 1)), Number("block", bounds=(0, 1), curve=(0, 1))
+    settings: dict[str, Any] = {"noise": "schema", "fit_intercept": False, "alpha": _STRONG}
+    return [_with(model, schema=PublicSchema((line, block)), **settings) for block in blocks]
 
 
 def _transfer(model: Any) -> list[Case]:
@@ -372,6 +382,15 @@ _GROUPS: dict[str, Any] = {
     "importance": _LOPSIDED,
     "intercept_scale": _CONSTANT,
 }
+
+#: A number turns round, and another column of a block is one: as far apart as rows can be. Among
+#: so many records intervals and blocks are two bodies.
+_AMONG = np.tile([[1.0, 1.0], [-1.0, 0.0]], (10, 1))
+_OTHER_CORNER = Pair.of_rows(
+    "a record at the opposite corner",
+    (np.vstack([[1.0, 0.0], _AMONG]), np.append(1, np.zeros(20, int))),
+    (np.vstack([[-1.0, 1.0], _AMONG]), np.append(1, np.zeros(20, int))),
+)
 
 _BOTH_GROUPS = _turned_row("a misfit turned round in both groups", np.full(2, 0.5**0.5), 8)
 

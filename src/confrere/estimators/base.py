@@ -44,6 +44,7 @@ from confrere.release import Release
 from confrere.rows.row_source import RowSource
 from confrere.rows.row_tables import RowTable
 from confrere.schema import SchemaEncoder
+from confrere.schema.encoder import Form
 from confrere.schema.tables import is_table, n_rows_of, plain_series
 
 
@@ -102,14 +103,15 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
 
     def _sizes(self, n_samples: Any, n_features: int | None, n_classes: int | None) -> PublicFacts:
         """Return the public sizes that a price depends on."""
-        encoder = self._encoder()
+        if not isinstance(n_samples, int | np.integer):
+            if self.schema is None:
+                n_features = n_features or int(np.shape(n_samples)[1])
+            n_samples = n_rows_of(n_samples)
+        encoder = self._encoder(int(n_samples))
         if encoder is not None:
             outcome = encoder.schema.outcome
-            n_features = n_features or len(encoder.schema.feature_names)
+            n_features = n_features or len(encoder.names)
             n_classes = n_classes or (len(outcome.classes) if outcome and outcome.classes else 2)
-        if not isinstance(n_samples, int | np.integer):
-            n_features = n_features or int(np.shape(n_samples)[1])
-            n_samples = n_rows_of(n_samples)
         if n_features is None:
             raise InvalidParameter("n_features must be given: there is no schema that says it.")
         return PublicFacts(
@@ -186,7 +188,10 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
 
     def _encoding_model(self, learned: Any) -> Model:
         """Return the model with what turns raw rows into its own."""
-        model, encoder = self._model_in(learned), self._encoder()
+        model = self._model_in(learned)
+        encoder = self._encoder(model.facts.n_samples)
+        if encoder is not None and encoder.names != model.features:
+            encoder = self._encoder()  # rows that were read in batches
         return model if encoder is None else replace(model, encoder=carried(encoder, model))
 
     def _keep(self, plan: Any, learned: Any) -> None:
@@ -225,7 +230,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
             raise InvalidParameter("encoder: the model has one already, from its schema.")
         if not isinstance(encoder, SchemaEncoder):
             raise InvalidParameter("encoder must be a SchemaEncoder: a release carries no other.")
-        names = encoder.schema.feature_names
+        names = encoder.names
         if len(names) != len(self.model_.features):
             raise InvalidParameter(
                 f"encoder makes {len(names)} columns, the model reads {len(self.model_.features)}."
@@ -261,12 +266,23 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         except ValueError as error:
             raise _without_values(error) from None
 
-    def _encoder(self) -> SchemaEncoder | None:
-        """Return what encodes raw tables; as studies do, unless the schema comes with its own."""
+    def _encoder(self, n_samples: int | None = None) -> SchemaEncoder | None:
+        """Return what encodes raw tables; as studies do, unless the schema comes with its own.
+
+        How columns are encoded may follow from a public number of rows; without one, only what
+        they mean is asked.
+        """
         if self.schema is None or isinstance(self.schema, SchemaEncoder):
             return self.schema
+        form = "standardised" if n_samples is None else self._form(n_samples)
+        if form != "standardised":
+            return self.schema.encoder(form=form)
         weighted = self.schema.has_importances and self._weighted
         return self.schema.encoder(weighted=weighted)
+
+    def _form(self, n_samples: int) -> Form:  # noqa: ARG002
+        """Return how a schema's columns are encoded: a rule of public facts."""
+        return "standardised"
 
     def _table(self, X: Any, y: Any) -> LabelledTable:
         """Return rows and class codes, checked."""
@@ -276,7 +292,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
                 "takes tables and sources of any size."
             )
         tags = self.__sklearn_tags__()
-        encoder = self._encoder()
+        encoder = self._encoder(None if self.schema is None else n_rows_of(X))
         if encoder is None:
             sparse = "csr" if tags.input_tags.sparse else False
             rows, labels = self._checked(X, y, accept_sparse=sparse, dtype=self._dtype)
@@ -290,7 +306,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
             raise InvalidParameter(
                 "Only binary classification is supported. classes must name two labels."
             )
-        return LabelledTable(rows, encode_labels(labels, classes), classes, self._features())
+        return LabelledTable(rows, encode_labels(labels, classes), classes, self._features(encoder))
 
     def _classes(self, y: Any) -> NDArray[Any]:
         """Return the public label set, sorted."""
@@ -334,11 +350,10 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
             raise InvalidData("y must hold one label per row of X.")
         return found
 
-    def _features(self) -> list[str]:
+    def _features(self, encoder: SchemaEncoder | None) -> list[str]:
         """Return the columns' names as releases write them."""
-        encoder = self._encoder()
         if encoder is not None:
-            return list(encoder.schema.feature_names)
+            return list(encoder.names)
         names = getattr(self, "feature_names_in_", None)
         if names is None:
             return [f"x{j}" for j in range(self.n_features_in_)]

@@ -21,6 +21,13 @@ from confrere.estimators.streaming import StreamedClassifier
 from confrere.guarantee import Neighbours
 from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.plans.base_plan import PublicFacts
+from confrere.plans.body_plan import (
+    Noise,
+    choose_form,
+    encodes,
+    refuse_with_schema_noise,
+    schema_frame,
+)
 from confrere.plans.checked_plan import (
     CheckedPlan,
     Prior,
@@ -28,7 +35,15 @@ from confrere.plans.checked_plan import (
     plan_near,
     weights_at,
 )
-from confrere.plans.linear_plan import LinearPlan, linear_frame, plan_linear, row_count
+from confrere.plans.linear_plan import (
+    Coordinates,
+    LinearPlan,
+    linear_frame,
+    plan_linear,
+    row_count,
+)
+from confrere.schema import PublicSchema
+from confrere.schema.encoder import Form
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -74,6 +89,12 @@ class PrivateLogisticRegression(StreamedClassifier):
         holds on these records, and use it so far. Without, a wrong prior is believed.
     prior_intercept : float, default=0.0
         Public intercept to shrink towards: the log-odds of a declared base rate.
+    noise : {"auto", "ball", "schema"}, default="auto"
+        Which body noise is made for. ``"schema"`` is the one that the schema declares, in which a
+        number lies in an interval or on a curve and one of a category's columns is one; it knows
+        no delta, ``prior`` or ``feature_scale``. ``"auto"`` takes it for two classes wherever a
+        schema without importances is given. ``data_norm``, ``intercept_scale`` and
+        ``ridge_floor`` are the ball's.
     feature_scale : array of shape (n_features,), optional
         Public factors (importances) that multiply the columns before clipping: weighted PLR.
     engine : {"loop", "joblib", "dask"}, str or engine, optional
@@ -116,7 +137,8 @@ class PrivateLogisticRegression(StreamedClassifier):
     :Spends: ``epsilon`` and ``delta`` on ``account``, once per ``fit``, before noise is drawn
     :Public: n_samples, n_features, the label set, every parameter
     :Releases: coef_, intercept_
-    :Proof: docs/proofs/objective_perturbation.md and, for ``delta``, docs/proofs/gaussian.md
+    :Proof: docs/proofs/objective_perturbation.md and, for ``delta``, docs/proofs/gaussian.md; for
+        noise that is shaped by a schema docs/proofs/geometry.md
 
     Examples
     --------
@@ -141,6 +163,7 @@ class PrivateLogisticRegression(StreamedClassifier):
     prior: ArrayLike | None = None
     prior_check: bool = True
     prior_intercept: Finite = 0.0
+    noise: Noise = "auto"
     feature_scale: ArrayLike | None = None
     declared_samples: int | None = None
 
@@ -166,16 +189,7 @@ class PrivateLogisticRegression(StreamedClassifier):
         self, facts: PublicFacts, epsilon: float, prior: Prior | None, belief: Belief
     ) -> LinearPlan:
         """Return the plan of the fit itself, as near to a prior as it is believed."""
-        scale = None
-        if self.feature_scale is not None:
-            scale = weights_at(np.asarray(self.feature_scale, dtype=np.float64), belief.trust)
-        frame = linear_frame(
-            facts.n_features,
-            data_norm=self.data_norm,
-            fit_intercept=self.fit_intercept,
-            intercept_scale=self.intercept_scale,
-            feature_scale=scale,
-        )
+        frame = self._frame(facts, epsilon, belief)
         known: dict[str, Any] = {}
         if prior is not None:
             coef = prior.factor_at(belief) * prior.coef
@@ -197,6 +211,58 @@ class PrivateLogisticRegression(StreamedClassifier):
             declared_samples=self.declared_samples,
             **known,
         )
+
+    def _frame(self, facts: PublicFacts, epsilon: float, belief: Belief) -> Coordinates:
+        """Return the public coordinates: of a body if the rows are encoded for one."""
+        encoder = self._encoder(facts.n_samples)
+        shaped = encoder is not None and encoder.shaped and encodes(encoder, facts.features)
+        if self.noise == "schema" and not shaped:
+            raise InvalidParameter(
+                "noise='schema' needs schema=, a PublicSchema of raw columns, and a table that is "
+                "read at once."
+            )
+        if encoder is not None and shaped and self.noise != "ball":
+            return schema_frame(
+                encoder,
+                self._public_rows(facts.n_samples),
+                epsilon=epsilon,
+                loss=self.loss,
+                constant=self.fit_intercept,
+            )
+        scale = None
+        if self.feature_scale is not None:
+            scale = weights_at(np.asarray(self.feature_scale, dtype=np.float64), belief.trust)
+        return linear_frame(
+            facts.n_features,
+            data_norm=self.data_norm,
+            fit_intercept=self.fit_intercept,
+            intercept_scale=self.intercept_scale,
+            feature_scale=scale,
+        )
+
+    def _public_rows(self, n_samples: int) -> int:
+        """Return the number of rows as far as it is public; nothing else may decide anything."""
+        hidden = self.neighbours == "add-remove" and self.declared_samples is not None
+        return int(self.declared_samples or 1) if hidden else n_samples
+
+    def _form(self, n_samples: int) -> Form:
+        """Return how a schema's columns are encoded: a rule of public facts."""
+        assert isinstance(self.schema, PublicSchema)
+        outcome = self.schema.outcome
+        declared = self.classes if outcome is None else outcome.classes
+        beyond = {
+            "delta": self.delta > 0,
+            "calibration='printed'": self.calibration == "printed",
+            "more than two classes": declared is not None and np.size(declared) > 2,
+            "prior": self.prior is not None,
+            "feature_scale": self.feature_scale is not None,
+        }
+        if self.noise == "auto" and any(beyond.values()):
+            return "standardised"
+        if self.noise == "schema":
+            refuse_with_schema_noise(beyond)
+        rows = self._public_rows(n_samples)
+        return choose_form(self.schema, self.noise, rows, self.epsilon)
 
     def _known(self, facts: PublicFacts) -> Prior | None:
         """Return what is declared about the columns; None if that is nothing."""

@@ -231,7 +231,7 @@ class MultipartyClassifier(LinearClassifier):
         if self.local is not None:
             # Code of others may fail on anything: it runs, without noise, before a price is paid.
             parties = replace(parties, tally=plan.tally(parties))
-        return plan, replace(parties, features=self._features())
+        return plan, replace(parties, features=self._features(self._encoder()))
 
     def plan(self, facts: PublicFacts) -> MultipartyPlan:
         """Return everything that is decided before the data are touched.

@@ -196,7 +196,7 @@ class PrivateSelection(PrivateClassifier):
         release: Release = self.best_estimator_.to_release(encoder)
         return release
 
-    def _encoder(self) -> SchemaEncoder | None:
+    def _encoder(self, n_samples: int | None = None) -> SchemaEncoder | None:  # noqa: ARG002
         """Return what encodes raw tables: the estimator's own way, or this schema in its way."""
         if self.schema is None:
             return _encoder_of(self.estimator)

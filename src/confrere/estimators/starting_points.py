@@ -93,10 +93,13 @@ def check_same_meaning(
     if features is None or classes is None:
         return
     for release in releases:
-        theirs = release.model.features
-        if theirs != tuple(features):
+        theirs = release.model.encoder
+        if encoder is not None and theirs is not None:
+            encoder.schema.require_same(theirs.schema)
+        if release.model.features != tuple(features):
             raise SchemaMismatch(
-                "source and target have different features:\n" + _difference(theirs, features)
+                "source and target have different features:\n"
+                + _difference(release.model.features, features)
             )
         if list(release.model.classes) != classes.tolist():
             raise SchemaMismatch(
@@ -105,13 +108,12 @@ def check_same_meaning(
             )
         if encoder is None:
             continue
-        if release.model.encoder is None:
+        if theirs is None:
             raise SchemaMismatch(
                 "source carries no encoder to compare with; ask for a release of a model that was "
                 "fitted with schema=..."
             )
-        encoder.schema.require_same(release.model.encoder.schema)
-        if not encoder.same_encoding(release.model.encoder):
+        if not encoder.same_encoding(theirs):
             raise SchemaMismatch("source encodes its rows in another way; rows and weights differ.")
 
 

@@ -60,7 +60,7 @@ class StreamedClassifier(LinearClassifier):
         if encoder is None:
             self.n_features_in_ = X.shape[1]
         classes = self._classes(labels)
-        features = self._features() if names is None else list(names)
+        features = self._features(encoder) if names is None else list(names)
         return LabelledTable(X, encode_labels(labels, classes), classes, features)
 
     def _encoded_batches(

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 from sklearn.base import clone
 
+from confrere.errors import InvalidParameter
 from confrere.estimators.base import LinearClassifier
 from confrere.estimators.constraints import Bound, Epsilon, Ridge, Weight
 from confrere.estimators.starting_points import (
@@ -25,9 +26,11 @@ from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.model import Encoder, Linear
 from confrere.notebook import progress_bar
 from confrere.plans.base_plan import PublicFacts
+from confrere.plans.body_plan import Noise, schema_frame
 from confrere.plans.checked_plan import CheckedPlan, Prior, plan_near
-from confrere.plans.linear_plan import LinearPlan, linear_frame, plan_linear
+from confrere.plans.linear_plan import Coordinates, LinearPlan, linear_frame, plan_linear
 from confrere.release import Release
+from confrere.schema.encoder import Form
 
 #: Kinds of releases that hold a linear model.
 LINEAR_KINDS = ("plr", "simcomb", "collaborative", "multiparty")
@@ -92,6 +95,7 @@ class TransferClassifier(LinearClassifier):
     loss: Literal["capped", "logistic"] = "capped"
     calibration: Literal["tight", "printed"] = "tight"
     prior_check: bool = True
+    noise: Noise = "auto"
     feature_scale: ArrayLike | None = None
     source_keys: Mapping[str, Any] | None = None
 
@@ -101,13 +105,8 @@ class TransferClassifier(LinearClassifier):
 
     def plan(self, facts: PublicFacts) -> LinearPlan | CheckedPlan:
         """Return everything that is decided before the data are touched; reads the sources."""
-        sources = open_sources(
-            self.source,
-            kinds=LINEAR_KINDS,
-            keys=self.source_keys,
-            simulation=self.random_state is not None,
-        )
-        encoder = self._encoder()
+        sources = self._open_sources()
+        encoder = self._encoder(facts.n_samples)
         check_same_meaning(
             sources,
             features=facts.features,
@@ -134,13 +133,30 @@ class TransferClassifier(LinearClassifier):
         sources: tuple[Release, ...],
     ) -> LinearPlan:
         """Return the plan of the fit itself, as near to the sources as they are believed."""
-        frame = linear_frame(
-            facts.n_features,
-            data_norm=self.data_norm,
-            fit_intercept=self.fit_intercept,
-            intercept_scale=self.intercept_scale,
-            feature_scale=self.feature_scale,
-        )
+        encoder = self._encoder(facts.n_samples)
+        shaped = encoder is not None and encoder.shaped and self.noise != "ball"
+        if self.noise == "schema" and not shaped:
+            raise InvalidParameter(
+                "noise='schema' needs schema= and sources whose noise was shaped by it."
+            )
+        frame: Coordinates
+        if encoder is not None and shaped:
+            frame = schema_frame(
+                encoder,
+                facts.n_samples,
+                epsilon=epsilon,
+                loss=self.loss,
+                constant=self.fit_intercept,
+                log_odds=prior.variance_at(belief),
+            )
+        else:
+            frame = linear_frame(
+                facts.n_features,
+                data_norm=self.data_norm,
+                fit_intercept=self.fit_intercept,
+                intercept_scale=self.intercept_scale,
+                feature_scale=self.feature_scale,
+            )
         return plan_linear(
             facts.n_samples,
             frame,
@@ -153,6 +169,20 @@ class TransferClassifier(LinearClassifier):
             base_rate=prior.base_rate,
             sources=sources,
         )
+
+    def _open_sources(self) -> tuple[Release, ...]:
+        return open_sources(
+            self.source,
+            kinds=LINEAR_KINDS,
+            keys=self.source_keys,
+            simulation=self.random_state is not None,
+        )
+
+    def _form(self, n_samples: int) -> Form:  # noqa: ARG002
+        """Return how the sources encode columns: whoever starts from them does the same."""
+        models = [source.model for source in self._open_sources()]
+        forms = {model.encoder.form for model in models if model.encoder is not None}
+        return forms.pop() if len(forms) == 1 else "standardised"
 
     def _known(self, facts: PublicFacts, sources: Sequence[Release]) -> Prior:
         """Return ``(1 - eta)`` times the sources' combined model, and what it leaves unknown."""

@@ -29,7 +29,7 @@ Kind = Literal["number", "flag", "category", "curve", "constant"]
 LOG_ODDS = 2.0
 
 #: How much a column of every kind can matter: a slope, a level, a free level of a category.
-NUMBER, LEVEL, CATEGORY = 3.0, 1.0, 0.5
+NUMBER, LEVEL, CATEGORY = 3.0, 1.0, 0.15
 
 #: A curve takes no more shapes than this many free hats.
 CURVE_SHAPES = 6
@@ -39,6 +39,9 @@ NUGGET = 0.05
 
 #: Part of epsilon that the Jacobian may cost.
 JACOBIAN = 0.15
+
+#: Columns per record, epsilon and curvature beyond which one product is the better body.
+NOISY = 1.5
 
 #: Part of epsilon that is reckoned with for noise while the ridge is chosen.
 _NOISE = 0.9
@@ -139,24 +142,27 @@ def coordinate_variance(dimension: int, size: int) -> float:
     return (dimension + 1) * (dimension + 2) * 2 / ((size + 1) * (size + 2))
 
 
-def prior_variances(factors: Sequence[Factor]) -> Floats:
+def prior_variances(factors: Sequence[Factor], log_odds: float = LOG_ODDS) -> Floats:
     """Return the prior variance of one weight of every factor.
 
     A row has one active column in every factor, so they sum to the variance of its log-odds.
     """
     weights = np.array([factor.weight for factor in factors])
-    return np.asarray(LOG_ODDS * weights / weights.sum())
+    return np.asarray(log_odds * weights / weights.sum())
 
 
-def group_factors(factors: Sequence[Factor]) -> tuple[tuple[int, ...], tuple[float, ...]]:
+def group_factors(
+    factors: Sequence[Factor], *, noisy: bool = False
+) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """Return the group of every factor, and the groups' shares of the rate.
 
-    With curves all factors are one product. Otherwise intervals are one body and one-hot blocks
-    another, with rates in proportion to the third root of their noise over the prior variance:
-    what minimises the sum of the two, each of which falls with the square of its rate.
+    With curves, or where it is ``noisy``, all factors are one product. Otherwise intervals are
+    one body and one-hot blocks another, with rates in proportion to the third root of their noise
+    over the prior variance: what minimises the sum of the two, each of which falls with the
+    square of its rate.
     """
     kinds = {factor.size == 1 for factor in factors}
-    if any(factor.smooth for factor in factors) or len(kinds) == 1:
+    if noisy or any(factor.smooth for factor in factors) or len(kinds) == 1:
         return (0,) * len(factors), (1.0,)
     groups = tuple(int(factor.size > 1) for factor in factors)
     variances = prior_variances(factors)
@@ -169,7 +175,13 @@ def group_factors(factors: Sequence[Factor]) -> tuple[tuple[int, ...], tuple[flo
 
 
 def choose_geometry(
-    factors: Sequence[Factor], *, n_samples: int, budget: float, curvature: float, cap: float
+    factors: Sequence[Factor],
+    *,
+    n_samples: int,
+    budget: float,
+    curvature: float,
+    cap: float,
+    log_odds: float = LOG_ODDS,
 ) -> Geometry:
     """Return roots, groups and ridge from public facts alone.
 
@@ -185,11 +197,15 @@ def choose_geometry(
         Mean of ``p(1-p)`` that a declared base rate implies.
     cap : float
         Largest slope of the loss.
+    log_odds : float, default=2.0
+        Prior variance of a row's log-odds around what is shrunk towards.
     """
-    groups, shares = group_factors(factors)
+    columns = sum(factor.size for factor in factors)
+    groups, shares = group_factors(factors, noisy=columns > NOISY * n_samples * budget * curvature)
     rate = _NOISE * budget / (2 * cap)
     inverses = []
-    for factor, group, variance in zip(factors, groups, prior_variances(factors), strict=True):
+    variances = prior_variances(factors, log_odds)
+    for factor, group, variance in zip(factors, groups, variances, strict=True):
         unit = coordinate_variance(_dimension(factors, groups, group), factor.size)
         noise = unit / (rate * shares[group]) ** 2
         raised = 1 + noise / (n_samples * curvature * factor.spread)

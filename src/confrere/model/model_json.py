@@ -24,6 +24,7 @@ from confrere.model.public_facts import Encoder, Facts
 from confrere.model.scoring import Clip, Floats, wrong
 from confrere.model.strict_json import json_bytes, read_json, validated
 from confrere.schema import PublicSchema
+from confrere.schema.encoder import Form
 from confrere.schema.encoding import Encoding, NumberColumn
 
 SCHEMA = "confrere-model/3"
@@ -65,6 +66,7 @@ class _Encoder(_Form):
     weighted: bool
     power: float
     labels: _Labels | None
+    form: Form
     encoding: Encoding
 
     def built(self) -> Encoder:
@@ -75,6 +77,7 @@ class _Encoder(_Form):
                     weighted=self.weighted,
                     power=self.power,
                     labels=None if self.labels is None else tuple(self.labels),
+                    form=self.form,
                     encoding=self.encoding,
                 )
             )

@@ -64,7 +64,7 @@ class Model(ABC):
             self._check_encoder(self.encoder)
 
     def _check_encoder(self, encoder: Encoder) -> None:
-        if tuple(encoder.schema.feature_names) != self.features:
+        if encoder.names != self.features:
             raise wrong("features", "must be the encoded columns of the encoder")
         if encoder.labels is not None and len(encoder.labels) != len(self.classes):
             raise wrong("encoder.labels", "must be one name per class")

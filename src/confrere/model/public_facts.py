@@ -12,6 +12,7 @@ from pydantic import ConfigDict
 
 from confrere.errors import InvalidParameter, InvalidRelease
 from confrere.schema import PublicSchema, SchemaEncoder
+from confrere.schema.encoder import Form
 from confrere.schema.encoding import Encoding
 
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
@@ -136,6 +137,8 @@ class Encoder:
         How importances became weights; see :class:`~confrere.schema.SchemaEncoder`.
     labels : tuple of str, int, float or bool, optional
         The names of the model's classes in the data, where they differ.
+    form : {"standardised", "linear", "curves"}
+        How columns are encoded; see :class:`~confrere.schema.SchemaEncoder`.
     """
 
     schema: PublicSchema
@@ -143,6 +146,7 @@ class Encoder:
     weighted: bool
     power: float = 1.0
     labels: tuple[Any, ...] | None = None
+    form: Form = "standardised"
 
     @classmethod
     def of(cls, encoder: SchemaEncoder, *, labelled: bool = True) -> Encoder:
@@ -156,7 +160,13 @@ class Encoder:
             weighted=bool(encoder.weighted),
             power=float(encoder.power),
             labels=outcome.names if labelled and outcome is not None else None,
+            form=encoder.form,
         )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the encoded columns."""
+        return self.transformer().names
 
     def transformer(self) -> SchemaEncoder:
         """Return the transformer that encodes so."""
@@ -165,6 +175,7 @@ class Encoder:
             weighted=self.weighted,
             power=self.power,
             clip_norm=self.encoding.norm,
+            form=self.form,
         )
 
     def same_encoding(self, other: Encoder) -> bool:
@@ -189,6 +200,7 @@ class Encoder:
             "weighted": self.weighted,
             "power": self.power,
             "labels": None if self.labels is None else list(self.labels),
+            "form": self.form,
             "encoding": self.encoding.to_dict(),
         }
 

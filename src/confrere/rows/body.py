@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.guarantee import check_positive
+from confrere.guarantee import check_bound, check_positive
 from confrere.rows.ball import Floats, rounding_margin
 
 _MAX = float(np.finfo(np.float64).max)
@@ -160,12 +160,15 @@ class BodyFrame:
         Its last factor is the constant, if there is one: an interval.
     ridge : float
         On the sum of losses, in the body's coordinates: what its roots were made for.
+    scale : float, default=1.0
+        What rows as encoded were divided by.
     constant : bool, default=True
         Whether a column of ones is appended: the intercept.
     """
 
     body: Body
     ridge: float
+    scale: float = 1.0
     constant: bool = True
 
     #: What frames of balls have.
@@ -173,6 +176,7 @@ class BodyFrame:
 
     def __post_init__(self) -> None:
         check_positive(self.ridge, "ridge")
+        check_bound(self.scale, "scale")
         if self.constant and self.body.sizes[-1] != 1:
             raise InvalidParameter("the constant is an interval of one column.")
         if not self.n_features:
@@ -193,6 +197,8 @@ class BodyFrame:
         if X.shape[1:] != (self.n_features,):
             raise InvalidData("X does not have the number of columns that was agreed.")
         given = X.toarray() if hasattr(X, "toarray") else np.asarray(X, dtype=np.float64)
+        with np.errstate(over="ignore"):
+            given = given * self.scale
         if self.constant:
             given = np.hstack([given, np.ones((len(given), 1))])
         inside = into_factors(given, self.body.sizes, 1 - self.body.margin)
@@ -211,6 +217,7 @@ class BodyFrame:
         given = np.zeros(self.n_features) if coef is None else np.asarray(coef, dtype=np.float64)
         if given.shape != (self.n_features,) or not np.all(np.isfinite(given)):
             raise InvalidParameter("prior must hold one finite number per column.")
+        given = given / self.scale
         point = np.append(given, intercept) if self.constant else given
         pairs = zip(self.body.parts, self.body.inverses, strict=True)
         return np.concatenate([point[part] @ inverse for part, inverse in pairs])
@@ -220,5 +227,5 @@ class BodyFrame:
         pairs = zip(self.body.parts, self.body.roots, strict=True)
         point = np.concatenate([weights[part] @ root for part, root in pairs])
         if not self.constant:
-            return point, 0.0
-        return point[:-1], float(point[-1])
+            return point * self.scale, 0.0
+        return point[:-1] * self.scale, float(point[-1])

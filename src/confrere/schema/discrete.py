@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from confrere.errors import SchemaError
 from confrere.schema.cells import Value, codes_of
+from confrere.schema.curves import REACH, BodyBlock
 from confrere.schema.encoding import OneHotColumn, ScoreColumn
 from confrere.schema.feature import (
     CENTER,
@@ -162,6 +163,14 @@ class Ordered(Discrete):
             scale=(scale,),
         )
 
+    def _body_column(self, curves: bool) -> tuple[ScoreColumn, BodyBlock]:  # noqa: ARG002
+        centre, scale, _ = self._scale()
+        known = self.mean is not None or self.shares is not None
+        within = np.clip((self._scores() - centre) / (REACH * scale if known else scale), -1, 1)
+        spread = 1 / REACH**2 if known else float(np.mean(within**2))
+        column = replace(self._column(), scores=tuple(within.tolist()), centre=(0.0,), scale=(1.0,))
+        return column, BodyBlock(1, "number", spread)
+
     def _own_names(self) -> tuple[str, ...]:
         return (self.column,)
 
@@ -215,6 +224,13 @@ class Flag(Discrete):
             centre=(share,),
             scale=(float(np.sqrt(share * (1 - share))),),
         )
+
+    def _body_column(self, curves: bool) -> tuple[ScoreColumn, BodyBlock]:  # noqa: ARG002
+        # The rarer answer is one, the usual one is near zero: most rows carry little noise.
+        share = 0.5 if self.share is None else self.share
+        longest = max(share, 1 - share)
+        spread = share * (1 - share) / longest**2
+        return replace(self._column(), scale=(longest,)), BodyBlock(1, "flag", spread)
 
     def _own_names(self) -> tuple[str, ...]:
         return (self.column,)
@@ -321,10 +337,21 @@ class Category(Discrete):
             centre=tuple(shares.tolist()),
             scale=tuple(np.sqrt(shares * (1 - shares)).tolist()),
         )
+        return self._collecting(column)
+
+    def _collecting(self, column: OneHotColumn) -> OneHotColumn:
+        """Return the column with what becomes of values that are not declared."""
         if self.unknown is None:
             return column
-        elsewhere = (0.0,) * count if self.unknown == ZEROS else column.vector(self.unknown)
+        zeros = (0.0,) * len(self._buckets())
+        elsewhere = zeros if self.unknown == ZEROS else column.vector(self.unknown)
         return replace(column, unknown=elsewhere)
+
+    def _body_column(self, curves: bool) -> tuple[OneHotColumn, BodyBlock]:  # noqa: ARG002
+        count = len(self._buckets())
+        zeros, ones = (0.0,) * count, (1.0,) * count
+        column = replace(self._column(), centre=zeros, scale=ones, unknown=None)
+        return self._collecting(column), BodyBlock(count, "category", 1 / count)
 
     def _own_names(self) -> tuple[str, ...]:
         return tuple(f"{self.column}={bucket}" for bucket in self._buckets())

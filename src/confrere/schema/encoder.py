@@ -5,18 +5,32 @@ The Euclidean norm of every row is bounded: what the mechanisms' sensitivity res
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Self
+import math
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from confrere.errors import InvalidData, InvalidParameter, SchemaError
+from confrere.schema.curves import BodyBlock
 from confrere.schema.encoding import Encoding, RowRule, check_clip_norm, check_rows
 from confrere.schema.tables import column_names, is_table
 
 if TYPE_CHECKING:
     from confrere.schema.public_schema import PublicSchema
+
+
+#: How columns are encoded: for a ball, or for a body, with straight lines or with curves.
+Form: TypeAlias = Literal["standardised", "linear", "curves"]
+
+
+def body_norm(n_columns: int) -> float:
+    """Return a power of two that no row in a body of so many raw columns is longer than.
+
+    Dividing by it changes no digit.
+    """
+    return 2.0 ** math.ceil(math.log2(1.01 * math.sqrt(n_columns)))
 
 
 def standardised_columns(schema: PublicSchema, X: Any) -> NDArray[np.float64]:
@@ -57,6 +71,10 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Public norm beyond which rows are shrunk; the schema's own unless given.
     extra : {"ignore", "refuse"}, default="ignore"
         What to do with columns of a data frame that are not declared.
+    form : {"standardised", "linear", "curves"}, default="standardised"
+        ``"linear"`` and ``"curves"`` are for noise that is shaped like the rows: numbers lie in an
+        interval, or become hats, and of a category's columns one is one. The whole row is divided
+        by a power of two, so that its norm is at most 1.
     dtype : dtype, default=float64
         float64 or float32.
 
@@ -74,6 +92,7 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         rows: RowRule = "clip",
         clip_norm: float | Literal["rms"] | None = None,
         extra: Literal["ignore", "refuse"] = "ignore",
+        form: Form = "standardised",
         dtype: Any = np.float64,
     ) -> None:
         self.schema = schema
@@ -82,6 +101,7 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.rows = rows
         self.clip_norm = clip_norm
         self.extra = extra
+        self.form = form
         self.dtype = dtype
 
     def fit(self, X: Any = None, y: Any = None) -> Self:  # noqa: ARG002
@@ -111,6 +131,10 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def encoding(self) -> Encoding:
         """Return the same map in the closed language that a release carries."""
         check_rows(self.rows)
+        if self.shaped:
+            curves = self.form == "curves"
+            columns = tuple(feature.in_body(curves)[0] for feature in self.schema.features)
+            return Encoding(columns=columns, rows="clip", norm=body_norm(len(columns)))
         return Encoding(
             columns=tuple(feature.compiled() for feature in self.schema.features),
             weights=tuple(self.multipliers().tolist()) if self.weighted else None,
@@ -139,9 +163,34 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         norm = self.schema.rms_norm if self.rows == "unit" else self._clip_norm()
         return squares / norm**2
 
+    @property
+    def shaped(self) -> bool:
+        """Whether rows lie in a body that the schema declares, and not only in a ball."""
+        if self.form not in get_args(Form):
+            raise InvalidParameter(f"form must be one of {', '.join(map(repr, get_args(Form)))}.")
+        if self.form == "standardised":
+            return False
+        if self.weighted or self.rows != "clip":
+            raise InvalidParameter("form: rows in a body are neither weighted nor brought to 1.")
+        return True
+
+    def blocks(self) -> tuple[BodyBlock, ...]:
+        """Return what rows in a body consist of, one block per raw column."""
+        if not self.shaped:
+            raise InvalidParameter('form must be "linear" or "curves" for rows in a body.')
+        return tuple(f.in_body(self.form == "curves")[1] for f in self.schema.features)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the encoded columns."""
+        if not self.shaped:
+            return self.schema.feature_names
+        curves = self.form == "curves"
+        return tuple(name for f in self.schema.features for name in f.body_names(curves))
+
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:  # noqa: ARG002
         """Return the names of the encoded columns."""
-        return np.array(self.schema.feature_names, dtype=object)
+        return np.array(self.names, dtype=object)
 
     @property
     def n_features_in_(self) -> int:

@@ -100,6 +100,10 @@ class RawColumn:
             return self._indicated((0.0 - p) / scale, (*centre, (1.0 - p) / scale))
         return replace(self, missing=self.vector(value))
 
+    def with_corner(self) -> Self:
+        """Return the column with one more number, which is one where the cell is missing."""
+        return self._indicated(0.0, (*(0.0,) * len(self.centre), 1.0))
+
     def _indicated(self, present: float, missing: tuple[float, ...]) -> Self:
         return replace(self, present=(present,), missing=missing)
 

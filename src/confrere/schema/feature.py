@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, final
 
 import numpy as np
 
 from confrere.errors import SchemaError
 from confrere.schema.cells import Value
+from confrere.schema.curves import HAIR, REACH, BodyBlock, Curve, checked_curve, count_hats
 from confrere.schema.encoding import AnyColumn, NumberColumn
 
 INDICATOR = "indicator"
@@ -130,6 +131,10 @@ class Feature(ABC):
     def _column(self) -> AnyColumn:
         """Return what becomes of the column's cells, without those that are missing."""
 
+    @abstractmethod
+    def _body_column(self, curves: bool) -> tuple[AnyColumn, BodyBlock]:
+        """Return the same with numbers in an interval or at corners, and what they are."""
+
     # What every kind shares.
 
     @property
@@ -170,6 +175,28 @@ class Feature(ABC):
     def compiled(self) -> AnyColumn:
         """Return what becomes of the column, in the language that a release carries."""
         return self._column().with_missing(self.missing, self.missing_share)
+
+    def in_body(self, curves: bool) -> tuple[AnyColumn, BodyBlock]:
+        """Return what becomes of the column where noise is shaped like the rows.
+
+        Magnitudes of its encoded numbers add up to one at most: a missing value has a corner of
+        its own, or is the centre.
+
+        Parameters
+        ----------
+        curves : bool
+            Whether numbers whose curve is left to the public rule become hats.
+        """
+        column, block = self._body_column(curves)
+        if self.has_indicator:
+            return column.with_corner(), replace(block, size=block.size + 1)
+        return column.with_missing(self.missing), block
+
+    def body_names(self, curves: bool) -> tuple[str, ...]:
+        """Return the names of the encoded columns of :meth:`in_body`."""
+        smooth = self._body_column(curves)[1].smooth
+        own = tuple(f"{self.column}~{j + 1}" for j in range(smooth)) or self._own_names()
+        return own + ((f"{self.column}=missing",) if self.has_indicator else ())
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declared facts as plain values; what was not declared is left out."""
@@ -222,6 +249,10 @@ class Number(Feature):
         Public mean and standard deviation of ``t(x)`` (of the logarithm, if ``log``): both or none.
     log : bool, default=False
         Whether the logarithm is taken: for amounts and counts with a long tail.
+    curve : "auto", bool or list of float, default="auto"
+        Whether the number may matter in a curve and not in a straight line: yes, no, by the public
+        rule of the estimator, or with these knots, from the lowest to the highest. Otherwise
+        there are eight knots between the bounds, or as many as there are whole numbers.
     na, missing, missing_share, importance, sign
         See :class:`~confrere.schema.feature.Feature`.
     """
@@ -230,6 +261,7 @@ class Number(Feature):
     mean: float | None = None
     sd: float | None = None
     log: bool = False
+    curve: Curve = "auto"
 
     kind: ClassVar[str] = "number"
 
@@ -254,6 +286,10 @@ class Number(Feature):
                 raise self._error(f"mean lies outside the bounds{scale}")
             if self.sd is None or self.sd <= 0:
                 raise self._error("sd must be above 0")
+        try:
+            self._set("curve", checked_curve(self.curve, self.bounds))
+        except ValueError as problem:
+            raise self._error(str(problem)) from None
 
     def _settle_missing(self, value: object) -> Value:
         number = declared_number(self.column, "missing", value)
@@ -285,3 +321,44 @@ class Number(Feature):
             centre=(centre,),
             scale=(scale,),
         )
+
+    def knots(self, curves: bool) -> tuple[float, ...]:
+        """Return the knots in raw units, or nothing where a line stays straight.
+
+        Parameters
+        ----------
+        curves : bool
+            What the public rule says.
+        """
+        if isinstance(self.curve, tuple):
+            return self.curve
+        if not (curves if self.curve == "auto" else self.curve):
+            return ()
+        low, high = self._range()
+        hats = count_hats(*self.bounds)
+        return tuple(self._raw(low + (high - low) * j / (hats - 1)) for j in range(hats))
+
+    def _raw(self, place: float) -> float:
+        return self.bounds[0] + math.expm1(place) if self.log else place
+
+    def _place(self, value: float) -> float:
+        return math.log1p(value - self.bounds[0]) if self.log else value
+
+    def _body_column(self, curves: bool) -> tuple[NumberColumn, BodyBlock]:
+        column, knots = self._column(), self.knots(curves)
+        if knots:
+            places = tuple(self._place(knot) for knot in knots)
+            m = len(knots)
+            hats = replace(column, knots=places, centre=(0.0,) * m, scale=(1.0,) * m)
+            return hats, BodyBlock(m, "curve", 1 / m, smooth=m)
+        if self.mean is None or self.sd is None:
+            return column, BodyBlock(1, "number", 1 / 3)
+        low, high = self._range()
+        top = min(high, self.mean + REACH * self.sd)
+        # The logarithm starts at the lower bound, so only its upper end can be moved.
+        bottom = low if self.log else max(low, self.mean - REACH * self.sd)
+        reach = max(top - self.mean, self.mean - bottom)
+        clip = (self.bounds[0], self._raw(top)) if self.log else (bottom, top)
+        scale = reach * (1 + HAIR)
+        straight = replace(column, clip=clip, centre=(self.mean,), scale=(scale,))
+        return straight, BodyBlock(1, "number", min(1 / 3, (self.sd / scale) ** 2))

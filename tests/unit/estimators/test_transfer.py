@@ -164,7 +164,7 @@ def saved(model, folder, **settings):
 @pytest.fixture(scope="module")
 def named():
     frame = pd.DataFrame(X, columns=NAMES)
-    return PrivateLogisticRegression(schema=SCHEMA).fit(frame[:3700], Y[:3700])
+    return PrivateLogisticRegression(schema=SCHEMA, noise="ball").fit(frame[:3700], Y[:3700])
 
 
 def target(folder, **settings):

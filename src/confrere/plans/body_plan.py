@@ -1,0 +1,117 @@
+"""Noise shaped like the rows: when it is used, and what the public facts make of a schema.
+
+Proof: docs/proofs/geometry.md. The rules were chosen on some tables and confirmed on others, see
+docs/geometry.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from confrere.errors import InvalidParameter
+from confrere.maths.geometry import CONSTANT, LOG_ODDS, Factor, choose_geometry
+from confrere.plans.linear_plan import Loss, noise_budget, slope_of
+from confrere.rows.body import Body, BodyFrame
+from confrere.schema import Number, PublicSchema, SchemaEncoder
+from confrere.schema.encoder import Form
+
+#: For which body noise is made: the schema's where that is better, a ball, or the schema's.
+Noise = Literal["auto", "ball", "schema"]
+
+#: Curvature of the loss where no base rate is declared; a declared one never implies more.
+CURVATURE = 0.2
+
+#: Columns per record, epsilon and curvature: up to how many curves pay, times the squared share of
+#: numbers among the raw columns, and from how many on.
+PLENTY, SCARCE = 0.3, 1.2
+
+
+def curvature_of(schema: PublicSchema) -> float:
+    """Return the mean of ``p(1-p)`` that the declared base rate implies."""
+    rate = None if schema.outcome is None else schema.outcome.base_rate
+    return CURVATURE if rate is None else min(CURVATURE, rate * (1 - rate))
+
+
+def curves_pay(schema: PublicSchema, n_samples: int, epsilon: float) -> bool:
+    """Whether numbers without a word of their own become curves: a rule of public facts.
+
+    Curves make more columns, and so more noise for all others. Where nothing is known of numbers
+    but their bounds a straight line between these is rarely a good fit, and they win unless flags
+    and levels outnumber them. Where means and deviations are known, lines fit well until records
+    and epsilon are plenty. Where these are so scarce that little can be learned at all, hats have
+    the least noise beside categories and flags.
+    """
+    numbers = [f for f in schema.features if isinstance(f, Number) and f.curve == "auto"]
+    if not numbers:
+        return False
+    bare = sum(number.mean is None for number in numbers)
+    encoder = schema.encoder(form="linear")
+    intervals = sum(block.size == 1 for block in encoder.blocks())
+    if bare and 2 * bare >= intervals:
+        return True
+    columns = 1 + sum(block.size for block in schema.encoder(form="curves").blocks())
+    crowded = columns / (n_samples * epsilon * curvature_of(schema))
+    share = len(numbers) / len(schema.features)
+    return crowded <= PLENTY * share**2 or (crowded > SCARCE and share < 1)
+
+
+def choose_form(schema: PublicSchema, noise: Noise, n_samples: int, epsilon: float) -> Form:
+    """Return how a schema's columns are encoded.
+
+    ``"auto"`` leaves a schema with importances to the ball, whose columns are weighted by them.
+    """
+    if noise == "ball" or (noise == "auto" and schema.has_importances):
+        return "standardised"
+    return "curves" if curves_pay(schema, n_samples, epsilon) else "linear"
+
+
+def encodes(encoder: SchemaEncoder, features: Sequence[str] | None) -> bool:
+    """Whether rows of these columns are an encoder's; without names only a price is asked."""
+    return features is None or encoder.names == tuple(features)
+
+
+def schema_frame(
+    encoder: SchemaEncoder,
+    n_samples: int,
+    *,
+    epsilon: float,
+    loss: Loss,
+    constant: bool = True,
+    log_odds: float = LOG_ODDS,
+) -> BodyFrame:
+    """Return the coordinates of the body that a schema declares, with the ridge that suits it.
+
+    Parameters
+    ----------
+    encoder : SchemaEncoder
+        Of a form for bodies.
+    n_samples : int
+        Public number of records behind the model.
+    epsilon : float
+        The whole price.
+    loss : {"logistic", "capped"}
+        Of the model.
+    constant : bool, default=True
+        Whether there is an intercept.
+    log_odds : float, default=2.0
+        Prior variance of a row's log-odds around what is shrunk towards.
+    """
+    factors = [Factor(b.size, b.kind, b.spread, b.smooth) for b in encoder.blocks()]
+    chosen = choose_geometry(
+        [*factors, CONSTANT] if constant else factors,
+        n_samples=n_samples,
+        budget=noise_budget(epsilon),
+        curvature=curvature_of(encoder.schema),
+        cap=slope_of(loss),
+        log_odds=log_odds,
+    )
+    body = Body(chosen.roots, chosen.groups, chosen.shares)
+    return BodyFrame(body, chosen.ridge, encoder.encoding().norm, constant)
+
+
+def refuse_with_schema_noise(beyond: Mapping[str, bool]) -> None:
+    """Refuse settings that noise shaped like the rows does not know, by name."""
+    for name, is_set in beyond.items():
+        if is_set:
+            raise InvalidParameter(f"noise='schema' does not know {name}; use noise='ball'.")

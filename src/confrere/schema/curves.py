@@ -1,0 +1,76 @@
+"""Columns where noise is shaped like the rows: intervals, corners, and hats that make a curve."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+#: Hats of a curve whose knots are not declared, and the most that may be declared.
+HATS, MOST_HATS = 8, 64
+
+#: Beyond so many standard deviations a straight line is bent to a constant.
+REACH = 2.0
+
+#: A scale is longer by this share, so that rounding keeps numbers within one.
+HAIR = 1e-12
+
+#: Whether a number is a curve: by the public rule, yes, no, or with these knots.
+Curve: TypeAlias = bool | Literal["auto"] | tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BodyBlock:
+    """The encoded columns of one raw column, where noise is shaped like the rows.
+
+    Attributes
+    ----------
+    size : int
+        How many there are; magnitudes add up to one at most.
+    kind : {"number", "flag", "category", "curve"}
+        What they come from.
+    spread : float
+        Mean square of one of them, as the declared facts imply it.
+    smooth : int, default=0
+        How many of the first ones are neighbouring hats of a curve.
+    """
+
+    size: int
+    kind: Literal["number", "flag", "category", "curve"]
+    spread: float
+    smooth: int = 0
+
+
+def checked_curve(curve: object, bounds: tuple[float, float]) -> Curve:
+    """Return what was declared of a number's curve.
+
+    Raises
+    ------
+    ValueError
+        Saying what it must be.
+    """
+    if isinstance(curve, bool) or (isinstance(curve, str) and curve == "auto"):
+        return curve  # type: ignore[return-value]
+    if isinstance(curve, str) or not isinstance(curve, Sequence | np.ndarray):
+        raise ValueError('curve must be true, false, "auto" or a list of knots')
+    numbers = [
+        float(knot) if isinstance(knot, int | float | np.number) else math.nan for knot in curve
+    ]
+    inside = all(bounds[0] <= knot <= bounds[1] for knot in numbers)
+    if not 2 <= len(numbers) <= MOST_HATS or not inside or any(np.diff(numbers) <= 0):
+        raise ValueError(
+            f"the knots of a curve must be 2 to {MOST_HATS} increasing numbers within the bounds"
+        )
+    return tuple(numbers)
+
+
+def count_hats(lo: float, hi: float) -> int:
+    """Return how many hats a curve has between bounds: eight, or one per whole number."""
+    if not (lo.is_integer() and hi.is_integer()):
+        return HATS
+    # Between 0 and 1 there are rates, not two whole numbers.
+    whole = int(min(HATS, hi - lo + 1))
+    return HATS if whole < 3 else whole

@@ -1,0 +1,191 @@
+"""Noise shaped by the schema, through the estimators: chosen by public facts, kept in releases."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from confrere import PrivateLogisticRegression, TransferClassifier
+from confrere.errors import InvalidParameter
+from confrere.plans.body_plan import choose_form, curvature_of
+from confrere.release import load_release
+from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
+
+LABEL = Label("y", positive=1, negative=0)
+SCHEMA = PublicSchema(
+    [
+        Number("age", bounds=(18, 90)),
+        Category("job", values=("a", "b", "c")),
+        Flag("smoker", share=0.2),
+    ],
+    outcome=LABEL,
+)
+KNOWN = PublicSchema(
+    [
+        Number("age", bounds=(18, 90), mean=50, sd=15),
+        Category("job", values=("a", "b", "c")),
+        Flag("smoker", share=0.2),
+    ],
+    outcome=LABEL,
+)
+
+
+def table(n=3000, seed=0):
+    rng = np.random.default_rng(seed)
+    found = pd.DataFrame(
+        {
+            "age": rng.integers(18, 91, n),
+            "job": rng.choice(["a", "b", "c"], n),
+            "smoker": rng.uniform(size=n) < 0.2,
+        }
+    )
+    # Most likely in the middle: no straight line tells.
+    score = 3 - np.abs(found["age"] - 54) / 6 + 2.0 * (found["job"] == "a")
+    found["y"] = (rng.uniform(size=n) < 1 / (1 + np.exp(-score))).astype(int)
+    return found
+
+
+def accuracy(model, rows):
+    return float(np.mean(model.predict(rows) == rows["y"]))
+
+
+def test_a_schema_shapes_the_noise_by_default_and_curves_bend():
+    rows, fresh = table(), table(seed=1)
+    model = PrivateLogisticRegression(epsilon=4.0, schema=SCHEMA, random_state=0).fit(rows)
+    assert model.guarantee_.theorem == "docs/proofs/geometry.md"
+    assert model.model_.encoder.form == "curves"
+    assert model.model_.facts.body == (8, 3, 1)
+    ball = PrivateLogisticRegression(epsilon=4.0, schema=SCHEMA, noise="ball", random_state=0)
+    ball.fit(rows)
+    assert ball.guarantee_.theorem == "docs/proofs/objective_perturbation.md"
+    assert accuracy(model, fresh) > accuracy(ball, fresh) + 0.1
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, KNOWN])
+def test_what_is_released_reads_raw_rows(tmp_path, schema):
+    rows, fresh = table(), table(50, seed=1)
+    model = PrivateLogisticRegression(
+        epsilon=1.0, schema=schema, noise="schema", random_state=0
+    ).fit(rows)
+    folder = tmp_path / "release"
+    model.to_release().save(folder, allow_simulated=True, allow_uncapped=True)
+    read = load_release(folder, allow_simulated=True)
+    assert read.model.encoder.form == model.model_.encoder.form
+    proba = read.model.predict_proba(read.model.encoded(fresh))
+    assert proba == pytest.approx(model.predict_proba(fresh), abs=1e-12)
+    written = json.loads((folder / "model.json").read_text())["model"]
+    assert written["encoder"]["form"] == model.model_.encoder.form
+    assert len(written["features"]) == len(written["coef"])
+
+
+def test_the_rule_is_public():
+    few_flags = SCHEMA
+    assert choose_form(few_flags, "auto", 100, 0.1) == "curves"
+    assert choose_form(KNOWN, "auto", 1000, 1.0) == "linear"
+    assert choose_form(KNOWN, "auto", 1_000_000, 1.0) == "curves"
+    assert choose_form(KNOWN, "ball", 1_000_000, 1.0) == "standardised"
+    important = PublicSchema(
+        [
+            Number("age", bounds=(18, 90), importance=2, sign=1),
+            Flag("smoker", importance=1, sign=1),
+        ],
+        outcome=LABEL,
+    )
+    assert choose_form(important, "auto", 1000, 1.0) == "standardised"
+    assert choose_form(important, "schema", 1000, 1.0) == "curves"
+    flags = [Flag(f"f{j}") for j in range(5)]
+    many = PublicSchema([Number("age", bounds=(18, 90)), *flags], outcome=LABEL)
+    assert choose_form(many, "auto", 2000, 1.0) == "linear"
+    never = PublicSchema([Number("age", bounds=(18, 90), curve=False), *flags], outcome=LABEL)
+    assert choose_form(never, "auto", 10**9, 1.0) == "linear"
+    rare = PublicSchema([*flags], outcome=Label("y", positive=1, base_rate=0.01))
+    assert curvature_of(rare) == pytest.approx(0.0099)
+    assert curvature_of(many) == 0.2
+
+
+def test_the_price_knows_the_columns_and_touches_no_data():
+    model = PrivateLogisticRegression(epsilon=0.5, schema=SCHEMA)
+    assert model.price(1000).epsilon == 0.5
+    assert model.price(table(20)).theorem == "docs/proofs/geometry.md"
+
+
+def test_the_number_of_rows_decides_nothing_where_it_is_private():
+    """Under add-remove neighbours the declared number chooses curves, body and ridge."""
+    forms, plans = set(), []
+    for n in (200, 2000):
+        model = PrivateLogisticRegression(
+            epsilon=1.0,
+            schema=KNOWN,
+            neighbours="add-remove",
+            declared_samples=1000,
+            random_state=0,
+        )
+        plan, _ = model.prepare(table(n), None)
+        plans.append(plan)
+        forms.add(model.fit(table(n)).model_.encoder.form)
+    assert forms == {"linear"}
+    one, other = plans
+    assert one.mechanism.ridge == other.mechanism.ridge
+    assert one.mechanism.rho == other.mechanism.rho
+    for first, second in zip(one.frame.body.roots, other.frame.body.roots, strict=True):
+        assert np.array_equal(first, second)
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"delta": 1e-6}, "delta"),
+        ({"calibration": "printed", "loss": "logistic"}, "printed"),
+        ({"prior": [0.0]}, "prior"),
+        ({"feature_scale": [1.0]}, "feature_scale"),
+    ],
+)
+def test_what_the_theorem_does_not_know_is_refused_or_left_to_the_ball(settings, named):
+    with pytest.raises(InvalidParameter, match=named):
+        PrivateLogisticRegression(schema=SCHEMA, noise="schema", **settings).price(1000)
+    if named in ("delta", "printed"):
+        price = PrivateLogisticRegression(schema=SCHEMA, **settings).price(1000)
+        assert price.theorem != "docs/proofs/geometry.md"
+
+
+def test_no_schema_no_shape():
+    with pytest.raises(InvalidParameter, match="schema="):
+        PrivateLogisticRegression(noise="schema").price(1000, 3)
+    with pytest.raises(InvalidParameter, match="noise must be one of"):
+        PrivateLogisticRegression(noise="round").price(1000, 3)
+
+
+def test_several_classes_are_left_to_the_ball():
+    schema = PublicSchema(
+        [Ordered("level", levels=(1, 2, 3))], outcome=Label("y", classes=("a", "b", "c"))
+    )
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"level": rng.integers(1, 4, 300), "y": rng.choice(list("abc"), 300)})
+    model = PrivateLogisticRegression(schema=schema, random_state=0).fit(rows)
+    assert model.model_.encoder.form == "standardised"
+    with pytest.raises(InvalidParameter, match="two classes"):
+        PrivateLogisticRegression(schema=schema, noise="schema").price(300)
+
+
+@pytest.mark.parametrize("noise", ["auto", "schema", "ball"])
+def test_a_branch_follows_the_form_of_its_source(noise):
+    source = PrivateLogisticRegression(epsilon=4.0, schema=SCHEMA, random_state=0).fit(table())
+    branch = TransferClassifier(
+        source=source.to_release(), epsilon=0.5, schema=SCHEMA, noise=noise, random_state=0
+    ).fit(table(300, seed=2))
+    shaped = noise != "ball"
+    assert (branch.model_.facts.body is not None) == shaped
+    assert branch.model_.encoder.form == "curves"
+    assert accuracy(branch, table(seed=1)) > 0.75
+
+
+def test_a_branch_of_a_ball_stays_in_the_ball():
+    source = PrivateLogisticRegression(
+        epsilon=4.0, schema=SCHEMA, noise="ball", random_state=0
+    ).fit(table())
+    settings = {"source": source.to_release(), "schema": SCHEMA, "random_state": 0}
+    branch = TransferClassifier(**settings).fit(table(300, seed=2))
+    assert branch.model_.encoder.form == "standardised"
+    with pytest.raises(InvalidParameter, match="noise='schema'"):
+        TransferClassifier(**settings, noise="schema").fit(table(300, seed=2))

@@ -1,0 +1,113 @@
+"""Columns for noise that is shaped like the rows: intervals, corners and hats."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from confrere.errors import InvalidParameter, SchemaError
+from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
+
+SCHEMA = PublicSchema(
+    [
+        Number("age", bounds=(18, 95)),
+        Number("income", bounds=(0, 1000), log=True, mean=3.0, sd=1.5, missing="indicator"),
+        Number("children", bounds=(0, 3), missing="center"),
+        Number("rate", bounds=(0, 1), curve=(0, 0.2, 1)),
+        Number("height", bounds=(1.2, 2.2), mean=1.7, sd=0.1, curve=False),
+        Flag("smoker", share=0.1, missing="indicator"),
+        Category("job", values=("a", "b", "c"), unknown="zeros"),
+        Ordered("grade", levels=(1, 2, 3, 4), shares=(0.1, 0.2, 0.3, 0.4), missing=2),
+    ],
+    outcome=Label("y", positive=1, negative=0),
+)
+
+
+def random_table(rng, n=300):
+    """Return a table with values far outside, unknown ones and gaps."""
+
+    def gaps(values):
+        return np.where(rng.uniform(size=n) < 0.2, np.nan, values)
+
+    return pd.DataFrame(
+        {
+            "age": rng.normal(50, 60, n),
+            "income": gaps(rng.lognormal(3, 3, n)),
+            "children": gaps(rng.integers(-1, 6, n).astype(float)),
+            "rate": rng.uniform(-0.5, 1.5, n),
+            "height": rng.normal(1.7, 0.5, n),
+            "smoker": gaps(rng.integers(0, 2, n).astype(float)),
+            "job": rng.choice(["a", "b", "c", "other"], n),
+            "grade": gaps(rng.integers(1, 5, n).astype(float)),
+        }
+    )
+
+
+@pytest.mark.parametrize("form", ["linear", "curves"])
+def test_every_row_lies_in_the_body_that_the_blocks_declare(form):
+    encoder = SCHEMA.encoder(form=form)
+    rows = encoder.transform(random_table(np.random.default_rng(0))) * encoder.encoding().norm
+    blocks = encoder.blocks()
+    assert sum(block.size for block in blocks) == rows.shape[1] == len(encoder.names)
+    assert len(set(encoder.names)) == len(encoder.names)
+    start = 0
+    for block in blocks:
+        part = rows[:, start : start + block.size]
+        assert np.abs(part).sum(axis=1).max() <= 1 + 1e-12
+        # What facts say of the size of a column is not far off where they hold.
+        assert 0 < block.spread <= 1
+        start += block.size
+
+
+def test_forms_differ_by_their_curves_alone():
+    linear, curves = (SCHEMA.encoder(form=form).blocks() for form in ("linear", "curves"))
+    assert [block.smooth for block in linear] == [0, 0, 0, 3, 0, 0, 0, 0]
+    assert [block.smooth for block in curves] == [8, 8, 4, 3, 0, 0, 0, 0]
+    assert [block.size for block in curves] == [8, 9, 4, 3, 1, 2, 3, 1]
+
+
+def test_hats_meet_at_their_knots():
+    number = Number("x", bounds=(0, 100), log=True)
+    schema = PublicSchema([number, Flag("f")])
+    knots = number.knots(True)
+    assert len(knots) == 8
+    assert knots[0] == 0
+    assert knots[-1] == pytest.approx(100)
+    assert np.diff(np.log1p(knots)) == pytest.approx(np.log(101) / 7)
+    encoder = schema.encoder(form="curves")
+    rows = encoder.transform(pd.DataFrame({"x": knots, "f": True})) * encoder.encoding().norm
+    assert rows[:, :8] == pytest.approx(np.eye(8), abs=1e-12)
+    between = encoder.transform(pd.DataFrame({"x": [3.0, 250.0], "f": True}))
+    assert (between[:, :8] * encoder.encoding().norm).sum(axis=1) == pytest.approx(1)
+
+
+def test_lines_with_a_mean_end_two_deviations_away():
+    schema = PublicSchema([Number("x", bounds=(0, 100), mean=40, sd=10), Flag("f", share=0.1)])
+    encoder = schema.encoder(form="linear")
+    table = pd.DataFrame({"x": [40.0, 60.0, 99.0, 20.0, 0.0], "f": [1, 0, 0, 0, 0]})
+    rows = encoder.transform(table) * encoder.encoding().norm
+    assert rows[:, 0] == pytest.approx([0, 1, 1, -1, -1], abs=1e-9)
+    assert rows[:2, 1] == pytest.approx([1, -1 / 9])
+
+
+def test_curves_are_written_and_read():
+    again = PublicSchema.from_toml(SCHEMA.to_toml())
+    assert again == SCHEMA
+    assert again.features[3].curve == (0, 0.2, 1)
+    assert "curve" not in SCHEMA.to_toml().split("rate")[0]
+    true = PublicSchema([Number("x", bounds=(0, 9), curve=True)])
+    assert "curve = true" in true.to_toml()
+    assert PublicSchema.from_toml(true.to_toml()) == true
+
+
+@pytest.mark.parametrize("curve", ["yes", 3, (0, 0), (1,), (0, 200), (0, None), {"a": 1}])
+def test_what_is_no_curve_is_refused(curve):
+    with pytest.raises(SchemaError, match=r"column 'x'.*(curve|knots)"):
+        Number("x", bounds=(0, 100), curve=curve)
+
+
+def test_rows_in_a_body_are_not_weighted():
+    for settings in ({"weighted": True}, {"rows": "unit"}):
+        with pytest.raises(InvalidParameter, match="form"):
+            SCHEMA.encoder(form="curves", **settings).blocks()
+    with pytest.raises(InvalidParameter, match="form"):
+        SCHEMA.encoder(form="round").encoding()
