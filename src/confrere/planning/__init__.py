@@ -1,7 +1,8 @@
 """What epsilon, records, features and parties will bring, before any data are touched."""
 
 from confrere.planning.forecast import plan
+from confrere.planning.paths import recommend
 from confrere.planning.price import price
 from confrere.planning.together import choose
 
-__all__ = ["choose", "plan", "price"]
+__all__ = ["choose", "plan", "price", "recommend"]
