@@ -29,6 +29,7 @@ from confrere import (
 from confrere.noise.sources import SeededSource
 from confrere.plans.base_plan import Names
 from confrere_research import loaders
+from confrere_research.packaged_schemas import load_schema
 from confrere_research.problems import make_problem
 
 Floats = NDArray[np.float64]
@@ -132,7 +133,7 @@ def _drawn(
 def _branches(seed: int) -> dict[tuple[str, float], float]:
     """Return the mean AUC over the sixteen branches of every method, for one draw."""
     problem = make_problem("states as hospitals", {"encoding": "public"}, seed)
-    schema = loaders.load_brfss2022().schema
+    schema = load_schema("brfss2022")
     experts = {"prior": schema.expert_prior(), "prior_intercept": problem.base_log_odds}
     weights = schema.column_weights()
     targets = problem.targets

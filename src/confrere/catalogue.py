@@ -211,13 +211,7 @@ _METHODS = (
         operations=_ALONE,
     ),
     _together(
-        "average",
-        "every organisation releases once, averaged",
-        _OURS,
-        "",
-        "averaging",
-        "check",
-        "objective",
+        "average", "every organisation releases once, averaged", _OURS, "", "averaging", "objective"
     ),
     _together(
         "ofpa",

@@ -1,0 +1,98 @@
+"""The check of a prior, asked of parties: prices, bounds, and requests that do not fit."""
+
+import numpy as np
+import pytest
+
+from confrere.errors import InvalidMessage
+from confrere.federation import Books, LocalFederation, LocalParty, Policy, average
+from confrere.federation.checking import CHECK, CheckRequest
+from confrere.federation.operation import PartyFacts
+from confrere.federation.payload import Payload
+from confrere.federation.transcript import rehearse
+from confrere.ledger import Ledger
+from confrere.ledger.accounts import exact
+from confrere.plans.checked_average import CheckedAveraging
+from confrere.plans.checked_plan import Prior
+from confrere.plans.collaborative_plan import Averaging
+from confrere.rows.frame import Frame
+
+COEF = np.array([2.0, 1.0, 0.0])
+FACTS = PartyFacts(100, 3)
+
+
+def plan(epsilon=1.0, **settings):
+    scale = np.array([1.5, 1.0, 0.5])
+    frame = Frame(3, feature_scale=scale)
+    prior = Prior(COEF, feature_scale=scale)
+    return CheckedAveraging(Averaging(frame=frame, epsilon=epsilon, **settings), prior)
+
+
+def federation(sign=1.0, n_parties=3):
+    rng = np.random.default_rng(0)
+    parties = []
+    for k in range(n_parties):
+        X = rng.normal(size=(800, 3)) / 2
+        y = np.where(X @ (sign * COEF) + rng.logistic(size=800) > 0, 1.0, -1.0)
+        ledger = Ledger()
+        ledger.open_account("all", epsilon=1.0)
+        policy = Policy(
+            operations=("size", "check", "objective"), unit="record", neighbours="replace-one"
+        )
+        parties.append(LocalParty(f"p{k}", X, y, books=Books(ledger, policy, "all")))
+    return parties, LocalFederation(parties, on_error="raise")
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_every_party_pays_for_check_and_weights_out_of_one_epsilon(sign):
+    _, asked = federation(sign)
+    outcome = average(asked, plan())
+    for paid in outcome.receipts.values():
+        spent = [exact(receipt.guarantee.epsilon) for receipt in paid]
+        assert len(spent) == 2
+        assert exact(0.99) < sum(spent) <= exact(1.0)
+    assert np.sign(outcome.prior.factor) == sign
+    assert outcome.prior.verifiable
+    assert type(outcome).from_payload(outcome.to_payload()).prior == outcome.prior
+    assert np.sign(outcome.coef[0]) == sign
+
+
+def test_what_follows_from_answers_is_known_to_be_derived():
+    made = plan()
+    requests = rehearse(lambda one: average(one, made), ["a", "b"], "0" * 64, 3)
+    by_name = {request.operation: request for request in requests}
+    assert by_name["check"].derived == ()
+    assert {"ridge", "centre", "feature_scale"} <= set(by_name["objective"].derived)
+    assert by_name["check"].epsilon + by_name["objective"].epsilon == pytest.approx(1.0)
+
+
+def request(**changes):
+    good = CheckRequest(COEF, 0.05, 0.2, 1.0, 1.0, "replace-one").to_payload()
+    values = {**good.values, **{k: v for k, v in changes.items() if k in good.values}}
+    arrays = {**good.arrays, **{k: v for k, v in changes.items() if k not in good.values}}
+    return Payload(values, arrays)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"epsilon": 0.0},
+        {"epsilon": 1},
+        {"base_rate": 1.0},
+        {"base_rate": 0.0},
+        {"deviation": float("nan")},
+        {"data_norm": -1.0},
+        {"neighbours": "none"},
+        {"declared": 1.0},
+        {"neighbours": "add-remove"},
+        {"coef": np.ones(4)},
+        {"coef": np.array([1.0, np.nan, 0.0])},
+        {"coef": np.full(3, 1e300)},
+        {"feature_scale": -np.ones(3)},
+        {"more": np.ones(3)},
+    ],
+    ids=str,
+)
+def test_a_request_that_does_not_fit_is_refused_before_it_is_priced(changes):
+    assert CHECK.priced(request(), FACTS).epsilon == 0.05
+    with pytest.raises(InvalidMessage):
+        CHECK.priced(request(**changes), FACTS)
