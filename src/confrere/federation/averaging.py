@@ -36,6 +36,7 @@ from confrere.noise.sources import RandomSource
 from confrere.plans.checked_average import CheckedAveraging
 from confrere.plans.collaborative_plan import Averaging, Combine, WeightRequest, combine_weights
 from confrere.plans.party_rows import run_parties
+from confrere.rows.engines import opened_engine
 from confrere.rows.frame import LARGEST
 
 Floats = NDArray[np.float64]
@@ -130,8 +131,9 @@ def _price_objective(request: Payload, facts: PartyFacts) -> Guarantee:
 def _run_objective(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
     asked = _read(request, party.facts)
     mechanism = asked.objective(party.facts.n_samples)
-    rows = asked.frame.rows(party.X)
-    weights = mechanism.run(rows, party.y, source=source, centre=asked.centre)
+    with opened_engine(party.engine) as engine:
+        rows = asked.frame.lazy(party.X, engine)
+        weights = mechanism.run(rows, party.y, source=source, centre=asked.centre)
     return Payload(arrays={"weights": weights})
 
 
@@ -142,7 +144,9 @@ def _price_output(request: Payload, facts: PartyFacts) -> Guarantee:
 def _run_output(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
     asked = _read(request, party.facts)
     mechanism = asked.output(party.facts.n_samples)
-    weights = mechanism.run(asked.frame.rows(party.X), party.y, source=source)
+    with opened_engine(party.engine) as engine:
+        rows = asked.frame.lazy(party.X, engine)
+        weights = mechanism.run(rows, party.y, source=source)
     return Payload(arrays={"weights": weights})
 
 

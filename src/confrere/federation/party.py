@@ -17,6 +17,7 @@ from confrere.federation.operation import PartyFacts
 from confrere.ledger import Ledger
 from confrere.noise.sources import RandomSource, Seed, source_for
 from confrere.plans.party_rows import PartyRows
+from confrere.rows.engines import check_engine
 
 Floats = NDArray[np.float64]
 
@@ -100,6 +101,8 @@ class LocalParty(_Holder):
     ballot : (N,) array of bool, optional
         What its own classifier votes on the public rows of its study; by default logistic
         regression does. It is of the party's making alone, and made before anything is asked.
+    engine : str, optional
+        Who reads its rows, where an answer takes many passes over them.
     """
 
     name: str
@@ -110,8 +113,10 @@ class LocalParty(_Holder):
     masking: Masking | None = None
     n_classes: int = 2
     ballot: NDArray[np.bool_] | None = None
+    engine: str | None = None
 
     def __post_init__(self) -> None:
+        check_engine(self.engine, "engine")
         _check_name(self.name)
         object.__setattr__(self, "X", np.asarray(self.X, dtype=np.float64))
         object.__setattr__(self, "y", np.asarray(self.y, dtype=np.float64))
@@ -213,7 +218,8 @@ def _check_data(X: Floats, y: Floats, n_classes: int = 2) -> None:
     # Checked when a party is set up, so that no question can find it out.
     if X.ndim != 2 or X.shape[0] < 1 or X.shape[1] < 1 or y.shape != X.shape[:1]:
         raise InvalidData("X needs rows and columns, and y one label per row.")
-    if not np.all(np.isfinite(X)):
+    # In parts: the rows may be larger than memory.
+    if not all(np.isfinite(X[i : i + 65_536]).all() for i in range(0, len(X), 65_536)):
         raise InvalidData("X must be finite; encode missing values by a PublicSchema.")
     if n_classes == 2 and not np.all(np.abs(y) == 1):
         raise InvalidData("y must be -1 or +1.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,20 @@ from numpy.typing import NDArray
 from confrere.errors import InvalidData
 from confrere.plans.base_plan import encode_labels
 from confrere.release import Release
+from confrere.rows.decoding import gathered
+from confrere.rows.row_tables import RowTable, open_table
 from confrere.schema import PublicSchema
 from confrere.study.study_file import Study
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What a method learns from: bounded rows under public names, and labels."""
+    """What a method learns from: bounded rows, and labels.
 
-    X: pd.DataFrame
+    Rows that are many lie in a private file, which the system reads when they are touched.
+    """
+
+    X: NDArray[np.float64]
     y: NDArray[Any]
 
     def codes(self, study: Study) -> NDArray[np.float64]:
@@ -33,13 +39,16 @@ class Rows:
 
 
 def read_table(path: Path, columns: set[str] | None = None) -> pd.DataFrame:
-    """Read a CSV file; of its columns, only those that are needed.
+    """Read a table whole, a CSV file or Parquet; of its columns, only those that are needed.
 
     Raises
     ------
     InvalidData
         If it cannot be read; the message quotes nothing from it.
     """
+    if path.is_dir() or path.suffix != ".csv":
+        wide = pd.concat(open_table(path).read(), ignore_index=True)
+        return wide if columns is None else wide.filter(sorted(columns))
     try:
         wanted = None if columns is None else (lambda name: name in columns)
         table = pd.read_csv(path, usecols=wanted)
@@ -54,13 +63,22 @@ def read_table(path: Path, columns: set[str] | None = None) -> pd.DataFrame:
     return table
 
 
-def read_rows(study: Study, path: Path) -> Rows:
-    """Return what a study learns from one party's table."""
+def read_rows(study: Study, table: RowTable) -> Rows:
+    """Return what a study learns from one party's table, read and encoded batch by batch."""
     schema, unit = study.schema, study.promise.unit_column
     assert schema.outcome is not None
-    columns = {*schema.columns, schema.outcome.column} | ({unit} if unit else set())
-    table = bounded_per_unit(read_table(path, columns), unit, study.promise.max_rows_per_unit)
-    return Rows(encoded(study, table), schema.label(table))
+    columns = dict.fromkeys([*schema.columns, schema.outcome.column, *([unit] if unit else [])])
+    encoder, seen = study.encoder(), UnitCounts(unit, study.promise.max_rows_per_unit)
+
+    def blocks() -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        for batch in table.read(list(columns)):
+            kept = seen.bounded(batch)
+            if len(kept):
+                yield np.asarray(encoder.transform(kept), dtype=np.float64), schema.label(kept)
+
+    rows, labels = gathered(blocks(), len(schema.feature_names), table.rows)
+    assert labels is not None
+    return Rows(rows.read(slice(0, len(rows))), labels)
 
 
 def encoded(study: Study, table: pd.DataFrame) -> pd.DataFrame:
@@ -73,20 +91,35 @@ def named_rows(schema: PublicSchema, rows: NDArray[Any]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(schema.feature_names))
 
 
-def bounded_per_unit(table: pd.DataFrame, column: str | None, most: int) -> pd.DataFrame:
-    """Keep the first ``most`` rows of every unit; without a column nothing can be bounded.
+class UnitCounts:
+    """How many rows of every unit were seen; without a column nothing can be bounded.
 
-    Which rows of a unit stay depends on that unit's rows alone.
+    Parameters
+    ----------
+    column : str or None
+        Says whose row it is.
+    most : int
+        Of every unit's rows the first that many are kept: which ones depends on them alone.
     """
-    if column is None:
-        return table
-    if column not in table.columns:
-        raise InvalidData(f"data: there is no column {column!r} (privacy.unit_column).")
-    missing = int(table[column].isna().sum())
-    if missing:
-        raise InvalidData(f"column {column!r}: {missing} rows belong to nobody.")
-    kept = table.groupby(column, sort=False).cumcount() < most
-    return table[kept].reset_index(drop=True)
+
+    def __init__(self, column: str | None, most: int) -> None:
+        self.column, self.most = column, most
+        self._seen = pd.Series(dtype=np.int64)
+
+    def bounded(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows of the next batch that are kept."""
+        if self.column is None:
+            return table
+        if self.column not in table.columns:
+            raise InvalidData(f"data: there is no column {self.column!r} (privacy.unit_column).")
+        units = table[self.column]
+        missing = int(units.isna().sum())
+        if missing:
+            raise InvalidData(f"column {self.column!r}: {missing} rows belong to nobody.")
+        before = units.map(self._seen).fillna(0).astype(np.int64)
+        kept = before + table.groupby(units, sort=False).cumcount() < self.most
+        self._seen = self._seen.add(units.value_counts(), fill_value=0).astype(np.int64)
+        return table[kept].reset_index(drop=True)
 
 
 def predict(release: Release, table: pd.DataFrame) -> pd.DataFrame:

@@ -28,6 +28,7 @@ from confrere.noise.sources import RandomSource
 from confrere.plans import LabelledTable, PublicFacts
 from confrere.plans.base_plan import ModelPlan, Names
 from confrere.release import Release
+from confrere.rows.engines import opened_engine
 
 Floats = NDArray[np.float64]
 
@@ -229,8 +230,11 @@ def _run(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
     learning, plan = _planned(request, party.facts)
     codes = (party.y > 0) if party.n_classes == 2 else party.y
     classes = np.unique(learning.names.classes)
-    table = LabelledTable(party.X, codes.astype(np.intp), classes, learning.names.features)
-    return Payload(arrays=plan.release(table, source))
+    with opened_engine(party.engine) as engine:
+        table = LabelledTable(
+            party.X, codes.astype(np.intp), classes, learning.names.features, engine=engine
+        )
+        return Payload(arrays=plan.release(table, source))
 
 
 LEARN = install(Operation("learn", _price, _run, many_classes=True))

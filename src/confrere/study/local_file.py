@@ -14,6 +14,7 @@ from confrere.errors import BudgetExceeded, OperationRefused, StudyError
 from confrere.guarantee import Guarantee, Neighbours, Unit
 from confrere.ledger import Ledger
 from confrere.ledger.accounts import at_most, exact, minus, plus
+from confrere.rows.row_tables import RowTable, Sql, open_table
 from confrere.study.own_classifier import OwnClassifier
 from confrere.study.study_file import Party, Study
 from confrere.study.typed_files import (
@@ -75,6 +76,21 @@ class LocalPolicy(Table):
             )
 
 
+class Query(Table):
+    """A table in a database: ``[data]``.
+
+    Attributes
+    ----------
+    connection : str
+        Its address; ``${NAME}`` in it stands for that environment variable, where secrets belong.
+    sql : str
+        What to ask; with an ``ORDER BY`` rows come in the same order every time.
+    """
+
+    connection: Text
+    sql: Text
+
+
 class Local(Table):
     """One party's own side.
 
@@ -84,7 +100,11 @@ class Local(Table):
     ledger_path : Path
         Made when it is first charged; ``<party>.ledger`` beside the local file by default.
     data_path : Path or None
-        Its table.
+        Its table: a CSV or Parquet file, or a folder of either.
+    data : Query or None
+        Its table, where it is a query to a database.
+    engine : str or None
+        Who reads the rows: "loop" (the default), "joblib", "dask" or a scheduler's address.
     key_path : Path or None
         The private key that it signs with.
     policy : LocalPolicy or None
@@ -100,11 +120,30 @@ class Local(Table):
     party: Name
     ledger_path: FilePath
     data_path: FilePath | None = None
+    data: Query | None = None
+    engine: Text | None = None
     key_path: FilePath | None = None
     policy: LocalPolicy | None = None
     coordinator: PublicKeyLine | None = None
     auxiliary_path: FilePath | None = None
     classifier: OwnClassifier | None = None
+
+    @property
+    def has_table(self) -> bool:
+        """Whether it says where its rows are."""
+        return self.data_path is not None or self.data is not None
+
+    def table(self) -> RowTable:
+        """Return where its rows come from; nothing is read yet."""
+        if self.data is not None and self.data_path is None:
+            return Sql(self.data.connection, self.data.sql)
+        if self.data_path is None:
+            raise StudyError(
+                f"data_path: the local file of {self.party} does not say where it lies."
+            )
+        if self.data is not None:
+            raise StudyError(f"data: the local file of {self.party} has data_path too; keep one.")
+        return open_table(self.data_path)
 
 
 class LocalFile(Local):

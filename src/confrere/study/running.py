@@ -136,7 +136,7 @@ def prepare(
             'to learn in one process, declare engine = "local"'
         )
     payers = {party.name for party in study.payers}
-    here = {n: one for n, one in locals_.items() if one.data_path is not None and n in payers}
+    here = {n: one for n, one in locals_.items() if one.has_table and n in payers}
     if not here:
         raise StudyError(
             "no party lives here: give its local file with --local, or its table with "
@@ -215,8 +215,7 @@ def local_party(
     """
     party = study.party(local.party)
     assert policy.runs is not None
-    X = rows.X.to_numpy(dtype=np.float64)
-    y = rows.codes(study)
+    X, y = rows.X, rows.codes(study)
     ballot = None
     if local.classifier is not None and auxiliary is not None and study.method.voted:
         ballot = local.classifier.votes(X, y, auxiliary)
@@ -231,7 +230,16 @@ def local_party(
         answers=Answers(_answer_file(local)),
     )
     seed = study.seed_for(party.name)
-    return LocalParty(party.name, X, y, books, seed, n_classes=study.n_classes, ballot=ballot)
+    return LocalParty(
+        party.name,
+        X,
+        y,
+        books,
+        seed,
+        n_classes=study.n_classes,
+        ballot=ballot,
+        engine=local.engine,
+    )
 
 
 def has_answered(local: Local, runs: Iterable[str]) -> bool:
@@ -250,9 +258,7 @@ def _answer_file(local: Local) -> Path:
 
 def rows_of(study: Study, local: Local) -> Rows:
     """Return a party's rows, encoded."""
-    if local.data_path is None:
-        raise StudyError(f"data_path: the local file of {local.party} does not say where it lies.")
-    return read_rows(study, local.data_path)
+    return read_rows(study, local.table())
 
 
 def auxiliary_rows(

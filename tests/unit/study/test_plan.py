@@ -110,7 +110,7 @@ def test_local_files_are_relative_to_themselves_and_strict(folder):
     file = folder / "local" / "main.toml"
     policy = '[policy]\nprotects = "record"\nrelation = "replace-one"\n'
     file.write_text(f'party = "main"\ndata = "x.csv"\n{policy}')
-    with pytest.raises(StudyError, match="does not know 'data'"):
+    with pytest.raises(StudyError, match="data: must be a table"):
         read_local(file)
     file.write_text(
         'party = "main"\n[policy]\nprotects = "record"\nrelation = "replace-one"\nmax_epsilon = 1\n'

@@ -30,7 +30,7 @@ from confrere.study import (
     read_table,
     save_made,
 )
-from confrere.study.encoded_rows import bounded_per_unit
+from confrere.study.encoded_rows import UnitCounts
 from tests.unit.study.conftest import ready
 
 
@@ -231,20 +231,20 @@ def test_bad_data_are_refused_before_a_price_is_paid_and_never_quoted(edit, fold
 
 def test_rows_per_unit_are_bounded_by_the_unit_alone():
     table = pd.DataFrame({"who": ["a", "b", "a", "a", "b"], "x": range(5)})
-    assert bounded_per_unit(table, "who", 2)["x"].tolist() == [0, 1, 2, 4]
-    assert bounded_per_unit(table, "who", 1)["x"].tolist() == [0, 1]
-    assert bounded_per_unit(table, None, 1) is table
+    assert UnitCounts("who", 2).bounded(table)["x"].tolist() == [0, 1, 2, 4]
+    assert UnitCounts("who", 1).bounded(table)["x"].tolist() == [0, 1]
+    assert UnitCounts(None, 1).bounded(table) is table
     with pytest.raises(InvalidData, match="no column 'id'"):
-        bounded_per_unit(table, "id", 1)
+        UnitCounts("id", 1).bounded(table)
     with pytest.raises(InvalidData, match="1 rows belong to nobody"):
-        bounded_per_unit(table.assign(who=["a", None, "a", "a", "b"]), "who", 1)
+        UnitCounts("who", 1).bounded(table.assign(who=["a", None, "a", "a", "b"]))
 
 
 def test_surplus_rows_of_a_patient_are_not_learned_from(edit, folder):
     table = pd.read_csv(folder / "local" / "main.csv")
     pd.concat([table, table]).to_csv(folder / "local" / "main.csv", index=False)
     study, locals_, _ = ready(edit())
-    assert len(read_rows(study, locals_["main"].data_path).y) == len(table)
+    assert len(read_rows(study, locals_["main"].table()).y) == len(table)
 
 
 def test_a_patient_with_several_rows_pays_for_each_on_the_card(edit):

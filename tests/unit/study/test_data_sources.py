@@ -1,0 +1,78 @@
+"""A party's rows from a file of columns or from a database, read once and in batches."""
+
+import re
+import sqlite3
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from confrere.errors import InvalidData, InvalidParameter, StudyError
+from confrere.rows import decoding as decoding_module
+from confrere.rows import row_tables as tables_module
+from confrere.study import read_local, read_rows, read_table
+from confrere.study.encoded_rows import UnitCounts
+from tests.unit.study.conftest import ready
+
+pytest.importorskip("pyarrow")
+
+
+@pytest.fixture(autouse=True)
+def small_batches(tmp_path, monkeypatch):
+    monkeypatch.setenv("CONFRERE_SPILL", str(tmp_path / "spill"))
+    monkeypatch.setattr(tables_module, "BATCH", 300)
+    monkeypatch.setattr(decoding_module, "_IN_MEMORY", 1000)
+
+
+def moved(folder, line):
+    """Say in the local file of a party where its rows are now."""
+    file = folder / "local" / "main.toml"
+    text = re.sub(r"^(data|data_path|engine) = .*$", "", file.read_text(), flags=re.M)
+    head, policy = text.split("[policy]")
+    file.write_text(f"{head}\n{line}\n[policy]{policy}")
+    return file
+
+
+def test_parquet_and_databases_are_read_as_text_is(edit, folder):
+    study, locals_, _ = ready(edit())
+    expected = read_rows(study, locals_["main"].table())
+    table = pd.read_csv(folder / "local" / "main.csv")
+    table.to_parquet(folder / "local" / "rows.parquet", index=False)
+    with sqlite3.connect(folder / "rows.db") as opened:
+        table.to_sql("people", opened, index_label="nr")
+    sql = 'sql = "SELECT * FROM people ORDER BY nr"'
+    for line in (
+        'data_path = "rows.parquet"\nengine = "joblib"',
+        f'data = {{ connection = "sqlite:///{folder}/rows.db", {sql} }}',
+    ):
+        local = read_local(moved(folder, line))
+        found = read_rows(study, local.table())
+        assert np.array_equal(found.X, expected.X)
+        assert np.array_equal(found.y, expected.y)
+        moved(folder, 'data_path = "main.csv"')
+    assert read_table(folder / "local" / "rows.parquet").equals(table)
+
+
+def test_where_rows_are_is_said_once_and_secrets_are_not_told(folder, monkeypatch):
+    data = '{ connection = "postgresql://me:${CLINIC}@/x?host=/nowhere", sql = "SELECT 1" }'
+    local = read_local(moved(folder, f"data = {data}"))
+    with pytest.raises(InvalidParameter, match="CLINIC"):
+        next(local.table().read())
+    monkeypatch.setenv("CLINIC", "hunter2")
+    with pytest.raises(InvalidData, match="cannot be read") as refusal:
+        next(local.table().read())
+    assert "hunter2" not in str(refusal.value)
+    with pytest.raises(StudyError, match="keep one"):
+        read_local(moved(folder, f'data_path = "main.csv"\ndata = {data}')).table()
+    with pytest.raises(StudyError, match="does not say"):
+        read_local(moved(folder, "")).table()
+    with pytest.raises(StudyError, match=r"data.*does not know 'table'"):
+        read_local(moved(folder, 'data = { connection = "sqlite:///x", table = "people" }'))
+
+
+def test_a_units_rows_are_counted_across_batches():
+    whole = pd.DataFrame({"who": ["a", "b", "a", "a", "b", "c", "a"], "x": range(7)})
+    kept = UnitCounts("who", 2)
+    parts = [kept.bounded(whole[:2]), kept.bounded(whole[2:5]), kept.bounded(whole[5:])]
+    assert pd.concat(parts)["x"].tolist() == UnitCounts("who", 2).bounded(whole)["x"].tolist()
+    assert pd.concat(parts)["x"].tolist() == [0, 1, 2, 4, 5]
