@@ -170,7 +170,8 @@ class Csv(Files):
     def file_batches(self, file: Path, columns: Sequence[str] | None) -> Iterator[pd.DataFrame]:
         """Return the lines of one file, in batches."""
         wanted = None if columns is None else (lambda name: name in columns)
-        with pd.read_csv(file, usecols=wanted, chunksize=BATCH, **_EXACTLY) as reader:
+        # Types are guessed batch by batch, so batches of text are large.
+        with pd.read_csv(file, usecols=wanted, chunksize=4 * BATCH, **_EXACTLY) as reader:
             yield from reader
 
 

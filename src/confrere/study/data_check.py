@@ -11,7 +11,7 @@ from typing import Any
 from confrere.errors import InvalidData, StudyError
 from confrere.release import Release, read_folder
 from confrere.schema import DataReport, data_report
-from confrere.study.encoded_rows import bounded_per_unit, encoded_rows, read_table
+from confrere.study.encoded_rows import UnitCounts, encoded_rows, read_table
 from confrere.study.study_file import Study, study_from_bytes
 
 #: Characters of a header line at most.
@@ -71,7 +71,7 @@ def evaluation_rows(
     if content is not None and unit_column is None:
         promise = study_from_bytes(content).promise
         unit_column, most = promise.unit_column, promise.max_rows_per_unit
-    table = bounded_per_unit(read_table(path), unit_column, most)
+    table = UnitCounts(unit_column, most).bounded(read_table(path))
     encoder = release.model.encoder
     if encoder is not None and encoder.schema.outcome is not None and label is None:
         return table, None

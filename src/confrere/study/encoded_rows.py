@@ -46,7 +46,7 @@ def read_table(path: Path, columns: set[str] | None = None) -> pd.DataFrame:
     InvalidData
         If it cannot be read; the message quotes nothing from it.
     """
-    if path.is_dir() or path.suffix != ".csv":
+    if path.is_dir() or path.suffix in (".parquet", ".pq"):
         wide = pd.concat(open_table(path).read(), ignore_index=True)
         return wide if columns is None else wide.filter(sorted(columns))
     try:
@@ -116,6 +116,8 @@ class UnitCounts:
         missing = int(units.isna().sum())
         if missing:
             raise InvalidData(f"column {self.column!r}: {missing} rows belong to nobody.")
+        # A batch of text may read as numbers what another one reads as text.
+        units = units.astype(str).str.removesuffix(".0")
         before = units.map(self._seen).fillna(0).astype(np.int64)
         kept = before + table.groupby(units, sort=False).cumcount() < self.most
         self._seen = self._seen.add(units.value_counts(), fill_value=0).astype(np.int64)

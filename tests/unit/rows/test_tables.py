@@ -203,7 +203,7 @@ def test_wrong_tables_are_refused_before_anything_is_spent(tmp_path):
 
 
 def test_what_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables_module, "BATCH", 100)
+    monkeypatch.setattr(tables_module, "BATCH", 25)
     X, y = made()
     frame = frame_of(X, y)
     frame.to_csv(tmp_path / "rows.csv", index=False)

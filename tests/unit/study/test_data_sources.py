@@ -76,3 +76,6 @@ def test_a_units_rows_are_counted_across_batches():
     parts = [kept.bounded(whole[:2]), kept.bounded(whole[2:5]), kept.bounded(whole[5:])]
     assert pd.concat(parts)["x"].tolist() == UnitCounts("who", 2).bounded(whole)["x"].tolist()
     assert pd.concat(parts)["x"].tolist() == [0, 1, 2, 4, 5]
+    numbers, text = (pd.DataFrame({"who": who}) for who in ([7, 8], ["7", "x"]))
+    kept = UnitCounts("who", 1)
+    assert [len(kept.bounded(batch)) for batch in (numbers, text)] == [2, 1]
