@@ -156,7 +156,7 @@ def measure(count: int, trust: str) -> list[str]:
         for party in study.parties:
             (entry,) = Ledger(folder / f"local/{party.name}.ledger").entries()
             assert (entry.state, entry.spent) == ("released", 1.0)
-        found = predict(made.release, fresh)["probability of 1"]
+        found = predict(made.release, fresh)["probability of yes"]
         auc = roc_auc_score(np.asarray(fresh["diabetes"] == "yes"), found)
     return [
         str(count),

@@ -60,7 +60,7 @@ def row(example: Path, place: Path, method: Method, test: pd.DataFrame) -> str:
 def auc(release: Release, test: pd.DataFrame) -> float:
     """Return how well a release ranks patients whom it has not seen."""
     found = predict(release, test)
-    return float(roc_auc_score(np.asarray(test["diabetes"] == "yes"), found["probability of 1"]))
+    return float(roc_auc_score(np.asarray(test["diabetes"] == "yes"), found["probability of yes"]))
 
 
 if __name__ == "__main__":
