@@ -15,8 +15,6 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import GridSearchCV, ParameterGrid
-from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from confrere.errors import PrivacyWarning
@@ -46,11 +44,17 @@ def _around() -> Iterator[FrameType]:
         yield frame
 
 
+def _loaded(module: str, name: str) -> Any:
+    """Return a class if anybody can have an instance of it; importing it for this takes long."""
+    return getattr(sys.modules.get(module), name, ())
+
+
 def warn_about_steps(estimator: Any) -> None:
     """Warn if a pipeline fits something else on the same private rows first."""
+    kind = _loaded("sklearn.pipeline", "Pipeline")
     for frame in _around():
         pipeline = frame.f_locals.get("self")
-        if not isinstance(pipeline, Pipeline) or pipeline.steps[-1][1] is not estimator:
+        if not isinstance(pipeline, kind) or pipeline.steps[-1][1] is not estimator:
             continue
         learning = [
             type(step).__name__
@@ -92,14 +96,15 @@ def warn_about_norm(encoder: SchemaEncoder | None, data_norm: Any) -> None:
 
 def warn_about_search(estimator: Any) -> None:
     """Warn what a search will spend, once: where it makes the copy that it copies."""
+    kind = _loaded("sklearn.model_selection", "GridSearchCV")
     for frame in _around():
         search = frame.f_locals.get("self")
-        if not isinstance(search, GridSearchCV) or frame.f_code.co_name != "fit":
+        if not isinstance(search, kind) or frame.f_code.co_name != "fit":
             continue
         splits = frame.f_locals.get("n_splits") or getattr(search, "n_splits_", None)
         if "base_estimator" in frame.f_locals or splits is None:
             return
-        grid = list(ParameterGrid(search.param_grid))
+        grid = list(sys.modules["sklearn.model_selection"].ParameterGrid(search.param_grid))
         prices = [_epsilon(candidate, estimator) for candidate in grid]
         fits = len(grid) * splits + bool(search.refit)
         spent = splits * math.fsum(prices) + max(prices) * bool(search.refit)
