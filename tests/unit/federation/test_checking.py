@@ -38,7 +38,9 @@ def federation(sign=1.0, n_parties=3):
         policy = Policy(
             operations=("size", "check", "objective"), unit="record", neighbours="replace-one"
         )
-        parties.append(LocalParty(f"p{k}", X, y, books=Books(ledger, policy, "all")))
+        parties.append(
+            LocalParty(f"p{k}", X, y, books=Books(ledger=ledger, policy=policy, account="all"))
+        )
     return parties, LocalFederation(parties, on_error="raise")
 
 
