@@ -31,6 +31,9 @@ from confrere.schema import SchemaEncoder
 EPSILON = 1.0
 CAPS = {"main": 3.0, "branch": 2.0}
 
+#: Rows of stacks for the high level: it has six weights, the low level fifty.
+HIGH_FRACTION = 0.2
+
 Scores = dict[str, float]
 
 
@@ -156,11 +159,15 @@ def _stack(world: World, rows: WorldRows, experts: Mapping[str, Any]) -> Transfe
     source = FeatureStackingClassifier(
         epsilon=EPSILON,
         importance=world.schema.importances(),
+        high_fraction=HIGH_FRACTION,
         ledger=Ledger(),
         **experts,
     ).fit(rows.train[world.main.name], world.main.y)
     return TransferStackingClassifier(
-        source=source.to_release(rows.encoder), epsilon=EPSILON, ledger=_comparison_ledger(world)
+        source=source.to_release(rows.encoder),
+        epsilon=EPSILON,
+        high_fraction=HIGH_FRACTION,
+        ledger=_comparison_ledger(world),
     )
 
 
