@@ -16,7 +16,7 @@ import psutil
 from rich.console import Console
 
 from benchmarks.bench_ledger import write_long
-from benchmarks.measured import write_record
+from benchmarks.measured import fill, markdown, write_record
 
 IDLE_SECONDS = 60.0
 #: The desk's second process ends after half a minute without a question.
@@ -31,7 +31,20 @@ def main() -> None:
         rows = write_long(root / "long.ledger")
         record = {"rows": rows, **_measured(root)}
     write_record("desk", record)
+    fill("desk.md", "desk", table_of(record))
     Console().print(record)
+
+
+def table_of(record: dict[str, Any]) -> str:
+    """Return what the page about the desk shows."""
+    first, page, idle = record["budgets"], record["ledger"], record["idle"]
+    rows = [
+        ["the budgets, when it is first opened", f"{first['cpu_seconds']:.2f} s of one core"],
+        ["its own page", f"{page['cpu_seconds']:.2f} s of one core"],
+        ["nobody looks: processor", f"{idle['cpu_percent']:.2f} % of one core"],
+        ["nobody looks: memory", f"{idle['megabytes']:.0f} MB"],
+    ]
+    return markdown(["what", "costs"], rows)
 
 
 def _measured(root: Path) -> dict[str, Any]:

@@ -62,7 +62,9 @@ def test_two_of_five_are_killed_and_the_others_finish(tmp_path):
             local = deployment.folder / f"local/{name}.toml"
             asked = 'operations = ["size", "ready", "minimiser", "gradient"]'
             local.write_text(
-                local.read_text().replace('operations = ["size", "objective", "learn"]', asked)
+                local.read_text().replace(
+                    'operations = ["size", "check", "objective", "learn"]', asked
+                )
             )
         asking = deployment.commands["coordinator"]
         asking[asking.index("--timeout") + 1] = str(SECONDS)

@@ -40,6 +40,7 @@ Facts = dict[str, Any]
 #: What operations are, for people.
 _QUESTIONS = {
     "size": "how many records there are",
+    "check": "how well the agreed expectation fits the records here, with noise",
     "objective": "coefficients learned from the records here, with noise",
     "learn": "a model learned from the records here, with noise",
     "errors": "how many records the finished model gets wrong, with noise",

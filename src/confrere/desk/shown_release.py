@@ -39,7 +39,7 @@ def release_facts(path: str) -> Facts:
         "receipts": list(_receipts(release)),
         "people": _people(release),
         "columns": list(model.features) if schema is None else list(schema.columns),
-        "classes": [str(label) for label in model.classes],
+        "classes": [str(label) for label in model.labels],
         "weights": _weights(release),
         "inputs": [] if schema is None else _inputs(schema),
         "quality": _quality(path),
