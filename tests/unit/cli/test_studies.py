@@ -222,7 +222,7 @@ def test_a_study_of_sums_is_fitted_evaluated_and_says_who_must_not_collude(line,
     study.write_text(text + "\n[evaluation]\nepsilon = 0.5\n")
     needed = '"size", "ready", "minimiser", "gradient", "errors_of_all"'
     for local in Path("local").glob("*.toml"):
-        allowed = local.read_text().replace('"size", "objective", "learn"', needed)
+        allowed = local.read_text().replace('"size", "check", "objective", "learn"', needed)
         local.write_text(allowed.replace("_per_run = 1.0", "_per_run = 1.5"))
     line("fit", "study.toml", "--yes", "--out", "out")
     release = load_release(Path("out/diabetes-2026"))
