@@ -74,8 +74,9 @@ class FlowerCarrier:
                 now = self._link.connected()
                 for name in questions.keys() - found.keys():
                     # A question that a killed party had taken is lost: it is sent to the next.
-                    if name in now and asked.get(name) != now[name]:
-                        self._link.send(name, questions[name])
+                    if name not in now or asked.get(name) == now[name]:
+                        continue
+                    if self._link.send(name, questions[name]):
                         asked[name] = now[name]
                         self._states[name] = "asked"
                 for name, reply in self._link.replies().items():

@@ -135,8 +135,11 @@ class Link:
         online = self._state.get_nodes(self._run)
         return {name: self._times[node] for name, node in self._nodes.items() if node in online}
 
-    def send(self, party: str, content: bytes) -> None:
-        """Give a party something to fetch, in place of what it had not answered yet."""
+    def send(self, party: str, content: bytes) -> bool:
+        """Give a party something to fetch, in place of what it had not answered yet.
+
+        False if it has just gone.
+        """
         if len(content) > MAX_CONTENT:
             raise InvalidParameter(f"a message of {len(content)} bytes is beyond {MAX_CONTENT}.")
         self.withdraw(party)
@@ -159,9 +162,11 @@ class Link:
             self._state.start_session(self._run),
         )
         if not stored:
-            raise EngineFailed("Flower did not take a message.")
+            self._forget(metadata.message_id)
+            return False
         self._open[party] = metadata.message_id
         self._ring(node)
+        return True
 
     def replies(self) -> dict[str, bytes]:
         """Return what has come back since, and forget it here."""

@@ -198,3 +198,21 @@ def test_no_connection_is_used_or_closed_by_two_threads(wire, monkeypatch):
     assert {"confrere-beat"} in threads
     assert all(len(names) == 1 for names in threads)
     assert all(client.is_closed for client, _ in used.values())
+
+
+def test_who_goes_just_when_it_is_asked_is_asked_when_it_is_back(wire, monkeypatch):
+    with wire.open() as carrier:
+        wire.send("a", Echo())
+        assert carrier.await_parties(["a"], 60) == []
+        state = carrier._link.state()
+        real, refused = state.store_message_and_object_tree, []
+
+        def once(*args):
+            if refused:
+                return real(*args)
+            refused.append(args)
+            return False, set()
+
+        monkeypatch.setattr(state, "store_message_and_object_tree", once)
+        assert carrier.exchange({"a": b"1"}, 60) == {"a": b"1"}
+        assert len(refused) == 1
