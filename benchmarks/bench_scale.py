@@ -61,7 +61,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["CONFRERE_WITNESS"] = f"{folder}/witness"
         ledger = Ledger(Path(folder) / "bench.ledger")
-        ledger.open_account("bench")
+        ledger.open_account("bench", epsilon=1e6)
         for n, d, entries, target in SIZES:
             record["fits"].append(_fit(n, d, entries, target, ledger))
             console.print(record["fits"][-1])

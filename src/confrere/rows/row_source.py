@@ -37,7 +37,6 @@ class RowSource(ABC):
     shape: tuple[int, int]
     sparse: bool = False
     width: int
-    ndim = 2
 
     @abstractmethod
     def read(self, part: slice) -> Any:

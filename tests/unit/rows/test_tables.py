@@ -143,7 +143,7 @@ def test_a_schema_encodes_batches_as_it_encodes_tables(tmp_path, kept):
         (Number("age", bounds=(-1, 1)), Category("ward", values=("north", "south"))),
         outcome=Label("ill", positive=(1,), negative=(0,)),
     )
-    expected = weights(frame, None, schema=schema)
+    expected = weights(frame, None, schema=schema, noise="ball")
     frame.to_parquet(tmp_path / "raw.parquet", index=False)
     table = Parquet(tmp_path / "raw.parquet")
     model = PrivateLogisticRegression(epsilon=1.0, random_state=3, schema=schema).fit(table)
