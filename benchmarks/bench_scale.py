@@ -65,6 +65,7 @@ def main() -> None:
         for n, d, entries, target in SIZES:
             record["fits"].append(_fit(n, d, entries, target, ledger))
             console.print(record["fits"][-1])
+            write_record("scale", record)
     for dtype in ("float32", "float64"):
         record["memory"].append({"type": dtype, "extra": _extra_memory(dtype)})
         console.print(record["memory"][-1])
@@ -391,5 +392,6 @@ if __name__ == "__main__":
         large(int(float(sys.argv[2])) if len(sys.argv) > 2 else 10_000_000)
     elif sys.argv[1:2] == ["fill"]:
         fill("scale.md", "fits", fits_table(read_record("scale")))
+        fill("scale.md", "memory", memory_table(read_record("scale")))
     else:
         main()

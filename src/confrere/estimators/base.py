@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,7 +76,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
     #: The kind of its releases, and what it takes: not annotated, so that they are no parameters.
     _kind = ""
     _sparse = True
-    _dtype: Any = np.float64
+    _dtype: ClassVar[Any] = np.float64
     _many_classes = True
     #: Whether it learns best from columns that are weighted by declared importances.
     _weighted = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ class StreamedClassifier(LinearClassifier):
 
     engine: RowEngine = None
 
-    _dtype = (np.float64, np.float32)
+    _dtype: ClassVar[Any] = [np.float64, np.float32]
 
     def _pay_and_learn(self, ledger: Ledger, plan: Plan[Any], data: Any) -> Self:
         with opened_engine(self.engine) as engine:

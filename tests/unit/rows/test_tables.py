@@ -291,6 +291,14 @@ def test_what_a_kill_leaves_behind_is_removed_by_the_next(tmp_path):
     assert mine.path.exists()
 
 
+def test_an_array_of_single_precision_is_not_copied():
+    X, y = made()
+    single = X.astype(np.float32)
+    model = PrivateLogisticRegression(epsilon=1.0, random_state=3)
+    assert np.shares_memory(model.prepare(single, y)[1].X, single)
+    assert "_dtype" not in model.get_params()
+
+
 def test_decimals_are_numbers_and_text_is_not():
     X, y = made(4)
     frame = frame_of(X, y)
