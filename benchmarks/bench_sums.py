@@ -45,7 +45,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "rounds": {"method": "sums", "delta": DELTA},
 }
 #: Splits, and draws of the noise in each.
-HOSPITALS, TABLES = (10, 5), (10, 3)
+HOSPITALS, TABLES = (10, 2), (5, 1)
 #: What experts would guess of a linear model without privacy, for the choice.
 GUESSED = {"17 hospitals": 0.825, "Bank": 0.907, "Credit": 0.745}
 
