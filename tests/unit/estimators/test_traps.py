@@ -102,6 +102,7 @@ def test_a_norm_that_the_schema_contradicts(ledger, model):
     table = pd.DataFrame(X, columns=["a", "b"]).assign(y=Y)
     model.set_params(schema=schema.encoder())
     refused(lambda: model.fit(table), ledger, "clip_norm=0.1 shortens most rows.*1.4")
+    schema = PublicSchema(features, outcome=Label("y", positive=1))
     for norm, told in ((0.1, "shortens most of them"), (7.0, "pays for lengths that none has")):
         model.set_params(schema=schema, data_norm=norm)
         refused(lambda: model.fit(table), ledger, told)
