@@ -268,8 +268,8 @@ def _shaped(model: Any) -> list[Any]:
     """Return the classifier with noise for two bodies, and for one with a curve in it."""
     line = Number("line", bounds=(-1, 1), curve=False)
     blocks = Category("block", values=(0, 1)), Number("block", bounds=(0, 1), curve=(0, 1))
-    settings: dict[str, Any] = {"noise": "schema", "fit_intercept": False, "alpha": _STRONG}
-    return [_with(model, schema=PublicSchema((line, block)), **settings) for block in blocks]
+    made = _with(model, noise="schema", fit_intercept=False, alpha=_STRONG)
+    return [_with(made, schema=PublicSchema((line, block))) for block in blocks]
 
 
 def _transfer(model: Any) -> list[Case]:
@@ -383,13 +383,12 @@ _GROUPS: dict[str, Any] = {
     "intercept_scale": _CONSTANT,
 }
 
-#: A number turns round, and another column of a block is one: as far apart as rows can be. Among
-#: so many records intervals and blocks are two bodies.
-_AMONG = np.tile([[1.0, 1.0], [-1.0, 0.0]], (10, 1))
+#: A number turns round, and another column of a block is one; so many rows make two bodies.
+_AMONG, _POSITIVE = np.tile([[1.0, 1.0], [-1.0, 0.0]], (10, 1)), np.append(1, np.zeros(20, int))
 _OTHER_CORNER = Pair.of_rows(
     "a record at the opposite corner",
-    (np.vstack([[1.0, 0.0], _AMONG]), np.append(1, np.zeros(20, int))),
-    (np.vstack([[-1.0, 1.0], _AMONG]), np.append(1, np.zeros(20, int))),
+    (np.vstack([[1.0, 0.0], _AMONG]), _POSITIVE),
+    (np.vstack([[-1.0, 1.0], _AMONG]), _POSITIVE),
 )
 
 _BOTH_GROUPS = _turned_row("a misfit turned round in both groups", np.full(2, 0.5**0.5), 8)

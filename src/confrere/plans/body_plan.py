@@ -13,7 +13,7 @@ from confrere.errors import InvalidParameter
 from confrere.maths.geometry import CONSTANT, LOG_ODDS, Factor, choose_geometry
 from confrere.plans.linear_plan import Loss, noise_budget, slope_of
 from confrere.rows.body import Body, BodyFrame
-from confrere.schema import Number, PublicSchema, SchemaEncoder
+from confrere.schema import Flag, Number, PublicSchema, SchemaEncoder
 from confrere.schema.encoder import Form
 
 #: For which body noise is made: the schema's where that is better, a ball, or the schema's.
@@ -24,7 +24,10 @@ CURVATURE = 0.2
 
 #: Columns per record, epsilon and curvature: up to how many curves pay, times the squared share of
 #: numbers among the raw columns, and from how many on.
-PLENTY, SCARCE = 0.3, 1.2
+PLENTY, SCARCE = 0.15, 1.2
+
+#: Part of the columns that must be one-hot where flags are not centred.
+CORNERS = 2 / 3
 
 
 def curvature_of(schema: PublicSchema) -> float:
@@ -45,25 +48,40 @@ def curves_pay(schema: PublicSchema, n_samples: int, epsilon: float) -> bool:
     numbers = [f for f in schema.features if isinstance(f, Number) and f.curve == "auto"]
     if not numbers:
         return False
-    bare = sum(number.mean is None for number in numbers)
-    encoder = schema.encoder(form="linear")
-    intervals = sum(block.size == 1 for block in encoder.blocks())
-    if bare and 2 * bare >= intervals:
-        return True
-    columns = 1 + sum(block.size for block in schema.encoder(form="curves").blocks())
+    blocks = schema.encoder(form="curves").blocks()
+    columns = 1 + sum(block.size for block in blocks)
     crowded = columns / (n_samples * epsilon * curvature_of(schema))
+    bare = sum(number.mean is None for number in numbers)
+    intervals = sum(block.size == 1 for block in schema.encoder(form="linear").blocks())
+    if bare and 2 * bare >= intervals:
+        return not _only_numbers(schema) or crowded <= SCARCE
     share = len(numbers) / len(schema.features)
-    return crowded <= PLENTY * share**2 or (crowded > SCARCE and share < 1)
+    return crowded <= PLENTY * share**2 or (crowded > SCARCE and not _only_numbers(schema))
+
+
+def _only_numbers(schema: PublicSchema) -> bool:
+    return all(isinstance(feature, Number) for feature in schema.features)
 
 
 def choose_form(schema: PublicSchema, noise: Noise, n_samples: int, epsilon: float) -> Form:
     """Return how a schema's columns are encoded.
 
-    ``"auto"`` leaves a schema with importances to the ball, whose columns are weighted by them.
+    ``"auto"`` leaves a schema with importances to the ball, whose columns are weighted by them. It
+    leaves straight lines alone to it too, and flags whose shares nobody declares, unless most
+    columns are one-hot: a box that rows fill is no better than a ball.
     """
     if noise == "ball" or (noise == "auto" and schema.has_importances):
         return "standardised"
-    return "curves" if curves_pay(schema, n_samples, epsilon) else "linear"
+    if curves_pay(schema, n_samples, epsilon):
+        return "curves"
+    blocks = schema.encoder(form="linear").blocks()
+    if noise == "schema" or any(block.smooth for block in blocks):
+        return "linear"
+    corners = sum(block.size for block in blocks if block.size > 1)
+    if corners >= CORNERS * sum(block.size for block in blocks):
+        return "linear"
+    centred = all(f.share is not None for f in schema.features if isinstance(f, Flag))
+    return "linear" if centred and not _only_numbers(schema) else "standardised"
 
 
 def encodes(encoder: SchemaEncoder, features: Sequence[str] | None) -> bool:

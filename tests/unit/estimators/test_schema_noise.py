@@ -94,11 +94,20 @@ def test_the_rule_is_public():
     )
     assert choose_form(important, "auto", 1000, 1.0) == "standardised"
     assert choose_form(important, "schema", 1000, 1.0) == "curves"
-    flags = [Flag(f"f{j}") for j in range(5)]
+    bare = PublicSchema([Flag(f"f{j}") for j in range(5)], outcome=LABEL)
+    assert choose_form(bare, "auto", 2000, 1.0) == "standardised"
+    assert choose_form(bare, "schema", 2000, 1.0) == "linear"
+    flags = [Flag(f"f{j}", share=0.1) for j in range(5)]
     many = PublicSchema([Number("age", bounds=(18, 90)), *flags], outcome=LABEL)
     assert choose_form(many, "auto", 2000, 1.0) == "linear"
     never = PublicSchema([Number("age", bounds=(18, 90), curve=False), *flags], outcome=LABEL)
     assert choose_form(never, "auto", 10**9, 1.0) == "linear"
+    lines = PublicSchema([Number("age", bounds=(18, 90), mean=50, sd=15)], outcome=LABEL)
+    assert choose_form(lines, "auto", 1000, 0.1) == "standardised"
+    assert choose_form(lines, "schema", 1000, 0.1) == "linear"
+    assert choose_form(lines, "auto", 100_000, 1.0) == "curves"
+    bent = PublicSchema([Number("age", bounds=(18, 90), curve=True)], outcome=LABEL)
+    assert choose_form(bent, "auto", 1000, 0.01) == "linear"
     rare = PublicSchema([*flags], outcome=Label("y", positive=1, base_rate=0.01))
     assert curvature_of(rare) == pytest.approx(0.0099)
     assert curvature_of(many) == 0.2
