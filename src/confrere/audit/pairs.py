@@ -254,21 +254,20 @@ def _logistic(model: Any) -> list[Case]:
         "a misfit and its mirror", ([[a, b]], np.ones(1, int)), ([[a, -b]], np.zeros(1, int))
     )
     constant = _with(model, intercept_scale=0.9, prior=[0.0, _RARE / _TILT])
-    several = _with(model, classes=[0, 1, 2], alpha=_STRONG)
     return [
         Case(rare, _record_pairs(3, 1)),
         Case(rare, [wide], _FEWER),
         Case(constant, [flipped], _FEWER),
-        Case(several, _record_pairs(3, 1)[:1], _FITS),
+        Case(_with(model, classes=[0, 1, 2], alpha=_STRONG), _record_pairs(3, 1)[:1], _FITS),
         *(Case(made, [_OTHER_CORNER], _FEWER) for made in _shaped(model)),
     ]
 
 
 def _shaped(model: Any) -> list[Any]:
     """Return the classifier with noise for two bodies, and for one with a curve in it."""
-    line = Number("line", bounds=(-1, 1), curve=False)
     blocks = Category("block", values=(0, 1)), Number("block", bounds=(0, 1), curve=(0, 1))
     made = _with(model, noise="schema", fit_intercept=False, alpha=_STRONG)
+    line = Number("line", bounds=(-1, 1), curve=False)
     return [_with(made, schema=PublicSchema((line, block))) for block in blocks]
 
 
@@ -387,8 +386,7 @@ _GROUPS: dict[str, Any] = {
 _AMONG, _POSITIVE = np.tile([[1.0, 1.0], [-1.0, 0.0]], (10, 1)), np.append(1, np.zeros(20, int))
 _OTHER_CORNER = Pair.of_rows(
     "a record at the opposite corner",
-    (np.vstack([[1.0, 0.0], _AMONG]), _POSITIVE),
-    (np.vstack([[-1.0, 1.0], _AMONG]), _POSITIVE),
+    *((np.vstack([one, _AMONG]), _POSITIVE) for one in ([[1.0, 0.0]], [[-1.0, 1.0]])),
 )
 
 _BOTH_GROUPS = _turned_row("a misfit turned round in both groups", np.full(2, 0.5**0.5), 8)
