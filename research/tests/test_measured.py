@@ -28,6 +28,10 @@ def tables():
         "mutations": ("audit.md", bench_mutations.table_of(read_record("mutations"))),
         "planning": ("planning.md", bench_planning.table_of(read_record("planning"))),
         "priors": ("priors.md", bench_priors.tables_of(read_record("priors"))),
+        "branches near a prior": (
+            "priors.md",
+            bench_priors.branches_of(read_record("priors")),
+        ),
         "selection": ("selection.md", bench_selection.table_of(read_record("selection"))),
         "reproduced": (reproduced.PAGE, reproduced.chapters_of(whole)),
         "reproduced, in short": (reproduced.README, reproduced.summary_of(whole)),
@@ -45,6 +49,7 @@ TABLES = (
     "mutations",
     "planning",
     "priors",
+    "branches near a prior",
     "selection",
     "reproduced",
     "reproduced, in short",
