@@ -403,10 +403,10 @@ def _without_values(error: ValueError) -> ValueError:
 
 
 def carried(encoder: SchemaEncoder, model: Model) -> Encoder:
-    """Return an encoder as a model carries it, with the data's names for -1 and 1."""
+    """Return an encoder as a model carries it, with the data's names for the schema's classes."""
     outcome = encoder.schema.outcome
-    coded = outcome is not None and outcome.classes is None and tuple(model.classes) == (-1, 1)
-    return Encoder.of(encoder, labelled=coded)
+    codes = None if outcome is None else (-1, 1) if outcome.classes is None else outcome.names
+    return Encoder.of(encoder, labelled=tuple(model.classes) == codes)
 
 
 def _parties(fitted: Fitted, sources: Sequence[Release]) -> dict[str, Receipt | Guarantee]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from sklearn.base import clone
@@ -172,7 +172,8 @@ class PrivateSelection(PrivateClassifier):
 
     def _model_in(self, learned: tuple[int, Any]) -> Model:
         model: Model = learned[1].model_
-        return model
+        encoder = self._encoder()
+        return model if encoder is None else replace(model, features=encoder.schema.feature_names)
 
     def _keep(self, plan: SelectionPlan, learned: tuple[int, Any]) -> None:
         super()._keep(plan, learned)

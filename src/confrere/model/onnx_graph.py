@@ -1,7 +1,8 @@
 """A model as an ONNX graph in double precision, built by hand from standard operators.
 
-Input ``X`` of shape (n, d); outputs ``decision``, ``probability`` of shape (n, K) and ``label``,
-the position in ``classes``, which the model's metadata hold as JSON. The bytes are written here,
+Inputs are the raw columns of a model with an encoder, each of shape (n, 1) and under its name, or
+else ``X`` of shape (n, d). Outputs are ``decision``, ``probability`` of shape (n, K) and ``label``,
+the position in ``labels``, which the model's metadata hold as JSON. The bytes are written here,
 without a library whose next version would write others: whoever has the model makes them again
 and compares.
 """
@@ -10,25 +11,33 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from confrere.model.models import Linear, Model, Stack
+from confrere.model.onnx_encoder import encoded_rows
 from confrere.model.scoring import LARGEST, Clip
+from confrere.schema.encoding import NumberColumn
 
 #: Old enough for every runtime in use, new enough for double precision everywhere.
 _OPSET = 13
 _IR_VERSION = 7
-_DOUBLE, _INT64, _INTEGER_ATTRIBUTE = 11, 7, 2
+_DOUBLE, _INT64, _STRING = 11, 7, 8
+_INTEGER, _INTEGERS, _STRINGS = 2, 7, 8
+#: Operators on strings have a set of their own.
+_ML, _ML_OPSET = "ai.onnx.ml", 2
 _TYPES = {np.dtype(np.float64): _DOUBLE, np.dtype(np.int64): _INT64}
 
 
 def onnx_bytes(model: Model) -> bytes:
     """Return the serialised graph; equal models give equal bytes, on every machine and day."""
-    graph = _Graph()
+    names = () if model.encoder is None else model.encoder.schema.columns
+    graph = Graph(names)
     bound = np.array(LARGEST)
-    rows = graph.add("Clip", "X", graph.constant(-bound), graph.constant(bound))
+    given = "X" if model.encoder is None else encoded_rows(graph, model.encoder.encoding)
+    rows = graph.add("Clip", given, graph.constant(-bound), graph.constant(bound))
     if model.clip is not None:
         rows = _clipped(graph, rows, model.clip)
     if isinstance(model, Linear):
@@ -39,7 +48,7 @@ def onnx_bytes(model: Model) -> bytes:
     return graph.serialised(model)
 
 
-def _clipped(graph: _Graph, rows: str, clip: Clip) -> str:
+def _clipped(graph: Graph, rows: str, clip: Clip) -> str:
     """Add ``u * (radius / max(bound, ||u||))``."""
     sizes = graph.add("Mul", rows, rows) if clip.norm == 2 else graph.add("Abs", rows)
     norms = graph.add("ReduceSum", sizes, graph.constant(np.array([1], dtype=np.int64)))
@@ -50,16 +59,16 @@ def _clipped(graph: _Graph, rows: str, clip: Clip) -> str:
     return graph.add("Mul", rows, factor)
 
 
-def _linear(graph: _Graph, rows: str, model: Linear) -> None:
-    scores = graph.gemm(rows, model.coef, model.intercept, "decision")
+def _linear(graph: Graph, rows: str, model: Linear) -> None:
+    scores = graph.gemm(rows, model.coef, model.intercept, graph.output("decision"))
     if len(model.coef) == 1:
         _two_classes(graph, graph.add("Sigmoid", scores), scores)
     else:
-        graph.add("Softmax", scores, output="probability", axis=1)
-        graph.add("ArgMax", scores, output="label", axis=1, keepdims=0)
+        graph.add("Softmax", scores, output=graph.output("probability"), axis=1)
+        _label(graph, graph.add("ArgMax", scores, axis=1, keepdims=0), scores)
 
 
-def _stack(graph: _Graph, rows: str, model: Stack) -> None:
+def _stack(graph: Graph, rows: str, model: Stack) -> None:
     low = []
     for group in model.groups:
         part = graph.add("Gather", rows, graph.constant(group.features.astype(np.int64)), axis=1)
@@ -74,7 +83,8 @@ def _stack(graph: _Graph, rows: str, model: Stack) -> None:
     elif model.combine == "stack":
         meta = graph.add("Tanh", graph.add("Div", meta, graph.constant(np.array(2.0))))
         meta = graph.add("Div", meta, graph.constant(np.array(math.sqrt(len(low)))))
-    scores = graph.gemm(meta, model.coef[None, :], np.array([model.intercept]), "decision")
+    high, constant = model.coef[None, :], np.array([model.intercept])
+    scores = graph.gemm(meta, high, constant, graph.output("decision"))
     if model.combine == "vote":
         share = graph.add("Div", scores, graph.constant(np.array(model.total_weight)))
         positive = graph.add("Add", share, graph.constant(np.array(1.0)))
@@ -84,18 +94,42 @@ def _stack(graph: _Graph, rows: str, model: Stack) -> None:
     _two_classes(graph, positive, scores)
 
 
-def _two_classes(graph: _Graph, positive: str, scores: str) -> None:
+def _two_classes(graph: Graph, positive: str, scores: str) -> None:
     negative = graph.add("Sub", graph.constant(np.array(1.0)), positive)
-    graph.add("Concat", negative, positive, output="probability", axis=1)
+    graph.add("Concat", negative, positive, output=graph.output("probability"), axis=1)
     above = graph.add("Greater", scores, graph.constant(np.array(0.0)))
     column = graph.add("Cast", above, to=_INT64)
-    graph.add("Squeeze", column, graph.constant(np.array([1], dtype=np.int64)), output="label")
+    axis = graph.constant(np.array([1], dtype=np.int64))
+    _label(graph, graph.add("Squeeze", column, axis), scores)
 
 
-class _Graph:
-    """Nodes and constants in the order they are added, with short numbered names."""
+def _label(graph: Graph, position: str, scores: str) -> None:
+    """Add the label: -1 where the scores are undefined, as those of refused rows are."""
+    axis = graph.constant(np.array([1], dtype=np.int64))
+    undefined = graph.add("IsNaN", graph.add("ReduceSum", scores, axis, keepdims=0))
+    none = graph.constant(np.array(-1, dtype=np.int64))
+    graph.add("Where", undefined, none, position, output=graph.output("label"))
 
-    def __init__(self) -> None:
+
+class Graph:
+    """Nodes and constants in the order they are added, with short numbered names.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Names of raw columns, which no other name may be.
+    """
+
+    DOUBLE = _DOUBLE
+
+    def __init__(self, columns: Sequence[str] = ()) -> None:
+        self._prefix = ""
+        while any(name.startswith(self._prefix) for name in columns) and columns:
+            self._prefix += "_"
+        taken = {"decision", "probability", "label"} & {*columns}
+        self._outputs = "predicted_" if taken else ""
+        while any(name.startswith(self._outputs) for name in columns) and taken:
+            self._outputs = f"_{self._outputs}"
         self._nodes: list[bytes] = []
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
         self._tensors: list[bytes] = []
@@ -104,7 +138,7 @@ class _Graph:
         """Return the name of a constant; equal ones are kept once."""
         key = (value.dtype.str, value.shape, value.tobytes())
         if key not in self._constants:
-            self._constants[key] = f"c{len(self._constants)}"
+            self._constants[key] = f"{self._prefix}c{len(self._constants)}"
             self._tensors.append(
                 b"".join(_field(1, size) for size in value.shape)
                 + _field(2, _TYPES[value.dtype])
@@ -113,14 +147,29 @@ class _Graph:
             )
         return self._constants[key]
 
+    def output(self, name: str) -> str:
+        """Return what an output is called: a word that is no column's name."""
+        return f"{self._outputs}{name}"
+
     def add(self, operator: str, *inputs: str, output: str | None = None, **options: int) -> str:
         """Add one operator and return the name of what it computes."""
-        name = output or f"n{len(self._nodes)}"
+        name = output or f"{self._prefix}n{len(self._nodes)}"
         node = b"".join(_field(1, one) for one in inputs) + _field(2, name) + _field(4, operator)
         for option, value in options.items():
-            attribute = _field(1, option) + _field(3, value) + _field(20, _INTEGER_ATTRIBUTE)
-            node += _field(5, attribute)
+            node += _field(5, _field(1, option) + _field(3, value) + _field(20, _INTEGER))
         self._nodes.append(node)
+        return name
+
+    def look_up(self, column: str, places: Mapping[str, int], otherwise: int) -> str:
+        """Add the place of every text of a column."""
+        name = f"{self._prefix}n{len(self._nodes)}"
+        node = _field(1, column) + _field(2, name) + _field(4, "LabelEncoder") + _field(7, _ML)
+        texts = b"".join(_field(9, text) for text in places)
+        node += _field(5, _field(1, "keys_strings") + texts + _field(20, _STRINGS))
+        numbers = b"".join(_field(8, place) for place in places.values())
+        node += _field(5, _field(1, "values_int64s") + numbers + _field(20, _INTEGERS))
+        default = _field(1, "default_int64") + _field(3, otherwise) + _field(20, _INTEGER)
+        self._nodes.append(node + _field(5, default))
         return name
 
     def gemm(
@@ -140,17 +189,24 @@ class _Graph:
         n_scores = n_classes if n_classes > 2 else 1
         graph = b"".join(_field(1, node) for node in self._nodes) + _field(2, "confrere")
         graph += b"".join(_field(5, tensor) for tensor in self._tensors)
-        graph += _field(11, _value("X", _DOUBLE, len(model.features)))
-        graph += _field(12, _value("decision", _DOUBLE, n_scores))
-        graph += _field(12, _value("probability", _DOUBLE, n_classes))
-        graph += _field(12, _value("label", _INT64))
-        classes = _field(1, "classes") + _field(2, json.dumps(list(model.classes)))
+        if model.encoder is None:
+            graph += _field(11, _value("X", _DOUBLE, len(model.features)))
+        else:
+            for column in model.encoder.encoding.columns:
+                kind = _DOUBLE if isinstance(column, NumberColumn) else _STRING
+                graph += _field(11, _value(column.column, kind, 1))
+        graph += _field(12, _value(self.output("decision"), _DOUBLE, n_scores))
+        graph += _field(12, _value(self.output("probability"), _DOUBLE, n_classes))
+        graph += _field(12, _value(self.output("label"), _INT64))
+        labels = _field(1, "labels") + _field(2, json.dumps(list(model.labels)))
+        texts = b"" if model.encoder is None else _field(8, _field(1, _ML) + _field(2, _ML_OPSET))
         return (
             _field(1, _IR_VERSION)
             + _field(2, "confrere")
             + _field(7, graph)
             + _field(8, _field(1, "") + _field(2, _OPSET))
-            + _field(14, classes)
+            + texts
+            + _field(14, labels)
         )
 
 

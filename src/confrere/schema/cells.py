@@ -46,15 +46,16 @@ def texts_of(value: Value) -> tuple[str, ...]:
     Files and data frames turn 1 into 1.0 where another row has no value, and truth values into
     numbers.
     """
-    if isinstance(value, bool):
-        number = str(int(value))
-        return (str(value), str(value).lower(), str(value).upper(), number, f"{number}.0")
     if isinstance(value, str):
         number_in_text = _number(value)
         if number_in_text is None or not np.isfinite(number_in_text):
             return (value,)
         return (value, *_number_texts(number_in_text))
-    return (str(value), *_number_texts(value), *((str(bool(value)),) if value in (0, 1) else ()))
+    found = (str(value), *_number_texts(value))
+    if value in (0, 1):  # True and 1 are one declared fact
+        word = str(bool(value))
+        found += (word, word.lower(), word.upper())
+    return found
 
 
 def _number_texts(number: float) -> tuple[str, ...]:

@@ -55,6 +55,10 @@ class Discrete(Feature):
         if any(token in self._places() for token in self.na):
             raise self._error("na names a value that is declared too")
 
+    def declared_values(self) -> tuple[Value, ...]:
+        """Return the values that the table may hold, beside those that mean missing."""
+        return tuple(self._places())
+
     def _codes(self) -> dict[str, int]:
         return codes_of(self._places(), self.na)
 

@@ -135,6 +135,10 @@ class Feature(ABC):
     def _body_column(self, curves: bool) -> tuple[AnyColumn, BodyBlock]:
         """Return the same with numbers in an interval or at corners, and what they are."""
 
+    def declared_values(self) -> tuple[Value, ...]:
+        """Return the values that the table may hold; none where any number may stand."""
+        return ()
+
     # What every kind shares.
 
     @property

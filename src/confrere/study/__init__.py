@@ -7,8 +7,9 @@ from confrere.study.approving import (
     earlier_grants,
     refuse_study,
 )
+from confrere.study.csv_files import read_table
 from confrere.study.data_check import check_table, evaluation_rows, header_of, save_report
-from confrere.study.encoded_rows import Rows, predict, read_rows, read_table
+from confrere.study.encoded_rows import Rows, predict, read_rows, unit_column_of
 from confrere.study.local_file import (
     Budget,
     Local,
@@ -85,6 +86,7 @@ __all__ = [
     "save_made",
     "save_report",
     "study_from_bytes",
+    "unit_column_of",
     "write_example",
     "write_template",
 ]

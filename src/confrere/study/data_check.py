@@ -11,7 +11,8 @@ from typing import Any
 from confrere.errors import InvalidData, StudyError
 from confrere.release import Release, read_folder
 from confrere.schema import DataReport, data_report
-from confrere.study.encoded_rows import UnitCounts, encoded_rows, read_table
+from confrere.study.csv_files import read_table
+from confrere.study.encoded_rows import UnitCounts, encoded_rows
 from confrere.study.study_file import Study, study_from_bytes
 
 #: Characters of a header line at most.
@@ -36,7 +37,7 @@ def check_table(study: Study, path: Path) -> DataReport:
     promise = study.promise
     return data_report(
         study.schema,
-        read_table(path),
+        read_table(path, schema=study.schema, texts={promise.unit_column or ""}),
         unit_column=promise.unit_column,
         max_rows_per_unit=promise.max_rows_per_unit,
     )
@@ -71,8 +72,10 @@ def evaluation_rows(
     if content is not None and unit_column is None:
         promise = study_from_bytes(content).promise
         unit_column, most = promise.unit_column, promise.max_rows_per_unit
-    table = UnitCounts(unit_column, most).bounded(read_table(path))
     encoder = release.model.encoder
+    schema = None if encoder is None else encoder.schema
+    table = read_table(path, schema=schema, texts={unit_column or ""})
+    table = UnitCounts(unit_column, most).bounded(table)
     if encoder is not None and encoder.schema.outcome is not None and label is None:
         return table, None
     if label is None or list(table.columns).count(label) != 1:
@@ -81,7 +84,7 @@ def evaluation_rows(
         )
     if encoder is not None:
         return table, table[label].to_numpy()
-    return encoded_rows(release, table), table[label].to_numpy()
+    return encoded_rows(release, table, encoded=True), table[label].to_numpy()
 
 
 def header_of(path: Path) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,13 +12,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from confrere.errors import InvalidData
+from confrere.errors import ConfrereError, InvalidData
+from confrere.model import Model
 from confrere.plans.base_plan import encode_labels
 from confrere.release import Release
+from confrere.release.folder import read_folder
 from confrere.rows.decoding import gathered
-from confrere.rows.row_tables import RowTable, open_table
+from confrere.rows.row_tables import RowTable
 from confrere.schema import PublicSchema
-from confrere.study.study_file import Study
+from confrere.study.csv_files import declared_batches
+from confrere.study.study_file import Study, study_from_bytes
 
 
 @dataclass(frozen=True)
@@ -38,31 +42,6 @@ class Rows:
         return np.where(codes == 1, 1.0, -1.0)
 
 
-def read_table(path: Path, columns: set[str] | None = None) -> pd.DataFrame:
-    """Read a table whole, a CSV file or Parquet; of its columns, only those that are needed.
-
-    Raises
-    ------
-    InvalidData
-        If it cannot be read; the message quotes nothing from it.
-    """
-    if path.is_dir() or path.suffix in (".parquet", ".pq"):
-        wide = pd.concat(open_table(path).read(), ignore_index=True)
-        return wide if columns is None else wide.filter(sorted(columns))
-    try:
-        wanted = None if columns is None else (lambda name: name in columns)
-        table = pd.read_csv(path, usecols=wanted)
-    except OSError as error:
-        raise InvalidData(f"data: {path.name} cannot be read ({error.strerror}).") from None
-    except (ValueError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise InvalidData(
-            f"data: {path.name} is not a table of comma-separated values ({type(error).__name__})."
-        ) from None
-    if table.empty:
-        raise InvalidData(f"data: {path.name} has no rows with the declared columns.")
-    return table
-
-
 def read_rows(study: Study, table: RowTable) -> Rows:
     """Return what a study learns from one party's table, read and encoded batch by batch."""
     schema, unit = study.schema, study.promise.unit_column
@@ -71,7 +50,7 @@ def read_rows(study: Study, table: RowTable) -> Rows:
     encoder, seen = study.encoder(), UnitCounts(unit, study.promise.max_rows_per_unit)
 
     def blocks() -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        for batch in table.read(list(columns)):
+        for batch in declared_batches(table, list(columns), schema, {unit or ""}):
             kept = seen.bounded(batch)
             if len(kept):
                 yield np.asarray(encoder.transform(kept), dtype=np.float64), schema.label(kept)
@@ -124,28 +103,67 @@ class UnitCounts:
         return table[kept].reset_index(drop=True)
 
 
-def predict(release: Release, table: pd.DataFrame) -> pd.DataFrame:
-    """Return the predicted class of every row and the probability of each class.
+def predict(
+    release: Release, table: pd.DataFrame, *, encoded: bool = False, ids: str | None = None
+) -> pd.DataFrame:
+    """Return the predicted label of every row and the probability of each label.
 
-    A release of a study carries its schema and encoding, and takes raw tables; any other takes
-    the encoded columns by their names.
+    Parameters
+    ----------
+    release : Release
+        One that carries its encoder takes raw tables.
+    table : data frame
+    encoded : bool, default=False
+        Whether columns hold encoded numbers, under the names of the release's features: only such
+        a table is taken by a release without an encoder.
+    ids : str, optional
+        A column that says whose row it is, and stays beside the prediction.
+
+    Raises
+    ------
+    InvalidData
+        If the table is raw and the release cannot read it, or a row is longer than the bound that
+        the model was learned with.
     """
     model = release.model
-    rows = encoded_rows(release, table)
+    rows = encoded_rows(release, table, encoded=encoded)
     scores = model.decision_function(rows)
     probabilities = model.probabilities(scores)
     labels = np.asarray(model.labels)[model.codes(scores)]
     names = [f"probability of {name}" for name in model.labels]
     found = pd.DataFrame(probabilities, columns=names, index=table.index)
     found.insert(0, "predicted", labels)
+    if ids is not None:
+        if list(table.columns).count(ids) != 1:
+            raise InvalidData(f"data: there is no one column {ids!r} that says whose row it is.")
+        found.insert(0, ids, table[ids])
     return found
 
 
-def encoded_rows(release: Release, table: pd.DataFrame) -> np.ndarray:
-    """Return the rows that a release's model reads, from a raw table or from encoded columns."""
-    if release.model.encoder is not None:
-        return release.model.encoded(table)
-    features = list(release.model.features)
+def unit_column_of(folder: str | os.PathLike[str]) -> str | None:
+    """Return the column that says whose row it is, by the study that lies in a release."""
+    content = read_folder(folder).files.get("study.toml")
+    if content is None:
+        return None
+    try:
+        return study_from_bytes(content).promise.unit_column
+    except ConfrereError:  # of another version: the model can be read all the same
+        return None
+
+
+def encoded_rows(
+    release: Release, table: pd.DataFrame, *, encoded: bool = False
+) -> NDArray[np.float64]:
+    """Return the rows that a release's model reads; ``encoded`` says that they were encoded."""
+    model = release.model
+    if model.encoder is not None and not encoded:
+        return model.encoded(table)
+    if not encoded:
+        raise InvalidData(
+            "the release carries no encoder, so it cannot read a raw table: ask for one of a model "
+            "that was fitted with schema=, or encode the table as its maker did and say --encoded."
+        )
+    features = list(model.features)
     lacking = [name for name in features if name not in table.columns]
     if lacking:
         raise InvalidData(
@@ -153,6 +171,27 @@ def encoded_rows(release: Release, table: pd.DataFrame) -> np.ndarray:
             "release takes encoded rows."
         )
     try:
-        return table[features].to_numpy(dtype=np.float64)
+        rows = table[features].to_numpy(dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidData("the release takes encoded rows: numbers only.") from None
+    _refuse_long(model, rows)
+    return rows
+
+
+def _refuse_long(model: Model, rows: NDArray[np.float64]) -> None:
+    """Refuse rows that cannot have been encoded for this model: its own were not longer."""
+    bound = 1.0 if model.encoder is not None else model.facts.data_norm
+    stack = model.facts.stack
+    if stack is not None and stack.rows == "clip" and stack.clipping == "joint":
+        bound = stack.norms[0]
+    if bound is None:
+        return
+    scale = model.facts.feature_scale
+    scaled = rows if scale is None else rows * np.array(scale)
+    with np.errstate(over="ignore"):
+        long = int(np.count_nonzero(~(np.linalg.norm(scaled, axis=1) <= bound * (1 + 1e-9))))
+    if long:
+        raise InvalidData(
+            f"{long} rows are longer than the norm {bound:g} that the model was learned with: they "
+            "are not encoded as its own were."
+        )

@@ -25,7 +25,8 @@ from confrere.guarantee import Guarantee
 from confrere.ledger import ChargeApproval, Ledger, Receipt
 from confrere.model import Encoder
 from confrere.release import Release, card_page, read_private_key, sign_release
-from confrere.study.encoded_rows import Rows, encoded, read_rows, read_table
+from confrere.study.csv_files import read_table
+from confrere.study.encoded_rows import Rows, encoded, read_rows
 from confrere.study.local_file import Local, open_account
 from confrere.study.priced_plan import StudyPlan, price_of
 from confrere.study.protocols import Given, Learned, described, protocol_of
@@ -277,7 +278,7 @@ def auxiliary_rows(
     content = read_bytes(place, "the auxiliary file", largest=1 << 28)
     if hashlib.sha256(content).hexdigest() != study.file.auxiliary.sha256:
         raise StudyError("auxiliary.sha256: the file is not the one that the study names.")
-    table = read_table(place, set(study.schema.columns))
+    table = read_table(place, set(study.schema.columns), study.schema)
     return encoded(study, table).to_numpy(dtype=np.float64)
 
 

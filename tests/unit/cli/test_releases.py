@@ -32,7 +32,7 @@ def test_predict_prints_or_writes_a_table(line, fitted):
     printed = line("predict", fitted, "local/branch-1.csv").stdout
     rows = list(csv.DictReader(io.StringIO(printed)))
     assert len(rows) == 1500
-    assert set(rows[0]) == {"predicted", "probability of no", "probability of yes"}
+    assert set(rows[0]) == {"patient_id", "predicted", "probability of no", "probability of yes"}
     line("predict", fitted, "local/branch-1.csv", "--out", "p.csv")
     assert Path("p.csv").read_text() == printed
     answer = line.json("predict", fitted, "local/branch-1.csv")

@@ -20,7 +20,7 @@ from confrere.model import Linear, Model
 from confrere.model.model_json import vectors_of
 from confrere.model.onnx_graph import onnx_bytes
 from confrere.model.scoring import LARGEST
-from confrere.release.pages import recipe
+from confrere.release.readme_program import program
 from tests.unit.model.examples import MODELS, linear
 
 everything = pytest.mark.parametrize("name", MODELS)
@@ -79,7 +79,7 @@ def test_predictions_are_the_definition(name, rows):
 def onnx_answers(model, X):
     session = onnxruntime.InferenceSession(onnx_bytes(model), providers=["CPUExecutionProvider"])
     answers = session.run(["decision", "probability", "label"], {"X": X})
-    return answers, json.loads(session.get_modelmeta().custom_metadata_map["classes"])
+    return answers, json.loads(session.get_modelmeta().custom_metadata_map["labels"])
 
 
 @everything
@@ -109,8 +109,8 @@ def test_the_recipe_predicts_in_any_language(name, tmp_path):
     """Run the lines that the README prints, without numpy, on the test vectors."""
     model = MODELS[name]
     (tmp_path / "model.json").write_text(json.dumps({"model": model.to_dict()}))
-    lines = recipe(model)
-    source = "\n".join(lines).replace('open("model.json")', "stream")
+    lines = program(model)
+    source = "\n".join(lines).replace('open("model.json", encoding="utf-8")', "stream")
     with (tmp_path / "model.json").open() as stream:
         scope = {"stream": stream}
         exec(source, scope)

@@ -343,4 +343,4 @@ def test_the_text_of_the_readme_is_part_of_the_format(linear_model, guarantee, r
     }
 
 
-README = "451bb6c33a83af1b341a831e6d4955de6cf90b9c304fc2a331919602af6ca2e0"
+README = "d815deb52897e2a118f56fb7add343a4e17a49905eefbb902dd42800e89de45a"

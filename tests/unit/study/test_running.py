@@ -15,7 +15,11 @@ from confrere.errors import (
     SimulatedRelease,
     StudyError,
 )
-from confrere.estimators import PrivateLogisticRegression
+from confrere.estimators import (
+    FeatureStackingClassifier,
+    PrivateLogisticRegression,
+    ReleasedClassifier,
+)
 from confrere.ledger import Ledger
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.release import generate_key, load_release, read_folder
@@ -29,6 +33,7 @@ from confrere.study import (
     read_rows,
     read_table,
     save_made,
+    unit_column_of,
 )
 from confrere.study.encoded_rows import UnitCounts
 from tests.unit.study.conftest import ready
@@ -287,14 +292,40 @@ def test_a_place_or_key_that_will_not_do_is_found_before_spending(edit, folder):
         check_keys(keyed)
 
 
-def test_a_release_without_a_schema_predicts_encoded_rows():
+def test_a_release_without_an_encoder_predicts_rows_that_are_said_to_be_encoded():
+    """A raw table gave everyone the probability 1."""
     X = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)), columns=["a", "b"])
-    release = PrivateLogisticRegression().fit(X, (X["a"] > 0).astype(int)).to_release()
-    assert len(predict(release, X)) == 50
+    y = (X["a"] > 0).astype(int)
+    release = PrivateLogisticRegression(data_norm=9.0).fit(X, y).to_release()
+    with pytest.raises(InvalidData, match="no encoder"):
+        predict(release, X)
+    assert len(predict(release, X, encoded=True)) == 50
     with pytest.raises(InvalidData, match="lacks 1"):
-        predict(release, X[["a"]])
+        predict(release, X[["a"]], encoded=True)
     with pytest.raises(InvalidData, match="numbers only"):
-        predict(release, X.assign(a="text"))
+        predict(release, X.assign(a="text"), encoded=True)
+    with pytest.raises(InvalidData, match="50 rows are longer than the norm 9"):
+        predict(release, X.assign(a=52.0), encoded=True)
+    stack = FeatureStackingClassifier(data_norm=9.0, n_groups=2).fit(X, y).to_release()
+    with pytest.raises(InvalidData, match="50 rows are longer than the norm 9"):
+        predict(stack, X.assign(a=52.0), encoded=True)
+    with pytest.raises(InvalidData, match="no encoder"):
+        ReleasedClassifier(source=release).predict(X)
+    assert len(ReleasedClassifier(source=release).predict(X.to_numpy())) == 50
+
+
+def test_predictions_carry_the_unit_s_ids(edit, folder):
+    study, locals_, plan = ready(edit())
+    (made,) = prepare(study, plan, locals_).run()
+    place = save_made(study, made, folder / "out", locals_)
+    unit = unit_column_of(place)
+    assert unit == study.promise.unit_column == "patient_id"
+    table = read_table(folder / "local" / "main.csv", schema=study.schema, texts={unit})
+    found = predict(made.release, table, ids=unit)
+    assert found[unit].tolist() == table[unit].tolist()
+    assert found.columns[0] == unit
+    with pytest.raises(InvalidData, match="'ward'"):
+        predict(made.release, table, ids="ward")
 
 
 def test_a_party_that_nothing_caps_is_refused_unless_it_is_said(edit, folder):

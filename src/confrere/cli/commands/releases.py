@@ -25,7 +25,7 @@ from confrere.release import (
     verify_release,
 )
 from confrere.study import predict as predicted
-from confrere.study import read_table
+from confrere.study import read_table, unit_column_of
 
 
 def add_to(app: typer.Typer) -> None:
@@ -43,16 +43,28 @@ def predict(
     release: Release,
     data: Annotated[Path, typer.Argument(metavar="DATA", help="A table: CSV.")],
     out: Annotated[Path | None, typer.Option(help="Where predictions go.")] = None,
+    ids: Annotated[
+        str | None, typer.Option(help="The column that says whose row it is; else the study's.")
+    ] = None,
+    encoded: Annotated[
+        bool, typer.Option("--encoded", help="The columns are encoded as the model's own were.")
+    ] = False,
     key: Keys = None,
     allow_simulated: AllowSimulated = False,
 ) -> Answer:
-    """Predict the rows of a table with a released model; spends nothing."""
+    """Predict the raw rows of a table with a released model; spends nothing."""
     model = load_release(
         release,
         require_signature_from=pairs(key, "--key") or None,
         allow_simulated=allow_simulated,
     )
-    found = predicted(model, read_table(data))
+    encoder = model.model.encoder
+    units = {ids or "", unit_column_of(release) or ""}
+    table = read_table(
+        data, schema=None if encoder is None or encoded else encoder.schema, texts=units
+    )
+    named = ids or next((unit for unit in units if unit in table.columns), None)
+    found = predicted(model, table, encoded=encoded, ids=named)
     if out is None:
         rows = found.to_dict(orient="list")
         return Answer("", {"rows": len(found), "predictions": rows}, text=found.to_csv(index=False))

@@ -1,0 +1,164 @@
+"""Raw rows in, raw rows out: four readers of a release give the same answers.
+
+The estimator, the command line in another process, the README's own program without any library,
+and an ONNX runtime; on tables that were written at random, for every method that can be released.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from functools import cache
+
+import numpy as np
+import onnxruntime
+import pandas as pd
+import pytest
+
+from confrere.catalogue import CATALOGUE, find_method
+from confrere.estimators import ReleasedClassifier
+from confrere.schema import Number
+from tests.contracts.raw_tables import random_schema, random_table
+
+ROWS = 60
+TABLES = range(6)
+RELEASABLE = [name for name, method in CATALOGUE.items() if method.shape != "as-is"]
+
+#: One process predicts with all releases by the command line.
+COMMANDS = """
+import sys
+from pathlib import Path
+from confrere.cli import app
+for folder in map(Path, sys.argv[1:]):
+    arguments = ["predict", folder, folder.parent / "table.csv", "--out", f"{folder}.csv"]
+    app([str(argument) for argument in arguments], standalone_mode=False)
+"""
+
+#: Another one has nothing but the standard library and the program in each README.
+PROGRAMS = """
+import contextlib, csv, json, os, re, sys
+for folder in sys.argv[1:]:
+    os.chdir(folder)
+    text = open("README.md", encoding="utf-8").read()
+    scope = {}
+    exec(re.findall("```python\\n(.*?)```", text, re.S)[0], scope)
+    with open("../table.csv", encoding="utf-8-sig", newline="") as file:
+        found = [scope["predict"](row) for row in csv.DictReader(file)]
+    vectors = json.load(open("model.json", encoding="utf-8"))["test_vectors"]
+    examples = [scope["predict"](vector["row"]) for vector in vectors]
+    json.dump([found, examples], open(folder + ".json", "w"))
+"""
+
+
+def fits(name, seed):
+    """Whether a method learns as many classes as the table's label has."""
+    classes = random_schema(seed).outcome.classes
+    tags = find_method(name).make().__sklearn_tags__()
+    return classes is None or tags.classifier_tags.multi_class
+
+
+def fitted(name, schema, table):
+    method = find_method(name)
+    chosen = {"schema": schema, "epsilon": 5.0}
+    if method.shape == "transfer":
+        source = find_method(method.source).make(**chosen).fit(table)
+        return method.make(**chosen, source=source.to_release()).fit(table)
+    model = method.make(**chosen)
+    if method.shape == "votes":
+        # No labels are among auxiliary rows.
+        return model.fit(table, auxiliary=table.drop(columns="outcome").head(30))
+    if method.shape == "together":
+        return model.fit(table, party=np.arange(len(table)) % 2)
+    return model.fit(table)
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory):
+    """Return every fitted model with its folder, after both other processes have predicted."""
+    found = {}
+    for seed in TABLES:
+        place = tmp_path_factory.mktemp(f"table{seed}")
+        schema = random_schema(seed)
+        table = random_table(schema, seed, ROWS)
+        table.to_csv(place / "table.csv", index=False)
+        for name in RELEASABLE:
+            if fits(name, seed):
+                model = fitted(name, schema, table)
+                folder = model.to_release().save(place / name, allow_uncapped=True, onnx=True)
+                found[name, seed] = model, folder, table
+    folders = [str(folder) for _, folder, _ in found.values()]
+    for options, source in ((["-I", "-S"], PROGRAMS), ([], COMMANDS)):
+        subprocess.run([sys.executable, *options, "-c", source, *folders], check=True)
+    return found
+
+
+@pytest.mark.parametrize("seed", TABLES)
+@pytest.mark.parametrize("name", RELEASABLE)
+def test_four_readers_agree(name, seed, released):
+    if not fits(name, seed):
+        assert (name, seed) not in released
+        return
+    model, folder, table = released[name, seed]
+    order = np.argsort([str(label) for label in model.model_.labels])
+    expected = model.predict_proba(table)
+    labels = model.predict(table)
+    assert np.isfinite(expected).all()
+    assert len({*np.round(expected[:, 0], 9)}) > 5  # rows differ, or nothing is compared
+    # (a) the command line
+    printed = pd.read_csv(f"{folder}.csv", dtype={"predicted": str})
+    names = [f"probability of {label}" for label in model.classes_]
+    np.testing.assert_allclose(printed[names], expected, rtol=0, atol=1e-9)
+    assert printed["predicted"].tolist() == [str(label) for label in labels]
+    # (b) the README's program
+    found, examples = json.loads(folder.with_suffix(".json").read_text())
+    np.testing.assert_allclose([p for _, p in found], named(model, expected), rtol=0, atol=1e-9)
+    assert [label for label, _ in found] == labels.tolist()
+    vectors = json.loads((folder / "model.json").read_text())["test_vectors"]
+    np.testing.assert_allclose(
+        [p for _, p in examples], [v["probability"] for v in vectors], rtol=0, atol=1e-9
+    )
+    assert [label for label, _ in examples] == [v["label"] for v in vectors]
+    # (c) an ONNX runtime
+    probability, label = onnx_answers(folder, model, table)
+    np.testing.assert_allclose(probability, named(model, expected), rtol=0, atol=1e-6)
+    assert [model.model_.labels[k] for k in label] == labels.tolist()
+    # (d) the released classifier, which needs no fit
+    again = ReleasedClassifier(source=folder)
+    np.testing.assert_array_equal(again.predict_proba(table), expected)
+    assert again.score(table) == model.score(table, table["outcome"])
+    assert len(order) == len(model.classes_)
+
+
+def named(model, probabilities):
+    """Return probabilities in the model's own order of labels."""
+    places = [model.classes_.tolist().index(label) for label in model.model_.labels]
+    return probabilities[:, places]
+
+
+@cache
+def session_of(folder):
+    return onnxruntime.InferenceSession(
+        (folder / "model.onnx").read_bytes(), providers=["CPUExecutionProvider"]
+    )
+
+
+def onnx_answers(folder, model, table):
+    inputs = {}
+    for feature in model.schema.features:
+        cells = table[feature.column]
+        if isinstance(feature, Number):
+            numbers = pd.to_numeric(cells, errors="coerce").to_numpy(dtype=np.float64)
+            inputs[feature.column] = numbers[:, None]
+        else:
+            texts = ["" if pd.isna(cell) else str(cell) for cell in cells]
+            inputs[feature.column] = np.array(texts, dtype=object)[:, None]
+    return session_of(folder).run(["probability", "label"], inputs)
+
+
+def test_the_program_is_short(released):
+    for _, folder, _ in released.values():
+        text = (folder / "README.md").read_text()
+        program = re.findall("```python\n(.*?)```", text, re.S)[0].splitlines()
+        assert len(program) <= 45

@@ -1,0 +1,243 @@
+"""Estimators with a schema take raw tables of any library, and refuse what does not fit."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+
+from confrere import (
+    CollaborativeClassifier,
+    FeatureStackingClassifier,
+    Ledger,
+    MultipartyClassifier,
+    PrivateLogisticRegression,
+    PrivateSelection,
+)
+from confrere.errors import InvalidData, InvalidParameter, InvalidRelease
+from confrere.estimators import ReleasedClassifier
+from confrere.model import read_model
+from confrere.release import verify_release
+from confrere.schema import Category, Flag, Label, Number, PublicSchema
+
+SCHEMA = PublicSchema(
+    [
+        Number("age", bounds=(18, 100), mean=52, sd=16, na=[-1], missing="center", importance=3),
+        Flag("smoker", true="yes", false="no", share=0.3, importance=1),
+        Category("town", values=["a", "b"], unknown="other", importance=1),
+    ],
+    Label("ill", positive="sick", negative="well", base_rate=0.4),
+)
+
+
+def made(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "age": rng.normal(52, 16, n).round(1),
+            "smoker": rng.choice(["yes", "no"], n),
+            "town": rng.choice(["a", "b", "c"], n),
+            "hospital": rng.choice(["north", "south"], n),
+        }
+    )
+    score = table["age"] + 15 * (table["smoker"] == "yes") + rng.normal(0, 10, n)
+    table["ill"] = np.where(score > 58, "sick", "well")
+    table.loc[rng.random(n) < 0.1, "age"] = -1
+    return table
+
+
+TABLE = made()
+SEEDED = {"epsilon": 20.0, "random_state": 0}
+
+
+@pytest.mark.parametrize("library", [pl.from_pandas, lambda t: pl.from_pandas(t).lazy(), pa.table])
+def test_tables_of_every_library_are_encoded_alike(library):
+    expected = PrivateLogisticRegression(schema=SCHEMA, **SEEDED).fit(TABLE)
+    other = library(TABLE)
+    found = PrivateLogisticRegression(schema=SCHEMA, **SEEDED).fit(other)
+    np.testing.assert_array_equal(found.coef_, expected.coef_)
+    assert found.predict(other).tolist() == expected.predict(TABLE).tolist()
+    assert found.score(other) == expected.score(TABLE)
+    assert found.price(other).epsilon == 20.0
+
+
+def test_labels_are_the_data_s_own_and_scores_follow_scikit_learn():
+    model = PrivateLogisticRegression(schema=SCHEMA, **SEEDED).fit(TABLE, TABLE["ill"])
+    assert model.classes_.tolist() == ["sick", "well"]
+    assert {*model.predict(TABLE)} == {"sick", "well"}
+    # Inside, sick is the positive side; outside, the last class in order is.
+    assert model.model_.labels == ("well", "sick")
+    assert (model.decision_function(TABLE) > 0).tolist() == (
+        model.predict(TABLE) == "well"
+    ).tolist()
+    np.testing.assert_allclose(
+        model.predict_proba(TABLE)[:, 1], 1 / (1 + np.exp(-model.decision_function(TABLE)))
+    )
+    assert model.score(TABLE) == np.mean(model.predict(TABLE) == TABLE["ill"])
+    for scoring in ("accuracy", "roc_auc"):
+        scores = cross_val_score(model, TABLE, TABLE["ill"], scoring=scoring, cv=3)
+        assert scores.min() > 0.7
+    coded = PrivateLogisticRegression(schema=SCHEMA, **SEEDED).fit(TABLE, SCHEMA.label(TABLE))
+    np.testing.assert_array_equal(coded.coef_, model.coef_)
+    assert model.n_features_in_ == 3
+    assert model.feature_names_in_.tolist() == ["age", "smoker", "town"]
+
+
+def test_an_encoder_of_one_s_own_and_a_study_s_are_told_apart():
+    usual = PrivateLogisticRegression(schema=SCHEMA, **SEEDED).fit(TABLE)
+    encoder = SCHEMA.encoder(rows="unit", weighted=True)
+    same = PrivateLogisticRegression(schema=encoder, **SEEDED).fit(TABLE)
+    np.testing.assert_array_equal(usual.coef_, same.coef_)
+    other = clone(same).set_params(schema__rows="clip").fit(TABLE)
+    assert other.model_.encoder.encoding.rows == "clip"
+    assert same.model_.encoder.encoding.rows == "unit"
+
+
+def test_clones_pay_alike_in_workers():
+    ledger = Ledger()
+    ledger.open_account("main", epsilon=4.0)
+    model = PrivateLogisticRegression(schema=SCHEMA, epsilon=0.5, ledger=ledger)
+    search = GridSearchCV(model, {"alpha": [1e-3, 1e-2]}, cv=2, n_jobs=2)
+    search.fit(TABLE, TABLE["ill"])
+    assert ledger.spent("main") == pytest.approx(2.5)
+
+
+def test_parties_have_one_table_with_a_column_that_says_whose_row_it_is():
+    model = CollaborativeClassifier(schema=SCHEMA, **SEEDED).fit(TABLE, party="hospital")
+    assert model.party_.tolist() == ["north", "south"]
+    apart = CollaborativeClassifier(schema=SCHEMA, **SEEDED).fit(TABLE, party=TABLE["hospital"])
+    np.testing.assert_array_equal(model.coef_, apart.coef_)
+    with pytest.raises(InvalidData, match="'clinic'"):
+        CollaborativeClassifier(schema=SCHEMA, **SEEDED).fit(TABLE, party="clinic")
+
+
+def test_parties_may_have_tables_of_their_own():
+    tables = [TABLE[k::50] for k in range(50)]
+    settings = {"schema": SCHEMA, "method": "statistic", **SEEDED}
+    auxiliary = made(100, seed=1).drop(columns="ill")
+    model = MultipartyClassifier(**settings).fit(tables, auxiliary=auxiliary)
+    assert model.score(TABLE) > 0.7
+    tables[3] = tables[3].drop(columns="age")
+    tables[4] = tables[4].assign(ill="perhaps")
+    faults = MultipartyClassifier(**settings).faults(tables, None, auxiliary=auxiliary)
+    assert [*faults] == [3, 4]
+    MultipartyClassifier(**settings).fit(tables, auxiliary=auxiliary)
+    with pytest.raises(InvalidData, match="party 3"):
+        MultipartyClassifier(**settings, on_faulty="refuse").fit(tables, auxiliary=auxiliary)
+
+
+def test_a_selection_encodes_once_and_releases_the_encoder(tmp_path):
+    grid = {"alpha": [1e-3, 1e-2]}
+    search = PrivateSelection(PrivateLogisticRegression(schema=SCHEMA), grid, epsilon=20.0)
+    search.fit(TABLE)
+    assert search.score(TABLE) > 0.7
+    folder = search.to_release().save(tmp_path / "release", allow_uncapped=True)
+    again = ReleasedClassifier(source=folder)
+    assert again.predict(TABLE).tolist() == search.predict(TABLE).tolist()
+    assert search.best_estimator_.predict(TABLE).tolist() == search.predict(TABLE).tolist()
+    outside = PrivateSelection(PrivateLogisticRegression(), grid, schema=SCHEMA, epsilon=20.0)
+    assert outside.fit(TABLE).score(TABLE) > 0.7
+
+
+def test_stacks_take_the_schema_s_importances():
+    model = FeatureStackingClassifier(schema=SCHEMA, n_groups=2, **SEEDED).fit(TABLE)
+    given = FeatureStackingClassifier(
+        schema=SCHEMA, importance=SCHEMA.importances(), n_groups=2, **SEEDED
+    )
+    np.testing.assert_array_equal(
+        model.decision_function(TABLE), given.fit(TABLE).decision_function(TABLE)
+    )
+    assert model.model_.encoder.encoding.weights is None
+
+
+def test_a_pipeline_is_released_with_its_encoder(tmp_path):
+    path = tmp_path / "books.ledger"
+    ledger = Ledger(path)
+    ledger.open_account("main", epsilon=10.0)
+    pipeline = make_pipeline(
+        SCHEMA.encoder(), PrivateLogisticRegression(epsilon=2.0, ledger=ledger)
+    )
+    pipeline.fit(TABLE, (TABLE["ill"] == "sick").astype(int))
+    before = pipeline.predict_proba(TABLE)
+    release = pipeline[-1].to_release(pipeline[0])
+    folder = release.save(tmp_path / "release")
+    np.testing.assert_array_equal(pipeline.predict_proba(TABLE), before)
+    used = ReleasedClassifier(source=folder)
+    np.testing.assert_array_equal(used.predict_proba(TABLE), before)
+    assert used.classes_.tolist() == [0, 1]
+    # The ledger knows the model with its encoder, and no other one.
+    verify_release(folder, ledgers=[ledger])
+    other = pipeline[-1].to_release(SCHEMA.encoder(rows="unit"))
+    assert other.model.digest() != release.model.digest()
+    with pytest.raises(InvalidParameter, match="makes 1 columns, the model reads 5"):
+        pipeline[-1].to_release(SCHEMA.subset(["age"]).encoder())
+
+
+def test_a_forged_encoder_is_found(tmp_path):
+    model = PrivateLogisticRegression(schema=SCHEMA).fit(TABLE)
+    document = model.model_.to_dict()
+    document = json.loads(json.dumps(document))
+    document["encoder"]["encoding"]["columns"][0]["scale"] = [-16.0]
+    with pytest.raises(InvalidRelease, match="encoder"):
+        read_model(document)
+    document["encoder"]["encoding"]["columns"][0]["scale"] = [16.0]
+    document["encoder"]["labels"] = ["sick", "well"]
+    with pytest.raises(InvalidRelease, match="labels"):
+        read_model(document)
+
+
+BAD = {
+    "lacks the declared columns 'age'": lambda t: t.drop(columns="age"),
+    "more than once": lambda t: pd.concat([t, t[["age"]]], axis=1),
+    "no rows": lambda t: t.head(0),
+    "'age': 600 rows have no number": lambda t: t.assign(age="S3CRET"),
+    "'smoker': 1 row has a value that is not declared": lambda t: t.assign(
+        smoker=["S3CRET", *t["smoker"][1:]]
+    ),
+    "'town': 1 row has no value": lambda t: t.assign(town=[None, *t["town"][1:]]),
+    "not plain values": lambda t: t.assign(town=[[1]] * len(t)),
+    "'ill': 1 row has a label that is not": lambda t: t.assign(ill=["S3CRET", *t["ill"][1:]]),
+    "one column 'ill'": lambda t: t.drop(columns="ill"),
+    "must be a data frame, or an array": lambda t: np.zeros((5, 2)),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_tables_cost_nothing_and_show_no_value(what):
+    ledger = Ledger()
+    ledger.open_account("main", epsilon=1.0)
+    model = PrivateLogisticRegression(schema=SCHEMA, epsilon=1.0, ledger=ledger)
+    table = BAD[what](TABLE)
+    labels = TABLE["ill"] if isinstance(table, np.ndarray) else None
+    with pytest.raises(InvalidData, match=what) as caught:
+        model.fit(table, labels)
+    assert "S3CRET" not in str(caught.value)
+    assert ledger.entries() == []
+
+
+def test_an_undeclared_column_is_not_looked_at():
+    more = TABLE.assign(name="S3CRET")
+    model = PrivateLogisticRegression(schema=SCHEMA, **SEEDED).fit(more)
+    assert model.predict(more).tolist() == model.predict(TABLE).tolist()
+    strict = SCHEMA.encoder(rows="unit", weighted=True, extra="refuse")
+    with pytest.raises(InvalidData, match="2 columns that are not declared"):
+        PrivateLogisticRegression(schema=strict, **SEEDED).fit(more)
+
+
+def test_wrong_parameters_cost_nothing():
+    ledger = Ledger()
+    settings = {"schema": SCHEMA, "ledger": ledger}
+    with pytest.raises(InvalidParameter, match="data_norm"):
+        PrivateLogisticRegression(**settings, data_norm=5.0).fit(TABLE)
+    with pytest.raises(InvalidParameter, match="classes"):
+        PrivateLogisticRegression(**settings, classes=["sick", "well"]).fit(TABLE)
+    with pytest.raises(InvalidParameter, match="schema"):
+        PrivateLogisticRegression(schema="schema.toml", ledger=ledger).fit(TABLE)
+    with pytest.raises(InvalidData, match="one label per row"):
+        PrivateLogisticRegression(**settings).fit(TABLE, TABLE["ill"].head(3))
+    assert ledger.entries() == []

@@ -1,0 +1,108 @@
+"""CSV files are read by what is declared; whatever is wrong is one line that shows no value."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from confrere.errors import InvalidData
+from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
+from confrere.study import csv_files, read_table
+
+SCHEMA = PublicSchema(
+    [
+        Number("age", bounds=(0, 100), na=["?"], missing="center"),
+        Category("drinks", values=["None", "some"], unknown="other"),
+        Ordered("grade", levels=[1, 2, 3]),
+        Flag("smoker"),
+    ],
+    Label("ill", positive="yes", negative="no"),
+)
+HEADER = "id,age,drinks,grade,smoker,ill\n"
+
+
+def written(tmp_path, text, encoding="utf-8"):
+    file = tmp_path / "table.csv"
+    file.write_bytes(text if isinstance(text, bytes) else text.encode(encoding))
+    return file
+
+
+def test_cells_are_read_by_what_is_declared(tmp_path):
+    text = HEADER + "007,41,None,1,true,yes\n008,?,NA,2.0,0,no\n\n009,,wine,3,False,yes\n"
+    for encoding in ("utf-8", "utf-8-sig"):  # with a byte order mark too
+        table = read_table(written(tmp_path, text, encoding), schema=SCHEMA, texts={"id"})
+        assert table["id"].tolist() == ["007", "008", "009"]
+        assert table["drinks"].isna().tolist() == [False, True, False]
+        assert table["drinks"][0] == "None"
+        assert table["grade"].tolist() == [1, 2, 3]
+        assert table["smoker"].tolist() == [True, False, False]
+        assert table["ill"].tolist() == ["yes", "no", "yes"]
+    with pytest.raises(InvalidData, match="'drinks': 1 row has no value"):
+        SCHEMA.encoder().transform(table)
+    rows = SCHEMA.encoder().transform(table.iloc[[0, 2]])
+    assert np.isfinite(rows).all()
+
+
+def test_a_row_means_the_same_whatever_else_is_in_the_file(tmp_path):
+    alone = read_table(written(tmp_path, HEADER + "1,7,some,1,1,yes\n"), schema=SCHEMA)
+    more = HEADER + "1,7,some,1,1,yes\n2,?,7,3,FALSE,no\n"
+    both = read_table(written(tmp_path, more), schema=SCHEMA)
+    encoder = SCHEMA.encoder()
+    assert encoder.transform(alone)[0].tobytes() == encoder.transform(both)[0].tobytes()
+
+
+def test_undeclared_columns_are_numbers_if_all_cells_are(tmp_path):
+    table = read_table(written(tmp_path, "a,b,c,d\n1,1.5,x,\n2,2,3,4\n"))
+    assert table.dtypes["a"] == np.int64
+    assert table["b"].tolist() == [1.5, 2]
+    assert table["c"].tolist() == ["x", 3]
+    assert np.isnan(table["d"][0])
+    assert list(read_table(tmp_path / "table.csv", {"b", "nowhere"})) == ["b"]
+
+
+GOOD = "1,40,some,1,1,yes\n"
+BAD = {
+    "": "is empty",
+    "\n": "is empty",
+    HEADER: "no rows",
+    HEADER + GOOD + "2,40,some,1,1\n": "row 2 has 5 cells",
+    HEADER + GOOD + "2,40,some,1,1,yes,S3CRET\n": "row 2 has 7 cells",
+    HEADER.replace("id", "age") + GOOD: "the column 'age' more than once",
+    HEADER.replace(",", ";") + GOOD.replace(",", ";"): "semicolons",
+    HEADER + '1,40,"S3CRET,1,1,yes\n': "quote",
+    HEADER + "1,40,some\0S3CRET,1,1,yes\n": "not a text file",
+    HEADER + '1,40,"=HYPERLINK(""S3CRET"")",1,1,yes\n': "'drinks': 1 row has a spreadsheet's",
+    HEADER + "1,@S3CRET,some,1,1,yes\n": "'age': 1 row has a spreadsheet's",
+    HEADER + f"1,40,{'S3CRET' * 50_000},1,1,yes\n": "a cell is too long",
+    HEADER.encode() + "1,40,S3CRET é,1,1,yes\n".encode("latin-1"): "UTF-8",
+    (HEADER + GOOD).encode("utf-16"): "UTF-8",
+}
+
+
+@pytest.mark.parametrize("content", BAD, ids=[str(what) for what in BAD.values()])
+def test_bad_files_are_one_line_that_shows_no_value(tmp_path, content):
+    file = written(tmp_path, content)
+    with pytest.raises(InvalidData, match=BAD[content]) as caught:
+        read_table(file, {"age", "drinks", "grade", "smoker", "ill"}, SCHEMA)
+    assert "S3CRET" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_endless_cell_is_not_taken_into_memory(tmp_path, monkeypatch):
+    read = []
+
+    def counted(name, file):
+        for line in real(name, file):
+            read.append(len(line))
+            yield line
+
+    real = csv_files._lines
+    monkeypatch.setattr(csv_files, "_lines", counted)
+    # As long as a line may be, and longer: in one line, and in one cell of many lines.
+    file = written(tmp_path, HEADER + "1," + "9" * (csv_files.MAX_LINE + 10))
+    with pytest.raises(InvalidData, match="a line of more than"):
+        read_table(file, schema=SCHEMA)
+    file = written(tmp_path, HEADER + '1,"' + "9\n" * 2_000_000 + '"')
+    with pytest.raises(InvalidData, match="too long"):
+        read_table(file, schema=SCHEMA)
+    assert sum(read) < 3 * csv.field_size_limit()
