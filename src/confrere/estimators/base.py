@@ -321,11 +321,6 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
 
     def _encoded(self, encoder: SchemaEncoder, X: Any) -> NDArray[np.float64]:
         """Return bounded rows of a raw table."""
-        norm = getattr(self, "data_norm", None)
-        if norm is not None and np.max(norm) > 1 and getattr(self, "method", "") != "ofpa":
-            raise InvalidParameter(
-                "data_norm: rows that a schema encodes have norm 1 at most; leave it at 1."
-            )
         rows = np.asarray(encoder.transform(X), dtype=np.float64)
         if not len(rows):
             raise InvalidData("X has no rows; a minimum of 1 is required.")

@@ -82,7 +82,7 @@ def test_a_release_without_a_schema_needs_to_be_told_the_label(line, folder):
     ledger = Ledger("local/main.ledger")
     ledger.open_account("a", epsilon=5.0)
     rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.normal(size=(400, 2)) / 3, columns=["u", "v"])
+    X = pd.DataFrame(rng.normal(size=(400, 2)) / 9, columns=["u", "v"])
     y = (X["u"] > 0).astype(int)
     PrivateLogisticRegression(ledger=ledger).fit(X, y).to_release().save("r")
     X.assign(ill=y).to_csv("t.csv", index=False)

@@ -19,7 +19,7 @@ from confrere import (
     PrivateLogisticRegression,
     PrivateSelection,
 )
-from confrere.errors import InvalidData, InvalidParameter, InvalidRelease
+from confrere.errors import InvalidData, InvalidParameter, InvalidRelease, PrivacyWarning
 from confrere.estimators import ReleasedClassifier
 from confrere.model import read_model
 from confrere.release import verify_release
@@ -90,12 +90,12 @@ def test_labels_are_the_data_s_own_and_scores_follow_scikit_learn():
 
 def test_an_encoder_of_one_s_own_and_a_study_s_are_told_apart():
     usual = PrivateLogisticRegression(schema=SCHEMA, **SEEDED).fit(TABLE)
-    encoder = SCHEMA.encoder(rows="unit", weighted=True)
+    encoder = SCHEMA.encoder(weighted=True)
     same = PrivateLogisticRegression(schema=encoder, **SEEDED).fit(TABLE)
     np.testing.assert_array_equal(usual.coef_, same.coef_)
-    other = clone(same).set_params(schema__rows="clip").fit(TABLE)
-    assert other.model_.encoder.encoding.rows == "clip"
-    assert same.model_.encoder.encoding.rows == "unit"
+    other = clone(same).set_params(schema__rows="unit").fit(TABLE)
+    assert other.model_.encoder.encoding.rows == "unit"
+    assert same.model_.encoder.encoding.rows == "clip"
 
 
 def test_clones_pay_alike_in_workers():
@@ -103,7 +103,8 @@ def test_clones_pay_alike_in_workers():
     ledger.open_account("main", epsilon=4.0)
     model = PrivateLogisticRegression(schema=SCHEMA, epsilon=0.5, ledger=ledger)
     search = GridSearchCV(model, {"alpha": [1e-3, 1e-2]}, cv=2, n_jobs=2)
-    search.fit(TABLE, TABLE["ill"])
+    with pytest.warns(PrivacyWarning, match="epsilon 2.5 in all"):
+        search.fit(TABLE, TABLE["ill"])
     assert ledger.spent("main") == pytest.approx(2.5)
 
 
@@ -224,7 +225,7 @@ def test_an_undeclared_column_is_not_looked_at():
     more = TABLE.assign(name="S3CRET")
     model = PrivateLogisticRegression(schema=SCHEMA, **SEEDED).fit(more)
     assert model.predict(more).tolist() == model.predict(TABLE).tolist()
-    strict = SCHEMA.encoder(rows="unit", weighted=True, extra="refuse")
+    strict = SCHEMA.encoder(weighted=True, extra="refuse")
     with pytest.raises(InvalidData, match="2 columns that are not declared"):
         PrivateLogisticRegression(schema=strict, **SEEDED).fit(more)
 
@@ -232,8 +233,6 @@ def test_an_undeclared_column_is_not_looked_at():
 def test_wrong_parameters_cost_nothing():
     ledger = Ledger()
     settings = {"schema": SCHEMA, "ledger": ledger}
-    with pytest.raises(InvalidParameter, match="data_norm"):
-        PrivateLogisticRegression(**settings, data_norm=5.0).fit(TABLE)
     with pytest.raises(InvalidParameter, match="classes"):
         PrivateLogisticRegression(**settings, classes=["sick", "well"]).fit(TABLE)
     with pytest.raises(InvalidParameter, match="schema"):
