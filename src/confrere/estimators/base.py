@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -21,7 +20,7 @@ from confrere.estimators.constraints import (
     Payer,
     check_parameters,
 )
-from confrere.estimators.predicting import Predicting, sorted_labels
+from confrere.estimators.predicting import Predicting, carried, sorted_labels, who_paid
 from confrere.estimators.traps import (
     tell_owner_about_length,
     warn_about_cap,
@@ -31,7 +30,7 @@ from confrere.estimators.traps import (
 )
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger, Receipt, default_ledger, payer, paying
-from confrere.model import Encoder, Linear, Model
+from confrere.model import Linear, Model
 from confrere.noise.sources import RandomSource, Seed, source_for
 from confrere.plans.base_plan import (
     LabelledTable,
@@ -221,7 +220,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
             guarantee=self.guarantee_,
             receipt=self.receipt_,
             simulated=self.simulated_,
-            parties=_parties(self, self.sources_),
+            parties=who_paid(self.receipt_, self.sources_),
         )
 
     def _carrying(self, encoder: SchemaEncoder) -> Model:
@@ -395,21 +394,3 @@ def _without_values(error: ValueError) -> ValueError:
     if "could not convert" in str(error):
         return InvalidData("X must be numeric; give schema=PublicSchema(...) to fit raw tables.")
     return error
-
-
-def carried(encoder: SchemaEncoder, model: Model) -> Encoder:
-    """Return an encoder as a model carries it, with the data's names for the schema's classes."""
-    outcome = encoder.schema.outcome
-    codes = None if outcome is None else (-1, 1) if outcome.classes is None else outcome.names
-    return Encoder.of(encoder, labelled=tuple(model.classes) == codes)
-
-
-def _parties(fitted: Fitted, sources: Sequence[Release]) -> dict[str, Receipt | Guarantee]:
-    """Return who paid what, so that a card can say what a person in several domains pays."""
-    if not sources:
-        return {}
-    paid: dict[str, Receipt | Guarantee] = {"target": fitted.receipt_}
-    for k, release in enumerate(sources):
-        name = "source" if len(sources) == 1 else f"source {k + 1}"
-        paid[name] = release.receipt or release.guarantee
-    return paid

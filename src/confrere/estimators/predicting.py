@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,11 @@ from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score
 
 from confrere.errors import InvalidData
-from confrere.model import Model
+from confrere.guarantee import Guarantee
+from confrere.ledger import Receipt
+from confrere.model import Encoder, Model
+from confrere.release import Release
+from confrere.schema import SchemaEncoder
 
 
 class Predicting:
@@ -78,3 +83,21 @@ def sorted_labels(model: Model) -> NDArray[Any]:
 
 def _order(model: Model) -> NDArray[np.intp]:
     return np.argsort(np.asarray(model.labels), kind="stable")
+
+
+def carried(encoder: SchemaEncoder, model: Model) -> Encoder:
+    """Return an encoder as a model carries it, with the data's names for the schema's classes."""
+    outcome = encoder.schema.outcome
+    codes = None if outcome is None else (-1, 1) if outcome.classes is None else outcome.names
+    return Encoder.of(encoder, labelled=tuple(model.classes) == codes)
+
+
+def who_paid(receipt: Receipt, sources: Sequence[Release]) -> dict[str, Receipt | Guarantee]:
+    """Return who paid what, so that a card can say what a person in several domains pays."""
+    if not sources:
+        return {}
+    paid: dict[str, Receipt | Guarantee] = {"target": receipt}
+    for k, release in enumerate(sources):
+        name = "source" if len(sources) == 1 else f"source {k + 1}"
+        paid[name] = release.receipt or release.guarantee
+    return paid
