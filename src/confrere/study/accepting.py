@@ -17,6 +17,7 @@ from confrere.errors import OperationRefused
 from confrere.federation import LocalParty
 from confrere.federation.expected import terms
 from confrere.ledger import Receipt
+from confrere.model import Encoder
 from confrere.release import Release, load_release, sign_sums
 from confrere.release.folder import SUMS, sums_of, write_folder
 from confrere.release.signing import PrivateKey
@@ -101,7 +102,14 @@ def _compare_release(
         close = given.shape == here.shape and bool(
             np.linalg.norm(given - here) <= AGREEMENT * np.linalg.norm(here)
         )
-    if not (same and close and release.card.study_sha256 == study.sha256):
+    encoder, own = release.model.encoder, Encoder.of(study.encoder())
+    meaning = (
+        encoder is not None
+        and encoder.schema == own.schema
+        and encoder.labels == own.labels
+        and encoder.same_encoding(own)
+    )
+    if not (same and close and meaning and release.card.study_sha256 == study.sha256):
         raise _unlike()
 
 
