@@ -152,7 +152,7 @@ _HELP = {
         "is reported.",
     },
     "key_files": {"keys": "Make keys, and show fingerprints to compare by telephone."},
-    "kits": {
+    "provisioning": {
         "provision": "Make a signed kit for every participant: study, certificates, local file, "
         "unit, README.",
         "kit": "Look into a kit, or open it in its participant's folder.",
