@@ -33,7 +33,7 @@ _SAME = 0.002
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedPath:
     """What one path is expected to bring.
 
     Attributes
@@ -56,7 +56,7 @@ class Recommendation:
 
     Attributes
     ----------
-    expected : tuple of Expected
+    expected : tuple of ExpectedPath
         The path that asks least first.
     without_prior : float
         Expected area of one organisation by itself if nothing were declared.
@@ -64,12 +64,12 @@ class Recommendation:
         Whether the budget tells a right prior from a wrong one; None without a prior.
     """
 
-    expected: tuple[Expected, ...]
+    expected: tuple[ExpectedPath, ...]
     without_prior: float
     verifiable: bool | None
 
     @property
-    def best(self) -> Expected:
+    def best(self) -> ExpectedPath:
         """The path that asks least, of those that are expected to be about as good as any."""
         most = max(one.auc for one in self.expected)
         return next(one for one in self.expected if one.auc >= most - _SAME)
@@ -140,18 +140,22 @@ def recommend(
 
     alone = told(n, share if known else 0.0)
     near = "prior=schema.expert_prior(), " if known else ""
-    found = [] if prior_auc is None else [Expected("experts alone", prior_auc, "no data at all")]
+    found = (
+        [] if prior_auc is None else [ExpectedPath("experts alone", prior_auc, "no data at all")]
+    )
     found.append(
-        Expected("one organisation", area(alone), f"PrivateLogisticRegression({near}epsilon=...)")
+        ExpectedPath(
+            "one organisation", area(alone), f"PrivateLogisticRegression({near}epsilon=...)"
+        )
     )
     if n_source is not None:
         both = told(n, share) + told(n_source, share if known else 0.0)
         how = "TransferClassifier(source=..., epsilon=...)"
-        found.append(Expected("main to branches", area(both, DRIFT), how))
+        found.append(ExpectedPath("main to branches", area(both, DRIFT), how))
     if parties is not None:
         total = told(sum(parties), SHARE if known else 0.0, len(parties))
         how = f"CollaborativeClassifier({near}epsilon=...)"
-        found.append(Expected("many centres", area(total), how))
+        found.append(ExpectedPath("many centres", area(total), how))
     check = PriorCheck(epsilon=share * epsilon, n_samples=n, base_rate=base_rate)
     return Recommendation(
         expected=tuple(found),
