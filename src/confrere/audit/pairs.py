@@ -47,16 +47,14 @@ _STRONG = 100.0
 _TILT = 0.1
 #: Runs of further cases, and of those that are whole fits: the faults they are for show soon.
 _FEWER, _FITS = 10_000, 200
-#: Parties of one record each in a sum. The more, the less does the one share hide that is there
-#: besides those which the promise counts on.
+#: Parties of one record each in a sum: of more, the one share that is too many hides less.
 _SUMMED = 8
 #: Importances of two groups, of which one has nearly all of epsilon.
 _LOPSIDED = (1.0, 1e-4)
 #: Where one column's row goes from 1 so that both coefficients of the expanded loss move most:
 #: ``s (1 + x)/2 + (1 - s) (1 - x^2)/sqrt(2)`` is largest, s being the linear part's share.
 _TURNED = -math.sqrt(2) / 4 * LINEAR_SHARE / (1 - LINEAR_SHARE)
-#: With a second column, the angle by which the row turns. More is lost, in more dimensions, which
-#: densities show and counting does not.
+#: With a second column, the angle by which the row turns: more is lost, as densities show.
 _ANGLE = worst_angle(LINEAR_SHARE)
 
 
