@@ -207,7 +207,7 @@ def test_a_link_to_a_release_is_refused(received, tmp_path):
     (tmp_path / "link").symlink_to(received)
     with pytest.raises(InvalidRelease, match="not a folder"):
         load_release(tmp_path / "link")
-    with pytest.raises(InvalidRelease, match="not a folder"):
+    with pytest.raises(InvalidRelease, match="not there"):
         load_release(tmp_path / "nowhere")
 
 

@@ -270,8 +270,9 @@ def test_tables_that_cannot_be_read_are_refused(tmp_path, content):
 
 def test_flower_is_not_run_in_one_process(edit):
     study, locals_, plan = ready(edit(engine='engine = "flower"'))
-    with pytest.raises(StudyError, match="confrere coordinator"):
+    with pytest.raises(StudyError, match="between machines") as caught:
         prepare(study, plan, locals_)
+    assert "confrere coordinator" in str(caught.value.hint)
 
 
 def test_nobody_here_is_an_error(edit, folder):
