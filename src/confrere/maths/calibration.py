@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from scipy.optimize import brentq
 
@@ -216,8 +217,16 @@ def calibrate_joint(
     for ridge, weight in zip(ridges, weights, strict=True):
         check_positive(ridge, "ridge")
         check_positive(weight, "weight")
+    return _calibrate_joint(check_epsilon(epsilon), tuple(ridges), tuple(weights), cap)
+
+
+@lru_cache(maxsize=4096)
+def _calibrate_joint(
+    epsilon: float, ridges: tuple[float, ...], weights: tuple[float, ...], cap: float
+) -> float:
+    """Two searches inside a third take a second: one plan is priced, run and replayed at one."""
     return _largest_rho(
-        check_epsilon(epsilon),
+        epsilon,
         lambda rho: spent_epsilon_joint(rho, ridges, weights, cap),
         largest_slope=2 * cap * math.sqrt(math.fsum(q * q for q in weights)),
     )
