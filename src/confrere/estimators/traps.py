@@ -149,8 +149,9 @@ def tell_owner_about_length(data: Any, bound: Any) -> None:
     if not isinstance(bound, int | float) or not math.isfinite(bound) or not hasattr(X, "ndim"):
         return
     rows = X[:_ROWS]
-    squares = rows.multiply(rows) if hasattr(rows, "multiply") else rows * rows
-    lengths = np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64)).ravel()
+    with np.errstate(all="ignore"):  # the longest rows are infinitely long: that will do
+        squares = rows.multiply(rows) if hasattr(rows, "multiply") else rows * rows
+        lengths = np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64)).ravel()
     if len(lengths) and np.mean(lengths > bound * (1 + 1e-9)) > 0.5:
         _log_once(
             logging.WARNING,
