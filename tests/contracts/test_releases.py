@@ -1,10 +1,12 @@
 """Every estimator's release: saved, loaded and predicting the same, without this library too."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 from confrere import Ledger, PrivateLogisticRegression
-from confrere.errors import SimulatedRelease, UncappedRelease
+from confrere.errors import PrivacyWarning, SimulatedRelease, UncappedRelease
 from confrere.estimators import ReleasedClassifier
 from confrere.model import Model
 from confrere.release import load_release
@@ -41,7 +43,8 @@ def test_what_nothing_caps_leaves_only_if_said_and_the_card_says_so(tmp_path):
     books.open_account("counting")
     books.open_account("capped", epsilon=1.0)
     for settings in ({}, {"ledger": Ledger()}, {"ledger": books, "account": "counting"}):
-        model = PrivateLogisticRegression(epsilon=0.5, **settings).fit(X, Y)
+        with warnings.catch_warnings(action="ignore", category=PrivacyWarning):
+            model = PrivateLogisticRegression(epsilon=0.5, **settings).fit(X, Y)
         assert model.receipt_.uncapped
         with pytest.raises(UncappedRelease, match="allow_uncapped=True"):
             model.to_release().save(tmp_path / "release")

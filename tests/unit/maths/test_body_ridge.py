@@ -32,7 +32,7 @@ def test_variances_of_known_laws():
 
 
 def test_prior_variances_make_the_log_odds():
-    variances = prior_variances([NUMBER, CATEGORY, CURVE, CONSTANT])
+    variances = prior_variances([NUMBER, Factor(12, "category", 1 / 12), CURVE, CONSTANT])
     assert variances.sum() == pytest.approx(LOG_ODDS)
     assert variances[2] > variances[0] > variances[1] > variances[3]
 

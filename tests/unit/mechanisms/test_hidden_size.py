@@ -59,7 +59,7 @@ def test_no_centre_tells_a_thousand_rows_from_one_more(operation):
     # And so it is with what leaves.
     for n in (1000, 1001):
         X, y = rows(n)
-        party = SimpleNamespace(X=X, y=y, facts=PartyFacts(n, 20))
+        party = SimpleNamespace(X=X, y=y, facts=PartyFacts(n, 20), engine=None)
         answer = operation.run(asked.to_payload(), party, SeededSource(0)).arrays["weights"]
         steps = answer / spacings.copy().pop()
         assert np.array_equal(steps, np.rint(steps))
