@@ -132,7 +132,7 @@ _HELP = {
         "epsilon.",
     },
     "releases": {
-        "predict": "Predict the rows of a table with a released model; spends nothing.",
+        "predict": "Predict the raw rows of a table with a released model; spends nothing.",
         "verify": "Check that a release is whole, signed by whom you say, and consistent with "
         "itself.",
         "release": "Show a release's card, make its page, add a signature.",

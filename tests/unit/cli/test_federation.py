@@ -163,7 +163,7 @@ def test_a_party_that_does_not_agree_starts_nothing(line, study, monkeypatch):
     line(*_party("main"), code=7, typed="\n")
     assert not Path("nodes").exists()
     local = Path("local/main.toml")
-    local.write_text(local.read_text().replace('"size", "objective"', '"size"'))
+    local.write_text(local.read_text().replace('"objective", ', ""))
     line(*_party("main"), "--yes", code=6)
 
 
