@@ -37,9 +37,7 @@ def test_the_profile_is_the_reference_s(mu):
 
 @pytest.mark.parametrize("count", [1, 4, 16])
 @pytest.mark.parametrize("change", [str(each) for each in Neighbours])
-@pytest.mark.parametrize(
-    ("loss", "cap", "above"), [("logistic", 1.0, 1.25), ("capped", 0.5, 1.6)]
-)
+@pytest.mark.parametrize(("loss", "cap", "above"), [("logistic", 1.0, 1.25), ("capped", 0.5, 1.6)])
 def test_gaussian_fits_against_the_reference(count, change, loss, cap, above):
     """Above the mere Gaussian mechanism, which is attained, and not far above it.
 
