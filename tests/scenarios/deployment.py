@@ -29,6 +29,7 @@ from confrere.federation.messages import SignedAnswer
 from confrere.ledger import Ledger
 from confrere.release import generate_key, load_release
 from confrere.study import Study, read_rows, read_study, write_example
+from confrere.study.local_file import read_local
 from confrere.study.protocols import protocol_of
 
 with warnings.catch_warnings():
@@ -246,7 +247,8 @@ class Deployment:
         """Return what the same parties give here, with the same seeds and other books."""
         parties = []
         for party in self.study.parties:
-            rows = read_rows(self.study, self.folder / f"local/{party.name}.csv")
+            local = read_local(self.folder / f"local/{party.name}.toml")
+            rows = read_rows(self.study, local.table())
             ledger = Ledger()
             ledger.open_account("again")
             books = Books(
@@ -255,7 +257,7 @@ class Deployment:
                 policy=Policy.anything(unit="record", neighbours="replace-one"),
             )
             seed = self.study.seed_for(party.name)
-            parties.append(LocalParty(party.name, rows.X.to_numpy(), rows.y, books, seed))
+            parties.append(LocalParty(party.name, rows.X, rows.codes(self.study), books, seed))
         (learned,) = protocol_of(self.study)(LocalFederation(parties))
         return learned.model.coef[0]
 
