@@ -3,6 +3,7 @@
 Every mutation patches a module under ``confrere``; audits are told nothing of it.
 """
 
+import math
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ from confrere.rows import body as rows_body
 from confrere.rows import frame
 from confrere.rows.ball import into_ball
 from confrere.rows.body import Body
+from confrere.rows.framed import FramedRows
 
 Patch = Callable[[Any, str, Any], None]
 
@@ -125,7 +127,20 @@ def _constant_outside(patch: Patch) -> None:
     def appended(X: Any, bound: Any = 1.0, *, constant: float = 0.0, **_: Any) -> Any:
         return np.hstack([into_ball(X, bound), np.full((len(X), 1), constant)])
 
+    real = FramedRows.__init__
+
+    def framed(
+        self: FramedRows, X: Any, bound: float, *, constant: float = 0.0, **more: Any
+    ) -> None:
+        real(self, X, bound, constant=constant, **more)
+        room = math.sqrt(1 - constant**2)
+        inner = math.sqrt(max(0.0, self.longest**2 - self.constant**2)) / room
+        self._base, self.factors = self._base / room, self.factors / room
+        self.longest = math.hypot(inner, self.constant)
+        self.certified = self.longest <= 1
+
     patch(frame, "into_ball", appended)
+    patch(FramedRows, "__init__", framed)
 
 
 def _constant_outside_unchecked(patch: Patch) -> None:

@@ -243,14 +243,14 @@ def audit_cases(estimator: Any) -> list[Case]:
 
 def _logistic(model: Any) -> list[Case]:
     rare = _with(model, intercept_scale=_CONSTANT, prior_intercept=_RARE, alpha=_STRONG)
-    # Rows that differ along the diagonal of four columns tell one norm from another.
     wide = _turned_row("a misfit turned round in four columns", np.full(4, 0.5), 3)
     # Signed rows that differ along the constant itself, both misfits by the public prior.
     a, b = math.cos(_TILT), math.sin(_TILT)
     flipped = Pair.of_rows(
         "a misfit and its mirror", ([[a, b]], np.ones(1, int)), ([[a, -b]], np.zeros(1, int))
     )
-    constant = _with(model, intercept_scale=0.9, prior=[0.0, _RARE / _TILT])
+    believed = {"prior": [0.0, _RARE / _TILT], "prior_check": False, "loss": "logistic"}
+    constant = _with(model, intercept_scale=0.9, **believed)
     return [
         Case(rare, _record_pairs(3, 1)),
         Case(rare, [wide], _FEWER),
