@@ -46,8 +46,7 @@ _STRONG = 100.0
 _TILT = 0.1
 #: Runs of further cases, and of those that are whole fits: the faults they are for show soon.
 _FEWER, _FITS = 10_000, 200
-#: Parties of one record each in a sum: of more, the one share that is too many hides less.
-_SUMMED = 8
+_SUMMED = 8  # parties of one record: of more, the one share that is too many hides less
 #: Importances of two groups, of which one has nearly all of epsilon.
 _LOPSIDED = (1.0, 1e-4)
 #: Where one column's row goes from 1 so that both coefficients of the expanded loss move most:
@@ -297,10 +296,11 @@ def _transfer_stack(model: Any) -> list[Case]:
         source = FeatureStackingClassifier(
             **_GROUPS | settings, alpha=1e4, prior_intercept=_RARE, ledger=Ledger(), classes=[0, 1]
         ).fit(*_background(8, 2))
-        return _with(model, source=source.to_release(), split_seed=None, alpha=_STRONG)
+        model.set_params(split_seed=None, alpha=_STRONG, prior_check=False)
+        return _with(model, source=source.to_release())
 
     return [
-        Case(_with(made(), prior_check=False), _record_pairs(8, 2, positions=(0, 7))),
+        Case(made(), _record_pairs(8, 2, positions=(0, 7)), _FEWER),
         Case(made(importance=(1.0, 1.0)), [_BOTH_GROUPS], _FEWER),
     ]
 
