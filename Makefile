@@ -16,7 +16,7 @@ test-slow: .venv/.ready
 	$(ONE_THREAD) $(BIN)/python -m pytest -m slow
 
 test-deployment: .venv/.ready
-	$(ONE_THREAD) $(BIN)/python -m pytest -m deployment tests/scenarios
+	$(ONE_THREAD) $(BIN)/python -m pytest -m deployment -k "not namespaces" tests/scenarios
 
 # A browser is installed where that is allowed; where none can be had, the tests say so.
 test-browser: .venv/.ready

@@ -17,7 +17,7 @@ from confrere.ledger import Ledger
 from confrere.release import load_release, verify_release
 from tests.scenarios.deployment import Deployment, answering
 
-pytestmark = [pytest.mark.slow, pytest.mark.deployment, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 LOST, SENT = "branch-3", "branch-4"
 SECONDS = 45
