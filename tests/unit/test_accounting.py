@@ -111,7 +111,7 @@ def test_without_the_extra_it_says_so(monkeypatch):
 
 def test_the_whole_profile_is_dominated():
     """What is composed once has at least the bound's delta at every epsilon."""
-    (entry,) = charged(1, epsilon=1.0, delta=1e-6)
+    (entry,) = charged(1, epsilon=1.0, delta=1e-6, loss="logistic")
     facts = entry.detail
     objective = GaussianObjective(ridge=facts["ridge"])
     for delta in (1e-2, 1e-4, 1e-6):
