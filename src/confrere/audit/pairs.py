@@ -241,9 +241,9 @@ def audit_cases(estimator: Any) -> list[Case]:
 
 
 def _logistic(model: Any) -> list[Case]:
-    rare = _with(model, intercept_scale=_CONSTANT, prior_intercept=_RARE, alpha=_STRONG)
+    alpha = _STRONG if model.loss == "capped" else model.alpha
+    rare = _with(model, intercept_scale=_CONSTANT, prior_intercept=_RARE, alpha=alpha)
     wide = _turned_row("a misfit turned round in four columns", np.full(4, 0.5), 3)
-    # Signed rows that differ along the constant itself, both misfits by the public prior.
     a, b = math.cos(_TILT), math.sin(_TILT)
     flipped = Pair.of_rows(
         "a misfit and its mirror", ([[a, b]], np.ones(1, int)), ([[a, -b]], np.zeros(1, int))
