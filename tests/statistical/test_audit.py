@@ -263,7 +263,7 @@ def test_what_has_no_case_is_refused():
     [
         PrivateLogisticRegression(),
         PrivateLogisticRegression(loss="capped"),
-        PrivateLogisticRegression(calibration="printed", alpha=1.0),
+        PrivateLogisticRegression(calibration="printed", loss="logistic", alpha=1.0),
         PrivateLogisticRegression(neighbours="label-only"),
         PrivateLogisticRegression(neighbours="add-remove", declared_samples=60),
     ],
