@@ -27,6 +27,7 @@ from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.noise.sources import SeededSource
 from confrere.plans import PublicFacts
 from confrere.rows.ball import into_ball
+from confrere.rows.framed import FramedRows
 from confrere_research.as_printed.faults import FAULTS, ROUNDS, ofpa_rounds
 from confrere_research.as_printed.ofpa_ofaa import ofpa
 from confrere_research.as_printed.stacking import psth_source
@@ -320,25 +321,34 @@ def test_exact_audit_of_groups(clipping):
     assert exact_audit(mechanism, draws=10).refuted
 
 
-def test_exact_audit_goes_through_the_estimators_own_rows(monkeypatch):
-    from confrere.rows import frame
+def framed_wrongly(fault):
+    """Return an ``__init__`` of framed rows that makes them as they are, and breaks them."""
+    real = FramedRows.__init__
 
+    def framed(self, X, bound, **settings):
+        real(self, X, bound, **settings)
+        fault(self)
+        self.longest = float(np.linalg.norm(np.asarray(self), axis=1).max())
+        self.certified = self.longest <= 1
+
+    return framed
+
+
+def constant_outside(rows):
+    rows.constant *= 4
+
+
+def without_clipping(rows):
+    rows.shrink = None
+
+
+def test_exact_audit_goes_through_the_estimators_own_rows(monkeypatch):
     model = PrivateLogisticRegression(prior=[0.0, 30.0], alpha=1e-9)
     assert 0.5 < exact_audit(model).epsilon <= 0.99 * (1 + 1e-9)
-
-    def constant_outside(X, bound, *, constant, **_):
-        return np.hstack([into_ball(X, bound), np.full((len(X), 1), 4 * constant)])
-
-    def without_clipping(X, bound, *, constant, **_):
-        room = np.sqrt(1 - constant**2)
-        return np.hstack([room * X / bound, np.full((len(X), 1), constant)])
-
-    with monkeypatch.context() as patch:
-        patch.setattr(frame, "into_ball", constant_outside)
-        assert exact_audit(model).refuted
-    with monkeypatch.context() as patch:
-        patch.setattr(frame, "into_ball", without_clipping)
-        assert exact_audit(model).refuted
+    for fault in (constant_outside, without_clipping):
+        with monkeypatch.context() as patch:
+            patch.setattr(FramedRows, "__init__", framed_wrongly(fault))
+            assert exact_audit(model).refuted
 
 
 def test_exact_audit_of_a_stack_has_both_levels(monkeypatch):
@@ -376,17 +386,10 @@ def test_exact_audit_of_more_classes(change, n_classes):
 
 
 def test_exact_audit_of_more_classes_goes_through_the_estimators_own_rows(monkeypatch):
-    from confrere.rows import frame
-
     model = PrivateLogisticRegression(classes=[0, 1, 2], alpha=1.0)
     _, misfits, _, grown = worst_pairs(model, n_samples=12)
-
-    def without_clipping(X, bound, *, constant, **_):
-        room = np.sqrt(1 - constant**2)
-        return np.hstack([room * X / bound, np.full((len(X), 1), constant)])
-
     assert 0.2 < exact_audit(model, misfits).epsilon <= 0.99
-    monkeypatch.setattr(frame, "into_ball", without_clipping)
+    monkeypatch.setattr(FramedRows, "__init__", framed_wrongly(without_clipping))
     assert exact_audit(model, grown).refuted
 
 

@@ -240,9 +240,14 @@ def audit_cases(estimator: Any) -> list[Case]:
     return [Case(clone(estimator), worst_pairs(estimator))]
 
 
-def _logistic(model: Any) -> list[Case]:
+def _rare(model: Any) -> dict[str, Any]:
+    """Return the settings under which every positive record is as bad a misfit as it can be."""
     alpha = _STRONG if model.loss == "capped" else model.alpha
-    rare = _with(model, intercept_scale=_CONSTANT, prior_intercept=_RARE, alpha=alpha)
+    return {"intercept_scale": _CONSTANT, "prior_intercept": _RARE, "alpha": alpha}
+
+
+def _logistic(model: Any) -> list[Case]:
+    rare = _with(model, **_rare(model))
     wide = _turned_row("a misfit turned round in four columns", np.full(4, 0.5), 3)
     a, b = math.cos(_TILT), math.sin(_TILT)
     flipped = Pair.of_rows(
@@ -268,23 +273,19 @@ def _shaped(model: Any) -> list[Any]:
 
 
 def _transfer(model: Any) -> list[Case]:
-    source = PrivateLogisticRegression(
-        intercept_scale=_CONSTANT, prior_intercept=_RARE, alpha=1e4, ledger=Ledger()
-    ).fit(*_background(4, 1))
+    source = PrivateLogisticRegression(**_SURE, ledger=Ledger()).fit(*_background(4, 1))
     made = _with(model, source=source.to_release(), intercept_scale=_CONSTANT, alpha=_STRONG)
     pairs = _record_pairs(3, 1)
     return [Case(_with(made, prior_check=False), pairs), Case(made, pairs[:1], _FEWER)]
 
 
 def _sample_stack(model: Any) -> list[Case]:
-    made = _with(
-        model, n_groups=2, split_seed=None, intercept_scale=_CONSTANT, prior_intercept=_RARE
-    )
+    made = _with(model, n_groups=2, split_seed=None, **_rare(model))
     return [Case(made, _record_pairs(8, 1, positions=(0, 7)))]
 
 
 def _feature_stack(model: Any) -> list[Case]:
-    made = _with(model, **_GROUPS, split_seed=None, prior_intercept=_RARE)
+    made = _with(model, split_seed=None, **_rare(model), **_GROUPS)
     return [
         Case(made, _record_pairs(8, 2, positions=(0, 7))),
         Case(_with(made, importance=(1.0, 1.0), alpha=_STRONG), [_BOTH_GROUPS], _FEWER),
@@ -294,7 +295,7 @@ def _feature_stack(model: Any) -> list[Case]:
 def _transfer_stack(model: Any) -> list[Case]:
     def made(**settings: Any) -> Any:
         source = FeatureStackingClassifier(
-            **_GROUPS | settings, alpha=1e4, prior_intercept=_RARE, ledger=Ledger(), classes=[0, 1]
+            **_GROUPS | settings, **_SURE, ledger=Ledger(), classes=[0, 1]
         ).fit(*_background(8, 2))
         model.set_params(split_seed=None, alpha=_STRONG, prior_check=False)
         return _with(model, source=source.to_release())
@@ -374,11 +375,10 @@ def _background(n: int, d: int) -> tuple[Any, Any]:
     return np.outer(signs, importance / np.linalg.norm(importance)), np.zeros(n, dtype=np.intp)
 
 
-_GROUPS: dict[str, Any] = {
-    "groups": [[0], [1]],
-    "importance": _LOPSIDED,
-    "intercept_scale": _CONSTANT,
-}
+_GROUPS: dict[str, Any] = {"groups": [[0], [1]], "importance": _LOPSIDED}
+
+#: Settings of made-up sources: hardly any noise, whatever the epsilon.
+_SURE: dict[str, Any] = {"intercept_scale": _CONSTANT, "prior_intercept": _RARE, "alpha": 1e4}
 
 #: A number turns round, and another column of a block is one; so many rows make two bodies.
 _AMONG, _POSITIVE = np.tile([[1.0, 1.0], [-1.0, 0.0]], (10, 1)), np.append(1, np.zeros(20, int))
