@@ -255,8 +255,7 @@ def _check_vectors(model: Model, vectors: list[dict[str, Any]]) -> None:
     for given, own in zip(vectors, expected, strict=True) if same else ():
         same = same and given.keys() == own.keys()
         # What is asked is written exactly; answers, also of an encoder, differ by roundings.
-        words = [name for name in ("row", "label") if name in own]
-        words += [] if "row" in own else ["x"]
+        words = ["row", "label"] if "row" in own else ["x", "label"]
         same = same and all(json_bytes(given[name]) == json_bytes(own[name]) for name in words)
         answers = ("x", "decision", "probability")
         same = same and all(_close(given[name], own[name]) for name in answers)

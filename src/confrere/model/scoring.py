@@ -22,7 +22,7 @@ Floats: TypeAlias = NDArray[np.float64]
 #: Numbers beyond it, in rows and in models, are read as it.
 LARGEST = 1e100
 
-#: A clipping bound below the norm of every row that matters: rows of length one.
+#: The least clipping bound, below the norm of every row that matters: rows of length one.
 UNIT_ROWS = 1e-150
 
 #: Rows at a time: their columns, made contiguous, stay in the processor's cache.
@@ -145,8 +145,8 @@ class Clip:
     def __post_init__(self) -> None:
         for name in ("bound", "radius"):
             object.__setattr__(self, name, number(getattr(self, name), f"clip.{name}"))
-            if getattr(self, name) <= 0:
-                raise wrong(f"clip.{name}", "must be above zero")
+            if getattr(self, name) < UNIT_ROWS:
+                raise wrong(f"clip.{name}", f"must be at least {UNIT_ROWS:g}")
         if self.norm not in (1, 2):
             raise wrong("clip.norm", "must be 1 or 2")
 
