@@ -27,10 +27,11 @@ from confrere.federation.federation import Federation, PartyError, StackedAnswer
 from confrere.federation.operation import (
     Operation,
     PartyFacts,
+    auxiliary_of,
     check_price,
-    frame_of,
     framed,
     install,
+    own_frame,
 )
 from confrere.federation.outcome import receipts_in
 from confrere.federation.party import LocalParty
@@ -287,17 +288,8 @@ class _Asked:
             raise InvalidMessage("method must be a text and auxiliary_private a truth value.")
         if not all(_HEX.fullmatch(str(values[name])) for name in ("plan", "releases")):
             raise InvalidMessage("plan and releases must be digests.")
-        frame = frame_of(request)
-        if facts.n_features != frame.n_features:
-            raise InvalidMessage("the request is for rows of another number of columns.")
-        auxiliary = request.arrays.get("auxiliary")
-        if auxiliary is not None and (
-            auxiliary.dtype != np.float64
-            or auxiliary.ndim != 2
-            or auxiliary.shape[0] == 0
-            or auxiliary.shape[1] != frame.n_features
-        ):
-            raise InvalidMessage("auxiliary must be rows of one float64 per column.")
+        frame = own_frame(request, facts)
+        auxiliary = auxiliary_of(request, frame)
         plan = Voting(
             frame=frame,
             epsilon=values["epsilon"],

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -196,6 +197,14 @@ class FederatedEvaluation:
         return guarantee_of(self.receipts)
 
 
+def scored_by(coef: ArrayLike, intercept: float, values: Mapping[str, Any]) -> Payload:
+    """Return a request about the errors of a public model."""
+    return Payload(
+        {**values, "intercept": float(intercept)},
+        {"coef": np.asarray(coef, dtype=np.float64).ravel()},
+    )
+
+
 def evaluate(
     federation: Federation,
     coef: ArrayLike,
@@ -228,10 +237,7 @@ def evaluate(
     known = sizes
     if known is None:
         known = ask_sizes(federation, quorum=quorum, timeout=timeout).counts
-    request = Payload(
-        {"epsilon": float(epsilon), "intercept": float(intercept)},
-        {"coef": np.asarray(coef, dtype=np.float64).ravel()},
-    )
+    request = scored_by(coef, intercept, {"epsilon": float(epsilon)})
     answers = federation.gather(
         ERRORS.name,
         request,

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from confrere.errors import (
     CalibrationError,
@@ -148,6 +148,25 @@ def frame_of(message: Payload) -> Frame:
         return Frame(**values, feature_scale=message.arrays.get("feature_scale"))
     except InvalidParameter as error:
         raise InvalidMessage(str(error)) from error
+
+
+def own_frame(message: Payload, facts: PartyFacts) -> Frame:
+    """Read the coordinates of a message that must be about a party's own columns."""
+    frame = frame_of(message)
+    if facts.n_features != frame.n_features:
+        raise InvalidMessage("the request is for rows of another number of columns.")
+    return frame
+
+
+def auxiliary_of(message: Payload, frame: Frame) -> NDArray[np.float64] | None:
+    """Read a message's public rows, if it has any."""
+    rows = message.arrays.get("auxiliary")
+    fits = rows is None or (
+        rows.dtype == np.float64 and rows.ndim == 2 and rows.shape[1] == frame.n_features
+    )
+    if not fits or (rows is not None and not len(rows)):
+        raise InvalidMessage("auxiliary must be rows of one float64 per column.")
+    return rows
 
 
 _installed: dict[str, Operation] = {}

@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 
 from confrere.errors import InvalidMessage
 from confrere.federation.federation import Federation
-from confrere.federation.operation import PartyFacts, check_price, frame_of, framed
+from confrere.federation.operation import (
+    PartyFacts,
+    auxiliary_of,
+    check_price,
+    framed,
+    own_frame,
+)
 from confrere.federation.party import LocalParty
 from confrere.federation.payload import Payload
 from confrere.federation.summing import Summed, install_sum
@@ -100,23 +106,15 @@ def _read(request: Payload, facts: PartyFacts) -> tuple[Voting, float, int]:
     if method not in ("statistic", "moments", "weights"):
         raise InvalidMessage("method must be one whose parts can be added up.")
     known = {"feature_scale"} | ({"auxiliary"} if method == "statistic" else set())
-    auxiliary = request.arrays.get("auxiliary")
-    if not request.arrays.keys() <= known or (auxiliary is None) != (method != "statistic"):
+    votes = "auxiliary" in request.arrays
+    if not request.arrays.keys() <= known or votes != (method == "statistic"):
         raise InvalidMessage("the request has missing or unknown arrays.")
     check_price(values["epsilon"])
     check_bound(values["alpha"], "alpha")
     if facts.n_classes != 2:
         raise InvalidMessage("parties of a sum have labels of two classes.")
-    frame = frame_of(request)
-    if facts.n_features != frame.n_features:
-        raise InvalidMessage("the request is for rows of another number of columns.")
-    if auxiliary is not None and (
-        auxiliary.dtype != np.float64
-        or auxiliary.ndim != 2
-        or auxiliary.shape[0] == 0
-        or auxiliary.shape[1] != frame.n_features
-    ):
-        raise InvalidMessage("auxiliary must be rows of one float64 per column.")
+    frame = own_frame(request, facts)
+    auxiliary = auxiliary_of(request, frame)
     plan = Voting(
         frame=frame,
         epsilon=values["epsilon"],

@@ -21,6 +21,7 @@ from confrere.federation.counting import (
     ask_sizes,
     check_model,
     count_errors,
+    scored_by,
 )
 from confrere.federation.expected import MOST_RECORDS
 from confrere.federation.federation import Federation
@@ -118,10 +119,7 @@ def evaluate_together(
         known = ask_sizes(federation, quorum=quorum, timeout=timeout).counts
     asked = _settings(epsilon, len(known), colluding, reserve, quorum, max(known.values()))
     mechanism = count_sum(asked, Neighbours.REPLACE_ONE)
-    request = Payload(
-        asked | {"intercept": float(intercept)},
-        {"coef": np.asarray(coef, dtype=np.float64).ravel()},
-    )
+    request = scored_by(coef, intercept, asked)
     summed = federation.sum(ERRORS_OF_ALL.name, request, mechanism, to=list(known), timeout=timeout)
     there = {name: known[name] for name in summed.roster}
     return FederatedEvaluation({ALL: float(summed.value[0])}, there, summed.receipts)
