@@ -28,6 +28,7 @@ from confrere.mechanisms import (
     secure_sum,
 )
 from confrere.mechanisms.laws import BodyNoise, L2Noise, LaplaceNoise
+from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.output_step import LatticeStep
 from confrere.noise.samplers import gaussian_noise, laplace_noise
 from confrere.noise.sources import RandomSource, SeededSource, source_for
@@ -181,13 +182,18 @@ def _shared_draws(patch: Patch) -> None:
 
 
 def _shared_classes(patch: Patch) -> None:
-    real = noisy_minimiser.in_sum_zero_space
+    real = NoisyMinimiser.class_noise
 
-    def shared(noise: Any, n_classes: int) -> Any:
-        first = noise.reshape(n_classes - 1, -1)[0]
-        return real(np.tile(first, n_classes - 1), n_classes)
+    def shared(self: NoisyMinimiser, drawn: Any) -> Any:
+        first = drawn[: self.n_features]
+        return real(self, np.tile(first, len(drawn) // len(first)))
 
-    patch(noisy_minimiser, "in_sum_zero_space", shared)
+    patch(NoisyMinimiser, "class_noise", shared)
+
+
+def _classes_as_one_norm(patch: Patch) -> None:
+    """Noise of every class at the rate that one norm of the whole matrix would allow."""
+    patch(objective_perturbation, "calibrate_classwise", objective_perturbation.calibrate_softmax)
 
 
 def _constant_source(patch: Patch) -> None:
@@ -314,6 +320,12 @@ MUTATIONS = {
     ),
     "shared: classes": Mutation(
         "classes share their noise", _shared_classes, ("plr",), ("events",)
+    ),
+    "classes: one norm's rate": Mutation(
+        "every class's noise has the rate of one norm",
+        _classes_as_one_norm,
+        ("plr",),
+        ("densities",),
     ),
     "shared: parties": Mutation(
         "parties share their noise", _shared_draws, ("average", "laplace"), ("events",)

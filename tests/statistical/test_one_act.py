@@ -33,6 +33,7 @@ ACTS = {
     "objective": (ObjectivePerturbation(**SIZES), (X, Y)),
     "hidden": (ObjectivePerturbation(**HIDDEN), (X, Y)),
     "softmax": (ObjectivePerturbation(**SIZES, n_classes=3), (X, CODES)),
+    "classes": (ObjectivePerturbation(**SIZES, n_classes=4), (X, CODES)),
     "laplace": (LaplaceObjectivePerturbation(**SIZES), (X / 2, Y)),
     "gaussian": (GaussianObjectivePerturbation(**SIZES, delta=1e-6), (X, Y)),
     "output": (OutputPerturbation(**SIZES), (X, Y)),
@@ -143,10 +144,10 @@ def test_parties_and_groups_go_through_the_same_act(monkeypatch):
         return act(groups, solve, source)
 
     monkeypatch.setattr(noisy_minimiser, "_act", watched)
-    for name in ("objective", "laplace", "gaussian", "softmax", "hidden", "groups"):
+    for name in ("objective", "laplace", "gaussian", "softmax", "classes", "hidden", "groups"):
         mechanism, data = ACTS[name]
         mechanism.run(*data, source=SeededSource(0))
     sizes = {n: ObjectivePerturbation(**SIZES | {"n_samples": n}).minimiser for n in (4, 8)}
     offsets = np.array([0, 4, 12])
     noisy_minimiser.run_parties(sizes, X, Y, offsets, source=SeededSource(0))
-    assert calls == [1, 1, 1, 1, 1, 1, 1, 2]
+    assert calls == [1, 1, 1, 1, 1, 1, 1, 1, 2]

@@ -306,20 +306,33 @@ def worst_softmax_loss(
     change: Neighbours = Neighbours.REPLACE_ONE,
     seed: int = 0,
     draws: int = 60,
+    classwise: bool = False,
 ) -> float:
-    """Return the largest loss, in both directions, over random and constructed cases."""
-    basis = sum_zero_basis(n_classes)
+    """Return the largest loss, in both directions, over random and constructed cases.
+
+    ``classwise`` noise has the sum of the classes' norms in its density.
+    """
+    norm = _sum_of_norms if classwise else _one_norm
     return max(
         loss
         for case in _softmax_cases(n_classes, d, change, seed, draws)
-        for loss in _softmax_losses(case, basis, rho, ridge)
+        for loss in _softmax_losses(case, norm, rho, ridge)
     )
 
 
+def _one_norm(B: Floats) -> float:
+    return float(np.linalg.norm(B))
+
+
+def _sum_of_norms(B: Floats) -> float:
+    return float(np.linalg.norm(B, axis=1).sum())
+
+
 def _softmax_losses(
-    case: SoftmaxComparison, basis: Floats, rho: float, ridge: float
+    case: SoftmaxComparison, norm: Norm, rho: float, ridge: float
 ) -> Iterator[float]:
     """Yield the log ratio in both directions; a public centre makes one side need no noise."""
+    basis = sum_zero_basis(len(case.W))
     pulls, log_dets = [], []
     for record in (case.first, case.second):
         X, codes = case.side(record)
@@ -327,7 +340,7 @@ def _softmax_losses(
         errors[np.arange(len(codes)), codes] -= 1
         pulls.append(errors.T @ X)
         log_dets.append(log_density_softmax(case.W, X, codes, basis, rho=0.0, ridge=ridge))
-    needed = rho * float(np.linalg.norm(pulls[0] - pulls[1]))
+    needed = rho * norm(pulls[0] - pulls[1])
     yield needed + log_dets[0] - log_dets[1]
     yield needed + log_dets[1] - log_dets[0]
 

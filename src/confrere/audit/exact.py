@@ -21,7 +21,7 @@ from confrere.audit.estimator import prepared
 from confrere.audit.pairs import Pair, as_pairs, worst_pairs
 from confrere.errors import InvalidParameter
 from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
-from confrere.mechanisms.laws import BodyNoise, L2Noise, LaplaceNoise
+from confrere.mechanisms.laws import BodyNoise, ClassNoise, L2Noise, LaplaceNoise
 from confrere.mechanisms.objective_perturbation import PerturbedObjective
 from confrere.mechanisms.terms import (
     Density,
@@ -117,7 +117,8 @@ def _audit_estimator(target: Any, pairs: list[Pair], draws: int, seed: int) -> I
 
 def _audit_objective(mechanism: PerturbedObjective, draws: int, seed: int) -> ExactAudit:
     law = mechanism.law
-    assert isinstance(law, L2Noise | LaplaceNoise | BodyNoise)  # others come with a delta
+    # Others come with a delta.
+    assert isinstance(law, L2Noise | ClassNoise | LaplaceNoise | BodyNoise)
     common: dict[str, Any] = {
         "rho": law.rho,
         "ridge": mechanism.ridge,
@@ -131,7 +132,9 @@ def _audit_objective(mechanism: PerturbedObjective, draws: int, seed: int) -> Ex
     elif isinstance(law, BodyNoise):
         worst = worst_body_loss(law.body, cap=mechanism.cap, **common)
     elif mechanism.n_classes > 2:
-        worst = worst_softmax_loss(mechanism.n_classes, size, **common)
+        worst = worst_softmax_loss(
+            mechanism.n_classes, size, classwise=isinstance(law, ClassNoise), **common
+        )
     else:
         worst = worst_loss(size, cap=mechanism.cap, **common)
     return ExactAudit(worst, mechanism.epsilon, f"constructed neighbours, {mechanism.neighbours}")

@@ -259,7 +259,7 @@ def _logistic(model: Any) -> list[Case]:
         Case(rare, _record_pairs(3, 1)),
         Case(rare, [wide], _FEWER),
         Case(constant, [flipped], _FEWER),
-        Case(_with(model, classes=[0, 1, 2], alpha=_STRONG), _record_pairs(3, 1)[:1], _FITS),
+        *(Case(_with(rare, **several), _record_pairs(3, 1)[:1], _FITS) for several in _SEVERAL),
         *(Case(made, [_OTHER_CORNER], _FEWER) for made in _shaped(model)),
     ]
 
@@ -385,6 +385,11 @@ _AMONG, _POSITIVE = np.tile([[1.0, 1.0], [-1.0, 0.0]], (10, 1)), np.append(1, np
 _OTHER_CORNER = Pair.of_rows(
     "a record at the opposite corner",
     *((np.vstack([one, _AMONG]), _POSITIVE) for one in ([[1.0, 0.0]], [[-1.0, 1.0]])),
+)
+
+#: Three classes, whose noise has one norm, and four, of which every one has its own.
+_SEVERAL: tuple[dict[str, Any], ...] = tuple(
+    {"classes": list(range(k)), "prior_intercept": 0.0, "alpha": _STRONG} for k in (3, 4)
 )
 
 _BOTH_GROUPS = _turned_row("a misfit turned round in both groups", np.full(2, 0.5**0.5), 8)

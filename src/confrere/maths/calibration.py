@@ -87,70 +87,10 @@ def calibrate(
     """
     if not terms:
         raise InvalidParameter("terms must not be empty.")
-    return _largest_rho(
+    return largest_rho(
         check_epsilon(epsilon),
         lambda rho: math.fsum(spent_epsilon(rho, term, neighbours) for term in terms),
         largest_slope=math.fsum(term.weight * term.row_norm * term.cap for term in terms),
-    )
-
-
-def spent_epsilon_softmax(
-    rho: float,
-    ridge: float,
-    n_classes: int,
-    row_norm: float = 1.0,
-    neighbours: Neighbours = Neighbours.REPLACE_ONE,
-) -> float:
-    """Return a sound (not tight) loss of privacy of the multinomial objective.
-
-    A record's gradient ``(pi - e_c) x'`` has the norm ``x q`` with ``x = ||pi - e_c||``, at most
-    ``sqrt(2) q``. Its Hessian block ``diag(pi) - pi pi'`` has rank ``K-1`` and the trace
-    ``2 (1 - pi_c) - x^2``, where ``1 - pi_c`` is at most 1 and at most ``x sqrt((K-1)/K)``: the
-    Jacobian is paid at the same ``pi`` as the noise. A label leaves the Hessian alone and moves
-    the gradient by ``sqrt(2) q``.
-    """
-    r = rho * row_norm
-    if neighbours is Neighbours.LABEL_ONLY:
-        return math.sqrt(2) * r
-    added = _worst_softmax(r, ridge / row_norm**2, n_classes)
-    return added if neighbours is Neighbours.ADD_REMOVE else math.sqrt(2) * r + added
-
-
-def _worst_softmax(r: float, m: float, n_classes: int) -> float:
-    """Return the largest ``r x + (K-1) log(1 + T(x)/((K-1) m))`` for x up to sqrt 2.
-
-    ``T(x) = 2 min(1, a x) - x^2`` with ``a = sqrt((K-1)/K)`` is concave, and so is the whole: the
-    largest value is where the derivative of one of the two pieces vanishes, or at an end of it.
-    """
-    others = n_classes - 1
-    a = math.sqrt(others / n_classes)
-
-    def value(x: float) -> float:
-        return r * x + others * math.log1p((2 * min(1.0, a * x) - x * x) / (others * m))
-
-    # Both derivatives vanish at the positive root of a quadratic, without cancellation here.
-    bend = r / others
-    slope, constant = 1 - a * bend, r * m + 2 * a
-    root = math.sqrt(slope * slope + bend * constant)
-    low = constant / (slope + root) if slope > 0 else (root - slope) / bend
-    far = r * m + 2 * bend
-    high = far / (1 + math.sqrt(1 + bend * far))
-    return max(value(min(low, 1 / a)), value(min(max(high, 1 / a), math.sqrt(2))))
-
-
-def calibrate_softmax(
-    epsilon: float,
-    ridge: float,
-    n_classes: int,
-    row_norm: float = 1.0,
-    neighbours: Neighbours = Neighbours.REPLACE_ONE,
-) -> float:
-    """Return the largest ``rho`` of the multinomial objective within ``epsilon``."""
-    check_positive(ridge, "ridge")
-    return _largest_rho(
-        check_epsilon(epsilon),
-        lambda rho: spent_epsilon_softmax(rho, ridge, n_classes, row_norm, neighbours),
-        largest_slope=math.sqrt(2) * row_norm,
     )
 
 
@@ -225,7 +165,7 @@ def _calibrate_joint(
     epsilon: float, ridges: tuple[float, ...], weights: tuple[float, ...], cap: float
 ) -> float:
     """Two searches inside a third take a second: one plan is priced, run and replayed at one."""
-    return _largest_rho(
+    return largest_rho(
         epsilon,
         lambda rho: spent_epsilon_joint(rho, ridges, weights, cap),
         largest_slope=2 * cap * math.sqrt(math.fsum(q * q for q in weights)),
@@ -281,7 +221,7 @@ def free_ridge(epsilon: float, row_norm: float = 1.0, factor: float = 2.0) -> fl
     return factor * row_norm**2 / check_epsilon(epsilon)
 
 
-def _largest_rho(epsilon: float, spent: Callable[[float], float], *, largest_slope: float) -> float:
+def largest_rho(epsilon: float, spent: Callable[[float], float], *, largest_slope: float) -> float:
     """Invert an increasing function by bisection, always from the safe side.
 
     ``spent(rho) >= rho largest_slope`` for all relations here, hence the upper end.

@@ -2,7 +2,7 @@
 
 A law is four facts: which rows its accountant speaks of, how noise is drawn, how long it gets, and
 its density. The accountants, from a budget to a law, are with the theorems: see
-docs/proofs/objective_perturbation.md (L2), docs/proofs/averaging.md (Laplace),
+docs/proofs/objective_perturbation.md (L2, classes), docs/proofs/averaging.md (Laplace),
 docs/proofs/geometry.md (bodies) and docs/proofs/gaussian.md.
 """
 
@@ -69,6 +69,33 @@ class L2Noise(NoiseLaw):
     def log_density(self, noise: Floats) -> float:
         """Return ``-rho ||b||_2``."""
         return -self.rho * float(np.linalg.norm(noise))
+
+
+@dataclass(frozen=True, slots=True)
+class ClassNoise(NoiseLaw):
+    """Density proportional to ``exp(-rho sum_k ||B_k||_2)``: noise of its own for every class."""
+
+    rho: float
+    n_classes: int
+
+    def certify(self, rows: Rows) -> None:
+        """Refuse rows outside the unit ball."""
+        certify_rows(rows)
+
+    def draw(self, source: RandomSource, count: int, size: int) -> Floats:
+        """Return ``(count, size)`` independent draws, class after class."""
+        each = size // self.n_classes
+        drawn = l2_noise(self.rho, each, source, count=count * self.n_classes)
+        return drawn.reshape(count, size)
+
+    def longest(self, size: int) -> float:
+        """Return a quantile of the sum of norms, Gamma(size): the L2 norm is no longer."""
+        return float(special.gammainccinv(size, FARTHEST)) / self.rho
+
+    def log_density(self, noise: Floats) -> float:
+        """Return ``-rho`` times the sum of the classes' norms."""
+        rows = np.reshape(noise, (self.n_classes, -1))
+        return -self.rho * float(np.linalg.norm(rows, axis=1).sum())
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ from confrere.errors import InvalidData
 from confrere.maths.perturbed_parties import minimise_parties
 from confrere.maths.solver import minimise_many, minimise_softmax, smallest_tolerance
 from confrere.mechanisms.hidden_size import HiddenSize, RowCount, largest_count, row_patterns
-from confrere.mechanisms.laws import NoiseLaw
+from confrere.mechanisms.laws import ClassNoise, NoiseLaw
 from confrere.mechanisms.output_step import LatticeStep, check_repeated
-from confrere.noise.samplers import in_sum_zero_space
+from confrere.noise.samplers import sum_zero_basis
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import Rows
 
@@ -56,7 +56,8 @@ class NoisyMinimiser:
     output_epsilon : float
         What the output step spends.
     n_classes : int, default=2
-        More than two have the softmax loss, with noise where columns sum to zero.
+        More than two have the softmax loss, with noise where columns sum to zero, or for every
+        class if the law is so.
     cap : float, default=1.0
         Largest slope of the binary loss.
     prior_norm : float, default=0.0
@@ -80,7 +81,25 @@ class NoisyMinimiser:
     @property
     def noise_dimension(self) -> int:
         """Dimension of the space that the noise lives in."""
-        return self.n_features * (self.n_classes - 1)
+        if self.n_classes == 2:
+            return self.n_features
+        return self.n_features * int(self.class_basis.shape[1])
+
+    @property
+    def class_basis(self) -> Floats:
+        """Orthonormal columns, one per class that the noise is free to choose.
+
+        What is added to all classes alike is seen by no loss: a law of one norm leaves it out. A
+        law of one norm per class keeps it, as then its density is simple.
+        """
+        if isinstance(self.law, ClassNoise):
+            return np.eye(self.n_classes)
+        return sum_zero_basis(self.n_classes)
+
+    def class_noise(self, drawn: Floats) -> Floats:
+        """Return a draw as the ``(K, d)`` matrix of the objective."""
+        basis = self.class_basis
+        return np.asarray(basis @ drawn.reshape(basis.shape[1], -1))
 
     @property
     def longest(self) -> float:
@@ -180,7 +199,7 @@ class NoisyMinimiser:
                         np.asarray(labels, dtype=np.intp),
                         self.n_classes,
                         ridge=self.ridge,
-                        linear=in_sum_zero_space(one, self.n_classes),
+                        linear=self.class_noise(one),
                         centre=centre,
                         tolerance=tolerance,
                     ).w

@@ -24,8 +24,12 @@ from confrere.guarantee import (
 from confrere.maths.calibration import (
     RidgeTerm,
     calibrate,
-    calibrate_softmax,
     printed_calibration,
+)
+from confrere.maths.softmax_accountant import (
+    CLASSWISE_FROM,
+    calibrate_classwise,
+    calibrate_softmax,
 )
 from confrere.mechanisms.hidden_size import (
     HiddenSize,
@@ -33,7 +37,7 @@ from confrere.mechanisms.hidden_size import (
     check_row_count,
     declared_count,
 )
-from confrere.mechanisms.laws import L2Noise, NoiseLaw
+from confrere.mechanisms.laws import ClassNoise, L2Noise, NoiseLaw
 from confrere.mechanisms.noisy_minimiser import (
     SOLVER_PART,
     SOLVER_SHARE,
@@ -79,7 +83,8 @@ class PerturbedObjective(ABC):
     ridge : float
         ``L`` of the summed objective.
     n_classes : int, default=2
-        Two classes use the tight binary accountant, more the multinomial bound.
+        Two classes use the tight binary accountant, more the multinomial bound; from four on
+        pure noise is every class's own.
     cap : float, default=1.0
         Largest slope of the loss; 1 is the logistic loss.
     neighbours : Neighbours
@@ -195,14 +200,14 @@ class PerturbedObjective(ABC):
         rows = np.asarray(X)
         if self.n_classes == 2:
             return [PerturbedObjectiveTerm(rows, np.asarray(y), self.minimiser, centre)]
-        if centre is not None:
-            raise InvalidParameter("prior: the density of several classes has none; leave it out.")
-        return [PerturbedSoftmaxTerm(rows, np.asarray(y, dtype=np.intp), self.minimiser)]
+        return [PerturbedSoftmaxTerm(rows, np.asarray(y, dtype=np.intp), self.minimiser, centre)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectivePerturbation(PerturbedObjective):
     """Noise with density proportional to ``exp(-rho ||b||)``: pure privacy.
+
+    From four classes on the norm is the sum of the classes' norms.
 
     Parameters
     ----------
@@ -217,7 +222,8 @@ class ObjectivePerturbation(PerturbedObjective):
         if self.calibration == "printed":
             self._set_printed(budget)
         elif self.n_classes > 2:
-            rho = calibrate_softmax(budget, self.ridge, self.n_classes, neighbours=self.neighbours)
+            found = calibrate_classwise if self.n_classes >= CLASSWISE_FROM else calibrate_softmax
+            rho = found(budget, self.ridge, self.n_classes, neighbours=self.neighbours)
             object.__setattr__(self, "rho", rho)
         else:
             term = RidgeTerm(ridge=self.ridge, cap=self.cap)
@@ -239,8 +245,10 @@ class ObjectivePerturbation(PerturbedObjective):
         object.__setattr__(self, "ridge", self.ridge + self.n_samples * printed.extra_ridge)
 
     @property
-    def law(self) -> L2Noise:
+    def law(self) -> L2Noise | ClassNoise:
         """The law of the linear term."""
+        if self.n_classes >= CLASSWISE_FROM:
+            return ClassNoise(self.rho, self.n_classes)
         return L2Noise(self.rho)
 
     def guarantee(self) -> Guarantee:

@@ -18,7 +18,6 @@ from confrere.maths.solver import minimise, minimise_softmax, smallest_tolerance
 from confrere.mechanisms.laws import L2Noise, LaplaceNoise
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.output_step import LatticeStep
-from confrere.noise.samplers import sum_zero_basis
 
 Floats = NDArray[np.float64]
 
@@ -101,11 +100,12 @@ class PerturbedObjectiveTerm:
 
 @dataclass(frozen=True, eq=False)
 class PerturbedSoftmaxTerm:
-    """The same for more classes, in coordinates of the subspace whose columns sum to zero."""
+    """The same for more classes, in the coordinates of the noise."""
 
     X: Floats
     codes: NDArray[np.intp]
     made: NoisyMinimiser
+    centre: Floats | None = None
 
     @property
     def size(self) -> int:
@@ -117,18 +117,15 @@ class PerturbedSoftmaxTerm:
         """The output step that follows."""
         return self.made.output_step
 
-    @property
-    def _basis(self) -> Floats:
-        return sum_zero_basis(self.made.n_classes)
-
     def log_density(self, w: Floats) -> float:
         """Return ``log_density_softmax``, for many rows at once."""
-        basis, made = self._basis, self.made
+        basis, made = self.made.class_basis, self.made
         W = basis @ w.reshape(-1, self.X.shape[1])
         P = special.softmax(self.X @ W.T, axis=1)
         errors = P.copy()
         errors[np.arange(len(self.codes)), self.codes] -= 1
-        needed = errors.T @ self.X + made.ridge * W
+        towards = 0.0 if self.centre is None else self.centre
+        needed = basis.T @ (errors.T @ self.X + made.ridge * (W - towards))
         reduced = P @ basis
         blocks = np.einsum("ka,nk,kb->nab", basis, P, basis)
         blocks -= reduced[:, :, None] * reduced[:, None, :]
@@ -146,10 +143,11 @@ class PerturbedSoftmaxTerm:
             self.codes,
             made.n_classes,
             ridge=made.ridge,
+            centre=self.centre,
             tolerance=made.tolerance,
             row_norm=max(1.0, float(np.linalg.norm(self.X, axis=1).max())),
         )
-        return np.asarray((self._basis.T @ solved.w).ravel())
+        return np.asarray((made.class_basis.T @ solved.w).ravel())
 
 
 Density = NoisedPoint | PerturbedObjectiveTerm | PerturbedSoftmaxTerm

@@ -235,7 +235,12 @@ def linear_model(frame: Coordinates, weights: Floats, facts: Facts, names: Names
 
 
 def coefficients(frame: Coordinates, weights: Floats) -> tuple[Floats, Floats]:
-    """Return ``(K, n_features)`` coefficients and ``(K,)`` intercepts for rows as given."""
+    """Return ``(K, n_features)`` coefficients and ``(K,)`` intercepts for rows as given.
+
+    What all of several classes share says nothing about any of them, and is taken off.
+    """
+    if np.ndim(weights) == 2:
+        weights = weights - weights.mean(axis=0)
     pairs = [frame.coefficients(each) for each in np.atleast_2d(weights)]
     return np.array([coef for coef, _ in pairs]), np.array([one for _, one in pairs])
 

@@ -12,12 +12,10 @@ from confrere.guarantee import Neighbours
 from confrere.maths.calibration import (
     RidgeTerm,
     calibrate,
-    calibrate_softmax,
     free_ridge,
     printed_calibration,
     printed_group_epsilon,
     spent_epsilon,
-    spent_epsilon_softmax,
     worst_residual,
 )
 
@@ -121,52 +119,6 @@ def test_calibration_is_the_largest_safe_rho(epsilon, ridge, cap, relation):
     rho = calibrate(epsilon, [term], relation)
     assert spent_epsilon(rho, term, relation) <= epsilon
     assert spent_epsilon(rho * (1 + 1e-9), term, relation) > epsilon * (1 - 1e-12)
-
-
-@given(epsilon=st.floats(0.05, 10), ridge=positive, k=st.integers(2, 20), relation=relations)
-@settings(deadline=None)
-def test_softmax_calibration_is_the_largest_safe_rho(epsilon, ridge, k, relation):
-    ridge = max(ridge, 2 / epsilon)
-    rho = calibrate_softmax(epsilon, ridge, k, neighbours=relation)
-    assert spent_epsilon_softmax(rho, ridge, k, neighbours=relation) <= epsilon
-    assert spent_epsilon_softmax(rho * (1 + 1e-9), ridge, k, neighbours=relation) > epsilon
-
-
-@given(k=st.integers(3, 20), r=st.floats(1e-4, 10), m=st.floats(0.05, 1e3))
-@settings(deadline=None)
-def test_the_worst_softmax_record_is_found(k, r, m):
-    # Where the trace bends the derivative jumps: a grid alone would miss the corner.
-    x = np.append(np.linspace(0, np.sqrt(2), 20_001), np.sqrt(k / (k - 1)))
-    trace = 2 * np.minimum(1, x * np.sqrt((k - 1) / k)) - x**2
-    tried = r * x + (k - 1) * np.log1p(trace / ((k - 1) * m))
-    found = spent_epsilon_softmax(r, m, k, neighbours=Neighbours.ADD_REMOVE)
-    assert tried.max() - 1e-12 <= found <= tried.max() + 1e-5 * (1 + found)
-
-
-@given(k=st.integers(3, 10), seed=st.integers(0, 1000))
-@settings(deadline=None)
-def test_no_softmax_record_bends_more_than_its_gradient_allows(k, seed):
-    rng = np.random.default_rng(seed)
-    pi = rng.dirichlet(np.full(k, 10 ** rng.uniform(-2, 2)), size=200)
-    pi[0] = (1 - 0.7) / (k - 1)
-    pi[0, 0] = 0.7
-    x = np.linalg.norm(pi - np.eye(k)[0], axis=1)
-    trace = 1 - (pi**2).sum(axis=1)
-    bound = 2 * np.minimum(1, x * np.sqrt((k - 1) / k)) - x**2
-    assert np.all(trace <= bound + 1e-12)
-    assert trace[0] == pytest.approx(bound[0])
-
-
-@pytest.mark.parametrize("k", [3, 6, 10])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
-def test_the_softmax_jacobian_is_free_from_eight_over_epsilon_on(k, epsilon):
-    free = epsilon / (2 * math.sqrt(2))
-    assert calibrate_softmax(epsilon, 8.001 / epsilon, k) == pytest.approx(free, rel=1e-12)
-    below = calibrate_softmax(epsilon, 7.8 / epsilon, k)
-    assert 0.99 * free < below < free * (1 - 1e-6)
-    # Bounding the two terms one by one wastes a tenth of the noise and more.
-    apart = (epsilon - (k - 1) * math.log1p(epsilon / (2 * k))) / (2 * math.sqrt(2))
-    assert calibrate_softmax(epsilon, 2 / epsilon, k) > 1.1 * apart
 
 
 def test_groups_with_equal_shares_cost_what_one_costs():
