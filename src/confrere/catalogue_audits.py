@@ -19,7 +19,7 @@ from confrere.audit import (
     exact_audit,
     lattice_audit,
 )
-from confrere.audit.pairs import Case
+from confrere.audit.hard_cases import Case
 from confrere.audit.result import AuditResult
 from confrere.catalogue import CATALOGUE, find_method
 from confrere.errors import InvalidData

@@ -3,8 +3,9 @@
 from confrere.audit.estimator import audit
 from confrere.audit.exact import ExactAudit, exact_audit
 from confrere.audit.function import audit_function
+from confrere.audit.hard_cases import audit_cases, hardest_case
 from confrere.audit.lattice import lattice_audit
-from confrere.audit.pairs import Pair, audit_cases, hardest_case, worst_pairs
+from confrere.audit.pairs import Pair, worst_pairs
 
 __all__ = [
     "ExactAudit",

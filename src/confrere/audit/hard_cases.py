@@ -1,0 +1,264 @@
+"""For every classifier the hardest settings, and neighbours, that expose it.
+
+A promise holds for all settings and all data, so an audit may choose both. Where the loss is the
+logistic one, a declared base rate near zero makes every positive record a bad misfit: two of them
+that pull opposite ways spend the whole of epsilon. Where slopes are capped at one half, a strong
+ridge does the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from confrere.audit.pairs import Pair, worst_pairs
+from confrere.errors import InvalidParameter
+from confrere.estimators import (
+    CollaborativeClassifier,
+    FeatureStackingClassifier,
+    MultipartyClassifier,
+    PrivateLogisticRegression,
+    SampleStackingClassifier,
+    TransferClassifier,
+    TransferStackingClassifier,
+)
+from confrere.ledger import Ledger
+from confrere.mechanisms.functional import LINEAR_SHARE, worst_angle
+from confrere.schema import Category, Number, PublicSchema
+
+#: Log-odds of the declared base rate: at them a positive record's residual is one.
+_RARE = -30.0
+#: The constant that carries them; what it takes of the bound is lost to the audit.
+_CONSTANT = 0.05
+#: A ridge that keeps weights next to zero; the automatic one has no end as labels get rare.
+_STRONG = 100.0
+#: Angle of a row to its mirror, in radians, where a prior makes both misfits.
+_TILT = 0.1
+#: Runs of further cases, and of those that are whole fits: the faults they are for show soon.
+_FEWER, _FITS = 10_000, 200
+_SUMMED = 8  # parties of one record: of more, the one share that is too many hides less
+#: Importances of two groups, of which one has nearly all of epsilon.
+_LOPSIDED = (1.0, 1e-4)
+#: Where one column's row goes from 1 so that both coefficients of the expanded loss move most:
+#: ``s (1 + x)/2 + (1 - s) (1 - x^2)/sqrt(2)`` is largest, s being the linear part's share.
+_TURNED = -math.sqrt(2) / 4 * LINEAR_SHARE / (1 - LINEAR_SHARE)
+#: With a second column, the angle by which the row turns: more is lost, as densities show.
+_ANGLE = worst_angle(LINEAR_SHARE)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A classifier, with the settings under which it is audited, and pairs of data sets for it.
+
+    ``runs`` are as many as show the faults that a case is for; None is what :func:`audit` does.
+    """
+
+    estimator: Any
+    pairs: list[Pair]
+    runs: int | None = None
+
+
+def hardest_case(estimator: Any) -> Case:
+    """Return the same classifier with the settings, and the neighbours, that expose it most.
+
+    Parameters
+    ----------
+    estimator : private classifier
+        As for :func:`audit_cases`, of which this is the first.
+    """
+    return audit_cases(estimator)[0]
+
+
+def audit_cases(estimator: Any) -> list[Case]:
+    """Return the hardest case, and others that expose other faults.
+
+    In the hardest case nothing is left to hide behind: one party, one group, as few columns as
+    there can be. Noise that is shared between parties, groups or classes, a law of the wrong norm
+    and a constant outside the bound show only where there are several of them.
+
+    Parameters
+    ----------
+    estimator : private classifier
+        Its epsilon, method and loss are kept; settings that the guarantee holds for whatever they
+        are may be changed, and a source is made up where one is needed. A classifier that no case
+        is made for is tried as it is, on :func:`worst_pairs`.
+    """
+    for kind, make in _CASES:
+        if type(estimator) is kind:
+            return make(clone(estimator).set_params(classes=[0, 1]))
+    if not hasattr(estimator, "prepare"):
+        raise InvalidParameter(
+            f"estimator: no case is made for {type(estimator).__name__}, which is no private "
+            "classifier; give audit() a pair."
+        )
+    return [Case(clone(estimator), worst_pairs(estimator))]
+
+
+def _rare(model: Any) -> dict[str, Any]:
+    """Return the settings under which every positive record is as bad a misfit as it can be."""
+    alpha = _STRONG if model.loss == "capped" else model.alpha
+    return {"intercept_scale": _CONSTANT, "prior_intercept": _RARE, "alpha": alpha}
+
+
+def _logistic(model: Any) -> list[Case]:
+    rare = _with(model, **_rare(model))
+    wide = _turned_row("a misfit turned round in four columns", np.full(4, 0.5), 3)
+    a, b = math.cos(_TILT), math.sin(_TILT)
+    flipped = Pair.of_rows(
+        "a misfit and its mirror", ([[a, b]], np.ones(1, int)), ([[a, -b]], np.zeros(1, int))
+    )
+    believed = {"prior": [0.0, _RARE / _TILT], "prior_check": False, "loss": "logistic"}
+    constant = _with(model, intercept_scale=0.9, **believed)
+    return [
+        Case(rare, _record_pairs(3, 1)),
+        Case(rare, [wide], _FEWER),
+        Case(constant, [flipped], _FEWER),
+        *(Case(_with(rare, **several), _record_pairs(3, 1)[:1], _FITS) for several in _SEVERAL),
+        *(Case(made, [_OTHER_CORNER], _FEWER) for made in _shaped(model)),
+    ]
+
+
+def _shaped(model: Any) -> list[Any]:
+    """Return the classifier with noise for two bodies, and for one with a curve in it."""
+    blocks = Category("block", values=(0, 1)), Number("block", bounds=(0, 1), curve=(0, 1))
+    made = _with(model, noise="schema", fit_intercept=False, alpha=_STRONG)
+    line = Number("line", bounds=(-1, 1), curve=False)
+    return [_with(made, schema=PublicSchema((line, block))) for block in blocks]
+
+
+def _transfer(model: Any) -> list[Case]:
+    source = PrivateLogisticRegression(**_SURE, ledger=Ledger()).fit(*_background(4, 1))
+    made = _with(model, source=source.to_release(), intercept_scale=_CONSTANT, alpha=_STRONG)
+    pairs = _record_pairs(3, 1)
+    return [Case(_with(made, prior_check=False), pairs), Case(made, pairs[:1], _FEWER)]
+
+
+def _sample_stack(model: Any) -> list[Case]:
+    made = _with(model, n_groups=2, split_seed=None, **_rare(model))
+    return [Case(made, _record_pairs(8, 1, positions=(0, 7)))]
+
+
+def _feature_stack(model: Any) -> list[Case]:
+    made = _with(model, split_seed=None, **_rare(model), **_GROUPS)
+    return [
+        Case(made, _record_pairs(8, 2, positions=(0, 7))),
+        Case(_with(made, importance=(1.0, 1.0), alpha=_STRONG), [_BOTH_GROUPS], _FEWER),
+    ]
+
+
+def _transfer_stack(model: Any) -> list[Case]:
+    def made(**settings: Any) -> Any:
+        source = FeatureStackingClassifier(
+            **_GROUPS | settings, **_SURE, ledger=Ledger(), classes=[0, 1]
+        ).fit(*_background(8, 2))
+        model.set_params(split_seed=None, alpha=_STRONG, prior_check=False)
+        return _with(model, source=source.to_release())
+
+    return [
+        Case(made(), _record_pairs(8, 2, positions=(0, 7)), _FEWER),
+        Case(made(importance=(1.0, 1.0)), [_BOTH_GROUPS], _FEWER),
+    ]
+
+
+def _collaborative(model: Any) -> list[Case]:
+    model.set_params(fit_intercept=False)
+    y = np.ones(1, dtype=np.intp)
+    turned = np.array([[1.0], [1.0]]), np.array([[-1.0], [1.0]])
+    parties = Pair.of_rows(
+        "a record of one of two parties", *((X, np.ones(2, int)) for X in turned), party=["a", "b"]
+    )
+    if model.method == "ofaa":
+        across = [[math.cos(_ANGLE), math.sin(_ANGLE)]]
+        alone = [
+            Pair.of_rows("a record turned round", ([[1.0]], y), ([[_TURNED]], y)),
+            Pair.of_rows("a record turned aside", ([[1.0, 0.0]], y), (across, y)),
+        ]
+        return [Case(model, alone), Case(model, [parties], _FEWER)]
+    model.set_params(alpha=_STRONG)
+    if model.method == "sums":
+        return [Case(model, _record_pairs(_SUMMED, 1, party=np.arange(_SUMMED)))]
+    return [Case(model, _record_pairs(1, 1)), Case(model, [parties], _FEWER)]
+
+
+def _multiparty(model: Any) -> list[Case]:
+    """Return three parties of one record, of whom the first decides, and one auxiliary row."""
+    public = {"party": np.arange(3), "auxiliary": np.ones((1, 1))}
+    X = np.ones((3, 1))
+    pair = Pair.of_rows(
+        "one party turned", (X, np.array([1, 1, 0])), (X, np.array([0, 1, 0])), **public
+    )
+    return [Case(model.set_params(fit_intercept=False, alpha=10.0), [pair])]
+
+
+def _record_pairs(n: int, d: int, positions: tuple[int, ...] = (0,), **public: Any) -> list[Pair]:
+    """Return pairs in which one positive record changes among ``n``."""
+    X, y = _background(n, d)
+    pairs = []
+    for position in positions:
+        changed, positive = X.copy(), y.copy()
+        changed[position] = X[0]
+        positive[position] = 1
+        turned, long = changed.copy(), changed.copy()
+        turned[position] *= -1
+        long[position] *= 1000
+        where = f" at row {position}" if len(positions) > 1 else ""
+        pairs += [
+            Pair.of_rows(f"a misfit {how}{where}", (changed, positive), (other, positive), **public)
+            for how, other in (("turned round", turned), ("a thousand times longer", long))
+        ]
+    return pairs
+
+
+def _turned_row(name: str, row: Any, n: int) -> Pair:
+    """Return a positive record that turns round, among negative ones that pull both ways."""
+    X, y = np.outer(np.where(np.arange(n) % 2, -1.0, 1.0), row), np.zeros(n, dtype=np.intp)
+    y[0] = 1
+    other = X.copy()
+    other[0] *= -1
+    return Pair.of_rows(name, (X, y), (other, y))
+
+
+def _with(model: Any, **settings: Any) -> Any:
+    return clone(model).set_params(**settings)
+
+
+def _background(n: int, d: int) -> tuple[Any, Any]:
+    """Return negative records at the declared bound, pointing both ways."""
+    signs = np.where(np.arange(n) % 2, -1.0, 1.0)
+    importance = np.sqrt(np.array(_LOPSIDED[:d]))
+    return np.outer(signs, importance / np.linalg.norm(importance)), np.zeros(n, dtype=np.intp)
+
+
+_GROUPS: dict[str, Any] = {"groups": [[0], [1]], "importance": _LOPSIDED}
+
+#: Settings of made-up sources: hardly any noise, whatever the epsilon.
+_SURE: dict[str, Any] = {"intercept_scale": _CONSTANT, "prior_intercept": _RARE, "alpha": 1e4}
+
+#: A number turns round, and another column of a block is one; so many rows make two bodies.
+_AMONG, _POSITIVE = np.tile([[1.0, 1.0], [-1.0, 0.0]], (10, 1)), np.append(1, np.zeros(20, int))
+_OTHER_CORNER = Pair.of_rows(
+    "a record at the opposite corner",
+    *((np.vstack([one, _AMONG]), _POSITIVE) for one in ([[1.0, 0.0]], [[-1.0, 1.0]])),
+)
+
+#: Three classes, whose noise has one norm, and four, of which every one has its own.
+_SEVERAL: tuple[dict[str, Any], ...] = tuple(
+    {"classes": list(range(k)), "prior_intercept": 0.0, "alpha": _STRONG} for k in (3, 4)
+)
+
+_BOTH_GROUPS = _turned_row("a misfit turned round in both groups", np.full(2, 0.5**0.5), 8)
+
+_CASES: tuple[tuple[type[Any], Callable[[Any], list[Case]]], ...] = (
+    (PrivateLogisticRegression, _logistic),
+    (TransferClassifier, _transfer),
+    (SampleStackingClassifier, _sample_stack),
+    (FeatureStackingClassifier, _feature_stack),
+    (TransferStackingClassifier, _transfer_stack),
+    (CollaborativeClassifier, _collaborative),
+    (MultipartyClassifier, _multiparty),
+)
