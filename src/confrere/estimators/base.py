@@ -40,6 +40,7 @@ from confrere.plans.base_plan import (
     encode_labels,
 )
 from confrere.release import Release
+from confrere.release.paid_receipts import promised_with, schema_of, seeded_facts, with_facts
 from confrere.rows.row_source import RowSource
 from confrere.rows.row_tables import RowTable
 from confrere.schema import SchemaEncoder
@@ -98,7 +99,10 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
             two unless said.
         """
         check_parameters(self)
-        return self.plan(self._sizes(n_samples, n_features, n_classes)).guarantee()
+        return self._promised(self.plan(self._sizes(n_samples, n_features, n_classes)))
+
+    def _promised(self, plan: Plan[Any]) -> Guarantee:
+        return promised_with(schema_of(self._encoder()), plan.guarantee())
 
     def _sizes(self, n_samples: Any, n_features: int | None, n_classes: int | None) -> PublicFacts:
         """Return the public sizes that a price depends on."""
@@ -153,7 +157,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         return self._pay_and_learn(ledger, plan, data)
 
     def _pay_and_learn(self, ledger: Ledger, plan: Plan[Any], data: Any) -> Self:
-        guarantee = plan.guarantee()
+        guarantee = self._promised(plan)
         source = source_for(self.random_state)
         account = self.account
         if self.ledger is None:
@@ -214,13 +218,14 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         """
         check_is_fitted(self)
         model = self.model_ if encoder is None else self._carrying(encoder)
+        paid = who_paid(self.receipt_, self.sources_)
         return Release(
             kind=self._kind,
             model=model,
             guarantee=self.guarantee_,
             receipt=self.receipt_,
-            simulated=self.simulated_,
-            parties=who_paid(self.receipt_, self.sources_),
+            simulated=self.simulated_ or seeded_facts(schema_of(model.encoder)),
+            parties=with_facts(paid, self.receipt_, schema_of(model.encoder)),
         )
 
     def _carrying(self, encoder: SchemaEncoder) -> Model:
@@ -246,7 +251,6 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         return copy
 
     def _purpose(self) -> str:
-        """Return what the ledger says that was paid for."""
         return f"fit {type(self).__name__}"
 
     def _open_ledger(self) -> Ledger:

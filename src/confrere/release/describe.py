@@ -252,7 +252,7 @@ def _across_parties(parties_per_unit: int) -> str:
 
 
 def _trust(spending: Spending) -> str:
-    if spending.guarantee.unit is Unit.PARTY or spending.parties:
+    if spending.guarantee.unit is Unit.PARTY or len(spending.parties) > 1:
         return "not stated: ask the curators who computed the release and what they saw"
     return "the organisation that holds the data computed the release; nobody else saw the data"
 
@@ -264,6 +264,8 @@ def preprocessing(model: Model) -> Iterator[str]:
         yield f"rows are clipped to the declared norm {data_norm:g}, which no data were asked for"
     if model.encoder is not None:
         yield f"features follow the public schema {model.encoder.schema.fingerprint()}"
+        for paid in model.encoder.schema.paid:
+            yield f"facts of the schema were learned from records: {_short(str(paid))}"
     prior = model.facts.prior
     if prior is not None:
         yield (
@@ -273,6 +275,10 @@ def preprocessing(model: Model) -> Iterator[str]:
         )
         if not prior.verifiable:
             yield "prior not verifiable at this budget: if it is wrong, so may the model be"
+
+
+def _short(text: str, most: int = 600) -> str:
+    return text if len(text) <= most else f"{text[: most // 2]} ... {text[-most // 2 :]}"
 
 
 def _implementation() -> dict[str, str]:

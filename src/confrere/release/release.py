@@ -32,6 +32,7 @@ from confrere.release.folder import (
     write_folder,
 )
 from confrere.release.pages import readme
+from confrere.release.paid_receipts import receipts_for_facts, schema_of
 from confrere.release.signing import PrivateKey, PublicKey, sign_sums
 from confrere.release.spending import Paid, Spending
 
@@ -76,10 +77,20 @@ class Release:
             raise InvalidParameter("model must be a confrere.model.Linear or Stack.")
         self.model.require_plain()
         object.__setattr__(self, "parties", self.spending.parties)
+        self._check_facts()
         if self.spending.simulated and not self.simulated:
             raise InvalidParameter("simulated must be True: a receipt says the noise was seeded.")
         if self._card is not None and self._card.release_id != self.release_id:
             raise InvalidRelease("the card belongs to another release; build one for this.")
+
+    def _check_facts(self) -> None:
+        """Refuse a model whose schema was paid for, without the receipts for that."""
+        facts = receipts_for_facts(schema_of(self.model.encoder))
+        if any(one not in self.spending.receipts() for one in facts):
+            raise InvalidParameter(
+                "parties: facts of the schema were paid for, and count in the total; give their "
+                "receipts: confrere.release.paid_receipts.with_facts."
+            )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Release:
         """Return itself: nothing in it changes, and an estimator's clone keeps its source."""

@@ -231,6 +231,9 @@ def _count(value: object, name: str) -> int:
 
 NOT_STATED = "not stated"
 
+#: What ledgers call charges for facts that a schema carries from then on.
+FACTS_PURPOSES = ("learn facts of a schema", "answer facts_of_all in a federation")
+
 #: How proofs name the number of rows, which add-remove neighbours hide.
 COUNTED = "number of records"
 ALL_FEATURES = "all features"
@@ -351,6 +354,10 @@ def not_protected(spending: Spending, rows: int, parties: int) -> Iterator[str]:
         )
 
 
+def _of_facts(receipt: Receipt) -> bool:
+    return receipt.purpose.startswith(FACTS_PURPOSES)
+
+
 def _method(spending: Spending, rows: int, parties: int) -> str:
     if not spending.recorded:
         method = "what the mechanisms prove; no ledger recorded all of it"
@@ -358,7 +365,9 @@ def _method(spending: Spending, rows: int, parties: int) -> str:
         method = "what each organisation's ledger recorded"
     else:
         method = "what the ledger recorded"
-    if spending.parties and parties == 1:
+    if any(_of_facts(receipt) for receipt in spending.receipts()):
+        method += ", what was paid for facts of the schema included"
+    if len(spending.parties) > 1 and parties == 1:
         method += "; the largest price counts, since nobody is in the data of two organisations"
     elif parties > 1:
         method += f"; the {parties} largest prices are added"

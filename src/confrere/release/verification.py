@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from confrere.errors import InvalidParameter, InvalidRelease, LedgerError, SimulatedRelease
 from confrere.ledger import Entry, Ledger, Receipt
@@ -21,8 +21,10 @@ from confrere.release.card import Card
 from confrere.release.describe import preprocessing, prior_spend
 from confrere.release.folder import VerifiedFolder, read_folder, sha256
 from confrere.release.pages import readme
+from confrere.release.paid_receipts import receipts_for_facts, schema_of
 from confrere.release.release import Release
 from confrere.release.signing import PublicKey
+from confrere.schema import PublicSchema
 
 _AROUND_THE_CARD = frozenset({"card.json", "README.md"})
 
@@ -199,25 +201,50 @@ def _check_ledger(release: Release, ledger: Ledger) -> None:
     own = _own_receipts(release, ledger)
     if not own:
         raise InvalidRelease("the ledger has no charge of this release.")
+    facts = _check_facts(schema_of(release.model.encoder), entries, ledger)
+    own_model = [receipt for receipt in own if receipt.row not in facts]
     for receipt in own:
         entry = entries.get(receipt.row)
         if entry is None:
             raise InvalidRelease(f"the ledger has no charge in row {receipt.row}; do not use it.")
         _check_receipt(receipt, entry)
-        # In a transfer the sources' receipts are of what they released before, for whatever study.
-        if release.receipt in (None, receipt):
+        # In a transfer the sources' receipts are of what they released before, for whatever study;
+        # so are those of facts.
+        if release.receipt in (None, receipt) and receipt in own_model:
             _check_study(release.card, entry)
         try:
             ledger.verify(head=receipt.hash)
         except LedgerError as error:
             raise InvalidRelease(f"the ledger is not whole: {error}") from error
-    for receipt in own:
+    for receipt in own_model:
         if release.receipt in (None, receipt):
             _check_digest(release, entries[receipt.row])
     if release.receipt in own:
         budget = release.card.prior_spend
         if budget is not None and budget.model_dump() != prior_spend(ledger, release.receipt):
             raise InvalidRelease("card.json: prior_spend is not the ledger's; do not use it.")
+
+
+def _check_facts(
+    schema: PublicSchema | None, entries: Mapping[int, Entry], ledger: Ledger
+) -> set[int]:
+    """Compare facts with the rows that paid for them; return those rows."""
+    rows: set[int] = set()
+    if schema is None:
+        return rows
+    for paid in schema.paid:
+        for receipt in receipts_for_facts(replace(schema, paid=(paid,))):
+            if receipt.ledger_id != ledger.ledger_id:
+                continue
+            rows.add(receipt.row)
+            entry = entries.get(receipt.row)
+            # A party's row of a run names nothing: what was learned is of all of them together.
+            digest = None if entry is None or "run" in entry.detail else entry.digest
+            if digest is not None and paid.digest(schema) not in ("", digest):
+                raise InvalidRelease(
+                    f"row {receipt.row} of the ledger paid for other facts than the schema has."
+                )
+    return rows
 
 
 def _own_receipts(release: Release, ledger: Ledger) -> list[Receipt]:

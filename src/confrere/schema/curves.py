@@ -67,6 +67,26 @@ def checked_curve(curve: object, bounds: tuple[float, float]) -> Curve:
     return tuple(numbers)
 
 
+def checked_quantiles(quantiles: object, bounds: tuple[float, float]) -> tuple[float, ...]:
+    """Return quantiles from bound to bound.
+
+    Raises
+    ------
+    ValueError
+        Saying what they must be.
+    """
+    try:
+        found = checked_curve(quantiles, bounds)
+    except ValueError:
+        found = False
+    if not isinstance(found, tuple) or len(found) < 3 or (found[0], found[-1]) != bounds:
+        raise ValueError(
+            f"quantiles must be 3 to {MOST_HATS} increasing numbers, from the lower bound to the "
+            "upper one"
+        )
+    return found
+
+
 def count_hats(lo: float, hi: float) -> int:
     """Return how many hats a curve has between bounds: eight, or one per whole number."""
     if not (lo.is_integer() and hi.is_integer()):

@@ -298,6 +298,10 @@ class Category(Discrete):
             return self.values
         return (*self.values, self.unknown)
 
+    def unknown_place(self) -> int | None:
+        """Return which encoded column collects undeclared values, if one does."""
+        return None if self.unknown is None else self._places().get(self.unknown)
+
     def _settle_weight(self, key: str, weight: Any) -> Any:
         if isinstance(weight, Mapping):
             weight = self._from_table(key, weight)

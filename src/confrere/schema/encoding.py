@@ -131,15 +131,20 @@ class NumberColumn(RawColumn):
     knots: tuple[float, ...] = ()
 
     def _write(self, values: Series, out: Floats, na: tuple[str, ...]) -> NDArray[np.bool_]:
-        x = read_numbers(self.column, values, self.na, na)
-        refuse(self.column, np.isinf(x), "an infinite value")
-        u = np.clip(x, *self.clip)
-        if self.log:
-            u = np.log1p(u - self.clip[0])
+        u, absent = self.places(values, na)
         basis = self._hats(u) if self.knots else iter((u,))
         for row, b, centre, scale in zip(out, basis, self.centre, self.scale, strict=False):
             np.divide(b - centre, scale, out=row)
-        return np.asarray(np.isnan(x))
+        return absent
+
+    def places(
+        self, values: Series, na: tuple[str, ...] = MISSING_TEXTS
+    ) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return ``u`` of every cell, on the scale of the logarithm, and which are missing."""
+        x = read_numbers(self.column, values, self.na, na)
+        refuse(self.column, np.isinf(x), "an infinite value")
+        u = np.clip(x, *self.clip)
+        return np.log1p(u - self.clip[0]) if self.log else u, np.asarray(np.isnan(x))
 
     def _hats(self, u: Floats) -> Iterator[Floats]:
         knots = self.knots

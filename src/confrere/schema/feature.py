@@ -15,7 +15,15 @@ import numpy as np
 
 from confrere.errors import SchemaError
 from confrere.schema.cells import Value
-from confrere.schema.curves import HAIR, REACH, BodyBlock, Curve, checked_curve, count_hats
+from confrere.schema.curves import (
+    HAIR,
+    REACH,
+    BodyBlock,
+    Curve,
+    checked_curve,
+    checked_quantiles,
+    count_hats,
+)
 from confrere.schema.encoding import AnyColumn, NumberColumn
 
 INDICATOR = "indicator"
@@ -257,6 +265,9 @@ class Number(Feature):
         Whether the number may matter in a curve and not in a straight line: yes, no, by the public
         rule of the estimator, or with these knots, from the lowest to the highest. Otherwise
         there are eight knots between the bounds, or as many as there are whole numbers.
+    quantiles : list of float, optional
+        Public quantiles at equal shares, from the lower bound to the upper: the knots of a curve
+        whose knots are not declared.
     na, missing, missing_share, importance, sign
         See :class:`~confrere.schema.feature.Feature`.
     """
@@ -266,6 +277,7 @@ class Number(Feature):
     sd: float | None = None
     log: bool = False
     curve: Curve = "auto"
+    quantiles: tuple[float, ...] | None = None
 
     kind: ClassVar[str] = "number"
 
@@ -292,6 +304,8 @@ class Number(Feature):
                 raise self._error("sd must be above 0")
         try:
             self._set("curve", checked_curve(self.curve, self.bounds))
+            if self.quantiles is not None:
+                self._set("quantiles", checked_quantiles(self.quantiles, self.bounds))
         except ValueError as problem:
             raise self._error(str(problem)) from None
 
@@ -338,9 +352,18 @@ class Number(Feature):
             return self.curve
         if not (curves if self.curve == "auto" else self.curve):
             return ()
+        if self.quantiles is not None:
+            return self.quantiles
         low, high = self._range()
         hats = count_hats(*self.bounds)
         return tuple(self._raw(low + (high - low) * j / (hats - 1)) for j in range(hats))
+
+    def within_bounds(self, places: Sequence[float]) -> tuple[float, ...]:
+        """Return raw numbers at places from 0, the lower bound, to 1, the upper one."""
+        low, high = self._range()
+        inside = [self._raw(low + (high - low) * place) for place in places]
+        found = np.where(np.asarray(places) >= 1, self.bounds[1], np.clip(inside, *self.bounds))
+        return tuple(found.tolist())
 
     def _raw(self, place: float) -> float:
         return self.bounds[0] + math.expm1(place) if self.log else place

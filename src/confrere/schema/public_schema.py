@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, final
 
@@ -17,6 +18,7 @@ from confrere.schema.encoder import SchemaEncoder, standardised_columns
 from confrere.schema.encoding import check_clip_norm
 from confrere.schema.feature import Feature
 from confrere.schema.label import Label
+from confrere.schema.paid_facts import PaidFacts
 from confrere.schema.tables import is_table
 from confrere.schema.written import difference, read_schema, read_toml, write_schema, write_toml
 
@@ -36,6 +38,8 @@ class PublicSchema:
         Norm beyond which encoded rows are shrunk; ``"rms"`` is :attr:`rms_norm`.
     note : str, optional
         Where the facts come from. No part of the meaning: neither compared nor in the fingerprint.
+    paid : sequence of PaidFacts, optional
+        Which facts were learned from records, and the receipts; see :meth:`learn`.
 
     Examples
     --------
@@ -55,6 +59,7 @@ class PublicSchema:
     outcome: Label | None = None
     clip_norm: float | Literal["rms"] = "rms"
     note: str = field(default="", compare=False)
+    paid: tuple[PaidFacts, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", _checked_features(self.features))
@@ -62,6 +67,9 @@ class PublicSchema:
             object.__setattr__(self, "clip_norm", check_clip_norm(self.clip_norm))
         except InvalidParameter as problem:
             raise SchemaError(str(problem)) from None
+        object.__setattr__(self, "paid", tuple(self.paid))
+        if not all(isinstance(one, PaidFacts) for one in self.paid):
+            raise SchemaError("paid must be a list of PaidFacts.")
         if self.outcome is not None:
             if not isinstance(self.outcome, Label):
                 raise SchemaError("outcome must be a Label.")
@@ -177,6 +185,44 @@ class PublicSchema:
         encoded: NDArray[np.float64] = np.asarray(X, dtype=np.float64) @ weights
         return encoded
 
+    def learn(
+        self,
+        table: Any,
+        *,
+        epsilon: float,
+        quantiles: int = 0,
+        ledger: Any = None,
+        account: str | None = None,
+        random_state: Any = None,
+    ) -> PublicSchema:
+        """Return the schema with facts that it lacks, learned from records and paid for.
+
+        Means and deviations of numbers, shares of values, missing cells and the base rate, as far
+        as they are not declared. See :func:`confrere.learned_facts.learn_facts`.
+
+        Parameters
+        ----------
+        table : data frame
+            Private records.
+        epsilon : float
+            The price of all facts together; charged before noise is drawn.
+        quantiles : int, default=0
+            Also learn so many quantiles of every number that may become a curve.
+        ledger, account, random_state
+            As in :class:`confrere.PrivateLogisticRegression`.
+        """
+        # Paying is no business of this room, which stands below it: the door is opened when asked.
+        learned: PublicSchema = import_module("confrere.learned_facts").learn_facts(
+            self,
+            table,
+            epsilon=epsilon,
+            quantiles=quantiles,
+            ledger=ledger,
+            account=account,
+            random_state=random_state,
+        )
+        return learned
+
     def subset(self, columns: Sequence[str]) -> PublicSchema:
         """Return the schema of some columns, in the given order."""
         by_name = {feature.column: feature for feature in self.features}
@@ -184,7 +230,8 @@ class PublicSchema:
         if lacking:
             raise SchemaError(f"not in the schema: {', '.join(map(repr, lacking))}.")
         kept = tuple(by_name[column] for column in columns)
-        return PublicSchema(kept, self.outcome, self.clip_norm, self.note)
+        # What was paid for other columns was paid for by the same records.
+        return PublicSchema(kept, self.outcome, self.clip_norm, self.note, self.paid)
 
     # Whether two organisations mean the same.
 
@@ -214,7 +261,7 @@ class PublicSchema:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON; features are a list, so their order is kept."""
-        return write_schema(self.features, self.outcome, self.clip_norm, self.note)
+        return write_schema(self.features, self.outcome, self.clip_norm, self.note, self.paid)
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> PublicSchema:

@@ -32,6 +32,8 @@ def schema_html(schema: PublicSchema) -> str:
     open_facts = {one.fact: ", ".join(one.columns) for one in missing_facts(schema)}
     if open_facts:
         parts.append(facts({"worth declaring": [f"{k}: {v}" for k, v in open_facts.items()]}))
+    if schema.paid:
+        parts.append(facts({"paid for": [str(one) for one in schema.paid]}))
     size = f"{len(schema.columns)} columns, {len(schema.feature_names)} encoded"
     return panel(f"Public schema: {size}", *parts, note=f"fingerprint {schema.fingerprint()}")
 

@@ -14,6 +14,7 @@ from confrere.errors import SchemaError
 from confrere.schema.discrete import Category, Flag, Ordered
 from confrere.schema.feature import Feature, Number
 from confrere.schema.label import Label
+from confrere.schema.paid_facts import PaidFacts
 
 _Fact = TypeVar("_Fact", bound=Feature | Label)
 
@@ -28,20 +29,31 @@ _KINDS: dict[str, type[Feature]] = {
 
 
 def write_schema(
-    features: Sequence[Feature], label: Label | None, clip_norm: float | str, note: str
+    features: Sequence[Feature],
+    label: Label | None,
+    clip_norm: float | str,
+    note: str,
+    paid: Sequence[PaidFacts] = (),
 ) -> dict[str, Any]:
     """Return plain values; what was not declared is left out."""
     facts: dict[str, Any] = {} if label is None else {"label": label.to_dict()}
     facts["clip_norm"] = clip_norm
     if note:
         facts["note"] = note
+    if paid:
+        facts["paid"] = [one.to_dict() for one in paid]
     facts["features"] = [feature.to_dict() for feature in features]
     return facts
 
 
-def read_schema(facts: Mapping[str, Any]) -> tuple[tuple[Feature, ...], Label | None, Any, str]:
-    """Return features, label, clipping norm and note from plain values."""
-    _refuse_unknown("the schema", facts, {"label", "clip_norm", "note", "features"})
+def read_schema(
+    facts: Mapping[str, Any],
+) -> tuple[tuple[Feature, ...], Label | None, Any, str, tuple[PaidFacts, ...]]:
+    """Return features, label, clipping norm, note and paid facts from plain values."""
+    _refuse_unknown("the schema", facts, {"label", "clip_norm", "note", "features", "paid"})
+    paid = facts.get("paid", [])
+    if not isinstance(paid, list):
+        raise SchemaError("paid must be a list of tables: learned and receipts.")
     label = facts.get("label")
     note = facts.get("note", "")
     if not isinstance(note, str):
@@ -52,6 +64,7 @@ def read_schema(facts: Mapping[str, Any]) -> tuple[tuple[Feature, ...], Label | 
         None if label is None else _read_label(label),
         facts.get("clip_norm", "rms"),
         note,
+        tuple(map(PaidFacts.from_dict, paid)),
     )
 
 
@@ -112,6 +125,8 @@ def difference(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[str]:
         lines += _differing(column, ours[column], theirs[column])
     if common != [column for column in theirs if column in ours]:
         lines.append("features: the order differs")
+    if here.get("paid", []) != there.get("paid", []):
+        lines.append("paid: other facts were paid for, or by other receipts")
     return lines
 
 

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
-from confrere.schema import Category, Number, PublicSchema
+import pytest
+
+from confrere import Ledger
+from confrere.schema import Category, Flag, Label, Number, PublicSchema
 
 
 def test_a_new_schema_from_flags_reads_no_data(line, folder):
@@ -53,3 +56,59 @@ def test_a_draft_takes_codes_for_categories_and_keeps_the_frequent_ones(line, fo
     assert icd.unknown == "other"
     assert isinstance(age, Number)
     assert "importance of icd, age" in result.stderr
+
+
+def _account(line, epsilon):
+    told = ("--unit", "record", "--neighbours", "replace-one", "--reason", "agreed")
+    line("ledger", "open", "own.ledger", "people", "--epsilon", epsilon, *told)
+
+
+def _bounds_only():
+    Path("people.csv").write_text(
+        "age,smoker,ill\n"
+        + "\n".join(f"{30 + k % 40},{'ny'[k % 4 == 0]},{k % 5}" for k in range(2000))
+    )
+    features = [Number("age", bounds=(18, 100)), Flag("smoker", true="y", false="n")]
+    schema = PublicSchema(features, outcome=Label("ill", positive=0))
+    Path("bounds.toml").write_text(schema.to_toml())
+
+
+def test_facts_are_learned_for_a_price_that_the_schema_shows(line, folder):
+    _bounds_only()
+    _account(line, 1)
+    paid = ("--schema", "bounds.toml", "--ledger", "own.ledger")
+    args = ("schema", "learn", "people.csv", *paid, "--epsilon", "0.5")
+    answer = line.json(*args, "--yes", "--out", "learned.toml")
+    assert Ledger("own.ledger").spent("people") == 0.5
+    schema = PublicSchema.from_toml(Path("learned.toml"))
+    assert schema.features[0].mean == pytest.approx(49.5, abs=1)
+    assert schema.features[1].share == pytest.approx(0.25, abs=0.02)
+    assert schema.outcome.base_rate == pytest.approx(0.2, abs=0.02)
+    assert answer["data"]["paid"]["learned"]["age"] == ["mean", "sd"]
+    shown = line("schema", "show", "learned.toml")
+    assert "Facts that were paid for" in shown.stdout
+    assert line.json("schema", "show", "learned.toml")["data"]["paid"]
+    result = line(*args, typed="0.5\n")
+    assert "Type 0.5 to spend it" in result.stderr
+    assert "in the total of every release" in result.stderr
+    assert PublicSchema.from_toml(result.stdout).paid
+
+
+def test_learning_spends_nothing_on_what_is_wrong(line, folder):
+    _bounds_only()
+    paid = ("--schema", "bounds.toml", "--ledger", "own.ledger")
+    line("schema", "learn", "people.csv", *paid, "--epsilon", "0.1", "--yes", code=3)
+    _account(line, 1)
+    for more, code in (
+        (("--epsilon", "0"), 3),
+        (("--epsilon", "0.1", "--quantiles", "1"), 3),
+        (("--epsilon", "0.1", "--out", "bounds.toml"), 3),
+        (("--epsilon", "2"), 4),
+    ):
+        line("schema", "learn", "people.csv", *paid, *more, "--yes", code=code)
+    line("schema", "learn", "people.csv", *paid, "--epsilon", "0.1", typed="2\n", code=7)
+    table = Path("people.csv")
+    table.write_text(table.read_text() + "\n41,S3CRET,1\n")
+    result = line("schema", "learn", "people.csv", *paid, "--epsilon", "0.1", "--yes", code=3)
+    assert "S3CRET" not in result.stdout + result.stderr
+    assert Ledger("own.ledger").spent("people") == 0

@@ -1,20 +1,27 @@
-"""schema: write one down, draft one from a public table, show it, compare two."""
+"""schema: write one down, draft one from a public table, learn facts at a price, show, compare."""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from confrere.cli.commands.fit import confirm
 from confrere.cli.envelope import Answer, ExitCode, aside, command
-from confrere.cli.views import listing
-from confrere.errors import SchemaError
+from confrere.cli.views import amount, facts, listing
+from confrere.errors import BudgetExceeded, SchemaError
 from confrere.extras import has_research, research
+from confrere.guarantee import check_epsilon
+from confrere.learned_facts import FactsPlan
+from confrere.ledger import Ledger
+from confrere.ledger.store import no_ledger
+from confrere.release import shown
 from confrere.schema import Label, PublicDataOnlyWarning, PublicSchema, draft_schema
 from confrere.schema.declaring import declared_column, feature_of, missing_facts, plain_value
+from confrere.schema.fact_counts import FactCounts
 from confrere.schema.feature import Feature
 from confrere.study import header_of, read_table
 
@@ -33,6 +40,7 @@ def add_to(app: typer.Typer) -> None:
     app.add_typer(schema, name="schema", no_args_is_help=True)
     command(schema, "new")(new)
     command(schema, "draft")(draft)
+    command(schema, "learn")(learn)
     command(schema, "show")(show)
     command(schema, "fingerprint")(fingerprint)
     command(schema, "diff")(diff)
@@ -82,6 +90,61 @@ def draft(
         )
     aside().print("Drafted by looking at a table: right only if it is public.", style="yellow")
     return _written(schema, out, "drafted")
+
+
+def learn(
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help="PRIVATE records: CSV.")],
+    schema: Annotated[str, typer.Option(help="The schema to complete: bounds and values.")],
+    epsilon: Annotated[float, typer.Option(help="The price of all facts together, per record.")],
+    ledger: Annotated[
+        Path, typer.Option(envvar="CONFRERE_LEDGER", help="The ledger of the table's owner.")
+    ],
+    account: Annotated[
+        str | None, typer.Option(help="The account that pays; may be left out if there is one.")
+    ] = None,
+    quantiles: Annotated[
+        int, typer.Option(help="Learn so many quantiles of numbers that may become curves, too.")
+    ] = 0,
+    out: Annotated[Path | None, typer.Option(help="A file instead of the screen.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Spend without asking.")] = False,
+) -> Answer:
+    """Learn facts that a schema lacks from private records: counted with noise, and paid for.
+
+    Means and deviations within the declared bounds, shares of values, missing cells, the base
+    rate. The schema carries the receipt, and every release that is made with it says the price.
+    """
+    found = _read(schema)
+    price = FactsPlan(FactCounts(found, quantiles), check_epsilon(epsilon))
+    if not ledger.is_file():
+        raise no_ledger(ledger)
+    _refuse_taken(out)
+    outcome = () if found.outcome is None else (found.outcome.column,)
+    frame = read_table(table, {*found.columns, *outcome}, found)
+    price.counts.sums(frame)  # what is wrong with the table is said before the price is
+    book = Ledger(ledger)
+    payer = book.account_for(account, price.guarantee())
+    if not book.affords(payer, price.guarantee()):
+        raise BudgetExceeded(payer, epsilon, book.left(payer))
+    aside().print(
+        facts(
+            "Price of the facts",
+            {
+                "spends": f"epsilon {shown(epsilon)} on {payer}, {amount(book.left(payer))} left",
+                "pays for": f"{price.counts.size} sums of {', '.join(price.counts.names)}",
+                "from then on": "in the total of every release that is made with this schema",
+            },
+        )
+    )
+    if not yes:
+        confirm(epsilon)
+    learned = found.learn(frame, epsilon=epsilon, quantiles=quantiles, ledger=book, account=payer)
+    paid = learned.paid[-1]
+    aside().print(f"learned {paid}")
+    kept = sorted(set(price.counts.names) - set(paid.learned))
+    if kept:
+        aside().print(f"too noisy at this price, left as declared: {', '.join(kept)}")
+    then = "what was learned is not to be changed, the ledger names it"
+    return _written(learned, out, "written", then, paid=paid.to_dict())
 
 
 def new(
@@ -154,7 +217,18 @@ def _ask_feature(name: str) -> Feature | None:
             aside().print(str(error))
 
 
-def _written(schema: PublicSchema, out: Path | None, done: str) -> Answer:
+def _refuse_taken(out: Path | None) -> None:
+    if out is not None and out.exists():
+        raise SchemaError(f"out: {out.name} is there already; choose another name.")
+
+
+def _written(
+    schema: PublicSchema,
+    out: Path | None,
+    done: str,
+    then: str = "to be read and corrected by a person",
+    **more: Any,
+) -> Answer:
     """Return the text of a schema, and say what it could still tell."""
     open_facts = missing_facts(schema)
     console = aside()
@@ -166,15 +240,13 @@ def _written(schema: PublicSchema, out: Path | None, done: str) -> Answer:
     told = {
         "fingerprint": schema.fingerprint(),
         "missing_facts": [asdict(fact) for fact in open_facts],
+        **more,
     }
     if out is None:
         return Answer("", {"toml": text, **told}, text=text)
-    if out.exists():
-        raise SchemaError(f"out: {out.name} is there already; choose another name.")
+    _refuse_taken(out)
     out.write_text(text, encoding="utf-8")
-    return Answer(
-        f"{done} to {out}: to be read and corrected by a person", {"out": str(out), **told}
-    )
+    return Answer(f"{done} to {out}: {then}", {"out": str(out), **told})
 
 
 def show(schema: Source) -> Answer:
@@ -184,17 +256,25 @@ def show(schema: Source) -> Answer:
     table = listing("Public facts", *columns)
     hidden = {"column", "kind", "importance", "sign"}
     for feature in found.features:
-        facts = feature.to_dict()
-        rest = ", ".join(f"{key} {value}" for key, value in facts.items() if key not in hidden)
+        own = feature.to_dict()
+        rest = ", ".join(f"{key} {value}" for key, value in own.items() if key not in hidden)
         table.add_row(
-            facts["column"],
-            facts["kind"],
+            own["column"],
+            own["kind"],
             str(len(feature.names)),
-            str(facts.get("importance", "")),
-            str(facts.get("sign", "")),
+            str(own.get("importance", "")),
+            str(own.get("sign", "")),
             rest,
         )
-    return Answer(f"fingerprint {found.fingerprint()}", found.to_dict(), [table])
+    told: list[Any] = [table]
+    if found.paid:
+        paid = listing("Facts that were paid for", "epsilon", "facts", "receipt")
+        for one in found.paid:
+            what = ", ".join(f"{column} ({', '.join(k)})" for column, k in one.learned.items())
+            rows = [f"{r['account']}, row {r['row']}" for r in one.receipts.values()]
+            paid.add_row(f"{one.epsilon:g}", what, "; ".join(rows))
+        told.append(paid)
+    return Answer(f"fingerprint {found.fingerprint()}", found.to_dict(), told)
 
 
 def fingerprint(schema: Source) -> Answer:

@@ -1,0 +1,132 @@
+"""Facts of a schema, learned from private records: counted with integer noise, and paid for.
+
+What a schema declares costs nothing. What is learned here costs an epsilon, which the schema
+carries from then on: cards of everything that is fitted with it add it up.
+
+Proof: docs/proofs/learned_facts.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confrere.errors import InvalidParameter
+from confrere.guarantee import Guarantee, check_epsilon
+from confrere.ledger import Ledger, payer, paying
+from confrere.mechanisms.counts import PrivateCounts
+from confrere.noise.sources import RandomSource, Seed, source_for
+from confrere.schema import PublicSchema
+from confrere.schema.fact_counts import FactCounts
+from confrere.schema.paid_facts import PaidFacts
+from confrere.schema.tables import n_rows_of
+
+THEOREM = "docs/proofs/learned_facts.md"
+
+
+@dataclass(frozen=True)
+class FactsPlan:
+    """Counts of one organisation's records, as a plan: what they cost, and what they do.
+
+    Parameters
+    ----------
+    counts : FactCounts
+        What is counted.
+    epsilon : float
+        The price of all of it together.
+    """
+
+    counts: FactCounts
+    epsilon: float
+
+    @property
+    def counter(self) -> PrivateCounts:
+        """The mechanism: discrete Laplace noise on all sums at once."""
+        return PrivateCounts(
+            epsilon=self.epsilon,
+            sensitivity=self.counts.sensitivity,
+            public=("bounds", "declared values", "which facts are learned"),
+        )
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise of one sum, in lattice steps."""
+        q = math.exp(-1 / self.counter.scale)
+        return math.sqrt(2 * q) / (1 - q)
+
+    def guarantee(self) -> Guarantee:
+        """Return the price, without touching data."""
+        return replace(self.counter.guarantee(), theorem=THEOREM)
+
+    def detail(self) -> dict[str, Any]:
+        """Return what the ledger notes."""
+        return {"sums": self.counts.size, "columns": self.counts.names}
+
+    def run(
+        self, sums: NDArray[np.int64], n_samples: int, source: RandomSource
+    ) -> tuple[PublicSchema, dict[str, tuple[str, ...]]]:
+        """Draw the noise; return the schema with what was learned, and what that is."""
+        noised = self.counter.run(sums, source=source)
+        return self.counts.learned(noised.astype(np.float64), n_samples, self.deviation)
+
+
+def learn_facts(
+    schema: PublicSchema,
+    table: Any,
+    *,
+    epsilon: float,
+    quantiles: int = 0,
+    ledger: Ledger | None = None,
+    account: str | None = None,
+    random_state: Seed | None = None,
+) -> PublicSchema:
+    """Return a schema with facts that it lacks, learned from private records.
+
+    Parameters
+    ----------
+    schema : PublicSchema
+        Bounds and values are declared; what else it declares is not learned again.
+    table : data frame
+        Private records, with the label's column if its base rate is to be learned.
+    epsilon : float
+        Price of all facts together.
+    quantiles : int, default=0
+        Learn so many quantiles of every number that may become a curve, too.
+    ledger, account, random_state
+        As in :class:`confrere.PrivateLogisticRegression`.
+
+    Returns
+    -------
+    PublicSchema
+        With the receipt in ``paid``. A mean and a deviation that the noise drowns are left out:
+        the column stays as it was declared, and the price is paid all the same.
+
+    Notes
+    -----
+    Unit : record. Neighbours : replace one row of ``table``. Guarantee : ``epsilon``-DP, pure.
+    Spends : ``epsilon`` on ``account`` before noise is drawn. Proof :
+    docs/proofs/learned_facts.md.
+    """
+    if not isinstance(schema, PublicSchema):
+        raise InvalidParameter("schema must be a PublicSchema.")
+    plan = FactsPlan(FactCounts(schema, quantiles), check_epsilon(epsilon))
+    guarantee = plan.guarantee()
+    source = source_for(random_state)
+    sums, n_samples = plan.counts.sums(table), n_rows_of(table)
+    book, paid_by = payer(ledger, account, guarantee)
+    with paying(
+        book,
+        paid_by,
+        guarantee,
+        purpose="learn facts of a schema",
+        detail=plan.detail(),
+        simulated=source.simulated,
+    ) as receipt:
+        learned, what = plan.run(sums, n_samples, source)
+        paid = PaidFacts(what, {receipt.account: receipt.to_dict()})
+        book.mark_released(receipt, digest=paid.digest(learned))
+    return replace(learned, paid=(*schema.paid, paid))

@@ -1,0 +1,104 @@
+"""Facts that are paid for: the exact loss of adversarial pairs, sampled outputs, and mutations."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from confrere.audit import Pair, audit_function
+from confrere.learned_facts import FactsPlan
+from confrere.mechanisms.counts import PrivateCounts
+from confrere.noise.sources import SeededSource
+from confrere.schema import Category, Flag, Label, Number, PublicSchema
+from confrere.schema.column_sums import MomentSums
+from confrere.schema.fact_counts import FactCounts
+
+SCHEMA = PublicSchema(
+    [
+        Number("age", bounds=(0, 100)),
+        Number("weight", bounds=(30, 130), missing="indicator"),
+        Category("job", values=["a", "b", "c"]),
+        Flag("sex", true="m", false="f"),
+    ],
+    outcome=Label("ill", positive="yes"),
+)
+CLAIM = 1.0
+
+
+def records(*rows):
+    frame = pd.DataFrame(rows, columns=["age", "weight", "job", "sex", "ill"], dtype=object)
+    return pd.concat([frame, pd.DataFrame([(50, 80, "a", "f", "no")] * 3, columns=frame.columns)])
+
+
+#: One record becomes another: the farthest cells of every column at once, and ordinary ones.
+PAIRS = [
+    (records((100, 130, "a", "m", "yes")), records((25, None, "b", "f", "no"))),
+    (records((0, 30, "c", "f", "no")), records((75, None, "a", "m", "yes"))),
+    (records((100, 55, "b", "m", "no")), records((0, 130, "b", "m", "no"))),
+    (records((1e9, None, "b", "m", "no")), records((-1e9, None, "c", "m", "yes"))),
+]
+
+
+def loss(plan, first, second):
+    """The largest log ratio of two probabilities of one outcome, exactly.
+
+    Each entry's is ``|c - c'|/s`` at most, reached beyond the larger of the two.
+    """
+    moved = np.abs(plan.counts.sums(first) - plan.counts.sums(second)).sum()
+    return float(moved) / plan.counter.scale
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0])
+@pytest.mark.parametrize(("quantiles", "attained"), [(0, 0.999), (5, 0.92)])
+def test_no_pair_loses_more_than_the_claim_and_one_nearly_all_of_it(epsilon, quantiles, attained):
+    plan = FactsPlan(FactCounts(SCHEMA, quantiles), epsilon)
+    found = [loss(plan, *pair) / epsilon for pair in PAIRS]
+    assert max(found) <= 1.0
+    # With quantiles, no cell is missing and in a cell of the histogram at once.
+    assert max(found) >= attained
+    assert plan.guarantee().epsilon == epsilon
+
+
+@pytest.mark.parametrize("name", ["moved", "longest"])
+def test_a_sensitivity_that_is_too_small_is_found(name, monkeypatch):
+    right = getattr(MomentSums, name).fget
+    smaller = 0.9 if name == "moved" else 0.7
+    monkeypatch.setattr(MomentSums, name, property(lambda self: int(smaller * right(self))))
+    plan = FactsPlan(FactCounts(SCHEMA), CLAIM)
+    assert max(loss(plan, *pair) for pair in PAIRS) > CLAIM
+
+
+def _sample(data, count, generator):
+    plan = FactsPlan(FactCounts(SCHEMA), CLAIM)
+    source = SeededSource(generator)
+    drawn = plan.counter.run_many(plan.counts.sums(data), source=source, count=count)
+    return drawn.astype(np.float64)
+
+
+def _likelihood(pair):
+    """The best statistic there is: which of the two data sets an outcome is likelier on."""
+    counts = FactCounts(SCHEMA)
+    first, second = counts.sums(pair.first), counts.sums(pair.second)
+    return lambda outputs: (np.abs(outputs - first) - np.abs(outputs - second)).sum(axis=1)
+
+
+def test_sampled_outputs_keep_the_claim_and_a_third_of_the_noise_does_not(monkeypatch):
+    pair = Pair("farthest", *PAIRS[0])
+    settings = {"claimed": CLAIM, "runs": 20_000, "statistic": _likelihood(pair), "progress": False}
+    kept = audit_function(_sample, pair, **settings)
+    assert 0.2 < kept.epsilon <= CLAIM
+    scale = PrivateCounts.scale.fget
+    monkeypatch.setattr(PrivateCounts, "scale", property(lambda self: scale(self) / 3))
+    assert audit_function(_sample, pair, **settings).epsilon > CLAIM
+
+
+def test_the_noise_has_the_law_that_post_processing_counts_on():
+    plan = FactsPlan(FactCounts(SCHEMA), 0.5)
+    drawn = plan.counter.run_many(
+        np.zeros(plan.counts.size, dtype=np.int64), source=SeededSource(1), count=4_000
+    )
+    assert drawn.std() == pytest.approx(plan.deviation, rel=0.03)
+    assert plan.deviation == pytest.approx(math.sqrt(2) * plan.counter.scale, rel=1e-3)
+    correlations = np.corrcoef(drawn.T) - np.eye(plan.counts.size)
+    assert np.abs(correlations).max() < 0.08

@@ -1,0 +1,143 @@
+"""Facts that are paid for: charged first, on every card from then on, and never twice."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from confrere import Ledger, PrivateLogisticRegression, PrivateSelection
+from confrere.errors import BudgetExceeded, InvalidData, InvalidParameter, InvalidRelease
+from confrere.learned_facts import learn_facts
+from confrere.release import Release, load_release, verify_release
+from confrere.schema import Category, Label, Number, PublicSchema
+
+SCHEMA = PublicSchema(
+    [Number("age", bounds=(0, 120)), Category("job", values=["a", "b"])],
+    outcome=Label("ill", positive="yes"),
+)
+
+
+@pytest.fixture
+def table():
+    rng = np.random.default_rng(0)
+    age = rng.normal(50, 12, 4_000)
+    ill = rng.random(4_000) < 1 / (1 + np.exp(-(age - 50) / 10))
+    job = rng.choice(["a", "b"], 4_000, p=[0.8, 0.2])
+    return pd.DataFrame({"age": age, "job": job, "ill": np.where(ill, "yes", "no")})
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    book = Ledger(tmp_path / "ledger")
+    book.open_account("people", epsilon=3.0)
+    book.open_account("others", epsilon=3.0)
+    return book
+
+
+def test_facts_are_charged_before_and_the_schema_has_the_receipt(table, ledger):
+    learned = SCHEMA.learn(table, epsilon=0.5, ledger=ledger, account="people")
+    assert ledger.spent("people") == 0.5
+    age, job = learned.features
+    assert age.mean == pytest.approx(50, abs=2)
+    assert age.sd == pytest.approx(12, abs=2)
+    assert job.shares == pytest.approx((0.8, 0.2), abs=0.05)
+    (paid,) = learned.paid
+    (entry,) = ledger.entries("people")
+    assert entry.state == "released"
+    assert entry.digest == paid.digest(learned)
+    assert paid.receipts["people"]["hash"] == entry.hash
+    assert "sums" in entry.detail
+    with pytest.raises(BudgetExceeded):
+        SCHEMA.learn(table, epsilon=2.6, ledger=ledger, account="people")
+
+
+def test_the_card_the_price_and_the_total_say_it(table, ledger, tmp_path):
+    learned = SCHEMA.learn(table, epsilon=0.5, ledger=ledger, account="people")
+    model = PrivateLogisticRegression(schema=learned, ledger=ledger, account="people")
+    price = model.price(len(table))
+    assert price.epsilon == 1.0
+    assert "facts of the schema, paid for with epsilon 0.5" in price.public
+    model.fit(table)
+    assert ledger.spent("people") == 1.5
+    release = model.to_release()
+    assert release.card.epsilon == 1.5
+    card = json.dumps(release.card.to_dict())
+    assert "facts of the schema were learned from records: age (mean, sd)" in card
+    assert "what was paid for facts of the schema included" in card
+    assert "nobody else saw the data" in card
+    folder = release.save(tmp_path / "release")
+    assert load_release(folder).card.epsilon == 1.5
+    verify_release(folder, ledgers=[ledger])
+    with pytest.raises(InvalidParameter, match="facts of the schema were paid for"):
+        Release(release.kind, release.model, release.guarantee, release.receipt, False)
+    again = SCHEMA.learn(table, epsilon=0.25, ledger=ledger, account="people")
+    twice = PublicSchema(learned.features, learned.outcome, paid=(*learned.paid, *again.paid))
+    model = PrivateLogisticRegression(epsilon=0.5, schema=twice, ledger=ledger, account="people")
+    assert model.fit(table).to_release().card.epsilon == 1.25
+
+
+def test_who_else_paid_stands_beside(table, ledger):
+    learned = SCHEMA.learn(table, epsilon=0.5, ledger=ledger, account="others")
+    model = PrivateLogisticRegression(schema=learned, ledger=ledger, account="people").fit(table)
+    release = model.to_release()
+    assert release.card.epsilon == 1.0
+    assert [one.party for one in release.card.guarantee.per_party] == ["facts of others", "people"]
+
+
+def test_facts_that_were_changed_are_found_with_the_ledger(table, ledger, tmp_path):
+    learned = SCHEMA.learn(table, epsilon=0.5, ledger=ledger, account="people")
+    facts = learned.to_dict()
+    facts["features"][0]["mean"] += 1.0
+    forged = PublicSchema.from_dict(facts)
+    model = PrivateLogisticRegression(schema=forged, ledger=ledger, account="people").fit(table)
+    folder = model.to_release().save(tmp_path / "release")
+    with pytest.raises(InvalidRelease, match="paid for other facts"):
+        verify_release(folder, ledgers=[ledger])
+
+
+def test_prices_that_do_not_add_up_are_refused_before_anything_is_spent(table, ledger):
+    learned = SCHEMA.learn(table, epsilon=0.5, ledger=ledger, account="people")
+    ledger.open_account("labels", epsilon=3.0, neighbours="label-only")
+    settings = {"schema": learned, "ledger": ledger, "account": "labels"}
+    model = PrivateLogisticRegression(neighbours="label-only", **settings)
+    with pytest.raises(InvalidParameter, match="the two do not add up"):
+        model.fit(table)
+    with pytest.raises(InvalidParameter, match="the two do not add up"):
+        model.price(100)
+    assert ledger.spent("labels") == 0
+
+
+def test_seeded_facts_are_never_released(table, ledger):
+    learned = SCHEMA.learn(table, epsilon=0.5, ledger=ledger, account="people", random_state=0)
+    again = SCHEMA.learn(table, epsilon=0.5, ledger=ledger, account="people", random_state=0)
+    assert learned.features == again.features
+    assert learned.paid[0].simulated
+    model = PrivateLogisticRegression(schema=learned, ledger=ledger, account="people").fit(table)
+    assert model.to_release().simulated
+
+
+def test_a_selection_with_paid_facts_says_their_price(table, ledger):
+    learned = SCHEMA.learn(table, epsilon=0.5, ledger=ledger, account="people")
+    search = PrivateSelection(
+        PrivateLogisticRegression(),
+        {"alpha": [1e-3, 1e-1]},
+        schema=learned,
+        ledger=ledger,
+        account="people",
+    )
+    assert search.fit(table).to_release().card.epsilon == 1.5
+
+
+def test_nothing_is_spent_on_what_is_wrong(table, ledger):
+    settings = {"ledger": ledger, "account": "people"}
+    with pytest.raises(InvalidParameter, match="epsilon"):
+        SCHEMA.learn(table, epsilon=0.0, **settings)
+    with pytest.raises(InvalidData, match="lacks the declared columns 'job'"):
+        SCHEMA.learn(table.drop(columns="job"), epsilon=0.1, **settings)
+    with pytest.raises(InvalidData, match="a value that is not declared"):
+        SCHEMA.learn(table.assign(job="c"), epsilon=0.1, **settings)
+    with pytest.raises(InvalidParameter, match="schema must be a PublicSchema"):
+        learn_facts({}, table, epsilon=0.1, **settings)
+    assert ledger.spent("people") == 0
+    assert not ledger.entries("people")
