@@ -198,7 +198,8 @@ class PublicSchema:
         """Return the schema with facts that it lacks, learned from records and paid for.
 
         Means and deviations of numbers, shares of values, missing cells and the base rate, as far
-        as they are not declared. See :func:`confrere.learned_facts.learn_facts`.
+        as they are not declared. A mean and a deviation that the noise drowns are left out. The
+        receipt is in ``paid``, and counts in the total of whatever is released with the schema.
 
         Parameters
         ----------
@@ -210,6 +211,11 @@ class PublicSchema:
             Also learn so many quantiles of every number that may become a curve.
         ledger, account, random_state
             As in :class:`confrere.PrivateLogisticRegression`.
+
+        Notes
+        -----
+        Unit : record. Neighbours : replace one row of ``table``. Guarantee : ``epsilon``-DP, pure.
+        Proof : docs/proofs/learned_facts.md.
         """
         # Paying is no business of this room, which stands below it: the door is opened when asked.
         learned: PublicSchema = import_module("confrere.learned_facts").learn_facts(
