@@ -15,7 +15,7 @@ from confrere_research.report import recorded, result_table, summary_table
 from confrere_research.verdicts import judge
 
 #: One line each in the README.
-HEADLINES = ("S1", "S2", "S6", "T1", "M1", "M2-20k", "M3", "C1", "C1-credit")
+HEADLINES = ("S1", "S6", "M1", "M3", "C1")
 #: What the page on choosing a method shows: item, and a method of it with its variant.
 CHOICES = (
     ("S1", "PLR", "sound"),

@@ -22,7 +22,8 @@ COMMANDS = [
     *(["init"], ["check"], ["price"], ["fit"], ["predict"], ["verify"], ["version"], ["plan"]),
     *(["ledger", "show"], ["ledger", "verify"], ["ledger", "export"], ["keys", "new"]),
     *(["schema", "show"], ["schema", "draft"], ["schema", "diff"], ["schema", "fingerprint"]),
-    *(["release", "show"], ["release", "page"], ["release", "sign"], ["keys", "show"], []),
+    *(["release", "show"], ["release", "page"], ["release", "onnx"], []),
+    *(["release", "sign"], ["keys", "show"]),
     *(["audit", "none"], ["status"], ["reproduce", "none"], ["nonsense"]),
 ]
 TOKENS = [

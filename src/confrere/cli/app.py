@@ -135,7 +135,7 @@ _HELP = {
         "predict": "Predict the raw rows of a table with a released model; spends nothing.",
         "verify": "Check that a release is whole, signed by whom you say, and consistent with "
         "itself.",
-        "release": "Show a release's card, make its page, add a signature.",
+        "release": "Show a release's card, make its page or its graph, add a signature.",
     },
     "ledgers": {"ledger": "Show, verify or export what was spent; open and change accounts."},
     "schemas": {"schema": "Write, draft, show and compare public schemas."},

@@ -6,6 +6,9 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
+import onnxruntime
+import pandas as pd
 import pytest
 
 from confrere_research.packaged_schemas import load_schema
@@ -52,6 +55,23 @@ def test_release_show_page_and_sign(line, fitted):
     line("release", "sign", fitted, "--party", "main", "--key", "main.key")
     line("verify", fitted, "--key", "main=main.key.pub")
     line("release", "sign", fitted, "--party", "../up", "--key", "main.key", code=3)
+
+
+def test_release_onnx_predicts_the_raw_rows_that_predict_does(line, fitted):
+    line("release", "onnx", fitted, "--out", "model.onnx")
+    session = onnxruntime.InferenceSession("model.onnx", providers=["CPUExecutionProvider"])
+    table = pd.read_csv("local/branch-1.csv").head(200)
+    kinds = {"tensor(double)": float, "tensor(string)": str, "tensor(int64)": int}
+    given = {
+        one.name: table[[one.name]].astype(kinds[one.type]).to_numpy()
+        for one in session.get_inputs()
+    }
+    names = [one.name for one in session.get_outputs()]
+    answers = dict(zip(names, session.run(None, given), strict=True))
+    told = line.json("predict", fitted, "local/branch-1.csv")["data"]["predictions"]
+    expected = np.array(told["probability of yes"][:200])
+    np.testing.assert_allclose(answers["probability"][:, 1], expected, rtol=1e-12, atol=1e-12)
+    line("release", "onnx", "nowhere", code=5)
 
 
 def test_ledger_show_verify_export(line, fitted):

@@ -14,6 +14,7 @@ from confrere.cli.views import facts
 from confrere.errors import StudyError
 from confrere.ledger import Ledger
 from confrere.ledger.store import no_ledger
+from confrere.model.onnx_graph import onnx_bytes
 from confrere.release import (
     SignedAddition,
     card_page,
@@ -32,10 +33,13 @@ def add_to(app: typer.Typer) -> None:
     """Register the commands."""
     command(app, "predict")(predict)
     command(app, "verify")(verify)
-    release = typer.Typer(help="Show a release's card, make its page, add a signature.")
+    release = typer.Typer(
+        help="Show a release's card, make its page or its graph, add a signature."
+    )
     app.add_typer(release, name="release", no_args_is_help=True)
     command(release, "show")(show)
     command(release, "page")(page)
+    command(release, "onnx")(onnx)
     command(release, "sign")(sign)
 
 
@@ -149,6 +153,22 @@ def page(
     added = read_additions(read_folder(release), pairs(key, "--key"))
     out.write_text(card_page(card, added), encoding="utf-8")
     return Answer(f"the card is in {out}", {"page": str(out)})
+
+
+def onnx(
+    release: Release,
+    out: Annotated[Path, typer.Option(help="The graph's file.")] = Path("model.onnx"),
+    key: Keys = None,
+    allow_simulated: AllowSimulated = False,
+) -> Answer:
+    """Write a release's model and its encoder as a graph for any ONNX runtime."""
+    found = load_release(
+        release,
+        require_signature_from=pairs(key, "--key") or None,
+        allow_simulated=allow_simulated,
+    )
+    out.write_bytes(onnx_bytes(found.model))
+    return Answer(f"the graph is in {out}", {"onnx": str(out)})
 
 
 def sign(
