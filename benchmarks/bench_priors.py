@@ -44,6 +44,7 @@ TABLES = {
 }
 PRIORS = ("none", "right", "negated", "permuted", "random signs")
 BRANCHES = (
+    ("pooled, no privacy", 1.0),
     ("experts, no data", 1.0),
     ("alone near the experts", 1.0),
     ("near the source", 1.0),
@@ -131,50 +132,62 @@ def _drawn(
 
 
 def _branches(seed: int) -> dict[tuple[str, float], float]:
-    """Return the mean AUC over the sixteen branches of every method, for one draw."""
-    problem = make_problem("states as hospitals", {"encoding": "public"}, seed)
+    """Return the mean AUC over the sixteen branches of every method, for one draw.
+
+    Rows are encoded as ``schema=`` and ``prior="experts"`` do it: weighted by importance before
+    they are clipped, when they are learned from and when they are scored; for stacks not weighted.
+    """
+    problem, flat = (
+        make_problem("states as hospitals", {"encoding": how}, seed)
+        for how in ("weighted", "public")
+    )
     schema = load_schema("brfss2022")
-    experts = {"prior": schema.expert_prior(), "prior_intercept": problem.base_log_odds}
-    weights = schema.column_weights()
+    odds = {"prior_intercept": problem.base_log_odds}
+    experts = {"prior": schema.encoder(weighted=True).expert_prior(), **odds}
     targets = problem.targets
 
-    def mean(models: list[Any]) -> float:
-        pairs = zip(targets, models, strict=True)
+    def mean(models: list[Any], where: Any = problem) -> float:
+        pairs = zip(where.targets, models, strict=True)
         scores = [roc_auc_score(t.test.y, m.decision_function(t.test.X)) for t, m in pairs]
         return float(np.mean(scores))
 
-    def each(make: Any) -> list[Any]:
+    def each(make: Any, where: Any = problem) -> list[Any]:
         return [
             make(random_state=1000 * seed + place).fit(target.train.X, target.train.y)
-            for place, target in enumerate(targets)
+            for place, target in enumerate(where.targets)
         ]
 
-    X, y = problem.source.X, problem.source.y
-    source = PrivateLogisticRegression(feature_scale=weights, random_state=10**6 + seed, **experts)
+    y = problem.source.y
+    source = PrivateLogisticRegression(random_state=10**6 + seed, **experts)
     stack = FeatureStackingClassifier(
-        importance=problem.importance, random_state=10**6 + seed, **experts
+        importance=problem.importance,
+        random_state=10**6 + seed,
+        prior=schema.expert_prior(),
+        **odds,
     )
-    near, pst = source.fit(X, y).to_release(), stack.fit(X, y).to_release()
+    near = source.fit(problem.source.X, y).to_release()
+    pst = stack.fit(flat.source.X, y).to_release()
     centres = [problem.source, *(target.train for target in targets)]
     pooled = np.vstack([c.X for c in centres]), np.concatenate([c.y for c in centres])
     party = np.repeat(np.arange(len(centres)), [len(c) for c in centres])
-    direction = schema.expert_prior()
+    clear = LogisticRegression(C=10.0, max_iter=1000).fit(*pooled)
+    direction = experts["prior"]
     found = {
+        ("pooled, no privacy", 1.0): mean([clear] * len(targets)),
         ("experts, no data", 1.0): float(
             np.mean([roc_auc_score(t.test.y, t.test.X @ direction) for t in targets])
         ),
         ("alone near the experts", 1.0): mean(
-            each(lambda **k: PrivateLogisticRegression(feature_scale=weights, **experts, **k))
+            each(lambda **k: PrivateLogisticRegression(**experts, **k))
         ),
-        ("near the source", 1.0): mean(
-            each(lambda **k: TransferClassifier(source=near, feature_scale=weights, **k))
+        ("near the source", 1.0): mean(each(lambda **k: TransferClassifier(source=near, **k))),
+        ("PST-H(W)", 1.0): mean(
+            each(lambda **k: TransferStackingClassifier(source=pst, **k), flat), flat
         ),
-        ("PST-H(W)", 1.0): mean(each(lambda **k: TransferStackingClassifier(source=pst, **k))),
     }
     for epsilon in (1.0, 0.1):
-        model = CollaborativeClassifier(
-            epsilon=epsilon, feature_scale=weights, random_state=seed, **experts
-        ).fit(*pooled, party=party)
+        model = CollaborativeClassifier(epsilon=epsilon, random_state=seed, **experts)
+        model.fit(*pooled, party=party)
         found["average near the experts", epsilon] = mean([model] * len(targets))
     return found
 

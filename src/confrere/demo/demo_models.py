@@ -91,14 +91,12 @@ def open_accounts(world: World, ledger: Ledger) -> None:
 def learn(world: World, ledger: Ledger, tell: Callable[[str], None]) -> DemoModels:
     """Learn and release on ``ledger``, and beside it, on books of their own, the comparisons."""
     tell("encoding by the public schema")
-    encoder = world.schema.encoder()
-    rows = WorldRows(world, encoder)
     # Every method is told the same: signs, importances and the base rate. All of it is checked.
-    weights = world.schema.column_weights()
-    experts = {"prior": world.schema.expert_prior(), "prior_intercept": _log_odds(world)}
-    model = PrivateLogisticRegression(epsilon=EPSILON, feature_scale=weights).set_params(**experts)
-    everyone = CollaborativeClassifier(epsilon=EPSILON, feature_scale=weights)
-    everyone.set_params(**experts)
+    encoder = world.schema.encoder(weighted=True)
+    rows = WorldRows(world, encoder)
+    experts = {"prior": encoder.expert_prior(), "prior_intercept": _log_odds(world)}
+    model = PrivateLogisticRegression(epsilon=EPSILON).set_params(**experts)
+    everyone = CollaborativeClassifier(epsilon=EPSILON).set_params(**experts)
     scores: dict[str, Scores] = {}
 
     tell(f"{world.main.name} releases")
@@ -106,9 +104,7 @@ def learn(world: World, ledger: Ledger, tell: Callable[[str], None]) -> DemoMode
     source.fit(rows.train[world.main.name], world.main.y)
     releases = {world.main.name: source.to_release(encoder)}
     tell("every branch learns near that release")
-    transfer = TransferClassifier(
-        source=releases[world.main.name], epsilon=EPSILON, feature_scale=weights, ledger=ledger
-    )
+    transfer = TransferClassifier(source=releases[world.main.name], epsilon=EPSILON, ledger=ledger)
     targets = fit_branches(transfer, _pairs(world, rows))
     releases |= {name: target.to_release(encoder) for name, target in targets.items()}
     scores["transfer"] = _scores(world, rows, targets)
@@ -119,8 +115,9 @@ def learn(world: World, ledger: Ledger, tell: Callable[[str], None]) -> DemoMode
     tell("what it is compared with")
     model.set_params(ledger=_comparison_ledger(world))
     scores["alone"] = _scores(world, rows, fit_branches(model, _pairs(world, rows)))
-    stack = _stack(world, rows, experts)
-    scores["pst-h"] = _scores(world, rows, fit_branches(stack, _pairs(world, rows)))
+    flat = WorldRows(world, world.schema.encoder())
+    stack = _stack(world, flat)
+    scores["pst-h"] = _scores(world, flat, fit_branches(stack, _pairs(world, flat)))
     X, y, _ = _pooled(world, rows)
     clear = LogisticRegression(C=10.0, max_iter=1000).fit(X, y)
     scores["ceiling"] = _scores(world, rows, _same(world, clear))
@@ -155,13 +152,15 @@ def _comparison_ledger(world: World) -> Ledger:
     return ledger
 
 
-def _stack(world: World, rows: WorldRows, experts: Mapping[str, Any]) -> TransferStackingClassifier:
+def _stack(world: World, rows: WorldRows) -> TransferStackingClassifier:
+    """Return the transfer of stacks, whose groups weigh columns by themselves."""
     source = FeatureStackingClassifier(
         epsilon=EPSILON,
         importance=world.schema.importances(),
         high_fraction=HIGH_FRACTION,
         ledger=Ledger(),
-        **experts,
+        prior=rows.encoder.expert_prior(),
+        prior_intercept=_log_odds(world),
     ).fit(rows.train[world.main.name], world.main.y)
     return TransferStackingClassifier(
         source=source.to_release(rows.encoder),

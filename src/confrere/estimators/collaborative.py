@@ -16,15 +16,16 @@ from confrere.estimators.constraints import (
     Count,
     Delta,
     Epsilon,
+    Experts,
     Finite,
     Ridge,
     Spare,
     check_parameters,
 )
+from confrere.estimators.experts import Opinion, opinion_of
 from confrere.guarantee import Guarantee
 from confrere.plans.base_plan import LabelledTable, PublicFacts
 from confrere.plans.checked_average import CheckedAveraging
-from confrere.plans.checked_plan import declared_prior
 from confrere.plans.collaborative_plan import Averaging
 from confrere.plans.expansion_plan import Expansion
 from confrere.plans.linear_plan import linear_frame, slope_of
@@ -96,10 +97,11 @@ class CollaborativeClassifier(LinearClassifier):
         For ``method="sums"``: public mean squares of the columns; those that the schema implies if
         there is one, else as ``schema.encoder().mean_squares()`` says them. They steer the descent,
         and say how far a ridge has shrunk which weight.
-    prior : array of shape (n_features,), optional
-        Public coefficients to shrink towards, in the units of ``coef_``. Not for ``"laplace"``. For
-        ``"average"`` the ridge says how well they are known, and ``feature_scale`` is used as far
-        as they hold.
+    prior : array of shape (n_features,) or "experts", optional
+        Public coefficients to shrink towards, in the units of ``coef_``; ``"experts"`` are the
+        signs, importances and the base rate that the schema declares. Not for ``"laplace"``. For
+        ``"average"`` the ridge says how well they are known, and ``feature_scale`` and importances
+        are used as far as they hold.
     prior_check : bool, default=True
         For ``"average"``: pay a twentieth of ``epsilon`` for every party's noised answer to how far
         ``prior`` holds on its records, and use it so far.
@@ -179,7 +181,7 @@ class CollaborativeClassifier(LinearClassifier):
     intercept_scale: float = 0.4
     feature_scale: ArrayLike | None = None
     second_moments: ArrayLike | None = None
-    prior: ArrayLike | None = None
+    prior: Experts = None
     prior_check: bool = True
     prior_intercept: Finite = 0.0
 
@@ -272,8 +274,9 @@ class CollaborativeClassifier(LinearClassifier):
             feature_scale=self.feature_scale,
             norm="l1" if self.method == "ofpa" else "l2",
         )
-        has_prior = self.prior is not None or self.prior_intercept != 0
-        prior = frame.weights(self.prior, self.prior_intercept) if has_prior else None
+        opinion = self._opinion()
+        has_prior = opinion.coef is not None or opinion.intercept != 0
+        prior = frame.weights(opinion.coef, opinion.intercept) if has_prior else None
         if self.method == "sums":
             return self._sums(frame, prior)
         if self.method == "ofaa":
@@ -290,14 +293,16 @@ class CollaborativeClassifier(LinearClassifier):
             stop_below=self.stop_below,
             perturb="output" if self.method == "laplace" else "objective",
         )
-        known = declared_prior(
-            self.prior, self.prior_intercept, self.data_norm, n_features, self.feature_scale
-        )
+        known = opinion.prior(self.data_norm, n_features, self.feature_scale)
         if known is None or self.method != "average":
             return averaging
         if self.prior_check:
             return CheckedAveraging(averaging, known)
         return replace(averaging, variance=known.variance, base_rate=known.base_rate)
+
+    def _opinion(self) -> Opinion:
+        """Return what is declared about the columns and the base rate."""
+        return opinion_of(self.prior, self.prior_intercept, self._encoder())
 
     def _mean_squares(self) -> ArrayLike | None:
         """Return public mean squares of the columns: as given, or as the schema implies them."""
@@ -307,7 +312,7 @@ class CollaborativeClassifier(LinearClassifier):
         return encoder.mean_squares()
 
     def _sums(self, frame: Frame, prior: NDArray[np.float64] | None) -> Collaboration:
-        rate = special.expit(self.prior_intercept)
+        rate = special.expit(self._opinion().intercept)
         common: dict[str, Any] = {
             "frame": frame,
             "epsilon": self.epsilon,

@@ -80,6 +80,11 @@ def _count(value: Any, name: str) -> None:
         raise InvalidParameter(f"{name} must be at least 1.")
 
 
+def _opinion(value: Any, name: str) -> None:
+    if isinstance(value, str) and value != "experts":
+        raise InvalidParameter(f'{name} must be "experts" or one number per column.')
+
+
 def _ledger(value: Any, name: str) -> None:
     if value is not None and not isinstance(value, Ledger):
         raise InvalidParameter(f"{name} must be a confrere.Ledger or None.")
@@ -108,6 +113,8 @@ Weights = Annotated[float | Sequence[float], _weights]
 Delta = Annotated[float, _delta]
 #: Any finite number.
 Finite = Annotated[float, _finite]
+#: Coefficients that are known before any data: as given, or as the schema's experts see them.
+Experts = Annotated[ArrayLike | Literal["experts"] | None, _opinion]
 #: A whole number from 1.
 Count = Annotated[int, _count]
 #: A whole number that may be zero.

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confrere.errors import InvalidParameter
-from confrere.estimators.constraints import Bounds, Count, Finite, Fraction
+from confrere.estimators.constraints import Bounds, Count, Experts, Finite, Fraction
+from confrere.estimators.experts import Opinion, opinion_of
 from confrere.estimators.stacking import StackingClassifier
 from confrere.maths.partition import (
     Groups,
@@ -23,7 +24,7 @@ from confrere.maths.partition import (
 )
 from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.plans.base_plan import PublicFacts
-from confrere.plans.checked_plan import CheckedPlan, Prior, declared_prior, plan_near
+from confrere.plans.checked_plan import CheckedPlan, Prior, plan_near
 from confrere.plans.feature_stack_plan import FeatureStackPlan, plan_feature_stack
 from confrere.rows.groups import GroupRows
 
@@ -71,7 +72,7 @@ class FeatureStackingClassifier(StackingClassifier):
     prior_intercept : float, default=0.0
         Public log-odds of the second class (of a declared base rate) that intercepts shrink
         towards; low-level models vote for the second class where they score above it.
-    prior : array of shape (n_features,), optional
+    prior : array of shape (n_features,) or "experts", optional
         Public coefficients that groups shrink towards; see :class:`PrivateLogisticRegression`.
     prior_check : bool, default=True
         Pay a twentieth to three tenths of ``epsilon`` for a noised answer to how far ``prior``
@@ -114,7 +115,7 @@ class FeatureStackingClassifier(StackingClassifier):
     allocation: Literal["importance", "least-noise"] = "importance"
     intercept_scale: Fraction = 0.4
     prior_intercept: Finite = 0.0
-    prior: ArrayLike | None = None
+    prior: Experts = None
     prior_check: bool = True
 
     _kind = "pst-f"
@@ -123,7 +124,8 @@ class FeatureStackingClassifier(StackingClassifier):
     def plan(self, facts: PublicFacts) -> FeatureStackPlan | CheckedPlan:
         """Return everything that is decided before the data are touched."""
         norm = 1.0 if self.rows == "unit" else float(np.max(self.data_norm))
-        prior = declared_prior(self.prior, self.prior_intercept, norm, facts.n_features)
+        opinion = self._opinion()
+        prior = opinion.prior(norm, facts.n_features)
         if prior is None or not self.prior_check:
             return self._fit_plan(facts, self.epsilon, prior, UNCHECKED)
         return plan_near(
@@ -154,7 +156,7 @@ class FeatureStackingClassifier(StackingClassifier):
         if prior is not None:
             coef = prior.factor_at(belief) * prior.coef
             known["centres"] = [
-                rows.weights(coef[group], self.prior_intercept, k) for k, group in enumerate(groups)
+                rows.weights(coef[group], prior.intercept, k) for k, group in enumerate(groups)
             ]
             known["variance"] = prior.variance_at(belief)
         return plan_feature_stack(
@@ -170,9 +172,13 @@ class FeatureStackingClassifier(StackingClassifier):
             calibration=self.calibration,
             loss=self.loss,
             split_seed=self.split_seed,
-            baseline=float(self.prior_intercept),
+            baseline=self._opinion().intercept,
             **known,
         )
+
+    def _opinion(self) -> Opinion:
+        """Return what is declared about the columns and the base rate."""
+        return opinion_of(self.prior, self.prior_intercept, self._encoder())
 
     def plot_groups(self, ax: Any = None) -> Any:
         """Draw every group's importance, share of epsilon and noise; returns the axes."""

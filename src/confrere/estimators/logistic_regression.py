@@ -13,10 +13,12 @@ from confrere.estimators.constraints import (
     Bound,
     Delta,
     Epsilon,
+    Experts,
     Finite,
     Positive,
     Ridge,
 )
+from confrere.estimators.experts import opinion_of
 from confrere.estimators.streaming import StreamedClassifier
 from confrere.guarantee import Neighbours
 from confrere.mechanisms.prior_check import UNCHECKED, Belief
@@ -31,9 +33,7 @@ from confrere.plans.body_plan import (
 from confrere.plans.checked_plan import (
     CheckedPlan,
     Prior,
-    declared_prior,
     plan_near,
-    weights_at,
 )
 from confrere.plans.linear_plan import (
     Coordinates,
@@ -80,10 +80,11 @@ class PrivateLogisticRegression(StreamedClassifier):
         (with delta, next to nothing). The automatic ridge of more than two classes is at least ten
         times that.
         Not used by the printed calibration, which has a rule of its own.
-    prior : array of shape (n_features,), optional
+    prior : array of shape (n_features,) or "experts", optional
         Public coefficients to shrink towards, in the units of ``coef_``: log odds as experts see
-        them; two classes only. Noise is pulled towards them by a ridge that says how well they are
-        known, and ``feature_scale`` is used as far as they hold.
+        them; two classes only. ``"experts"`` are the signs, importances and the base rate that the
+        schema declares. Noise is pulled towards them by a ridge that says how well they are
+        known, and ``feature_scale`` and importances are used as far as they hold.
     prior_check : bool, default=True
         Pay a twentieth to three tenths of ``epsilon`` for a noised answer to how far ``prior``
         holds on these records, and use it so far. Without, a wrong prior is believed.
@@ -160,7 +161,7 @@ class PrivateLogisticRegression(StreamedClassifier):
     loss: Literal["capped", "logistic"] = "capped"
     calibration: Literal["tight", "printed"] = "tight"
     ridge_floor: Positive = 2.0
-    prior: ArrayLike | None = None
+    prior: Experts = None
     prior_check: bool = True
     prior_intercept: Finite = 0.0
     noise: Noise = "auto"
@@ -189,11 +190,11 @@ class PrivateLogisticRegression(StreamedClassifier):
         self, facts: PublicFacts, epsilon: float, prior: Prior | None, belief: Belief
     ) -> LinearPlan:
         """Return the plan of the fit itself, as near to a prior as it is believed."""
-        frame = self._frame(facts, epsilon, belief)
+        frame = self._frame(facts, epsilon, prior, belief)
         known: dict[str, Any] = {}
         if prior is not None:
             coef = prior.factor_at(belief) * prior.coef
-            known["prior"] = frame.weights(coef, self.prior_intercept)
+            known["prior"] = frame.weights(coef, prior.intercept)
             known |= {"variance": prior.variance_at(belief), "base_rate": prior.base_rate}
         elif self.prior_intercept != 0 and facts.n_classes == 2:
             known["prior"] = frame.weights(None, self.prior_intercept)
@@ -212,7 +213,9 @@ class PrivateLogisticRegression(StreamedClassifier):
             **known,
         )
 
-    def _frame(self, facts: PublicFacts, epsilon: float, belief: Belief) -> Coordinates:
+    def _frame(
+        self, facts: PublicFacts, epsilon: float, prior: Prior | None, belief: Belief
+    ) -> Coordinates:
         """Return the public coordinates: of a body if the rows are encoded for one."""
         encoder = self._encoder(facts.n_samples)
         shaped = encoder is not None and encoder.shaped and encodes(encoder, facts.features)
@@ -229,9 +232,7 @@ class PrivateLogisticRegression(StreamedClassifier):
                 loss=self.loss,
                 constant=self.fit_intercept,
             )
-        scale = None
-        if self.feature_scale is not None:
-            scale = weights_at(np.asarray(self.feature_scale, dtype=np.float64), belief.trust)
+        scale = self.feature_scale if prior is None else prior.scale_at(belief)
         return linear_frame(
             facts.n_features,
             data_norm=self.data_norm,
@@ -268,10 +269,6 @@ class PrivateLogisticRegression(StreamedClassifier):
         """Return what is declared about the columns; None if that is nothing."""
         if facts.n_classes > 2 and (self.prior is not None or self.prior_intercept != 0):
             raise InvalidParameter("prior is for two classes.")
-        return declared_prior(
-            self.prior,
-            self.prior_intercept,
-            self.data_norm,
-            facts.n_features,
-            self.feature_scale,
-        )
+        encoder = self._encoder(facts.n_samples)
+        opinion = opinion_of(self.prior, self.prior_intercept, encoder)
+        return opinion.prior(self.data_norm, facts.n_features, self.feature_scale)

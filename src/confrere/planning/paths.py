@@ -139,7 +139,7 @@ def recommend(
         return float(special.ndtr(apart / math.sqrt(2 * (1 + unknown / apart**2))))
 
     alone = told(n, share if known else 0.0)
-    near = "prior=schema.expert_prior(), " if known else ""
+    near = 'schema=schema, prior="experts", ' if known else ""
     found = (
         [] if prior_auc is None else [ExpectedPath("experts alone", prior_auc, "no data at all")]
     )

@@ -16,7 +16,7 @@ from confrere.mechanisms.prior_check import THEOREM, Belief, PriorCheck
 from confrere.model import PriorFacts
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, Term
-from confrere.plans.checked_plan import Prior, prior_facts, rest_of, weights_at
+from confrere.plans.checked_plan import Prior, prior_facts, rest_of
 from confrere.plans.collaborative_plan import Averaging
 from confrere.plans.party_rows import PartyRows, Sizes
 from confrere.rows.frame import Frame
@@ -84,9 +84,7 @@ class CheckedAveraging:
     def after(self, belief: Belief) -> Averaging:
         """Return the average that a belief calls for, at what is left of the price."""
         whole = self.averaging
-        frame = replace(
-            whole.frame, feature_scale=weights_at(whole.frame.feature_scale, belief.trust)
-        )
+        frame = replace(whole.frame, feature_scale=self.prior.scale_at(belief))
         coef = self.prior.factor_at(belief) * self.prior.coef
         return replace(
             whole,

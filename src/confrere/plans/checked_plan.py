@@ -49,6 +49,9 @@ class Prior:
         Public factors that bring columns to one scale, or weigh them.
     most : float, default=1.5
         Largest factor that a check may find.
+    importance : (n_features,) array, optional
+        Public factors that the rows were encoded with: taken back as far as the prior is not
+        believed.
     """
 
     coef: Floats
@@ -57,6 +60,7 @@ class Prior:
     data_norm: float = 1.0
     feature_scale: Floats | None = None
     most: float = 1.5
+    importance: Floats | None = None
 
     def __post_init__(self) -> None:
         coef = np.asarray(self.coef, dtype=np.float64)
@@ -103,6 +107,18 @@ class Prior:
         """Return the variance around the prior: all is open where it is not to be trusted."""
         return self.variance + (UNKNOWN - DECLARED) * (1 - belief.trust)
 
+    def scale_at(self, belief: Belief) -> Floats | None:
+        """Return the columns' factors: importances count as far as the prior is believed."""
+        weighted = self.importance
+        if weighted is None:
+            return weights_at(self.feature_scale, belief.trust)
+        trusted = weights_at(weighted, belief.trust)
+        if trusted is None or trusted is weighted:
+            return self.feature_scale
+        factors = np.ones_like(weighted)
+        np.divide(trusted, weighted, out=factors, where=weighted > 0)
+        return factors if self.feature_scale is None else factors * self.feature_scale
+
     def factor_at(self, belief: Belief) -> float:
         """Return what the prior is multiplied by."""
         return max(-self.most, min(self.most, belief.factor))
@@ -114,6 +130,7 @@ def declared_prior(
     data_norm: float,
     n_features: int,
     feature_scale: ArrayLike | None = None,
+    importance: Floats | None = None,
 ) -> Prior | None:
     """Return what parameters declare about the columns; None if that is nothing."""
     if coef is None or not np.any(coef):
@@ -122,7 +139,13 @@ def declared_prior(
     if given.shape != (n_features,):
         raise InvalidParameter("prior must hold one finite number per column.")
     scale = None if feature_scale is None else np.asarray(feature_scale, dtype=np.float64)
-    return Prior(given, float(intercept), data_norm=float(data_norm), feature_scale=scale)
+    return Prior(
+        given,
+        float(intercept),
+        data_norm=float(data_norm),
+        feature_scale=scale,
+        importance=importance,
+    )
 
 
 def weights_at(scale: Floats | None, trust: float) -> Floats | None:

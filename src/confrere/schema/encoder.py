@@ -154,6 +154,22 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         unit: NDArray[np.float64] = direction / np.linalg.norm(direction)
         return unit
 
+    def expert_prior(self) -> NDArray[np.float64]:
+        """Return the experts' log odds per unit of each encoded column.
+
+        If columns were independent, the log odds of rows that are not shrunk would have deviation
+        one.
+        """
+        if self.shaped:
+            raise InvalidParameter("form: experts speak of standardised columns.")
+        weights = self.schema.expert_weights()
+        deviation = float(np.sqrt(weights**2 @ self.schema.variances()))
+        norm = self.schema.rms_norm if self.rows == "unit" else self._clip_norm()
+        multipliers = self.multipliers()
+        prior = np.zeros_like(multipliers)
+        np.divide(norm / deviation * weights, multipliers, out=prior, where=multipliers > 0)
+        return prior
+
     def mean_squares(self) -> NDArray[np.float64]:
         """Return the mean square of every encoded column that the declared facts imply.
 

@@ -145,15 +145,11 @@ class PublicSchema:
         return bool(np.any(self.signs() * self.importances()))
 
     def expert_prior(self) -> NDArray[np.float64]:
-        """Return the experts' log odds per unit of each encoded column.
+        """Return the experts' log odds per unit of each column of ``encoder()``, without weights.
 
-        For rows of ``encoder()``, which are clipped and not weighted. If columns were independent
-        the log odds would have deviation one.
+        Estimators take them by themselves: ``prior="experts"`` with ``schema=``.
         """
-        weights = self.expert_weights()
-        deviation = float(np.sqrt(weights**2 @ self.variances()))
-        norm = self.rms_norm if self.clip_norm == "rms" else self.clip_norm
-        return np.asarray(norm / deviation * weights)
+        return self.encoder().expert_prior()
 
     def column_weights(self) -> NDArray[np.float64]:
         """Return public factors of the encoded columns, by importance.

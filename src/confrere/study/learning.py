@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -93,6 +94,9 @@ class Learning:
         Public importances of the columns.
     starts : tuple of Start
         Released models that it starts from.
+    prior : array, optional
+        The experts' log odds per unit of each column, for methods that take a prior; a target's
+        sources may.
     """
 
     method: Method
@@ -100,12 +104,15 @@ class Learning:
     names: Names
     importance: Floats | None = None
     starts: tuple[Start, ...] = field(default=())
+    prior: Floats | None = None
 
     def plan(self, n_samples: int) -> ModelPlan:
         """Return what an organisation of so many records carries out; touches no data."""
         given: dict[str, Any] = {"classes": list(self.names.classes)}
         if self.importance is not None:
             given["importance"] = self.importance
+        if self.prior is not None and "prior" in signature(self.method.estimator).parameters:
+            given["prior"] = self.prior
         if self.starts:
             given["source"] = [start.release for start in self.starts]
         facts = PublicFacts(
@@ -149,6 +156,8 @@ class Learning:
         arrays: dict[str, NDArray[Any]] = {}
         if self.importance is not None:
             arrays["importance"] = self.importance
+        if self.prior is not None:
+            arrays["prior"] = self.prior
         for k, start in enumerate(self.starts):
             arrays |= {f"source{k}_{name}": array for name, array in start.numbers.items()}
         return Payload(values, arrays)
@@ -163,17 +172,18 @@ class Learning:
             if not isinstance(values[name], list):
                 raise InvalidMessage(f"{name} must be a list.")
         names = Names(tuple(values["classes"]), tuple(values["features"]))
-        importance = arrays.pop("importance", None)
-        if importance is not None and importance.dtype != np.float64:
-            raise InvalidMessage("importance must be one float64 per column.")
+        importance, prior = arrays.pop("importance", None), arrays.pop("prior", None)
+        for name, known in (("importance", importance), ("prior", prior)):
+            if known is not None and known.dtype != np.float64:
+                raise InvalidMessage(f"{name} must be one float64 per column.")
         starts = []
         for k, spec in enumerate(values["sources"]):
             prefix = f"source{k}_"
             own = {n.removeprefix(prefix): arrays.pop(n) for n in [*arrays] if n.startswith(prefix)}
-            starts.append(_start(spec, own, names, importance))
+            starts.append(_start(spec, own, names, importance, prior))
         if arrays:
             raise InvalidMessage("the request has unknown arrays.")
-        return cls(_method(values), _settings(values), names, importance, tuple(starts))
+        return cls(_method(values), _settings(values), names, importance, tuple(starts), prior)
 
 
 def _method(values: Mapping[str, Any]) -> Method:
@@ -191,7 +201,13 @@ def _settings(values: Mapping[str, Any]) -> dict[str, Any]:
     return dict(settings)
 
 
-def _start(spec: Any, numbers: dict[str, Any], names: Names, importance: Floats | None) -> Start:
+def _start(
+    spec: Any,
+    numbers: dict[str, Any],
+    names: Names,
+    importance: Floats | None,
+    prior: Floats | None,
+) -> Start:
     if not isinstance(spec, dict) or spec.keys() not in (_MADE, _GIVEN):
         raise InvalidMessage("a source is a method with its settings and size, or a model.")
     if spec.keys() == _GIVEN:
@@ -202,7 +218,7 @@ def _start(spec: Any, numbers: dict[str, Any], names: Names, importance: Floats 
         return Start(spec["kind"], model, spec, numbers, Guarantee(1.0))
     if type(spec["n_samples"]) is not int:
         raise InvalidMessage("a source has a number of records.")
-    learning = Learning(_method(spec), _settings(spec), names, importance)
+    learning = Learning(_method(spec), _settings(spec), names, importance, (), prior)
     wanted = learning.expected(spec["n_samples"])
     if wanted.fault(Payload(arrays=numbers)) is not None:
         raise InvalidMessage("a source's numbers are not what its method releases.")

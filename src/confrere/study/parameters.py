@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 RESERVED = frozenset(
     {
         *("epsilon", "ledger", "account", "random_state", "classes", "split_seed", "method"),
-        *("source", "source_keys", "schema", "importance", "feature_scale", "prior", "groups"),
+        *("source", "source_keys", "schema", "importance", "feature_scale", "groups"),
         *("neighbours", "declared_samples", "local", "memory", "on_faulty", "second_moments"),
     }
 )
@@ -39,7 +39,9 @@ def estimator_for(study: Study, method: Method, **more: Any) -> Any:
         Further arguments, such as ``source``.
     """
     seed = (study.file.random.noise_seed or 0) if study.simulated else None
-    settings = settings_for(study, method, schema=study.schema, random_state=seed, **more)
+    # What experts say depends on how the study encodes their columns.
+    schema = study.encoder() if "prior" in study.parameters else study.schema
+    settings = settings_for(study, method, schema=schema, random_state=seed, **more)
     return method.make(**settings)
 
 
@@ -103,6 +105,10 @@ def _arguments(method: Method) -> dict[str, inspect.Parameter]:
 
 def _check_kind(name: str, value: Any, default: Any) -> None:
     """Refuse a value that is of another kind than the default."""
+    if name == "prior":
+        if value != "experts":
+            raise StudyError('method.prior: must be "experts": what the schema\'s columns declare.')
+        return
     number = isinstance(value, int | float) and not isinstance(value, bool)
     fits = {
         bool: isinstance(value, bool),

@@ -264,13 +264,15 @@ def learning_of(study: Study, method: Method, starts: tuple[Start, ...] = ()) ->
     """Return what one organisation does by itself, as the study wants it."""
     settings = settings_for(study, method)
     importance = settings.pop("importance", None)
-    plain = {name: value for name, value in settings.items() if name not in ("classes", "schema")}
+    told = ("classes", "schema", "prior")
+    plain = {name: value for name, value in settings.items() if name not in told}
     return Learning(
         method,
         plain,
         Names(tuple(study.classes), tuple(study.schema.feature_names)),
         None if importance is None else np.asarray(importance, dtype=np.float64),
         starts if method.shape == "transfer" else (),
+        study.encoder().expert_prior() if "prior" in study.parameters else None,
     )
 
 

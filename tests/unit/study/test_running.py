@@ -75,6 +75,25 @@ def test_every_shape_pays_at_each_party_and_makes_releases(edit, folder, name, m
         assert paid <= {e.hash for p in locals_ for e in entries(folder, p)}
 
 
+@pytest.mark.parametrize("name", ["average", "plr", "pst-f", "simcomb", "pst-h"])
+def test_experts_of_the_schema_are_checked_out_of_the_same_price(edit, folder, name):
+    path = edit(name=f'name = "{name}"\nprior = "experts"')
+    study, locals_, plan = ready(path)
+    found = prepare(study, plan, locals_).run()
+    for one in found:
+        assert one.release.model.facts.prior is not None
+        assert one.release.card.epsilon == 1.0
+    for party in locals_:
+        spent = [entry.guarantee.epsilon for entry in entries(folder, party)]
+        assert len(spent) == (2 if name == "average" else 1)
+        assert sum(spent) == pytest.approx(1.0)
+
+
+def test_a_prior_that_no_schema_declares_is_refused(edit):
+    with pytest.raises(StudyError, match=r"method\.prior"):
+        ready(edit(name='name = "average"\nprior = "mine"'))
+
+
 def test_releases_are_saved_signed_and_predict_from_raw_tables(edit, folder):
     path = edit(epsilon="epsilon = 5.0   ", main_cap="cap = { epsilon = 9.0 }")
     path.write_text(path.read_text().replace("epsilon = 2.0 }", "epsilon = 9.0 }"))

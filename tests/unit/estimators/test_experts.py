@@ -1,0 +1,95 @@
+"""What a schema's experts say, taken by estimators: in the right units, as far as it holds."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from confrere import (
+    CollaborativeClassifier,
+    FeatureStackingClassifier,
+    PrivateLogisticRegression,
+    PublicSchema,
+)
+from confrere.errors import InvalidParameter
+from confrere.estimators.experts import opinion_of
+from confrere.mechanisms.prior_check import Belief
+from confrere.schema import Label, Number
+
+SIGNS = {"a": 1, "b": -1, "c": 0}
+IMPORTANCES = {"a": 4.0, "b": 2.0, "c": 1.0}
+
+
+def schema(sign=1, clip_norm="rms"):
+    columns = [
+        Number(name, bounds=(-9, 9), mean=1.0, sd=2.0, sign=sign * s, importance=IMPORTANCES[name])
+        for name, s in SIGNS.items()
+    ]
+    label = Label("y", positive=1, negative=0, base_rate=0.25)
+    return PublicSchema(columns, outcome=label, clip_norm=clip_norm)
+
+
+def table(n=4000, seed=0):
+    rng = np.random.default_rng(seed)
+    rows = pd.DataFrame(1 + 2 * rng.normal(size=(n, 3)), columns=list(SIGNS))
+    odds = 1.2 * (rows["a"] - 1) / 2 - 0.6 * (rows["b"] - 1) / 2 - 1.1
+    rows["y"] = (rng.uniform(size=n) < 1 / (1 + np.exp(-odds))).astype(int)
+    return rows
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("clip_norm", ["rms", 5.0])
+def test_experts_have_log_odds_of_deviation_one_however_rows_are_encoded(weighted, clip_norm):
+    encoder = schema(clip_norm=clip_norm).encoder(weighted=weighted)
+    # Short rows are not clipped: their log odds are those of the declared signs and importances.
+    raw = 1 + 0.02 * np.random.default_rng(0).normal(size=(50, 3))
+    opinion = opinion_of("experts", 0.0, encoder)
+    standard = (raw - 1) / 2
+    expected = standard @ np.array([4.0, -2.0, 0.0]) / np.sqrt(20)
+    np.testing.assert_allclose(encoder.transform(raw) @ opinion.coef, expected, atol=1e-12)
+    assert opinion.intercept == pytest.approx(np.log(1 / 3))
+    assert (opinion.importance is None) is not weighted
+
+
+def test_importances_are_taken_back_as_far_as_experts_are_not_believed():
+    encoder = schema().encoder(weighted=True)
+    prior = opinion_of("experts", 0.0, encoder).prior(1.0, 3)
+    assert prior.scale_at(Belief(1.0, 0.1)) is None
+    flat = encoder.multipliers() * prior.scale_at(Belief(0.0, 0.1))
+    np.testing.assert_allclose(flat, flat[0])
+    half = encoder.multipliers() * prior.scale_at(Belief(0.35, 0.1))
+    np.testing.assert_allclose(half[:2] / half[2], [2.0, np.sqrt(2)])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        PrivateLogisticRegression,
+        CollaborativeClassifier,
+        lambda **more: FeatureStackingClassifier(n_groups=2, **more),
+    ],
+)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_estimators_take_them_and_notice_if_they_are_wrong(make, sign):
+    rows = table()
+    model = make(schema=schema(sign), prior="experts", epsilon=2.0, random_state=0).fit(rows)
+    found = model.model_.facts.prior
+    assert np.sign(found.factor) == sign
+    assert found.verifiable
+    assert model.score(rows, rows["y"]) > max(rows["y"].mean(), 1 - rows["y"].mean())
+
+
+def test_arrays_with_the_same_facts_give_the_same_model():
+    rows, encoder = table(), schema().encoder(weighted=True)
+    settings = {"epsilon": 1.0, "random_state": 3}
+    known = PrivateLogisticRegression(schema=schema(), prior="experts", **settings).fit(rows)
+    given = PrivateLogisticRegression(
+        prior=encoder.expert_prior(), prior_intercept=np.log(1 / 3), **settings
+    ).fit(encoder.transform(rows), rows["y"])
+    np.testing.assert_array_equal(known.coef_, given.coef_)
+
+
+@pytest.mark.parametrize("prior", ["experts", "expert"])
+def test_without_a_schema_there_are_none(prior):
+    X, y = np.eye(4), [0, 1, 0, 1]
+    with pytest.raises(InvalidParameter, match="prior"):
+        PrivateLogisticRegression(prior=prior, random_state=0).fit(X, y)
