@@ -26,7 +26,7 @@ from confrere.model.scoring import (
     two_probabilities,
     wrong,
 )
-from confrere.model.strict_json import canonical_bytes
+from confrere.model.strict_json import canonical_bytes, hashed_array
 
 Label: TypeAlias = str | int | float | bool
 
@@ -134,9 +134,11 @@ class Model(ABC):
     def digest(self) -> str:
         """Return the SHA-256 of the function from rows to labels, in hexadecimal digits.
 
-        Of raw rows, if there is an encoder.
+        Of raw rows, if there is an encoder. Weights go in as :func:`hashed_array`.
         """
         function = self._function()
+        for name in self.arrays().keys() & function.keys():
+            function[name] = hashed_array(function[name])
         if self.encoder is not None:
             function["encoder"] = self.encoder.to_dict()
         return hashlib.sha256(canonical_bytes(function)).hexdigest()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import ArrayLike
 from pydantic import TypeAdapter, ValidationError
 
 from confrere.errors import InvalidRelease
@@ -26,6 +29,15 @@ def json_bytes(value: object) -> bytes:
 def canonical_bytes(value: object) -> bytes:
     """Return the form that is hashed: sorted keys, no spaces, ASCII."""
     return json.dumps(value, allow_nan=False, sort_keys=True, separators=(",", ":")).encode()
+
+
+def hashed_array(numbers: ArrayLike) -> dict[str, Any]:
+    """Return what stands for numbers where they are hashed: the SHA-256 of their doubles.
+
+    Little-endian, in C order. Decimal digits of many would take longer than learning them.
+    """
+    array = np.array(numbers, dtype="<f8")
+    return {"shape": list(array.shape), "sha256": hashlib.sha256(array.tobytes()).hexdigest()}
 
 
 def read_json(content: bytes, name: str) -> dict[str, Any]:

@@ -20,11 +20,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from confrere.errors import InvalidData
 from confrere.maths.solver.certificate import block_rows, partition_rows
-from confrere.maths.solver.row_blocks import Block, Buffer, Engine
+from confrere.maths.solver.row_blocks import Block, Buffer, Engine, csr_view
 from confrere.rows.ball import Floats, MeasuredRows, Norm, rounding_margin
 from confrere.rows.row_source import ArraySource, ChosenSource, RowSource, SparseSource, as_source
 
@@ -129,14 +128,7 @@ class FramedRows(MeasuredRows):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
         """Write the rows down: for audits and few rows."""
-        (block,) = self.blocks([slice(0, self.shape[0])])
-        stored = block.stored if isinstance(block.stored, np.ndarray) else block.stored.toarray()
-        rows = stored * block.factors
-        if block.shrink is not None:
-            rows = rows * block.shrink[:, None]
-        if not self.constant:
-            return np.asarray(rows)
-        return np.hstack([rows, np.full((len(rows), 1), self.constant)])
+        return self.written()
 
     def _stored(self, part: slice, buffer: Buffer) -> Any:
         """Return stored rows in doubles, those that are too large replaced."""
@@ -164,7 +156,7 @@ class FramedRows(MeasuredRows):
             entries = slice(stored.indptr[row], stored.indptr[row + 1])
             scale = None if self.scale is None else self.scale[stored.indices[entries]]
             data[entries] = _tamed(data[entries][None], scale, self.bound, self.norm)[0]
-        return sparse.csr_array((data, stored.indices, stored.indptr), shape=stored.shape)
+        return csr_view(data, stored.indices, stored.indptr, stored.shape)
 
     def _measure(self) -> float:
         """Find the rows' factors and which rows are odd; return how long a row is, factors left."""
@@ -246,7 +238,7 @@ class _Measuring:
 
         def norms_of(data: Floats, norm: Norm) -> Floats:
             sizes = np.abs(data) if norm == "l1" else data * data
-            sums = sparse.csr_array((sizes, stored.indices, stored.indptr), shape=stored.shape)
+            sums = csr_view(sizes, stored.indices, stored.indptr, stored.shape)
             found = np.asarray(sums @ ones)
             return found if norm == "l1" else np.sqrt(found)
 

@@ -12,7 +12,7 @@ from confrere.errors import InvalidData
 from confrere.maths.solver import minimise_many, minimise_softmax, rounding_bound
 from confrere.maths.solver import row_blocks as row_blocks_module
 from confrere.maths.solver.objective import Binary
-from confrere.maths.solver.row_blocks import SolverRows
+from confrere.maths.solver.row_blocks import Block, SolverRows, sparse_block
 from confrere.rows import framed as framed_module
 from confrere.rows.ball import certify_rows
 from confrere.rows.frame import Frame
@@ -194,8 +194,8 @@ def test_the_bits_do_not_depend_on_who_computes_which_partition(monkeypatch, n_c
     for module in (row_blocks_module, framed_module):
         monkeypatch.setattr(module, "partition_rows", lambda d, sparse=False: 2048)
     rng = np.random.default_rng(6)
-    X = rng.standard_normal((9000, 5))
-    codes = rng.integers(n_classes, size=9000)
+    X = rng.standard_normal((60_000, 5))
+    codes = rng.integers(n_classes, size=60_000)
     frame = Frame(5, data_norm=2.0)
 
     def solved(engine):
@@ -207,6 +207,17 @@ def test_the_bits_do_not_depend_on_who_computes_which_partition(monkeypatch, n_c
     engine = Backwards()
     assert np.array_equal(solved(None), solved(engine))
     assert engine.asked > 5
+
+
+def test_blocks_of_sparse_rows_are_no_copies():
+    rng = np.random.default_rng(8)
+    X = sparse.random_array((5000, 40), density=0.1, format="csr", rng=rng)
+    block = sparse_block(X, slice(1000, 3000))
+    assert np.shares_memory(block.data, X.data)
+    assert np.shares_memory(block.indices, X.indices)
+    assert np.array_equal(block.toarray(), X.toarray()[1000:3000])
+    weights = rng.standard_normal((1, 2000))
+    np.testing.assert_allclose(Block(block).pull(weights), weights @ block.toarray(), atol=1e-12)
 
 
 def test_a_block_of_another_shape_is_an_error():

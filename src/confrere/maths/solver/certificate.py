@@ -9,7 +9,8 @@ without fused multiply-add) gives, to first order in :math:`u`:
 
 1. The margin :math:`t_i = w \cdot x_i` is off by at most :math:`(d + 3)\,u\,q\,\|w\|`: a row may be
    :math:`x_i = (s_i\,f \circ z_i,\, c)` with stored :math:`z_i`, and then :math:`f \circ w`, the
-   product with :math:`s_i` and the constant's part cost a rounding each. The residual is
+   product with :math:`s_i` and the constant's part cost a rounding each (of rows that are few and
+   written down, the two products were rounded before). The residual is
    1/4-Lipschitz, so this moves the gradient by at most :math:`n q \cdot (d + 3)\,u\,q\|w\| / 4`.
 2. The residual itself is computed with a few roundings and one exponential: a relative error of
    at most :math:`8u`, hence :math:`8 u\,n q`. Multiplying it by :math:`s_i`, and the block's sum by

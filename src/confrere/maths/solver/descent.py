@@ -51,7 +51,13 @@ def descend(objective: Objective, W: Floats, tolerance: float) -> tuple[Floats, 
         sampling_error = objective.rows.row_norm * thin.scale * math.sqrt(thin.rows.n)
         # A subsample has fewer rows, each weighs more: so does its rounding.
         attainable = tolerance * objective.rows.n / thin.rows.n
-        W, _ = descend(thin, W, max(attainable, _LOOSENESS * sampling_error))
+        loose = max(attainable, _LOOSENESS * sampling_error)
+        # A Hessian where the search begins is worth it if the search would be longer without.
+        simple = thin.scalar_metric(thin.hessian_passes**2)
+        if simple is None:
+            W, _ = descend(thin, W, loose)
+        else:
+            W, _ = _settle(thin, W, simple, loose)
         metric = thin.preconditioner(W)
     return _settle(objective, W, metric, tolerance)
 
@@ -59,7 +65,8 @@ def descend(objective: Objective, W: Floats, tolerance: float) -> tuple[Floats, 
 @np.errstate(all="ignore")
 def _full_steps(objective: Objective, W: Floats, tolerance: float) -> tuple[Floats, Floats, bool]:
     """Take full Newton steps, one pass each, while the gradient shrinks; say if it is found."""
-    G, hessian = objective.expansion(W)
+    expand = objective.expansion()
+    G, hessian = expand(W)
     for _ in range(_PATIENCE):
         if objective.certified(W, G, tolerance).all():
             return W, G, True
@@ -67,7 +74,7 @@ def _full_steps(objective: Objective, W: Floats, tolerance: float) -> tuple[Floa
         if failed:
             break
         moved = W - step
-        gradient, hessian = objective.expansion(moved)
+        gradient, hessian = expand(moved)
         if not np.vdot(gradient, gradient) < np.vdot(G, G):
             break
         W, G = moved, gradient
@@ -108,8 +115,8 @@ class _QuasiNewton:
         self.G = objective.gradient(W)
         self.size = self._size()
         self.pairs: list[tuple[Floats, Floats, Floats]] = []
-        # A Hessian of all rows costs about 2 + d/16 passes for one problem, then 4 steps are left.
-        self._worth = 4 + (2 + objective.rows.d / 16) / objective.m
+        # After a Hessian of all rows about 4 steps are left.
+        self._worth = 4 + objective.hessian_passes / objective.m
 
     # A problem that is exactly solved, or runs away, divides by zero and then leaves the batch.
     @np.errstate(all="ignore")

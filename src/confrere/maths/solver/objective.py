@@ -79,8 +79,8 @@ class Objective(ABC):
         """Whether :meth:`expansion` may be asked: rows so few that a Hessian costs no more."""
         return False
 
-    def expansion(self, W: Floats) -> tuple[Floats, Floats]:
-        """Return gradient and Hessian of the only problem, in one pass."""
+    def expansion(self) -> Callable[[Floats], tuple[Floats, Floats]]:
+        """Return what makes gradient and Hessian of the only problem at a point."""
         raise NotImplementedError
 
     @property
@@ -124,11 +124,25 @@ class Objective(ABC):
         """No eigenvalue of the sum's Hessian is larger: a public number, like the ridge."""
         return self.scale * self.rows.n * self.rows.row_norm**2 * self.bend
 
-    def scalar_metric(self) -> Preconditioner | None:
+    @property
+    def conditioning(self) -> float:
+        """The ratio of largest curvature to ridge: public.
+
+        The trace of the sum's Hessian is no larger either, so in no more directions than this does
+        the rows' curvature outweigh the ridge.
+        """
+        return self.most_curvature / self.ridge
+
+    def scalar_metric(self, worst: float = _TAME) -> Preconditioner | None:
         """Return the inverse of the Hessian's middle, if its condition number is small."""
-        if self.most_curvature > _TAME * self.ridge:
+        if self.conditioning > worst:
             return None
         return Scalar(self.ridge + self.most_curvature / 2)
+
+    @property
+    def hessian_passes(self) -> float:
+        """What a Hessian of all rows costs, in gradients of one problem; measured."""
+        return 2 + self.rows.d / 16
 
     def rounding(self, W: Floats) -> Floats:
         """Bound the floating-point error of :meth:`gradient` at every row of ``W``."""
@@ -174,7 +188,7 @@ class Objective(ABC):
 
     def thinned(self) -> Self | None:
         """Return the objective of a subsample, or None if there are too few rows."""
-        chosen = self.rows.subsample()
+        chosen = self.rows.subsample(min(self.rows.d, self.conditioning))
         if chosen is None:
             return None
         return replace(
@@ -236,21 +250,28 @@ class Binary(Objective):
         """Whether rows are so few that a Hessian costs no more than calling for it."""
         return self.rows.n * self.rows.d**2 <= _FEW and not self.rows.data.sparse
 
-    def expansion(self, W: Floats) -> tuple[Floats, Floats]:
-        """Return gradient and Hessian of the only problem, in one pass."""
-        cap = self.cap
+    def expansion(self) -> Callable[[Floats], tuple[Floats, Floats]]:
+        """Return what makes gradient and Hessian of the only problem at a point."""
+        blocks = self.rows.written(self.labels)
+        cap, d = self.cap, self.rows.d
 
-        def work(block: Block, y: Any) -> Sums:
-            t = block.times(W) * y
-            p = residual(t, cap)
-            bend = curvature(t, cap)
-            return block.pull(-y * p), block.gram(bend)[0]
+        def at(W: Floats) -> tuple[Floats, Floats]:
+            pull, hessian = np.zeros(d), np.zeros((d, d))
+            for rows in blocks:
+                p = residual(rows @ W[0])
+                bend = p * (1.0 - p)
+                if cap < 1.0:
+                    bend *= p <= cap
+                    np.minimum(p, cap, out=p)
+                pull += p @ rows
+                scaled = rows * np.sqrt(bend)[:, None]
+                hessian += scaled.T @ scaled
+            hessian *= self.scale
+            hessian.flat[:: d + 1] += self.ridge
+            gradient = self.ridge * (W - self.centre) + self.linear - self.scale * pull
+            return gradient, hessian
 
-        total, hessian = self.rows.sum(self.labels, work)
-        hessian *= self.scale
-        hessian.flat[:: len(hessian) + 1] += self.ridge
-        penalty = self.ridge * (W - self.centre) + self.linear
-        return self.scale * total + penalty, hessian
+        return at
 
     def preconditioner(self, W: Floats) -> Preconditioner:
         """Return the inverse of the Hessian, with curvatures averaged over the rows of ``W``."""
@@ -317,9 +338,9 @@ class Softmax(Objective):
         """Return the weights of all classes of all problems, one vector per row."""
         return W.reshape(-1, self.rows.d)
 
-    def scalar_metric(self) -> Preconditioner | None:
+    def scalar_metric(self, worst: float = _TAME) -> Preconditioner | None:
         """Return one number on weights that sum to zero over the classes, if that is enough."""
-        within = super().scalar_metric()
+        within = super().scalar_metric(worst)
         return None if within is None else SumZero(within, self.classes, self.ridge)
 
     def preconditioner(self, W: Floats) -> Preconditioner:

@@ -32,6 +32,9 @@ _SUBSAMPLE_ENTRIES = 2**22
 
 _GOLDEN = 0.6180339887498949
 
+#: Up to so many numbers rows are written down once, rather than made anew at every pass: 2 MB.
+_WRITTEN_ENTRIES = 2**18
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
@@ -104,6 +107,18 @@ class Block:
         squared = Block(self.stored**2, shrink, np.square(self.factors), self.constant**2)
         return squared.pull(weights)
 
+    def written(self) -> Floats:
+        """Return the rows written down: ``(rows, size)``."""
+        stored = self.stored if isinstance(self.stored, np.ndarray) else self.stored.toarray()
+        rows = np.empty((stored.shape[0], self.size))
+        inner = rows[:, : stored.shape[1]]
+        np.multiply(stored, self.factors, out=inner)
+        if self.shrink is not None:
+            inner *= self.shrink[:, None]
+        if self.constant:
+            rows[:, -1] = self.constant
+        return rows
+
     def square_norm(self) -> float:
         """Return the sum of the rows' squared norms."""
         return float(self.squares(np.ones((1, self.stored.shape[0]))).sum())
@@ -118,7 +133,7 @@ class Block:
     def _pull_stored(self, R: Floats) -> Floats:
         if isinstance(self.stored, np.ndarray) or len(R) > 1:
             return np.asarray(R @ self.stored)
-        return np.asarray(self.stored.T @ R[0])[None]
+        return np.asarray(_transposed(self.stored) @ R[0])[None]
 
 
 class Engine(Protocol):
@@ -150,6 +165,11 @@ class BlockRows(ABC):
     @abstractmethod
     def __getitem__(self, chosen: NDArray[np.intp]) -> BlockRows:
         """Return some of the rows, by their numbers."""
+
+    def written(self) -> Floats:
+        """Return all rows, written down: for few of them."""
+        (block,) = self.blocks([slice(0, self.shape[0])])
+        return block.written()
 
 
 class ArrayRows(BlockRows):
@@ -211,14 +231,26 @@ def canonical(X: Any) -> Any:
 def sparse_block(X: Any, part: slice) -> Any:
     """Return some consecutive rows of CSR, in doubles."""
     first, last = X.indptr[part.start], X.indptr[part.stop]
-    return sparse.csr_array(
-        (
-            np.asarray(X.data[first:last], dtype=np.float64),
-            X.indices[first:last],
-            X.indptr[part.start : part.stop + 1] - first,
-        ),
-        shape=(part.stop - part.start, X.shape[1]),
+    return csr_view(
+        np.asarray(X.data[first:last], dtype=np.float64),
+        X.indices[first:last],
+        X.indptr[part.start : part.stop + 1] - first,
+        (part.stop - part.start, X.shape[1]),
     )
+
+
+def csr_view(data: Any, indices: Any, indptr: Any, shape: tuple[int, int]) -> Any:
+    """Return CSR of these very arrays: its constructor copies what is part of a larger one."""
+    rows: Any = sparse.csr_array(shape)
+    rows.data, rows.indices, rows.indptr = data, indices, indptr
+    return rows
+
+
+def _transposed(X: Any) -> Any:
+    """Return the transpose of CSR, of the same arrays."""
+    columns: Any = sparse.csc_array(X.shape[::-1])
+    columns.data, columns.indices, columns.indptr = X.data, X.indices, X.indptr
+    return columns
 
 
 #: From a block and its labels to what is summed.
@@ -277,6 +309,9 @@ class SolverRows:
         self._partition = partition_rows(self.d, sparse=self.data.sparse)
         self._checked = self.data.certified and row_norm >= 1.0
         self._engine = self.data.engine
+        few = self.n * self.d <= _WRITTEN_ENTRIES and self.n <= self._partition
+        if few and not self.data.sparse:
+            self.data, self._engine = ArrayRows(self.data.written()), None
         if self._engine is not None:
             self.data = self._engine.keep(self.data)
 
@@ -298,22 +333,41 @@ class SolverRows:
         if checked:
             return total
         *total_of_work, squares = total
+        self._check(float(squares))
+        return tuple(total_of_work)
+
+    def written(self, labels: NDArray[Any]) -> list[Floats]:
+        """Return every block's rows times their labels, written down: for rows that are few."""
+        parts = [slice(i, min(i + self._block, self.n)) for i in range(0, self.n, self._block)]
+        found = []
+        for part, block in zip(parts, self.data.blocks(parts), strict=True):
+            rows = block.written()
+            rows *= labels[part, None]
+            found.append(rows)
+        if not self._checked:
+            self._check(sum(float(np.vdot(rows, rows)) for rows in found))
+        return found
+
+    def _check(self, squares: float) -> None:
+        """Refuse rows whose squared norms add up to more than they may."""
         # Clipping leaves rows within a few roundings of the bound; not a number fails too.
-        if not float(squares) <= self.n * self.row_norm**2 * (1 + 1e-9):
+        if not squares <= self.n * self.row_norm**2 * (1 + 1e-9):
             raise InvalidData(
                 "X has rows that are longer than row_norm, or not finite; clip them to a public "
                 "bound first."
             )
         self._checked = True
-        return tuple(total_of_work)
 
-    def subsample(self) -> NDArray[np.intp] | None:
-        """Return a twelfth of the row numbers, spread evenly; None if that is too few.
+    def subsample(self, dimension: float) -> NDArray[np.intp] | None:
+        """Return some of the row numbers, spread evenly; None if that would be too few.
 
-        The choice is a fixed function of the shape. It decides how fast a solver is, never where
-        it stops.
+        As many as tell the curvature in so many directions, and a twelfth if that costs less than
+        a pass. The choice is a fixed function of public numbers. It decides how fast a solver is,
+        never where it stops.
         """
-        count = min(max(self.n // 12, 20 * self.d, 2000), _SUBSAMPLE_ENTRIES // self.data.width)
+        cheap = min(self.n // 12, 8 * self.n // self.d)
+        enough = max(cheap, 4 * self.d, math.ceil(20 * dimension), 2000)
+        count = min(enough, _SUBSAMPLE_ENTRIES // self.data.width)
         if not self.d <= count <= self.n // 4:
             return None
         steps = np.arange(count)
