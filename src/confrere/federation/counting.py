@@ -134,6 +134,7 @@ def ask_sizes(
     federation: Federation,
     *,
     count_epsilon: float | None = None,
+    step: int = 0,
     to: Sequence[str] | None = None,
     quorum: float = 1.0,
     timeout: float | None = None,
@@ -146,21 +147,18 @@ def ask_sizes(
     count_epsilon : float, optional
         Have every party count with noise at this price, under add-remove neighbours. By default
         sizes are public facts, as replace-one neighbours take them to be.
-    to, quorum, timeout
+    step, to, quorum, timeout
         As for :meth:`~confrere.federation.Federation.gather`.
     """
+    told_by: dict[str, Any] = {"to": to, "step": step, "quorum": quorum, "timeout": timeout}
     if count_epsilon is None:
         declared = Expected({"size": Numbers((), "<i8", lowest=1, highest=MOST_RECORDS)})
-        answers = federation.gather(
-            SIZE.name, Payload(), to=to, quorum=quorum, timeout=timeout, expect=lambda _: declared
-        )
+        answers = federation.gather(SIZE.name, Payload(), expect=lambda _: declared, **told_by)
         neighbours = Neighbours.REPLACE_ONE
     else:
         request = Payload({"epsilon": float(count_epsilon)})
         counted = expected_count(COUNT, request, MOST_RECORDS)
-        answers = federation.gather(
-            COUNT.name, request, to=to, quorum=quorum, timeout=timeout, expect=lambda _: counted
-        )
+        answers = federation.gather(COUNT.name, request, expect=lambda _: counted, **told_by)
         neighbours = Neighbours.ADD_REMOVE
     told: list[int] = np.maximum(1, stacked(answers, "size", (), "<i8")).tolist()
     counts = dict(zip(answers, told, strict=True))

@@ -33,6 +33,7 @@ from confrere.federation.summing import (
     share_question,
 )
 from confrere.mechanisms.secure_sum import SecureSum
+from confrere.schema import PublicSchema
 
 logger = logging.getLogger("confrere.federation")
 
@@ -135,6 +136,9 @@ class Federation(ABC):
         mapping of str to Payload or PartyError
             One entry per party asked.
         """
+
+    def use_schema(self, schema: PublicSchema) -> None:  # noqa: B027  nobody need live here
+        """Have parties that live here encode their rows by facts that the run has learned."""
 
     def gather(
         self,

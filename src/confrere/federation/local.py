@@ -17,6 +17,7 @@ from confrere.federation.party import LocalParty, PartyGroup, check_names
 from confrere.federation.payload import Payload
 from confrere.federation.serving import serve
 from confrere.federation.summing import READY
+from confrere.schema import PublicSchema
 
 logger = logging.getLogger("confrere.federation")
 
@@ -86,6 +87,10 @@ class LocalFederation(Federation):
             delayed(self._served)(self._parties[name], operation, payload, step) for name in names
         )
         return dict(zip(names, served, strict=True))
+
+    def use_schema(self, schema: PublicSchema) -> None:
+        """Have everyone encode its rows anew."""
+        self._parties = {name: one.encoded_by(schema) for name, one in self._parties.items()}
 
     def _introduce(self) -> None:
         """Give identities for sums to parties that have none: they all live here."""

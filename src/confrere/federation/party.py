@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,10 @@ from confrere.ledger import Ledger
 from confrere.noise.sources import RandomSource, Seed, source_for
 from confrere.plans.party_rows import PartyRows
 from confrere.rows.engines import check_engine
+from confrere.schema import PublicSchema
+
+if TYPE_CHECKING:
+    from confrere.federation.summed_facts import RawRows
 
 Floats = NDArray[np.float64]
 
@@ -103,6 +108,8 @@ class LocalParty(_Holder):
         regression does. It is of the party's making alone, and made before anything is asked.
     engine : str, optional
         Who reads its rows, where an answer takes many passes over them.
+    raw : RawRows, optional
+        Its rows before they are encoded, where facts of the schema are learned first.
     """
 
     name: str
@@ -114,6 +121,7 @@ class LocalParty(_Holder):
     n_classes: int = 2
     ballot: NDArray[np.bool_] | None = None
     engine: str | None = None
+    raw: RawRows | None = None
 
     def __post_init__(self) -> None:
         check_engine(self.engine, "engine")
@@ -121,6 +129,12 @@ class LocalParty(_Holder):
         object.__setattr__(self, "X", np.asarray(self.X, dtype=np.float64))
         object.__setattr__(self, "y", np.asarray(self.y, dtype=np.float64))
         _check_data(self.X, self.y, self.n_classes)
+
+    def encoded_by(self, schema: PublicSchema) -> LocalParty:
+        """Return the party with rows that are encoded by a schema whose facts were learned."""
+        if self.raw is None:
+            raise InvalidParameter("raw: this party cannot encode its rows anew.")
+        return replace(self, X=self.raw.encode(schema))
 
     @property
     def facts(self) -> PartyFacts:

@@ -38,6 +38,7 @@ from confrere.federation.summing import asked_of
 from confrere.federation.transcript import Next, Protocol, Step, agree, replay
 from confrere.release.signing import PrivateKey, PublicKey, public_line, read_private_key
 from confrere.release.signing import read_public_key as _public
+from confrere.schema import PublicSchema
 
 T = TypeVar("T")
 
@@ -94,6 +95,7 @@ class PartySession(Generic[T]):
         self._accept = accept
         self._one_at_a_time = threading.Lock()
         self._seen: set[str] = set()
+        self._by_facts: tuple[PublicSchema, LocalParty] | None = None
         self.finished = False
         self.state = "waiting"
         self._steps = RunSteps()
@@ -162,7 +164,7 @@ class PartySession(Generic[T]):
         self._compare(question, found)
         self._steps.asked(question.operation, question.step, [self.name])
         try:
-            answer = self._served(question)
+            answer = self._served(question, self._encoded(found.schema))
         except Exception as error:
             code = PartyError.of(error).code
             self._steps.dropped(question.operation, question.step, self.name, code)
@@ -171,12 +173,20 @@ class PartySession(Generic[T]):
         self.state = "answered"
         return SignedAnswer.sign(answer, self._key).encode()
 
-    def _served(self, question: Question) -> Payload:
+    def _encoded(self, schema: PublicSchema | None) -> LocalParty:
+        """Return the party with rows as the evidence has them encoded, read again once."""
+        if schema is None:
+            return self._local
+        if self._by_facts is None or self._by_facts[0] != schema:
+            self._by_facts = schema, self._local.encoded_by(schema)
+        return self._by_facts[1]
+
+    def _served(self, question: Question, local: LocalParty) -> Payload:
         self._grant.check()
         return serve(
             question.operation,
             question.payload,
-            self._local,
+            local,
             run=question.run,
             step=question.step,
             protocol=question.protocol,

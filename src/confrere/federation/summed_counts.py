@@ -88,7 +88,7 @@ def total_records(
         As for :meth:`~confrere.federation.Federation.sum`.
     """
     names = federation.parties()
-    asked = _settings(epsilon, len(names), colluding, reserve, quorum, MOST_RECORDS)
+    asked = settings_of_count(epsilon, len(names), colluding, reserve, quorum, MOST_RECORDS)
     mechanism = count_sum(asked, Neighbours.ADD_REMOVE)
     return federation.sum(RECORDS.name, Payload(asked), mechanism, to=names, timeout=timeout)
 
@@ -117,7 +117,7 @@ def evaluate_together(
     known = sizes
     if known is None:
         known = ask_sizes(federation, quorum=quorum, timeout=timeout).counts
-    asked = _settings(epsilon, len(known), colluding, reserve, quorum, max(known.values()))
+    asked = settings_of_count(epsilon, len(known), colluding, reserve, quorum, max(known.values()))
     mechanism = count_sum(asked, Neighbours.REPLACE_ONE)
     request = scored_by(coef, intercept, asked)
     summed = federation.sum(ERRORS_OF_ALL.name, request, mechanism, to=list(known), timeout=timeout)
@@ -125,9 +125,10 @@ def evaluate_together(
     return FederatedEvaluation({ALL: float(summed.value[0])}, there, summed.receipts)
 
 
-def _settings(
+def settings_of_count(
     epsilon: float, n_parties: int, colluding: int, reserve: int, quorum: float, largest: int
 ) -> dict[str, Any]:
+    """Return what every request for counts of all parties says."""
     return {
         "epsilon": float(epsilon),
         "n_parties": int(n_parties),
@@ -138,7 +139,7 @@ def _settings(
     }
 
 
-def _read(request: Payload, more: frozenset[str]) -> Mapping[str, Any]:
+def read_count(request: Payload, more: frozenset[str]) -> Mapping[str, Any]:
     """Read a message; what does not fit is refused."""
     values = request.values
     if values.keys() != _KINDS.keys() | more:
@@ -155,11 +156,11 @@ def _read(request: Payload, more: frozenset[str]) -> Mapping[str, Any]:
 def _sum_records(request: Payload, facts: PartyFacts) -> SecureSum:  # noqa: ARG001
     if request.arrays:
         raise InvalidMessage("a count takes no arrays.")
-    return count_sum(_read(request, frozenset()), Neighbours.ADD_REMOVE)
+    return count_sum(read_count(request, frozenset()), Neighbours.ADD_REMOVE)
 
 
 def _sum_errors(request: Payload, facts: PartyFacts) -> SecureSum:
-    values = _read(request, frozenset({"intercept"}))
+    values = read_count(request, frozenset({"intercept"}))
     check_model(request, facts)
     return count_sum(values, Neighbours.REPLACE_ONE)
 

@@ -60,6 +60,8 @@ def install_sum(
     name: str,
     mechanism: Callable[[Payload, PartyFacts], SecureSum],
     vector: Callable[[Payload, LocalParty], Floats],
+    *,
+    many_classes: bool = False,
 ) -> Operation:
     """Install an operation whose answers are added up.
 
@@ -70,6 +72,8 @@ def install_sum(
         ``(request, facts) -> SecureSum``: reads the whole request and refuses what does not fit.
     vector : callable
         ``(request, party) -> array``: what the party adds, before its share of the noise.
+    many_classes : bool, default=False
+        Whether labels of more than two classes do not matter to it.
     """
 
     def run(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
@@ -84,6 +88,7 @@ def install_sum(
             run=run,
             chosen=(_ROSTER,),
             sum_of=lambda request, facts: mechanism(without_roster(request), facts),
+            many_classes=many_classes,
         )
     )
 

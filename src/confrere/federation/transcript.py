@@ -35,6 +35,7 @@ from confrere.federation.summing import (
 )
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.release.signing import PublicKey
+from confrere.schema import PublicSchema
 
 T = TypeVar("T")
 
@@ -52,7 +53,8 @@ _FACTS = 1000
 class Next:
     """The question that follows from a transcript.
 
-    That for a sum is without its roster, and in any of so many tries.
+    That for a sum is without its roster, and in any of so many tries. Where facts of the schema
+    were learned before it, rows are to be encoded by them.
     """
 
     operation: str
@@ -60,6 +62,7 @@ class Next:
     payload: Payload
     to: tuple[str, ...]
     tries: int = 0
+    schema: PublicSchema | None = None
 
 
 class _Stop(Exception):
@@ -256,7 +259,7 @@ def replay(
     try:
         outcome = protocol(federation)
     except _Stop as stop:
-        found: T | Next = stop.question
+        found: T | Next = replace(stop.question, schema=federation.schema)
     except (QuorumMissed, InvalidMessage) as error:
         told = f"the evidence does not bear the question: {error}"
         raise OperationRefused(told, "evidence") from None
@@ -275,12 +278,16 @@ class _Replay(Federation):
     def __init__(self, parties: Sequence[str], run: str, steps: Sequence[Step]) -> None:
         super().__init__(run)
         self._names = list(parties)
+        self.schema: PublicSchema | None = None
         self.left = {(s.question.operation, s.question.step): s for s in steps}
         if len(self.left) < len(steps):
             raise OperationRefused("the evidence holds a step twice.", "evidence")
 
     def parties(self) -> list[str]:
         return list(self._names)
+
+    def use_schema(self, schema: PublicSchema) -> None:
+        self.schema = schema
 
     def ask(
         self,

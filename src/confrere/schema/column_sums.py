@@ -22,7 +22,7 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 #: One is so many lattice steps: numbers are rounded to this part of half their declared width.
-STEPS = 4096
+STEPS = 1024
 
 #: Cells of a number's histogram, between its bounds, where quantiles are learned.
 CELLS = 32

@@ -34,14 +34,8 @@ from confrere.study.sessions import (
     make_grant,
     party_session,
 )
-from confrere.study.study_file import (
-    EncodingTable,
-    Party,
-    Promise,
-    Study,
-    read_study,
-    study_from_bytes,
-)
+from confrere.study.study_file import Study, read_study, study_from_bytes
+from confrere.study.study_tables import EncodingTable, Party, Promise
 from confrere.study.template import write_example, write_template
 
 __all__ = [

@@ -102,7 +102,8 @@ def _compare_release(
         close = given.shape == here.shape and bool(
             np.linalg.norm(given - here) <= AGREEMENT * np.linalg.norm(here)
         )
-    encoder, own = release.model.encoder, Encoder.of(study.encoder())
+    schema = study.schema if learned is None else learned.schema or study.schema
+    encoder, own = release.model.encoder, Encoder.of(study.with_schema(schema).encoder())
     meaning = (
         encoder is not None
         and encoder.schema == own.schema

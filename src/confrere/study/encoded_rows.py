@@ -19,6 +19,7 @@ from confrere.release.folder import read_folder
 from confrere.rows.decoding import gathered
 from confrere.rows.row_tables import RowTable
 from confrere.schema import PublicSchema
+from confrere.schema.fact_counts import FactCounts
 from confrere.study.csv_files import declared_batches
 from confrere.study.study_file import Study, study_from_bytes
 
@@ -27,11 +28,13 @@ from confrere.study.study_file import Study, study_from_bytes
 class Rows:
     """What a method learns from: bounded rows, and labels.
 
-    Rows that are many lie in a private file, which the system reads when they are touched.
+    Rows that are many lie in a private file, which the system reads when they are touched. ``sums``
+    are those of the raw rows, where the study learns facts of its schema first.
     """
 
     X: NDArray[np.float64]
     y: NDArray[Any]
+    sums: NDArray[np.int64] | None = None
 
     def codes(self, study: Study) -> NDArray[np.float64]:
         """Return labels as parties hold them: -1 and +1, or codes of more than two classes."""
@@ -41,22 +44,29 @@ class Rows:
         return np.where(codes == 1, 1.0, -1.0)
 
 
-def read_rows(study: Study, table: RowTable) -> Rows:
-    """Return what a study learns from one party's table, read and encoded batch by batch."""
+def read_rows(study: Study, table: RowTable, *, counted: bool = False) -> Rows:
+    """Return what a study learns from one party's table, read and encoded batch by batch.
+
+    With ``counted``, also the sums from which facts of the schema are learned.
+    """
     schema, unit = study.schema, study.promise.unit_column
     assert schema.outcome is not None
     columns = dict.fromkeys([*schema.columns, schema.outcome.column, *([unit] if unit else [])])
     encoder, seen = study.encoder(), UnitCounts(unit, study.promise.max_rows_per_unit)
+    counts = FactCounts(schema) if counted else None
+    sums = np.zeros(0 if counts is None else counts.size, dtype=np.int64)
 
     def blocks() -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         for batch in declared_batches(table, list(columns), schema, {unit or ""}):
             kept = seen.bounded(batch)
             if len(kept):
+                if counts is not None:
+                    sums[:] += counts.sums(kept)
                 yield np.asarray(encoder.transform(kept), dtype=np.float64), schema.label(kept)
 
     rows, labels = gathered(blocks(), len(schema.feature_names), table.rows)
     assert labels is not None
-    return Rows(rows.read(slice(0, len(rows))), labels)
+    return Rows(rows.read(slice(0, len(rows))), labels, sums if counted else None)
 
 
 def encoded(study: Study, table: pd.DataFrame) -> pd.DataFrame:

@@ -16,7 +16,8 @@ from confrere.ledger import Ledger
 from confrere.ledger.accounts import at_most, exact, minus, plus
 from confrere.rows.row_tables import RowTable, Sql, open_table
 from confrere.study.own_classifier import OwnClassifier
-from confrere.study.study_file import Party, Study
+from confrere.study.study_file import Study
+from confrere.study.study_tables import Party
 from confrere.study.typed_files import (
     Name,
     Positive,

@@ -20,11 +20,14 @@ from confrere.errors import StudyError
 from confrere.federation.counting import ERRORS
 from confrere.federation.operation import PartyFacts
 from confrere.federation.payload import Payload
-from confrere.federation.summed_counts import ERRORS_OF_ALL, count_sum
+from confrere.federation.summed_counts import ERRORS_OF_ALL, count_sum, settings_of_count
+from confrere.federation.summed_facts import fact_sum
 from confrere.guarantee import Guarantee, in_sequence
 from confrere.ledger.accounts import at_most, exact, minus, shown, shown_down
 from confrere.notebook import BAD, bar, grid, panel, word
 from confrere.release import Spending
+from confrere.release.paid_receipts import receipts_for_facts
+from confrere.schema.fact_counts import FactCounts
 from confrere.study.local_file import Budget, FilePath, Local, budget_of
 from confrere.study.parameters import NOMINAL_ROWS, estimator_for, price_for
 from confrere.study.study_file import Study
@@ -191,7 +194,7 @@ def make_plan(study: Study, locals_: Mapping[str, Local], plan_id: str | None = 
         )
         for party in study.payers
     )
-    paid: dict[str, Any] = {price.party: price.guarantee for price in prices}
+    paid: dict[str, Any] = {price.party: _with_earlier(price, study) for price in prices}
     promised, _ = Spending(guarantee, parties=paid).price(
         study.promise.max_rows_per_unit, study.promise.parties_per_unit
     )
@@ -249,11 +252,14 @@ def read_plan(path: Path) -> Agreed:
 def price_of(study: Study) -> Guarantee:
     """Return what a run costs one party: the study's method, or its source, which costs the same.
 
-    And, where the study says so, counting the errors of what was learned.
+    And, where the study says so, learning facts of the schema first, and counting the errors of
+    what was learned.
     """
     method = find_method(study.method.source) if study.method.source else study.method
     model = estimator_for(study, method)
     price = price_for(study, model)
+    if study.file.facts is not None:
+        price = in_sequence([_price_of_facts(study), price])
     if study.file.evaluation is None:
         return price
     if study.method.counting == ERRORS_OF_ALL.name:
@@ -275,6 +281,28 @@ def price_of(study: Study) -> Guarantee:
     )
     assert counting is not None
     return in_sequence([price, counting])
+
+
+def _with_earlier(price: Price, study: Study) -> Guarantee:
+    """Return a party's price with what its own account paid before for facts of the schema."""
+    earlier = [
+        one.guarantee for one in receipts_for_facts(study.schema) if one.account == price.account
+    ]
+    return in_sequence([*earlier, price.guarantee]) if earlier else price.guarantee
+
+
+def _price_of_facts(study: Study) -> Guarantee:
+    facts = study.file.facts
+    assert facts is not None
+    asked = settings_of_count(
+        facts.epsilon,
+        len(study.payers),
+        facts.colluding,
+        facts.reserve,
+        study.quorum,
+        NOMINAL_ROWS,
+    )
+    return fact_sum(asked, FactCounts(study.schema)).guarantee()
 
 
 def _finite(number: float) -> float | None:

@@ -32,14 +32,17 @@ from confrere.federation import (
 )
 from confrere.federation.counting import ask_sizes
 from confrere.federation.outcome import joined, receipts_in
+from confrere.federation.summed_facts import learn_together
 from confrere.guarantee import Guarantee
-from confrere.ledger import Ledger, Receipt
-from confrere.model import Encoder, Facts, Linear, Model
+from confrere.ledger import Receipt
+from confrere.model import Facts, Linear, Model
 from confrere.plans import PublicFacts
 from confrere.plans.base_plan import Names
 from confrere.plans.checked_average import CheckedAveraging
 from confrere.plans.sums_plan import GradientRounds, OneMessage
-from confrere.release import Adversary, CardNotes, Release, Utility
+from confrere.release import Release
+from confrere.release.paid_receipts import seeded_facts, with_facts
+from confrere.schema import PublicSchema
 from confrere.study.learning import LEARN, Learning, Start
 from confrere.study.parameters import NOMINAL_ROWS, estimator_for, settings_for
 from confrere.study.study_file import Study
@@ -88,6 +91,10 @@ class Learned:
         How many records it gets wrong, counted with noise.
     seeded : bool
         Whether a coordinator's noise was seeded.
+    schema : PublicSchema or None
+        What its rows were encoded by.
+    facts : mapping of party to tuple of Receipt
+        Who paid, in the same run, for facts of the schema.
     """
 
     name: str
@@ -98,6 +105,8 @@ class Learned:
     starts: Mapping[str, Receipt | Guarantee] = field(default_factory=dict)
     evaluation: FederatedEvaluation | None = None
     seeded: bool = False
+    schema: PublicSchema | None = None
+    facts: Receipts = field(default_factory=dict)
 
     @property
     def release(self) -> Release:
@@ -109,14 +118,15 @@ class Learned:
         alone = self.kind not in ("collaborative", "multiparty") and not others
         if alone:
             paid = {"target": first[0], **self.starts} if self.starts else {}
+        receipt = first[0] if alone else None
         seeded = any(one.simulated for paid in self.receipts.values() for one in paid)
         return Release(
             kind=self.kind,
             model=self.model,
             guarantee=self.guarantee,
-            receipt=first[0] if alone else None,
-            simulated=self.seeded or seeded,
-            parties=paid,
+            receipt=receipt,
+            simulated=self.seeded or seeded or seeded_facts(self.schema),
+            parties=with_facts(paid, receipt, self.schema),
         )
 
 
@@ -127,12 +137,49 @@ Run = Callable[[Federation], tuple[Learned, ...]]
 def protocol_of(study: Study, given: Given | None = None, timeout: float | None = None) -> Run:
     """Return the coordinator's side of the study's method, as a function of whom to ask."""
     have = given or Given()
-    shape = study.method.shape
-    if shape == "together":
-        return lambda federation: (_together(study, federation, timeout),)
-    if shape == "votes":
-        return lambda federation: (_voted(study, have, federation, timeout),)
-    return lambda federation: _learned(study, have, federation, timeout)
+
+    def run(federation: Federation) -> tuple[Learned, ...]:
+        facts, known = study.file.facts, study
+        receipts: Receipts = {}
+        if facts is not None:
+            schema = learn_together(
+                federation,
+                study.schema,
+                epsilon=facts.epsilon,
+                colluding=facts.colluding,
+                reserve=facts.reserve,
+                quorum=study.quorum,
+                timeout=timeout,
+            )
+            known = study.with_schema(schema)
+            receipts = _facts_of(study.schema, schema)
+        found = _models(known, have, federation, timeout)
+        return tuple(
+            replace(
+                one,
+                schema=known.schema,
+                facts={name: paid for name, paid in receipts.items() if name in one.receipts},
+            )
+            for one in found
+        )
+
+    return run
+
+
+def _facts_of(before: PublicSchema, after: PublicSchema) -> Receipts:
+    """Return what every party paid for the facts that a run has learned."""
+    new = after.paid[len(before.paid) :]
+    return {name: (Receipt.from_dict(one),) for paid in new for name, one in paid.receipts.items()}
+
+
+def _models(
+    study: Study, given: Given, federation: Federation, timeout: float | None
+) -> tuple[Learned, ...]:
+    if study.method.shape == "together":
+        return (_together(study, federation, timeout),)
+    if study.method.shape == "votes":
+        return (_voted(study, given, federation, timeout),)
+    return _learned(study, given, federation, timeout)
 
 
 def _together(study: Study, federation: Federation, timeout: float | None) -> Learned:
@@ -283,78 +330,4 @@ def _linear(study: Study, coef: Floats, intercept: Floats, facts: Facts) -> Line
         classes=tuple(study.classes),
         features=tuple(study.schema.feature_names),
         facts=facts,
-    )
-
-
-def described(
-    study: Study, learned: Learned, *, ledger: Ledger | None = None, n_here: int = 1
-) -> Release:
-    """Return the release of a model with the study's encoding, words and hash.
-
-    Parameters
-    ----------
-    study : Study
-    learned : Learned
-    ledger : Ledger, optional
-        The one that was charged, where one party paid: the card shows the budget.
-    n_here : int, default=1
-        How many organisations' data were read by one process.
-    """
-    release = learned.release
-    model = replace(release.model, encoder=Encoder.of(study.encoder()))
-    return replace(release, model=model, _card=None).describe(
-        _notes(study, learned, len(release.parties), n_here), ledger=ledger
-    )
-
-
-def _notes(study: Study, learned: Learned, n_parties: int, n_here: int) -> CardNotes:
-    promise = study.promise
-    operator = Adversary(
-        who="whoever ran the study on one machine",
-        sees="the data of all organisations, and each one's own release",
-        protected=False,
-    )
-    return CardNotes(
-        title=study.title,
-        purpose=study.purpose,
-        unit_detail=f"one {promise.unit}",
-        max_rows_per_unit=promise.max_rows_per_unit,
-        parties_per_unit=min(promise.parties_per_unit, max(1, n_parties)),
-        adversaries=(operator,) if n_here > 1 else (),
-        trust=_trust(study, n_here),
-        preprocessing=(_bounded(study),),
-        tuning="none on the data: every parameter stands in the study file",
-        utility=_utility(learned),
-        justification=promise.justification,
-        study_sha256=study.sha256,
-    )
-
-
-def _trust(study: Study, n_here: int) -> str:
-    if n_here > 1:
-        return f"one process read the data of {n_here} organisations; its operator is trusted"
-    if study.method.shape == "votes" and study.trust == "sum":
-        return "each organisation added a share of the noise to a sum that nobody could see into"
-    if study.method.shape == "votes":
-        return "the coordinator saw what parties sent, without noise, and is trusted to add it"
-    return "each organisation computed on its own data; nobody else saw them"
-
-
-def _bounded(study: Study) -> str:
-    promise = study.promise
-    if promise.unit_column is None:
-        return f"that a {promise.unit} has {promise.max_rows_per_unit} row at most is assumed"
-    return f"rows of a {promise.unit} beyond {promise.max_rows_per_unit} were dropped"
-
-
-def _utility(learned: Learned) -> tuple[Utility, ...]:
-    if learned.evaluation is None:
-        return ()
-    return (
-        Utility(
-            metric="share of records that it gets wrong, counted with noise",
-            value=learned.evaluation.error_rate,
-            measured_on="the rows that it was learned from, at every party",
-            basis="charged to the ledger",
-        ),
     )

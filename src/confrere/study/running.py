@@ -20,16 +20,20 @@ from confrere.errors import QuorumMissed, StudyError
 from confrere.estimators.starting_points import check_same_meaning
 from confrere.federation import Answers, Books, LocalFederation, LocalParty, Policy
 from confrere.federation.grant import Request
+from confrere.federation.outcome import joined
+from confrere.federation.summed_facts import RawRows
 from confrere.federation.transcript import rehearse
 from confrere.guarantee import Guarantee
 from confrere.ledger import ChargeApproval, Ledger, Receipt
 from confrere.model import Encoder
 from confrere.release import Release, card_page, read_private_key, sign_release
+from confrere.schema.fact_counts import FactCounts
 from confrere.study.csv_files import read_table
 from confrere.study.encoded_rows import Rows, encoded, read_rows
 from confrere.study.local_file import Local, open_account
 from confrere.study.priced_plan import StudyPlan, price_of
-from confrere.study.protocols import Given, Learned, described, protocol_of
+from confrere.study.protocols import Given, Learned, protocol_of
+from confrere.study.study_card import described
 from confrere.study.study_file import Study
 from confrere.study.typed_files import read_bytes
 
@@ -57,7 +61,7 @@ def made_of(
 ) -> Made:
     """Return a model of a run as a release with the study's words."""
     release = described(study, learned, ledger=ledger, n_here=n_here)
-    return Made(learned.name, release, learned.receipts)
+    return Made(learned.name, release, joined(learned.facts, learned.receipts))
 
 
 @dataclass(frozen=True)
@@ -240,6 +244,7 @@ def local_party(
         n_classes=study.n_classes,
         ballot=ballot,
         engine=local.engine,
+        raw=_raw_rows(study, local, rows),
     )
 
 
@@ -259,7 +264,18 @@ def _answer_file(local: Local) -> Path:
 
 def rows_of(study: Study, local: Local) -> Rows:
     """Return a party's rows, encoded."""
-    return read_rows(study, local.table())
+    return read_rows(study, local.table(), counted=study.file.facts is not None)
+
+
+def _raw_rows(study: Study, local: Local, rows: Rows) -> RawRows | None:
+    """Return what a party counts, and encodes anew once all have counted."""
+    if rows.sums is None:
+        return None
+    return RawRows(
+        FactCounts(study.schema),
+        rows.sums,
+        lambda schema: read_rows(study.with_schema(schema), local.table()).X,
+    )
 
 
 def auxiliary_rows(

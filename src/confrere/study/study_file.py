@@ -3,190 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import ConfigDict, Field, field_validator
 from sklearn.utils import get_tags
 
 from confrere.catalogue import Method, find_method
-from confrere.errors import InvalidParameter, SchemaError, StudyError
+from confrere.errors import ConfrereError, SchemaError, StudyError
+from confrere.federation.summed_facts import FACTS
 from confrere.guarantee import Neighbours, Unit
 from confrere.schema import PublicSchema, SchemaEncoder
+from confrere.schema.fact_counts import FactCounts
 from confrere.study.parameters import check_parameters
-from confrere.study.typed_files import (
-    Count,
-    Delta,
-    Digest,
-    Name,
-    Positive,
-    PublicKeyLine,
-    Seed,
-    Share,
-    Table,
-    Text,
-    fault,
-    parse_toml,
-    read_bytes,
-)
-
-Mode = Literal["private", "simulation"]
-Engine = Literal["local", "flower"]
-Role = Literal["source", "member"]
-
-
-class About(Table):
-    """``[study]``: for people; a simulation's noise is seeded, its card can never be released."""
-
-    id: Name
-    title: Text
-    purpose: Text
-    mode: Mode = "private"
-
-
-class Promise(Table):
-    """Whom the study protects: ``[privacy]``.
-
-    Attributes
-    ----------
-    protects : Unit
-        Whose data every answer's guarantee hides: one record, or a whole party.
-    relation : Neighbours
-        Which change of the data it hides.
-    unit : str
-        What one record is about, for readers: "patient".
-    unit_column : str or None
-        Names the unit of every row; with it, surplus rows of a unit are dropped.
-    max_rows_per_unit : int
-        Rows of one unit at most.
-    parties_per_unit : int
-        Organisations in whose data one unit may be.
-    justification : str or None
-        Why this epsilon, for those who approve it and for the card.
-    """
-
-    protects: Annotated[Unit, Field(strict=False)]
-    relation: Annotated[Neighbours, Field(strict=False)]
-    unit: Text
-    unit_column: Text | None = None
-    max_rows_per_unit: Count = 1
-    parties_per_unit: Count = 1
-    justification: Text | None = None
-
-
-class EncodingTable(Table):
-    """How rows are bounded and weighted: ``[encoding]``; see :class:`SchemaEncoder`.
-
-    ``weighted`` is by default what suits the method.
-    """
-
-    rows: Literal["clip", "unit"] = "clip"
-    weighted: bool | None = None
-
-
-class MethodTable(Table):
-    """``[method]``: its name, what every party spends, and further arguments."""
-
-    model_config = ConfigDict(extra="allow")
-
-    name: Text
-    epsilon: Positive
-
-    @field_validator("name")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        try:
-            find_method(name)
-        except InvalidParameter as error:
-            raise fault(str(error).rstrip(".")) from None
-        return name
-
-
-class Cap(Table):
-    """The most that a party's account may ever have spent, as far as this study is concerned."""
-
-    epsilon: Positive | None = None
-    delta: Delta = 0.0
-
-
-class Party(Table):
-    """One organisation: ``[[party]]``.
-
-    Attributes
-    ----------
-    name : str
-    dataset : str
-        What its data are called; where they lie is in its own local file.
-    role : {"source", "member"}
-        In a transfer, whose release the others start from.
-    cap : Cap
-        Without a word about delta only pure methods are covered.
-    key : str or None
-        The public key that it signs grants, answers and releases with: ``ssh-ed25519 AAAA...``.
-    """
-
-    name: Name
-    dataset: Name
-    role: Role = "member"
-    cap: Cap = Cap()
-    key: PublicKeyLine | None = None
-
-    @property
-    def account(self) -> str:
-        """The account that pays: one per organisation and data set."""
-        return f"{self.name}/{self.dataset}"
-
-
-class FederationTable(Table):
-    """``[federation]``: what carries the questions, and the share of parties that must answer."""
-
-    engine: Engine = "local"
-    quorum: Share = 1.0
-
-
-class RandomTable(Table):
-    """``[random]``: seeds of public splits and, in a simulation, of the noise."""
-
-    split_seed: Seed = 0
-    noise_seed: Seed | None = None
-
-
-class EvaluationTable(Table):
-    """``[evaluation]``: what every party spends on counting the errors of the finished model."""
-
-    epsilon: Positive
-
-
-class AuxiliaryTable(Table):
-    """``[auxiliary]``: the file of public rows that parties vote on, by its hash."""
-
-    sha256: Digest
-
-
-class StudyFile(Table):
-    """A study file's tables."""
-
-    version: Literal[1] = Field(alias="schema")
-    about: About = Field(alias="study")
-    promise: Promise = Field(alias="privacy")
-    data: dict[str, Any]
-    encoding: EncodingTable = EncodingTable()
-    method: MethodTable
-    parties: Annotated[list[Party], Field(min_length=1)] = Field(alias="party")
-    federation: FederationTable = FederationTable()
-    random: RandomTable = RandomTable()
-    evaluation: EvaluationTable | None = None
-    auxiliary: AuxiliaryTable | None = None
-
-    @field_validator("version", mode="before")
-    @classmethod
-    def _this_version(cls, value: Any) -> Any:
-        if type(value) is not int:
-            raise fault("must be a whole number")
-        if value != 1:
-            raise fault("must be 1; this is another version's study")
-        return value
+from confrere.study.study_tables import Engine, Mode, Party, Promise, StudyFile
+from confrere.study.typed_files import parse_toml, read_bytes
 
 
 @dataclass(frozen=True)
@@ -306,6 +137,8 @@ class Study:
         """What parties are asked, and their policies must allow."""
         by_sum = self.method.summed if self.trust == "sum" else ()
         asked = by_sum or self.method.operations
+        if self.file.facts is not None:
+            asked = tuple(dict.fromkeys(("size", "ready", FACTS.name, *asked)))
         return asked + ((self.method.counting,) if self.file.evaluation else ())
 
     def seed_for(self, name: str) -> int | None:
@@ -322,6 +155,10 @@ class Study:
                 return party
         names = ", ".join(party.name for party in self.parties)
         raise StudyError(f"there is no party {name!r} in the study; there is {names}.")
+
+    def with_schema(self, schema: PublicSchema) -> Study:
+        """Return the same study, of the same bytes, with facts that a run of it has learned."""
+        return replace(self, schema=schema)
 
     def encoder(self) -> SchemaEncoder:
         """Return the transformer from raw tables to bounded rows."""
@@ -365,8 +202,30 @@ def study_from_bytes(content: bytes) -> Study:
         )
     if file.evaluation is not None and method.shape != "together":
         raise StudyError(f"evaluation: {method.name} makes no one model that all could evaluate.")
+    _check_facts(study)
     check_parameters(study)
     return study
+
+
+def _check_facts(study: Study) -> None:
+    """Refuse a first step that has nothing to learn, or whose price would not add up."""
+    facts = study.file.facts
+    if facts is None:
+        return
+    if study.method.shape == "votes":
+        raise StudyError(f"facts: {study.method.name} protects whole parties; declare the facts.")
+    promise = (study.promise.protects, study.promise.relation)
+    if promise != (Unit.RECORD, Neighbours.REPLACE_ONE):
+        raise StudyError("facts: they are learned per record under replace-one; declare them.")
+    if len(study.payers) <= facts.colluding:
+        raise StudyError(
+            "facts: a sum needs more parties than may collude; one party alone learns facts with "
+            "confrere schema learn."
+        )
+    try:
+        FactCounts(study.schema)
+    except ConfrereError as error:
+        raise StudyError(f"facts: {error}") from None
 
 
 def _check_parties(file: StudyFile, method: Method) -> None:

@@ -1,0 +1,136 @@
+"""A study that learns facts of its schema first, over all parties, and pays for them."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from confrere import Ledger
+from confrere.cli import app
+from confrere.errors import StudyError
+from confrere.release import load_release, verify_release
+from confrere.study import read_study, study_from_bytes, write_example
+from tests.unit.federation.signed_run import Loopback
+from tests.unit.study import test_sessions
+from tests.unit.study.test_sessions import NAMES, approve, coordinator, session
+
+place = test_sessions.place
+
+
+def bounds_only(text, more="[facts]\nepsilon = 0.5\n"):
+    """The example's study without means, deviations and the base rate."""
+    text = re.sub(r", mean = [\d.]+, sd = [\d.]+", "", text).replace(", base_rate = 0.12", "")
+    return text.replace("[federation]", f"{more}\n[federation]")
+
+
+@pytest.fixture
+def here(folder, monkeypatch):
+    """A study with bounds only, and parties that allow what it asks for."""
+    monkeypatch.chdir(folder)
+    study = Path("study.toml")
+    study.write_text(bounds_only(study.read_text()).replace("epsilon = 2.0", "epsilon = 3.0"))
+    return folder
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, [*map(str, arguments), "--json"])
+    assert result.exit_code == code, (result.stdout, result.stderr)
+    return json.loads(result.stdout)
+
+
+@pytest.mark.parametrize("method", ["average", "sums", "plr", "simcomb"])
+def test_every_party_pays_for_facts_and_model_and_the_card_says_both(here, method):
+    study = Path("study.toml")
+    study.write_text(study.read_text().replace('name = "average"', f'name = "{method}"'))
+    assert run("price", "study.toml")["data"]["prices"][0]["guarantee"]["epsilon"] == 1.5
+    answer = run("fit", "study.toml", "--yes", "--out", "out")
+    for name in ("main", "branch-1", "branch-2"):
+        book = Ledger(f"local/{name}.ledger")
+        assert book.spent(f"{name}/checkups-2010") == 1.5
+        assert len(book.entries()) == 2
+    for made in answer["data"]["releases"]:
+        assert made["epsilon"] == 1.5
+        release = load_release(made["folder"])
+        schema = release.model.encoder.schema
+        assert schema.features[0].mean == pytest.approx(50, abs=12)
+        assert len(schema.paid[0].receipts) == 3
+        assert "what was paid for facts of the schema included" in release.card.accounting.method
+        run("verify", made["folder"], "--ledger", "local/main.ledger")
+        run("predict", made["folder"], "local/main.csv", "--out", f"{made['name']}.csv")
+
+
+def test_a_plan_carried_out_again_spends_nothing(here):
+    run("price", "study.toml", "--out", "plan.json")
+    run("fit", "--plan", "plan.json", "--yes", "--out", "out")
+    # A try of a sum is used once: its masks are gone.
+    again = run("fit", "--plan", "plan.json", "--yes", "--out", "again", code=6)
+    assert "this try of the run is over" in again["message"]
+    assert Ledger("local/main.ledger").spent("main/checkups-2010") == 1.5
+
+
+def test_facts_that_were_learned_serve_the_next_study_and_are_in_its_price(here):
+    made = run("fit", "study.toml", "--yes", "--out", "out")["data"]["releases"][0]
+    schema = load_release(made["folder"]).model.encoder.schema
+    text = Path("study.toml").read_text().replace("[facts]\nepsilon = 0.5\n", "")
+    head, rest = text.split("[data]")
+    tail = rest[rest.index("\n[encoding]") :]
+    Path("next.toml").write_text(head.replace("diabetes-2026", "next") + schema.to_toml() + tail)
+    priced = run("price", "next.toml")["data"]
+    assert priced["promised"] == 1.5
+    assert priced["prices"][1]["guarantee"]["epsilon"] == 1.0
+    card = run("fit", "next.toml", "--yes", "--out", "next")["data"]["releases"][0]
+    assert card["epsilon"] == 1.5
+    run("verify", card["folder"], "--ledger", "local/main.ledger")
+    assert Ledger("local/main.ledger").spent("main/checkups-2010") == 2.5
+
+
+def test_between_machines_rows_are_encoded_by_what_all_have_counted(place):
+    study = place / "study.toml"
+    study.write_text(bounds_only(study.read_text()))
+    for name in NAMES:
+        approve(place, name)
+    sessions = {name: session(place, name) for name in NAMES}
+    finished = coordinator(place, sessions).run()
+    assert finished.left_out == finished.unsigned == {}
+    keys = {name: place / f"{name}.key.pub" for name in NAMES}
+    release = load_release(finished.folders["diabetes-2026"], require_signature_from=keys)
+    assert release.card.epsilon == 1.5
+    schema = release.model.encoder.schema
+    assert schema.features[0].sd is not None
+    assert set(schema.paid[0].receipts) == set(NAMES)
+    for name in NAMES:
+        ledger = Ledger(place / "local" / f"{name}.ledger")
+        assert [entry.purpose for entry in ledger.entries()] == [
+            "answer facts_of_all in a federation",
+            "answer objective in a federation",
+        ]
+        verify_release(finished.folders["diabetes-2026"], ledgers=[ledger])
+    again = coordinator(place, {}, carrier=Loopback({})).run()
+    assert again.made[0].release.release_id == release.release_id
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("epsilon = 0.5", "epsilon = 0", "facts.epsilon"),
+        ("epsilon = 0.5", "epsilon = 0.5\ncolluding = 3", "more parties than may collude"),
+        ("epsilon = 0.5", "epsilon = 0.5\nreserve = -1", "facts.reserve"),
+        ('relation = "replace-one"', 'relation = "label-only"', "facts"),
+    ],
+)
+def test_wrong_first_steps_are_refused_by_their_key(here, old, new, words):
+    text = Path("study.toml").read_text().replace(old, new, 1)
+    with pytest.raises(StudyError, match=words):
+        study_from_bytes(text.encode())
+
+
+def test_a_study_that_declares_everything_has_nothing_to_learn(tmp_path):
+    write_example(tmp_path)
+    text = (tmp_path / "study.toml").read_text()
+    text = text.replace("[federation]", "[facts]\nepsilon = 0.5\n\n[federation]")
+    shares = '"current"], shares = [0.5, 0.3, 0.2]'
+    with pytest.raises(StudyError, match="nothing to pay for"):
+        study_from_bytes(text.replace('"current"]', shares).encode())
+    read_study(tmp_path / "study.toml")
