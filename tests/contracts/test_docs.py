@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import confrere
+from confrere.catalogue import CATALOGUE
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
@@ -64,6 +65,14 @@ def test_every_stable_name_is_one_that_its_room_offers(module, name):
     room = importlib.import_module(module)
     assert hasattr(room, name)
     assert name in getattr(room, "__all__", vars(room))
+
+
+@pytest.mark.parametrize("method", CATALOGUE)
+def test_the_page_on_trust_says_who_is_trusted_for_a_method(method):
+    text = (ROOT / "docs/threats.md").read_text()
+    table = text.partition("## Who is trusted for what, by method")[2].partition("\n## ")[0]
+    first_cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert sum(f"`{method}`" in cell for cell in first_cells) == 1
 
 
 def test_stable_names_are_few_enough_to_know():

@@ -1,4 +1,4 @@
-"""The page about deployments, word by word: its commands give a release that everybody signed.
+"""The pages about deployments, word by word: their commands give releases that everybody signed.
 
 Once on the loopback interface, and once between machines as far as a network can tell: coordinator
 and parties each in a network namespace of their own, joined by cables.
@@ -18,7 +18,7 @@ import pytest
 
 from tests.scenarios.deployment import PARTIES, free_ports
 
-PAGE = Path(__file__).parents[2] / "docs/deployment.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 pytestmark = [pytest.mark.slow, pytest.mark.deployment, pytest.mark.timeout(900)]
 
@@ -100,11 +100,9 @@ def shell(tmp_path, machines):
 
 
 def test_the_page_s_commands_work_as_written(shell):
-    (port,) = free_ports(1)
-    text = PAGE.read_text().replace("8443", str(port))
-    text = text.replace("COORDINATOR=127.0.0.1", f"COORDINATOR={shell.address}")
-    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
-    keys, study, local, approve, coordinator, status, party, release = blocks
+    keys, study, local, approve, coordinator, status, party, release = blocks_of(
+        "deployment.md", shell.address
+    )
     for block in (keys, study, local):
         done(shell(block))
     for name in PARTIES:
@@ -121,6 +119,26 @@ def test_the_page_s_commands_work_as_written(shell):
         done(process)
     told = done(shell(release))
     assert "released" in told
+
+
+def test_from_kits_to_a_release_that_everybody_signed(shell):
+    requests, kits, opening, party, coordinator = blocks_of("kits.md", shell.address)
+    for block in (requests, kits, opening):
+        done(shell(block))
+    asking = shell(coordinator)
+    answering = [shell(party.replace("main", n), typed="1\n", at=n) for n in PARTIES]
+    for process in (*answering, asking):
+        done(process)
+    (release,) = {one.parent for one in shell.here.glob("coordinator/**/card.json")}
+    assert sorted(one.stem for one in release.glob("signatures/*.sig")) == sorted(PARTIES)
+
+
+def blocks_of(page: str, address: str) -> list[str]:
+    """Return the commands of a page, with this machine's address and a free port."""
+    (port,) = free_ports(1)
+    text = (DOCS / page).read_text().replace("8443", str(port))
+    text = text.replace("COORDINATOR=127.0.0.1", f"COORDINATOR={address}")
+    return re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
 
 
 def done(process) -> str:
