@@ -12,6 +12,7 @@ PROGRAM = """
 import json
 import numpy as np
 from confrere import MultipartyClassifier
+from confrere_research.projections import PublicPCA
 from confrere_research.runner import _run_cell
 from confrere_research.spec import load_spec
 
@@ -31,6 +32,13 @@ model = MultipartyClassifier(
 )
 model.fit(X, y, party=np.arange(600) // 6, auxiliary=rows)
 found["statistic"] = {"coef": model.coef_.ravel().tolist()}
+# Columns that mirror each other: no entry of a component is its largest, but for rounding; and
+# four columns that are alike, whose components are any turn of each other.
+mirrored = np.hstack([X, -X])
+alike = np.hstack([3 * X, np.kron(np.eye(4), np.ones((150, 1)))])
+for name, public in {"mirrored": mirrored, "alike": alike}.items():
+    pca = PublicPCA(public, 6).fit(public)
+    found[name] = {"rows": pca.transform(public[:5]).ravel().tolist()}
 print(json.dumps(found))
 """
 

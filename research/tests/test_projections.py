@@ -13,7 +13,12 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.schema import Number, PublicSchema
-from confrere_research.projections import PublicPCA, RandomProjection, TopFeatures
+from confrere_research.projections import (
+    PublicPCA,
+    RandomProjection,
+    TopFeatures,
+    canonical_components,
+)
 
 RNG = np.random.default_rng(3)
 PUBLIC = RNG.normal(size=(200, 6)) @ np.diag([5, 3, 2, 1, 0.5, 0.1]) + 4
@@ -63,6 +68,8 @@ def test_sparse_rows_pandas_and_clones_agree(name):
 def test_public_pca_is_the_pca_of_the_public_data():
     pca = PCA(3).fit(PUBLIC)
     scores = pca.transform(ROWS)
+    turned = canonical_components(pca.components_, pca.explained_variance_)
+    scores *= np.sign((turned * pca.components_).sum(axis=1))
     rms = np.sqrt(pca.explained_variance_.sum())
     ours = PublicPCA(PUBLIC, 3).fit(ROWS)
     lengths = np.linalg.norm(scores, axis=1, keepdims=True)
@@ -71,6 +78,21 @@ def test_public_pca_is_the_pca_of_the_public_data():
     assert loose == pytest.approx(scores / np.sqrt(pca.explained_variance_))
     unit = PublicPCA(PUBLIC, 3, whiten=True, clip_norm=1e3).fit(PUBLIC).transform(PUBLIC) * 1e3
     assert unit.std(axis=0, ddof=1) == pytest.approx(np.ones(3))
+
+
+def test_components_do_not_depend_on_what_a_solver_happens_to_return():
+    """Turned round, and turned into each other where variances are the same."""
+    rng = np.random.default_rng(0)
+    components = np.linalg.qr(rng.normal(size=(9, 5)))[0].T
+    variances = np.array([5.0, 3.0, 3.0 * (1 - 1e-12), 3.0 * (1 - 2e-12), 1.0])
+    expected = canonical_components(components, variances)
+    assert expected @ expected.T == pytest.approx(np.eye(5), abs=1e-12)
+    for _ in range(5):
+        other = components.copy()
+        other[1:4] = np.linalg.qr(rng.normal(size=(3, 3)))[0] @ other[1:4]
+        other *= rng.choice([-1.0, 1.0], size=(5, 1))
+        assert canonical_components(other, variances) == pytest.approx(expected, abs=1e-9)
+    assert np.abs(expected[[0, 4]]) == pytest.approx(np.abs(components[[0, 4]]))
 
 
 def test_public_pca_of_sparse_public_data():

@@ -213,6 +213,36 @@ def _refuse_texts(X: Any) -> None:
             raise InvalidData("X must hold numbers only; encode it by a schema first.") from None
 
 
+#: Variances that differ by less than this share of the largest are one, as far as floats can tell.
+_SAME_VARIANCE = 1e-9
+
+
+def canonical_components(
+    components: NDArray[np.float64], variances: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return principal components whose signs do not depend on how sums were rounded.
+
+    A component may be turned round, and those of one variance may be turned into each other:
+    which of them a solver returns is decided by its last bits, so by the machine. The space that
+    they span is not. So fixed vectors are projected into it and made orthonormal, one variance
+    after the other; a single component points to the side of its fixed vector.
+
+    Parameters
+    ----------
+    components : (k, d) array
+        Orthonormal rows, largest variance first.
+    variances : (k,) array
+    """
+    fixed = np.random.default_rng(0).normal(size=components.shape)
+    turned = np.empty_like(components)
+    apart = -np.diff(variances) > _SAME_VARIANCE * variances[0]
+    for same in np.split(np.arange(len(components)), np.flatnonzero(apart) + 1):
+        span = components[same]
+        basis, corner = np.linalg.qr(span.T @ (span @ fixed[same].T))
+        turned[same] = (basis * np.where(np.diag(corner) < 0, -1.0, 1.0)).T
+    return turned
+
+
 class PublicPCA(ClassNamePrefixFeaturesOutMixin, PublicProjection):  # type: ignore[misc]
     """Principal components of public data; nothing is learned from what ``fit`` is given.
 
@@ -271,7 +301,7 @@ class PublicPCA(ClassNamePrefixFeaturesOutMixin, PublicProjection):  # type: ign
         # A fixed state where the solver starts at random: the map is a public fact.
         pca = PCA(self.n_components, svd_solver="arpack" if is_sparse else "auto", random_state=0)
         pca.fit(public)
-        self.components_ = pca.components_
+        self.components_ = canonical_components(pca.components_, pca.explained_variance_)
         self.centre_ = pca.mean_
         self.deviations_ = np.sqrt(pca.explained_variance_)
         if self.whiten and self.deviations_.min() <= 1e-12 * self.deviations_.max():

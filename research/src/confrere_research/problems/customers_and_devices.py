@@ -17,6 +17,7 @@ from confrere_research.loaders import (
     load_kdd99,
 )
 from confrere_research.problems.shapes import Floats, Labels, ManyParties, Rows, encoded_rows
+from confrere_research.projections import canonical_components
 
 LOADERS = {"har": load_har, "kdd99": load_kdd99, "iscx_urls": load_iscx_urls}
 
@@ -42,6 +43,7 @@ def devices(data: Mapping[str, Any], seed: int) -> ManyParties:
             random_state=0,
         )
         pca.fit(auxiliary)
+        pca.components_ = canonical_components(pca.components_, pca.explained_variance_)
         auxiliary, rows, held = (pca.transform(Z) for Z in (auxiliary, rows, held))
     norm = float(np.linalg.norm(auxiliary, axis=1).max())
     return ManyParties(

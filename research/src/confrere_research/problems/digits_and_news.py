@@ -18,7 +18,7 @@ from confrere_research.problems.shapes import (
     SourceAndTargets,
     Split,
 )
-from confrere_research.projections import PublicPCA
+from confrere_research.projections import PublicPCA, canonical_components
 
 
 def digits_apart(data: Mapping[str, Any], seed: int) -> OneParty:
@@ -63,7 +63,9 @@ def _projected(X: Floats, data: Mapping[str, Any]) -> tuple[Floats, Floats]:
 
 
 def _components(X: Floats, n_components: int) -> PCA:
-    return PCA(n_components, svd_solver="covariance_eigh").fit(X)
+    pca = PCA(n_components, svd_solver="covariance_eigh").fit(X)
+    pca.components_ = canonical_components(pca.components_, pca.explained_variance_)
+    return pca
 
 
 @lru_cache(maxsize=4)
