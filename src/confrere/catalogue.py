@@ -29,6 +29,9 @@ _LOGISTIC = "Du, Li and Li (2018), Multiparty Learning for Logistic Regression"
 _MULTIPARTY = "Hamm, Cao and Belkin (2016), Learning Privately from Multiparty Data"
 _OURS = "this library"
 
+#: What one of many parties is asked where it does not vote.
+_VOTED = {"moments": "moments", "cells": "shares", "weights": "upload"}
+
 #: What a party is asked where it learns by itself.
 _ALONE = ("size", "learn")
 
@@ -143,7 +146,7 @@ def _votes(name: str, title: str, algorithm: str, page: str, paper: str = _MULTI
         proof=f"docs/proofs/{page}.md",
         shape="votes",
         settings=MappingProxyType({"method": name}),
-        operations=({"moments": "moments", "weights": "upload"}.get(name, "ballot"),),
+        operations=(_VOTED.get(name, "ballot"),),
         summed=() if name in ("vote", "soft") else ("ready", "party_share"),
         auxiliary=name != "weights",
     )
@@ -253,6 +256,7 @@ _METHODS = (
     _votes("weights", "the average of many parties' classifiers", "baseline", "party_average"),
     _votes("statistic", "the one vector through which votes enter", "", "statistic", _OURS),
     _votes("moments", "the one vector through which labels enter", "", "moments", _OURS),
+    _votes("cells", "how classes are shared over public cells", "", "cells", _OURS),
 )
 
 #: Every method by its name, in the order of the papers.

@@ -98,6 +98,7 @@ class TestEveryEstimator:
 
     def test_a_failure_after_the_charge_stays_charged(self, estimator, ledger, monkeypatch):
         from confrere.mechanisms import noisy_minimiser
+        from confrere.mechanisms.counts import PrivateCounts
         from confrere.mechanisms.output_step import AddedNoise
         from confrere.mechanisms.secure_sum import SecureSum
 
@@ -107,6 +108,7 @@ class TestEveryEstimator:
         monkeypatch.setattr(noisy_minimiser, "minimise_many", broken)
         monkeypatch.setattr(AddedNoise, "release", broken)
         monkeypatch.setattr(SecureSum, "run_many", broken)
+        monkeypatch.setattr(PrivateCounts, "run_many", broken)
         with pytest.raises(RuntimeError):
             estimator(epsilon=0.5, ledger=ledger, account="study").fit(X, Y)
         assert ledger.spent("study") == 0.5

@@ -21,6 +21,7 @@ from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.mechanisms import (
     body_objective,
+    counts,
     laws,
     noisy_minimiser,
     objective_perturbation,
@@ -30,8 +31,10 @@ from confrere.mechanisms import (
 from confrere.mechanisms.laws import BodyNoise, L2Noise, LaplaceNoise
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.output_step import LatticeStep
+from confrere.mechanisms.party_cells import WHOLE, PartyCells, shares_of_parties
 from confrere.noise.samplers import gaussian_noise, laplace_noise
 from confrere.noise.sources import RandomSource, SeededSource, source_for
+from confrere.plans import multiparty_plan
 from confrere.rows import body as rows_body
 from confrere.rows import frame
 from confrere.rows.ball import into_ball
@@ -206,6 +209,28 @@ def _constant_source(patch: Patch) -> None:
     )
 
 
+def _half_counted(patch: Patch) -> None:
+    real = counts.discrete_laplace
+    patch(counts, "discrete_laplace", lambda scale, *rest: real(scale / 2, *rest))
+
+
+def _moved_once(patch: Patch) -> None:
+    """A party that goes elsewhere is counted where it comes to, and not where it was."""
+    patch(PartyCells, "sensitivity", property(lambda self: WHOLE))
+
+
+def _rows_not_shared(patch: Patch) -> None:
+    """Every row weighs as much as a party, and nobody looks at what is added up."""
+
+    def whole(cells: Any, codes: Any, offsets: Any, shape: Any) -> Any:
+        real = shares_of_parties(cells, codes, offsets, shape)
+        return real * np.diff(offsets)[:, None, None]
+
+    patch(multiparty_plan, "shares_of_parties", whole)
+    patch(PartyCells, "clipped", lambda self, uploads: uploads)
+    patch(PartyCells, "_point", lambda self, total: np.asarray(total, dtype=np.int64).ravel())
+
+
 def _draw_before_paying(patch: Patch) -> None:
     fit = PrivateClassifier._fit
 
@@ -344,6 +369,23 @@ MUTATIONS = {
         _wrong_gamma,
         ("sums",),
         ("events",),
+    ),
+    "cells: half the noise": Mutation(
+        "half of the noise on counts is drawn",
+        _half_counted,
+        ("cells",),
+        ("events",),
+        runs=20_000,
+    ),
+    "cells: moved once": Mutation(
+        "the sensitivity of cells is one party's share, not two",
+        _moved_once,
+        ("cells",),
+        ("events", "densities"),
+        runs=20_000,
+    ),
+    "cells: rows not shared": Mutation(
+        "every row of a party counts as a party", _rows_not_shared, ("cells",), ("densities",)
     ),
     "draw before paying": Mutation(
         "noise is drawn before the charge", _draw_before_paying, ("plr",), ("charging contract",)

@@ -178,6 +178,8 @@ def released_weights(name, model, data):
     """Return what a fitted model released, in the coordinates of its mechanism."""
     if name == "statistic":
         return model.statistic_
+    if name == "cells":
+        return model.statistic_.ravel()
     X = data["X"]
     if name == "moments":
         # Without what labels that are split evenly would leave, which is public.

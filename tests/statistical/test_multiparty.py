@@ -7,6 +7,7 @@ from scipy import stats
 from confrere.audit import Pair, audit_function
 from confrere.federation import Frame, Voting
 from confrere.maths.voting import Tally
+from confrere.mechanisms.party_cells import WHOLE, PartyCells
 from confrere.mechanisms.party_statistic import PartyStatistic
 from confrere.noise.sources import SeededSource
 
@@ -123,6 +124,45 @@ def test_an_audit_sees_a_third_of_the_noise(name):
     pair = Pair("the odd party turns round", *sides(plan(name)))
     result = audit_function(sampler(name, claim=3.0), pair, claimed=1.0, runs=2000, progress=False)
     assert result.epsilon > 1.0
+
+
+CELLS = {"epsilon": 1.0, "n_parties": 4, "n_cells": 2}
+
+
+def totals_of_cells(**settings):
+    """The mechanism, and what is added up when a party moves from one entry to another."""
+    mechanism = PartyCells(**CELLS | settings)
+    uploads = np.zeros((4, *mechanism.shape), dtype=np.int64)
+    uploads[:, 0, 0] = WHOLE
+    moved = uploads.copy()
+    moved[0, 0, 0], moved[0, -1, -1] = 0, WHOLE
+    return mechanism, [mechanism.clipped(u).sum(axis=0) for u in (uploads, moved)]
+
+
+@pytest.mark.parametrize("settings", [{}, {"n_classes": 3}, {"colluding": 1}], ids=str)
+def test_shares_of_cells_cost_what_is_claimed_and_no_more(settings):
+    mechanism, (first, second) = totals_of_cells(**settings)
+    (one,), (other,) = mechanism.terms(first), mechanism.terms(second)
+    assert 1 - 2e-5 <= one.loss(other) <= 1.0
+
+
+@pytest.mark.parametrize("colluding", [0, 1])
+def test_noise_on_cells_has_the_law_that_the_proof_takes(colluding):
+    """Discrete Laplace on whole pieces; with shares, what three of four of them make."""
+    mechanism, (total, _) = totals_of_cells(colluding=colluding)
+    count = 250 if colluding else 8000
+    drawn = mechanism.run_many(total, source=SeededSource(0), count=count)
+    noise = ((drawn - total / (WHOLE * 4)) * WHOLE * 4).reshape(count, -1)
+    if not colluding:
+        np.testing.assert_allclose(noise, np.rint(noise), atol=1e-4)
+        law = stats.laplace(scale=2 * WHOLE / 1.0)
+        for column in noise.T:
+            assert stats.kstest(column, law.cdf).pvalue > 1e-4
+        louder = stats.laplace(scale=0.9 * 2 * WHOLE)
+        assert stats.kstest(noise[:, 0], louder.cdf).pvalue < 1e-4
+    wanted = mechanism.deviation * WHOLE * 4
+    np.testing.assert_allclose(noise.std(), wanted, rtol=0.15 if colluding else 0.03)
+    assert np.abs(np.corrcoef(noise.T) - np.eye(4)).max() < 4 / np.sqrt(count)
 
 
 def test_noise_of_many_classes_lies_where_columns_sum_to_zero():

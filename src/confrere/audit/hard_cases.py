@@ -186,13 +186,13 @@ def _collaborative(model: Any) -> list[Case]:
 
 
 def _multiparty(model: Any) -> list[Case]:
-    """Return three parties of one record, of whom the first decides, and one auxiliary row."""
-    public = {"party": np.arange(3), "auxiliary": np.ones((1, 1))}
-    X = np.ones((3, 1))
-    pair = Pair.of_rows(
-        "one party turned", (X, np.array([1, 1, 0])), (X, np.array([0, 1, 0])), **public
-    )
-    return [Case(model.set_params(fit_intercept=False, alpha=10.0), [pair])]
+    """Return three parties, of whom the first decides, with one record or three; one public row."""
+    pairs, named = [], (("one party turned", 1), ("a party of three records turned", 3))
+    for name, size in named[: 2 if model.method == "cells" else 1]:
+        public: Any = {"party": np.repeat(np.arange(3), (size, 1, 1)), "auxiliary": np.ones((1, 1))}
+        labels = (np.repeat([first, 1, 0], (size, 1, 1)) for first in (1, 0))
+        pairs.append(Pair.of_rows(name, *((np.ones((size + 2, 1)), y) for y in labels), **public))
+    return [Case(model.set_params(fit_intercept=False, alpha=10.0), pairs)]
 
 
 def _record_pairs(n: int, d: int, positions: tuple[int, ...] = (0,), **public: Any) -> list[Pair]:

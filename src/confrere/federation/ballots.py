@@ -35,12 +35,20 @@ from confrere.federation.operation import (
 )
 from confrere.federation.outcome import receipts_in
 from confrere.federation.party import LocalParty
-from confrere.federation.party_sums import own_ballot, sum_parties
+from confrere.federation.party_sums import (
+    cell_arrays,
+    own_ballot,
+    own_shares,
+    read_cells,
+    sum_parties,
+)
 from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee, check_bound
 from confrere.ledger import Receipt
 from confrere.maths.parties import solve_parties
+from confrere.maths.public_cells import Cells
 from confrere.maths.voting import Tally, count_votes
+from confrere.mechanisms.party_cells import WHOLE
 from confrere.mechanisms.party_moments import moments_of_parties
 from confrere.noise.sources import RandomSource, Seed, source_for
 from confrere.plans.voting_plan import Method, Released, Voting
@@ -52,8 +60,14 @@ _HEX = re.compile("[0-9a-f]{32,64}")
 OnFaulty = Literal["leave-out", "refuse"]
 
 #: What a party is told besides coordinates, price and method; and what it sends.
-_FIELDS = {"ballot": {"alpha", "auxiliary_private"}, "upload": {"alpha"}, "moments": set()}
-_SENT = {"ballot": "ballot", "upload": "weights", "moments": "moments"}
+_FIELDS: dict[str, set[str]] = {
+    "ballot": {"alpha", "auxiliary_private"},
+    "upload": {"alpha"},
+    "moments": set(),
+    "shares": set(),
+}
+_SENT = {"ballot": "ballot", "upload": "weights", "moments": "moments", "shares": "shares"}
+_ARRAYS: dict[str, set[str]] = {"ballot": {"auxiliary"}, "shares": {"directions", "offsets"}}
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,10 +179,10 @@ def poll(
     key, digest = Key(federation.run, "released", 0), plan_digest(plan, len(names))
     kept = releases.claim(key, question=digest, epsilon=plan.epsilon, cap=None).answer
     if kept is None:
-        request = _request(plan, digest, releases.id)
+        request = _request(plan, len(names), digest, releases.id)
         answers = federation.ask(_operation(plan.method).name, request, to=names, timeout=timeout)
         if not isinstance(answers, StackedAnswers):  # a group answers as a whole, in this process
-            wanted = _expected(plan)
+            wanted = _expected(plan, len(names))
             answers = {n: checked(answer, n, lambda _: wanted) for n, answer in answers.items()}
         elected = _elected(plan, answers, on_faulty, source_for(random_state))
         kept = releases.keep(key, elected.to_payload().encode())
@@ -189,10 +203,11 @@ def _summed(federation: Federation, plan: Voting, timeout: float | None) -> Voti
 
 def plan_digest(plan: Voting, n_parties: int) -> str:
     """Return the name of a plan: of all that the released numbers' law depends on."""
-    apart = {"frame", "auxiliary"}
+    apart = {"frame", "auxiliary", "partition"}
     settings = {f.name: getattr(plan, f.name) for f in fields(plan) if f.name not in apart}
     values = settings | {"n_parties": n_parties}
-    return framed(plan.frame, values, auxiliary=plan.auxiliary).digest
+    cells = {} if plan.partition is None else cell_arrays(plan.partition)
+    return framed(plan.frame, values, auxiliary=plan.auxiliary, **cells).digest
 
 
 def _elected(
@@ -227,10 +242,10 @@ def _elected(
 
 
 def _operation(method: Method) -> Operation:
-    return {"weights": UPLOAD, "moments": MOMENTS}.get(method, BALLOT)
+    return {"weights": UPLOAD, "moments": MOMENTS, "cells": SHARES}.get(method, BALLOT)
 
 
-def _request(plan: Voting, digest: str, releases: str) -> Payload:
+def _request(plan: Voting, n_parties: int, digest: str, releases: str) -> Payload:
     values: dict[str, Any] = {
         "epsilon": float(plan.epsilon),
         "method": plan.method,
@@ -241,6 +256,8 @@ def _request(plan: Voting, digest: str, releases: str) -> Payload:
         return framed(plan.frame, values | {"alpha": plan.average(1).alpha})
     if plan.method == "moments":
         return framed(plan.frame, values)
+    if plan.method == "cells":
+        return framed(plan.frame, values, **cell_arrays(plan.cells(n_parties)))
     values |= {
         "alpha": float(plan.local_alpha),
         "auxiliary_private": bool(plan.auxiliary_private),
@@ -248,11 +265,14 @@ def _request(plan: Voting, digest: str, releases: str) -> Payload:
     return framed(plan.frame, values, auxiliary=plan.auxiliary)
 
 
-def _expected(plan: Voting) -> Expected:
+def _expected(plan: Voting, n_parties: int) -> Expected:
     """Return what a party may send; how long an upload may be, the mechanism sees to."""
-    kind, size = ("|b1", len(plan.rows)) if plan.votes else ("<f8", plan.frame.size)
-    sent = _SENT[_operation(plan.method).name]
-    return Expected({sent: Numbers((size,), kind)}, plan.guarantee())
+    if plan.method == "cells":
+        numbers = Numbers(plan.shares(n_parties).shape, "<i8", lowest=0, highest=WHOLE)
+    else:
+        kind, size = ("|b1", len(plan.rows)) if plan.votes else ("<f8", plan.frame.size)
+        numbers = Numbers((size,), kind)
+    return Expected({_SENT[_operation(plan.method).name]: numbers}, plan.guarantee())
 
 
 def _read(answer: Payload | PartyError, plan: Voting) -> NDArray[Any] | str:
@@ -270,13 +290,14 @@ class _Asked:
     alpha: float
     price: Guarantee
     auxiliary: Floats | None
+    cells: Cells | None
 
     @classmethod
     def read(cls, request: Payload, facts: PartyFacts, operation: str) -> _Asked:
         """Read a message; what does not fit is refused."""
         values = request.values
         known = {"frame", "epsilon", "method", "plan", "releases"} | _FIELDS[operation]
-        arrays = {"auxiliary"} if operation == "ballot" else set()
+        arrays = _ARRAYS.get(operation, set())
         if values.keys() != known or request.arrays.keys() - {"feature_scale"} != arrays:
             raise InvalidMessage("the request has missing or unknown fields.")
         check_price(values["epsilon"])
@@ -290,16 +311,20 @@ class _Asked:
             raise InvalidMessage("plan and releases must be digests.")
         frame = own_frame(request, facts)
         auxiliary = auxiliary_of(request, frame)
+        cells = read_cells(request, frame) if operation == "shares" else None
         plan = Voting(
             frame=frame,
             epsilon=values["epsilon"],
             method=cast(Method, values["method"]),  # checked by the plan
             auxiliary_private=private,
+            partition=cells,
         )
         if _operation(plan.method).name != operation:
             raise InvalidMessage("the method asks for something else.")
         check_bound(alpha, "alpha")
-        return cls(frame=frame, alpha=alpha, price=plan.guarantee(), auxiliary=auxiliary)
+        return cls(
+            frame=frame, alpha=alpha, price=plan.guarantee(), auxiliary=auxiliary, cells=cells
+        )
 
     def solution(self, party: LocalParty) -> Floats:
         """Return the party's own classifier."""
@@ -344,8 +369,19 @@ def _run_moments(request: Payload, party: LocalParty, source: RandomSource) -> P
     )
 
 
+def _price_shares(request: Payload, facts: PartyFacts) -> Guarantee:
+    return _Asked.read(request, facts, "shares").price
+
+
+def _run_shares(request: Payload, party: LocalParty, source: RandomSource) -> Payload:  # noqa: ARG001
+    asked = _Asked.read(request, party.facts, "shares")
+    assert asked.cells is not None
+    return Payload(arrays={"shares": own_shares(party, asked.frame, asked.cells)})
+
+
 # One slot: under a run there is one poll, whatever it asks for.
 _ONCE: dict[str, Any] = {"slot": "poll", "noised": False, "chosen": ("releases",)}
 BALLOT = install(Operation("ballot", _price_ballot, _run_ballot, **_ONCE))
 UPLOAD = install(Operation("upload", _price_upload, _run_upload, **_ONCE))
 MOMENTS = install(Operation("moments", _price_moments, _run_moments, **_ONCE))
+SHARES = install(Operation("shares", _price_shares, _run_shares, **_ONCE))

@@ -1,4 +1,4 @@
-"""Votes, moments or weights of many parties, added up where nobody sees into the sum.
+"""Votes, moments, shares or weights of many parties, added up where nobody sees into the sum.
 
 Every party draws a share of the noise, so that no coordinator has to be trusted with what parties
 send, or with adding noise to it; what is made of the noised sum everybody can compute. All of a
@@ -9,7 +9,7 @@ Proof: docs/proofs/secure_sums.md, and the page of each statistic.
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,16 +28,22 @@ from confrere.federation.payload import Payload
 from confrere.federation.summing import Summed, install_sum
 from confrere.guarantee import check_bound
 from confrere.maths.parties import solve_parties
+from confrere.maths.public_cells import Cells
 from confrere.maths.voting import count_votes
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.mechanisms.party_average import PartyAverage
+from confrere.mechanisms.party_cells import PartyCells, shares_of_parties
 from confrere.mechanisms.party_moments import moments_of_parties
 from confrere.mechanisms.party_statistic import PartyStatistic, Radius
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.plans.voting_plan import Released, Voting
+from confrere.rows.frame import Frame
 
 Floats = NDArray[np.float64]
-Part = Literal["statistic", "moments", "weights"]
+Part = Literal["statistic", "moments", "cells", "weights"]
+
+#: The arrays that a request of a method has besides the frame's.
+_ARRAYS: dict[str, set[str]] = {"statistic": {"auxiliary"}, "cells": {"directions", "offsets"}}
 
 _VALUES = {
     "frame": dict,
@@ -91,6 +97,8 @@ def _request(plan: Voting, n_parties: int, mechanism: SecureSum) -> Payload:
         "calibration": plan.calibration,
         "spacing": float(mechanism.spacing),
     }
+    if plan.method == "cells":
+        return framed(plan.frame, values, **cell_arrays(plan.cells(n_parties)))
     return framed(plan.frame, values, auxiliary=plan.auxiliary if plan.votes else None)
 
 
@@ -103,11 +111,9 @@ def _read(request: Payload, facts: PartyFacts) -> tuple[Voting, float, int]:
     if wrong:
         raise InvalidMessage(f"{wrong[0]} is of the wrong kind.")
     method = values["method"]
-    if method not in ("statistic", "moments", "weights"):
+    if method not in get_args(Part):
         raise InvalidMessage("method must be one whose parts can be added up.")
-    known = {"feature_scale"} | ({"auxiliary"} if method == "statistic" else set())
-    votes = "auxiliary" in request.arrays
-    if not request.arrays.keys() <= known or votes != (method == "statistic"):
+    if request.arrays.keys() - {"feature_scale"} != _ARRAYS.get(method, set()):
         raise InvalidMessage("the request has missing or unknown arrays.")
     check_price(values["epsilon"])
     check_bound(values["alpha"], "alpha")
@@ -128,6 +134,7 @@ def _read(request: Payload, facts: PartyFacts) -> tuple[Voting, float, int]:
         colluding=values["colluding"],
         reserve=values["reserve"],
         quorum=values["quorum"],
+        partition=read_cells(request, frame) if method == "cells" else None,
     )
     return plan, values["alpha"], values["n_parties"]
 
@@ -144,11 +151,13 @@ def _sum_of(request: Payload, facts: PartyFacts) -> SecureSum:
 def _part(request: Payload, party: LocalParty) -> Floats:
     """Return what a party adds; one whose own problem cannot be solved adds nothing."""
     plan, alpha, n_parties = _read(request, party.facts)
-    rows, offsets = plan.frame.rows(party.X), np.array([0, len(party.y)])
     mechanism = plan.summand(n_parties)
+    rows, offsets = plan.frame.rows(party.X), np.array([0, len(party.y)])
     if plan.method == "moments":
         codes = (party.y > 0).astype(np.intp)
         return mechanism.part(moments_of_parties(rows, codes, offsets, 2)[0])
+    if isinstance(mechanism, PartyCells):
+        return mechanism.part(own_shares(party, plan.frame, plan.cells(n_parties)))
     if isinstance(mechanism, PartyStatistic):
         ballot = own_ballot(party, len(plan.rows))
         if ballot is not None:
@@ -166,6 +175,29 @@ def own_ballot(party: LocalParty, n_rows: int) -> NDArray[np.bool_] | None:
     """Return how a party's own classifier votes; None if it has none for so many rows."""
     ballot = party.ballot
     return ballot if ballot is not None and len(ballot) == n_rows else None
+
+
+def cell_arrays(cells: Cells) -> dict[str, Floats]:
+    """Return a partition as arrays of a request."""
+    return {"directions": cells.directions, "offsets": cells.offsets}
+
+
+def read_cells(request: Payload, frame: Frame) -> Cells:
+    """Read a partition; what does not fit is refused."""
+    directions, offsets = request.arrays["directions"], request.arrays["offsets"]
+    fits = directions.dtype == offsets.dtype == np.float64 and offsets.ndim == 1
+    if not fits or len(offsets) == 0 or directions.shape != (len(offsets), frame.size):
+        raise InvalidMessage("directions and offsets must be float64, for one cell or more.")
+    if not (np.isfinite(directions).all() and np.isfinite(offsets).all()):
+        raise InvalidMessage("directions and offsets must be finite.")
+    return Cells(directions, offsets)
+
+
+def own_shares(party: LocalParty, frame: Frame, cells: Cells) -> NDArray[np.int64]:
+    """Return how a party's rows are shared over cells and classes, in whole numbers."""
+    codes = (party.y > 0).astype(np.intp)
+    offsets, shape = np.array([0, len(codes)]), (len(cells), 2)
+    return np.asarray(shares_of_parties(cells.of(frame.rows(party.X)), codes, offsets, shape)[0])
 
 
 PARTY_SHARE = install_sum("party_share", _sum_of, _part)

@@ -5,6 +5,7 @@ Proof: docs/proofs/private_evaluation.md.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,6 +55,12 @@ class PrivateCounts:
     def scale(self) -> float:
         """Scale of the noise: ``k`` has probability proportional to ``exp(-|k|/scale)``."""
         return self.sensitivity / self.epsilon
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise."""
+        rate = 1 / self.scale
+        return math.sqrt(2) * math.exp(-rate / 2) / -math.expm1(-rate)
 
     def guarantee(self) -> Guarantee:
         """Return the price, without touching data."""

@@ -24,7 +24,7 @@ from confrere.guarantee import (
     sum_assumptions,
 )
 from confrere.maths.gaussian import gaussian_delta
-from confrere.mechanisms.laws import L2Noise
+from confrere.mechanisms.laws import L2Noise, LaplaceNoise
 from confrere.mechanisms.terms import NoisedPoint
 from confrere.noise.shares import gaussian_shares, integer_shares, l2_shares, laplace_shares
 from confrere.noise.sources import RandomSource
@@ -371,9 +371,10 @@ class SharedNoise:
     summed: SecureSum
 
     @property
-    def law(self) -> L2Noise:
-        """The law that is counted on, whoever colludes."""
-        return L2Noise(self.summed.rate)
+    def law(self) -> L2Noise | LaplaceNoise:
+        """The law that is counted on, whoever colludes; integers have Laplace's on their grid."""
+        whole = self.summed.law == "integer"
+        return LaplaceNoise(self.summed.rate) if whole else L2Noise(self.summed.rate)
 
     @property
     def output_step(self) -> None:

@@ -1,4 +1,4 @@
-"""What all parties send, added up in blocks: votes on auxiliary rows, or clipped weights.
+"""What all parties send, added up in blocks: votes on auxiliary rows, clipped weights, shares.
 
 Blocks are made of public numbers only (parties, auxiliary rows, classes), and a faulty party keeps
 its place in them: no party's data decide in which company another's floats are computed.
@@ -19,22 +19,24 @@ from sklearn.base import clone
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Guarantee
 from confrere.maths.parties import solve_parties, solve_parties_softmax
+from confrere.maths.public_cells import Cells
 from confrere.maths.voting import Tally, accumulate_votes, count_votes
 from confrere.mechanisms.party_average import PartyAverage
-from confrere.mechanisms.party_moments import PartyMoments, moments_of_parties
+from confrere.mechanisms.party_cells import PartyCells, shares_of_parties
+from confrere.mechanisms.party_moments import moments_of_parties
 from confrere.model import Facts, Linear
 from confrere.noise.sources import RandomSource
 from confrere.notebook import progress_bar
 from confrere.plans.base_plan import Plan, Term, encode_labels
 from confrere.plans.linear_plan import linear_model
 from confrere.plans.party_tables import OnFaulty, Parties
-from confrere.plans.voting_plan import Voting
+from confrere.plans.voting_plan import Mean, Voting
 from confrere.rows.frame import Frame
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 #: Where a block begins, what its parties send, and who is not left out.
-_Block = tuple[int, Floats, Flags]
+_Block = tuple[int, Any, Flags]
 Step = Callable[[int], None]
 
 #: Parties per block, a multiple of what :func:`count_votes` polls together.
@@ -164,7 +166,8 @@ class MultipartyPlan(Plan[MultipartyResult]):
 
     def _total(self, data: Parties) -> Floats:
         mechanism = self.voting.mean(self.n_parties)
-        return total_uploads(data, self.voting.frame, self._blocks, mechanism)
+        cells = self.voting.cells(self.n_parties) if self.voting.method == "cells" else None
+        return total_uploads(data, self.voting.frame, self._blocks, mechanism, cells)
 
     def tally(self, data: Parties) -> Tally:
         """Return the sum of the votes; without noise, so not for anyone to see."""
@@ -197,12 +200,19 @@ def tally_linear(
 
 
 def total_uploads(
-    parties: Parties, frame: Frame, blocks: MemoryBlocks, mechanism: PartyAverage | PartyMoments
+    parties: Parties,
+    frame: Frame,
+    blocks: MemoryBlocks,
+    mechanism: Mean,
+    cells: Cells | None = None,
 ) -> Floats:
-    """Add up every party's clipped weights, or moments; parties that are left out are zero."""
+    """Add up every party's clipped weights, moments or shares; who is left out is zero."""
     total = np.zeros(mechanism.shape)
     if isinstance(mechanism, PartyAverage):
         uploads = _solutions(parties, frame, blocks, mechanism.alpha)
+    elif isinstance(mechanism, PartyCells):
+        assert cells is not None
+        uploads = _by_block(parties, frame, blocks, partial(_shares, cells=cells), mechanism.shape)
     else:
         uploads = _by_block(parties, frame, blocks, _moments)
     work = float(len(parties)) * _ROWS * blocks.n_features**2
@@ -292,16 +302,21 @@ def _by_block(
     parties: Parties,
     frame: Frame,
     blocks: MemoryBlocks,
-    compute: Callable[..., tuple[Floats, Flags]],
+    compute: Callable[..., tuple[Any, Flags]],
+    shape: tuple[int, ...] | None = None,
 ) -> Iterator[_Block]:
     """Yield blocks of what parties send, zeros for those left out, and who is not.
 
-    ``compute`` takes rows in the unit ball, codes, offsets and the number of classes.
+    ``compute`` takes rows in the unit ball, codes, offsets and the number of classes. What parties
+    send has the shape of weights, in floats; with a ``shape``, that one, in whole numbers.
     """
-    shape = (frame.size,) if blocks.n_classes == 2 else (blocks.n_classes, frame.size)
+    kind = np.float64 if shape is None else np.int64
+    if shape is None:
+        shape = (frame.size,) if blocks.n_classes == 2 else (blocks.n_classes, frame.size)
     for first in range(0, len(parties), blocks.parties):
         last = min(first + blocks.parties, len(parties))
-        W, present = np.zeros((last - first, *shape)), np.zeros(last - first, dtype=bool)
+        W = np.zeros((last - first, *shape), dtype=kind)
+        present = np.zeros(last - first, dtype=bool)
         sound = parties.sound(first, last)
         if len(sound):
             where, offsets = parties.rows_of(sound)
@@ -317,6 +332,18 @@ def _moments(
 ) -> tuple[Floats, Flags]:
     moments = moments_of_parties(rows, codes, offsets, n_classes)
     return moments, np.ones(len(moments), dtype=bool)
+
+
+def _shares(
+    rows: Floats,
+    codes: NDArray[np.intp],
+    offsets: NDArray[np.int64],
+    n_classes: int,
+    *,
+    cells: Cells,
+) -> tuple[NDArray[np.int64], Flags]:
+    shares = shares_of_parties(cells.of(rows), codes, offsets, (len(cells), n_classes))
+    return shares, np.ones(len(shares), dtype=bool)
 
 
 def _solve(

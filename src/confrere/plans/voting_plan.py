@@ -14,27 +14,33 @@ from numpy.typing import NDArray
 
 from confrere.errors import InvalidParameter
 from confrere.guarantee import Guarantee, check_epsilon, check_positive, party_guarantee
+from confrere.maths.public_cells import Cells
 from confrere.maths.sensitivity import auxiliary_radius
 from confrere.maths.voting import Tally
-from confrere.maths.weighted_risk import (
-    minimise_weighted,
-    ridge_under_noise,
-    weighted_tolerance,
+from confrere.mechanisms import (
+    party_average,
+    party_cells,
+    party_moments,
+    party_statistic,
+    party_votes,
 )
-from confrere.mechanisms import party_average, party_moments, party_statistic, party_votes
-from confrere.mechanisms.objective_perturbation import TOLERANCE, Calibration
+from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.mechanisms.party_average import PartyAverage
+from confrere.mechanisms.party_cells import PartyCells
 from confrere.mechanisms.party_moments import PartyMoments
 from confrere.mechanisms.party_statistic import PartyStatistic, Radius
 from confrere.mechanisms.party_votes import PartyVotes
 from confrere.mechanisms.secure_sum import SecureSum, SharedNoise, check_tries, fewest_of
 from confrere.noise.sources import RandomSource
+from confrere.plans.cells_plan import CellRows, cells_for
 from confrere.plans.linear_plan import Alpha, coefficients
+from confrere.plans.statistic_model import model_of_moments, model_of_statistic
 from confrere.rows.frame import Frame
 
 Floats = NDArray[np.float64]
 Trust = Literal["coordinator", "sum"]
-Method = Literal["statistic", "moments", "soft", "vote", "weights"]
+Method = Literal["statistic", "moments", "cells", "soft", "vote", "weights"]
+Mean = PartyAverage | PartyMoments | PartyCells
 
 #: Weights of about this length are expected where a ridge is chosen before anything is seen.
 _EXPECTED_NORM = 5.0
@@ -72,12 +78,13 @@ class Voting:
         The public coordinates, in L2.
     epsilon : float
         The price, for each whole party.
-    method : {"statistic", "moments", "soft", "vote", "weights"}, default="statistic"
-        Noise on the votes' statistic, or on that of the parties' own labels; on the model of the
-        votes' fractions, or of their majority; on the mean of the parties' weights.
+    method : {"statistic", "moments", "cells", "soft", "vote", "weights"}, default="statistic"
+        Noise on the votes' statistic, or on that of the parties' own labels; on the shares of
+        classes in public cells; on the model of the votes' fractions, or of their majority; on
+        the mean of the parties' weights.
     auxiliary : (N, n_features) array, optional
-        Unlabelled rows, as encoded, to vote on or (``"moments"``) to learn with; not used by
-        ``"weights"``.
+        Unlabelled rows, as encoded, to vote on or (``"moments"``, ``"cells"``) to learn with; not
+        used by ``"weights"``.
     n_classes : int, default=2
         Number of classes.
     alpha : float or "auto", default="auto"
@@ -102,6 +109,8 @@ class Voting:
         For ``trust="sum"``: how often a sum that came to nothing may be tried again at the price.
     quorum : float, default=1.0
         For ``trust="sum"``: share of the parties that a sum needs.
+    partition : Cells, optional
+        For ``"cells"``, as a party is told them; by default they are found in the auxiliary rows.
     """
 
     frame: Frame
@@ -119,6 +128,7 @@ class Voting:
     colluding: int = 1
     reserve: int = 0
     quorum: float = 1.0
+    partition: Cells | None = None
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -148,7 +158,7 @@ class Voting:
             )
         if self.normalise and self.method != "weights":
             raise InvalidParameter("normalise=True is for method='weights'.")
-        ours = self.method in ("statistic", "moments")
+        ours = self.method in ("statistic", "moments", "cells")
         if self.calibration == "printed" and (ours or self.normalise):
             raise InvalidParameter(
                 "calibration='printed' was published for 'soft', 'vote' and 'weights' without "
@@ -166,8 +176,8 @@ class Voting:
 
     @property
     def votes(self) -> bool:
-        """Whether parties send votes, and not weights or moments."""
-        return self.method not in ("weights", "moments")
+        """Whether parties send votes, and not weights, moments or shares."""
+        return self.method not in ("weights", "moments", "cells")
 
     @property
     def uses_auxiliary(self) -> bool:
@@ -188,6 +198,7 @@ class Voting:
         theorem = {
             "statistic": party_statistic.THEOREM,
             "moments": party_moments.THEOREM,
+            "cells": party_cells.THEOREM,
             "weights": party_average.THEOREM,
         }.get(self.method, party_votes.THEOREM)
         known = "number of auxiliary rows" if self.auxiliary_private else "auxiliary rows"
@@ -235,13 +246,41 @@ class Voting:
             raise InvalidParameter("trust: a coordinator adds the noise; nobody has a share.")
         return noise.summed
 
-    def summand(self, n_parties: int) -> PartyStatistic | PartyAverage | PartyMoments:
+    def summand(self, n_parties: int) -> PartyStatistic | Mean:
         """Return the mechanism that says what each of so many parties adds, and what it makes."""
         return self.statistic(n_parties) if self.votes else self.mean(n_parties)
 
-    def mean(self, n_parties: int) -> PartyAverage | PartyMoments:
+    def mean(self, n_parties: int) -> Mean:
         """Return the mechanism that clips, and averages, what so many parties upload."""
+        if self.method == "cells":
+            return self.shares(n_parties)
         return self.average(n_parties) if self.method == "weights" else self.moments(n_parties)
+
+    @cached_property
+    def _public(self) -> CellRows:
+        return CellRows(self.rows, self.frame.constant)
+
+    @cached_property
+    def _partitions(self) -> dict[int, Cells]:
+        return {}
+
+    def cells(self, n_parties: int) -> Cells:
+        """Return the public partition for so many parties, in the frame's coordinates."""
+        if self.partition is not None:
+            return self.partition
+        count = cells_for(self.epsilon, n_parties, len(self.rows), self.n_classes)
+        if count not in self._partitions:
+            self._partitions[count] = self._public.partition(count)
+        return self._partitions[count]
+
+    def shares(self, n_parties: int) -> PartyCells:
+        """Return the mechanism that noises how so many parties' rows are shared over cells."""
+        return PartyCells(
+            epsilon=self.epsilon,
+            n_cells=len(self.cells(n_parties)),
+            n_classes=self.n_classes,
+            **self._summing(n_parties),
+        )
 
     def moments(self, n_parties: int) -> PartyMoments:
         """Return the mechanism that noises the mean of so many parties' moments."""
@@ -292,7 +331,7 @@ class Voting:
         )
 
     def release_mean(self, total: Floats, n_parties: int, *, source: RandomSource) -> Released:
-        """Return the model from the sum of the clipped weights or moments; draws noise."""
+        """Return the model from the sum of the clipped weights, moments or shares; draws noise."""
         mechanism = self.mean(n_parties)
         return self._of_mean(mechanism, mechanism.run(total, source=source))
 
@@ -301,45 +340,38 @@ class Voting:
         mechanism = self.summand(n_parties)
         made = mechanism.of_parts(noised)
         if isinstance(mechanism, PartyStatistic):
-            return self._model(made, *mechanism.shape, mechanism.deviation)
+            return self._of_votes(mechanism, made)
         return self._of_mean(mechanism, made)
 
-    def _of_mean(self, mechanism: PartyAverage | PartyMoments, mean: Floats) -> Released:
+    def _of_mean(self, mechanism: Mean, mean: Floats) -> Released:
         if isinstance(mechanism, PartyAverage):
             return Released(mean, mechanism.alpha)
+        if isinstance(mechanism, PartyCells):
+            weights, ridge = self._public.model(
+                self.cells(mechanism.n_parties),
+                mean,
+                deviation=mechanism.deviation,
+                n_parties=mechanism.n_parties,
+                alpha=None if self.alpha == "auto" else float(self.alpha),
+            )
+            return Released(weights, ridge, mean)
         # Split evenly, labels would leave the mean of the public rows over the classes.
         statistic = mean + self.rows.mean(axis=0) / self.n_classes
-        values, directions = np.linalg.eigh(self.rows.T @ self.rows / len(self.rows))
-        sampling = mechanism.sampling_variances(np.maximum(values, 0.0), len(self.rows))
-        uncertain = np.sqrt(mechanism.deviation**2 + sampling)
-        return self._model(statistic, uncertain, directions, 1.0)
+        weights, alpha = model_of_moments(self.rows, statistic, mechanism, self.alpha)
+        return Released(weights, alpha, statistic)
 
     def release_votes(self, tally: Tally, *, source: RandomSource) -> Released:
         """Return the model from the sum of the votes; draws noise."""
         if self.method == "statistic":
             mechanism = self.statistic(tally.n_parties)
-            statistic = mechanism.run(tally, source=source)
-            return self._model(statistic, *mechanism.shape, mechanism.deviation)
+            return self._of_votes(mechanism, mechanism.run(tally, source=source))
         output = self.output(tally.n_parties)
         return Released(output.run(tally, self.rows, source=source), output.alpha)
 
-    def _model(
-        self, statistic: Floats, axes: Floats, directions: Floats, deviation: float
-    ) -> Released:
-        """Return the model of a released statistic: post-processing, with any ridge."""
-        alpha = (
-            ridge_under_noise(self.rows, statistic, axes, directions, deviation)
-            if self.alpha == "auto"
-            else float(self.alpha)
+    def _of_votes(self, mechanism: PartyStatistic, statistic: Floats) -> Released:
+        weights, alpha = model_of_statistic(
+            self.rows, statistic, *mechanism.shape, mechanism.deviation, alpha=self.alpha
         )
-        smallest = weighted_tolerance(
-            *self.rows.shape,
-            alpha=alpha,
-            statistic_norm=float(np.linalg.norm(statistic)),
-            n_classes=self.n_classes,
-        )
-        tolerance = max(TOLERANCE * len(self.rows), 2 * smallest)
-        weights = minimise_weighted(self.rows, statistic, alpha=alpha, tolerance=tolerance)
         return Released(weights, alpha, statistic)
 
     def _output_alpha(self, n_parties: int) -> float:

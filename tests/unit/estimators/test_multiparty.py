@@ -28,7 +28,7 @@ PARTY = np.repeat(np.arange(M), N)
 AUXILIARY = RNG.normal(size=(200, D)) / 3
 TEST = RNG.normal(size=(400, D)) / 3
 TRUTH = (TEST[:, 0] + 0.5 * TEST[:, 1] > 0).astype(int)
-METHODS = ["statistic", "moments", "soft", "vote", "weights"]
+METHODS = ["statistic", "moments", "cells", "soft", "vote", "weights"]
 QUIET = {"epsilon": 1e7, "random_state": 0}
 
 
@@ -128,8 +128,9 @@ def test_many_classes(method):
     assert model.coef_.shape == (3, D)
     np.testing.assert_allclose(model.coef_.sum(axis=0), 0, atol=1e-2)
     truth = labels[np.digitize(TEST[:, 0], [-0.15, 0.15])]
-    # A linear model of three classes along one direction needs its intercepts.
-    assert model.score(TEST, truth) > 0.8
+    # A linear model of three classes along one direction needs its intercepts. Cells cannot see a
+    # slope within one cloud of rows: that is where they lose.
+    assert model.score(TEST, truth) > (0.7 if method == "cells" else 0.8)
     assert list(model.classes_) == sorted(labels)
 
 

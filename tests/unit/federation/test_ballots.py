@@ -46,6 +46,8 @@ SETTINGS = [
     {"method": "weights", "normalise": True, "alpha": 0.1},
     {"method": "moments"},
     {"method": "moments", "alpha": 0.05},
+    {"method": "cells"},
+    {"method": "cells", "alpha": 2.0},
 ]
 
 
@@ -109,7 +111,7 @@ def test_a_group_is_asked_at_once():
     np.testing.assert_array_equal(one.released.weights, other.released.weights)
 
 
-@pytest.mark.parametrize("method", ["soft", "weights", "moments"])
+@pytest.mark.parametrize("method", ["soft", "weights", "moments", "cells"])
 def test_every_party_pays_for_itself(tmp_path, method):
     ledger = Ledger(tmp_path / "ledger")
     ledger.open_account("study", epsilon=100.0, unit="party")
@@ -274,6 +276,7 @@ def test_noise_is_drawn_once_per_run(tmp_path):
         {"method": "vote", "calibration": "printed"},
         {"method": "weights"},
         {"method": "moments"},
+        {"method": "cells"},
         {"frame": Frame(D, data_norm=1.0, constant=0.4)},
         {"auxiliary": AUXILIARY[:30]},
     ],

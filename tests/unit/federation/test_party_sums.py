@@ -39,6 +39,7 @@ SETTINGS = [
     {"method": "statistic"},
     {"method": "statistic", "radius": "spectral", "local_alpha": 0.1},
     {"method": "moments"},
+    {"method": "cells"},
     {"method": "weights"},
     {"method": "weights", "normalise": True, "alpha": 0.1},
     {"method": "weights", "calibration": "printed"},

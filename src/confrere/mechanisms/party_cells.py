@@ -1,0 +1,186 @@
+"""Noise on the shares of public cells and classes, each party's rows weighing one in all.
+
+Proof: docs/proofs/cells.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confrere.errors import InvalidData
+from confrere.guarantee import Guarantee, Unit, check_epsilon, party_guarantee
+from confrere.mechanisms.counts import PrivateCounts
+from confrere.mechanisms.laws import LaplaceNoise
+from confrere.mechanisms.secure_sum import SecureSum, SharedNoise
+from confrere.mechanisms.terms import NoisedPoint
+from confrere.noise.sources import RandomSource
+
+THEOREM = "docs/proofs/cells.md"
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+#: What a party has to give away among cells and classes, in whole numbers: then sums are exact.
+WHOLE = 2**16
+
+#: More than what probabilities of the integer noise can be off by, in floats.
+_ROUNDING = 1 + 1e-5
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartyCells:
+    """Add up how every party's rows are shared over cells and classes, then add integer noise.
+
+    Parameters
+    ----------
+    epsilon : float
+        The price.
+    n_parties : int
+        Public number of parties M; one that is left out counts as zero.
+    n_cells : int
+        Number of cells.
+    n_classes : int, default=2
+        Number of classes.
+    colluding : int, default=0
+        How many parties may pool what they know: the shares of the others make the noise. 0: a
+        trusted coordinator adds it.
+    fewest : int, optional
+        Where shares make the noise: the fewest parties of a sum; all of them by default.
+    releases : int, default=1
+        Where shares make the noise: how many sums the price is for.
+    """
+
+    epsilon: float
+    n_parties: int
+    n_cells: int
+    n_classes: int = 2
+    colluding: int = 0
+    fewest: int | None = None
+    releases: int = 1
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        if self.n_parties < 1 or self.n_cells < 1 or self.n_classes < 2:
+            raise InvalidData("cells need at least one party, one cell and two classes.")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of what a party sends."""
+        return (self.n_cells, self.n_classes)
+
+    @property
+    def sensitivity(self) -> int:
+        """Largest sum of absolute changes when one party is replaced: all it has, twice."""
+        return 2 * WHOLE
+
+    @property
+    def noise(self) -> PrivateCounts | SharedNoise:
+        """The noise on the sum."""
+        if not self.colluding:
+            return PrivateCounts(epsilon=self.epsilon / _ROUNDING, sensitivity=self.sensitivity)
+        return SharedNoise(
+            SecureSum(
+                epsilon=self.epsilon,
+                law="integer",
+                size=self.n_cells * self.n_classes,
+                sensitivity=float(self.sensitivity),
+                n_parties=self.n_parties,
+                fewest=self.fewest,
+                colluding=self.colluding,
+                releases=self.releases,
+                largest=float(WHOLE),
+                unit=Unit.PARTY,
+            )
+        )
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise on one share."""
+        return self.noise.deviation / (WHOLE * self.n_parties)
+
+    def guarantee(self) -> Guarantee:
+        """Return the price, without touching data."""
+        return party_guarantee(
+            self.epsilon,
+            THEOREM,
+            auxiliary="auxiliary rows",
+            colluding=self.colluding,
+            n_parties=self.n_parties,
+        )
+
+    def clipped(self, uploads: NDArray[np.number]) -> Integers:
+        """Return what parties sent as it is added up; what nobody can have, counts as nothing."""
+        if uploads.shape[1:] != self.shape or not np.issubdtype(uploads.dtype, np.integer):
+            raise InvalidData("an upload must hold one whole number per cell and class.")
+        # In floats, a sum of huge numbers is not a small one again.
+        fits = (uploads >= 0).all(axis=(1, 2)) & (
+            uploads.sum(axis=(1, 2), dtype=np.float64) <= WHOLE
+        )
+        return np.where(fits[:, None, None], uploads, 0).astype(np.int64)
+
+    def run(self, total: NDArray[np.number], *, source: RandomSource) -> Floats:
+        """Return the noised shares, from the sum of the uploads."""
+        return np.asarray(self.run_many(total, source=source, count=1)[0])
+
+    def run_many(self, total: NDArray[np.number], *, source: RandomSource, count: int) -> Floats:
+        """Return ``count`` independent releases; more than one needs a seeded source."""
+        noise, point = self.noise, self._point(total)
+        if isinstance(noise, SharedNoise):
+            released = noise.release_many(point.astype(np.float64), source, count)
+        else:
+            released = noise.run_many(point, source=source, count=count).astype(np.float64)
+        return np.stack([self.of_parts(each) for each in released])
+
+    def terms(self, total: NDArray[np.number]) -> list[NoisedPoint]:
+        """Return what is noised, for an exact audit."""
+        noise = self.noise
+        law = noise.law if isinstance(noise, SharedNoise) else LaplaceNoise(1 / noise.scale)
+        assert isinstance(law, LaplaceNoise)
+        return [NoisedPoint(self._point(total).astype(np.float64), law)]
+
+    def part(self, upload: Integers) -> Floats:
+        """Return what one party adds to the sum."""
+        return np.asarray(self.clipped(upload[None])[0].ravel().astype(np.float64))
+
+    def of_parts(self, released: Floats) -> Floats:
+        """Return the shares of all rows from the noised sum; who is not there counts as zero."""
+        return np.asarray(released.reshape(self.shape) / (WHOLE * self.n_parties))
+
+    def _point(self, total: NDArray[np.number]) -> Integers:
+        if total.shape != self.shape:
+            raise InvalidData("the sum of the uploads does not have the shape of one.")
+        if np.any(total < 0) or not total.sum() <= WHOLE * self.n_parties:
+            raise InvalidData("the uploads were not checked before they were added up.")
+        return np.asarray(total, dtype=np.int64).ravel()
+
+
+def shares_of_parties(
+    cells: NDArray[np.intp],
+    codes: NDArray[np.intp],
+    offsets: NDArray[np.int64],
+    shape: tuple[int, int],
+) -> Integers:
+    """Return every party's rows shared over cells and classes, ``(m, k, K)``.
+
+    A party's numbers add up to :data:`WHOLE`: they are differences of whole parts of running
+    counts, exactly.
+
+    Parameters
+    ----------
+    cells, codes : (n,) arrays
+        Cell and class of every row, party by party.
+    offsets : (m + 1,) array
+        Where each party's rows begin; no party is empty.
+    shape : tuple of int
+        Numbers of cells and classes.
+    """
+    sizes = np.diff(offsets)
+    entries = shape[0] * shape[1]
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    places = (owner * shape[0] + cells) * shape[1] + codes
+    counts = np.bincount(places, minlength=len(sizes) * entries).reshape(len(sizes), entries)
+    running = np.cumsum(counts, axis=1) * WHOLE // sizes[:, None]
+    return np.diff(running, axis=1, prepend=0).reshape(len(sizes), *shape)

@@ -1,0 +1,66 @@
+"""The model of a released statistic of labels, or of votes: post-processing, with any ridge."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confrere.maths.weighted_risk import (
+    minimise_weighted,
+    ridge_under_noise,
+    weighted_tolerance,
+)
+from confrere.mechanisms.objective_perturbation import TOLERANCE
+from confrere.mechanisms.party_moments import PartyMoments
+from confrere.plans.linear_plan import Alpha
+
+Floats = NDArray[np.float64]
+
+
+def model_of_statistic(
+    rows: Floats,
+    statistic: Floats,
+    axes: Floats,
+    directions: Floats,
+    deviation: float,
+    *,
+    alpha: Alpha,
+) -> tuple[Floats, float]:
+    """Return the weights of a noised statistic, and their ridge.
+
+    Parameters
+    ----------
+    rows : (N, d) array
+        Public auxiliary rows in the unit ball.
+    statistic : (d,) or (K, d) array
+        As released.
+    axes, directions : arrays
+        Shape of its noise.
+    deviation : float
+        Standard deviation of a coordinate of the noise, in units of the axes.
+    alpha : float or "auto"
+        The ridge, or let the statistic choose.
+    """
+    chosen = (
+        ridge_under_noise(rows, statistic, axes, directions, deviation)
+        if alpha == "auto"
+        else float(alpha)
+    )
+    smallest = weighted_tolerance(
+        *rows.shape,
+        alpha=chosen,
+        statistic_norm=float(np.linalg.norm(statistic)),
+        n_classes=2 if statistic.ndim == 1 else len(statistic),
+    )
+    tolerance = max(TOLERANCE * len(rows), 2 * smallest)
+    return minimise_weighted(rows, statistic, alpha=chosen, tolerance=tolerance), chosen
+
+
+def model_of_moments(
+    rows: Floats, statistic: Floats, mechanism: PartyMoments, alpha: Alpha
+) -> tuple[Floats, float]:
+    """Return the same of moments, which are uncertain by sampling besides noise."""
+    values, directions = np.linalg.eigh(rows.T @ rows / len(rows))
+    sampling = mechanism.sampling_variances(np.maximum(values, 0.0), len(rows))
+    uncertain = np.sqrt(mechanism.deviation**2 + sampling)
+    return model_of_statistic(rows, statistic, uncertain, directions, 1.0, alpha=alpha)

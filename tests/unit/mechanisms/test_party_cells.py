@@ -1,0 +1,129 @@
+"""Shares of cells and classes: whole numbers that add up, and what counts as nothing."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from confrere import MultipartyClassifier
+from confrere.errors import InvalidData
+from confrere.guarantee import Unit
+from confrere.mechanisms.party_cells import WHOLE, PartyCells, shares_of_parties
+from confrere.noise.sources import SeededSource
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=6),
+    shape=st.tuples(st.integers(1, 5), st.integers(2, 4)),
+    seed=st.integers(0, 1000),
+)
+def test_every_party_gives_away_the_same_and_in_proportion(sizes, shape, seed):
+    rng = np.random.default_rng(seed)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    cells = rng.integers(0, shape[0], size=offsets[-1])
+    codes = rng.integers(0, shape[1], size=offsets[-1])
+    shares = shares_of_parties(cells, codes, offsets, shape)
+    assert shares.shape == (len(sizes), *shape)
+    assert shares.min() >= 0
+    assert (shares.sum(axis=(1, 2)) == WHOLE).all()
+    for k, size in enumerate(sizes):
+        own = slice(offsets[k], offsets[k + 1])
+        counts = np.zeros(shape)
+        np.add.at(counts, (cells[own], codes[own]), 1)
+        assert np.abs(shares[k] - WHOLE * counts / size).max() < 1
+        assert (shares[k][counts == 0] == 0).all()
+    mechanism = PartyCells(epsilon=1.0, n_parties=len(sizes), n_cells=shape[0], n_classes=shape[1])
+    np.testing.assert_array_equal(mechanism.clipped(shares), shares)
+
+
+def test_a_party_of_a_billion_rows_weighs_as_much_as_one_of_one():
+    """Integers do not overflow: counts times pieces stay far below 2^63."""
+    counts = np.array([[10**9]])
+    running = np.cumsum(counts, axis=1) * WHOLE // counts.sum(axis=1, keepdims=True)
+    assert running[0, -1] == WHOLE
+
+
+@pytest.mark.parametrize(
+    "upload",
+    [
+        [[WHOLE, 1], [0, 0]],
+        [[-1, WHOLE], [0, 0]],
+        [[2**62, 2**62], [2**62, 2**62]],
+        [[2**63 - 1, 1], [0, 0]],
+    ],
+    ids=["too much", "negative", "wraps around", "wraps around at once"],
+)
+def test_what_nobody_can_have_counts_as_nothing(upload):
+    mechanism = PartyCells(epsilon=1.0, n_parties=3, n_cells=2)
+    sent = np.array([upload, [[0, WHOLE], [0, 0]]], dtype=np.int64)
+    assert mechanism.clipped(sent).tolist() == [[[0, 0], [0, 0]], [[0, WHOLE], [0, 0]]]
+
+
+def test_what_is_not_a_sum_of_uploads_is_refused():
+    mechanism = PartyCells(epsilon=1.0, n_parties=3, n_cells=2)
+    source = SeededSource(0)
+    with pytest.raises(InvalidData, match="shape"):
+        mechanism.run(np.zeros((3, 2)), source=source)
+    for wrong in ([[-1, 0], [0, 0]], [[4 * WHOLE, 0], [0, 0]]):
+        with pytest.raises(InvalidData, match="not checked"):
+            mechanism.run(np.array(wrong), source=source)
+    with pytest.raises(InvalidData, match="whole number"):
+        mechanism.clipped(np.zeros((1, 2, 2)))
+    with pytest.raises(InvalidData, match="one cell"):
+        PartyCells(epsilon=1.0, n_parties=3, n_cells=0)
+
+
+def clustered(rng, n, n_classes):
+    centres = np.random.default_rng(5).normal(size=(2 * n_classes, 6))
+    place = rng.integers(0, len(centres), size=n)
+    return centres[place] / 4 + rng.normal(size=(n, 6)) / 12, place % n_classes
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("trust", ["coordinator", "sum"])
+def test_classes_of_clusters_are_learned_where_others_hardly_begin(n_classes, trust):
+    rng = np.random.default_rng(0)
+    X, y = clustered(rng, 900, n_classes)
+    public, _ = clustered(rng, 400, n_classes)
+    test, truth = clustered(rng, 1000, n_classes)
+    scores = {}
+    for method in ("cells", "statistic"):
+        model = MultipartyClassifier(
+            method=method, epsilon=0.5, classes=range(n_classes), trust=trust, random_state=0
+        ).fit(X, y, party=np.repeat(np.arange(300), 3), auxiliary=public)
+        scores[method] = model.score(test, truth)
+    assert scores["cells"] > 0.8
+    if n_classes > 2:
+        assert scores["cells"] > scores["statistic"] + 0.1
+
+
+def test_one_organisation_with_public_rows_has_parties_of_one_row():
+    """Then replacing a party is replacing a record."""
+    rng = np.random.default_rng(1)
+    X, y = clustered(rng, 2000, 3)
+    public, _ = clustered(rng, 400, 3)
+    test, truth = clustered(rng, 1000, 3)
+    model = MultipartyClassifier(method="cells", epsilon=0.5, classes=range(3), random_state=0)
+    model.fit(X, y, auxiliary=public)
+    assert model.n_parties_ == 2000
+    assert model.guarantee_.unit is Unit.PARTY
+    assert model.score(test, truth) > 0.9
+    assert model.statistic_.shape[1] == 3
+    assert model.statistic_.sum() == pytest.approx(1.0, abs=0.2)
+
+
+def test_rows_of_any_length_move_nothing_else():
+    """Only where a row lies counts: a row that is a thousand times longer is one row."""
+    rng = np.random.default_rng(2)
+    X, y = clustered(rng, 300, 2)
+    public, _ = clustered(rng, 200, 2)
+    longer = X.copy()
+    longer[0] *= 1e6
+    kept = [
+        MultipartyClassifier(method="cells", epsilon=1.0, random_state=0)
+        .fit(rows, y, auxiliary=public)
+        .statistic_
+        for rows in (X, longer)
+    ]
+    assert np.abs(kept[0] - kept[1]).sum() <= 2 / 300 * (1 + 1e-9)
