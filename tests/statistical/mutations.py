@@ -19,15 +19,18 @@ from confrere.errors import BudgetExceeded, InvalidData
 from confrere.estimators.base import PrivateClassifier
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
+from confrere.maths.calibration import RidgeTerm
 from confrere.mechanisms import (
     body_objective,
     counts,
+    laplace_objective,
     laws,
     noisy_minimiser,
     objective_perturbation,
     output_step,
     secure_sum,
 )
+from confrere.mechanisms.functional import FunctionalMechanism
 from confrere.mechanisms.laws import BodyNoise, L2Noise, LaplaceNoise
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.output_step import LatticeStep
@@ -199,6 +202,21 @@ def _classes_as_one_norm(patch: Patch) -> None:
     patch(objective_perturbation, "calibrate_classwise", objective_perturbation.calibrate_softmax)
 
 
+def _coefficients_of_two_classes(patch: Patch) -> None:
+    patch(FunctionalMechanism, "moves", property(lambda self: (1.0, math.sqrt(2) / 8)))
+
+
+def _laplace_of_two_classes(patch: Patch) -> None:
+    real = laplace_objective.calibrate
+    patch(
+        laplace_objective,
+        "calibrate_classwise",
+        lambda budget, ridge, n_classes, neighbours: real(
+            budget, [RidgeTerm(ridge=ridge)], neighbours
+        ),
+    )
+
+
 def _constant_source(patch: Patch) -> None:
     """Every run has the same noise: nothing is hidden."""
     draw = L2Noise.draw
@@ -349,7 +367,19 @@ MUTATIONS = {
     "classes: one norm's rate": Mutation(
         "every class's noise has the rate of one norm",
         _classes_as_one_norm,
-        ("plr",),
+        ("average",),
+        ("densities",),
+    ),
+    "classes: coefficients of two": Mutation(
+        "coefficients of four classes move as far as those of two",
+        _coefficients_of_two_classes,
+        ("ofaa",),
+        ("densities",),
+    ),
+    "classes: Laplace noise as of two": Mutation(
+        "Laplace noise of four classes has the rate of two",
+        _laplace_of_two_classes,
+        ("ofpa",),
         ("densities",),
     ),
     "shared: parties": Mutation(

@@ -417,6 +417,21 @@ def test_exact_audit_of_more_classes_goes_through_the_estimators_own_rows(monkey
     assert exact_audit(model, grown).refuted
 
 
+@pytest.mark.parametrize("change", list(Neighbours))
+def test_exact_audit_of_laplace_noise_of_more_classes(change):
+    mechanism = LaplaceObjectivePerturbation(
+        epsilon=1.0,
+        n_samples=HiddenSize(60) if change is Neighbours.ADD_REMOVE else 60,
+        n_features=3,
+        ridge=20.0,
+        n_classes=4,
+        neighbours=change,
+    )
+    assert 0.95 < exact_audit(mechanism).epsilon <= 0.99 * (1 + 1e-9)
+    object.__setattr__(mechanism, "rho", 1.06 * mechanism.rho)
+    assert exact_audit(mechanism).refuted
+
+
 @pytest.mark.parametrize("cap", [1.0, 0.5])
 def test_exact_audit_of_laplace_noise(cap):
     mechanism = LaplaceObjectivePerturbation(

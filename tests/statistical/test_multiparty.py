@@ -61,9 +61,9 @@ def draws(voting, side, count, source):
 def whitened(mechanism, noise):
     """Return noise in the coordinates in which it is round, and its rate there."""
     if not isinstance(mechanism, PartyStatistic):
-        return noise, mechanism.noise.rho
+        return noise, mechanism.noise.law.rho
     axes, directions = mechanism.shape
-    return noise @ directions / axes, mechanism.noise.rho
+    return noise @ directions / axes, mechanism.noise.law.rho
 
 
 def exact_points(name):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -306,26 +307,38 @@ def worst_softmax_loss(
     change: Neighbours = Neighbours.REPLACE_ONE,
     seed: int = 0,
     draws: int = 60,
-    classwise: bool = False,
+    law: SoftmaxNorm = "one",
 ) -> float:
     """Return the largest loss, in both directions, over random and constructed cases.
 
-    ``classwise`` noise has the sum of the classes' norms in its density.
+    The density of the noise has one norm of the whole matrix in it, the sum of the ``"classes"``
+    norms, or the sum of all entries' magnitudes, for rows that are one long in L1.
     """
-    norm = _sum_of_norms if classwise else _one_norm
+    shaped = _softmax_cases(n_classes, d, change, seed, draws)
     return max(
         loss
-        for case in _softmax_cases(n_classes, d, change, seed, draws)
-        for loss in _softmax_losses(case, norm, rho, ridge)
+        for case in (map(_shortened, shaped) if law == "entries" else shaped)
+        for loss in _softmax_losses(case, _SOFTMAX_NORMS[law], rho, ridge)
     )
 
 
-def _one_norm(B: Floats) -> float:
-    return float(np.linalg.norm(B))
+def _shortened(case: SoftmaxComparison) -> SoftmaxComparison:
+    """Bring all rows to length one in L1."""
+
+    def short(X: Floats) -> Floats:
+        return np.asarray(X / np.abs(X).sum(axis=-1, keepdims=True))
+
+    other = None if case.second is None else (short(case.second[0]), case.second[1])
+    common = short(case.common[0]), case.common[1]
+    return SoftmaxComparison(common, (short(case.first[0]), case.first[1]), other, case.W)
 
 
-def _sum_of_norms(B: Floats) -> float:
-    return float(np.linalg.norm(B, axis=1).sum())
+SoftmaxNorm = Literal["one", "classes", "entries"]
+_SOFTMAX_NORMS: dict[SoftmaxNorm, Norm] = {
+    "one": lambda B: float(np.linalg.norm(B)),
+    "classes": lambda B: float(np.linalg.norm(B, axis=1).sum()),
+    "entries": lambda B: float(np.abs(B).sum()),
+}
 
 
 def _softmax_losses(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import optimize
 
 from confrere.audit.adversary import (
+    SoftmaxNorm,
     adversarial_cases,
     signed_loss,
     worst_body_loss,
@@ -21,7 +22,7 @@ from confrere.audit.estimator import prepared
 from confrere.audit.pairs import Pair, as_pairs, worst_pairs
 from confrere.errors import InvalidParameter
 from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
-from confrere.mechanisms.laws import BodyNoise, ClassNoise, L2Noise, LaplaceNoise
+from confrere.mechanisms.laws import BodyNoise, ClassNoise, L2Noise, LaplaceNoise, NoiseLaw
 from confrere.mechanisms.objective_perturbation import PerturbedObjective
 from confrere.mechanisms.terms import (
     Density,
@@ -31,6 +32,13 @@ from confrere.mechanisms.terms import (
 )
 
 Floats = NDArray[np.float64]
+
+#: What the density of noise on several classes has in it.
+_NORMS: dict[type[NoiseLaw], SoftmaxNorm] = {
+    L2Noise: "one",
+    ClassNoise: "classes",
+    LaplaceNoise: "entries",
+}
 
 #: Random starting points of the search around each data set's own minimiser.
 _STARTS = 40
@@ -127,14 +135,13 @@ def _audit_objective(mechanism: PerturbedObjective, draws: int, seed: int) -> Ex
         "draws": draws,
     }
     size = mechanism.n_features
-    if isinstance(law, LaplaceNoise):
+    if mechanism.n_classes > 2:
+        norm = _NORMS[type(law)]
+        worst = worst_softmax_loss(mechanism.n_classes, size, law=norm, **common)
+    elif isinstance(law, LaplaceNoise):
         worst = worst_loss(size, cap=mechanism.cap, order=1, **common)
     elif isinstance(law, BodyNoise):
         worst = worst_body_loss(law.body, cap=mechanism.cap, **common)
-    elif mechanism.n_classes > 2:
-        worst = worst_softmax_loss(
-            mechanism.n_classes, size, classwise=isinstance(law, ClassNoise), **common
-        )
     else:
         worst = worst_loss(size, cap=mechanism.cap, **common)
     return ExactAudit(worst, mechanism.epsilon, f"constructed neighbours, {mechanism.neighbours}")

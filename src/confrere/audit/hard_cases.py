@@ -178,11 +178,13 @@ def _collaborative(model: Any) -> list[Case]:
             Pair.of_rows("a record turned round", ([[1.0]], y), ([[_TURNED]], y)),
             Pair.of_rows("a record turned aside", ([[1.0, 0.0]], y), (across, y)),
         ]
-        return [Case(model, alone), Case(model, [parties], _FEWER)]
+        several = Case(_with(model, classes=_FOUR), [_ALONE], _FITS)
+        return [Case(model, alone), Case(model, [parties], _FEWER), several]
     model.set_params(alpha=_STRONG)
     if model.method == "sums":
         return [Case(model, _record_pairs(_SUMMED, 1, party=np.arange(_SUMMED)))]
-    return [Case(model, _record_pairs(1, 1)), Case(model, [parties], _FEWER)]
+    several = Case(_with(model, classes=_FOUR), [_ALONE], _FITS)
+    return [Case(model, _record_pairs(1, 1)), Case(model, [parties], _FEWER), several]
 
 
 def _multiparty(model: Any) -> list[Case]:
@@ -238,6 +240,12 @@ _GROUPS: dict[str, Any] = {"groups": [[0], [1]], "importance": _LOPSIDED}
 
 #: Settings of made-up sources: hardly any noise, whatever the epsilon.
 _SURE: dict[str, Any] = {"intercept_scale": _CONSTANT, "prior_intercept": _RARE, "alpha": 1e4}
+
+#: One record of one of four classes, which turns round.
+_FOUR = [0, 1, 2, 3]
+_ALONE = Pair.of_rows(
+    "the only record turned round", *(([[x]], np.ones(1, int)) for x in (1.0, -1.0))
+)
 
 #: A number turns round, and another column of a block is one; so many rows make two bodies.
 _AMONG, _POSITIVE = np.tile([[1.0, 1.0], [-1.0, 0.0]], (10, 1)), np.append(1, np.zeros(20, int))

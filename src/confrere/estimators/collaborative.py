@@ -58,7 +58,8 @@ class CollaborativeClassifier(LinearClassifier):
     epsilon : float, default=1.0
         Price of one ``fit``, for every party and thus for every record.
     delta : float, default=0.0
-        Probability with which epsilon may not hold, for ``method="sums"``; 0 is pure.
+        Probability with which epsilon may not hold; 0 is pure. With one, noise is Gaussian, and for
+        ``method="sums"`` parties answer in rounds. Not for ``"ofpa"``, whose noise is Laplace's.
     colluding : int, default=1
         For ``method="sums"``: how many parties may pool what they know. The noise is made by the
         shares of the others.
@@ -83,7 +84,7 @@ class CollaborativeClassifier(LinearClassifier):
         both bound what a party that lies can do. Not for ``"ofaa"`` and ``"sums"``.
     loss : {"capped", "logistic"}, default="capped"
         ``"capped"`` goes on linearly where the slope reaches one half: about half the noise. Not
-        used by ``"ofaa"``.
+        used by ``"ofaa"``; more than two classes have the softmax loss.
     calibration : {"tight", "printed"}, default="tight"
         ``"printed"`` is the looser published formula, for ``method="average"`` and
         ``loss="logistic"``.
@@ -107,7 +108,7 @@ class CollaborativeClassifier(LinearClassifier):
         ``prior`` holds on its records, and use it so far.
     prior_intercept : float, default=0.0
         Public intercept to shrink towards.
-    classes : list of two, optional
+    classes : list, optional
         The public label set. Without it labels must be 0 and 1, booleans or a pandas categorical.
     ledger : Ledger, optional
         Where the price is charged; by default the process's own.
@@ -118,9 +119,9 @@ class CollaborativeClassifier(LinearClassifier):
 
     Attributes
     ----------
-    coef_ : array of shape (1, n_features)
+    coef_ : array of shape (1, n_features) or (n_classes, n_features)
         Released weights, for rows as given to ``fit``.
-    intercept_ : array of shape (1,)
+    intercept_ : array of shape (1,) or (n_classes,)
         Released intercept.
     party_ : array of shape (n_parties,)
         The parties, sorted.
@@ -187,7 +188,6 @@ class CollaborativeClassifier(LinearClassifier):
 
     _kind = "collaborative"
     _sparse = False
-    _many_classes = False
 
     def fit(self, X: Any, y: Any = None, party: ArrayLike | None = None) -> Self:
         """Charge ``epsilon``, then release a model of all parties' rows.
@@ -223,7 +223,7 @@ class CollaborativeClassifier(LinearClassifier):
         public = self._sizes(n_samples, n_features, n_classes)
         rows = public.n_samples
         sizes = {str(party): rows for party in range(count)}
-        facts = PublicFacts(n_samples=rows * count, n_features=public.n_features, sizes=sizes)
+        facts = replace(public, n_samples=rows * count, sizes=sizes)
         return self.plan(facts).guarantee()
 
     def prepare(
@@ -237,6 +237,7 @@ class CollaborativeClassifier(LinearClassifier):
         facts = PublicFacts(
             n_samples=len(table.codes),
             n_features=table.X.shape[1],
+            n_classes=max(2, len(table.classes)),
             sizes=dict(zip(map(str, names), counts, strict=True)),
         )
         self.party_ = names
@@ -249,9 +250,11 @@ class CollaborativeClassifier(LinearClassifier):
                 "calibration='printed' was published for L2 noise and the logistic loss: use it "
                 "with method='average' and loss='logistic'."
             )
-        if self.delta and self.method != "sums":
-            raise InvalidParameter("delta must be 0: only method='sums' is (epsilon, delta).")
-        iterates = self.method in ("average", "ofpa") or self.delta > 0
+        if self.delta and self.method == "ofpa":
+            raise InvalidParameter(
+                "delta must be 0 for method='ofpa', whose noise is Laplace's: use 'average'."
+            )
+        iterates = self.method in ("average", "ofpa") or (self.method == "sums" and self.delta > 0)
         if self.rounds != 1 and not iterates:
             raise InvalidParameter(
                 f"rounds must be 1 for method={self.method!r}, whose parties release only once."
@@ -261,11 +264,14 @@ class CollaborativeClassifier(LinearClassifier):
                 f"combine must be 'mean' for method={self.method!r}: it adds up."
             )
         sizes = {"all": facts.n_samples} if facts.sizes is None else facts.sizes
-        return CollaborativePlan(self.method, self.protocol(facts.n_features), Sizes(sizes))
+        protocol = self.protocol(facts.n_features, facts.n_classes)
+        return CollaborativePlan(self.method, protocol, Sizes(sizes))
 
-    def protocol(self, n_features: int) -> Collaboration:
+    def protocol(self, n_features: int, n_classes: int = 2) -> Collaboration:
         """Return what parties are asked, whatever their number and sizes."""
         check_parameters(self)
+        if n_classes > 2 and (self.prior is not None or self.prior_intercept != 0):
+            raise InvalidParameter("prior is for two classes.")
         frame = linear_frame(
             n_features,
             data_norm=self.data_norm,
@@ -278,14 +284,23 @@ class CollaborativeClassifier(LinearClassifier):
         has_prior = opinion.coef is not None or opinion.intercept != 0
         prior = frame.weights(opinion.coef, opinion.intercept) if has_prior else None
         if self.method == "sums":
-            return self._sums(frame, prior)
+            return self._sums(frame, prior, n_classes)
         if self.method == "ofaa":
-            return Expansion(frame=frame, epsilon=self.epsilon, alpha=self.alpha, prior=prior)
+            return Expansion(
+                frame=frame,
+                epsilon=self.epsilon,
+                delta=self.delta,
+                n_classes=n_classes,
+                alpha=self.alpha,
+                prior=prior,
+            )
         averaging = Averaging(
             frame=frame,
             epsilon=self.epsilon,
+            delta=self.delta,
+            n_classes=n_classes,
             alpha=self.alpha,
-            cap=slope_of(self.loss),
+            cap=slope_of(self.loss, n_classes),
             calibration=self.calibration,
             prior=prior,
             rounds=self.rounds,
@@ -311,17 +326,21 @@ class CollaborativeClassifier(LinearClassifier):
             return self.second_moments
         return encoder.mean_squares()
 
-    def _sums(self, frame: Frame, prior: NDArray[np.float64] | None) -> Collaboration:
+    def _sums(
+        self, frame: Frame, prior: NDArray[np.float64] | None, n_classes: int
+    ) -> Collaboration:
         rate = special.expit(self._opinion().intercept)
+        spread = rate * (1 - rate) if n_classes == 2 else 1 / n_classes
         common: dict[str, Any] = {
             "frame": frame,
             "epsilon": self.epsilon,
             "alpha": self.alpha,
-            "cap": slope_of(self.loss),
+            "n_classes": n_classes,
+            "cap": slope_of(self.loss, n_classes),
             "prior": prior,
             "colluding": self.colluding,
             "reserve": self.reserve,
-            "curvature": min(0.2, 0.88 * rate * (1 - rate)),
+            "curvature": min(0.2, 0.88 * spread),
             "second_moments": self._mean_squares(),
         }
         if not self.delta:

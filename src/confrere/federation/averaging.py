@@ -6,15 +6,16 @@ docs/proofs/averaging.md, docs/proofs/objective_perturbation.md, docs/proofs/out
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidMessage
 from confrere.federation.checking import check_prior
-from confrere.federation.counting import ask_sizes
+from confrere.federation.counting import ask_sizes, few_enough
 from confrere.federation.expected import Expected, Numbers
 from confrere.federation.federation import Federation, stacked
 from confrere.federation.operation import (
@@ -51,6 +52,9 @@ _VALUES = frozenset(
     {"frame", "epsilon", "ridge", "alpha", "cap", "calibration", "neighbours", "declared"}
 )
 
+#: What only some requests have: pure ones have no delta.
+_MORE = frozenset({"delta"})
+
 
 class ReleaseRequest(WeightRequest):
     """What a coordinator asks for when it asks for weights, as a message."""
@@ -63,6 +67,8 @@ class ReleaseRequest(WeightRequest):
     def to_payload(self) -> Payload:
         """Return the message."""
         values = {name: getattr(self, name) for name in _VALUES - {"frame"}}
+        if self.delta:
+            values["delta"] = float(self.delta)
         floats = {name: float(values[name]) for name in ("epsilon", "ridge", "alpha", "cap")}
         return framed(self.frame, values | floats, centre=self.centre)
 
@@ -70,12 +76,17 @@ class ReleaseRequest(WeightRequest):
     def from_payload(cls, request: Payload) -> ReleaseRequest:
         """Read a message; what does not fit is refused."""
         values = request.values
-        if values.keys() != _VALUES or not request.arrays.keys() <= {"centre", "feature_scale"}:
+        if values.keys() - _MORE != _VALUES or not request.arrays.keys() <= {
+            "centre",
+            "feature_scale",
+        }:
             raise InvalidMessage("the request has missing or unknown fields.")
         check_price(values["epsilon"])
         for name in ("ridge", "alpha", "cap"):
             if type(values[name]) is not float or not 0 <= values[name] <= LARGEST:
                 raise InvalidMessage(f"{name} must be a float from 0 to {LARGEST:g}.")
+        if "delta" in values and not (type(values["delta"]) is float and 0 < values["delta"] < 1):
+            raise InvalidMessage("delta must be a float between 0 and 1, or left out.")
         if values["calibration"] not in ("tight", "printed"):
             raise InvalidMessage("calibration must be 'tight' or 'printed'.")
         if values["neighbours"] not in tuple(Neighbours):
@@ -94,17 +105,24 @@ class ReleaseRequest(WeightRequest):
         centre = request.arrays.get("centre")
         if centre is not None and (
             centre.dtype != np.float64
-            or centre.shape != (frame.size,)
+            or centre.ndim not in (1, 2)
+            or centre.shape[-1] != frame.size
             or float(np.abs(centre).max()) > FARTHEST_PRIOR
         ):
             raise InvalidMessage("centre must be one number per weight, of reasonable length.")
-        known = {name: values[name] for name in _VALUES - {"frame"}}
+        known = {name: value for name, value in values.items() if name != "frame"}
         return cls(frame=frame, centre=centre, **known)
 
-    def check(self, facts: PartyFacts) -> None:
-        """Refuse a request for rows of another shape."""
+    def checked(self, facts: PartyFacts) -> ReleaseRequest:
+        """Return the request for a party's own number of classes; refuse one for other rows."""
         if facts.n_features != self.frame.n_features:
             raise InvalidMessage("the request is for rows of another number of columns.")
+        shape: tuple[int, ...] = (self.frame.size,)
+        if facts.n_classes > 2:
+            shape = (facts.n_classes, *shape)
+        if self.centre is not None and self.centre.shape != shape:
+            raise InvalidMessage("centre must be one number per weight of every class.")
+        return replace(self, n_classes=facts.n_classes)
 
 
 def longest_weights(mechanism: PerturbedObjective | OutputPerturbation) -> float:
@@ -114,14 +132,18 @@ def longest_weights(mechanism: PerturbedObjective | OutputPerturbation) -> float
     """
     if not isinstance(mechanism, OutputPerturbation):
         return mechanism.minimiser.longest
-    slopes = largest_count(mechanism.n_samples) * mechanism.cap / mechanism.ridge
-    return 1.01 * (slopes + mechanism.noise.law.longest(mechanism.n_features)) + 1.0
+    slope = mechanism.cap if mechanism.n_classes == 2 else math.sqrt(2)
+    slopes = largest_count(mechanism.n_samples) * slope / mechanism.ridge
+    noise = mechanism.noise
+    return 1.01 * (slopes + noise.law.longest(noise.size)) + 1.0
 
 
 def _read(request: Payload, facts: PartyFacts) -> ReleaseRequest:
-    asked = ReleaseRequest.from_payload(request)
-    asked.check(facts)
-    return asked
+    return ReleaseRequest.from_payload(request).checked(facts)
+
+
+def _read_group(request: Payload, group: PartyGroup) -> ReleaseRequest:
+    return _read(request, next(iter(group.distinct_facts().values())))
 
 
 def _price_objective(request: Payload, facts: PartyFacts) -> Guarantee:
@@ -151,21 +173,23 @@ def _run_output(request: Payload, party: LocalParty, source: RandomSource) -> Pa
 
 
 def _run_objectives(request: Payload, group: PartyGroup, source: RandomSource) -> Payload:
-    asked = ReleaseRequest.from_payload(request)
+    asked = _read_group(request, group)
     mechanisms = {size: asked.objective(size) for size in group.rows.distinct_sizes}
     weights = run_parties(mechanisms, group.rows, asked.frame, source=source, centre=asked.centre)
     return Payload(arrays={"weights": weights})
 
 
 def _run_outputs(request: Payload, group: PartyGroup, source: RandomSource) -> Payload:
-    asked = ReleaseRequest.from_payload(request)
+    asked = _read_group(request, group)
     mechanisms = {size: asked.output(size) for size in group.rows.distinct_sizes}
     weights = run_parties(mechanisms, group.rows, asked.frame, source=source)
     return Payload(arrays={"weights": weights})
 
 
-OBJECTIVE = install(Operation("objective", _price_objective, _run_objective, _run_objectives))
-OUTPUT = install(Operation("output", _price_output, _run_output, _run_outputs))
+OBJECTIVE = install(
+    Operation("objective", _price_objective, _run_objective, _run_objectives, many_classes=True)
+)
+OUTPUT = install(Operation("output", _price_output, _run_output, _run_outputs, many_classes=True))
 
 
 def average(
@@ -194,6 +218,8 @@ def average(
         The average of the last round, weighted by records.
     """
     sizes = ask_sizes(federation, count_epsilon=plan.count_epsilon, quorum=quorum, timeout=timeout)
+    if federation.rehearses and plan.delta:
+        sizes = few_enough(sizes, plan.delta)  # what is made up must be enough for a plan
     names: Sequence[str] = list(sizes.counts)
     receipts = dict(sizes.receipts)
     known = None
@@ -216,7 +242,7 @@ def average(
             expect=lambda name, bounds=bounds: bounds[sizes.counts[name]],  # type: ignore[misc]
         )
         receipts = joined(receipts, receipts_in(answers))
-        before, centre = centre, combined(answers, sizes.counts, plan.frame.size, plan.combine)
+        before, centre = centre, combined(answers, sizes.counts, plan.shape, plan.combine)
         if plan.settled(step, before, centre) and not federation.rehearses:
             break
     assert centre is not None
@@ -226,18 +252,21 @@ def average(
 def expected_weights(plan: Averaging, request: ReleaseRequest, n_samples: int) -> Expected:
     """Return what a party of that size may answer."""
     mechanism = plan.mechanism(request, n_samples)
-    bound = {"weights": Numbers((plan.frame.size,), longest=longest_weights(mechanism))}
+    bound = {"weights": Numbers(plan.shape, longest=longest_weights(mechanism))}
     return Expected(bound, mechanism.guarantee())
 
 
 def combined(
-    answers: Mapping[str, Payload], counts: Mapping[str, int], size: int, how: Combine
+    answers: Mapping[str, Payload],
+    counts: Mapping[str, int],
+    shape: tuple[int, ...],
+    how: Combine,
 ) -> Floats:
-    """Return the parties' weights as one vector."""
-    released = stacked(answers, "weights", (size,))
+    """Return the parties' weights as one vector, or one matrix of several classes."""
+    released = stacked(answers, "weights", shape)
     return combine_weights(released, [counts[name] for name in answers], how)
 
 
 def weighted_mean(answers: Mapping[str, Payload], counts: Mapping[str, int], size: int) -> Floats:
     """Return the mean of the released weights, each counted once per record."""
-    return combined(answers, counts, size, "mean")
+    return combined(answers, counts, (size,), "mean")

@@ -125,8 +125,8 @@ def expected_count(operation: Operation, request: Payload, n_samples: int) -> Ex
     return Expected({name: numbers}, price)
 
 
-SIZE = install(Operation("size", _price_size, _run_size, _run_sizes))
-COUNT = install(Operation("count", _price_count, _run_count))
+SIZE = install(Operation("size", _price_size, _run_size, _run_sizes, many_classes=True))
+COUNT = install(Operation("count", _price_count, _run_count, many_classes=True))
 ERRORS = install(Operation("errors", _price_errors, _run_errors))
 
 
@@ -247,3 +247,9 @@ def evaluate(
     )
     counts = {name: int(answer.arrays["errors"]) for name, answer in answers.items()}
     return FederatedEvaluation(counts, {n: known[n] for n in answers}, receipts_in(answers))
+
+
+def few_enough(sizes: Sizes, delta: float) -> Sizes:
+    """Return parties so small that ``delta`` promises something to all of them together."""
+    most = max(1, int(0.5 / (delta * len(sizes.counts))))
+    return replace(sizes, counts={name: min(n, most) for name, n in sizes.counts.items()})

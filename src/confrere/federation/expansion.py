@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from confrere.errors import InvalidMessage
-from confrere.federation.counting import ask_sizes
-from confrere.federation.expected import Expected, Numbers, longest_noise
+from confrere.federation.counting import ask_sizes, few_enough
+from confrere.federation.expected import Expected, Numbers
 from confrere.federation.federation import Federation, stacked
 from confrere.federation.operation import (
     Operation,
@@ -30,6 +30,9 @@ from confrere.rows.frame import Frame
 
 _VALUES = frozenset({"frame", "epsilon", "linear_share"})
 
+#: What only some requests have: pure ones have no delta.
+_MORE = frozenset({"delta"})
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CoefficientRequest:
@@ -43,61 +46,76 @@ class CoefficientRequest:
         What the answer may spend.
     linear_share : float, default=0.7
         Share of it for the linear coefficients.
+    delta : float, default=0.0
+        What the answer may spend of it.
     """
 
     frame: Frame
     epsilon: float
     linear_share: float = LINEAR_SHARE
+    delta: float = 0.0
 
     @classmethod
     def of(cls, plan: Expansion) -> CoefficientRequest:
         """Return what a plan asks."""
         return cls(
-            frame=plan.frame, epsilon=float(plan.epsilon), linear_share=float(plan.linear_share)
+            frame=plan.frame,
+            epsilon=float(plan.epsilon),
+            linear_share=float(plan.linear_share),
+            delta=float(plan.delta),
         )
 
     def to_payload(self) -> Payload:
         """Return the message."""
-        return framed(
-            self.frame, {"epsilon": float(self.epsilon), "linear_share": float(self.linear_share)}
-        )
+        values = {"epsilon": float(self.epsilon), "linear_share": float(self.linear_share)}
+        if self.delta:
+            values["delta"] = float(self.delta)
+        return framed(self.frame, values)
 
     @classmethod
     def from_payload(cls, request: Payload) -> CoefficientRequest:
         """Read a message; what does not fit is refused."""
         values = request.values
-        if values.keys() != _VALUES or not request.arrays.keys() <= {"feature_scale"}:
+        if values.keys() - _MORE != _VALUES or not request.arrays.keys() <= {"feature_scale"}:
             raise InvalidMessage("the request has missing or unknown fields.")
         check_price(values["epsilon"])
         if type(values["linear_share"]) is not float:
             raise InvalidMessage("linear_share must be a float.")
+        if "delta" in values and not (type(values["delta"]) is float and 0 < values["delta"] < 1):
+            raise InvalidMessage("delta must be a float between 0 and 1, or left out.")
         frame = frame_of(request)
         if frame.norm != "l2":
             raise InvalidMessage("the functional mechanism bounds rows in L2.")
-        return cls(frame=frame, epsilon=values["epsilon"], linear_share=values["linear_share"])
+        known = {name: value for name, value in values.items() if name != "frame"}
+        return cls(frame=frame, **known)
 
     def mechanism(self, facts: PartyFacts) -> FunctionalMechanism:
         """Return the mechanism of a party of these sizes."""
         if facts.n_features != self.frame.n_features:
             raise InvalidMessage("the request is for rows of another number of columns.")
-        plan = Expansion(frame=self.frame, epsilon=self.epsilon, linear_share=self.linear_share)
+        plan = Expansion(
+            frame=self.frame,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            n_classes=facts.n_classes,
+            linear_share=self.linear_share,
+        )
         return plan.mechanism(facts.n_samples)
 
-    def expected(self, n_samples: int) -> Expected:
-        """Return what a party of that size may answer.
+    def expected(self, n_samples: int, shape: tuple[int, ...]) -> Expected:
+        """Return what a party of that size may answer; ``shape`` is that of the weights.
 
-        ``v`` is half a sum of n rows, ``M`` an eighth of one of their squares, and noise.
+        ``v`` and ``M`` are sums of n records' parts, and noise.
         """
-        facts = PartyFacts(n_samples, self.frame.n_features)
-        mechanism = self.mechanism(facts)
-        size = self.frame.size
-        packed = size * (size + 1) // 2
-        on_v, on_m = mechanism.noises
-        linear = n_samples / 2 + longest_noise(on_v.rho, size)
-        quadratic = n_samples / 8 + longest_noise(on_m.rho, packed)
+        n_classes = 2 if len(shape) == 1 else shape[0]
+        mechanism = self.mechanism(PartyFacts(n_samples, self.frame.n_features, n_classes))
+        linear, quadratic = (
+            1.01 * (n_samples * length + noise.law.longest(noise.size)) + 1
+            for length, noise in zip(mechanism.lengths, mechanism.noises, strict=True)
+        )
         bounds = {
-            "linear": Numbers((size,), longest=1.01 * linear + 1),
-            "quadratic": Numbers((packed,), longest=1.01 * quadratic + 1),
+            "linear": Numbers(shape, longest=linear),
+            "quadratic": Numbers((mechanism.noises[1].size,), longest=quadratic),
         }
         return Expected(bounds, mechanism.guarantee())
 
@@ -113,7 +131,7 @@ def _run(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
     return Payload(arrays={"linear": linear, "quadratic": quadratic})
 
 
-COEFFICIENTS = install(Operation("coefficients", _price, _run))
+COEFFICIENTS = install(Operation("coefficients", _price, _run, many_classes=True))
 
 
 def expand(
@@ -135,6 +153,8 @@ def expand(
         As for :meth:`~confrere.federation.Federation.gather`.
     """
     sizes = ask_sizes(federation, quorum=quorum, timeout=timeout)
+    if federation.rehearses and plan.delta:
+        sizes = few_enough(sizes, plan.delta)  # what is made up must be enough for a plan
     asked = CoefficientRequest.of(plan)
     answers = federation.gather(
         COEFFICIENTS.name,
@@ -142,10 +162,10 @@ def expand(
         to=list(sizes.counts),
         quorum=quorum,
         timeout=timeout,
-        expect=lambda name: asked.expected(sizes.counts[name]),
+        expect=lambda name: asked.expected(sizes.counts[name], plan.shape),
     )
     size = plan.frame.size
-    linear = stacked(answers, "linear", (size,))
+    linear = stacked(answers, "linear", plan.shape)
     packed = stacked(answers, "quadratic", (size * (size + 1) // 2,))
     weights = plan.combine(linear, packed, sizes)
     counts = {name: sizes.counts[name] for name in answers}

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from confrere.errors import InvalidMessage
 from confrere.federation.payload import Payload
@@ -141,8 +140,3 @@ def receipt_of(answer: Payload) -> Receipt | None:
 def terms(guarantee: Guarantee) -> tuple[float, float, str, str]:
     """Return what a price is compared by."""
     return (guarantee.epsilon, guarantee.delta, str(guarantee.unit), str(guarantee.neighbours))
-
-
-def longest_noise(rate: float, size: int) -> float:
-    """Return a length that noise of density ``exp(-rate ||b||)`` hardly ever has."""
-    return float(stats.gamma.isf(FARTHEST, size)) / rate

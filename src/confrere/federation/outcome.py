@@ -31,8 +31,8 @@ class Outcome:
     ----------
     frame : Frame
         The coordinates that ``weights`` are in.
-    weights : (d,) array
-        The released model.
+    weights : (d,) or (K, d) array
+        The released model; one row per class of more than two.
     sizes : mapping of str to int
         The parties in it and their number of records, declared or privately counted.
     receipts : mapping of str to tuple of Receipt
@@ -49,12 +49,12 @@ class Outcome:
 
     @property
     def coef(self) -> Floats:
-        """Coefficients for rows as encoded."""
+        """Coefficients of two classes, for rows as encoded."""
         return self.frame.coefficients(self.weights)[0]
 
     @property
     def intercept(self) -> float:
-        """Intercept for rows as encoded."""
+        """Intercept of two classes, for rows as encoded."""
         return self.frame.coefficients(self.weights)[1]
 
     @property

@@ -73,7 +73,7 @@ def install_sum(
     vector : callable
         ``(request, party) -> array``: what the party adds, before its share of the noise.
     many_classes : bool, default=False
-        Whether labels of more than two classes do not matter to it.
+        Whether it understands labels of more than two classes.
     """
 
     def run(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
@@ -103,7 +103,7 @@ def _no_run(request: Payload, party: LocalParty, source: RandomSource) -> Payloa
     raise OperationRefused("a key is made by the party's own masking.", "unknown")
 
 
-READY_OPERATION = install(Operation(READY, _price_ready, _no_run, noised=False))
+READY_OPERATION = install(Operation(READY, _price_ready, _no_run, noised=False, many_classes=True))
 
 
 def ready_question(operation: str, request: Payload) -> Payload:

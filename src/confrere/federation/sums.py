@@ -117,7 +117,8 @@ def _read(
     if facts.n_features != frame.n_features or frame.norm != "l2":
         raise InvalidMessage("the request is for rows of another number of columns or norm.")
     weights = request.arrays.get("weights")
-    if weights is not None and (weights.dtype != np.float64 or weights.shape != (frame.size,)):
+    shape = (frame.size,) if facts.n_classes == 2 else (facts.n_classes, frame.size)
+    if weights is not None and (weights.dtype != np.float64 or weights.shape != shape):
         raise InvalidMessage("weights must be one float64 per coordinate.")
     check_price(values["epsilon"])
     for name in ("cap", "quorum", "spacing"):
@@ -133,7 +134,7 @@ def _read(
     if not fit or not counts:
         raise InvalidMessage("sizes must be a number of records for every party.")
     settings = {n: values[n] for n in ("epsilon", "cap", "colluding", "reserve", "quorum")}
-    return settings | {"frame": frame}, Sizes(counts)
+    return settings | {"frame": frame, "n_classes": facts.n_classes}, Sizes(counts)
 
 
 def _one_message(request: Payload, facts: PartyFacts) -> tuple[OneMessage, Sizes]:
@@ -184,5 +185,5 @@ def _gradient(request: Payload, party: LocalParty) -> Floats:
     return plan.message(plan.frame.rows(party.X), party.y, request.arrays["weights"])
 
 
-MINIMISER = install_sum("minimiser", _sum_minimisers, _minimiser)
-GRADIENT = install_sum("gradient", _sum_gradients, _gradient)
+MINIMISER = install_sum("minimiser", _sum_minimisers, _minimiser, many_classes=True)
+GRADIENT = install_sum("gradient", _sum_gradients, _gradient, many_classes=True)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
+from scipy import optimize, special
 
 from confrere.errors import CalibrationError, InvalidData, InvalidParameter
 from confrere.guarantee import Neighbours, check_epsilon, check_positive
@@ -32,8 +32,20 @@ _SHARINGS = 33
 #: Units in the last place by which differences of Mills ratios are raised to the careful side.
 _ROUNDING = 16 * float(np.finfo(np.float64).eps)
 
+#: Below this the tails of the noise as drawn are no longer negligible beside delta.
+SMALLEST_DELTA = 1e-12
+
 #: Factor of the automatic ridge, measured: noise variance over prior variance times curvature.
 _RIDGE_FACTOR = 0.5
+
+
+def check_delta(delta: float, n_samples: int) -> None:
+    """Refuse a delta that promises nothing, or one that floats cannot keep."""
+    if not SMALLEST_DELTA <= delta < 1 / n_samples:
+        raise InvalidParameter(
+            f"delta must be at least {SMALLEST_DELTA:g} and below 1/n_samples: whoever publishes "
+            "one record at random satisfies delta = 1/n_samples. Use 0 for pure privacy."
+        )
 
 
 def gaussian_delta(epsilon: ArrayLike, mu: float) -> Floats:
@@ -55,6 +67,22 @@ def gaussian_delta(epsilon: ArrayLike, mu: float) -> Floats:
     )
     body = special.ndtr(-near) * (1 + _ROUNDING) - second
     return np.clip(np.where(near > 0, tail, body), 0.0, 1.0)
+
+
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """Return the largest sensitivity over sigma of (epsilon, delta)-private Gaussian noise.
+
+    The bound was evaluated a hair above what is returned, and does not exceed ``delta`` there.
+    """
+
+    def surplus(log_mu: float) -> float:
+        found = float(gaussian_delta(epsilon, math.exp(log_mu)))
+        return math.log(max(found, 1e-300)) - math.log(delta)
+
+    log_mu = optimize.brentq(
+        surplus, math.log(1e-12), math.log(1e3 + 4 * math.sqrt(epsilon)), xtol=1e-13
+    )
+    return float(math.exp(log_mu) * (1 - 1e-9))
 
 
 @dataclass(frozen=True, slots=True)

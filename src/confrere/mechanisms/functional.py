@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import ASSUMPTIONS, Guarantee, Neighbours, check_epsilon, public_facts
-from confrere.mechanisms.output_step import AddedNoise, check_repeated
+from confrere.maths.gaussian import check_delta
+from confrere.mechanisms.output_step import (
+    ROUNDING_SHARE,
+    AddedNoise,
+    check_repeated,
+    coordinate_rounding,
+    coordinates,
+    from_coordinates,
+)
 from confrere.mechanisms.terms import Density, NoisedPoint
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import certify_rows
@@ -27,16 +35,15 @@ _UNIT_ROUNDOFF = 2.0**-53
 #: Weights come from ``v``: less noise there helps more than in the curvature ``M``.
 LINEAR_SHARE = 0.7
 
-#: Largest Frobenius move of ``M``: ``||xx' - zz'|| <= sqrt 2`` in the unit ball.
-_QUADRATIC = math.sqrt(2) / 8
-
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionalMechanism:
     """Release ``v = -(1/2) sum y x`` and ``M = (1/8) sum x x'``, each with noise, once.
 
     They are the coefficients of ``sum log(1 + exp(-y w.x))`` expanded to second order at zero:
-    ``v.w + w'Mw``. Everything computed from them afterwards is post-processing.
+    ``v.w + w'Mw``. Everything computed from them afterwards is post-processing. Of K > 2 classes
+    the softmax loss has ``v = sum (1/K - e_c) x'``, a matrix whose columns sum to zero, and
+    ``M = sum x x'/(2K)``, the same for every class.
 
     Parameters
     ----------
@@ -46,15 +53,23 @@ class FunctionalMechanism:
         Public sizes; ``n_features`` counts the constant column.
     linear_share : float, default=0.7
         How much of epsilon goes to ``v``; measured, and near where both together are cheapest.
+    n_classes : int, default=2
+        ``K``.
+    delta : float, default=0.0
+        With one the noise of both is Gaussian.
     """
 
     epsilon: float
     n_samples: int
     n_features: int
     linear_share: float = LINEAR_SHARE
+    n_classes: int = 2
+    delta: float = 0.0
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
+        if self.delta:
+            check_delta(self.delta, self.n_samples)
         if self.n_samples < 1 or self.n_features < 1:
             raise InvalidData("X needs at least one row and one column.")
         if not 0 < self.linear_share < 1:
@@ -66,48 +81,78 @@ class FunctionalMechanism:
         return 2 * self.n_samples * (self.n_samples + 4) * _UNIT_ROUNDOFF
 
     @property
+    def lengths(self) -> tuple[float, float]:
+        """The largest norms of one record's part of ``v`` and of ``M``."""
+        k = self.n_classes
+        return (1 / 2, 1 / 8) if k == 2 else (math.sqrt(1 - 1 / k), 1 / (2 * k))
+
+    @property
+    def moves(self) -> tuple[float, float]:
+        """How far a replaced record moves ``v`` and ``M`` at the most, but not together.
+
+        Opposite rows of one label move ``v`` by twice its part; ``||xx' - zz'|| <= sqrt 2``.
+        """
+        on_v, on_m = self.lengths
+        return 2 * on_v, math.sqrt(2) * on_m
+
+    @property
     def sensitivity(self) -> float:
         """Largest sum of the moves of ``v`` and ``M``, each over its own largest, by their shares.
 
-        ``v`` moves by at most 1 and ``M`` by at most ``sqrt(2)/8``, but not together; rounding of
-        both sums comes on top.
+        With a delta it is the root of the sum of squares. Rounding of both sums comes on top.
         """
         share = self.linear_share
-        rounding = share + (1 - share) / 4 / _QUADRATIC
-        return joint_move(share) + rounding * self._rounding
+        (on_v, on_m), (move_v, move_m) = self.lengths, self.moves
+        turned = coordinate_rounding(self.n_samples * on_v, self.n_classes)
+        off_v = 2 * (on_v * self._rounding + turned) / move_v
+        off_m = 2 * on_m * self._rounding / move_m
+        if self.delta:
+            return joint_gaussian_move(share) + math.hypot(off_v, off_m)
+        return joint_move(share) + share * off_v + (1 - share) * off_m
 
     @property
     def noises(self) -> tuple[AddedNoise, AddedNoise]:
         """The noise on ``v``, and on ``M`` in the ``d(d+1)/2`` coordinates of such matrices."""
         d, share = self.n_features, self.linear_share
-        return (
+        prices = self.epsilon * share, self.epsilon * (1 - share)
+        scales = 1.0, 1.0
+        if self.delta:
+            # One Gaussian noise on both, and an output step for each: see the proof.
+            prices = (self.epsilon / (1 + ROUNDING_SHARE),) * 2
+            scales = math.sqrt(share), math.sqrt(1 - share)
+        sizes = d * (self.n_classes - 1), d * (d + 1) // 2
+        on_v, on_m = (
             AddedNoise(
-                epsilon=self.epsilon * share,
-                sensitivity=self.sensitivity,
-                reach=self.n_samples / 2 + self._rounding,
-                size=d,
-            ),
-            AddedNoise(
-                epsilon=self.epsilon * (1 - share),
-                sensitivity=self.sensitivity * _QUADRATIC,
-                reach=self.n_samples / 8 + self._rounding,
-                size=d * (d + 1) // 2,
-            ),
+                epsilon=price,
+                sensitivity=self.sensitivity * move / scale,
+                reach=self.n_samples * length + self._rounding,
+                size=size,
+                delta=self.delta,
+            )
+            for price, move, scale, length, size in zip(
+                prices, self.moves, scales, self.lengths, sizes, strict=True
+            )
         )
+        return on_v, on_m
 
     def guarantee(self) -> Guarantee:
         """Return the price, without touching data."""
         return Guarantee(
             epsilon=self.epsilon,
+            delta=self.delta,
             theorem=THEOREM,
             public=public_facts(Neighbours.REPLACE_ONE),
             assumptions=ASSUMPTIONS,
         )
 
     def run(self, X: Floats, y: Floats, *, source: RandomSource) -> tuple[Floats, Floats]:
-        """Return the noised ``v`` of shape ``(d,)`` and the packed ``M``, see :func:`unpack`."""
-        released = self.run_many(X, y, source=source, count=1)[0]
-        return released[: self.n_features], released[self.n_features :]
+        """Return the noised ``v`` and the packed ``M``, see :func:`unpack`.
+
+        ``v`` has the shape ``(d,)``, for more than two classes ``(K, d)``.
+        """
+        released = self.run_many(X, y, source=source, count=1)
+        size = self.noises[0].size
+        return from_coordinates(released[:, :size], self.n_classes)[0], released[0, size:]
 
     def run_many(self, X: Floats, y: Floats, *, source: RandomSource, count: int) -> Floats:
         """Return ``count`` independent releases, each ``v`` and then the packed ``M``."""
@@ -124,7 +169,12 @@ class FunctionalMechanism:
         if X.shape != (self.n_samples, self.n_features):
             raise InvalidData("X does not have the declared number of rows and columns.")
         certify_rows(X)
-        return np.asarray(-0.5 * (X.T @ y)), pack(X.T @ X / 8)
+        quadratic = pack(X.T @ X * self.lengths[1])
+        if self.n_classes == 2:
+            return np.asarray(-0.5 * (X.T @ y)), quadratic
+        errors = np.full((len(y), self.n_classes), 1 / self.n_classes)
+        errors[np.arange(len(y)), np.asarray(y, dtype=np.intp)] -= 1
+        return coordinates(errors.T @ X), quadratic
 
 
 def worst_angle(share: float) -> float:
@@ -141,6 +191,17 @@ def joint_move(share: float) -> float:
     """Return how far one record moves ``v`` and ``M`` together, by their shares: at most one."""
     angle = worst_angle(share)
     return share * math.sin(angle / 2) + (1 - share) * math.sin(angle)
+
+
+def joint_gaussian_move(share: float) -> float:
+    """Return the same for Gaussian noise: the root of ``s sin^2(t/2) + (1-s) sin^2 t`` at most.
+
+    With ``u = sin^2(t/2)`` that is ``s u + 4 (1-s) u (1-u)``, largest at ``(4 - 3s)/(8 (1-s))`` or
+    at one.
+    """
+    rest = 4 * (1 - share)
+    u = min(1.0, (share + rest) / (2 * rest))
+    return math.sqrt(share * u + rest * u * (1 - u))
 
 
 def pack(matrix: Floats) -> Floats:

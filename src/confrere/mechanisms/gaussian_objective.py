@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from confrere.errors import InvalidParameter
 from confrere.guarantee import Guarantee, public_facts
-from confrere.maths.gaussian import GaussianObjective, calibrate_gaussian
+from confrere.maths.gaussian import GaussianObjective, calibrate_gaussian, check_delta
 from confrere.mechanisms.hidden_size import declared_count
 from confrere.mechanisms.laws import GaussianNoise
 from confrere.mechanisms.noisy_minimiser import SOLVER_SHARE
@@ -21,9 +20,6 @@ ASSUMPTIONS = (
     "each person is in at most one record",
     "tails of 104-bit uniforms (total variation below 1e-17)",
 )
-
-#: Below this the tails of the noise as drawn are no longer negligible beside delta.
-SMALLEST_DELTA = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,12 +71,3 @@ class GaussianObjectivePerturbation(PerturbedObjective):
             "n_classes": self.n_classes,
             "output_epsilon": self.epsilon * SOLVER_SHARE,
         }
-
-
-def check_delta(delta: float, n_samples: int) -> None:
-    """Refuse a delta that promises nothing, or one that floats cannot keep."""
-    if not SMALLEST_DELTA <= delta < 1 / n_samples:
-        raise InvalidParameter(
-            f"delta must be at least {SMALLEST_DELTA:g} and below 1/n_samples: whoever publishes "
-            "one record at random satisfies delta = 1/n_samples. Use 0 for pure privacy."
-        )

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from confrere.errors import InvalidParameter
 from confrere.guarantee import ASSUMPTIONS, Guarantee, public_facts
 from confrere.maths.calibration import RidgeTerm, calibrate
+from confrere.maths.softmax_accountant import calibrate_classwise
 from confrere.mechanisms.laws import LaplaceNoise
 from confrere.mechanisms.objective_perturbation import PerturbedObjective
 
@@ -19,19 +19,24 @@ THEOREM = "docs/proofs/averaging.md"
 
 @dataclass(frozen=True, kw_only=True)
 class LaplaceObjectivePerturbation(PerturbedObjective):
-    """Noise with density proportional to ``exp(-rho ||b||_1)``, two classes: pure privacy.
+    """Noise with density proportional to ``exp(-rho ||b||_1)``: pure privacy.
 
     Rows lie in the unit ball of L1, so the same accountant holds with Laplace noise of rate
-    ``rho`` on every coordinate: a noise vector of length about ``sqrt(2 d)/rho``, not ``d/rho``.
+    ``rho`` on every coordinate: a noise vector of length about ``sqrt(2 d)/rho``, not ``d/rho``. Of
+    several classes every coordinate of every class has it.
     """
 
     rho: float = field(init=False)
 
     def _calibrate(self, budget: float) -> None:
         if self.n_classes > 2:
-            raise InvalidParameter("classes: Laplace noise is for two classes only.")
-        term = RidgeTerm(ridge=self.ridge, cap=self.cap)
-        object.__setattr__(self, "rho", calibrate(budget, [term], self.neighbours))
+            rho = calibrate_classwise(
+                budget, self.ridge, self.n_classes, neighbours=self.neighbours
+            )
+        else:
+            term = RidgeTerm(ridge=self.ridge, cap=self.cap)
+            rho = calibrate(budget, [term], self.neighbours)
+        object.__setattr__(self, "rho", rho)
 
     @property
     def law(self) -> LaplaceNoise:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,16 @@ FARTHEST = 1e-18
 
 
 class NoiseLaw(ABC):
-    """A law of noise on vectors."""
+    """A law of noise on vectors.
+
+    Attributes
+    ----------
+    every_class : bool
+        Whether noise on matrices of several classes is drawn for every class; else where their
+        columns sum to zero.
+    """
+
+    every_class: ClassVar[bool] = False
 
     @abstractmethod
     def certify(self, rows: Rows) -> None:
@@ -75,6 +85,8 @@ class L2Noise(NoiseLaw):
 class ClassNoise(NoiseLaw):
     """Density proportional to ``exp(-rho sum_k ||B_k||_2)``: noise of its own for every class."""
 
+    every_class: ClassVar[bool] = True
+
     rho: float
     n_classes: int
 
@@ -101,6 +113,8 @@ class ClassNoise(NoiseLaw):
 @dataclass(frozen=True, slots=True)
 class LaplaceNoise(NoiseLaw):
     """Density proportional to ``exp(-rho ||b||_1)``, for rows in the unit ball of L1."""
+
+    every_class: ClassVar[bool] = True
 
     rho: float
 

@@ -19,7 +19,7 @@ from confrere.errors import InvalidData
 from confrere.maths.perturbed_parties import minimise_parties
 from confrere.maths.solver import minimise_many, minimise_softmax, smallest_tolerance
 from confrere.mechanisms.hidden_size import HiddenSize, RowCount, largest_count, row_patterns
-from confrere.mechanisms.laws import ClassNoise, NoiseLaw
+from confrere.mechanisms.laws import NoiseLaw
 from confrere.mechanisms.output_step import LatticeStep, check_repeated
 from confrere.noise.samplers import sum_zero_basis
 from confrere.noise.sources import RandomSource
@@ -90,11 +90,10 @@ class NoisyMinimiser:
         """Orthonormal columns, one per class that the noise is free to choose.
 
         What is added to all classes alike is seen by no loss: a law of one norm leaves it out. A
-        law of one norm per class keeps it, as then its density is simple.
+        law that is a sum over classes keeps it, as then its density is simple.
         """
-        if isinstance(self.law, ClassNoise):
-            return np.eye(self.n_classes)
-        return sum_zero_basis(self.n_classes)
+        every = self.law.every_class
+        return np.eye(self.n_classes) if every else sum_zero_basis(self.n_classes)
 
     def class_noise(self, drawn: Floats) -> Floats:
         """Return a draw as the ``(K, d)`` matrix of the objective."""

@@ -21,6 +21,7 @@ from confrere.guarantee import (
     check_positive,
     public_facts,
 )
+from confrere.maths.gaussian import check_delta
 from confrere.maths.perturbed_parties import minimise_parties
 from confrere.maths.solver import minimise, minimise_softmax, smallest_tolerance
 from confrere.mechanisms.hidden_size import (
@@ -79,6 +80,8 @@ class OutputPerturbation:
         Largest slope of the binary loss.
     neighbours : Neighbours
         The relation that the guarantee speaks of.
+    delta : float, default=0.0
+        With one the noise is Gaussian.
     """
 
     epsilon: float
@@ -88,9 +91,12 @@ class OutputPerturbation:
     n_classes: int = 2
     cap: float = 1.0
     neighbours: Neighbours = Neighbours.REPLACE_ONE
+    delta: float = 0.0
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
+        if self.delta:
+            check_delta(self.delta, declared_count(self.n_samples))
         check_positive(self.ridge, "ridge")
         check_row_count(self.n_samples, self.neighbours)
         if declared_count(self.n_samples) < 1 or self.n_features < 1:
@@ -131,12 +137,14 @@ class OutputPerturbation:
             sensitivity=self.sensitivity,
             reach=self._reach,
             size=self.n_features * (self.n_classes - 1),
+            delta=self.delta,
         )
 
     def guarantee(self) -> Guarantee:
         """Return the price, without touching data."""
         return Guarantee(
             epsilon=self.epsilon,
+            delta=self.delta,
             neighbours=self.neighbours,
             theorem=THEOREM,
             public=public_facts(self.neighbours),

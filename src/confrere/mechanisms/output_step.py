@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from confrere.errors import InvalidParameter
 from confrere.guarantee import check_epsilon
-from confrere.mechanisms.laws import L2Noise
+from confrere.maths.gaussian import gaussian_mu
+from confrere.mechanisms.laws import GaussianNoise, L2Noise
 from confrere.noise.samplers import discrete_laplace, in_sum_zero_space, sum_zero_basis
 from confrere.noise.sources import RandomSource
 
@@ -90,6 +91,8 @@ class AddedNoise:
     ----------
     epsilon : float
         The whole price.
+    delta : float, default=0.0
+        With one the noise is Gaussian: see docs/proofs/output_perturbation.md.
     sensitivity : float
         Largest L2 move, between neighbours, of the point as it is computed.
     reach : float
@@ -102,24 +105,24 @@ class AddedNoise:
     sensitivity: float
     reach: float
     size: int
+    delta: float = 0.0
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
 
     @property
-    def rho(self) -> float:
-        """Rate of the noise's norm."""
-        return self.epsilon * (1 - ROUNDING_SHARE) / self.sensitivity
-
-    @property
-    def law(self) -> L2Noise:
+    def law(self) -> L2Noise | GaussianNoise:
         """The law of the noise."""
-        return L2Noise(self.rho)
+        budget = self.epsilon * (1 - ROUNDING_SHARE)
+        if self.delta > 0:
+            return GaussianNoise(self.sensitivity / gaussian_mu(budget, self.delta))
+        return L2Noise(budget / self.sensitivity)
 
     @property
     def deviation(self) -> float:
         """Standard deviation of one coordinate of the noise."""
-        return math.sqrt(self.size + 1) / self.rho
+        law = self.law
+        return law.sigma if isinstance(law, GaussianNoise) else math.sqrt(self.size + 1) / law.rho
 
     @property
     def output_step(self) -> LatticeStep:

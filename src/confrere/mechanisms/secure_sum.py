@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, stats
+from scipy import stats
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import (
@@ -23,7 +23,7 @@ from confrere.guarantee import (
     check_positive,
     sum_assumptions,
 )
-from confrere.maths.gaussian import gaussian_delta
+from confrere.maths.gaussian import gaussian_mu
 from confrere.mechanisms.laws import L2Noise, LaplaceNoise
 from confrere.mechanisms.terms import NoisedPoint
 from confrere.noise.shares import gaussian_shares, integer_shares, l2_shares, laplace_shares
@@ -179,19 +179,8 @@ class SecureSum:
     def _rate_at(self, epsilon: float) -> float:
         if self.law != "gaussian":
             return epsilon / (self.releases * self.sensitivity)
-
-        def surplus(log_mu: float) -> float:
-            found = float(gaussian_delta(epsilon, math.exp(log_mu)))
-            return math.log(max(found, 1e-300)) - math.log(self.delta)
-
-        log_mu = optimize.brentq(
-            surplus,
-            math.log(1e-12),
-            math.log(1e3 + 4 * math.sqrt(self.epsilon)),
-            xtol=1e-13,
-        )
-        careful = math.exp(log_mu) * (1 - 1e-9)
-        return careful / (math.sqrt(self.releases) * self.sensitivity)
+        mu = gaussian_mu(epsilon, self.delta)
+        return mu / (math.sqrt(self.releases) * self.sensitivity)
 
     @cached_property
     def spacing(self) -> float:

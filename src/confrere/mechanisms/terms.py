@@ -15,7 +15,7 @@ from scipy import special
 
 from confrere.maths.logistic import log_density, residual
 from confrere.maths.solver import minimise, minimise_softmax, smallest_tolerance
-from confrere.mechanisms.laws import L2Noise, LaplaceNoise
+from confrere.mechanisms.laws import NoiseLaw
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.output_step import LatticeStep
 
@@ -30,7 +30,7 @@ class NoisedPoint:
     ----------
     point : (size,) array
         Before noise, in the coordinates of the noise.
-    law : L2Noise or LaplaceNoise
+    law : NoiseLaw
         Of the noise.
     step : LatticeStep, optional
         The output step that follows.
@@ -39,7 +39,7 @@ class NoisedPoint:
     """
 
     point: Floats
-    law: L2Noise | LaplaceNoise
+    law: NoiseLaw
     step: LatticeStep | None = None
     unturned: Callable[[Floats], Floats] | None = None
 

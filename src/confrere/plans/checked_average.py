@@ -52,6 +52,11 @@ class CheckedAveraging:
         return self.averaging.rounds
 
     @property
+    def delta(self) -> float:
+        """What the average spends of it; the check is pure."""
+        return self.averaging.delta
+
+    @property
     def count_epsilon(self) -> float | None:
         """Part of epsilon for counting records."""
         return self.averaging.count_epsilon

@@ -29,6 +29,7 @@ from confrere.maths.prior_ridge import (
     noise_variance,
     with_floor,
 )
+from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
 from confrere.mechanisms.hidden_size import HiddenSize, RowCount
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
 from confrere.mechanisms.objective_perturbation import (
@@ -39,7 +40,13 @@ from confrere.mechanisms.objective_perturbation import (
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, Term
-from confrere.plans.linear_plan import Alpha, noise_budget, summed_ridge
+from confrere.plans.linear_plan import (
+    Alpha,
+    class_floor,
+    gaussian_ridge,
+    noise_budget,
+    summed_ridge,
+)
 from confrere.plans.party_rows import PartyRows, Sizes, over_parties, run_parties
 from confrere.rows.frame import Frame
 
@@ -66,6 +73,10 @@ class WeightRequest:
         Ridge per record; a party of ``n`` records uses ``max(ridge, n alpha)``.
     cap : float, default=1.0
         Largest slope of the loss.
+    n_classes : int, default=2
+        More than two have the softmax loss.
+    delta : float, default=0.0
+        What one answer may spend of it; with one the noise is Gaussian.
     calibration : {"tight", "printed"}
         Of objective perturbation in L2.
     neighbours : str
@@ -81,6 +92,8 @@ class WeightRequest:
     ridge: float
     alpha: float = 0.0
     cap: float = 1.0
+    n_classes: int = 2
+    delta: float = 0.0
     calibration: Any = "tight"
     neighbours: str = "replace-one"
     declared: int = 0
@@ -106,12 +119,17 @@ class WeightRequest:
             "n_features": self.frame.size,
             "ridge": self.ridge_for(n_samples),
             "cap": self.cap,
+            "n_classes": self.n_classes,
             "neighbours": Neighbours(self.neighbours),
             "prior_norm": 0.0 if self.centre is None else float(np.linalg.norm(self.centre)),
         }
+        if (self.frame.norm == "l1" or self.delta) and self.calibration != "tight":
+            raise InvalidParameter("calibration='printed' is for L2 noise, without a delta.")
+        if self.frame.norm == "l1" and self.delta:
+            raise InvalidParameter("delta must be 0 with Laplace noise, which is pure.")
+        if self.delta:
+            return GaussianObjectivePerturbation(**common, delta=self.delta)
         if self.frame.norm == "l1":
-            if self.calibration != "tight":
-                raise InvalidParameter("calibration='printed' is for L2 noise.")
             return LaplaceObjectivePerturbation(**common)
         return ObjectivePerturbation(**common, calibration=self.calibration)
 
@@ -125,7 +143,9 @@ class WeightRequest:
             n_features=self.frame.size,
             ridge=self.ridge_for(n_samples),
             cap=self.cap,
+            n_classes=self.n_classes,
             neighbours=Neighbours(self.neighbours),
+            delta=self.delta,
         )
 
 
@@ -139,6 +159,10 @@ class Averaging:
         The public coordinates; with ``norm="l1"`` the noise is Laplace's.
     epsilon : float
         What each party spends in all.
+    delta : float, default=0.0
+        With one the noise is Gaussian; rounds divide it as they divide epsilon.
+    n_classes : int, default=2
+        More than two have the softmax loss, which has no cap and no prior.
     alpha : float or "auto", default="auto"
         Ridge per record of a party. ``"auto"`` is the public rule with N = the records of all
         parties together, since their average is what is used.
@@ -173,6 +197,8 @@ class Averaging:
 
     frame: Frame
     epsilon: float
+    delta: float = 0.0
+    n_classes: int = 2
     alpha: Alpha = "auto"
     cap: float = 0.5
     calibration: Calibration = "tight"
@@ -199,6 +225,8 @@ class Averaging:
             )
         if not 0 <= self.stop_below < math.inf:
             raise InvalidParameter("stop_below must be a number, 0 or more.")
+        if self.n_classes > 2 and (self.prior is not None or self.cap < 1):
+            raise InvalidParameter("prior and loss='capped' are for two classes.")
         if self.combine not in get_args(Combine):
             raise InvalidParameter("combine must be 'mean', 'trimmed' or 'median'.")
         if self.count_epsilon is not None and not 0 < self.count_epsilon < self.epsilon:
@@ -216,6 +244,19 @@ class Averaging:
             parts = tuple(math.nextafter(part, 0.0) for part in parts)
         return parts
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the weights."""
+        return (self.frame.size,) if self.n_classes == 2 else (self.n_classes, self.frame.size)
+
+    @property
+    def round_delta(self) -> float:
+        """What each round spends of delta: no more, in decimals, than its part."""
+        part = self.delta / self.rounds
+        while exact(part) * self.rounds > exact(self.delta):
+            part = math.nextafter(part, 0.0)
+        return part
+
     def request(self, epsilon: float, sizes: Sizes, centre: Floats | None) -> WeightRequest:
         """Return what parties are asked in a round."""
         budget, size = noise_budget(epsilon), self.frame.size
@@ -227,7 +268,21 @@ class Averaging:
             # Laplace noise on d coordinates has the variance of L2 noise in two dimensions, and
             # rows of the L1 ball are shorter by sqrt(d): d^3 becomes 2 d^2.
             noise = 2 * size**2 if self.frame.norm == "l1" else None
-            ridge = summed_ridge("auto", budget, sizes.total, size, cap=self.cap, noise=noise)
+            floor = class_floor(self.n_classes)
+            ridge = summed_ridge(
+                "auto", budget, sizes.total, size, cap=self.cap, floor=floor, noise=noise
+            )
+            if self.delta:
+                ridge = gaussian_ridge(
+                    budget,
+                    self.round_delta,
+                    sizes.total,
+                    size,
+                    cap=self.cap,
+                    n_classes=self.n_classes,
+                    neighbours=sizes.neighbours,
+                    floor=2.0,
+                )
             if self.variance is not None and self.frame.norm == "l2":
                 known = informed_ridge(
                     sizes.total,
@@ -252,6 +307,8 @@ class Averaging:
             ridge=ridge,
             alpha=alpha,
             cap=self.cap,
+            n_classes=self.n_classes,
+            delta=self.round_delta,
             calibration=self.calibration,
             neighbours=str(sizes.neighbours),
             declared=declared,
@@ -268,7 +325,7 @@ class Averaging:
         """Return what all rounds promise together, for parties of these public sizes."""
         request = self.request(self.round_epsilons[0], sizes, self.prior)
         prices = [
-            replace(self.mechanism(request, n).guarantee(), epsilon=self.epsilon)
+            replace(self.mechanism(request, n).guarantee(), epsilon=self.epsilon, delta=self.delta)
             for n in sorted(set(sizes.counts.values()))
         ]
         return over_parties(prices, len(sizes.counts))
@@ -308,10 +365,14 @@ class Averaging:
 
 
 def combine_weights(released: Floats, counts: Sequence[int], how: Combine) -> Floats:
-    """Return the parties' weights, one row each, as one vector."""
+    """Return the parties' weights, one vector or matrix each, as one."""
+    if released.ndim == 3:
+        # What all classes share says nothing about any of them, and would be ordered along.
+        released = released - released.mean(axis=1, keepdims=True)
     if how == "mean":
         records = np.array(counts, dtype=np.float64)
-        return _sum((records / records.sum())[:, None] * released)
+        share = (records / records.sum()).reshape(-1, *[1] * (released.ndim - 1))
+        return _sum(share * released)
     ordered = np.sort(released, axis=0)
     cut = (len(ordered) - 1) // 2
     if how == "trimmed":

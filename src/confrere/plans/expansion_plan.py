@@ -36,10 +36,16 @@ class Expansion:
         Public weights to shrink towards, in the frame's coordinates.
     linear_share : float, default=0.7
         Share of epsilon for the linear coefficients.
+    delta : float, default=0.0
+        With one the noise is Gaussian.
+    n_classes : int, default=2
+        More than two have the softmax loss, and no prior.
     """
 
     frame: Frame
     epsilon: float
+    delta: float = 0.0
+    n_classes: int = 2
     alpha: Alpha = "auto"
     prior: Floats | None = None
     linear_share: float = LINEAR_SHARE
@@ -49,6 +55,11 @@ class Expansion:
         """How often parties release."""
         return 1
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the weights."""
+        return (self.frame.size,) if self.n_classes == 2 else (self.n_classes, self.frame.size)
+
     def mechanism(self, n_samples: int) -> FunctionalMechanism:
         """Return the mechanism of a party of that size."""
         return FunctionalMechanism(
@@ -56,6 +67,8 @@ class Expansion:
             n_samples=n_samples,
             n_features=self.frame.size,
             linear_share=self.linear_share,
+            n_classes=self.n_classes,
+            delta=self.delta,
         )
 
     def guarantee(self, sizes: Sizes) -> Guarantee:
@@ -72,10 +85,9 @@ class Expansion:
         if self.alpha != "auto":
             return rule
         mechanism = self.mechanism(max(sizes.counts.values()))
-        # Noise of M has Frobenius norm about m/rate in m dimensions, spread over the entries; a
-        # symmetric matrix of entries sigma has norm 2 sigma sqrt(d), and the curvature is 2M.
-        dimension = size * (size + 1) / 2
-        entry = dimension / mechanism.noises[1].rho / math.sqrt(size * (size + 1))
+        # Coordinates of M are entries times sqrt(2); a symmetric matrix of entries sigma has norm
+        # 2 sigma sqrt(d), and the curvature is 2M.
+        entry = mechanism.noises[1].deviation / math.sqrt(2)
         return max(4 * entry * math.sqrt(size * len(sizes.counts)), rule)
 
     def combine(self, linear: Floats, packed: Floats, sizes: Sizes) -> Floats:
@@ -108,8 +120,11 @@ class Expansion:
 def minimise_quadratic(
     linear: Floats, quadratic: Floats, *, ridge: float, prior: Floats | None = None
 ) -> Floats:
-    """Minimise ``v.w + w'Mw + (L/2)||w - u||^2`` with M's negative eigenvalues set to zero."""
+    """Minimise ``v.w + w'Mw + (L/2)||w - u||^2`` with M's negative eigenvalues set to zero.
+
+    Of several classes, with one row of ``linear`` each, every one by itself.
+    """
     centre = np.zeros_like(linear) if prior is None else prior
     eigenvalues, vectors = np.linalg.eigh((quadratic + quadratic.T) / 2)
     curvature = 2 * np.maximum(eigenvalues, 0.0) + ridge
-    return np.asarray(vectors @ ((vectors.T @ (ridge * centre - linear)) / curvature))
+    return np.asarray((((ridge * centre - linear) @ vectors) / curvature) @ vectors.T)

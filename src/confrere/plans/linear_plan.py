@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Guarantee, Neighbours
 from confrere.maths.calibration import free_ridge
-from confrere.maths.gaussian import GaussianObjective, automatic_gaussian_ridge
+from confrere.maths.gaussian import GaussianObjective, automatic_gaussian_ridge, check_delta
 from confrere.maths.prior_ridge import (
     informed_ridge,
     mean_curvature,
@@ -20,7 +20,7 @@ from confrere.maths.prior_ridge import (
     with_floor,
 )
 from confrere.mechanisms.body_objective import BodyObjectivePerturbation
-from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation, check_delta
+from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
 from confrere.mechanisms.hidden_size import HiddenSize, RowCount, declared_count
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.objective_perturbation import (
@@ -60,6 +60,11 @@ def slope_of(loss: Loss, n_classes: int = 2) -> float:
 #: is within .005 of the best accuracy on simulated classes, within .02 on digits, and there .03 to
 #: .19 above 2/epsilon.
 MANY_CLASSES = 10.0
+
+
+def class_floor(n_classes: int, floor: float = 2.0) -> float:
+    """Return by what the automatic ridge is at least divided by the budget."""
+    return floor * MANY_CLASSES if n_classes > 2 else floor
 
 
 def noise_budget(epsilon: float) -> float:
@@ -313,8 +318,8 @@ def plan_linear(
     else:
         # The published calibration has a rule of its own for ridges that are too small.
         floor = ridge_floor if alpha == "auto" or calibration == "tight" else None
-        if floor is not None and alpha == "auto" and n_classes > 2:
-            floor *= MANY_CLASSES
+        if floor is not None and alpha == "auto":
+            floor = class_floor(n_classes, floor)
         ridge = summed_ridge(alpha, budget, public_samples, frame.size, cap=cap, floor=floor)
     common: dict[str, Any] = {
         "epsilon": epsilon,

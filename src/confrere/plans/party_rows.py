@@ -30,13 +30,13 @@ class PartyRows:
     Parameters
     ----------
     X, y : arrays
-        All rows, and labels -1 and +1.
+        All rows, and labels -1 and +1, or codes of more than two classes.
     offsets : (n_parties + 1,) array of int
         Where each party's rows begin; the last number is the number of rows.
     """
 
     X: Floats
-    y: Floats
+    y: NDArray[Any]
     offsets: NDArray[np.int64]
 
     @classmethod
@@ -45,7 +45,7 @@ class PartyRows:
         codes = np.zeros(len(data.codes), dtype=np.intp) if data.party is None else data.party
         order = np.argsort(codes, kind="stable")
         offsets = np.concatenate([[0], np.cumsum(np.bincount(codes))])
-        return cls(data.X[order], data.signs[order], offsets)
+        return cls(data.X[order], data.labels[order], offsets)
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -66,7 +66,7 @@ class PartyRows:
         """
         return len(self.sizes) >= _MANY and len(self.y) <= _SMALL * len(self.sizes)
 
-    def members(self) -> Iterator[tuple[Floats, Floats]]:
+    def members(self) -> Iterator[tuple[Floats, Any]]:
         """Yield the parties' rows and labels one by one."""
         for begin, end in zip(self.offsets, self.offsets[1:], strict=False):
             yield self.X[begin:end], self.y[begin:end]
@@ -125,7 +125,7 @@ def run_parties(
     source: RandomSource,
     centre: Floats | None = None,
 ) -> Floats:
-    """Return every party's released weights, one per row.
+    """Return every party's released weights, one vector (or matrix, of several classes) each.
 
     Parameters
     ----------
@@ -140,9 +140,10 @@ def run_parties(
     centre : array, optional
         Public point to shrink towards.
     """
-    in_output = isinstance(next(iter(mechanisms.values())), OutputPerturbation)
+    any_one = next(iter(mechanisms.values()))
+    in_output = isinstance(any_one, OutputPerturbation)
     settings: dict[str, Any] = {} if in_output else {"centre": centre}
-    if not parties.many:
+    if not parties.many or any_one.n_classes > 2:
         return np.stack(
             [
                 mechanisms[len(y)].run(frame.rows(X), y, source=source, **settings)

@@ -8,17 +8,22 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import special
 
 from confrere.errors import ConfrereError, InvalidParameter
 from confrere.guarantee import Guarantee, check_epsilon
 from confrere.maths.logistic import residual
-from confrere.maths.solver import minimise, smallest_tolerance
+from confrere.maths.solver import minimise, minimise_softmax, smallest_tolerance
+from confrere.mechanisms.noisy_minimiser import Labels
+from confrere.mechanisms.output_step import coordinate_rounding, coordinates
 from confrere.mechanisms.secure_sum import SecureSum, check_tries, fewest_of
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, Term
+from confrere.plans.descent import Descent, as_weights
 from confrere.plans.linear_plan import Alpha
 from confrere.plans.party_rows import PartyRows, Sizes
 from confrere.rows.frame import Frame
@@ -37,11 +42,11 @@ _PRIOR_VARIANCE, _OWN_VARIANCE = 0.2, 1.0
 #: The ridge of rounds is at least this over the whole noise's mu.
 _LEAST_RIDGE = 0.3
 
+#: No score is higher, so that differences of scores stay finite.
+_HIGHEST = 1e300
+
 #: Columns that hardly vary are told apart down to this mean square.
 _SMALLEST = 1e-9
-
-#: Descent with momentum on curvature that is known in public.
-_STEP, _MOMENTUM = 0.3, 0.8
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,12 +81,13 @@ class OneMessage:
         that of one sum more each time.
     quorum : float, default=1.0
         Share of the parties that a sum needs; the noise is made by those who would be there.
-    curvature, second_moments
+    curvature, second_moments, n_classes
         As for :class:`GradientRounds`.
     """
 
     frame: Frame
     epsilon: float
+    n_classes: int = 2
     alpha: Alpha = "auto"
     cap: float = 0.5
     prior: Floats | None = None
@@ -94,6 +100,7 @@ class OneMessage:
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
         check_tries(self.reserve, self.quorum)
+        _check_classes(self.n_classes, self.cap, self.prior)
 
     @property
     def rounds(self) -> int:
@@ -108,7 +115,7 @@ class OneMessage:
     @cached_property
     def centre(self) -> Floats:
         """The point that is shrunk towards."""
-        return np.zeros(self.frame.size) if self.prior is None else self.prior
+        return _centre(self.prior, self.n_classes, self.frame.size)
 
     def ridge(self, sizes: Sizes) -> float:
         """Return ``lam``, the ridge of all records together."""
@@ -127,6 +134,7 @@ class OneMessage:
                 ridge=ridge * n / sizes.total,
                 linear_norm=0.0,
                 centre_norm=float(np.linalg.norm(self.centre)),
+                n_classes=self.n_classes if self.n_classes > 2 else None,
             )
             for n in {largest, min(sizes.counts.values())}
         )
@@ -135,35 +143,38 @@ class OneMessage:
     def mechanism(self, sizes: Sizes) -> SecureSum:
         """Return the sum: its law, its lattice, its price."""
         ridge = self.ridge(sizes)
-        error = self.tolerance(sizes) / ridge
+        longest = _slope(self.n_classes, self.cap) * max(sizes.counts.values()) / ridge
+        error = self.tolerance(sizes) / ridge + coordinate_rounding(longest, self.n_classes)
         return SecureSum(
             epsilon=self.epsilon,
-            size=self.frame.size,
-            sensitivity=2 * self.cap / ridge,
+            size=self.frame.size * (self.n_classes - 1),
+            sensitivity=2 * _slope(self.n_classes, self.cap) / ridge,
             n_parties=_enough(sizes, self.colluding),
             fewest=fewest_of(len(sizes.counts), self.quorum),
             colluding=self.colluding,
             releases=1 + self.reserve,
-            largest=self.cap * max(sizes.counts.values()) / ridge + error,
+            largest=longest + error,
             error=error,
         )
 
-    def message(self, X: Floats, y: Floats, sizes: Sizes) -> Floats:
+    def message(self, X: Floats, y: Labels, sizes: Sizes) -> Floats:
         """Return what one party with these bounded rows adds to the sum, before its noise."""
         share = len(y) / sizes.total
+        near: dict[str, Any] = {
+            "ridge": self.ridge(sizes) * share,
+            "centre": self.centre,
+            "tolerance": self.tolerance(sizes),
+        }
         try:
-            solved = minimise(
-                X,
-                y,
-                ridge=self.ridge(sizes) * share,
-                centre=self.centre,
-                cap=self.cap,
-                tolerance=self.tolerance(sizes),
-            ).w
+            if self.n_classes == 2:
+                solved = minimise(X, y, cap=self.cap, **near).w
+            else:
+                codes = np.asarray(y, dtype=np.intp)
+                solved = minimise_softmax(X, codes, self.n_classes, **near).w
         except ConfrereError:
             # A party that stays away because of its data would tell: it sends the centre.
             solved = self.centre
-        return np.asarray(share * (solved - self.centre))
+        return coordinates(share * (solved - self.centre))
 
     def guarantee(self, sizes: Sizes) -> Guarantee:
         """Return what every record pays."""
@@ -188,12 +199,12 @@ class OneMessage:
         noise of a known variance. The best linear estimate divides by ``s`` where noise allows.
         """
         if self.alpha != "auto":
-            return np.asarray(self.centre + released)
+            return self.centre + as_weights(released, self.n_classes)
         curved = sizes.total * self.curvature * self.squares
         kept = np.maximum(curved, _SMALLEST) / (curved + self.ridge(sizes))
         noise = self.mechanism(sizes).deviation ** 2
         factor = kept / (kept**2 + noise / _OWN_VARIANCE)
-        return np.asarray(self.centre + factor * released)
+        return self.centre + factor * as_weights(released, self.n_classes)
 
     def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
         """Return the sum and what parties add to it."""
@@ -231,11 +242,15 @@ class GradientRounds:
     second_moments : array, optional
         Public mean squares of the columns as encoded; equal ones unless given. They steer the
         descent; wrong by a factor of four they cost next to nothing.
+    n_classes : int, default=2
+        More than two have the softmax loss, no cap and no prior; vectors are in coordinates of
+        matrices whose columns sum to zero.
     """
 
     frame: Frame
     epsilon: float
     delta: float
+    n_classes: int = 2
     rounds: int = 20
     alpha: Alpha = "auto"
     cap: float = 0.5
@@ -251,37 +266,44 @@ class GradientRounds:
         if not 0 < self.delta < 1:
             raise InvalidParameter("delta must lie between 0 and 1.")
         check_tries(self.reserve, self.quorum)
+        _check_classes(self.n_classes, self.cap, self.prior)
 
     @cached_property
     def centre(self) -> Floats:
         """Where the descent starts, and what it shrinks towards."""
-        return np.zeros(self.frame.size) if self.prior is None else self.prior
+        return _centre(self.prior, self.n_classes, self.frame.size)
 
     def mechanism(self, sizes: Sizes) -> SecureSum:
         """Return one round's sum; its price is for all rounds."""
         largest = max(sizes.counts.values())
         # A sum of n terms of size at most one, in floats: n roundings of n at the most.
         error = 4.0 * largest**2 * float(np.finfo(np.float64).eps)
+        slope = _slope(self.n_classes, self.cap)
+        error += coordinate_rounding(slope * largest, self.n_classes)
         return SecureSum(
             epsilon=self.epsilon,
             delta=self.delta,
             law="gaussian",
             releases=self.rounds + self.reserve,
-            size=self.frame.size,
-            sensitivity=2 * self.cap,
+            size=self.frame.size * (self.n_classes - 1),
+            sensitivity=2 * slope,
             n_parties=_enough(sizes, self.colluding),
             fewest=fewest_of(len(sizes.counts), self.quorum),
             colluding=self.colluding,
-            largest=self.cap * largest + error,
+            largest=slope * largest + error,
             error=error,
         )
 
-    def message(self, X: Floats, y: Floats, weights: Floats) -> Floats:
+    def message(self, X: Floats, y: Labels, weights: Floats) -> Floats:
         """Return one party's gradient at the weights that everybody knows."""
         # Weights are public and rows bounded: no score overflows that is not declared to.
         with np.errstate(over="ignore", invalid="ignore"):
-            margins = np.nan_to_num(y * (X @ weights), nan=0.0)
-        return np.asarray(-(X.T @ (y * residual(margins, self.cap))))
+            found = np.nan_to_num(X @ weights.T, nan=0.0, posinf=_HIGHEST, neginf=-_HIGHEST)
+        if self.n_classes == 2:
+            return np.asarray(-(X.T @ (y * residual(y * found, self.cap))))
+        errors = special.softmax(found, axis=1)
+        errors[np.arange(len(y)), np.asarray(y, dtype=np.intp)] -= 1
+        return coordinates(errors.T @ X)
 
     def guarantee(self, sizes: Sizes) -> Guarantee:
         """Return what every record pays for all rounds."""
@@ -311,7 +333,7 @@ class GradientRounds:
         """Return the descent at its start, for whoever adds up."""
         ridge = self.ridge(sizes)
         metric = sizes.total * self.curvature * self.squares + ridge
-        return Descent(self.centre, ridge, metric)
+        return Descent(self.centre, ridge, metric, self.n_classes)
 
     def run(self, parties: PartyRows, sizes: Sizes, source: RandomSource) -> Floats:
         """Return the averaged weights of all rounds."""
@@ -331,37 +353,20 @@ class GradientRounds:
         return [Term("sum", self.mechanism(sizes), (messages,))]
 
 
-class Descent:
-    """Descent with momentum on noised gradients; post-processing of what was released.
+def _slope(n_classes: int, cap: float) -> float:
+    """Return how long one record's gradient can be, for a row in the unit ball."""
+    return cap if n_classes == 2 else math.sqrt(2)
 
-    Parameters
-    ----------
-    centre : array
-        Start, and what the ridge pulls towards.
-    ridge : array
-        Of all records together.
-    metric : array
-        Public curvature of every coordinate, ridge included.
-    """
 
-    def __init__(self, centre: Floats, ridge: Floats, metric: Floats) -> None:
-        self.weights = centre.copy()
-        self._centre, self._ridge, self._metric = centre, ridge, metric
-        self._velocity = np.zeros_like(centre)
-        self._sum, self._steps = np.zeros_like(centre), 0
+def _centre(prior: Floats | None, n_classes: int, size: int) -> Floats:
+    if prior is not None:
+        return prior
+    return np.zeros(size) if n_classes == 2 else np.zeros((n_classes, size))
 
-    def take(self, gradient: Floats) -> None:
-        """Take a step by the noised gradient of the loss at the present weights."""
-        pulled = gradient + self._ridge * (self.weights - self._centre)
-        self._velocity = _MOMENTUM * self._velocity + pulled / self._metric
-        self.weights = self.weights - _STEP * self._velocity
-        self._steps += 1
-        self._sum += self._steps * self.weights
 
-    @property
-    def average(self) -> Floats:
-        """Weights of all steps, later ones counting more."""
-        return np.asarray(self._sum / (self._steps * (self._steps + 1) / 2))
+def _check_classes(n_classes: int, cap: float, prior: Floats | None) -> None:
+    if n_classes > 2 and (prior is not None or cap < 1):
+        raise InvalidParameter("prior and loss='capped' are for two classes.")
 
 
 def _enough(sizes: Sizes, colluding: int) -> int:

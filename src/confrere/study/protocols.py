@@ -39,6 +39,7 @@ from confrere.model import Facts, Linear, Model
 from confrere.plans import PublicFacts
 from confrere.plans.base_plan import Names
 from confrere.plans.checked_average import CheckedAveraging
+from confrere.plans.linear_plan import coefficients
 from confrere.plans.sums_plan import GradientRounds, OneMessage
 from confrere.release import Release
 from confrere.release.paid_receipts import seeded_facts, with_facts
@@ -184,7 +185,11 @@ def _models(
 
 def _together(study: Study, federation: Federation, timeout: float | None) -> Learned:
     """Ask everyone; the average or the sum is post-processing."""
-    plan = estimator_for(study, study.method).protocol(len(study.schema.feature_names))
+    if study.file.evaluation is not None and study.n_classes > 2:
+        raise StudyError("evaluation: errors are counted of two classes; leave it out.")
+    plan = estimator_for(study, study.method).protocol(
+        len(study.schema.feature_names), study.n_classes
+    )
     if isinstance(plan, Expansion):
         outcome = expand(federation, plan, quorum=study.quorum, timeout=timeout)
     elif isinstance(plan, Averaging | CheckedAveraging):
@@ -201,7 +206,7 @@ def _together(study: Study, federation: Federation, timeout: float | None) -> Le
         prior=outcome.prior,
         **outcome.frame.learned_with(),
     )
-    model = _linear(study, outcome.coef[None, :], np.array([outcome.intercept]), facts)
+    model = _linear(study, *coefficients(outcome.frame, outcome.weights), facts)
     receipts, counted = outcome.receipts, None
     if study.file.evaluation is not None:
         settings: dict[str, Any] = {

@@ -1,5 +1,7 @@
 """The collaborative classifier: a face of the protocols, with one price for every record."""
 
+from decimal import Decimal
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -9,6 +11,7 @@ from confrere import CollaborativeClassifier, Ledger, PrivateLogisticRegression
 from confrere.errors import BudgetExceeded, InvalidData, InvalidParameter
 from confrere.federation import Frame
 from confrere.maths.solver import minimise
+from confrere.plans.party_rows import Sizes
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 4)) / 3
@@ -189,3 +192,59 @@ def test_a_robust_mean_is_an_option_of_averaging(combine):
         CollaborativeClassifier(method="ofaa", combine=combine).fit(X, Y, party=PARTY)
     with pytest.raises(InvalidParameter, match="combine"):
         CollaborativeClassifier(combine="mode").fit(X, Y, party=PARTY)
+
+
+CODES = np.argmax(X[:, :3] + 0.02 * RNG.normal(size=(300, 3)), axis=1)
+
+
+@pytest.mark.parametrize(
+    ("method", "delta"),
+    [(m, 0.0) for m in [*METHODS, "sums"]] + [(m, 1e-6) for m in ("average", "ofaa", "laplace")],
+)
+@pytest.mark.parametrize("n_classes", [3, 4])
+def test_several_classes(method, delta, n_classes):
+    classes = list(range(n_classes))
+    model = CollaborativeClassifier(
+        method=method, epsilon=1e5, delta=delta, classes=classes, alpha=1e-3, random_state=0
+    ).fit(X, CODES, party=PARTY)
+    assert model.coef_.shape == (n_classes, 4)
+    np.testing.assert_allclose(model.coef_.sum(axis=0), 0, atol=1e-6)
+    assert model.score(X, CODES) > 0.85
+    assert (model.guarantee_.epsilon, model.guarantee_.delta) == (1e5, delta)
+    assert model.price(300, 4, n_classes, n_parties=3).delta == delta
+    released = model.to_release().model
+    np.testing.assert_array_equal(released.predict(X), model.predict(X))
+
+
+def test_rounds_divide_delta_as_they_divide_epsilon():
+    model = CollaborativeClassifier(epsilon=1.0, delta=1e-6, rounds=7)
+    plan = model.protocol(4)
+    assert 7 * Decimal(str(plan.round_delta)) <= Decimal("1e-6")
+    assert plan.round_delta == pytest.approx(1e-6 / 7)
+    assert model.price(300, 4).delta == 1e-6
+
+
+def test_an_average_with_a_delta_has_less_noise():
+    pure, with_delta = (
+        CollaborativeClassifier(epsilon=0.5, delta=delta, alpha=0.1) for delta in (0.0, 1e-6)
+    )
+    sizes = Sizes({"a": 300})
+    request = pure.protocol(40).request(0.5, sizes, None)
+    gaussian = with_delta.protocol(40).request(0.5, sizes, None)
+    length = 41 / request.objective(300).rho
+    assert gaussian.objective(300).sigma * 41**0.5 < length / 1.5
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        ({"method": "ofpa", "delta": 1e-6}, "delta"),
+        ({"prior": [0.0] * 4, "classes": [0, 1, 2]}, "prior"),
+        ({"delta": 0.5}, "delta"),
+    ],
+)
+def test_what_has_no_proof_is_refused_before_anything_is_spent(ledger, settings, word):
+    model = CollaborativeClassifier(epsilon=0.5, ledger=ledger, **settings)
+    with pytest.raises(InvalidParameter, match=word):
+        model.fit(X, CODES if "classes" in settings else Y, party=PARTY)
+    assert ledger.spent("study") == 0

@@ -8,14 +8,26 @@ import numpy as np
 import pytest
 
 from confrere.errors import InvalidMessage, InvalidParameter, QuorumMissed
-from confrere.federation import Averaging, Frame, LocalFederation, Payload, average
-from confrere.federation.averaging import weighted_mean
+from confrere.federation import (
+    Averaging,
+    Expansion,
+    Frame,
+    LocalFederation,
+    Payload,
+    add_up,
+    average,
+    expand,
+)
+from confrere.federation.averaging import ReleaseRequest, weighted_mean
+from confrere.federation.operation import PartyFacts
+from confrere.federation.transcript import rehearse
 from confrere.guarantee import Neighbours
 from confrere.maths.calibration import free_ridge
-from confrere.maths.solver import minimise
+from confrere.maths.solver import minimise, minimise_softmax
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE
 from confrere.plans.linear_plan import summed_ridge
 from confrere.plans.party_rows import Sizes
+from confrere.plans.sums_plan import GradientRounds
 
 
 @pytest.fixture
@@ -179,3 +191,89 @@ def test_an_answer_of_another_shape_is_refused(arrays):
     answers = {"a": Payload(arrays={"weights": np.ones(3)}), "b": Payload(arrays=arrays)}
     with pytest.raises(InvalidMessage):
         weighted_mean(answers, {"a": 1, "b": 1}, 3)
+
+
+def three_classes(three):
+    """Return the same parties with labels of three classes."""
+    return [
+        replace(p, y=np.digitize(p.X[:, 0], [-0.2, 0.2]).astype(float), n_classes=3) for p in three
+    ]
+
+
+def softmax_minimisers(parties, frame, alpha, centre=None):
+    return [
+        minimise_softmax(
+            frame.rows(p.X), p.y.astype(int), 3, ridge=alpha * len(p.y), centre=centre
+        ).w
+        for p in parties
+    ]
+
+
+@pytest.mark.parametrize(
+    ("perturb", "norm", "delta"),
+    [
+        ("objective", "l2", 0.0),
+        ("objective", "l1", 0.0),
+        ("objective", "l2", 1e-6),
+        ("output", "l2", 0.0),
+        ("output", "l2", 1e-6),
+    ],
+)
+def test_several_classes_are_averaged(three, perturb, norm, delta):
+    parties, frame = three_classes(three), Frame(3, data_norm=2.0, norm=norm)
+    plan = Averaging(
+        frame=frame, epsilon=1e7, alpha=0.05, n_classes=3, cap=1.0, perturb=perturb, delta=delta
+    )
+    outcome = average(LocalFederation(parties), plan)
+    exact = softmax_minimisers(parties, frame, 0.05)
+    expected = np.average(exact, axis=0, weights=[60, 45, 15])
+    np.testing.assert_allclose(outcome.weights, expected, atol=2e-3 if delta else 1e-4)
+    assert outcome.guarantee.delta == delta
+
+
+def test_rounds_of_several_classes_shrink_towards_the_average(three):
+    parties, frame = three_classes(three), Frame(3)
+    plan = Averaging(frame=frame, epsilon=3e7, alpha=0.2, rounds=2, cap=1.0, n_classes=3)
+    outcome = average(LocalFederation(parties), plan)
+    centre = None
+    for _ in range(2):
+        exact = softmax_minimisers(parties, frame, 0.2, centre)
+        centre = np.average(exact, axis=0, weights=[60, 45, 15])
+    np.testing.assert_allclose(outcome.weights, centre, atol=1e-4)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("ask", ["average", "rounds", "expand", "sums"])
+def test_a_delta_is_in_the_question_and_in_the_grant(ask, n_classes):
+    """Rehearsals, from which grants are made, price the delta that answers cost."""
+    common = {"frame": Frame(3), "epsilon": 1.0, "delta": 1e-6, "n_classes": n_classes}
+    cap = {"cap": 0.5 if n_classes == 2 else 1.0}
+    protocols = {
+        "average": lambda there: average(there, Averaging(**common, **cap)),
+        "rounds": lambda there: average(there, Averaging(**common, **cap, rounds=3)),
+        "expand": lambda there: expand(there, Expansion(**common)),
+        "sums": lambda there: add_up(there, GradientRounds(**common, **cap, rounds=3)),
+    }
+    requests = rehearse(protocols[ask], ["a", "b", "c"], "0" * 64, 3, n_classes=n_classes)
+    paid = sum(Decimal(str(request.delta)) for request in requests)
+    assert Decimal("0.99e-6") < paid <= Decimal("1e-6")
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [({"delta": 1}, "delta"), ({"delta": 0.0}, "delta"), ({"delta": "1e-6"}, "delta")],
+)
+def test_a_wrong_delta_is_refused(change, word):
+    request = Averaging(frame=Frame(3), epsilon=1.0).request(1.0, Sizes({"a": 60}), None)
+    payload = ReleaseRequest.of(request).to_payload()
+    with pytest.raises(InvalidMessage, match=word):
+        ReleaseRequest.from_payload(Payload({**payload.values, **change}, payload.arrays))
+
+
+def test_a_centre_for_other_classes_is_refused():
+    request = ReleaseRequest.of(
+        Averaging(frame=Frame(3), epsilon=1.0).request(1.0, Sizes({"a": 60}), np.zeros(4))
+    )
+    assert request.checked(PartyFacts(60, 3)).n_classes == 2
+    with pytest.raises(InvalidMessage, match="centre"):
+        request.checked(PartyFacts(60, 3, 3))

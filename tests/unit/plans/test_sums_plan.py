@@ -215,7 +215,7 @@ def test_the_classifier_learns_and_pays_once(settings):
     [
         ({"method": "sums"}, "at least 2 parties"),
         ({"method": "sums", "colluding": 3}, "at least 4"),
-        ({"method": "average", "delta": 1e-6}, "delta"),
+        ({"method": "ofpa", "delta": 1e-6}, "delta"),
         ({"method": "sums", "rounds": 3}, "rounds"),
         ({"method": "sums", "delta": 1.5}, "delta"),
     ],

@@ -1,0 +1,157 @@
+"""Noise on computed points, with a delta: the exact profile at the worst pair, and faults found."""
+
+import math
+
+import numpy as np
+import pytest
+
+from confrere.guarantee import Neighbours
+from confrere.maths.gaussian import gaussian_delta
+from confrere.mechanisms import output_step
+from confrere.mechanisms.functional import FunctionalMechanism
+from confrere.mechanisms.hidden_size import HiddenSize
+from confrere.mechanisms.output_perturbation import OutputPerturbation
+from confrere.mechanisms.output_step import ROUNDING_SHARE
+from confrere.noise.sources import SeededSource
+from confrere.plans.party_rows import Sizes
+from confrere.plans.sums_plan import GradientRounds, OneMessage
+from confrere.rows.frame import Frame
+
+EPSILON, DELTA = 1.0, 1e-3
+
+
+def profile(mechanism, first, second):
+    """Return the exact delta of what is released, at what is left of epsilon for the noise."""
+    pairs = zip(mechanism.terms(*first), mechanism.terms(*second), strict=True)
+    squares = [
+        float(np.sum((one.point - other.point) ** 2)) / one.law.sigma**2 for one, other in pairs
+    ]
+    steps = len(squares) * ROUNDING_SHARE * EPSILON
+    left = EPSILON - steps / (1.0 if len(squares) == 1 else 1 + ROUNDING_SHARE)
+    return float(gaussian_delta(left, math.sqrt(sum(squares))))
+
+
+def turned(angle, label, other):
+    """One row of two columns, and another that is turned by an angle."""
+    rows = np.array([[1.0, 0.0]]), np.array([[math.cos(angle), math.sin(angle)]])
+    return (rows[0], np.array([label])), (rows[1], np.array([other]))
+
+
+def worst_profile(mechanism, labels, angles):
+    return max(
+        profile(mechanism, *turned(angle, label, other))
+        for angle in angles
+        for label in labels
+        for other in labels
+    )
+
+
+def output(n_classes):
+    # A ridge so strong that the slope at the minimiser is the one at zero.
+    return OutputPerturbation(
+        epsilon=EPSILON,
+        delta=DELTA,
+        n_samples=1,
+        n_features=2,
+        ridge=1e3,
+        n_classes=n_classes,
+        cap=0.5 if n_classes == 2 else 1.0,
+    )
+
+
+def functional(n_classes):
+    return FunctionalMechanism(
+        epsilon=EPSILON, delta=DELTA, n_samples=1, n_features=2, n_classes=n_classes
+    )
+
+
+ANGLES, FEW = np.linspace(0, math.pi, 61), (0.0, 2.0, math.pi)
+MADE = {
+    "output": (lambda: output(2), [-1.0, 1.0], FEW, 0.98),
+    # At weights of zero a softmax gradient is sqrt(1 - 1/K) long, not sqrt(2).
+    "output, classes": (lambda: output(8), (0, 1), FEW, 1e-3),
+    "functional": (lambda: functional(2), [-1.0, 1.0], ANGLES, 0.98),
+    "functional, classes": (lambda: functional(4), (0, 1), ANGLES, 0.98),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_delta_is_kept_and_not_wasted(name, monkeypatch):
+    make, labels, angles, reached = MADE[name]
+    found = worst_profile(make(), labels, angles)
+    assert reached * DELTA <= found <= DELTA
+    if reached > 0.5:
+        real = output_step.gaussian_mu
+        monkeypatch.setattr(output_step, "gaussian_mu", lambda *a: 1.05 * real(*a))
+        assert worst_profile(make(), labels, angles) > DELTA
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_pure_coefficients_of_classes_keep_their_epsilon(n_classes):
+    mechanism = FunctionalMechanism(epsilon=1.0, n_samples=1, n_features=2, n_classes=n_classes)
+    labels = [-1.0, 1.0] if n_classes == 2 else range(n_classes)
+    worst = 0.0
+    for angle in ANGLES:
+        for label in labels:
+            for other in labels:
+                first, second = turned(angle, label, other)
+                pairs = zip(mechanism.terms(*first), mechanism.terms(*second), strict=True)
+                worst = max(worst, sum(one.loss(two) for one, two in pairs))
+    assert 0.99 < worst <= 1.0
+
+
+def test_the_minimiser_of_the_expansion_is_the_softmax_model_for_small_weights():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3)) / 4
+    codes = rng.integers(0, 3, size=400)
+    mechanism = FunctionalMechanism(epsilon=1e12, n_samples=400, n_features=3, n_classes=3)
+    v, _ = mechanism.run(X, codes, source=SeededSource(0))
+    errors = np.full((400, 3), 1 / 3) - np.eye(3)[codes]
+    np.testing.assert_allclose(v, errors.T @ X, atol=1e-6)
+
+
+SIZES = Sizes({"a": 1, "b": 1})
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+@pytest.mark.parametrize("kind", [OneMessage, GradientRounds])
+def test_a_record_moves_a_sum_by_the_sensitivity_at_most(kind, n_classes):
+    """Random and opposed records of one party: what it adds to the sum never moves further."""
+    cap = 0.5 if n_classes == 2 else 1.0
+    more = {"delta": 1e-6} if kind is GradientRounds else {"alpha": 0.5}
+    plan = kind(frame=Frame(2, constant=0.0), epsilon=1.0, n_classes=n_classes, cap=cap, **more)
+    limit = plan.mechanism(SIZES).sensitivity
+    rng = np.random.default_rng(0)
+    labels = [-1.0, 1.0] if n_classes == 2 else list(range(n_classes))
+
+    def message(row, label, weights):
+        given = (np.array([row]), np.array([label]))
+        return plan.message(*given, SIZES if kind is OneMessage else weights)
+
+    worst = 0.0
+    for _ in range(300):
+        angle, other = rng.uniform(0, 2 * math.pi, size=2)
+        if rng.random() < 0.5:
+            other = angle + math.pi
+        weights = 10 ** rng.uniform(-1, 2) * rng.normal(size=plan.centre.shape)
+        sent = [
+            message([math.cos(a), math.sin(a)], rng.choice(labels), weights) for a in (angle, other)
+        ]
+        assert sent[0].shape == (2 * (n_classes - 1),)
+        worst = max(worst, float(np.linalg.norm(sent[0] - sent[1])))
+    assert worst <= limit * (1 + 1e-9)
+    assert worst > (0.85 if kind is GradientRounds else 0.3) * limit
+
+
+def test_hidden_sizes_and_labels_have_a_delta_too():
+    for change, size in ((Neighbours.LABEL_ONLY, 20), (Neighbours.ADD_REMOVE, HiddenSize(20))):
+        mechanism = OutputPerturbation(
+            epsilon=1.0, delta=1e-6, n_samples=size, n_features=2, ridge=3.0, neighbours=change
+        )
+        assert mechanism.guarantee().delta == 1e-6
+        assert (
+            mechanism.noise.deviation
+            < OutputPerturbation(
+                epsilon=0.01, n_samples=size, n_features=2, ridge=3.0, neighbours=change
+            ).noise.deviation
+        )
