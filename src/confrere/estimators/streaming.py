@@ -17,6 +17,7 @@ from confrere.rows.decoding import decoded, gathered
 from confrere.rows.engines import opened_engine
 from confrere.rows.row_source import RowSource
 from confrere.rows.row_tables import RowTable
+from confrere.rows.spill import WatchedMap, mapped_file
 from confrere.schema import SchemaEncoder
 
 
@@ -41,7 +42,9 @@ class StreamedClassifier(LinearClassifier):
         """Return rows and class codes, checked."""
         if isinstance(X, RowTable | RowSource):
             return self._streamed(X, y)
-        return super()._table(X, y)
+        table = super()._table(X, y)
+        file = mapped_file(table.X)
+        return table if file is None else replace(table, X=WatchedMap(table.X, file))
 
     def _streamed(self, X: RowTable | RowSource, y: Any) -> LabelledTable:
         """Return the rows of a table that is read in batches, or of a source, checked."""

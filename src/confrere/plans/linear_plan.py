@@ -35,6 +35,7 @@ from confrere.plans.base_plan import Floats, LabelledTable, ModelPlan, Names, Te
 from confrere.rows.ball import Norm
 from confrere.rows.body import BodyFrame
 from confrere.rows.frame import Frame
+from confrere.rows.framed import FramedRows
 
 Loss = Literal["logistic", "capped"]
 #: Ridge on the mean loss, or the public rule.
@@ -206,6 +207,8 @@ class LinearPlan(ModelPlan):
         """Return the noised weights."""
         rows = self.frame.lazy(data.X, data.engine)
         weights = self.mechanism.run(rows, data.short_labels, source=source, centre=self.centre)
+        if isinstance(rows, FramedRows):
+            rows.check_unchanged()
         return {"weights": weights}
 
     def assemble(self, released: Mapping[str, Floats], names: Names) -> Linear:

@@ -126,6 +126,10 @@ class FramedRows(MeasuredRows):
         moved.shrink = None if self.shrink is None else keep(self.shrink)
         return moved
 
+    def check_unchanged(self) -> None:
+        """Refuse rows whose file was written to while they were read."""
+        self.source.check_unchanged()
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
         """Write the rows down: for audits and few rows."""
         return self.written()

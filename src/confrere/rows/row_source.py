@@ -46,6 +46,9 @@ class RowSource(ABC):
     def take(self, chosen: NDArray[np.intp]) -> Any:
         """Return rows by their numbers, which grow."""
 
+    def check_unchanged(self) -> None:  # noqa: B027
+        """Refuse rows that are read from a file which was written to since the first reading."""
+
     def __len__(self) -> int:
         return self.shape[0]
 
@@ -102,6 +105,10 @@ class ChosenSource(RowSource):
     def take(self, chosen: NDArray[np.intp]) -> Any:
         """Return some of the chosen rows."""
         return self.source.take(self.chosen[chosen])
+
+    def check_unchanged(self) -> None:
+        """Refuse what the other source refuses."""
+        self.source.check_unchanged()
 
 
 def as_source(X: Any) -> RowSource:

@@ -20,8 +20,9 @@ import pandas as pd
 from confrere.errors import ConfrereError, InvalidData, InvalidParameter
 from confrere.extras import extra, installed
 
-#: Rows of a batch.
+#: Rows of a batch; fewer where that many would be more numbers than these.
 BATCH = 65_536
+_BATCH_ENTRIES = 2**22
 
 #: Digits are read to the nearest double, as other sources hold them; newer pandas does it unasked.
 _EXACTLY: dict[str, Any] = {"float_precision": "round_trip"} if pd.__version__ < "3" else {}
@@ -154,11 +155,15 @@ class Parquet(Files):
 
     def file_batches(self, file: Path, columns: Sequence[str] | None) -> Iterator[pd.DataFrame]:
         """Return the row groups of one file, in batches."""
-        with self._parquet.ParquetFile(file) as opened:
-            names = set(opened.schema_arrow.names)
-            wanted = None if columns is None else [name for name in columns if name in names]
-            for batch in opened.iter_batches(BATCH, columns=wanted):
-                yield batch.to_pandas()
+        # Read whole, a file's row groups would all stay in memory until the last one is done.
+        with self._parquet.ParquetFile(file, buffer_size=2**16) as opened:
+            names = opened.schema_arrow.names
+            wanted = names if columns is None else [name for name in columns if name in names]
+            rows = min(BATCH, _BATCH_ENTRIES // max(1, len(wanted)) + 1)
+            for group in range(opened.num_row_groups):
+                for batch in opened.iter_batches(rows, row_groups=[group], columns=wanted):
+                    yield batch.to_pandas()
+                _give_back()
 
 
 class Csv(Files):
@@ -218,6 +223,7 @@ class Sql(RowTable):
         with duckdb.connect(place or ":memory:", read_only=bool(place)) as opened:
             for batch in opened.sql(self._sql).to_arrow_reader(BATCH):
                 yield batch.to_pandas()
+        _give_back()
 
     def _adbc(self, driver: str, address: str) -> Iterator[pd.DataFrame]:
         dbapi: Any = extra("sql", driver)
@@ -227,6 +233,7 @@ class Sql(RowTable):
             cursor.execute(self._sql)
             for batch in cursor.fetch_record_batch():
                 yield batch.to_pandas()
+        _give_back()
 
     def _sqlalchemy(self, address: str) -> Iterator[pd.DataFrame]:
         sqlalchemy: Any = extra("sql", "sqlalchemy")
@@ -240,6 +247,12 @@ class Sql(RowTable):
     def _chunks(self, opened: Any, query: Any = None) -> Iterator[pd.DataFrame]:
         query = self._sql if query is None else query
         yield from pd.read_sql_query(query, opened, chunksize=BATCH)
+
+
+def _give_back() -> None:
+    """Return memory to the system that Arrow keeps for tables to come."""
+    pyarrow: Any = extra("parquet", "pyarrow")
+    pyarrow.default_memory_pool().release_unused()
 
 
 def from_environment(text: str) -> str:

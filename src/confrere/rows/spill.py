@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData
-from confrere.rows.row_source import RowSource
+from confrere.rows.row_source import ArraySource, RowSource
 
 #: Bytes of a disk that are left to others.
 _LEFT_FREE = 256 * 2**20
@@ -184,7 +184,7 @@ class MappedRows(RowSource):
         self.width = shape[-1]
         self._folder = folder
         self._map: NDArray[Any] | None = None
-        self._stamp = _stamp(self.path)
+        self._stamp = file_stamp(self.path)
         if self._stamp[0] != self.dtype.itemsize * int(np.prod(shape, dtype=np.int64)):
             raise InvalidData(f"{self.path.name} does not have the size of such rows.")
 
@@ -193,7 +193,7 @@ class MappedRows(RowSource):
         """The rows as an array, whose pages the system reads when they are touched."""
         if self._map is None:
             try:
-                if _stamp(self.path) != self._stamp:
+                if file_stamp(self.path) != self._stamp:
                     raise InvalidData(f"{self.path.name} changed since it was opened.")
                 mapped = np.memmap(self.path, dtype=self.dtype, mode="r", shape=self.shape)
             except OSError as error:
@@ -216,20 +216,59 @@ class MappedRows(RowSource):
         return np.asarray(self.array[part])
 
     def check_unchanged(self) -> None:
-        """Refuse a file that was written since it was opened."""
-        if _stamp(self.path) != self._stamp:
-            raise InvalidData(f"{self.path.name} changed while it was read.")
+        """Refuse a file that was written to since it was opened."""
+        refuse_changed(self.path, self._stamp)
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_map": None, "_folder": None}
 
 
-def _stamp(path: Path) -> tuple[int, int, int]:
+class WatchedMap(ArraySource):
+    """The rows of a memory map that somebody else may write to.
+
+    Parameters
+    ----------
+    X : array
+        The map, or a view of it.
+    file : Path
+        What it shows; see :func:`mapped_file`.
+    """
+
+    def __init__(self, X: NDArray[Any], file: Path) -> None:
+        super().__init__(X)
+        self._file, self._stamp = file, file_stamp(file)
+
+    def check_unchanged(self) -> None:
+        """Refuse the rows of a file that was written to since this was made."""
+        refuse_changed(self._file, self._stamp)
+
+
+def mapped_file(X: Any) -> Path | None:
+    """Return the file that an array's numbers lie in, if it is a memory map or a view of one."""
+    while isinstance(X, np.ndarray):
+        name = getattr(X, "filename", None)
+        if name is not None:
+            return Path(name)
+        X = X.base
+    return None
+
+
+def file_stamp(path: Path) -> tuple[int, int, int]:
+    """Return what tells that a file was written to: its size, its time and which file it is."""
     try:
         found = path.stat()
     except OSError as error:
         raise InvalidData(f"{path.name} cannot be read ({error.strerror}).") from error
     return found.st_size, found.st_mtime_ns, found.st_ino
+
+
+def refuse_changed(path: Path, stamp: tuple[int, int, int]) -> None:
+    """Refuse a file that is not as it was."""
+    if file_stamp(path) != stamp:
+        raise InvalidData(
+            f"{path.name} was written to while its rows were read: nothing is released, and what "
+            "was charged stays charged."
+        )
 
 
 def mapped(array: NDArray[Any], folder: SpillFolder, name: str) -> MappedRows:

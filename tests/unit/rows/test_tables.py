@@ -16,6 +16,7 @@ import pytest
 from confrere import PrivateLogisticRegression
 from confrere.errors import InvalidData, InvalidParameter, NotInstalled
 from confrere.ledger import Ledger
+from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.rows import decoding as decoding_module
 from confrere.rows import row_tables as tables_module
 from confrere.rows import spill as spill_module
@@ -233,6 +234,50 @@ def test_what_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
     (X + 1).tofile(tmp_path / "rows.f64")
     with pytest.raises(InvalidData, match="changed"):
         source.read(slice(0, 3))
+
+
+def test_a_memory_map_that_is_written_to_during_a_fit_fails_after_the_charge(tmp_path, monkeypatch):
+    X, y = made()
+    ledger = Ledger(tmp_path / "own.ledger", witness=tmp_path / "witness")
+    ledger.open_account("study", epsilon=10.0)
+    model = PrivateLogisticRegression(epsilon=1.0, ledger=ledger, account="study")
+    X.tofile(tmp_path / "rows.f64")
+    kinds = [
+        np.memmap(tmp_path / "rows.f64", dtype=np.float64, mode="r", shape=X.shape),
+        MappedRows(tmp_path / "rows.f64", np.float64, X.shape),
+    ]
+    for rows in kinds:
+        assert model.fit(rows, y).simulated_ is False
+    whole = NoisyMinimiser.run_many
+
+    def disturbed(self, *args, **kwargs):
+        found = whole(self, *args, **kwargs)
+        time.sleep(0.01)
+        (2 * X).tofile(tmp_path / "rows.f64")
+        return found
+
+    monkeypatch.setattr(NoisyMinimiser, "run_many", disturbed)
+    with pytest.raises(InvalidData, match="written to while"):
+        model.fit(kinds[0], y)
+    with pytest.raises(InvalidData, match="written to while"):
+        model.fit(MappedRows(tmp_path / "rows.f64", np.float64, X.shape), y)
+    assert [entry.state for entry in ledger.entries()] == ["released"] * 2 + ["failed"] * 2
+    assert ledger.spent("study") == 4.0
+
+
+def test_row_groups_of_parquet_are_read_in_batches_of_bounded_size(tmp_path, monkeypatch):
+    X, y = made()
+    table = pa.Table.from_pandas(frame_of(X, y))
+    pq.write_table(table, tmp_path / "rows.parquet", row_group_size=120)
+    expected = decoded(Frames(frame_of(X, y)), label="ill")
+    monkeypatch.setattr(tables_module, "_BATCH_ENTRIES", 200)
+    batches = list(Parquet(tmp_path / "rows.parquet").read(["lab", "age"]))
+    assert max(map(len, batches)) == 101
+    assert len(batches) == 9
+    assert list(batches[0].columns) == ["lab", "age"]
+    found = decoded(Parquet(tmp_path / "rows.parquet"), label="ill")
+    assert np.array_equal(found.X.read(slice(0, 500)), expected.X.read(slice(0, 500)))
+    assert np.array_equal(found.y, expected.y)
 
 
 def test_the_file_is_private_checked_for_room_and_removed(tmp_path, monkeypatch):
