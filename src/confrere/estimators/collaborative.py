@@ -145,7 +145,7 @@ class CollaborativeClassifier(LinearClassifier):
     :Guarantee: ``epsilon``-DP, pure
     :Spends: ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
     :Public: n_samples of every party, n_features, the label set, every parameter
-    :Releases: coef_, intercept_, and every party's own release behind them
+    :Releases: ``coef_``, ``intercept_``, and every party's own release behind them
     :Proof: docs/proofs/averaging.md
 
     ``"ofaa"`` rests on docs/proofs/functional_mechanism.md and ``"laplace"`` on

@@ -102,7 +102,7 @@ class FeatureStackingClassifier(StackingClassifier):
     :Guarantee: ``epsilon``-DP, pure
     :Spends: ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
     :Public: n_samples, n_features, the label set, groups, importances, every parameter
-    :Releases: low_level_, high_level_
+    :Releases: ``low_level_``, ``high_level_``
     :Proof: docs/proofs/feature_groups.md
     """
 

@@ -137,7 +137,7 @@ class PrivateLogisticRegression(StreamedClassifier):
     :Guarantee: ``epsilon``-DP, pure; ``(epsilon, delta)``-DP if ``delta`` is set
     :Spends: ``epsilon`` and ``delta`` on ``account``, once per ``fit``, before noise is drawn
     :Public: n_samples, n_features, the label set, every parameter
-    :Releases: coef_, intercept_
+    :Releases: ``coef_``, ``intercept_``
     :Proof: docs/proofs/objective_perturbation.md and, for ``delta``, docs/proofs/gaussian.md; for
         noise that is shaped by a schema docs/proofs/geometry.md
 

@@ -146,7 +146,7 @@ class MultipartyClassifier(LinearClassifier):
     :Guarantee: ``epsilon``-DP, pure
     :Spends: ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
     :Public: the number of parties, n_features, the label set, the auxiliary rows, every parameter
-    :Releases: coef_, intercept_, statistic_
+    :Releases: ``coef_``, ``intercept_``, ``statistic_``
     :Proof: docs/proofs/multiparty.md
 
     ``"statistic"`` rests on docs/proofs/statistic.md, ``"moments"`` on docs/proofs/moments.md,

@@ -118,7 +118,7 @@ class PrivateSelection(PrivateClassifier):
     :Guarantee: ``epsilon``-DP, pure
     :Spends: ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
     :Public: n_samples, n_features, the label set, the grid, the split, every parameter
-    :Releases: best_params_, best_estimator_
+    :Releases: ``best_params_``, ``best_estimator_``
     :Proof: docs/proofs/private_selection.md
 
     Examples

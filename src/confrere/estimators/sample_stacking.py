@@ -67,7 +67,7 @@ class SampleStackingClassifier(StackingClassifier):
     :Guarantee: ``epsilon``-DP, pure
     :Spends: ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
     :Public: n_samples, n_features, the label set, the split, every parameter
-    :Releases: low_level_, high_level_
+    :Releases: ``low_level_``, ``high_level_``
     :Proof: docs/proofs/sample_stacking.md
     """
 

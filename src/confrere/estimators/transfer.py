@@ -81,7 +81,7 @@ class TransferClassifier(LinearClassifier):
     :Guarantee: ``epsilon``-DP, pure, for the target's records; the sources' hold as released
     :Spends: ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
     :Public: n_samples, n_features, the label set, the sources, every parameter
-    :Releases: coef_, intercept_
+    :Releases: ``coef_``, ``intercept_``
     :Proof: docs/proofs/transfer.md
     """
 

@@ -90,7 +90,7 @@ class TransferStackingClassifier(StackingClassifier):
     :Guarantee: ``epsilon``-DP, pure, for the target's records; the sources' hold as released
     :Spends: ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
     :Public: n_samples, n_features, the label set, groups, importances, the sources, every parameter
-    :Releases: low_level_, high_level_
+    :Releases: ``low_level_``, ``high_level_``
     :Proof: docs/proofs/transfer.md
     """
 
