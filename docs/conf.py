@@ -1,6 +1,8 @@
 """How the documentation is built: offline, from packages alone."""
 
+import re
 from importlib.metadata import version as installed_version
+from pathlib import Path
 
 project = "confrere"
 copyright = "The confrere authors"  # noqa: A001
@@ -48,9 +50,16 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
 }
 # Pages without pages below them need no section navigation.
-_ALONE = (
-    *("start", "choose", "planning", "selection", "guarantee", "deployment", "cli", "study"),
-    *("audit", "reproduced", "decisions", "api"),
-)
+_ALONE = ("api", *(page.stem for page in Path(__file__).parent.glob("*.md")))
 html_sidebars = {page: [] for page in _ALONE}
 html_show_sourcelink = False
+
+
+def true_names(app, what, name, obj, options, lines):  # noqa: ARG001
+    """Keep the underscore that ends a fitted attribute's name: it is no link."""
+    lines[:] = [re.sub(r"^(:(?:ivar|vartype) \w+)_:", r"\1\\_:", line) for line in lines]
+
+
+def setup(app):
+    """Register what the pages need."""
+    app.connect("autodoc-process-docstring", true_names, priority=900)
