@@ -108,6 +108,9 @@ def _rare(model: Any) -> dict[str, Any]:
 def _logistic(model: Any) -> list[Case]:
     rare = _with(model, **_rare(model))
     wide = _turned_row("a misfit turned round in four columns", np.full(4, 0.5), 3)
+    hinge = _with(model, **_rare(_with(model, loss="hinge", noise="ball")), loss="hinge")
+    if model.loss == "hinge":
+        return [Case(hinge, _record_pairs(3, 1)), Case(hinge, [wide], _FEWER)]
     a, b = math.cos(_TILT), math.sin(_TILT)
     flipped = Pair.of_rows(
         "a misfit and its mirror", ([[a, b]], np.ones(1, int)), ([[a, -b]], np.zeros(1, int))
@@ -118,6 +121,7 @@ def _logistic(model: Any) -> list[Case]:
         Case(rare, _record_pairs(3, 1)),
         Case(rare, [wide], _FEWER),
         Case(constant, [flipped], _FEWER),
+        Case(hinge, _record_pairs(3, 1)[:1], _FEWER),
         *(Case(_with(rare, **several), _record_pairs(3, 1)[:1], _FITS) for several in _SEVERAL),
         *(Case(made, [_OTHER_CORNER], _FEWER) for made in _shaped(model)),
     ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache, wraps
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
@@ -42,6 +42,21 @@ def _bounds(value: Any, name: str) -> None:
 def _alpha(value: Any, name: str) -> None:
     if not (isinstance(value, str) and value == "auto"):
         check_bound(value, name)
+
+
+def _alphas(value: Any, name: str) -> None:
+    if isinstance(value, Mapping):
+        if not value:
+            raise InvalidParameter(f"{name} must name columns.")
+        for column, one in value.items():
+            check_bound(one, f"{name} of {column!r}")
+    elif isinstance(value, str) or np.ndim(value) == 0:
+        _alpha(value, name)
+    else:
+        if np.ndim(value) != 1 or not np.size(value):
+            raise InvalidParameter(f"{name} must be one number, or a list of them.")
+        for one in np.asarray(value, dtype=object):
+            _alpha(one, name)
 
 
 def _fraction(value: Any, name: str) -> None:
@@ -104,6 +119,8 @@ Positive = Annotated[float, check_positive]
 Bounds = Annotated[float | Sequence[float], _bounds]
 #: A ridge on the mean loss, or the public rule.
 Ridge = Annotated[float | Literal["auto"], _alpha]
+#: The same, for all columns or groups or for each.
+Ridges = Annotated[float | Literal["auto"] | ArrayLike | Mapping[str, float], _alphas]
 #: Strictly between 0 and 1; from 0 and below 1; from 0 to 1.
 Fraction = Annotated[float, _fraction]
 Share = Annotated[float, _share]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confrere.errors import InvalidParameter
-from confrere.estimators.constraints import Bounds, Count, Experts, Finite, Fraction
+from confrere.estimators.constraints import Bounds, Count, Experts, Finite, Fraction, Ridges
 from confrere.estimators.experts import Opinion, opinion_of
 from confrere.estimators.stacking import StackingClassifier
 from confrere.maths.partition import (
@@ -63,6 +63,7 @@ class FeatureStackingClassifier(StackingClassifier):
         Shares in proportion to importance (the papers), or those with the least weighted noise.
     alpha, high_alpha : float or "auto", default="auto"
         Ridge on the mean loss of the low and of the high level, for rows in the unit ball.
+        ``alpha`` may be one number per group in use, in the groups' order.
     loss : {"capped", "logistic"}, default="capped"
         Of both levels; see :class:`PrivateLogisticRegression`.
     calibration : {"tight", "printed"}, default="tight"
@@ -107,6 +108,7 @@ class FeatureStackingClassifier(StackingClassifier):
     """
 
     data_norm: Bounds = 1.0
+    alpha: Ridges = "auto"  # type: ignore[assignment]
     n_groups: Count = 5
     importance: ArrayLike | None = None
     groups: Sequence[ArrayLike] | None = None

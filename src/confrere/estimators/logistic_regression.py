@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,13 +17,13 @@ from confrere.estimators.constraints import (
     Experts,
     Finite,
     Positive,
-    Ridge,
+    Ridges,
 )
 from confrere.estimators.experts import opinion_of
 from confrere.estimators.streaming import StreamedClassifier
 from confrere.guarantee import Neighbours
 from confrere.mechanisms.prior_check import UNCHECKED, Belief
-from confrere.plans.base_plan import PublicFacts
+from confrere.plans.base_plan import Floats, PublicFacts
 from confrere.plans.body_plan import (
     Noise,
     choose_form,
@@ -42,6 +43,7 @@ from confrere.plans.linear_plan import (
     plan_linear,
     row_count,
 )
+from confrere.plans.ridges import column_ridges
 from confrere.schema import PublicSchema
 from confrere.schema.encoder import Form
 
@@ -60,9 +62,11 @@ class PrivateLogisticRegression(StreamedClassifier):
     data_norm : float, default=1.0
         Declared bound on the Euclidean norm of a row (after ``feature_scale``); longer rows are
         clipped to it.
-    alpha : float or "auto", default="auto"
+    alpha : float, "auto", array of shape (n_features,) or mapping, default="auto"
         Ridge on the mean loss (the papers' lambda). ``"auto"`` is a public rule of epsilon, delta,
-        n_samples and n_features.
+        n_samples and n_features. One number per column, or a mapping that names every column (of
+        the table, or as encoded): what is shrunk more has less noise. The intercept has the
+        smallest of them; where that is raised to the floor, all are.
     fit_intercept : bool, default=True
         Add a public constant inside the norm bound: regularised and noised like the rest.
     intercept_scale : float, default=0.4
@@ -70,9 +74,10 @@ class PrivateLogisticRegression(StreamedClassifier):
     neighbours : {"replace-one", "add-remove", "label-only"}, default="replace-one"
         Which change of the data is hidden. ``"add-remove"`` does not take the number of rows to
         be public and needs ``declared_samples``.
-    loss : {"capped", "logistic"}, default="capped"
+    loss : {"capped", "logistic", "hinge"}, default="capped"
         ``"capped"`` goes on linearly where the slope reaches one half: about half the noise. More
-        than two classes have the softmax loss.
+        than two classes have the softmax loss. ``"hinge"`` is a smooth hinge, of a support vector
+        machine, for two classes and pure epsilon; its scores are no log odds.
     calibration : {"tight", "printed"}, default="tight"
         ``"printed"`` is the published formula: sound, with more noise; with ``loss="logistic"``.
     ridge_floor : float, default=2.0
@@ -154,11 +159,11 @@ class PrivateLogisticRegression(StreamedClassifier):
     epsilon: Epsilon = 1.0
     delta: Delta = 0.0
     data_norm: Bound = 1.0
-    alpha: Ridge = "auto"
+    alpha: Ridges = "auto"
     fit_intercept: bool = True
     intercept_scale: float = 0.4
     neighbours: Literal["replace-one", "add-remove", "label-only"] = "replace-one"
-    loss: Literal["capped", "logistic"] = "capped"
+    loss: Literal["capped", "logistic", "hinge"] = "capped"
     calibration: Literal["tight", "printed"] = "tight"
     ridge_floor: Positive = 2.0
     prior: Experts = None
@@ -204,7 +209,7 @@ class PrivateLogisticRegression(StreamedClassifier):
             epsilon=epsilon,
             delta=self.delta,
             n_classes=facts.n_classes,
-            alpha=self.alpha,
+            alpha=self._ridges(facts)[0],
             ridge_floor=self.ridge_floor,
             neighbours=self.neighbours,
             loss=self.loss,
@@ -232,13 +237,28 @@ class PrivateLogisticRegression(StreamedClassifier):
                 loss=self.loss,
                 constant=self.fit_intercept,
             )
+        factors = self._ridges(facts)[1]
         scale = self.feature_scale if prior is None else prior.scale_at(belief)
+        if factors is not None:
+            scale = factors if scale is None else factors * np.asarray(scale, dtype=np.float64)
         return linear_frame(
             facts.n_features,
             data_norm=self.data_norm,
             fit_intercept=self.fit_intercept,
             intercept_scale=self.intercept_scale,
             feature_scale=scale,
+        )
+
+    def _ridges(self, facts: PublicFacts) -> tuple[float | Literal["auto"], Floats | None]:
+        """Return the smallest ridge, and the factors by which larger ones shorten columns."""
+        if not isinstance(self.alpha, Mapping) and np.ndim(self.alpha) == 0:
+            return self.alpha, None  # type: ignore[return-value]
+        encoder = self._encoder(facts.n_samples)
+        return column_ridges(
+            self.alpha,
+            facts.n_features,
+            facts.features,
+            None if encoder is None else encoder.schema,
         )
 
     def _public_rows(self, n_samples: int) -> int:
@@ -256,6 +276,8 @@ class PrivateLogisticRegression(StreamedClassifier):
             "calibration='printed'": self.calibration == "printed",
             "more than two classes": declared is not None and np.size(declared) > 2,
             "prior": self.prior is not None,
+            "loss='hinge'": self.loss == "hinge",
+            "alpha per column": isinstance(self.alpha, Mapping) or np.ndim(self.alpha) > 0,
             "feature_scale": self.feature_scale is not None,
         }
         if self.noise == "auto" and any(beyond.values()):
@@ -267,6 +289,8 @@ class PrivateLogisticRegression(StreamedClassifier):
 
     def _known(self, facts: PublicFacts) -> Prior | None:
         """Return what is declared about the columns; None if that is nothing."""
+        if self.loss == "hinge" and self.prior is not None:
+            raise InvalidParameter("prior holds log odds, which loss='hinge' does not learn.")
         if facts.n_classes > 2 and (self.prior is not None or self.prior_intercept != 0):
             raise InvalidParameter("prior is for two classes.")
         encoder = self._encoder(facts.n_samples)

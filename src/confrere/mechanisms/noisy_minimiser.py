@@ -60,6 +60,8 @@ class NoisyMinimiser:
         class if the law is so.
     cap : float, default=1.0
         Largest slope of the binary loss.
+    margin : float, default=0.0
+        Taken off ``y_i w.x_i`` before the loss: above zero, a smooth hinge.
     prior_norm : float, default=0.0
         Public bound on the norm of ``u``.
     """
@@ -71,6 +73,7 @@ class NoisyMinimiser:
     output_epsilon: float
     n_classes: int = 2
     cap: float = 1.0
+    margin: float = 0.0
     prior_norm: float = 0.0
 
     @property
@@ -126,7 +129,7 @@ class NoisyMinimiser:
             self.n_features,
             ridge=self.ridge,
             linear_norm=longest,
-            centre_norm=self.prior_norm,
+            centre_norm=self.prior_norm + self.margin,
             n_classes=self.n_classes if self.n_classes > 2 else None,
         )
         rounding = 64 * longest * float(np.finfo(np.float64).eps)
@@ -189,6 +192,7 @@ class NoisyMinimiser:
                     linear=noise,
                     centre=centre,
                     cap=self.cap,
+                    margin=self.margin,
                     tolerance=tolerance,
                 ).W
             return np.stack(

@@ -87,6 +87,8 @@ class PerturbedObjective(ABC):
         pure noise is every class's own.
     cap : float, default=1.0
         Largest slope of the loss; 1 is the logistic loss.
+    margin : float, default=0.0
+        Above zero the loss is a smooth hinge: that of ``y w.x - margin``.
     neighbours : Neighbours
         The relation that the guarantee speaks of.
     prior_norm : float, default=0.0
@@ -99,6 +101,7 @@ class PerturbedObjective(ABC):
     ridge: float
     n_classes: int = 2
     cap: float = 1.0
+    margin: float = 0.0
     neighbours: Neighbours = Neighbours.REPLACE_ONE
     prior_norm: float = 0.0
 
@@ -112,7 +115,25 @@ class PerturbedObjective(ABC):
             raise InvalidParameter("classes must name at least two labels.")
         if self.n_classes > 2 and self.cap < 1:
             raise InvalidParameter("loss='capped' is for two classes only.")
+        if self.margin != 0:
+            self._check_hinge()
         self._calibrate(self.epsilon * (1 - SOLVER_SHARE))
+
+    def _check_hinge(self) -> None:
+        """Refuse what the accountant of a smooth hinge does not cover."""
+        pure = isinstance(self, ObjectivePerturbation) and self.calibration == "tight"
+        if not 0 < self.margin < np.inf:
+            raise InvalidParameter("margin must be a finite number of at least 0.")
+        if not pure or self.n_classes > 2 or self.cap < 1:
+            raise InvalidParameter(
+                "loss='hinge' is for two classes, pure epsilon, noise='ball' and the tight "
+                "calibration; use loss='capped' otherwise."
+            )
+        if self.neighbours is Neighbours.LABEL_ONLY:
+            raise InvalidParameter(
+                "loss='hinge' is not for label-only neighbours: both labels of a row may have "
+                "the full slope at once; use loss='capped'."
+            )
 
     @abstractmethod
     def _calibrate(self, budget: float) -> None:
@@ -142,6 +163,7 @@ class PerturbedObjective(ABC):
             output_epsilon=self.epsilon * SOLVER_SHARE,
             n_classes=self.n_classes,
             cap=self.cap,
+            margin=self.margin,
             prior_norm=self.prior_norm,
         )
 

@@ -23,7 +23,7 @@ from confrere.planning.working_model import (
 from confrere.plans.base_plan import PublicFacts
 from confrere.plans.collaborative_plan import Averaging
 from confrere.plans.feature_stack_plan import FeatureStackPlan
-from confrere.plans.linear_plan import Loss, plan_linear, slope_of
+from confrere.plans.linear_plan import LogLoss, plan_linear, slope_of
 from confrere.plans.party_rows import Sizes
 from confrere.rows.frame import Frame
 
@@ -333,7 +333,7 @@ def plan(
     )
 
 
-def _linear(n: int, d: int, epsilon: float, parties: int, loss: Loss) -> dict[str, Any]:
+def _linear(n: int, d: int, epsilon: float, parties: int, loss: LogLoss) -> dict[str, Any]:
     """Return the noise of plain private regression at every party, ridges for their average."""
     frame = Frame(d)
     mechanism: Any
@@ -355,7 +355,7 @@ def _linear(n: int, d: int, epsilon: float, parties: int, loss: Loss) -> dict[st
 
 
 def _stack(
-    n: int, d: int, epsilon: float, groups: int, importance: Sequence[float] | None, loss: Loss
+    n: int, d: int, epsilon: float, groups: int, importance: Sequence[float] | None, loss: LogLoss
 ) -> dict[str, Any]:
     """Return the noise of a stack's low level."""
     model = FeatureStackingClassifier(

@@ -37,6 +37,7 @@ from confrere.plans.linear_plan import (
     sources_noted,
     summed_ridge,
 )
+from confrere.plans.ridges import Alphas, group_ridges
 from confrere.plans.stack_plan import (
     Combiner,
     HighStart,
@@ -191,7 +192,7 @@ def plan_feature_stack(
     epsilon: float,
     combiner: Combiner,
     high_fraction: float,
-    alpha: Alpha,
+    alpha: Alphas,
     high_alpha: Alpha,
     calibration: Calibration,
     loss: Loss,
@@ -206,7 +207,7 @@ def plan_feature_stack(
 
     ``centres`` are points to shrink towards in place of the baseline, and ``variance`` that of the
     log odds around them: ridges then follow from it. ``high_start`` is another organisation's high
-    level.
+    level. ``alpha`` may be one per group.
     """
     stacked = combiner == "stack" and len(rows.groups) > 1
     share = high_fraction if stacked else 0.0
@@ -219,8 +220,8 @@ def plan_feature_stack(
     budget, cap = noise_budget(epsilon), slope_of(loss)
     rate = float(special.expit(baseline))
 
-    def ridge(size: int, weight: float) -> float:
-        if variance is not None and alpha == "auto":
+    def ridge(size: int, weight: float, own: Alpha) -> float:
+        if variance is not None and own == "auto":
             known = informed_ridge(
                 len(low_rows),
                 sum(sizes) if rows.clipping == "joint" else size,
@@ -232,13 +233,16 @@ def plan_feature_stack(
         # A group with weight q is a private regression at budget q epsilon; under joint clipping
         # its rows are shorter, by the square root of its part of the columns.
         joint = size * sum(sizes) ** 2 if rows.clipping == "joint" else None
-        return summed_ridge(alpha, weight * budget, len(low_rows), size, cap=cap, noise=joint)
+        return summed_ridge(own, weight * budget, len(low_rows), size, cap=cap, noise=joint)
 
     low = FeatureGroupPerturbation(
         epsilon=epsilon,
         n_samples=len(low_rows),
         sizes=sizes,
-        ridges=tuple(ridge(size, float(q)) for size, q in zip(sizes, weights, strict=True)),
+        ridges=tuple(
+            ridge(size, float(q), own)
+            for size, q, own in zip(sizes, weights, group_ridges(alpha, len(sizes)), strict=True)
+        ),
         weights=tuple(float(q) for q in weights),
         clipping=rows.clipping,
         calibration=calibration,

@@ -37,7 +37,11 @@ from confrere.rows.body import BodyFrame
 from confrere.rows.frame import Frame
 from confrere.rows.framed import FramedRows
 
-Loss = Literal["logistic", "capped"]
+LogLoss = Literal["logistic", "capped"]
+Loss = LogLoss | Literal["hinge"]
+
+#: Margin of the smooth hinge, in weights that are as many times as long: its width is one half.
+HINGE = 2.0
 #: Ridge on the mean loss, or the public rule.
 Alpha = float | Literal["auto"]
 #: Of a ball, or of the body that a schema declares.
@@ -213,7 +217,9 @@ class LinearPlan(ModelPlan):
 
     def assemble(self, released: Mapping[str, Floats], names: Names) -> Linear:
         """Return the model of rows as given."""
-        return linear_model(self.frame, released["weights"], self.facts(), names)
+        # A hinge's weights are learned as many times as long as its margin.
+        shortened = released["weights"] / (self.mechanism.margin or 1.0)
+        return linear_model(self.frame, shortened, self.facts(), names)
 
     def minimisers(self) -> dict[str, NoisyMinimiser]:
         """Return the one act."""
@@ -296,6 +302,11 @@ def plan_linear(
     size = row_count(n_samples, relation, declared_samples)
     public_samples = declared_count(size)
     budget, cap = noise_budget(epsilon), slope_of(loss, n_classes)
+    margin = HINGE if loss == "hinge" else 0.0
+    if margin and alpha != "auto":
+        alpha = alpha / margin  # on the mean hinge loss, of weights as they are released
+    if margin and prior is not None:
+        prior = margin * prior
     if alpha == "auto" and isinstance(frame, BodyFrame):
         ridge = frame.ridge
     elif alpha == "auto" and delta > 0:
@@ -331,6 +342,7 @@ def plan_linear(
         "ridge": ridge,
         "n_classes": n_classes,
         "cap": cap,
+        "margin": margin,
         "neighbours": relation,
         "prior_norm": 0.0 if prior is None else float(np.linalg.norm(prior)),
     }

@@ -27,8 +27,9 @@ STEPS = 1024
 #: Cells of a number's histogram, between its bounds, where quantiles are learned.
 CELLS = 32
 
-#: A deviation is believed if its variance is this many standard errors of the noise.
-_BELIEVED = 2.0
+#: How far variances and means of columns lie apart, where half the width of the bounds is one: what
+#: the noise is held against. And how much must be left of what was counted.
+_SPREAD, _CENTRES, _BELIEVED = 0.15, 0.5, 0.2
 
 #: A share is never nearer to 0 or 1: a constant has no scale.
 LEAST_SHARE = 0.001
@@ -128,12 +129,20 @@ class MomentSums(ColumnSums):
         return np.stack([v, (v * v + STEPS // 2) // STEPS])
 
     def facts(self, total: Floats, n: float, deviation: float) -> dict[str, Any]:
-        """Return mean and deviation, if the noise leaves something to be believed."""
+        """Return mean and deviation, as far as the noise lets them be believed.
+
+        Where it drowns them they are those of the uniform law, as where nothing is declared; where
+        it leaves next to nothing, nothing is learned.
+        """
+        noise = deviation / (STEPS * n)
         v = float(np.clip(total[0] / (STEPS * n), -1.0, 1.0))
-        variance = min(float(total[1] / (STEPS * n)) - v * v, 1.0)
-        error = deviation / (STEPS * n) * float(np.sqrt(1 + 4 * v * v))
-        if not variance > max(_BELIEVED * error, STEPS**-2):
+        error = noise * float(np.sqrt(1 + 4 * v * v))
+        found = float(np.clip(total[1] / (STEPS * n) - v * v, max(error, STEPS**-2), 1.0))
+        believed = _SPREAD**2 / (_SPREAD**2 + error**2)
+        if believed < _BELIEVED:
             return {}
+        variance = believed * found + (1 - believed) / 3
+        v *= _CENTRES**2 / (_CENTRES**2 + noise**2)
         low, high = _range_of(self.feature)
         middle, half = (low + high) / 2, (high - low) / 2
         mean = float(np.clip(rounded(middle + half * v, half), low, high))

@@ -30,6 +30,7 @@ def minimise(
     linear: Floats | None = None,
     centre: Floats | None = None,
     cap: float = 1.0,
+    margin: float = 0.0,
     tolerance: float = 1e-6,
     start: Floats | None = None,
     row_norm: float = 1.0,
@@ -51,6 +52,8 @@ def minimise(
         ``u``; zero by default.
     cap : float, default=1.0
         Largest slope of the loss; 1 is the logistic loss.
+    margin : float, default=0.0
+        Taken off ``y_i w.x_i``: above zero the loss is a smooth hinge.
     tolerance : float, default=1e-6
         Bound on the Euclidean norm of the gradient of ``J``, to be certified.
     start : (d,) array, optional
@@ -81,6 +84,7 @@ def minimise(
         linear=_weights(linear, (1, rows.d), "linear", shared=True),
         centre=_weights(centre, (1, rows.d), "centre", shared=True),
         cap=check_cap(cap),
+        margin=_margin(margin),
     )
     begin = (
         objective.centre if start is None else _weights(start, (1, rows.d), "start", shared=True)
@@ -97,6 +101,7 @@ def minimise_many(
     linear: Floats,
     centre: Floats | None = None,
     cap: float = 1.0,
+    margin: float = 0.0,
     tolerance: float = 1e-6,
     row_norm: float = 1.0,
 ) -> Solutions:
@@ -104,7 +109,7 @@ def minimise_many(
 
     Parameters
     ----------
-    X, y, ridge, cap, tolerance, row_norm
+    X, y, ridge, cap, margin, tolerance, row_norm
         As for :func:`minimise`.
     linear : (m, d) array
         One ``b`` per problem.
@@ -127,6 +132,7 @@ def minimise_many(
         linear=_weights(linear, shape, "linear"),
         centre=_weights(centre, shape, "centre", shared=True),
         cap=check_cap(cap),
+        margin=_margin(margin),
     )
     return Solutions(*_certified(objective, objective.centre, tolerance))
 
@@ -235,3 +241,9 @@ def _finite_positive(value: float, name: str) -> float:
     if not np.isfinite(number):
         raise InvalidParameter(f"{name} must be finite.")
     return number
+
+
+def _margin(margin: float) -> float:
+    if not 0 <= margin < np.inf:
+        raise InvalidParameter("margin must be a finite number of at least 0.")
+    return float(margin)

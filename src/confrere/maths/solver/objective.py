@@ -89,6 +89,11 @@ class Objective(ABC):
         """How many weight vectors compete in the softmax; None if there is a single one."""
 
     @property
+    def offset(self) -> float:
+        """What is taken off every margin, whose rounding counts as that of a longer weight's."""
+        return 0.0
+
+    @property
     def m(self) -> int:
         """How many problems share the rows."""
         return len(self.linear)
@@ -153,7 +158,7 @@ class Objective(ABC):
                 self.rows.n,
                 self.rows.d,
                 row_norm=self.rows.row_norm,
-                weight_norm=weight,
+                weight_norm=weight + self.offset,
                 n_classes=self.n_classes,
             )
             * self.scale
@@ -201,9 +206,13 @@ class Objective(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Binary(Objective):
-    """``sum_i l(y_i w.x_i)`` with labels -1 and +1, and its penalty; ``cap`` bounds the slope."""
+    """``sum_i l(y_i w.x_i - m)`` with labels -1 and +1, and its penalty.
+
+    ``cap`` bounds the slope, ``margin`` is ``m``: above zero the loss is a smooth hinge.
+    """
 
     cap: float = 1.0
+    margin: float = 0.0
 
     @property
     def n_classes(self) -> None:
@@ -211,16 +220,23 @@ class Binary(Objective):
         return None
 
     @property
+    def offset(self) -> float:
+        """The margin, in units of the longest row."""
+        return self.margin / self.rows.row_norm
+
+    @property
     def bend(self) -> float:
         """The curvature of the logistic loss is at most a quarter."""
         return 0.25
 
     def _gradient_work(self, W: Floats) -> Work:
-        cap = self.cap
+        cap, margin = self.cap, self.margin
 
         def work(block: Block, y: Any) -> Sums:
             t = block.times(W)
             t *= y
+            if margin:
+                t -= margin
             residual(t, cap, out=t)
             t *= -y
             return (block.pull(t),)
@@ -228,20 +244,20 @@ class Binary(Objective):
         return work
 
     def _hessian_work(self, w: Floats, v: Floats) -> Work:
-        both, cap = np.stack([w, v]), self.cap
+        both, cap, margin = np.stack([w, v]), self.cap, self.margin
 
         def work(block: Block, y: Any) -> Sums:
             t, rate = block.times(both)
-            return (block.pull((curvature(y * t, cap) * rate)[None])[0],)
+            return (block.pull((curvature(y * t - margin, cap) * rate)[None])[0],)
 
         return work
 
     def _slope_work(self, w: Floats, step: Floats) -> Work:
-        both, cap = np.stack([w, step]), self.cap
+        both, cap, margin = np.stack([w, step]), self.cap, self.margin
 
         def work(block: Block, y: Any) -> Sums:
             t, rate = block.times(both) * y
-            return (np.array(-(residual(t, cap) @ rate)),)
+            return (np.array(-(residual(t - margin, cap) @ rate)),)
 
         return work
 
@@ -253,12 +269,12 @@ class Binary(Objective):
     def expansion(self) -> Callable[[Floats], tuple[Floats, Floats]]:
         """Return what makes gradient and Hessian of the only problem at a point."""
         blocks = self.rows.written(self.labels)
-        cap, d = self.cap, self.rows.d
+        cap, margin, d = self.cap, self.margin, self.rows.d
 
         def at(W: Floats) -> tuple[Floats, Floats]:
             pull, hessian = np.zeros(d), np.zeros((d, d))
             for rows in blocks:
-                p = residual(rows @ W[0])
+                p = residual(rows @ W[0] - margin)
                 bend = p * (1.0 - p)
                 if cap < 1.0:
                     bend *= p <= cap
@@ -276,10 +292,10 @@ class Binary(Objective):
     def preconditioner(self, W: Floats) -> Preconditioner:
         """Return the inverse of the Hessian, with curvatures averaged over the rows of ``W``."""
         W = W[:: -(-len(W) // 8)]  # a few points show the average
-        cap, scale = self.cap, self.scale
+        cap, margin, scale = self.cap, self.margin, self.scale
 
         def weigh(block: Block, y: Any) -> Floats:
-            bend = curvature(y * block.times(W), cap)
+            bend = curvature(y * block.times(W) - margin, cap)
             return np.asarray(scale * bend.mean(axis=0, keepdims=True))
 
         return precondition(self.rows, self.labels, weigh, 1, self.ridge)

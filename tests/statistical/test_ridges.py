@@ -1,0 +1,133 @@
+"""A ridge per column and per group: what is solved, what it costs, and what is refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import optimize
+
+from confrere import FeatureStackingClassifier, PrivateLogisticRegression
+from confrere.audit import Pair, audit_cases, exact_audit, hardest_case
+from confrere.errors import InvalidParameter
+from confrere.plans import ridges
+from confrere.plans.base_plan import PublicFacts
+from confrere.rows.frame import Frame
+from confrere.schema import Category, Number, PublicSchema
+
+ALPHAS = [0.01, 0.04, 0.09]
+SURE = {"epsilon": 1e7, "ridge_floor": 1e-6, "random_state": 0, "loss": "logistic"}
+
+
+def rows(n=500, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-0.5, 0.5, size=(n, 3))
+    y = rng.uniform(size=n) < 1 / (1 + np.exp(-X @ np.array([3.0, -2.0, 1.0])))
+    return X, y
+
+
+def test_without_noise_it_is_the_minimiser_with_these_penalties():
+    X, y = rows()
+    signs = np.where(y, 1.0, -1.0)
+    model = PrivateLogisticRegression(alpha=ALPHAS, fit_intercept=False, **SURE).fit(X, y)
+
+    def objective(w):
+        return np.logaddexp(0, -signs * (X @ w)).mean() + 0.5 * np.asarray(ALPHAS) @ w**2
+
+    plain = optimize.minimize(objective, np.zeros(3), method="BFGS", options={"gtol": 1e-9})
+    np.testing.assert_allclose(model.coef_[0], plain.x, atol=1e-4)
+    other = PrivateLogisticRegression(alpha=0.01, fit_intercept=False, **SURE).fit(X, y)
+    assert abs(model.coef_[0, 2]) < 0.7 * abs(other.coef_[0, 2])
+
+
+def test_columns_are_named_by_the_table_or_as_encoded():
+    schema = PublicSchema([Number("a", bounds=(-1, 1)), Category("b", values=["x", "y"])])
+    table = pd.DataFrame({"a": [0.5, -0.5] * 50, "b": ["x", "y"] * 50})
+    y = [0, 1] * 50
+    settings = {"schema": schema, "classes": [0, 1], "random_state": 0}
+    raw = PrivateLogisticRegression(alpha={"a": 0.1, "b": 0.4}, **settings).fit(table, y)
+    encoded = {"a": 0.1, "b=x": 0.4, "b=y": 0.4}
+    same = PrivateLogisticRegression(alpha=encoded, **settings).fit(table, y)
+    np.testing.assert_array_equal(raw.coef_, same.coef_)
+    np.testing.assert_allclose(raw.model_.facts.feature_scale, [1.0, 0.5, 0.5])
+    with pytest.raises(InvalidParameter, match="lacks 2, 'b=x' first"):
+        PrivateLogisticRegression(alpha={"a": 0.1}, **settings).fit(table, y)
+    with pytest.raises(InvalidParameter, match="no column 'c'"):
+        PrivateLogisticRegression(alpha={"a": 0.1, "b": 1, "c": 1}, **settings).fit(table, y)
+    with pytest.raises(InvalidParameter, match="alpha of 'b' must be a number > 0"):
+        PrivateLogisticRegression(alpha={"a": 0.1, "b": 0}, **settings).fit(table, y)
+    with pytest.raises(InvalidParameter, match="one number per column"):
+        PrivateLogisticRegression(alpha=[0.1, 0.2], **settings).fit(table, y)
+
+
+#: The column that is shrunk least decides; rows far along it, and along the others.
+PAIRS = [
+    Pair.of_rows(
+        f"a misfit along column {j} and its mirror",
+        ([np.roll([0.9, 0.3, 0.0], j)], np.ones(1, int)),
+        ([np.roll([0.9, -0.3, 0.0], j)], np.zeros(1, int)),
+    )
+    for j in range(3)
+]
+
+
+@pytest.mark.parametrize("loss", ["logistic", "capped", "hinge"])
+def test_exact_losses_never_exceed_the_claim(loss):
+    model = PrivateLogisticRegression(
+        alpha=[1e-3, 1e-2, 1.0], loss=loss, ridge_floor=0.5, fit_intercept=False
+    )
+    assert 0.4 < exact_audit(model, PAIRS).epsilon <= 1.0
+    case = audit_cases(PrivateLogisticRegression(loss=loss))[1]
+    # Rows that are longer than the norm fill the ball again once they are scaled.
+    strong = case.estimator.set_params(alpha=np.geomspace(5.0, 500.0, 4), data_norm=0.01)
+    assert 0.95 < exact_audit(strong, case.pairs).epsilon <= 1.0
+
+
+def test_wrong_factors_cost_quality_and_never_the_promise(monkeypatch):
+    def mean(alpha, n_features, names=None, schema=None):
+        given = np.asarray(alpha, dtype=float)
+        return float(given.mean()), np.sqrt(given.mean() / given)
+
+    model = PrivateLogisticRegression(
+        alpha=[1e-3, 1e-2, 1.0], loss="logistic", ridge_floor=0.5, fit_intercept=False
+    )
+    assert ridges.column_ridges(model.alpha, 3)[1].max() == 1.0
+    monkeypatch.setattr("confrere.estimators.logistic_regression.column_ridges", mean)
+    plan, table = model.prepare(*rows())
+    # Factors above one make rows longer: they are clipped after, and certified.
+    assert plan.frame.feature_scale.max() > 1
+    assert np.linalg.norm(np.asarray(plan.frame.lazy(table.X)), axis=1).max() <= 1
+    assert exact_audit(model, PAIRS).epsilon <= 1.0
+
+
+def test_rows_that_are_scaled_after_they_are_clipped_are_found(monkeypatch):
+    case = hardest_case(PrivateLogisticRegression(loss="logistic"))
+    width = np.shape(case.pairs[0].first["X"])[1]
+    model = case.estimator.set_params(alpha=np.full(width, 0.5))
+    assert exact_audit(model, case.pairs).epsilon <= 1.0
+    lazy = Frame.lazy
+    monkeypatch.setattr(Frame, "lazy", lambda self, X, *a: 1.3 * np.asarray(lazy(self, X, *a)))
+    assert exact_audit(model, case.pairs).epsilon > 1.0
+
+
+def test_groups_have_a_ridge_each():
+    facts = PublicFacts(n_samples=10_000, n_features=3)
+    settings = {"groups": [[0], [1, 2]], "combiner": "vote"}
+    plan = FeatureStackingClassifier(alpha=[0.1, 0.3], **settings).plan(facts)
+    assert plan.low.ridges == pytest.approx((1_000.0, 3_000.0))
+    mixed = FeatureStackingClassifier(alpha=["auto", 0.3], **settings).plan(facts)
+    auto = FeatureStackingClassifier(**settings).plan(facts)
+    assert mixed.low.ridges == pytest.approx((auto.low.ridges[0], 3_000.0))
+    with pytest.raises(InvalidParameter, match="one number per group in use"):
+        FeatureStackingClassifier(alpha=[0.1], **settings).plan(facts)
+    with pytest.raises(InvalidParameter, match="groups have no names"):
+        FeatureStackingClassifier(alpha={"a": 1.0}, **settings).plan(facts)
+    model = FeatureStackingClassifier(alpha=[1e-4, 1e-2], groups=[[0], [1]], combiner="vote")
+    assert 0.4 < exact_audit(model).epsilon <= 1.0
+
+
+def test_a_group_has_a_centre_of_its_own():
+    facts = PublicFacts(n_samples=10_000, n_features=3)
+    settings = {"groups": [[0], [1, 2]], "prior_check": False, "prior_intercept": -1.0}
+    plan = FeatureStackingClassifier(prior=[2.0, 0.0, -1.0], **settings).plan(facts)
+    flat = FeatureStackingClassifier(prior=[2.0, 0.0, 0.0], **settings).plan(facts)
+    np.testing.assert_array_equal(plan.centres[0], flat.centres[0])
+    assert np.abs(plan.centres[1] - flat.centres[1]).max() > 0.1
