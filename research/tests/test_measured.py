@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks import (
     bench_audits,
+    bench_facts,
     bench_mutations,
     bench_planning,
     bench_priors,
@@ -26,6 +27,8 @@ def tables():
         "audits": ("audit.md", bench_audits.table_of(audits, sound=True)),
         "faults": ("audit.md", bench_audits.table_of(audits, sound=False)),
         "mutations": ("audit.md", bench_mutations.table_of(read_record("mutations"))),
+        "facts, ball": ("facts.md", bench_facts.table_of(read_record("facts"), "ball")),
+        "facts, auto": ("facts.md", bench_facts.table_of(read_record("facts"), "auto")),
         "planning": ("planning.md", bench_planning.table_of(read_record("planning"))),
         "priors": ("priors.md", bench_priors.tables_of(read_record("priors"))),
         "branches near a prior": (

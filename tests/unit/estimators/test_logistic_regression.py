@@ -55,7 +55,7 @@ def test_bad_epsilon(bad):
         ("delta", None),
         ("ridge_floor", 0),
         ("intercept_scale", 1.0),
-        ("loss", "hinge"),
+        ("loss", "squared"),
         ("calibration", "loose"),
         ("neighbours", "all"),
         ("neighbours", "add-remove"),
