@@ -43,7 +43,7 @@ def main() -> None:
     write_record("facts", {name: measured(name) for name in TABLES})
     record = read_record("facts")
     for noise in NOISES:
-        fill("facts.md", f"facts, {noise}", table_of(record, noise))
+        fill("facts.md", f"facts with {noise}", table_of(record, noise))
         Console().print(table_of(record, noise), markup=False)
 
 
