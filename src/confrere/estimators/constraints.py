@@ -164,9 +164,8 @@ class KnownParameters:
     def __new__(cls, *args: Any, **parameters: Any) -> Self:  # noqa: ARG004
         """Refuse unknown parameters before the constructor does, which names no other."""
         known = inspect.signature(cls.__init__).parameters
-        for name in parameters:
-            near = get_close_matches(name, known, n=1)
-            if name not in known and near:
+        for name in parameters.keys() - known.keys():
+            if near := get_close_matches(name, known, n=1):
                 raise TypeError(
                     f"{cls.__name__} has no parameter {name!r}; did you mean {near[0]!r}?"
                 )

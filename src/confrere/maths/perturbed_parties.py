@@ -15,11 +15,12 @@ from confrere.maths.solver import minimise, smallest_tolerance
 
 Floats = NDArray[np.float64]
 
-#: The part of the tolerance that the measured gradient may use, and rounding another. Scores here
-#: are sums of two products, so their error is at most twice that of one: the two thirds that are
-#: left hold twice the rounding bound if the tolerance is thrice the smallest (which is 1.5 times
-#: that bound).
+#: The part of the tolerance that the measured gradient may use, and rounding the rest.
 _PART = 1 / 3
+#: Scores here are sums of two products, so their error is at most twice that of one: the two thirds
+#: that rounding may use hold twice its bound if the tolerance is so many times the smallest, which
+#: is 1.5 times that bound.
+ROOM = 2.0
 
 
 def minimise_parties(
@@ -106,8 +107,9 @@ def _roomy(
     longest = 0.0 if linear is None else float(np.linalg.norm(linear, axis=1).max())
     centre_norm = 0.0 if centre is None else float(np.linalg.norm(centre))
     room = {
-        (size, strength, bound): bound * _PART
-        >= smallest_tolerance(
+        (size, strength, bound): bound
+        >= ROOM
+        * smallest_tolerance(
             size, n_features, ridge=strength, linear_norm=longest, centre_norm=centre_norm
         )
         for size, strength, bound in set(kinds)

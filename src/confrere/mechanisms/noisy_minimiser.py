@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from confrere.errors import InvalidData
-from confrere.maths.perturbed_parties import minimise_parties
+from confrere.maths.perturbed_parties import ROOM, minimise_parties
 from confrere.maths.solver import minimise_many, minimise_softmax, smallest_tolerance
 from confrere.mechanisms.hidden_size import HiddenSize, RowCount, largest_count, row_patterns
 from confrere.mechanisms.laws import NoiseLaw
@@ -133,7 +133,7 @@ class NoisyMinimiser:
             n_classes=self.n_classes if self.n_classes > 2 else None,
         )
         rounding = 64 * longest * float(np.finfo(np.float64).eps)
-        return max(TOLERANCE, smallest / SOLVER_PART, rounding)
+        return max(TOLERANCE, ROOM * smallest / SOLVER_PART, rounding)
 
     @property
     def output_step(self) -> LatticeStep:
