@@ -41,6 +41,8 @@ class FeatureStackingClassifier(StackingClassifier):
     ----------
     epsilon : float, default=1.0
         Price of one ``fit``.
+    delta : float, default=0.0
+        Probability with which epsilon may not hold; 0 is pure. With one, noise is Gaussian.
     data_norm : float or sequence of float, default=1.0
         Declared bound on the norm of a row's part in a group; one number for all groups or one per
         group. Under joint clipping, one number for the whole row.
@@ -81,7 +83,8 @@ class FeatureStackingClassifier(StackingClassifier):
     split_seed : int or None, default=0
         Public seed of the split of rows and of random groups; None splits rows by their index.
     classes : list, optional
-        The public label set, two labels.
+        The public label set. Of more than two labels every low-level model is a softmax
+        regression, and the high level weighs groups, the same for all classes.
     ledger, account, random_state
         As in :class:`PrivateLogisticRegression`.
 
@@ -100,7 +103,7 @@ class FeatureStackingClassifier(StackingClassifier):
 
     :Unit: record
     :Neighbours: replace one row of ``(X, y)``
-    :Guarantee: ``epsilon``-DP, pure
+    :Guarantee: ``epsilon``-DP, pure; ``(epsilon, delta)``-DP with a ``delta``
     :Spends: ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
     :Public: n_samples, n_features, the label set, groups, importances, every parameter
     :Releases: ``low_level_``, ``high_level_``
@@ -127,6 +130,8 @@ class FeatureStackingClassifier(StackingClassifier):
         """Return everything that is decided before the data are touched."""
         norm = 1.0 if self.rows == "unit" else float(np.max(self.data_norm))
         opinion = self._opinion()
+        if facts.n_classes > 2 and (opinion.coef is not None or opinion.intercept != 0):
+            raise InvalidParameter("prior is for two classes.")
         prior = opinion.prior(norm, facts.n_features)
         if prior is None or not self.prior_check:
             return self._fit_plan(facts, self.epsilon, prior, UNCHECKED)
@@ -174,6 +179,8 @@ class FeatureStackingClassifier(StackingClassifier):
             calibration=self.calibration,
             loss=self.loss,
             split_seed=self.split_seed,
+            delta=self.delta,
+            n_classes=facts.n_classes,
             baseline=self._opinion().intercept,
             **known,
         )

@@ -23,6 +23,8 @@ class SampleStackingClassifier(StackingClassifier):
     ----------
     epsilon : float, default=1.0
         Price of one ``fit``.
+    delta : float, default=0.0
+        Probability with which epsilon may not hold; 0 is pure. With one, noise is Gaussian.
     data_norm : float, default=1.0
         Declared bound on the norm of a row; longer rows are clipped.
     n_groups : int, default=5
@@ -45,7 +47,8 @@ class SampleStackingClassifier(StackingClassifier):
     split_seed : int or None, default=0
         Public seed of the split; None splits by index.
     classes : list, optional
-        The public label set, two labels.
+        The public label set. Of more than two labels every low-level model is a softmax
+        regression, and the high level weighs groups, the same for all classes.
     ledger, account, random_state
         As in :class:`PrivateLogisticRegression`.
 
@@ -64,7 +67,7 @@ class SampleStackingClassifier(StackingClassifier):
 
     :Unit: record
     :Neighbours: replace one row of ``(X, y)``
-    :Guarantee: ``epsilon``-DP, pure
+    :Guarantee: ``epsilon``-DP, pure; ``(epsilon, delta)``-DP with a ``delta``
     :Spends: ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
     :Public: n_samples, n_features, the label set, the split, every parameter
     :Releases: ``low_level_``, ``high_level_``
@@ -97,4 +100,6 @@ class SampleStackingClassifier(StackingClassifier):
             calibration=self.calibration,
             baseline=self.prior_intercept,
             split_seed=self.split_seed,
+            delta=self.delta,
+            n_classes=facts.n_classes,
         )

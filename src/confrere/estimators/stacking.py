@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from confrere.estimators.base import Fitted, PrivateClassifier
-from confrere.estimators.constraints import Epsilon, Fraction, Ridge
+from confrere.estimators.constraints import Delta, Epsilon, Fraction, Ridge
 from confrere.extras import extra
 from confrere.model import LowLevelModel, Stack
 
 
 @dataclass(frozen=True)
 class HighLevelModel:
-    """The released combination of meta features ``tanh(score / 2) / sqrt(K)``."""
+    """The released combination of meta features ``tanh(score / 2) / sqrt(groups)``."""
 
     coef: NDArray[np.float64]
     intercept: float
@@ -47,6 +47,7 @@ class StackingClassifier(FittedStack, PrivateClassifier):
     """What every stacking classifier takes."""
 
     epsilon: Epsilon = 1.0
+    delta: Delta = 0.0
     combiner: Literal["stack", "vote", "weighted_vote"] = "stack"
     high_fraction: Fraction = 0.5
     alpha: Ridge = "auto"
@@ -56,7 +57,6 @@ class StackingClassifier(FittedStack, PrivateClassifier):
     split_seed: int | None = 0
 
     _sparse = False
-    _many_classes = False
 
     def _draw_groups(self, ax: Any) -> Any:
         """Draw importances, shares and noise of the low level."""

@@ -8,15 +8,16 @@ from typing import Any, Literal
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 from sklearn.base import clone
 
 from confrere.errors import InvalidParameter
 from confrere.estimators.base import LinearClassifier
-from confrere.estimators.constraints import Bound, Epsilon, Ridge, Weight
+from confrere.estimators.constraints import Bound, Delta, Epsilon, Ridge, Weight
 from confrere.estimators.starting_points import (
     SourceLike,
+    check_classes,
     check_same_meaning,
     open_sources,
     precisions,
@@ -49,19 +50,22 @@ class TransferClassifier(LinearClassifier):
         What the main organisation (or several) released; required by ``fit``.
     eta : float, default=0.0
         Shrink towards ``(1 - eta)`` times the source's weights.
-    epsilon, data_norm, alpha, fit_intercept, intercept_scale, loss, calibration, feature_scale
+    epsilon, delta, data_norm, alpha, fit_intercept, intercept_scale, loss, calibration
         As in :class:`PrivateLogisticRegression`, for the target's own fit. The automatic ridge
         follows from what the sources' records and noise leave unknown.
+    feature_scale : array of shape (n_features,), optional
+        Public factors (importances) that multiply the columns before clipping.
     prior_check : bool, default=True
         Pay a twentieth to three tenths of ``epsilon`` for a noised answer to how far the sources
-        hold on these records; without, a wrong source is believed.
+        hold on these records; without, a wrong source is believed. For two classes: of more it
+        must be False.
     schema : PublicSchema or SchemaEncoder, optional
         What raw columns mean: ``fit`` takes raw tables, and a source with another meaning is
         refused.
     source_keys : mapping of party to public key, optional
         Signatures that a source read from disk must carry.
     classes : list, optional
-        The public label set, two labels.
+        The public label set, that of the sources.
     ledger, account, random_state
         As in :class:`PrivateLogisticRegression`.
 
@@ -78,7 +82,8 @@ class TransferClassifier(LinearClassifier):
 
     :Unit: record
     :Neighbours: replace one row of the target's ``(X, y)``
-    :Guarantee: ``epsilon``-DP, pure, for the target's records; the sources' hold as released
+    :Guarantee: ``epsilon``-DP, pure, for the target's records (with a ``delta``
+        ``(epsilon, delta)``-DP); the sources' hold as released
     :Spends: ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
     :Public: n_samples, n_features, the label set, the sources, every parameter
     :Releases: ``coef_``, ``intercept_``
@@ -88,6 +93,7 @@ class TransferClassifier(LinearClassifier):
     source: SourceLike | Sequence[SourceLike] | None = None
     eta: Weight = 0.0
     epsilon: Epsilon = 1.0
+    delta: Delta = 0.0
     data_norm: Bound = 1.0
     alpha: Ridge = "auto"
     fit_intercept: bool = True
@@ -101,7 +107,6 @@ class TransferClassifier(LinearClassifier):
 
     _kind = "simcomb"
     _sparse = False
-    _many_classes = False
 
     def plan(self, facts: PublicFacts) -> LinearPlan | CheckedPlan:
         """Return everything that is decided before the data are touched; reads the sources."""
@@ -113,8 +118,9 @@ class TransferClassifier(LinearClassifier):
             classes=facts.classes,
             encoder=None if encoder is None else Encoder.of(encoder),
         )
+        check_classes(sources, facts.n_classes, self.prior_check)
         prior = self._known(facts, sources)
-        if not self.prior_check or not np.any(prior.coef):
+        if isinstance(prior, ClassPrior) or not self.prior_check or not np.any(prior.coef):
             return self._fit_plan(facts, self.epsilon, prior, UNCHECKED, sources)
         return plan_near(
             prior,
@@ -128,7 +134,7 @@ class TransferClassifier(LinearClassifier):
         self,
         facts: PublicFacts,
         epsilon: float,
-        prior: Prior,
+        prior: Prior | ClassPrior,
         belief: Belief,
         sources: tuple[Release, ...],
     ) -> LinearPlan:
@@ -161,10 +167,12 @@ class TransferClassifier(LinearClassifier):
             facts.n_samples,
             frame,
             epsilon=epsilon,
+            delta=self.delta,
+            n_classes=facts.n_classes,
             alpha=self.alpha,
             loss=self.loss,
             calibration=self.calibration,
-            prior=frame.weights(prior.factor_at(belief) * prior.coef, prior.intercept),
+            prior=_weights(frame, prior, prior.factor_at(belief)),
             variance=prior.variance_at(belief),
             base_rate=prior.base_rate,
             sources=sources,
@@ -184,18 +192,24 @@ class TransferClassifier(LinearClassifier):
         forms = {model.encoder.form for model in models if model.encoder is not None}
         return forms.pop() if len(forms) == 1 else "standardised"
 
-    def _known(self, facts: PublicFacts, sources: Sequence[Release]) -> Prior:
+    def _known(self, facts: PublicFacts, sources: Sequence[Release]) -> Prior | ClassPrior:
         """Return ``(1 - eta)`` times the sources' combined model, and what it leaves unknown."""
         models = [source.model for source in sources if isinstance(source.model, Linear)]
-        intercepts = np.array([float(model.intercept[0]) for model in models])
+        intercepts = np.array([model.intercept for model in models])
         size = facts.n_features + self.fit_intercept
-        # Their own intercepts say about how many are positive.
-        rate = float(special.expit(np.clip(intercepts.mean(), -4, 4)))
+        rate = 1 / facts.n_classes
+        if facts.n_classes == 2:
+            # Their own intercepts say about how many are positive.
+            rate = float(special.expit(np.clip(intercepts.mean(), -4, 4)))
         precise = precisions(sources, size, rate)
         keep = (1 - self.eta) * precise / precise.sum()
+        coef = np.tensordot(keep, np.array([model.coef for model in models]), 1)
+        intercept = keep @ intercepts
+        if facts.n_classes > 2:
+            return ClassPrior(coef, intercept, variance=variance_near(precise), rate=rate)
         return Prior(
-            keep @ np.array([model.coef[0] for model in models]),
-            float(keep @ intercepts),
+            coef[0],
+            float(intercept[0]),
             variance=variance_near(precise),
             data_norm=self.data_norm,
             feature_scale=(
@@ -205,6 +219,47 @@ class TransferClassifier(LinearClassifier):
             ),
             most=1.0,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class ClassPrior:
+    """Released models of several classes, combined, which nothing checks.
+
+    Attributes
+    ----------
+    coef, intercept : arrays of shape (K, d) and (K,)
+        What they say.
+    variance : float
+        Of the log odds around it.
+    rate : float
+        Share of a class, if all were alike.
+    """
+
+    coef: NDArray[np.float64]
+    intercept: NDArray[np.float64]
+    variance: float
+    rate: float
+
+    @property
+    def base_rate(self) -> float:
+        """The same, as priors of two classes call it."""
+        return self.rate
+
+    def factor_at(self, belief: Belief) -> float:  # noqa: ARG002
+        """Return one: it is believed."""
+        return 1.0
+
+    def variance_at(self, belief: Belief) -> float:  # noqa: ARG002
+        """Return the variance."""
+        return self.variance
+
+
+def _weights(frame: Coordinates, prior: Prior | ClassPrior, factor: float) -> NDArray[np.float64]:
+    """Return a prior in the frame's coordinates, of several classes one row each."""
+    if isinstance(prior, Prior):
+        return frame.weights(factor * prior.coef, prior.intercept)
+    pairs = zip(factor * prior.coef, prior.intercept, strict=True)
+    return np.array([frame.weights(coef, float(one)) for coef, one in pairs])
 
 
 def fit_branches(

@@ -15,6 +15,7 @@ from confrere.estimators.constraints import Weights
 from confrere.estimators.stacking import StackingClassifier
 from confrere.estimators.starting_points import (
     SourceLike,
+    check_classes,
     check_same_meaning,
     known,
     open_sources,
@@ -56,12 +57,15 @@ class TransferStackingClassifier(StackingClassifier):
         Shrink group k towards ``(1 - eta_k)`` times the source's weights.
     epsilon : float, default=1.0
         Price of one ``fit``, paid by the target's records.
+    delta : float, default=0.0
+        Probability with which epsilon may not hold; 0 is pure. With one, noise is Gaussian.
     combiner, high_fraction, allocation, alpha, high_alpha, loss, calibration, split_seed
         As in :class:`FeatureStackingClassifier`. Automatic ridges follow from what the sources'
         records and noise leave unknown; their high level is where the target's starts.
     prior_check : bool, default=True
         Pay a twentieth to three tenths of ``epsilon`` for a noised answer to how far the sources
-        hold on these records; without, a wrong source is believed.
+        hold on these records; without, a wrong source is believed. For two classes: of more it
+        must be False.
     schema : PublicSchema or SchemaEncoder, optional
         What raw columns mean: ``fit`` takes raw tables, and a source with another meaning is
         refused.
@@ -70,7 +74,7 @@ class TransferStackingClassifier(StackingClassifier):
     data_norm : None
         Comes from the source; kept so that all estimators share their common parameters.
     classes : list, optional
-        The public label set, two labels.
+        The public label set, that of the sources.
     ledger, account, random_state
         As in :class:`PrivateLogisticRegression`.
 
@@ -87,7 +91,8 @@ class TransferStackingClassifier(StackingClassifier):
 
     :Unit: record
     :Neighbours: replace one row of the target's ``(X, y)``
-    :Guarantee: ``epsilon``-DP, pure, for the target's records; the sources' hold as released
+    :Guarantee: ``epsilon``-DP, pure, for the target's records (with a ``delta``
+        ``(epsilon, delta)``-DP); the sources' hold as released
     :Spends: ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
     :Public: n_samples, n_features, the label set, groups, importances, the sources, every parameter
     :Releases: ``low_level_``, ``high_level_``
@@ -118,6 +123,7 @@ class TransferStackingClassifier(StackingClassifier):
         )
         if len(sources[0].model.features) != facts.n_features:
             raise InvalidParameter("n_features must be the source's number of columns.")
+        check_classes(sources, facts.n_classes, self.prior_check)
         released, models = _stack_facts(sources[0])
         rows = GroupRows(
             tuple(model.features for model in models),
@@ -126,9 +132,11 @@ class TransferStackingClassifier(StackingClassifier):
             released.clipping,
             released.constant,
         )
-        start = _Start(sources, rows)
+        start = _Start(sources, rows, facts.n_classes)
+        if not self.prior_check:
+            return self._fit_plan(facts, self.epsilon, start, UNCHECKED)
         prior = start.prior(facts.n_features, 1 - np.asarray(self.eta, dtype=np.float64))
-        if not self.prior_check or not np.any(prior.coef):
+        if not np.any(prior.coef):
             return self._fit_plan(facts, self.epsilon, start, UNCHECKED)
         return plan_near(
             prior,
@@ -166,6 +174,8 @@ class TransferStackingClassifier(StackingClassifier):
             calibration=self.calibration,
             loss=self.loss,
             split_seed=self.split_seed,
+            delta=self.delta,
+            n_classes=facts.n_classes,
             baseline=released.baseline,
             centres=start.centres(factor * keep),
             variance=start.variance + (UNKNOWN - DECLARED) * (1 - belief.trust),
@@ -200,10 +210,13 @@ class _Start:
 
     sources: tuple[Release, ...]
     rows: GroupRows
+    n_classes: int = 2
 
     @property
     def base_rate(self) -> float:
-        """Declared share of positive rows."""
+        """Declared share of positive rows; of several classes, as if all were alike."""
+        if self.n_classes > 2:
+            return 1 / self.n_classes
         return float(special.expit(_stack_facts(self.sources[0])[0].baseline))
 
     @property
@@ -211,14 +224,16 @@ class _Start:
         """How precisely each source tells a weight of each group, ``(sources, groups)``."""
         sizes = [len(group) + 1 for group in self.rows.groups]
         found = []
-        for facts, _ in map(_stack_facts, self.sources):
+        for source in self.sources:
+            facts = _stack_facts(source)[0]
             spread = sum(sizes) if self.rows.clipping == "joint" else None
+            gaussian = source.guarantee.delta > 0
             found.append(
                 [
                     precision_of(
                         facts.n_low,
                         spread or size,
-                        noise=(size + 1) / rate**2,
+                        noise=(1 if gaussian else size + 1) / rate**2,
                         curvature=mean_curvature(self.base_rate),
                     )
                     for size, rate in zip(sizes, facts.rates, strict=True)
@@ -237,14 +252,20 @@ class _Start:
         models = [_stack_facts(source)[1] for source in self.sources]
         centres = []
         for k, precise in enumerate(self.low_precisions.T):
-            points = [self.rows.weights(low[k].coef, low[k].intercept, k) for low in models]
+            points = [self._weights(low[k], k) for low in models]
             combined = np.average(points, axis=0, weights=precise)
             start = self.rows.baseline(baseline, k)
             moved = start + keep[k] * (combined - start)
             # The intercept's part is no opinion about columns: it is kept whatever they are worth.
-            moved[-1] = combined[-1]
+            moved[..., -1] = combined[..., -1]
             centres.append(np.asarray(moved))
         return centres
+
+    def _weights(self, model: LowLevelModel, k: int) -> NDArray[np.float64]:
+        """Return a group's released model in its coordinates, of several classes one row each."""
+        pairs = zip(np.atleast_2d(model.coef), np.atleast_1d(model.intercept), strict=True)
+        rows = [self.rows.weights(coef, float(one), k) for coef, one in pairs]
+        return np.array(rows) if model.coef.ndim == 2 else rows[0]
 
     def high(self) -> HighStart | None:
         """Return the sources' high level; None unless every one of them has it."""
@@ -252,17 +273,18 @@ class _Start:
         if any(stack.combine != "stack" for stack in stacks):
             return None
         sharpness = stacks[0].groups[0].sharpness
-        size = len(self.rows.groups) + 1
+        several = self.n_classes > 2  # there is a weight per group, and no intercept
+        size = len(self.rows.groups) + (not several)
         precise, points = [], []
         for source, stack in zip(self.sources, stacks, strict=True):
             facts = _stack_facts(source)[0]
             rest = known(stack.facts.n_samples, "n_samples") - facts.n_low
             noise = noise_variance(source.guarantee.epsilon, size, 0.5)
-            curvature = mean_curvature(self.base_rate)
+            curvature = mean_curvature(0.5 if several else self.base_rate)
             precise.append(precision_of(rest, size, noise=noise, curvature=curvature))
             # Scores that are sharper need smaller weights for the same log odds.
             coef = stack.coef * stack.groups[0].sharpness / sharpness
-            points.append(high_level_weights(coef, stack.intercept))
+            points.append(2 * coef if several else high_level_weights(coef, stack.intercept))
         weights = np.average(points, axis=0, weights=precise)
         return HighStart(weights, sharpness, variance_near(precise))
 

@@ -10,7 +10,9 @@ classes on. See docs/proofs/objective_perturbation.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
+from confrere.errors import CalibrationError
 from confrere.guarantee import Neighbours, check_epsilon, check_positive
 from confrere.maths.calibration import largest_rho
 
@@ -127,3 +129,48 @@ def calibrate_classwise(
         lambda rho: spent_epsilon_classwise(rho, ridge, n_classes, row_norm, neighbours),
         largest_slope=2 * row_norm,
     )
+
+
+def calibrate_class_groups(
+    epsilon: float,
+    ridges: Sequence[float],
+    weights: Sequence[float],
+    n_classes: int,
+    *,
+    joint: bool = False,
+) -> float:
+    """Return the largest ``rho`` of groups of features with class-wise noise at ``rho q_k``.
+
+    Parameters
+    ----------
+    epsilon : float
+        For all groups, which see the same records.
+    ridges, weights : sequences of float
+        ``L_k`` and ``q_k`` of every group.
+    n_classes : int
+        ``K``.
+    joint : bool, default=False
+        Whether the parts of a row share one unit of length; else each may be one long. Then the
+        Jacobians cost at most ``(K-1)/K`` over the smallest ridge together, and both records at
+        most ``2 rho ||q||`` each.
+    """
+    check_epsilon(epsilon)
+    for ridge, weight in zip(ridges, weights, strict=True):
+        check_positive(ridge, "ridge")
+        check_positive(weight, "weight")
+    if not joint:
+        return largest_rho(
+            epsilon,
+            lambda rho: math.fsum(
+                spent_epsilon_classwise(rho * q, ridge, n_classes)
+                for q, ridge in zip(weights, ridges, strict=True)
+            ),
+            largest_slope=2 * math.fsum(weights),
+        )
+    left = epsilon - (n_classes - 1) / (n_classes * min(ridges))
+    if left <= 0:
+        raise CalibrationError(
+            f"no noise level reaches epsilon={epsilon:g}: at these ridges the Jacobian alone "
+            "costs more. Raise alpha."
+        )
+    return left / (4 * math.sqrt(math.fsum(q * q for q in weights)))

@@ -22,11 +22,13 @@ from confrere.guarantee import (
     public_facts,
 )
 from confrere.maths.calibration import RidgeTerm, calibrate, calibrate_joint
+from confrere.maths.gaussian import check_delta, group_mu
 from confrere.maths.partition import Clipping
-from confrere.mechanisms.laws import L2Noise
-from confrere.mechanisms.noisy_minimiser import SOLVER_SHARE, NoisyMinimiser
+from confrere.maths.softmax_accountant import calibrate_class_groups
+from confrere.mechanisms.laws import ClassNoise, GaussianNoise, L2Noise, NoiseLaw
+from confrere.mechanisms.noisy_minimiser import SOLVER_SHARE, Labels, NoisyMinimiser
 from confrere.mechanisms.objective_perturbation import Calibration
-from confrere.mechanisms.terms import Density, PerturbedObjectiveTerm
+from confrere.mechanisms.terms import Density, PerturbedObjectiveTerm, PerturbedSoftmaxTerm
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import row_norms
 
@@ -61,6 +63,10 @@ class FeatureGroupPerturbation:
         Largest slope of the loss.
     prior_norm : float, default=0.0
         Public bound on the norm of any point shrunk towards.
+    n_classes : int, default=2
+        More than two have the softmax loss, and noise of its own for every class.
+    delta : float, default=0.0
+        With one the noise of all groups is Gaussian.
     """
 
     epsilon: float
@@ -72,6 +78,8 @@ class FeatureGroupPerturbation:
     calibration: Calibration = "tight"
     cap: float = 1.0
     prior_norm: float = 0.0
+    n_classes: int = 2
+    delta: float = 0.0
     rho: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -84,10 +92,21 @@ class FeatureGroupPerturbation:
             check_positive(ridge, "ridge")
             check_positive(weight, "weight")
         budget = self.epsilon * (1 - SOLVER_SHARE)
+        if self.n_classes > 2 and self.cap < 1:
+            raise InvalidParameter("loss='capped' is for two classes only.")
         if self.calibration == "printed":
             self._set_printed(budget)
             return
-        if self.clipping == "joint":
+        joint = self.clipping == "joint"
+        if self.delta:
+            check_delta(self.delta, self.n_samples)
+            mu = group_mu(budget, self.delta, self.ridges, n_classes=self.n_classes, joint=joint)
+            rho = mu / (2 * (self.cap if self.n_classes == 2 else math.sqrt(2)))
+        elif self.n_classes > 2:
+            rho = calibrate_class_groups(
+                budget, self.ridges, self.weights, self.n_classes, joint=joint
+            )
+        elif joint:
             rho = calibrate_joint(budget, self.ridges, self.weights, self.cap)
         else:
             rho = self._separate_rho(budget)
@@ -99,10 +118,11 @@ class FeatureGroupPerturbation:
         In these coordinates ``q_k^2/(4 n lambda_k)`` is ``1/(4 L_k)``. The printed ``Delta_k`` can
         be negative; a ridge never shrinks here.
         """
-        if self.clipping == "joint" or self.cap < 1:
+        if self.clipping == "joint" or self.cap < 1 or self.n_classes > 2 or self.delta:
             raise InvalidParameter(
-                "calibration='printed' was published for separate clipping and the logistic loss: "
-                "use it with clipping='separate' and loss='logistic', or calibration='tight'."
+                "calibration='printed' was published for separate clipping, the logistic loss of "
+                "two classes and no delta: use it with clipping='separate' and loss='logistic', "
+                "or calibration='tight'."
             )
         left = budget - math.fsum(2 * math.log1p(1 / (4 * ridge)) for ridge in self.ridges)
         if left > 0:
@@ -122,13 +142,40 @@ class FeatureGroupPerturbation:
 
     @property
     def rates(self) -> tuple[float, ...]:
-        """Rate of every group's noise norm."""
-        return tuple(self.rho * weight for weight in self.weights)
+        """Rate of every group's noise norm; of Gaussian noise, one over its deviation.
+
+        Gaussian noise under joint clipping is the same for all groups: a row that is long in one
+        of them is short in the others.
+        """
+        if not self.delta:
+            return tuple(self.rho * weight for weight in self.weights)
+        if self.clipping == "joint":
+            return (self.rho,) * len(self.weights)
+        return tuple(self.rho * math.sqrt(weight) for weight in self.weights)
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Epsilon of every group's own release, for rows in the unit ball."""
+        if self.delta:
+            power = 2 if self.clipping == "joint" else 1
+            return tuple(self.epsilon * weight**power for weight in self.weights)
+        slope = self.cap if self.n_classes == 2 else 2.0
+        return tuple(2 * slope * rate for rate in self.rates)
+
+    @property
+    def laws(self) -> tuple[NoiseLaw, ...]:
+        """The law of every group's noise."""
+        if self.delta:
+            return tuple(GaussianNoise(1 / rate) for rate in self.rates)
+        if self.n_classes > 2:
+            return tuple(ClassNoise(rate, self.n_classes) for rate in self.rates)
+        return tuple(L2Noise(rate) for rate in self.rates)
 
     def guarantee(self) -> Guarantee:
         """Return the price of all groups together, without touching data."""
         return Guarantee(
             epsilon=self.epsilon,
+            delta=self.delta,
             neighbours=Neighbours.REPLACE_ONE,
             theorem=THEOREM,
             public=public_facts(Neighbours.REPLACE_ONE, "feature groups", "importances"),
@@ -140,21 +187,22 @@ class FeatureGroupPerturbation:
         """Every group's act; they share what the output steps spend."""
         return tuple(
             NoisyMinimiser(
-                law=L2Noise(rate),
+                law=law,
                 n_samples=self.n_samples,
                 n_features=size,
                 ridge=ridge,
                 output_epsilon=self.epsilon * SOLVER_SHARE / len(self.sizes),
+                n_classes=self.n_classes,
                 cap=self.cap,
                 prior_norm=self.prior_norm,
             )
-            for size, ridge, rate in zip(self.sizes, self.ridges, self.rates, strict=True)
+            for size, ridge, law in zip(self.sizes, self.ridges, self.laws, strict=True)
         )
 
     def run(
         self,
         rows: Sequence[NDArray[np.float64]],
-        y: NDArray[np.float64],
+        y: Labels,
         *,
         source: RandomSource,
         centres: Sequence[NDArray[np.float64] | None] | None = None,
@@ -166,7 +214,7 @@ class FeatureGroupPerturbation:
         rows : one (n, d_k) array per group
             Clipped rows.
         y : (n,) array
-            Labels -1 and +1.
+            Labels -1 and +1, or codes of more than two classes.
         source : RandomSource
             Where the noise comes from.
         centres : one array per group, optional
@@ -178,7 +226,7 @@ class FeatureGroupPerturbation:
     def run_many(
         self,
         rows: Sequence[NDArray[np.float64]],
-        y: NDArray[np.float64],
+        y: Labels,
         *,
         source: RandomSource,
         count: int,
@@ -195,13 +243,18 @@ class FeatureGroupPerturbation:
     def terms(
         self,
         rows: Sequence[NDArray[np.float64]],
-        y: NDArray[np.float64],
+        y: Labels,
         centres: Sequence[NDArray[np.float64] | None] | None = None,
     ) -> list[Density]:
         """Return the densities of the groups' releases, for an exact audit."""
         points = centres if centres is not None else [None] * len(rows)
+        if self.n_classes > 2:
+            return [
+                PerturbedSoftmaxTerm(X, np.asarray(y, dtype=np.intp), one, centre)
+                for one, X, centre in zip(self.minimisers, rows, points, strict=True)
+            ]
         return [
-            PerturbedObjectiveTerm(X, y, one, centre)
+            PerturbedObjectiveTerm(X, np.asarray(y, dtype=np.float64), one, centre)
             for one, X, centre in zip(self.minimisers, rows, points, strict=True)
         ]
 

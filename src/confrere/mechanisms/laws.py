@@ -57,12 +57,26 @@ class NoiseLaw(ABC):
     def log_density(self, noise: Floats) -> float:
         """Return the logarithm of the density, up to a constant."""
 
+    @property
+    @abstractmethod
+    def rate(self) -> float:
+        """One over the scale of the noise, whatever its law."""
+
+    def mean_length(self, size: int) -> float:
+        """Return the mean of the norm that is in the density: Gamma's, unless told otherwise."""
+        return size / self.rate
+
 
 @dataclass(frozen=True, slots=True)
 class L2Noise(NoiseLaw):
     """Density proportional to ``exp(-rho ||b||_2)``, for rows in the unit ball."""
 
     rho: float
+
+    @property
+    def rate(self) -> float:
+        """The rate of the norm."""
+        return self.rho
 
     def certify(self, rows: Rows) -> None:
         """Refuse rows outside the unit ball."""
@@ -89,6 +103,11 @@ class ClassNoise(NoiseLaw):
 
     rho: float
     n_classes: int
+
+    @property
+    def rate(self) -> float:
+        """The rate of the norm."""
+        return self.rho
 
     def certify(self, rows: Rows) -> None:
         """Refuse rows outside the unit ball."""
@@ -118,6 +137,11 @@ class LaplaceNoise(NoiseLaw):
 
     rho: float
 
+    @property
+    def rate(self) -> float:
+        """The rate of the norm."""
+        return self.rho
+
     def certify(self, rows: Rows) -> None:
         """Refuse rows outside the L1 ball."""
         certify_rows(rows, norm="l1")
@@ -141,6 +165,11 @@ class BodyNoise(NoiseLaw):
 
     rho: float
     body: Body
+
+    @property
+    def rate(self) -> float:
+        """The rate of the norm."""
+        return self.rho
 
     def certify(self, rows: Rows) -> None:
         """Refuse rows outside the body, and outside the unit ball that the ridge speaks of."""
@@ -174,6 +203,15 @@ class GaussianNoise(NoiseLaw):
     """``N(0, sigma^2 I)``, for rows in the unit ball."""
 
     sigma: float
+
+    @property
+    def rate(self) -> float:
+        """One over the deviation."""
+        return 1 / self.sigma
+
+    def mean_length(self, size: int) -> float:
+        """Return the root of the mean square norm, all but the mean of the norm."""
+        return self.sigma * math.sqrt(size)
 
     def certify(self, rows: Rows) -> None:
         """Refuse rows outside the unit ball."""

@@ -19,9 +19,10 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, TypeAdapter
 
 from confrere.errors import ConfrereError, InvalidParameter, InvalidRelease
-from confrere.model.models import Linear, LowLevelModel, Model, Stack
+from confrere.model.models import Linear, Model
 from confrere.model.public_facts import Encoder, Facts
 from confrere.model.scoring import Clip, Floats, wrong
+from confrere.model.stacks import LowLevelModel, Stack
 from confrere.model.strict_json import json_bytes, read_json, validated
 from confrere.schema import PublicSchema
 from confrere.schema.encoder import Form
@@ -91,8 +92,8 @@ class _Group(_Form):
     name: str
     features: list[NonNegativeInt]
     clip: _Clip | None
-    coef: list[float]
-    intercept: float
+    coef: list[float] | list[list[float]]
+    intercept: float | list[float]
     baseline: float
     sharpness: float
     importance: float
@@ -137,7 +138,7 @@ class _Stack(_Common):
     combine: Literal["stack", "vote", "alone"]
     coef: list[float]
     intercept: float
-    link: Literal["sigmoid", "share"]
+    link: Literal["sigmoid", "softmax", "share"]
 
     def built(self) -> Model:
         return Stack(

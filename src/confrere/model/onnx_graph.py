@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from confrere.model.models import Linear, Model, Stack
+from confrere.model.models import Linear, Model
 from confrere.model.onnx_encoder import encoded_rows
 from confrere.model.scoring import LARGEST, Clip
+from confrere.model.stacks import LowLevelModel, Stack
 from confrere.schema.encoding import NumberColumn
 
 #: Old enough for every runtime in use, new enough for double precision everywhere.
@@ -69,20 +70,15 @@ def _linear(graph: Graph, rows: str, model: Linear) -> None:
 
 
 def _stack(graph: Graph, rows: str, model: Stack) -> None:
-    low = []
-    for group in model.groups:
-        part = graph.add("Gather", rows, graph.constant(group.features.astype(np.int64)), axis=1)
-        if group.clip is not None:
-            part = _clipped(graph, part, group.clip)
-        plain = graph.gemm(part, group.coef[None, :], np.array([group.intercept]))
-        above = graph.add("Sub", plain, graph.constant(np.array(group.baseline)))
-        low.append(graph.add("Mul", above, graph.constant(np.array(group.sharpness))))
+    low = [_low(graph, rows, group) for group in model.groups]
+    if len(model.classes) > 2:
+        _stack_of_classes(graph, low, model)
+        return
     meta = graph.add("Concat", *low, axis=1)
     if model.combine == "vote":
         meta = graph.add("Sign", meta)
     elif model.combine == "stack":
-        meta = graph.add("Tanh", graph.add("Div", meta, graph.constant(np.array(2.0))))
-        meta = graph.add("Div", meta, graph.constant(np.array(math.sqrt(len(low)))))
+        meta = _squeezed(graph, meta, len(low))
     high, constant = model.coef[None, :], np.array([model.intercept])
     scores = graph.gemm(meta, high, constant, graph.output("decision"))
     if model.combine == "vote":
@@ -92,6 +88,47 @@ def _stack(graph: Graph, rows: str, model: Stack) -> None:
     else:
         positive = graph.add("Sigmoid", scores)
     _two_classes(graph, positive, scores)
+
+
+def _low(graph: Graph, rows: str, group: LowLevelModel) -> str:
+    """Add a group's sharpened scores."""
+    part = graph.add("Gather", rows, graph.constant(group.features.astype(np.int64)), axis=1)
+    if group.clip is not None:
+        part = _clipped(graph, part, group.clip)
+    plain = graph.gemm(part, np.atleast_2d(group.coef), np.atleast_1d(group.intercept))
+    above = graph.add("Sub", plain, graph.constant(np.array(group.baseline)))
+    return graph.add("Mul", above, graph.constant(np.array(group.sharpness)))
+
+
+def _squeezed(graph: Graph, scores: str, n_groups: int) -> str:
+    """Add ``tanh(z / 2) / sqrt(groups)``."""
+    meta = graph.add("Tanh", graph.add("Div", scores, graph.constant(np.array(2.0))))
+    return graph.add("Div", meta, graph.constant(np.array(math.sqrt(n_groups))))
+
+
+def _stack_of_classes(graph: Graph, low: Sequence[str], model: Stack) -> None:
+    """Add every class's weighted sum over the groups."""
+    total = ""
+    for scores, weight in zip(low, model.coef, strict=True):
+        meta = scores
+        if model.combine == "stack":
+            meta = _squeezed(graph, scores, len(low))
+        elif model.combine == "vote":
+            best = graph.add("ArgMax", scores, axis=1, keepdims=1)
+            places = np.arange(len(model.classes), dtype=np.int64)[None, :]
+            chosen = graph.add("Equal", best, graph.constant(places))
+            # Scores times zero: what is undefined stays so.
+            nothing = graph.add("Mul", scores, graph.constant(np.array(0.0)))
+            meta = graph.add("Add", graph.add("Cast", chosen, to=_DOUBLE), nothing)
+        part = graph.add("Mul", meta, graph.constant(np.array(float(weight))))
+        total = graph.add("Add", total, part) if total else part
+    scores = graph.add("Identity", total, output=graph.output("decision"))
+    if model.combine == "vote":
+        whole = graph.constant(np.array(model.total_weight))
+        graph.add("Div", scores, whole, output=graph.output("probability"))
+    else:
+        graph.add("Softmax", scores, output=graph.output("probability"), axis=1)
+    _label(graph, graph.add("ArgMax", scores, axis=1, keepdims=0), scores)
 
 
 def _two_classes(graph: Graph, positive: str, scores: str) -> None:

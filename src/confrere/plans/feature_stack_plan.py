@@ -5,6 +5,7 @@ Proof: docs/proofs/feature_groups.md; towards released stacks: docs/proofs/trans
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from scipy import special
 
 from confrere.errors import InvalidData
 from confrere.guarantee import Guarantee, Split
+from confrere.maths.gaussian import group_mu
 from confrere.maths.partition import split_rows
 from confrere.maths.prior_ridge import (
     informed_ridge,
@@ -29,9 +31,11 @@ from confrere.model.scoring import UNIT_ROWS
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, LabelledTable, Term
 from confrere.plans.linear_plan import (
+    CLASS_SLOPE,
     Alpha,
     Loss,
     Source,
+    class_floor,
     noise_budget,
     slope_of,
     sources_noted,
@@ -42,6 +46,8 @@ from confrere.plans.stack_plan import (
     Combiner,
     HighStart,
     StackPlan,
+    check_stack_classes,
+    class_coefficients,
     high_level_mechanism,
     high_level_prior,
 )
@@ -85,6 +91,8 @@ class FeatureStackPlan(StackPlan):
     @property
     def baselines(self) -> list[Floats]:
         """Weights of every group that score every row the baseline."""
+        if self.n_classes > 2:
+            return [np.zeros((self.n_classes, size)) for size in self.low.sizes]
         return [self.rows.baseline(self.baseline, k) for k in range(len(self.rows.groups))]
 
     @property
@@ -106,7 +114,7 @@ class FeatureStackPlan(StackPlan):
                 {
                     "part": "high level",
                     "epsilon_share": high.epsilon,
-                    "rate": high.rho,
+                    "rate": high.law.rate,
                     "ridge": high.ridge,
                 }
             )
@@ -142,8 +150,8 @@ class FeatureStackPlan(StackPlan):
 
     @property
     def epsilon_shares(self) -> list[float]:
-        """Epsilon of every group's own release: ``2 rate`` for rows in the unit ball."""
-        return [2 * self.low.cap * rate for rate in self.low.rates]
+        """Epsilon of every group's own release, for rows in the unit ball."""
+        return list(self.low.shares)
 
     def low_minimisers(self) -> Sequence[NoisyMinimiser]:
         """Return every group's act."""
@@ -158,11 +166,12 @@ class FeatureStackPlan(StackPlan):
         """Return the groups' objectives; see :meth:`later_mechanisms` for the high level."""
         used = self.parts[0]
         rows = self.rows(data.X[used])
-        return [Term("groups", self.low, (rows, data.signs[used]), {"centres": self.centres})]
+        return [Term("groups", self.low, (rows, data.labels[used]), {"centres": self.centres})]
 
     def model(self, k: int, weights: Floats, sharpness: float) -> LowLevelModel:
         """Return a group's model of rows as given."""
-        coef, intercept = self.rows.coefficients(weights, k)
+        coef, intercept = class_coefficients(lambda w: self.rows.coefficients(w, k), weights)
+        act = self.low.minimisers[k]
         return LowLevelModel(
             name=self.names[k],
             features=self.rows.groups[k],
@@ -170,17 +179,16 @@ class FeatureStackPlan(StackPlan):
             intercept=intercept,
             importance=float(self.importances[k]),
             epsilon=self.epsilon_shares[k],
-            noise=self.low.sizes[k] / self.low.rates[k],
+            noise=act.law.mean_length(act.noise_dimension),
             baseline=self.baseline,
             sharpness=sharpness,
         )
 
     def scores(self, models: Sequence[LowLevelModel], X: Floats) -> Floats:
-        """Return the models' scores, one column each."""
+        """Return the models' scores, models last."""
         parts = self.rows.parts(X)
-        return np.column_stack(
-            [model.score(part) for part, model in zip(parts, models, strict=True)]
-        )
+        found = [model.score(part) for part, model in zip(parts, models, strict=True)]
+        return np.stack(found, axis=-1)
 
 
 def plan_feature_stack(
@@ -202,6 +210,8 @@ def plan_feature_stack(
     variance: float | None = None,
     high_start: HighStart | None = None,
     sources: tuple[Source, ...] = (),
+    delta: float = 0.0,
+    n_classes: int = 2,
 ) -> FeatureStackPlan:
     """Return the plan of a stack; votes and a single group have no high level.
 
@@ -209,6 +219,7 @@ def plan_feature_stack(
     log odds around them: ridges then follow from it. ``high_start`` is another organisation's high
     level. ``alpha`` may be one per group.
     """
+    check_stack_classes(n_classes, baseline)
     stacked = combiner == "stack" and len(rows.groups) > 1
     share = high_fraction if stacked else 0.0
     low_rows, high_rows = split_rows(n_samples, [1 - share, share], seed=split_seed)
@@ -216,24 +227,42 @@ def plan_feature_stack(
         raise InvalidData(f"n_samples = {n_samples} is too few for both levels.")
     sizes = tuple(len(group) + 1 for group in rows.groups)
     bases = [rows.baseline(baseline, k) for k in range(len(sizes))]
+    if n_classes > 2:
+        bases = [np.zeros((n_classes, size)) for size in sizes]
     points = bases if centres is None else centres
-    budget, cap = noise_budget(epsilon), slope_of(loss)
-    rate = float(special.expit(baseline))
+    budget, cap = noise_budget(epsilon), slope_of(loss, n_classes)
+    joined = rows.clipping == "joint"
+    sigma = 0.0
+    if delta:
+        # Without a Jacobian; separate groups divide the square of it by their weights.
+        free = (math.inf,) * len(sizes)
+        mu = group_mu(budget, delta, free, n_classes=n_classes, joint=joined)
+        sigma = 2 * (cap if n_classes == 2 else math.sqrt(2)) / mu
+    rate = float(special.expit(baseline)) if n_classes == 2 else 1 / n_classes
+
+    slope = cap if n_classes == 2 else CLASS_SLOPE
 
     def ridge(size: int, weight: float, own: Alpha) -> float:
+        noise = sigma**2 if joined else sigma**2 / weight
         if variance is not None and own == "auto":
             known = informed_ridge(
                 len(low_rows),
-                sum(sizes) if rows.clipping == "joint" else size,
-                noise=noise_variance(weight * budget, size, cap),
+                sum(sizes) if joined else size,
+                noise=noise if delta else noise_variance(weight * budget, size, slope),
                 curvature=mean_curvature(rate),
                 variance=variance,
             )
-            return with_floor(known, weight * budget)
+            return with_floor(known, weight * budget, 2.0 if delta else class_floor(n_classes))
+        if delta and own == "auto":
+            spread = sum(sizes) if joined else size
+            return with_floor(0.5 * noise * size * spread / len(low_rows), weight * budget)
         # A group with weight q is a private regression at budget q epsilon; under joint clipping
         # its rows are shorter, by the square root of its part of the columns.
-        joint = size * sum(sizes) ** 2 if rows.clipping == "joint" else None
-        return summed_ridge(own, weight * budget, len(low_rows), size, cap=cap, noise=joint)
+        joint = size * sum(sizes) ** 2 if joined else None
+        floor = class_floor(n_classes) if own == "auto" else 2.0
+        return summed_ridge(
+            own, weight * budget, len(low_rows), size, cap=cap, floor=floor, noise=joint
+        )
 
     low = FeatureGroupPerturbation(
         epsilon=epsilon,
@@ -248,15 +277,20 @@ def plan_feature_stack(
         calibration=calibration,
         cap=cap,
         prior_norm=max(float(np.linalg.norm(point)) for point in [*bases, *points]),
+        n_classes=n_classes,
+        delta=delta,
     )
     high = None
     if stacked:
-        prior = high_level_prior(np.ones(len(sizes)), baseline)
+        prior = high_level_prior(np.ones(len(sizes)), baseline, n_classes)
         known: dict[str, Any] = {}
         if high_start is not None:
             prior = high_start.weights
-            known = {"variance": high_start.variance, "base_rate": rate}
-        high = high_level_mechanism(epsilon, len(high_rows), high_alpha, prior, cap, **known)
+            known = {"variance": high_start.variance, "base_rate": rate if n_classes == 2 else 0.5}
+        of_two = slope_of(loss)  # margins have the loss of two classes
+        high = high_level_mechanism(
+            epsilon, len(high_rows), high_alpha, prior, of_two, delta=delta, **known
+        )
     return FeatureStackPlan(
         combiner=combiner,
         rows=rows,
@@ -269,4 +303,5 @@ def plan_feature_stack(
         split=Split.BY_INDEX if split_seed is None else Split.SEEDED_PERMUTATION,
         baseline=baseline,
         high_start=high_start,
+        n_classes=n_classes,
     )

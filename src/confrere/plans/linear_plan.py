@@ -12,7 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Guarantee, Neighbours
 from confrere.maths.calibration import free_ridge
-from confrere.maths.gaussian import GaussianObjective, automatic_gaussian_ridge, check_delta
+from confrere.maths.gaussian import (
+    GaussianObjective,
+    automatic_gaussian_ridge,
+    calibrate_gaussian,
+    check_delta,
+)
 from confrere.maths.prior_ridge import (
     informed_ridge,
     mean_curvature,
@@ -65,6 +70,10 @@ def slope_of(loss: Loss, n_classes: int = 2) -> float:
 #: is within .005 of the best accuracy on simulated classes, within .02 on digits, and there .03 to
 #: .19 above 2/epsilon.
 MANY_CLASSES = 10.0
+
+
+#: Length of one record's gradient in the norm of class-wise noise, for rows in the unit ball.
+CLASS_SLOPE = 2.0
 
 
 def class_floor(n_classes: int, floor: float = 2.0) -> float:
@@ -309,7 +318,7 @@ def plan_linear(
         prior = margin * prior
     if alpha == "auto" and isinstance(frame, BodyFrame):
         ridge = frame.ridge
-    elif alpha == "auto" and delta > 0:
+    elif alpha == "auto" and delta > 0 and variance is None:
         ridge = gaussian_ridge(
             budget,
             delta,
@@ -324,11 +333,12 @@ def plan_linear(
         informed = informed_ridge(
             public_samples,
             frame.size,
-            noise=noise_variance(budget, frame.size, cap),
+            noise=_noise_near(budget, delta, frame.size, cap, n_classes, relation),
             curvature=mean_curvature(base_rate),
             variance=variance,
         )
-        ridge = with_floor(informed, budget, ridge_floor)
+        least = ridge_floor if delta else class_floor(n_classes, ridge_floor)
+        ridge = with_floor(informed, budget, least)
     else:
         # The published calibration has a rule of its own for ridges that are too small.
         floor = ridge_floor if alpha == "auto" or calibration == "tight" else None
@@ -349,11 +359,30 @@ def plan_linear(
     mechanism: PerturbedObjective
     if body is not None:
         mechanism = BodyObjectivePerturbation(**common, body=body)
-    elif delta > 0:
-        mechanism = GaussianObjectivePerturbation(**common, delta=delta)
     else:
-        mechanism = ObjectivePerturbation(**common, calibration=calibration)
+        mechanism = ball_objective(delta, calibration, **common)
     return LinearPlan(frame, mechanism, prior, public_samples, sources)
+
+
+def _noise_near(
+    budget: float, delta: float, size: int, cap: float, n_classes: int, relation: Neighbours
+) -> float:
+    """Return the variance of one coordinate of the noise, without what the Jacobian costs."""
+    if not delta:
+        return noise_variance(budget, size, cap if n_classes == 2 else CLASS_SLOPE)
+    objective = GaussianObjective(
+        ridge=float("inf"), cap=cap, n_classes=n_classes, neighbours=relation
+    )
+    return calibrate_gaussian(budget, delta, objective) ** 2
+
+
+def ball_objective(delta: float, calibration: Calibration, **common: Any) -> PerturbedObjective:
+    """Return the mechanism for rows in the unit ball: Gaussian if there is a delta."""
+    if delta > 0:
+        if calibration != "tight":
+            raise InvalidParameter("calibration='printed' is pure: use delta=0 with it.")
+        return GaussianObjectivePerturbation(**common, delta=delta)
+    return ObjectivePerturbation(**common, calibration=calibration)
 
 
 def row_count(n_samples: int, relation: Neighbours, declared: int | None) -> RowCount:

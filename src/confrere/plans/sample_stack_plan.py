@@ -12,16 +12,27 @@ from typing import Any, Literal
 import numpy as np
 
 from confrere.errors import InvalidData
-from confrere.guarantee import Guarantee, Split
+from confrere.guarantee import Guarantee, Neighbours, Split
 from confrere.maths.partition import split_rows
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
-from confrere.mechanisms.objective_perturbation import Calibration, ObjectivePerturbation
+from confrere.mechanisms.objective_perturbation import Calibration, PerturbedObjective
 from confrere.model import Facts, LowLevelModel
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, LabelledTable, Term
-from confrere.plans.linear_plan import Alpha, Loss, noise_budget, slope_of, summed_ridge
+from confrere.plans.linear_plan import (
+    Alpha,
+    Loss,
+    ball_objective,
+    class_floor,
+    gaussian_ridge,
+    noise_budget,
+    slope_of,
+    summed_ridge,
+)
 from confrere.plans.stack_plan import (
     StackPlan,
+    check_stack_classes,
+    class_coefficients,
     high_level_mechanism,
     high_level_prior,
 )
@@ -38,12 +49,12 @@ class SampleStackPlan(StackPlan):
     ----------
     frame : Frame
         The public coordinates of all parts.
-    low : tuple of ObjectivePerturbation
+    low : tuple of PerturbedObjective
         One per part.
     """
 
     frame: Frame
-    low: tuple[ObjectivePerturbation, ...]
+    low: tuple[PerturbedObjective, ...]
     theorem: str = THEOREM
 
     @property
@@ -54,6 +65,8 @@ class SampleStackPlan(StackPlan):
     @property
     def baselines(self) -> list[Floats]:
         """The point that every part shrinks towards."""
+        if self.n_classes > 2:
+            return [np.zeros((self.n_classes, self.frame.size))] * len(self.low)
         return [self.frame.weights(None, self.baseline)] * len(self.low)
 
     @property
@@ -66,7 +79,7 @@ class SampleStackPlan(StackPlan):
         mechanisms = [*self.low, *([] if self.high is None else [self.high])]
         return {
             "parts": [
-                {"part": f"part {k}", "rows": m.n_samples, "epsilon": m.epsilon, "rate": m.rho}
+                {"part": f"part {k}", "rows": m.n_samples, "epsilon": m.epsilon, "rate": m.law.rate}
                 for k, m in enumerate(mechanisms)
             ]
         }
@@ -88,15 +101,15 @@ class SampleStackPlan(StackPlan):
 
     def terms(self, data: LabelledTable) -> list[Term]:
         """Return every part's objective; see :meth:`later_mechanisms` for the high level."""
-        rows, signs, centre = self.frame.rows(data.X), data.signs, self.baselines[0]
+        rows, labels, centre = self.frame.rows(data.X), data.labels, self.baselines[0]
         return [
-            Term(f"part {k}", mechanism, (rows[part], signs[part]), {"centre": centre})
+            Term(f"part {k}", mechanism, (rows[part], labels[part]), {"centre": centre})
             for k, (part, mechanism) in enumerate(zip(self.parts, self.low, strict=False))
         ]
 
     def model(self, k: int, weights: Floats, sharpness: float) -> LowLevelModel:
         """Return a part's model of rows as given."""
-        coef, intercept = self.frame.coefficients(weights)
+        coef, intercept = class_coefficients(self.frame.coefficients, weights)
         mechanism = self.low[k]
         return LowLevelModel(
             name=f"part {k} ({mechanism.n_samples} rows)",
@@ -105,14 +118,14 @@ class SampleStackPlan(StackPlan):
             intercept=intercept,
             importance=1 / len(self.low),
             epsilon=mechanism.epsilon,
-            noise=mechanism.n_features / mechanism.rho,
+            noise=mechanism.law.mean_length(mechanism.noise_dimension),
             baseline=self.baseline,
             sharpness=sharpness,
         )
 
     def scores(self, models: Sequence[LowLevelModel], X: Floats) -> Floats:
-        """Return the models' scores, one column each."""
-        return np.column_stack([model.score(X) for model in models])
+        """Return the models' scores, models last."""
+        return np.stack([model.score(X) for model in models], axis=-1)
 
 
 def plan_sample_stack(
@@ -129,8 +142,11 @@ def plan_sample_stack(
     calibration: Calibration,
     baseline: float,
     split_seed: int | None,
+    delta: float = 0.0,
+    n_classes: int = 2,
 ) -> SampleStackPlan:
     """Return the plan of a stack over ``n_groups`` parts of the rows."""
+    check_stack_classes(n_classes, baseline)
     stacked = combiner == "stack" and n_groups > 1
     share = high_fraction if stacked else 0.0
     fractions = [(1 - share) / n_groups] * n_groups + [share] * stacked
@@ -138,24 +154,44 @@ def plan_sample_stack(
     if any(len(part) == 0 for part in parts):
         raise InvalidData(f"n_samples = {n_samples} is fewer than the parts; lower n_groups.")
     centre = frame.weights(None, baseline)
-    budget, cap = noise_budget(epsilon), slope_of(loss)
+    budget, cap = noise_budget(epsilon), slope_of(loss, n_classes)
     floor = 2.0 if alpha == "auto" or calibration == "tight" else None
+    if floor is not None and alpha == "auto":
+        floor = class_floor(n_classes, floor)
+
+    def ridge(n_rows: int) -> float:
+        if alpha == "auto" and delta:
+            return gaussian_ridge(
+                budget,
+                delta,
+                n_rows,
+                frame.size,
+                cap=cap,
+                n_classes=n_classes,
+                neighbours=Neighbours.REPLACE_ONE,
+                floor=2.0,
+            )
+        return summed_ridge(alpha, budget, n_rows, frame.size, cap=cap, floor=floor)
+
     low = tuple(
-        ObjectivePerturbation(
+        ball_objective(
+            delta,
+            calibration,
             epsilon=epsilon,
             n_samples=len(part),
             n_features=frame.size,
-            ridge=summed_ridge(alpha, budget, len(part), frame.size, cap=cap, floor=floor),
+            ridge=ridge(len(part)),
+            n_classes=n_classes,
             cap=cap,
-            calibration=calibration,
             prior_norm=float(np.linalg.norm(centre)),
         )
         for part in parts[:n_groups]
     )
     high = None
     if stacked:
-        prior = high_level_prior([1 / n_groups] * n_groups, baseline)
-        high = high_level_mechanism(epsilon, len(parts[-1]), high_alpha, prior, cap)
+        prior = high_level_prior([1 / n_groups] * n_groups, baseline, n_classes)
+        slope = slope_of(loss)  # margins have the loss of two classes
+        high = high_level_mechanism(epsilon, len(parts[-1]), high_alpha, prior, slope, delta=delta)
     return SampleStackPlan(
         frame=frame,
         low=low,
@@ -164,4 +200,5 @@ def plan_sample_stack(
         parts=tuple(parts),
         split=Split.BY_INDEX if split_seed is None else Split.SEEDED_PERMUTATION,
         baseline=float(baseline),
+        n_classes=n_classes,
     )

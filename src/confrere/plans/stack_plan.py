@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confrere.guarantee import Guarantee, Split, in_parallel
+from confrere.errors import InvalidParameter
+from confrere.guarantee import Guarantee, Neighbours, Split, in_parallel
 from confrere.maths.prior_ridge import (
     informed_ridge,
     mean_curvature,
@@ -19,12 +20,18 @@ from confrere.maths.prior_ridge import (
     with_floor,
 )
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser, run_parties
-from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
+from confrere.mechanisms.objective_perturbation import PerturbedObjective
 from confrere.model import Clip, LowLevelModel, Stack
-from confrere.model.models import meta_features
+from confrere.model.stacks import meta_features
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, LabelledTable, ModelPlan, Names
-from confrere.plans.linear_plan import Alpha, noise_budget, summed_ridge
+from confrere.plans.linear_plan import (
+    Alpha,
+    ball_objective,
+    gaussian_ridge,
+    noise_budget,
+    summed_ridge,
+)
 from confrere.rows.ball import into_ball
 
 Combiner = Literal["stack", "vote", "weighted_vote"]
@@ -72,15 +79,19 @@ class StackPlan(ModelPlan):
         The page that proves the whole.
     high_start : HighStart or None
         The high level of another organisation's stack, to start from.
+    n_classes : int
+        Of more than two the high level weighs groups, the same for all classes: it learns from
+        margins, see :func:`margin_rows`.
     """
 
     combiner: Combiner
-    high: ObjectivePerturbation | None
+    high: PerturbedObjective | None
     parts: tuple[NDArray[np.intp], ...]
     split: Split
     baseline: float
     theorem: str
     high_start: HighStart | None = None
+    n_classes: int = 2
 
     @property
     @abstractmethod
@@ -129,13 +140,19 @@ class StackPlan(ModelPlan):
         released = {_low(k): w for k, w in enumerate(weights)}
         if self.high is not None:
             last = self.parts[-1]
-            released["high"] = self.high.run(
-                high_level_rows(self.scores(self._models(weights), data.X[last])),
-                data.signs[last],
-                source=source,
-                centre=self.high_prior,
-            )
+            scores = self.scores(self._models(weights), data.X[last])
+            labels = data.signs[last]
+            if self.n_classes > 2:
+                rows, labels = margin_rows(scores, data.codes[last]), np.ones(len(last))
+            else:
+                rows = high_level_rows(scores)
+            released["high"] = self.high.run(rows, labels, source=source, centre=self.high_prior)
         return released
+
+    @property
+    def batched(self) -> bool:
+        """Whether many runs share their passes over the rows."""
+        return self.n_classes == 2
 
     def assemble(self, released: Mapping[str, Floats], names: Names) -> Stack:
         """Return the stack of rows as given."""
@@ -163,6 +180,8 @@ class StackPlan(ModelPlan):
 
     def _combined(self, low: Sequence[LowLevelModel], high: Floats | None) -> dict[str, Any]:
         """Return the high level: released weights of meta features, or the votes' own."""
+        if high is not None and self.n_classes > 2:
+            return {"coef": high / 2, "intercept": 0.0}
         if high is not None:
             coef, intercept = high_level_coefficients(high)
             return {"coef": coef, "intercept": intercept}
@@ -190,7 +209,7 @@ class StackPlan(ModelPlan):
         """The public point that the high level shrinks towards."""
         if self.high_start is not None:
             return self.high_start.weights
-        return high_level_prior(self.high_weights, self.baseline)
+        return high_level_prior(self.high_weights, self.baseline, self.n_classes)
 
     def _sharpness(self, learned: Sequence[Floats]) -> float:
         """Return the factor on scores: a source's own, for its high level was learned with it."""
@@ -200,7 +219,7 @@ class StackPlan(ModelPlan):
         self,
         weights: Sequence[Floats],
         data: LabelledTable,
-        high: ObjectivePerturbation,
+        high: PerturbedObjective,
         source: RandomSource,
     ) -> Floats:
         """Return the high level's release for every run of the low level.
@@ -232,6 +251,25 @@ class StackPlan(ModelPlan):
         )
 
 
+def check_stack_classes(n_classes: int, baseline: float) -> None:
+    """Refuse a declared base rate of several classes: it says nothing about which."""
+    if n_classes > 2 and baseline != 0:
+        raise InvalidParameter("prior_intercept is for two classes.")
+
+
+def class_coefficients(
+    coefficients: Callable[[Floats], tuple[Floats, float]], weights: Floats
+) -> tuple[Floats, float | Floats]:
+    """Return coefficients and intercept of released weights, of several classes one row each.
+
+    What all classes share says nothing about any of them, and is taken off.
+    """
+    if weights.ndim == 1:
+        return coefficients(weights)
+    pairs = [coefficients(each) for each in weights - weights.mean(axis=0)]
+    return np.array([coef for coef, _ in pairs]), np.array([one for _, one in pairs])
+
+
 def _low(k: int) -> str:
     return f"low_{k}"
 
@@ -244,9 +282,15 @@ def common_sharpness(released: Sequence[Floats]) -> float:
     costs nothing. One factor for all models keeps what their lengths say about how much they
     learned; weights that are longer, as learned from much data, are left alone.
     """
-    longest = max(released, key=lambda weights: float(np.linalg.norm(weights)))
-    length = float(np.linalg.norm(longest))
-    return max(1.0, math.sqrt(len(longest)) / length) if length else 1.0
+    longest = max(released, key=_length)
+    length = _length(longest)
+    return max(1.0, math.sqrt(longest.shape[-1]) / length) if length else 1.0
+
+
+def _length(weights: Floats) -> float:
+    """Return the norm, of several classes the root of their mean square norm."""
+    n_scores = len(weights) if weights.ndim == 2 else 1
+    return float(np.linalg.norm(weights)) / math.sqrt(n_scores)
 
 
 def high_level_mechanism(
@@ -256,15 +300,27 @@ def high_level_mechanism(
     prior: Floats,
     cap: float,
     *,
+    delta: float = 0.0,
     variance: float | None = None,
     base_rate: float = 0.5,
-) -> ObjectivePerturbation:
-    """Return the high level's mechanism: PLR on meta features and a constant.
+) -> PerturbedObjective:
+    """Return the high level's mechanism: PLR on meta features and a constant, or on margins.
 
     ``variance`` is that of the log odds around ``prior``, where it is known.
     """
     size, budget = len(prior), noise_budget(epsilon)
     ridge = summed_ridge(alpha, budget, max(n_samples, 1), size, cap=cap)
+    if delta and alpha == "auto":
+        ridge = gaussian_ridge(
+            budget,
+            delta,
+            max(n_samples, 1),
+            size,
+            cap=cap,
+            n_classes=2,
+            neighbours=Neighbours.REPLACE_ONE,
+            floor=2.0,
+        )
     if variance is not None and alpha == "auto":
         known = informed_ridge(
             n_samples,
@@ -274,7 +330,9 @@ def high_level_mechanism(
             variance=variance,
         )
         ridge = with_floor(known, budget)
-    return ObjectivePerturbation(
+    return ball_objective(
+        delta,
+        "tight",
         epsilon=epsilon,
         n_samples=n_samples,
         n_features=size,
@@ -289,15 +347,42 @@ def high_level_rows(scores: Floats) -> Floats:
     return np.asarray(into_ball(meta_features(scores), constant=HIGH_LEVEL_CONSTANT))
 
 
-def high_level_prior(weights: ArrayLike, baseline: float = 0.0) -> Floats:
+def margin_rows(scores: Floats, codes: NDArray[np.intp]) -> Floats:
+    """Return rows of several classes for the high level, inside the ball whatever the scores.
+
+    For every record and group half of what the meta feature of its own class is above that of its
+    strongest rival: the class with the largest sum over the groups among the others. A weight per
+    group that makes all of them positive makes every record's own class the highest. A row is a
+    function of one record and of what was released, as in any private regression, and has no label
+    but +1.
+
+    Parameters
+    ----------
+    scores : (n, K, groups) array
+        Of the low level.
+    codes : (n,) array
+        Own classes.
+    """
+    meta = meta_features(scores)
+    at = np.arange(len(codes))
+    total = meta.sum(axis=2)
+    total[at, codes] = -np.inf
+    rivals = total.argmax(axis=1)
+    return np.asarray(into_ball((meta[at, codes] - meta[at, rivals]) / 2))
+
+
+def high_level_prior(weights: ArrayLike, baseline: float = 0.0, n_classes: int = 2) -> Floats:
     """Return the public point to shrink towards: the weighted sum of the low level's logits.
 
     ``2 tanh(s/2)`` is ``s`` for small scores, so ``sum_k w_k s_k`` is this multiple of the meta
     features; weights of one are the naive Bayes rule for groups of features, weights that sum to
-    one the average for groups of samples. The intercept starts from the baseline.
+    one the average for groups of samples. The intercept starts from the baseline. Margins of
+    several classes are half a difference of meta features, and have no intercept.
     """
     shrink = math.sqrt(1 - HIGH_LEVEL_CONSTANT**2)
     factors = np.asarray(weights, dtype=np.float64)
+    if n_classes > 2:
+        return 4 * math.sqrt(len(factors)) * factors
     return np.append(2 * math.sqrt(len(factors)) / shrink * factors, baseline / HIGH_LEVEL_CONSTANT)
 
 

@@ -117,6 +117,8 @@ def _decision_lines(model: Model) -> list[str]:
     part = '[x[j] for j in g["features"]]'
     if any(group.clip for group in model.groups):
         part = f'clip({part}, g["clip"])'
+    if len(model.classes) > 2:
+        return _class_lines(model, part)
     low = {
         "vote": "    t = [(v > 0) - (v < 0) for v in z]",
         "alone": "    t = z",
@@ -130,12 +132,34 @@ def _decision_lines(model: Model) -> list[str]:
     ]
 
 
+def _class_lines(model: Stack, part: str) -> list[str]:
+    """Return a stack of more than two classes: every group has one score per class."""
+    meta = {
+        "vote": "    t = [[float(k == u.index(max(u))) for k in range(len(u))] for u in z]",
+        "alone": "    t = z",
+        "stack": "    t = [[math.tanh(v / 2) / math.sqrt(len(z)) for v in u] for u in z]",
+    }
+    return [
+        "    z = []",
+        '    for g in m["groups"]:',
+        f"        p = {part}",
+        '        s = [dot(p, w, b) for w, b in zip(g["coef"], g["intercept"])]',
+        '        z.append([g["sharpness"] * (v - g["baseline"]) for v in s])',
+        meta[model.combine],
+        '    return [dot(u, m["coef"], m["intercept"]) for u in zip(*t)]',
+    ]
+
+
 def _predict_lines(model: Model) -> list[str]:
     """Return the function from a raw row to its label and the probabilities of all labels."""
     begin = [
         "def predict(row):",
         '    s, names = decision(encode(row)), m["encoder"]["labels"] or m["classes"]',
     ]
+    votes = isinstance(model, Stack) and model.combine == "vote"
+    if len(model.classes) > 2 and votes:
+        whole = 'sum(m["coef"])'
+        return [*begin, f"    return names[s.index(max(s))], [v / {whole} for v in s]"]
     if len(model.classes) > 2:
         return [
             *begin,
@@ -143,6 +167,6 @@ def _predict_lines(model: Model) -> list[str]:
             "    return names[s.index(max(s))], [v / sum(w) for v in w]",
         ]
     p = "(1 + math.tanh(s / 2)) / 2"
-    if isinstance(model, Stack) and model.combine == "vote":
+    if votes:
         p = '(1 + s / sum(m["coef"])) / 2'
     return [*begin, f"    p = {p}", "    return names[s > 0], [1 - p, p]"]
