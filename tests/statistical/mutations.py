@@ -23,6 +23,7 @@ from confrere.maths.calibration import RidgeTerm
 from confrere.mechanisms import (
     body_objective,
     counts,
+    feature_groups,
     laplace_objective,
     laws,
     noisy_minimiser,
@@ -217,6 +218,11 @@ def _laplace_of_two_classes(patch: Patch) -> None:
     )
 
 
+def _groups_pay_once(patch: Patch) -> None:
+    real = feature_groups.calibrate_class_groups
+    patch(feature_groups, "calibrate_class_groups", lambda *a, **k: 2 * real(*a, **k))
+
+
 def _constant_source(patch: Patch) -> None:
     """Every run has the same noise: nothing is hidden."""
     draw = L2Noise.draw
@@ -380,6 +386,12 @@ MUTATIONS = {
         "Laplace noise of four classes has the rate of two",
         _laplace_of_two_classes,
         ("ofpa",),
+        ("densities",),
+    ),
+    "classes: groups pay for one record": Mutation(
+        "groups of several classes pay for the record that goes, not for the one that comes",
+        _groups_pay_once,
+        ("pst-f",),
         ("densities",),
     ),
     "shared: parties": Mutation(

@@ -322,6 +322,36 @@ def worst_softmax_loss(
     )
 
 
+def worst_signed_softmax_loss(
+    n_classes: int,
+    d: int,
+    *,
+    rho: float,
+    ridge: float,
+    length: float,
+    seed: int = 0,
+    draws: int = 60,
+) -> float:
+    """Return the largest loss, first over second alone, of class-wise noise on shorter rows.
+
+    Losses in one direction of several groups of features, which see the same records, add up.
+    """
+    cases = _softmax_cases(n_classes, d, Neighbours.REPLACE_ONE, seed, draws)
+    return max(
+        next(iter(_softmax_losses(case, _SOFTMAX_NORMS["classes"], rho, ridge)))
+        for case in (_scaled(each, length) for each in cases)
+    )
+
+
+def _scaled(case: SoftmaxComparison, length: float) -> SoftmaxComparison:
+    """Make all rows shorter, and scores what they were."""
+    other = None if case.second is None else (length * case.second[0], case.second[1])
+    common = length * case.common[0], case.common[1]
+    return SoftmaxComparison(
+        common, (length * case.first[0], case.first[1]), other, case.W / length
+    )
+
+
 def _shortened(case: SoftmaxComparison) -> SoftmaxComparison:
     """Bring all rows to length one in L1."""
 

@@ -16,6 +16,7 @@ from confrere.audit.adversary import (
     signed_loss,
     worst_body_loss,
     worst_loss,
+    worst_signed_softmax_loss,
     worst_softmax_loss,
 )
 from confrere.audit.estimator import prepared
@@ -167,6 +168,17 @@ def _audit_groups(mechanism: FeatureGroupPerturbation, draws: int, seed: int) ->
             mechanism.sizes, mechanism.rates, mechanism.ridges, each, strict=True
         ):
             if length == 0:
+                continue
+            if mechanism.n_classes > 2:
+                total += worst_signed_softmax_loss(
+                    mechanism.n_classes,
+                    size,
+                    rho=rate,
+                    ridge=ridge,
+                    length=float(length),
+                    seed=seed,
+                    draws=draws,
+                )
                 continue
             total += max(
                 signed_loss(case.scaled(float(length)), rho=rate, ridge=ridge, cap=mechanism.cap)

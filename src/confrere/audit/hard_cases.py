@@ -144,7 +144,11 @@ def _transfer(model: Any) -> list[Case]:
 
 def _sample_stack(model: Any) -> list[Case]:
     made = _with(model, n_groups=2, split_seed=None, **_rare(model))
-    return [Case(made, _record_pairs(8, 1, positions=(0, 7)))]
+    several = _with(made, classes=_FOUR, prior_intercept=0.0, alpha=_STRONG)
+    return [
+        Case(made, _record_pairs(8, 1, positions=(0, 7))),
+        Case(several, _record_pairs(8, 1)[:1], _FITS),
+    ]
 
 
 def _feature_stack(model: Any) -> list[Case]:
@@ -152,6 +156,18 @@ def _feature_stack(model: Any) -> list[Case]:
     return [
         Case(made, _record_pairs(8, 2, positions=(0, 7))),
         Case(_with(made, importance=(1.0, 1.0), alpha=_STRONG), [_BOTH_GROUPS], _FEWER),
+        Case(
+            _with(
+                made,
+                importance=(1.0, 1.0),
+                alpha=_STRONG,
+                prior_intercept=0.0,
+                combiner="vote",
+                classes=_FOUR,
+            ),
+            [_BOTH_GROUPS],
+            _FITS,
+        ),
     ]
 
 

@@ -141,10 +141,9 @@ def _class_lines(model: Stack, part: str) -> list[str]:
     }
     return [
         "    z = []",
-        '    for g in m["groups"]:',
-        f"        p = {part}",
-        '        s = [dot(p, w, b) for w, b in zip(g["coef"], g["intercept"])]',
-        '        z.append([g["sharpness"] * (v - g["baseline"]) for v in s])',
+        f'    for g, p in [(g, {part}) for g in m["groups"]]:',
+        '        s = [dot(p, w, b) - g["baseline"] for w, b in zip(g["coef"], g["intercept"])]',
+        '        z += [[g["sharpness"] * v for v in s]]',
         meta[model.combine],
         '    return [dot(u, m["coef"], m["intercept"]) for u in zip(*t)]',
     ]

@@ -55,6 +55,22 @@ def stack(**changes: object) -> Stack:
     return Stack(**{**known, **changes})
 
 
+def class_groups(clip: Clip | None) -> tuple[LowLevelModel, ...]:
+    """Groups with one row of weights per class."""
+    turned = np.array([[1.0, -1.0], [0.5, 2.0], [-1.5, -1.0]])
+    return tuple(
+        LowLevelModel(
+            name=each.name,
+            features=each.features,
+            coef=np.outer(turned[:, k], each.coef),
+            intercept=turned[:, 1 - k] * each.intercept,
+            clip=each.clip,
+            sharpness=each.sharpness,
+        )
+        for k, each in enumerate(groups(clip))
+    )
+
+
 MODELS = {
     "binary": linear(clip=Clip(1.5, np.sqrt(1 - 0.25**2))),
     "L1": linear(clip=Clip(2.0, norm=1), classes=(0, 1)),
@@ -71,4 +87,13 @@ MODELS = {
     "stack, rows of length one": stack(groups=groups(None), clip=Clip(UNIT_ROWS)),
     "vote": stack(coef=np.array([0.7, 0.2]), combine="vote"),
     "alone": stack(groups=groups(None)[:1], coef=np.ones(1), intercept=-0.3, combine="alone"),
+    "classes: stack": stack(
+        groups=class_groups(Clip(0.5, 0.5)), classes=("a", "b", "c"), clip=Clip(2.0)
+    ),
+    "classes: vote": stack(
+        groups=class_groups(None), classes=(1, 2, 3), coef=np.array([0.7, 0.2]), combine="vote"
+    ),
+    "classes: alone": stack(
+        groups=class_groups(None)[:1], classes=(1, 2, 3), coef=np.ones(1), combine="alone"
+    ),
 }

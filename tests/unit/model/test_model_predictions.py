@@ -42,6 +42,21 @@ def reference(model: Model, X):
             return scores, softmax(scores, axis=1)
         scores = scores[:, 0]
         positive = expit(scores)
+    elif len(model.classes) > 2:
+        Z = np.stack(
+            [
+                g.sharpness
+                * (clipped(X[:, g.features], g.clip) @ g.coef.T + g.intercept - g.baseline)
+                for g in model.groups
+            ],
+            axis=2,
+        )
+        if model.combine == "vote":
+            scores = (Z.argmax(axis=1)[:, None] == np.arange(3)[:, None]) @ model.coef
+            return scores, scores / model.coef.sum()
+        meta = Z if model.combine == "alone" else np.tanh(Z / 2) / np.sqrt(Z.shape[2])
+        scores = meta @ model.coef
+        return scores, softmax(scores, axis=1)
     else:
         Z = np.column_stack(
             [

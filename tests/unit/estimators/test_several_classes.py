@@ -1,0 +1,116 @@
+"""Stacks and transfer of more than two classes, and with a delta: learned, released, refused."""
+
+import numpy as np
+import pytest
+
+from confrere import (
+    FeatureStackingClassifier,
+    Ledger,
+    PrivateLogisticRegression,
+    SampleStackingClassifier,
+    TransferClassifier,
+    TransferStackingClassifier,
+)
+from confrere.errors import InvalidParameter, SchemaMismatch
+from confrere.release import load_release
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(900, 4)) / 3
+CODES = np.argmax(X[:, :3] + 0.02 * RNG.normal(size=(900, 3)), axis=1)
+NAMES = np.array(["ash", "elm", "oak"])
+Y = NAMES[CODES]
+
+STACKS = {
+    "samples": lambda **s: SampleStackingClassifier(n_groups=2, **s),
+    "samples, vote": lambda **s: SampleStackingClassifier(n_groups=2, combiner="vote", **s),
+    "features": lambda **s: FeatureStackingClassifier(groups=[[0, 1], [2, 3]], **s),
+    "features, separate": lambda **s: FeatureStackingClassifier(
+        groups=[[0, 1], [2, 3]], clipping="separate", **s
+    ),
+    "features, vote": lambda **s: FeatureStackingClassifier(
+        groups=[[0, 1, 2], [3]], combiner="weighted_vote", importance=[1, 1, 1, 0.01], **s
+    ),
+    "features, alone": lambda **s: FeatureStackingClassifier(groups=[[0, 1, 2, 3]], **s),
+}
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("name", STACKS)
+def test_a_stack_learns_several_classes(name, delta, tmp_path):
+    model = STACKS[name](
+        epsilon=1e4, delta=delta, alpha=1e-3, classes=list(NAMES), ledger=Ledger()
+    ).fit(X, Y)
+    assert model.score(X, Y) > 0.8
+    assert (model.guarantee_.epsilon, model.guarantee_.delta) == (1e4, delta)
+    shares = model.predict_proba(X)
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    assert all(low.coef.shape == (3, len(low.features)) for low in model.low_level_)
+    assert all(low.noise > 0 for low in model.low_level_)
+    model.to_release().save(tmp_path / "release", allow_uncapped=True)
+    read = load_release(tmp_path / "release", require_signature_from=None).model
+    np.testing.assert_array_equal(read.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_target_of_several_classes_starts_from_a_release(delta):
+    main = PrivateLogisticRegression(epsilon=1e4, classes=list(NAMES), alpha=1e-3, random_state=0)
+    source = main.fit(X, Y).to_release()
+    few = slice(0, 30)
+    settings = {"epsilon": 0.1, "classes": list(NAMES), "random_state": 0, "delta": delta}
+    near = TransferClassifier(source=source, prior_check=False, **settings).fit(X[few], Y[few])
+    alone = PrivateLogisticRegression(**settings).fit(X[few], Y[few])
+    assert near.score(X, Y) > 0.8 > alone.score(X, Y)
+    assert near.guarantee_.delta == delta
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_stack_of_several_classes_starts_from_a_stack(delta):
+    settings = {"classes": list(NAMES), "random_state": 0}
+    main = STACKS["features"](epsilon=1e4, alpha=1e-3, delta=delta, **settings).fit(X, Y)
+    near = TransferStackingClassifier(
+        source=main.to_release(), prior_check=False, epsilon=0.1, delta=delta, **settings
+    ).fit(X[:60], Y[:60])
+    assert near.score(X, Y) > 0.75
+    assert near.guarantee_.delta == delta
+
+
+def test_a_check_of_several_classes_and_other_sources_are_refused():
+    source = PrivateLogisticRegression(classes=list(NAMES), random_state=0).fit(X, Y).to_release()
+    ledger = Ledger()
+    model = TransferClassifier(source=source, classes=list(NAMES), ledger=ledger, random_state=0)
+    with pytest.raises(InvalidParameter, match="prior_check"):
+        model.fit(X, Y)
+    two = TransferClassifier(source=source, classes=["ash", "elm"], ledger=ledger, random_state=0)
+    with pytest.raises(SchemaMismatch):
+        two.fit(X[CODES < 2], Y[CODES < 2])
+    assert not list(ledger.entries())
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        ({"prior_intercept": 0.5}, "prior"),
+        ({"prior": [0.1] * 4}, "prior"),
+        ({"calibration": "printed", "loss": "logistic", "clipping": "separate"}, "printed"),
+    ],
+)
+def test_what_is_for_two_classes_is_refused(settings, word):
+    model = FeatureStackingClassifier(classes=list(NAMES), random_state=0, **settings)
+    with pytest.raises(InvalidParameter, match=word):
+        model.fit(X, Y)
+
+
+def test_groups_weigh_all_classes_alike():
+    """A group of noise alone gets a weight next to nothing."""
+    noise = np.column_stack([X[:, :3], 0.3 * RNG.normal(size=(900, 3))])
+    model = FeatureStackingClassifier(
+        groups=[[0, 1, 2], [3, 4, 5]],
+        epsilon=1e4,
+        alpha=1e-4,
+        high_alpha=1e-4,
+        classes=[0, 1, 2],
+        random_state=0,
+    ).fit(noise, CODES)
+    good, useless = model.high_level_.coef
+    assert good > 5 * abs(useless)
+    assert model.score(noise, CODES) > 0.9
