@@ -177,9 +177,7 @@ def report(path: str, party: str) -> Facts:
     """Return a party's own look at its own table; counts without noise, which stay here."""
     study = read_study(path)
     local = gather_locals(study, Path(path))[party]
-    if local.data_path is None:
-        raise StudyError("data_path: the local file does not say where the table lies.")
-    return check_table(study, local.data_path).to_dict()
+    return check_table(study, local.table()).to_dict()
 
 
 def _questions(study: Study, local: Local) -> Facts:

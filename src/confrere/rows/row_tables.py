@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -64,11 +65,16 @@ class RowTable(ABC):
         except Exception as error:
             raise InvalidData(
                 f"{self.name} cannot be read after {found} rows ({type(error).__name__})."
+                f"{self._advice()}"
             ) from None
         if self.rows is not None and found != self.rows:
             raise InvalidData(f"{self.name} has another number of rows than it said: it changed.")
         if not found:
             raise InvalidData(f"{self.name} has no rows.")
+
+    def _advice(self) -> str:
+        """Return what to do about a table that cannot be read, where that is known."""
+        return ""
 
 
 class Frames(RowTable):
@@ -217,6 +223,16 @@ class Sql(RowTable):
         if plain and self.kind == "sqlite":
             return self._chunks(sqlite3.connect(f"file:{_place(address)}?mode=ro", uri=True))
         return self._sqlalchemy(address)
+
+    def _advice(self) -> str:
+        # A process that was sent where there is no network sees itself alone.
+        if self.kind in ("duckdb", "sqlite") or len(socket.if_nameindex()) > 1:
+            return ""
+        return (
+            " This process has no network, as none has that reads a party's rows between machines: "
+            "name the database's socket file (postgresql://reader@/clinic?host=/run/postgresql), "
+            "or have another program write the rows to a Parquet file and name it as data_path."
+        )
 
     def _duckdb(self, place: str) -> Iterator[pd.DataFrame]:
         duckdb: Any = extra("sql", "duckdb")

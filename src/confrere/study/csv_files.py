@@ -30,17 +30,18 @@ Reader: TypeAlias = Callable[[Cells], Any]
 
 
 def read_table(
-    path: Path,
+    path: Path | RowTable,
     columns: Collection[str] | None = None,
     schema: PublicSchema | None = None,
     texts: Collection[str] = (),
 ) -> pd.DataFrame:
-    """Read a CSV file in UTF-8; of its columns, only those that are needed.
+    """Read a whole table; of its columns, only those that are needed.
 
     Parameters
     ----------
-    path : Path
-        The file. Its first line names the columns.
+    path : Path or RowTable
+        A CSV file in UTF-8, whose first line names the columns; a Parquet file, a folder, or a
+        table in a database.
     columns : collection of str, optional
         Columns to keep, as far as they are there; all by default.
     schema : PublicSchema, optional
@@ -53,10 +54,13 @@ def read_table(
     InvalidData
         If it cannot be read; the message quotes nothing from it.
     """
-    if path.is_dir() or path.suffix in (".parquet", ".pq"):
-        wide = pd.concat(open_table(path).read(), ignore_index=True)
+    table = open_table(path)
+    if not isinstance(table, Csv):
+        wide = pd.concat(table.read(), ignore_index=True)
         return wide if columns is None else wide.filter(sorted(columns))
-    blocks = list(_blocks(path, columns, schema, texts))
+    blocks = [block for file in table.files for block in _blocks(file, columns, schema, texts)]
+    if any(block.keys() != blocks[0].keys() for block in blocks):
+        raise InvalidData(f"data: the files of {table.name} have different columns.")
     found = {name: _joined([block[name] for block in blocks]) for name in blocks[0]}
     return pd.DataFrame(
         {name: _settled(name, values, schema, texts) for name, values in found.items()}

@@ -10,6 +10,7 @@ from typing import Any
 
 from confrere.errors import InvalidData, StudyError
 from confrere.release import Release, read_folder
+from confrere.rows.row_tables import RowTable
 from confrere.schema import DataReport, data_report
 from confrere.study.csv_files import read_table
 from confrere.study.encoded_rows import UnitCounts, encoded_rows
@@ -19,14 +20,14 @@ from confrere.study.study_file import Study, study_from_bytes
 MAX_HEADER = 1_000_000
 
 
-def check_table(study: Study, path: Path) -> DataReport:
+def check_table(study: Study, table: Path | RowTable) -> DataReport:
     """Return how a party's table fits a study; for the party alone.
 
     Parameters
     ----------
     study : Study
         Declares columns, label and rows per unit.
-    path : Path
+    table : Path or RowTable
         The party's table.
 
     Returns
@@ -37,7 +38,7 @@ def check_table(study: Study, path: Path) -> DataReport:
     promise = study.promise
     return data_report(
         study.schema,
-        read_table(path, schema=study.schema, texts={promise.unit_column or ""}),
+        read_table(table, schema=study.schema, texts={promise.unit_column or ""}),
         unit_column=promise.unit_column,
         max_rows_per_unit=promise.max_rows_per_unit,
     )

@@ -196,7 +196,7 @@ def gather_locals(
         study.party(party)
     for party, path in (data or {}).items():
         made = Local(party=party, ledger_path=study_path.parent / f"{party}.ledger")
-        found[party] = found.get(party, made).model_copy(update={"data_path": path})
+        found[party] = found.get(party, made).model_copy(update={"data_path": path, "data": None})
     for party, path in (keys or {}).items():
         if party in found:
             found[party] = found[party].model_copy(update={"key_path": path})

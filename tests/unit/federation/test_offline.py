@@ -15,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from confrere.errors import BudgetExceeded, EngineFailed, StudyError
+from confrere.errors import BudgetExceeded, EngineFailed, InvalidData, StudyError
 from confrere.federation import offline
+from confrere.rows import Sql
+from tests.unit.rows.postgres import postgres
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="namespaces are a thing of Linux")
 
@@ -129,6 +131,35 @@ def served(user, tmp_path):
                     assert mine.recv(100) == b"a row"
                 had += 1
     return told | {"had": had}
+
+
+class Asking:
+    """A party that asks a database for its rows, as it is made."""
+
+    finished, state, told = False, "waiting", []
+
+    def __init__(self, address):
+        self._rows = sum(map(len, Sql(address, "SELECT * FROM generate_series(1, 3)").read()))
+
+    def handle(self, question):
+        return str(self._rows).encode()
+
+
+def test_a_database_is_reached_by_its_socket_file_and_the_error_says_so():
+    pytest.importorskip("adbc_driver_postgresql")
+    with postgres() as address:
+        lines = []
+        with offline.without_network(lambda: Asking(address), lines.append) as session:
+            assert session.handle(b"rows") == b"3"
+        if lines:
+            pytest.skip(f"this system has no user namespaces: {lines[0]}")
+    far = "postgresql://reader:hunter2@127.0.0.1:5432/clinic"
+    with (
+        pytest.raises(InvalidData, match=r"no network.*socket file.*data_path") as refusal,
+        offline.without_network(lambda: Asking(far), lines.append),
+    ):
+        pass
+    assert "hunter2" not in str(refusal.value)
 
 
 USERS = [0, 65534] if os.getuid() == 0 else [os.getuid()]

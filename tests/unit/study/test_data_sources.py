@@ -10,7 +10,7 @@ import pytest
 from confrere.errors import InvalidData, InvalidParameter, StudyError
 from confrere.rows import decoding as decoding_module
 from confrere.rows import row_tables as tables_module
-from confrere.study import read_local, read_rows, read_table
+from confrere.study import check_table, gather_locals, read_local, read_rows, read_table
 from confrere.study.encoded_rows import UnitCounts
 from tests.unit.study.conftest import ready
 
@@ -51,6 +51,27 @@ def test_parquet_and_databases_are_read_as_text_is(edit, folder):
         assert np.array_equal(found.y, expected.y)
         moved(folder, 'data_path = "main.csv"')
     assert read_table(folder / "local" / "rows.parquet").equals(table)
+
+
+def test_the_owners_look_reads_what_the_study_would(edit, folder):
+    study, locals_, _ = ready(edit())
+    expected = check_table(study, locals_["main"].table()).to_dict()
+    table = pd.read_csv(folder / "local" / "main.csv")
+    with sqlite3.connect(folder / "rows.db") as opened:
+        table.to_sql("people", opened, index=False)
+    query = f'{{ connection = "sqlite:///{folder}/rows.db", sql = "SELECT * FROM people" }}'
+    file = moved(folder, f"data = {query}")
+    assert check_table(study, read_local(file).table()).to_dict() == expected
+    named = gather_locals(study, folder / "study.toml", data={"main": folder / "local/main.csv"})
+    assert named["main"].table().name == "main.csv"
+    parts = folder / "parts"
+    parts.mkdir()
+    for number, part in enumerate((table[:100], table[100:])):
+        part.to_csv(parts / f"{number}.csv", index=False)
+    assert check_table(study, parts).to_dict() == expected
+    table[:5].drop(columns=table.columns[0]).to_csv(parts / "2.csv", index=False)
+    with pytest.raises(InvalidData, match="different columns"):
+        check_table(study, parts)
 
 
 def test_where_rows_are_is_said_once_and_secrets_are_not_told(folder, monkeypatch):

@@ -70,8 +70,9 @@ def check(
     files: dict[str, Path] = {}
     for name, own in locals_.items():
         # A table that was named here must be there; a local file may be older than its table.
-        if own.data_path is not None and (name in tables or own.data_path.exists()):
-            reports[name] = check_table(found, own.data_path)
+        older = own.data_path is not None and name not in tables and not own.data_path.exists()
+        if own.has_table and not older:
+            reports[name] = check_table(found, own.table())
             place = (report or own.ledger_path.parent) / f"{name}.check.txt"
             title = f"{found.id}: {name}'s own table; not to leave {name}"
             files[name] = save_report(reports[name], place, title=title)
