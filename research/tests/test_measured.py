@@ -11,6 +11,7 @@ from benchmarks import (
     bench_planning,
     bench_priors,
     bench_selection,
+    bench_trees,
     peer,
     reproduced,
 )
@@ -29,6 +30,7 @@ def tables():
         "mutations": ("audit.md", bench_mutations.table_of(read_record("mutations"))),
         "facts with ball": ("facts.md", bench_facts.table_of(read_record("facts"), "ball")),
         "facts with auto": ("facts.md", bench_facts.table_of(read_record("facts"), "auto")),
+        "trees": ("algorithms/papers.md", bench_trees.table_of(read_record("trees"))),
         "planning": ("planning.md", bench_planning.table_of(read_record("planning"))),
         "priors": ("priors.md", bench_priors.tables_of(read_record("priors"))),
         "branches near a prior": (
@@ -52,6 +54,7 @@ TABLES = (
     "mutations",
     "facts with ball",
     "facts with auto",
+    "trees",
     "planning",
     "priors",
     "branches near a prior",
