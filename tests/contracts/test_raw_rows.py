@@ -10,6 +10,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -18,13 +19,16 @@ import pandas as pd
 import pytest
 
 from confrere.catalogue import CATALOGUE, find_method
-from confrere.estimators import ReleasedClassifier
-from confrere.schema import Number
+from confrere.estimators import PrivateLogisticRegression, ReleasedClassifier
+from confrere.schema import Number, PublicSchema
+from confrere.schema.encoding import NumberColumn
 from tests.contracts.raw_tables import random_schema, random_table
 
 ROWS = 60
 TABLES = range(6)
-RELEASABLE = [name for name, method in CATALOGUE.items() if method.shape != "as-is"]
+#: Noise shaped like the rows, every number a curve.
+CURVED = "plr, curves"
+RELEASABLE = [name for name, method in CATALOGUE.items() if method.shape != "as-is"] + [CURVED]
 
 #: One process predicts with all releases by the command line.
 COMMANDS = """
@@ -55,11 +59,17 @@ for folder in sys.argv[1:]:
 def fits(name, seed):
     """Whether a method learns as many classes as the table's label has."""
     classes = random_schema(seed).outcome.classes
+    if name == CURVED:
+        return classes is None
     tags = find_method(name).make().__sklearn_tags__()
     return classes is None or tags.classifier_tags.multi_class
 
 
 def fitted(name, schema, table):
+    if name == CURVED:
+        bent = [replace(f, curve=True) if isinstance(f, Number) else f for f in schema.features]
+        shaped = PublicSchema(bent, outcome=schema.outcome)
+        return PrivateLogisticRegression(schema=shaped, noise="schema", epsilon=5.0).fit(table)
     method = find_method(name)
     chosen = {"schema": schema, "epsilon": 5.0}
     if method.shape == "transfer":
@@ -129,6 +139,15 @@ def test_four_readers_agree(name, seed, released):
     np.testing.assert_array_equal(again.predict_proba(table), expected)
     assert again.score(table) == model.score(table, table["outcome"])
     assert len(order) == len(model.classes_)
+
+
+def test_rows_of_a_body_are_among_them(released):
+    models = [model.model_ for (name, _), (model, *_) in released.items() if name == CURVED]
+    columns = [column for model in models for column in model.encoder.encoding.columns]
+    knots = [len(column.knots) for column in columns if isinstance(column, NumberColumn)]
+    assert len(models) > 2
+    assert min(knots) > 1
+    assert max(knots) == 8
 
 
 def named(model, probabilities):

@@ -302,26 +302,26 @@ MUTATIONS = {
     "body noise / 3": Mutation(
         "a third of the noise that is shaped like the rows is drawn",
         _quieter_body,
-        ("plr",),
+        ("plr", "average"),
         ("events",),
         runs=10_000,
     ),
     "body rate * 2": Mutation(
         "the calibration of noise for a body is wrong by two",
         _louder_body_rate,
-        ("plr",),
+        ("plr", "average"),
         ("densities",),
     ),
     "body rates unshared": Mutation(
         "intervals and blocks have the whole rate each",
         _one_rate_for_all_groups,
-        ("plr",),
+        ("plr", "average"),
         ("densities",),
     ),
     "outside the body": Mutation(
         "rows are three times too long for their body, and no mechanism looks",
         _outside_the_body,
-        ("plr",),
+        ("plr", "average"),
         ("densities",),
     ),
     "L1 for L2": Mutation(

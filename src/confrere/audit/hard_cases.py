@@ -204,7 +204,10 @@ def _collaborative(model: Any) -> list[Case]:
     if model.method == "sums":
         return [Case(model, _record_pairs(_SUMMED, 1, party=np.arange(_SUMMED)))]
     several = Case(_with(model, classes=_FOUR), [_ALONE], _FITS)
-    return [Case(model, _record_pairs(1, 1)), Case(model, [parties], _FEWER), several]
+    cases = [Case(model, _record_pairs(1, 1)), Case(model, [parties], _FEWER), several]
+    if model.method == "average":
+        cases += [Case(made, [_PARTY_CORNER], _FEWER) for made in _shaped(model)]
+    return cases
 
 
 def _multiparty(model: Any) -> list[Case]:
@@ -269,9 +272,10 @@ _ALONE = Pair.of_rows(
 
 #: A number turns round, and another column of a block is one; so many rows make two bodies.
 _AMONG, _POSITIVE = np.tile([[1.0, 1.0], [-1.0, 0.0]], (10, 1)), np.append(1, np.zeros(20, int))
-_OTHER_CORNER = Pair.of_rows(
-    "a record at the opposite corner",
-    *((np.vstack([one, _AMONG]), _POSITIVE) for one in ([[1.0, 0.0]], [[-1.0, 1.0]])),
+_CORNERS = tuple((np.vstack([one, _AMONG]), _POSITIVE) for one in ([[1.0, 0.0]], [[-1.0, 1.0]]))
+_OTHER_CORNER = Pair.of_rows("a record at the opposite corner", *_CORNERS)
+_PARTY_CORNER = Pair.of_rows(
+    "a party's record at the opposite corner", *_CORNERS, party=["a"] * 11 + ["b"] * 10
 )
 
 #: Three classes, whose noise has one norm, and four, of which every one has its own.

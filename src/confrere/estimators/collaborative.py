@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from confrere.errors import InvalidData, InvalidParameter
+from confrere.errors import InvalidParameter
 from confrere.estimators.base import LinearClassifier
 from confrere.estimators.constraints import (
     Bound,
@@ -25,15 +26,18 @@ from confrere.estimators.constraints import (
 from confrere.estimators.experts import Opinion, opinion_of
 from confrere.guarantee import Guarantee
 from confrere.plans.base_plan import LabelledTable, PublicFacts
+from confrere.plans.body_plan import Noise, encodes, form_for, schema_frame
 from confrere.plans.checked_average import CheckedAveraging
 from confrere.plans.collaborative_plan import Averaging
 from confrere.plans.expansion_plan import Expansion
-from confrere.plans.linear_plan import linear_frame, slope_of
-from confrere.plans.party_rows import Sizes
+from confrere.plans.linear_plan import Coordinates, linear_frame, slope_of
+from confrere.plans.party_rows import Sizes, party_codes
 from confrere.plans.sums_plan import GradientRounds, OneMessage
 from confrere.plans.together_plan import Collaboration, CollaborativePlan
 from confrere.rows.frame import Frame
-from confrere.schema.tables import party_column
+from confrere.schema import PublicSchema, SchemaEncoder
+from confrere.schema.encoder import Form
+from confrere.schema.tables import n_rows_of, party_column
 
 #: Sums of gradients, unless told otherwise: more gained nothing, half as many lost .002.
 _ROUNDS = 20
@@ -108,6 +112,9 @@ class CollaborativeClassifier(LinearClassifier):
         ``prior`` holds on its records, and use it so far.
     prior_intercept : float, default=0.0
         Public intercept to shrink towards.
+    noise : {"auto", "ball", "schema"}, default="auto"
+        Which body noise is made for, as in :class:`PrivateLogisticRegression`; ``"schema"`` is for
+        ``"average"`` without a ``prior``, and for parties whose rows are here.
     classes : list, optional
         The public label set. Without it labels must be 0 and 1, booleans or a pandas categorical.
     ledger : Ledger, optional
@@ -185,6 +192,7 @@ class CollaborativeClassifier(LinearClassifier):
     prior: Experts = None
     prior_check: bool = True
     prior_intercept: Finite = 0.0
+    noise: Noise = "auto"
 
     _kind = "collaborative"
     _sparse = False
@@ -231,16 +239,17 @@ class CollaborativeClassifier(LinearClassifier):
     ) -> tuple[CollaborativePlan, LabelledTable]:
         """Return what ``fit`` would run, and the records as it would see them; spends nothing."""
         check_parameters(self)
+        names, codes = party_codes(party_column(X, party), n_rows_of(X))
+        self.party_ = names
         table = self._table(X, y)
-        names, codes = _parties(party_column(X, party), len(table.codes))
         counts = np.bincount(codes, minlength=len(names)).tolist()
         facts = PublicFacts(
             n_samples=len(table.codes),
             n_features=table.X.shape[1],
             n_classes=max(2, len(table.classes)),
             sizes=dict(zip(map(str, names), counts, strict=True)),
+            features=table.features,
         )
-        self.party_ = names
         return self.plan(facts), replace(table, party=codes)
 
     def plan(self, facts: PublicFacts) -> CollaborativePlan:
@@ -251,27 +260,59 @@ class CollaborativeClassifier(LinearClassifier):
                 "with method='average' and loss='logistic'."
             )
         if self.delta and self.method == "ofpa":
-            raise InvalidParameter(
-                "delta must be 0 for method='ofpa', whose noise is Laplace's: use 'average'."
-            )
+            raise InvalidParameter("delta must be 0 for method='ofpa', whose noise is Laplace's.")
         iterates = self.method in ("average", "ofpa") or (self.method == "sums" and self.delta > 0)
         if self.rounds != 1 and not iterates:
             raise InvalidParameter(
                 f"rounds must be 1 for method={self.method!r}, whose parties release only once."
             )
         if self.combine != "mean" and self.method in ("ofaa", "sums"):
-            raise InvalidParameter(
-                f"combine must be 'mean' for method={self.method!r}: it adds up."
-            )
-        sizes = {"all": facts.n_samples} if facts.sizes is None else facts.sizes
+            raise InvalidParameter(f"combine must be 'mean' for method={self.method!r}: it adds.")
+        sizes = Sizes({"all": facts.n_samples} if facts.sizes is None else facts.sizes)
+        encoder = self._encoder(facts.n_samples)
+        if encoder is not None and encoder.shaped and encodes(encoder, facts.features):
+            return CollaborativePlan(self.method, self._shaped(encoder, sizes), sizes)
+        if self.noise == "schema":
+            raise InvalidParameter("noise='schema' needs schema=, a PublicSchema of raw columns.")
         protocol = self.protocol(facts.n_features, facts.n_classes)
-        return CollaborativePlan(self.method, protocol, Sizes(sizes))
+        return CollaborativePlan(self.method, protocol, sizes)
+
+    def _shaped(self, encoder: SchemaEncoder, sizes: Sizes) -> Averaging:
+        """Return an average in a body: its ridge is made for all records, as the ball's is."""
+        frame = schema_frame(
+            encoder,
+            sizes.total,
+            epsilon=self.epsilon / self.rounds,
+            loss=self.loss,
+            constant=self.fit_intercept,
+        )
+        prior = frame.weights(None, self.prior_intercept) if self.prior_intercept else None
+        return self._averaging(frame, prior)
+
+    def _form(self, n_samples: int) -> Form:
+        """Return how a schema's columns are encoded: a rule of public facts."""
+        assert isinstance(self.schema, PublicSchema)
+        # The average of M parties has M times the noise variance of one that holds all records.
+        parties = len(getattr(self, "party_", "1"))
+        epsilon = self.epsilon / self.rounds / math.sqrt(parties)
+        beyond = {
+            f"method={self.method!r}": self.method != "average",
+            "calibration='printed'": self.calibration == "printed",
+            "delta": self.delta > 0,
+            "prior": self.prior is not None,
+            "feature_scale": self.feature_scale is not None,
+        }
+        return form_for(
+            self.schema, self.noise, n_samples, epsilon, classes=self.classes, beyond=beyond
+        )
 
     def protocol(self, n_features: int, n_classes: int = 2) -> Collaboration:
         """Return what parties are asked, whatever their number and sizes."""
         check_parameters(self)
         if n_classes > 2 and (self.prior is not None or self.prior_intercept != 0):
             raise InvalidParameter("prior is for two classes.")
+        if self.noise == "schema":
+            raise InvalidParameter("noise='schema' is not asked of others; use noise='ball'.")
         frame = linear_frame(
             n_features,
             data_norm=self.data_norm,
@@ -294,7 +335,18 @@ class CollaborativeClassifier(LinearClassifier):
                 alpha=self.alpha,
                 prior=prior,
             )
-        averaging = Averaging(
+        averaging = self._averaging(frame, prior, n_classes)
+        known = opinion.prior(self.data_norm, n_features, self.feature_scale)
+        if known is None or self.method != "average":
+            return averaging
+        if self.prior_check:
+            return CheckedAveraging(averaging, known)
+        return replace(averaging, variance=known.variance, base_rate=known.base_rate)
+
+    def _averaging(
+        self, frame: Coordinates, prior: NDArray[np.float64] | None, n_classes: int = 2
+    ) -> Averaging:
+        return Averaging(
             frame=frame,
             epsilon=self.epsilon,
             delta=self.delta,
@@ -308,29 +360,19 @@ class CollaborativeClassifier(LinearClassifier):
             stop_below=self.stop_below,
             perturb="output" if self.method == "laplace" else "objective",
         )
-        known = opinion.prior(self.data_norm, n_features, self.feature_scale)
-        if known is None or self.method != "average":
-            return averaging
-        if self.prior_check:
-            return CheckedAveraging(averaging, known)
-        return replace(averaging, variance=known.variance, base_rate=known.base_rate)
 
     def _opinion(self) -> Opinion:
         """Return what is declared about the columns and the base rate."""
         return opinion_of(self.prior, self.prior_intercept, self._encoder())
-
-    def _mean_squares(self) -> ArrayLike | None:
-        """Return public mean squares of the columns: as given, or as the schema implies them."""
-        encoder = self._encoder()
-        if self.second_moments is not None or encoder is None:
-            return self.second_moments
-        return encoder.mean_squares()
 
     def _sums(
         self, frame: Frame, prior: NDArray[np.float64] | None, n_classes: int
     ) -> Collaboration:
         rate = special.expit(self._opinion().intercept)
         spread = rate * (1 - rate) if n_classes == 2 else 1 / n_classes
+        moments, encoder = self.second_moments, self._encoder()
+        if moments is None and encoder is not None:
+            moments = encoder.mean_squares()
         common: dict[str, Any] = {
             "frame": frame,
             "epsilon": self.epsilon,
@@ -341,7 +383,7 @@ class CollaborativeClassifier(LinearClassifier):
             "colluding": self.colluding,
             "reserve": self.reserve,
             "curvature": min(0.2, 0.88 * spread),
-            "second_moments": self._mean_squares(),
+            "second_moments": moments,
         }
         if not self.delta:
             return OneMessage(**common)
@@ -355,17 +397,3 @@ class CollaborativeClassifier(LinearClassifier):
         super()._keep(plan, learned)
         counts = np.array(list(plan.sizes.counts.values()), dtype=np.float64)
         self.party_weights_ = counts / counts.sum()
-
-
-def _parties(party: ArrayLike | None, n_samples: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Return the parties, sorted, and the position of every row's party among them."""
-    if party is None:
-        return np.array(["all"]), np.zeros(n_samples, dtype=np.intp)
-    ids = np.asarray(party)
-    if ids.shape != (n_samples,):
-        raise InvalidData("party must name one party per row of X.")
-    try:
-        parties, codes = np.unique(ids, return_inverse=True)
-    except TypeError:
-        raise InvalidData("party must hold names of one type.") from None
-    return parties, codes

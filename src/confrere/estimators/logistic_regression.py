@@ -26,9 +26,8 @@ from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.plans.base_plan import Floats, PublicFacts
 from confrere.plans.body_plan import (
     Noise,
-    choose_form,
     encodes,
-    refuse_with_schema_noise,
+    form_for,
     schema_frame,
 )
 from confrere.plans.checked_plan import (
@@ -269,23 +268,18 @@ class PrivateLogisticRegression(StreamedClassifier):
     def _form(self, n_samples: int) -> Form:
         """Return how a schema's columns are encoded: a rule of public facts."""
         assert isinstance(self.schema, PublicSchema)
-        outcome = self.schema.outcome
-        declared = self.classes if outcome is None else outcome.classes
         beyond = {
             "delta": self.delta > 0,
             "calibration='printed'": self.calibration == "printed",
-            "more than two classes": declared is not None and np.size(declared) > 2,
             "prior": self.prior is not None,
             "loss='hinge'": self.loss == "hinge",
             "alpha per column": isinstance(self.alpha, Mapping) or np.ndim(self.alpha) > 0,
             "feature_scale": self.feature_scale is not None,
         }
-        if self.noise == "auto" and any(beyond.values()):
-            return "standardised"
-        if self.noise == "schema":
-            refuse_with_schema_noise(beyond)
         rows = self._public_rows(n_samples)
-        return choose_form(self.schema, self.noise, rows, self.epsilon)
+        return form_for(
+            self.schema, self.noise, rows, self.epsilon, classes=self.classes, beyond=beyond
+        )
 
     def _known(self, facts: PublicFacts) -> Prior | None:
         """Return what is declared about the columns; None if that is nothing."""

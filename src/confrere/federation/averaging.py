@@ -36,6 +36,7 @@ from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.noise.sources import RandomSource
 from confrere.plans.checked_average import CheckedAveraging
 from confrere.plans.collaborative_plan import Averaging, Combine, WeightRequest, combine_weights
+from confrere.plans.linear_plan import in_ball
 from confrere.plans.party_rows import run_parties
 from confrere.rows.engines import opened_engine
 from confrere.rows.frame import LARGEST
@@ -70,7 +71,7 @@ class ReleaseRequest(WeightRequest):
         if self.delta:
             values["delta"] = float(self.delta)
         floats = {name: float(values[name]) for name in ("epsilon", "ridge", "alpha", "cap")}
-        return framed(self.frame, values | floats, centre=self.centre)
+        return framed(in_ball(self.frame), values | floats, centre=self.centre)
 
     @classmethod
     def from_payload(cls, request: Payload) -> ReleaseRequest:
@@ -246,7 +247,9 @@ def average(
         if plan.settled(step, before, centre) and not federation.rehearses:
             break
     assert centre is not None
-    return Outcome(plan.frame, centre, {n: sizes.counts[n] for n in answers}, receipts, known)
+    return Outcome(
+        in_ball(plan.frame), centre, {n: sizes.counts[n] for n in answers}, receipts, known
+    )
 
 
 def expected_weights(plan: Averaging, request: ReleaseRequest, n_samples: int) -> Expected:

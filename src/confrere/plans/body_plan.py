@@ -7,7 +7,9 @@ docs/geometry.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from confrere.errors import InvalidParameter
 from confrere.maths.geometry import CONSTANT, LOG_ODDS, Factor, choose_geometry
@@ -84,6 +86,37 @@ def choose_form(schema: PublicSchema, noise: Noise, n_samples: int, epsilon: flo
     return "linear" if centred and not _only_numbers(schema) else "standardised"
 
 
+def form_for(
+    schema: PublicSchema,
+    noise: Noise,
+    n_samples: int,
+    epsilon: float,
+    *,
+    classes: Any,
+    beyond: Mapping[str, bool],
+) -> Form:
+    """Return how columns are encoded for an estimator with settings that bodies may not know.
+
+    Parameters
+    ----------
+    schema, noise, n_samples, epsilon
+        As in :func:`choose_form`.
+    classes : array-like or None
+        The label set, where the schema declares none.
+    beyond : mapping of str to bool
+        By name, what noise shaped like the rows does not know, and whether it is set.
+    """
+    declared = classes if schema.outcome is None else schema.outcome.classes
+    known = {**beyond, "more than two classes": declared is not None and np.size(declared) > 2}
+    if noise == "auto" and any(known.values()):
+        return "standardised"
+    if noise == "schema":
+        for name, is_set in known.items():
+            if is_set:
+                raise InvalidParameter(f"noise='schema' does not know {name}; use noise='ball'.")
+    return choose_form(schema, noise, n_samples, epsilon)
+
+
 def encodes(encoder: SchemaEncoder, features: Sequence[str] | None) -> bool:
     """Whether rows of these columns are an encoder's; without names only a price is asked."""
     return features is None or encoder.names == tuple(features)
@@ -126,10 +159,3 @@ def schema_frame(
     )
     body = Body(chosen.roots, chosen.groups, chosen.shares)
     return BodyFrame(body, chosen.ridge, encoder.encoding().norm, constant)
-
-
-def refuse_with_schema_noise(beyond: Mapping[str, bool]) -> None:
-    """Refuse settings that noise shaped like the rows does not know, by name."""
-    for name, is_set in beyond.items():
-        if is_set:
-            raise InvalidParameter(f"noise='schema' does not know {name}; use noise='ball'.")

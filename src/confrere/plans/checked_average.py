@@ -18,6 +18,7 @@ from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, Term
 from confrere.plans.checked_plan import Prior, prior_facts, rest_of
 from confrere.plans.collaborative_plan import Averaging
+from confrere.plans.linear_plan import in_ball
 from confrere.plans.party_rows import PartyRows, Sizes
 from confrere.rows.frame import Frame
 
@@ -44,7 +45,7 @@ class CheckedAveraging:
     @property
     def frame(self) -> Frame:
         """The public coordinates that weights are returned in."""
-        return self.averaging.frame
+        return in_ball(self.averaging.frame)
 
     @property
     def rounds(self) -> int:
@@ -89,7 +90,7 @@ class CheckedAveraging:
     def after(self, belief: Belief) -> Averaging:
         """Return the average that a belief calls for, at what is left of the price."""
         whole = self.averaging
-        frame = replace(whole.frame, feature_scale=self.prior.scale_at(belief))
+        frame = replace(self.frame, feature_scale=self.prior.scale_at(belief))
         coef = self.prior.factor_at(belief) * self.prior.coef
         return replace(
             whole,
@@ -123,7 +124,7 @@ class CheckedAveraging:
         belief = check.belief(seen)
         averaging = self.after(belief)
         weights = averaging.run(parties, sizes, source)
-        return self.returned(averaging.frame, weights), prior_facts(belief, check)
+        return self.returned(in_ball(averaging.frame), weights), prior_facts(belief, check)
 
     def returned(self, frame: Frame, weights: Floats) -> Floats:
         """Return weights of other coordinates in those of :attr:`frame`."""

@@ -29,6 +29,7 @@ from confrere.maths.prior_ridge import (
     noise_variance,
     with_floor,
 )
+from confrere.mechanisms.body_objective import BodyObjectivePerturbation
 from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
 from confrere.mechanisms.hidden_size import HiddenSize, RowCount
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
@@ -42,13 +43,14 @@ from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, Term
 from confrere.plans.linear_plan import (
     Alpha,
+    Coordinates,
     class_floor,
     gaussian_ridge,
     noise_budget,
     summed_ridge,
 )
 from confrere.plans.party_rows import PartyRows, Sizes, over_parties, run_parties
-from confrere.rows.frame import Frame
+from confrere.rows.body import BodyFrame
 
 PartyMechanism = PerturbedObjective | OutputPerturbation
 Combine = Literal["mean", "trimmed", "median"]
@@ -63,8 +65,8 @@ class WeightRequest:
 
     Parameters
     ----------
-    frame : Frame
-        The public coordinates.
+    frame : Frame or BodyFrame
+        The public coordinates; noise is shaped like a body's rows.
     epsilon : float
         What one answer may spend.
     ridge : float
@@ -87,7 +89,7 @@ class WeightRequest:
         Public point to shrink towards, in the frame's coordinates.
     """
 
-    frame: Frame
+    frame: Coordinates
     epsilon: float
     ridge: float
     alpha: float = 0.0
@@ -129,6 +131,8 @@ class WeightRequest:
             raise InvalidParameter("delta must be 0 with Laplace noise, which is pure.")
         if self.delta:
             return GaussianObjectivePerturbation(**common, delta=self.delta)
+        if isinstance(self.frame, BodyFrame):
+            return BodyObjectivePerturbation(**common, body=self.frame.body)
         if self.frame.norm == "l1":
             return LaplaceObjectivePerturbation(**common)
         return ObjectivePerturbation(**common, calibration=self.calibration)
@@ -155,8 +159,9 @@ class Averaging:
 
     Parameters
     ----------
-    frame : Frame
-        The public coordinates; with ``norm="l1"`` the noise is Laplace's.
+    frame : Frame or BodyFrame
+        The public coordinates; with ``norm="l1"`` the noise is Laplace's, and in a body's it is
+        shaped like the rows, with the ridge that the body was made for.
     epsilon : float
         What each party spends in all.
     delta : float, default=0.0
@@ -195,7 +200,7 @@ class Averaging:
         what sizes tell.
     """
 
-    frame: Frame
+    frame: Coordinates
     epsilon: float
     delta: float = 0.0
     n_classes: int = 2
@@ -229,6 +234,10 @@ class Averaging:
             raise InvalidParameter("prior and loss='capped' are for two classes.")
         if self.combine not in get_args(Combine):
             raise InvalidParameter("combine must be 'mean', 'trimmed' or 'median'.")
+        if isinstance(self.frame, BodyFrame) and (
+            self.perturb == "output" or self.calibration == "printed"
+        ):
+            raise InvalidParameter("noise='schema' is in the objective, and tight; use 'ball'.")
         if self.count_epsilon is not None and not 0 < self.count_epsilon < self.epsilon:
             raise InvalidParameter("count_epsilon must be a part of epsilon.")
 
@@ -264,6 +273,8 @@ class Averaging:
         if self.alpha != "auto":
             alpha = float(self.alpha)
             ridge = free_ridge(budget) if self.calibration == "tight" else 0.0
+        elif isinstance(self.frame, BodyFrame):
+            ridge = self.frame.ridge
         else:
             # Laplace noise on d coordinates has the variance of L2 noise in two dimensions, and
             # rows of the L1 ball are shorter by sqrt(d): d^3 becomes 2 d^2.

@@ -168,6 +168,16 @@ def linear_frame(
     )
 
 
+def in_ball(frame: Coordinates) -> Frame:
+    """Return coordinates of a ball; say so where a body's cannot be used."""
+    if isinstance(frame, BodyFrame):
+        raise InvalidParameter(
+            "noise='schema' knows no prior of an average, and is not asked of other organisations; "
+            "use noise='ball'."
+        )
+    return frame
+
+
 @dataclass(frozen=True, eq=False)
 class LinearPlan(ModelPlan):
     """One perturbed objective in declared coordinates.

@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from confrere.errors import InvalidData
 from confrere.guarantee import Guarantee, Neighbours, Split, in_parallel
 from confrere.mechanisms.noisy_minimiser import run_parties as run_objective_parties
 from confrere.mechanisms.output_perturbation import OutputPerturbation, run_output_parties
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, LabelledTable
+from confrere.rows.body import BodyFrame
 from confrere.rows.frame import Frame
 
 #: From how many parties on, and up to how many rows on average, a group is worked on as a whole.
@@ -110,6 +112,20 @@ class Sizes:
         return sum(self.counts.values())
 
 
+def party_codes(party: ArrayLike | None, n_samples: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the parties, sorted, and the position of every row's party among them."""
+    if party is None:
+        return np.array(["all"]), np.zeros(n_samples, dtype=np.intp)
+    ids = np.asarray(party)
+    if ids.shape != (n_samples,):
+        raise InvalidData("party must name one party per row of X.")
+    try:
+        parties, codes = np.unique(ids, return_inverse=True)
+    except TypeError:
+        raise InvalidData("party must hold names of one type.") from None
+    return parties, codes
+
+
 def over_parties(prices: Sequence[Guarantee], n_parties: int) -> Guarantee:
     """Compose what parties of disjoint records promise: the largest counts."""
     if n_parties == 1:
@@ -120,7 +136,7 @@ def over_parties(prices: Sequence[Guarantee], n_parties: int) -> Guarantee:
 def run_parties(
     mechanisms: Mapping[int, Any],
     parties: PartyRows,
-    frame: Frame,
+    frame: Frame | BodyFrame,
     *,
     source: RandomSource,
     centre: Floats | None = None,
@@ -133,7 +149,7 @@ def run_parties(
         What a party of that many records runs; all of one kind.
     parties : PartyRows
         Rows as encoded.
-    frame : Frame
+    frame : Frame or BodyFrame
         The public coordinates.
     source : RandomSource
         Where all noise comes from; every party has draws of its own.

@@ -10,9 +10,8 @@ from confrere.model import Facts, Linear
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, LabelledTable, Plan, Term
 from confrere.plans.checked_average import CheckedAveraging
-from confrere.plans.linear_plan import linear_model
+from confrere.plans.linear_plan import Coordinates, linear_model
 from confrere.plans.party_rows import PartyRows, Sizes
-from confrere.rows.frame import Frame
 
 Method = Literal["average", "ofpa", "ofaa", "laplace", "sums"]
 
@@ -21,7 +20,7 @@ class Collaboration(Protocol):
     """What parties release, and what is made of it."""
 
     @property
-    def frame(self) -> Frame:
+    def frame(self) -> Coordinates:
         """The public coordinates."""
 
     @property

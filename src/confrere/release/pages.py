@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from confrere.ledger.accounts import shown, shown_down
 from confrere.model import Model, Stack
 from confrere.model.model_json import TOLERANCE
+from confrere.release.bent_columns import bent_columns
 from confrere.release.card import Card
 from confrere.release.readme_program import program
 from confrere.release.signing import NAMESPACE
@@ -56,7 +57,7 @@ def card_page(release: Release | Card, additions: Sequence[SignedAddition] = ())
     Parameters
     ----------
     release : Release or Card
-        What to describe.
+        What to describe; only a release has curves to draw.
     additions : sequence of SignedAddition
         What was measured later.
     """
@@ -64,6 +65,7 @@ def card_page(release: Release | Card, additions: Sequence[SignedAddition] = ())
     return _render(
         "card.html.j2",
         card=card,
+        curves=() if isinstance(release, Card) else bent_columns(release),
         bar=_bar(card),
         left=_left(card),
         namespace=NAMESPACE,

@@ -6,10 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from confrere import PrivateLogisticRegression, TransferClassifier
+from confrere import CollaborativeClassifier, PrivateLogisticRegression, TransferClassifier
 from confrere.errors import InvalidParameter
+from confrere.noise.sources import SeededSource
 from confrere.plans.body_plan import choose_form, curvature_of
 from confrere.release import load_release
+from confrere.rows.frame import Frame
 from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
 
 LABEL = Label("y", positive=1, negative=0)
@@ -198,3 +200,68 @@ def test_a_branch_of_a_ball_stays_in_the_ball():
     assert branch.model_.encoder.form == "standardised"
     with pytest.raises(InvalidParameter, match="noise='schema'"):
         TransferClassifier(**settings, noise="schema").fit(table(300, seed=2))
+
+
+def parts(rows, count=3):
+    return np.arange(len(rows)) % count
+
+
+def test_an_average_has_noise_shaped_like_the_rows():
+    rows, fresh = table(6000), table(seed=1)
+    settings = {"epsilon": 2.0, "schema": SCHEMA, "random_state": 0}
+    model = CollaborativeClassifier(**settings).fit(rows, party=parts(rows))
+    assert model.guarantee_.theorem == "docs/proofs/geometry.md"
+    assert model.guarantee_.epsilon == 2.0
+    assert model.model_.encoder.form == "curves"
+    assert model.model_.facts.body == (8, 3, 1)
+    ball = CollaborativeClassifier(**settings, noise="ball").fit(rows, party=parts(rows))
+    assert ball.guarantee_.theorem != "docs/proofs/geometry.md"
+    assert accuracy(model, fresh) > accuracy(ball, fresh) + 0.1
+
+
+def test_every_party_has_the_body_of_all_records_and_noise_of_its_own():
+    rows = table(900)
+    model = CollaborativeClassifier(schema=SCHEMA, noise="schema", random_state=0)
+    plan, data = model.prepare(rows, None, party=parts(rows))
+    one, *others = [term.mechanism for term in plan.terms(data)]
+    alone, _ = PrivateLogisticRegression(schema=SCHEMA, noise="schema").prepare(rows, None)
+    for other in others:
+        assert other.body is one.body
+        assert (other.rho, other.ridge) == (one.rho, one.ridge)
+    for mine, theirs in zip(one.body.roots, alone.frame.body.roots, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    assert len({float(run) for run in plan.run_many(data, SeededSource(0), 2).ravel()}) > 60
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_rounds_of_an_average_share_epsilon(rounds):
+    rows = table(900)
+    model = CollaborativeClassifier(schema=SCHEMA, noise="schema", rounds=rounds, random_state=0)
+    plan, data = model.prepare(rows, None, party=parts(rows))
+    assert plan.guarantee().epsilon == 1.0
+    request = plan.protocol.request(plan.protocol.round_epsilons[0], plan.sizes, None)
+    assert request.objective(300).guarantee().epsilon == pytest.approx(1 / rounds)
+    assert np.isfinite(plan.run(data, SeededSource(0)).coef).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"method": "ofpa"}, "method"),
+        ({"calibration": "printed", "loss": "logistic"}, "printed"),
+        ({"prior": [0.0]}, "prior"),
+        ({"feature_scale": [1.0]}, "feature_scale"),
+        ({"schema": None}, "schema="),
+    ],
+)
+def test_what_an_average_in_a_body_does_not_know_is_refused(settings, named):
+    known = {"schema": SCHEMA, "noise": "schema", **settings}
+    with pytest.raises(InvalidParameter, match=named):
+        CollaborativeClassifier(**known).price(1000, 12)
+
+
+def test_other_organisations_are_asked_in_the_ball():
+    with pytest.raises(InvalidParameter, match="noise='ball'"):
+        CollaborativeClassifier(schema=SCHEMA, noise="schema").protocol(12)
+    shaped = CollaborativeClassifier(schema=SCHEMA).protocol(5)
+    assert isinstance(shaped.frame, Frame)

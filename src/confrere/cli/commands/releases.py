@@ -149,9 +149,9 @@ def page(
     key: Keys = None,
 ) -> Answer:
     """Write a release's card as one printable page."""
-    card = load_release(release, allow_simulated=True).card
+    loaded = load_release(release, allow_simulated=True)
     added = read_additions(read_folder(release), pairs(key, "--key"))
-    out.write_text(card_page(card, added), encoding="utf-8")
+    out.write_text(card_page(loaded, added), encoding="utf-8")
     return Answer(f"the card is in {out}", {"page": str(out)})
 
 

@@ -1,0 +1,107 @@
+"""Curves on a card: drawn from released weights, with the band of noise that public facts tell."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from confrere import PrivateLogisticRegression, PublicSchema
+from confrere.model import Encoder
+from confrere.noise.sources import SeededSource
+from confrere.plans.base_plan import Names
+from confrere.release import Release, card_page
+from confrere.release.bent_columns import bent_columns
+from confrere.schema import Category, Flag, Label, Number
+
+SCHEMA = PublicSchema(
+    [
+        Number("age", bounds=(18, 90), curve=True),
+        Category("job", values=("a", "b", "c")),
+        Number("income", bounds=(0, 1000), log=True, curve=True),
+        Flag("smoker", share=0.2),
+    ],
+    outcome=Label("y", positive=1, negative=0),
+)
+
+
+def table(n=6000):
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(
+        {
+            "age": rng.integers(18, 91, n),
+            "job": rng.choice(["a", "b", "c"], n),
+            "income": rng.exponential(100, n),
+            "smoker": rng.uniform(size=n) < 0.2,
+        }
+    )
+    score = 2 - np.abs(rows["age"] - 54) / 9
+    rows["y"] = (rng.uniform(size=n) < 1 / (1 + np.exp(-score))).astype(int)
+    return rows
+
+
+@pytest.fixture(scope="module")
+def released():
+    model = PrivateLogisticRegression(epsilon=4.0, schema=SCHEMA, random_state=0).fit(table())
+    return model.to_release()
+
+
+def test_curves_are_what_the_model_says_of_raw_rows(released):
+    age, income = bent_columns(released)
+    assert (age.column, income.column) == ("age", "income")
+    assert age.ends == (18.0, 90.0)
+    assert income.ends == pytest.approx((0.0, 1000.0))
+    typical = {"job": "a", "income": 50.0, "smoker": False}
+    rows = pd.DataFrame([{**typical, "age": place} for place in age.places])
+    odds = released.model.decision_function(released.model.encoded(rows))
+    np.testing.assert_allclose(age.values, odds - odds.mean(), atol=1e-9)
+    assert np.argmax(age.values) in (3, 4)  # it bends as it should
+
+
+def test_the_band_is_what_noise_does_over_many_draws():
+    model = PrivateLogisticRegression(epsilon=1.0, schema=SCHEMA, random_state=0)
+    plan, data = model.prepare(table(), None)
+    names = Names(tuple(data.classes.tolist()), tuple(data.features))
+    encoder = Encoder.of(SCHEMA.encoder(form="curves"))
+    drawn = []
+    for run in plan.run_many(data, SeededSource(1), 60):
+        made = replace(plan.assemble({"weights": run}, names), encoder=encoder)
+        release = Release("plr", made, plan.guarantee(), None, simulated=True)
+        drawn.append(bent_columns(release))
+
+    def ratio(place):
+        seen = np.std([one[place].values for one in drawn], axis=0)
+        return float(np.sqrt(np.mean(seen**2) / np.mean(drawn[0][place].deviations ** 2)))
+
+    assert 0.6 < ratio(0) < 1.5  # ages are spread evenly
+    assert ratio(1) > 1.5  # incomes are not, and the card says so
+
+
+def test_less_noise_makes_a_narrower_band(released):
+    noisier = PrivateLogisticRegression(epsilon=1.0, schema=SCHEMA, random_state=0).fit(table())
+    wide, narrow = bent_columns(noisier.to_release())[0], bent_columns(released)[0]
+    assert np.all(wide.deviations > narrow.deviations)
+
+
+def test_the_card_shows_every_curve_and_no_script(released):
+    page = card_page(released)
+    assert "Columns that bend" in page
+    assert len(re.findall("<svg ", page)) == 2
+    assert "two standard deviations" in page
+    assert "<script" not in page
+    assert "Columns that bend" not in card_page(released.card)
+
+
+def test_names_from_elsewhere_stay_text(released):
+    schema = PublicSchema([Number('<b>"x"', bounds=(0, 1), curve=True)], outcome=SCHEMA.outcome)
+    rows = pd.DataFrame({'<b>"x"': np.linspace(0, 1, 400), "y": [0, 1] * 200})
+    model = PrivateLogisticRegression(schema=schema, noise="schema", random_state=0).fit(rows)
+    page = card_page(model.to_release())
+    assert "<b>" not in page.split("Columns that bend")[1].split("</section>")[0]
+
+
+def test_straight_lines_and_other_models_have_none(released):
+    flat = PrivateLogisticRegression(schema=SCHEMA, noise="ball", random_state=0).fit(table(500))
+    assert bent_columns(flat.to_release()) == ()
+    assert all(one.deviations is not None for one in bent_columns(released))
