@@ -2,7 +2,9 @@
 
 import json
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from benchmarks import (
     bench_audits,
@@ -10,9 +12,9 @@ from benchmarks import (
     bench_mutations,
     bench_planning,
     bench_priors,
+    bench_rivals,
     bench_selection,
     bench_trees,
-    peer,
     reproduced,
 )
 from benchmarks.measured import DOCS, read_record, with_table
@@ -41,10 +43,8 @@ def tables():
         "reproduced": (reproduced.PAGE, reproduced.chapters_of(whole)),
         "reproduced, in short": (reproduced.README, reproduced.summary_of(whole)),
         "choices": ("choose.md", reproduced.choices_of(whole)),
-        "peer": (
-            "peers.md",
-            peer.table_of(read_record("peer-confrere"), read_record("peer-diffprivlib")),
-        ),
+        "rivals": ("peers.md", bench_rivals.table_of(read_record("rivals"))),
+        "rivals' times": ("peers.md", bench_rivals.times_of(read_record("rivals"))),
     }
 
 
@@ -62,7 +62,8 @@ TABLES = (
     "reproduced",
     "reproduced, in short",
     "choices",
-    "peer",
+    "rivals",
+    "rivals' times",
 )
 
 
@@ -116,3 +117,26 @@ def test_every_item_was_reproduced_at_length():
 def test_a_page_without_a_place_is_refused():
     with pytest.raises(ValueError, match="no place"):
         with_table("a page", "audits", "a table")
+
+
+def test_recorded_rivals_are_all_there_and_slower_where_it_is_said():
+    record = read_record("rivals")
+    wanted = {
+        f"{name} | {column} | {epsilon:g}"
+        for name in bench_rivals.TABLES
+        for column in bench_rivals.COLUMNS
+        for epsilon in bench_rivals.EPSILONS
+    }
+    assert set(record) == wanted
+    for name in bench_rivals.TABLES:
+        ours, theirs = (record[f"{name} | {c} | 1"] for c in ("confrere", "DP-EBM, default"))
+        assert ours["seconds"] < theirs["seconds"]
+
+
+def test_the_rivals_descent_has_no_more_noise_than_its_promise_needs():
+    for epsilon, delta in ((0.5, 1e-5), (3.0, 1e-5)):
+        mu = bench_rivals.gaussian_mu(epsilon, delta)
+        # The region where the loss exceeds epsilon, by the two normal laws themselves.
+        edge = epsilon / mu + mu / 2
+        lost = stats.norm.sf(edge - mu) - np.exp(epsilon) * stats.norm.sf(edge)
+        assert lost == pytest.approx(delta, rel=1e-6)

@@ -239,15 +239,16 @@ class CollaborativeClassifier(LinearClassifier):
     ) -> tuple[CollaborativePlan, LabelledTable]:
         """Return what ``fit`` would run, and the records as it would see them; spends nothing."""
         check_parameters(self)
-        names, codes = party_codes(party_column(X, party), n_rows_of(X))
-        self.party_ = names
+        if self.schema is not None:  # how rows are encoded may follow from the number of parties
+            self.party_ = party_codes(party_column(X, party), n_rows_of(X))[0]
         table = self._table(X, y)
-        counts = np.bincount(codes, minlength=len(names)).tolist()
+        self.party_, codes = party_codes(party_column(X, party), len(table.codes))
+        counts = np.bincount(codes, minlength=len(self.party_)).tolist()
         facts = PublicFacts(
             n_samples=len(table.codes),
             n_features=table.X.shape[1],
             n_classes=max(2, len(table.classes)),
-            sizes=dict(zip(map(str, names), counts, strict=True)),
+            sizes=dict(zip(map(str, self.party_), counts, strict=True)),
             features=table.features,
         )
         return self.plan(facts), replace(table, party=codes)
