@@ -30,6 +30,9 @@ ONE_AT_A_TIME = threading.RLock()
 
 #: Open files are few: a descriptor, and where its rows lie, is all that is kept.
 _MOST_KEPT = 32
+
+#: Rows that are not parsed again if their bytes are the same: every charge looks at the same few.
+_MOST_KNOWN = 64
 _CHUNK = 1 << 22
 
 #: File systems whose locks do not reach every machine or container that can write to them.
@@ -41,7 +44,7 @@ class LogFile:
     """One open inode.
 
     Lines are checked against their hash and the line before as they are read, once; rows that are
-    looked up again are read, and checked, again.
+    looked up again are read again, and checked unless their bytes are those that were.
 
     Attributes
     ----------
@@ -57,6 +60,7 @@ class LogFile:
         self._end = 0
         self._tail: Row | None = None
         self._tail_line = b""
+        self._known: dict[int, tuple[bytes, Row]] = {}
         self.index = RowIndex(self.row)
 
     # -- the lock ------------------------------------------------------------------------------
@@ -123,6 +127,7 @@ class LogFile:
         self._end = end
         self._tail = row
         self._tail_line = line
+        self._remember(row, line)
 
     @property
     def tail(self) -> Row:
@@ -135,7 +140,18 @@ class LogFile:
         """Return the row of that number, read again and checked."""
         if not 1 <= seq <= len(self._offsets):
             return None
-        return Row.parse(self._line(seq).removesuffix(b"\n"), seq)
+        line = self._line(seq)
+        known = self._known.get(seq)
+        if known is not None and known[0] == line:
+            return known[1]  # The same bytes were checked before.
+        row = Row.parse(line.removesuffix(b"\n"), seq)
+        self._remember(row, line)
+        return row
+
+    def _remember(self, row: Row, line: bytes) -> None:
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known[row.seq] = line, row
 
     def row(self, seq: int) -> Row:
         """Return a row that the index knows of."""

@@ -71,6 +71,12 @@ class LedgerReader(Handle):
         balance = self._balance(account)
         return math.inf if balance is None else balance.left
 
+    def capped(self, account: str | None = None) -> bool:
+        """Whether anything limits what can be charged."""
+        with self._store.reading() as log:
+            name = self._resolve(log, account)
+            return log.index.has(name) and log.index.capped(name)
+
     def entry(self, receipt: Receipt) -> Entry:
         """Return what a receipt was given for, and how it ended so far."""
         with self._store.reading() as log:

@@ -102,14 +102,24 @@ class RowIndex:
 
     def balance(self, account: str) -> Balance:
         """Return what an account allows and has spent now, by its own rows and its last charge."""
-        opened, *changes = map(self._row, self._accounts[self.known(account)])
-        balance = Balance.opened(opened.facts)
-        for change in changes:
-            balance = balance.changed(change.kind, change.facts)
+        balance = self._allowance(account)
         last = self._charges[account][-1:]
         if last:
             balance = balance.resumed(self._row(last[0]).facts)
         return balance.at(now())
+
+    def capped(self, account: str) -> bool:
+        """Whether an account has a cap, or is frozen."""
+        balance = self._allowance(account)
+        return balance.epsilon_cap is not None or balance.frozen is not None
+
+    def _allowance(self, account: str) -> Balance:
+        """Return what an account allows, before anything is charged."""
+        opened, *changes = map(self._row, self._accounts[self.known(account)])
+        balance = Balance.opened(opened.facts)
+        for change in changes:
+            balance = balance.changed(change.kind, change.facts)
+        return balance
 
     def years(self, account: str) -> dict[int, float]:
         """Return the epsilon spent in every year in which something was."""
