@@ -13,6 +13,7 @@ from confrere.estimators.base import LinearClassifier
 from confrere.estimators.constraints import RowEngine
 from confrere.ledger import Ledger
 from confrere.plans.base_plan import LabelledTable, Plan, encode_labels
+from confrere.rows.csv_files import declared_batches
 from confrere.rows.decoding import decoded, gathered
 from confrere.rows.engines import opened_engine
 from confrere.rows.row_source import RowSource
@@ -76,7 +77,7 @@ class StreamedClassifier(LinearClassifier):
         label = y if outcome is None else outcome.column
         if not isinstance(label, str):
             raise InvalidParameter("y must be the name of the table's label column.")
-        batches = X.read([*encoder.schema.columns, label])
+        batches = declared_batches(X, [*encoder.schema.columns, label], encoder.schema)
         blocks = (
             (
                 self._encoded(encoder, batch),

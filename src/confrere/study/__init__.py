@@ -1,5 +1,6 @@
 """A study from its file: read, priced before any data are touched, and run over any engine."""
 
+from confrere.rows.csv_files import read_table
 from confrere.study.approving import (
     approval_of,
     approve_study,
@@ -7,7 +8,6 @@ from confrere.study.approving import (
     earlier_grants,
     refuse_study,
 )
-from confrere.study.csv_files import read_table
 from confrere.study.data_check import check_table, evaluation_rows, header_of, save_report
 from confrere.study.encoded_rows import Rows, predict, read_rows, unit_column_of
 from confrere.study.local_file import (

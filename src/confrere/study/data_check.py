@@ -10,9 +10,9 @@ from typing import Any
 
 from confrere.errors import InvalidData, StudyError
 from confrere.release import Release, read_folder
+from confrere.rows.csv_files import read_table
 from confrere.rows.row_tables import RowTable
 from confrere.schema import DataReport, data_report
-from confrere.study.csv_files import read_table
 from confrere.study.encoded_rows import UnitCounts, encoded_rows
 from confrere.study.study_file import Study, study_from_bytes
 

@@ -16,11 +16,11 @@ from confrere.model import Model
 from confrere.plans.base_plan import encode_labels
 from confrere.release import Release
 from confrere.release.folder import read_folder
+from confrere.rows.csv_files import declared_batches
 from confrere.rows.decoding import gathered
 from confrere.rows.row_tables import RowTable
 from confrere.schema import PublicSchema
 from confrere.schema.fact_counts import FactCounts
-from confrere.study.csv_files import declared_batches
 from confrere.study.study_file import Study, study_from_bytes
 
 

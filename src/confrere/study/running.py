@@ -27,8 +27,8 @@ from confrere.guarantee import Guarantee
 from confrere.ledger import ChargeApproval, Ledger, Receipt
 from confrere.model import Encoder
 from confrere.release import Release, card_page, read_private_key, sign_release
+from confrere.rows.csv_files import read_table
 from confrere.schema.fact_counts import FactCounts
-from confrere.study.csv_files import read_table
 from confrere.study.encoded_rows import Rows, encoded, read_rows
 from confrere.study.local_file import Local, open_account
 from confrere.study.priced_plan import StudyPlan, price_of

@@ -17,9 +17,11 @@ from confrere import PrivateLogisticRegression
 from confrere.errors import InvalidData, InvalidParameter, NotInstalled
 from confrere.ledger import Ledger
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
+from confrere.rows import csv_files as csv_files_module
 from confrere.rows import decoding as decoding_module
 from confrere.rows import row_tables as tables_module
 from confrere.rows import spill as spill_module
+from confrere.rows.csv_files import declared_batches
 from confrere.rows.decoding import decoded
 from confrere.rows.row_tables import Csv, Frames, Parquet, RowTable, Sql, open_table
 from confrere.rows.spill import MappedRows, SpillFolder, SpillWriter, mapped, spill_folder
@@ -150,8 +152,23 @@ def test_a_schema_encodes_batches_as_it_encodes_tables(tmp_path, kept):
     model = PrivateLogisticRegression(epsilon=1.0, random_state=3, schema=schema).fit(table)
     assert np.array_equal(np.append(model.coef_, model.intercept_), expected)
     assert model.predict(frame).shape == (500,)
+    frame.to_csv(tmp_path / "raw.csv", index=False)
+    model.fit(Csv(tmp_path / "raw.csv"))
+    assert np.array_equal(np.append(model.coef_, model.intercept_), expected)
     with pytest.raises(InvalidData, match="'ward'"):
         model.fit(Frames(frame.drop(columns="ward")))
+
+
+def test_with_a_schema_a_cell_of_text_means_the_same_in_every_batch(tmp_path, monkeypatch):
+    monkeypatch.setattr(csv_files_module, "_ROWS_AT_ONCE", 2)
+    schema = PublicSchema(
+        (Number("age", bounds=(0, 100)), Category("ward", values=("1", "2", "x"))),
+        outcome=Label("ill", positive=("yes",), negative=("no",)),
+    )
+    lines = ["age,ward,ill", "1,1,yes", "2,2,no", "3,x,yes", "4,1,no", "5,2.0,yes", "6,2,no"]
+    (tmp_path / "raw.csv").write_text("\n".join(lines), encoding="utf-8")
+    batches = declared_batches(Csv(tmp_path / "raw.csv"), ["ward"], schema)
+    assert [cell for batch in batches for cell in batch["ward"]] == ["1", "2", "x", "1", "2", "2"]
 
 
 def test_a_source_and_labels_are_taken_too(tmp_path):

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from confrere.errors import InvalidData
+from confrere.rows import csv_files
+from confrere.rows.csv_files import read_table
 from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
-from confrere.study import csv_files, read_table
 
 SCHEMA = PublicSchema(
     [
