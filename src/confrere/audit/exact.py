@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from scipy import optimize
 
 from confrere.audit.adversary import (
-    SoftmaxNorm,
     adversarial_cases,
     signed_loss,
     worst_body_loss,
     worst_loss,
+)
+from confrere.audit.class_adversary import (
+    SoftmaxNorm,
     worst_signed_softmax_loss,
     worst_softmax_loss,
 )
