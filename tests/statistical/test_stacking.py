@@ -209,11 +209,11 @@ def test_margin_rows_stay_in_the_ball_and_are_one_record_s_own():
     rows = margin_rows(scores, codes)
     assert rows.shape == (200, 7)
     assert np.linalg.norm(rows, axis=1).max() <= 1
-    # All groups sure of the right class, and of a wrong one: the row is as long as it may be.
+    # All groups sure of the right class: the row is as long as it may be; and of a wrong one.
     sure = np.zeros((2, 4, 7))
     sure[:, 2] = 1e9
     sure[:, [0, 1, 3]] = -1e9
-    expected = np.tile([[1.0], [-1.0]], 7) / 7**0.5
+    expected = np.tile([[1.0], [-1 / 3]], 7) / 7**0.5
     np.testing.assert_allclose(margin_rows(sure, np.array([2, 1])), expected)
     changed, other = scores.copy(), codes.copy()
     changed[0], other[0] = 3.0, 1

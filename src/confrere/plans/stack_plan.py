@@ -350,11 +350,11 @@ def high_level_rows(scores: Floats) -> Floats:
 def margin_rows(scores: Floats, codes: NDArray[np.intp]) -> Floats:
     """Return rows of several classes for the high level, inside the ball whatever the scores.
 
-    For every record and group half of what the meta feature of its own class is above that of its
-    strongest rival: the class with the largest sum over the groups among the others. A weight per
-    group that makes all of them positive makes every record's own class the highest. A row is a
-    function of one record and of what was released, as in any private regression, and has no label
-    but +1.
+    For every record and group half of what the meta feature of its own class is above the mean of
+    the others'. Whoever is right more often than by chance has a positive mean, so that weights
+    keep their sign; margins to the strongest rival are negative wherever a model is weak, and
+    turned weak stacks round. A row is a function of one record and of what was released, as in any
+    private regression, and has no label but +1.
 
     Parameters
     ----------
@@ -365,10 +365,9 @@ def margin_rows(scores: Floats, codes: NDArray[np.intp]) -> Floats:
     """
     meta = meta_features(scores)
     at = np.arange(len(codes))
-    total = meta.sum(axis=2)
-    total[at, codes] = -np.inf
-    rivals = total.argmax(axis=1)
-    return np.asarray(into_ball((meta[at, codes] - meta[at, rivals]) / 2))
+    own = meta[at, codes]
+    others = (meta.sum(axis=1) - own) / (meta.shape[1] - 1)
+    return np.asarray(into_ball((own - others) / 2))
 
 
 def high_level_prior(weights: ArrayLike, baseline: float = 0.0, n_classes: int = 2) -> Floats:
