@@ -8,6 +8,7 @@ from scipy import stats
 
 from benchmarks import (
     bench_audits,
+    bench_classes,
     bench_facts,
     bench_mutations,
     bench_planning,
@@ -30,6 +31,7 @@ def tables():
         "audits": ("audit.md", bench_audits.table_of(audits, sound=True)),
         "faults": ("audit.md", bench_audits.table_of(audits, sound=False)),
         "mutations": ("audit.md", bench_mutations.table_of(read_record("mutations"))),
+        "classes": ("classes.md", bench_classes.table_of(read_record("classes"))),
         "facts with ball": ("facts.md", bench_facts.table_of(read_record("facts"), "ball")),
         "facts with auto": ("facts.md", bench_facts.table_of(read_record("facts"), "auto")),
         "trees": ("algorithms/papers.md", bench_trees.table_of(read_record("trees"))),
@@ -52,6 +54,7 @@ TABLES = (
     "audits",
     "faults",
     "mutations",
+    "classes",
     "facts with ball",
     "facts with auto",
     "trees",
