@@ -11,7 +11,7 @@ from confrere import Ledger
 from confrere.cli import app
 from confrere.errors import StudyError
 from confrere.release import load_release, verify_release
-from confrere.study import read_study, study_from_bytes, write_example
+from confrere.study import protocols, read_study, study_from_bytes, write_example
 from tests.unit.federation.signed_run import Loopback
 from tests.unit.study import test_sessions
 from tests.unit.study.test_sessions import NAMES, approve, coordinator, session
@@ -61,12 +61,33 @@ def test_every_party_pays_for_facts_and_model_and_the_card_says_both(here, metho
         run("predict", made["folder"], "local/main.csv", "--out", f"{made['name']}.csv")
 
 
-def test_a_plan_carried_out_again_spends_nothing(here):
+@pytest.mark.parametrize("method", ["average", "sums"])
+def test_a_plan_carried_out_again_gives_the_same_and_spends_nothing(here, method):
+    study = Path("study.toml")
+    study.write_text(study.read_text().replace('name = "average"', f'name = "{method}"'))
     run("price", "study.toml", "--out", "plan.json")
-    run("fit", "--plan", "plan.json", "--yes", "--out", "out")
-    # A try of a sum is used once: its masks are gone.
-    again = run("fit", "--plan", "plan.json", "--yes", "--out", "again", code=6)
-    assert "this try of the run is over" in again["message"]
+    first = run("fit", "--plan", "plan.json", "--yes", "--out", "out")
+    again = run("fit", "--plan", "plan.json", "--yes", "--out", "again")
+    ids = [one["data"]["releases"][0]["release_id"] for one in (first, again)]
+    assert ids[0] == ids[1]
+    assert Ledger("local/main.ledger").spent("main/checkups-2010") == 1.5
+
+
+def test_a_run_that_was_killed_after_the_facts_goes_on_with_them(here, monkeypatch):
+    run("price", "study.toml", "--out", "plan.json")
+    learn = protocols._models
+
+    def killed(study, given, federation, timeout):
+        if not federation.pretends:
+            raise KeyboardInterrupt
+        return learn(study, given, federation, timeout)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(protocols, "_models", killed)
+        result = CliRunner().invoke(app, ["fit", "--plan", "plan.json", "--yes", "--out", "out"])
+        assert result.exit_code != 0
+    assert Ledger("local/main.ledger").spent("main/checkups-2010") == 0.5
+    run("fit", "--plan", "plan.json", "--yes", "--out", "again")
     assert Ledger("local/main.ledger").spent("main/checkups-2010") == 1.5
 
 
