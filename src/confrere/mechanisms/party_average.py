@@ -5,14 +5,14 @@ Proof: docs/proofs/party_average.md.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.guarantee import Guarantee, Unit, check_bound, check_epsilon, party_guarantee
+from confrere.guarantee import check_bound
 from confrere.maths.sensitivity import average_sensitivity, largest_norm
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.mechanisms.output_step import (
@@ -21,12 +21,11 @@ from confrere.mechanisms.output_step import (
     coordinates,
     from_coordinates,
 )
-from confrere.mechanisms.secure_sum import SecureSum, SharedNoise
+from confrere.mechanisms.party_total import PartyTotal
+from confrere.mechanisms.secure_sum import SharedNoise
 from confrere.mechanisms.terms import Density, NoisedPoint
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import into_ball
-
-THEOREM = "docs/proofs/party_average.md"
 
 Floats = NDArray[np.float64]
 
@@ -34,38 +33,22 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartyMean(ABC):
+class PartyMean(PartyTotal):
     """Clip, add up, divide by the public number of parties, add noise.
 
     Parameters
     ----------
-    epsilon : float
-        The price.
-    n_parties : int
-        Public number of parties M; one that is left out counts as zero.
+    epsilon, n_parties, n_classes, colluding, fewest, releases
+        As for :class:`PartyTotal`. A party that is left out counts as zero; more than two classes
+        have a K x d matrix whose columns sum to zero.
     n_features : int
         Number of columns of an upload.
-    n_classes : int, default=2
-        More than two have a K x d matrix whose columns sum to zero.
-    colluding : int, default=0
-        How many parties may pool what they know: the shares of the others make the noise. 0: a
-        trusted coordinator adds it.
-    fewest : int, optional
-        Where shares make the noise: the fewest parties of a sum; all of them by default.
-    releases : int, default=1
-        Where shares make the noise: how many sums the price is for.
     """
 
-    epsilon: float
-    n_parties: int
     n_features: int
-    n_classes: int = 2
-    colluding: int = 0
-    fewest: int | None = None
-    releases: int = 1
 
     def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
+        super().__post_init__()
         if self.n_parties < 1 or self.n_features < 1:
             raise InvalidData("an average needs at least one party and one column.")
 
@@ -73,10 +56,6 @@ class PartyMean(ABC):
     @abstractmethod
     def norm(self) -> float:
         """The norm that no upload exceeds once it is clipped."""
-
-    @abstractmethod
-    def guarantee(self) -> Guarantee:
-        """Return the price, without touching data."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -96,19 +75,7 @@ class PartyMean(ABC):
             return AddedNoise(
                 epsilon=self.epsilon, sensitivity=self.sensitivity, reach=self.norm, size=size
             )
-        return SharedNoise(
-            SecureSum(
-                epsilon=self.epsilon,
-                size=size,
-                sensitivity=self.sensitivity,
-                n_parties=self.n_parties,
-                fewest=self.fewest,
-                colluding=self.colluding,
-                releases=self.releases,
-                largest=2 * self.norm / self.n_parties,
-                unit=Unit.PARTY,
-            )
-        )
+        return self.shared_noise(size, 2 * self.norm / self.n_parties)
 
     @property
     def deviation(self) -> float:
@@ -184,6 +151,9 @@ class PartyAverage(PartyMean):
         ``"printed"`` is the published sensitivity: sound, with more noise.
     """
 
+    theorem = "docs/proofs/party_average.md"
+    auxiliary = None
+
     alpha: float
     normalise: bool = False
     calibration: Calibration = "tight"
@@ -210,16 +180,6 @@ class PartyAverage(PartyMean):
             self.alpha, self.n_parties, n_classes=self.n_classes, bound="printed"
         )
         return printed + self._rounding
-
-    def guarantee(self) -> Guarantee:
-        """Return the price, without touching data."""
-        return party_guarantee(
-            self.epsilon,
-            THEOREM,
-            auxiliary=None,
-            colluding=self.colluding,
-            n_parties=self.n_parties,
-        )
 
     def clipped(self, uploads: Floats, *, directions: bool | None = None) -> Floats:
         """Return uploads as they are added up; directions if the mean is one of directions."""

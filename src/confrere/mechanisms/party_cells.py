@@ -11,14 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData
-from confrere.guarantee import Guarantee, Unit, check_epsilon, party_guarantee
 from confrere.mechanisms.counts import PrivateCounts
 from confrere.mechanisms.laws import LaplaceNoise
-from confrere.mechanisms.secure_sum import SecureSum, SharedNoise
+from confrere.mechanisms.party_total import PartyTotal
+from confrere.mechanisms.secure_sum import SharedNoise
 from confrere.mechanisms.terms import NoisedPoint
 from confrere.noise.sources import RandomSource
-
-THEOREM = "docs/proofs/cells.md"
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -31,38 +29,23 @@ _ROUNDING = 1 + 1e-5
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartyCells:
+class PartyCells(PartyTotal):
     """Add up how every party's rows are shared over cells and classes, then add integer noise.
 
     Parameters
     ----------
-    epsilon : float
-        The price.
-    n_parties : int
-        Public number of parties M; one that is left out counts as zero.
+    epsilon, n_parties, n_classes, colluding, fewest, releases
+        As for :class:`PartyTotal`; a party that is left out counts as zero.
     n_cells : int
         Number of cells.
-    n_classes : int, default=2
-        Number of classes.
-    colluding : int, default=0
-        How many parties may pool what they know: the shares of the others make the noise. 0: a
-        trusted coordinator adds it.
-    fewest : int, optional
-        Where shares make the noise: the fewest parties of a sum; all of them by default.
-    releases : int, default=1
-        Where shares make the noise: how many sums the price is for.
     """
 
-    epsilon: float
-    n_parties: int
+    theorem = "docs/proofs/cells.md"
+
     n_cells: int
-    n_classes: int = 2
-    colluding: int = 0
-    fewest: int | None = None
-    releases: int = 1
 
     def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
+        super().__post_init__()
         if self.n_parties < 1 or self.n_cells < 1 or self.n_classes < 2:
             raise InvalidData("cells need at least one party, one cell and two classes.")
 
@@ -81,35 +64,12 @@ class PartyCells:
         """The noise on the sum."""
         if not self.colluding:
             return PrivateCounts(epsilon=self.epsilon / _ROUNDING, sensitivity=self.sensitivity)
-        return SharedNoise(
-            SecureSum(
-                epsilon=self.epsilon,
-                law="integer",
-                size=self.n_cells * self.n_classes,
-                sensitivity=float(self.sensitivity),
-                n_parties=self.n_parties,
-                fewest=self.fewest,
-                colluding=self.colluding,
-                releases=self.releases,
-                largest=float(WHOLE),
-                unit=Unit.PARTY,
-            )
-        )
+        return self.shared_noise(self.n_cells * self.n_classes, float(WHOLE), "integer")
 
     @property
     def deviation(self) -> float:
         """Standard deviation of the noise on one share."""
         return self.noise.deviation / (WHOLE * self.n_parties)
-
-    def guarantee(self) -> Guarantee:
-        """Return the price, without touching data."""
-        return party_guarantee(
-            self.epsilon,
-            THEOREM,
-            auxiliary="auxiliary rows",
-            colluding=self.colluding,
-            n_parties=self.n_parties,
-        )
 
     def clipped(self, uploads: NDArray[np.number]) -> Integers:
         """Return what parties sent as it is added up; what nobody can have, counts as nothing."""

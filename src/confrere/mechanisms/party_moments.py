@@ -11,10 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.guarantee import Guarantee, party_guarantee
 from confrere.mechanisms.party_average import Floats, PartyMean
-
-THEOREM = "docs/proofs/moments.md"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,20 +24,12 @@ class PartyMoments(PartyMean):
         As for :class:`PartyMean`.
     """
 
+    theorem = "docs/proofs/moments.md"
+
     @property
     def norm(self) -> float:
         """The norm that no party's moment exceeds, its rows being in the unit ball."""
         return 0.5 if self.n_classes == 2 else math.sqrt(1 - 1 / self.n_classes)
-
-    def guarantee(self) -> Guarantee:
-        """Return the price, without touching data."""
-        return party_guarantee(
-            self.epsilon,
-            THEOREM,
-            auxiliary="auxiliary rows",
-            colluding=self.colluding,
-            n_parties=self.n_parties,
-        )
 
     def sampling_variances(self, second_moments: Floats, n_auxiliary: int) -> Floats:
         """Return a public estimate of the statistic's sampling variance along directions.

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData
-from confrere.guarantee import Guarantee, Unit, check_epsilon, party_guarantee
 from confrere.maths.sensitivity import auxiliary_radius, statistic_sensitivity
 from confrere.maths.voting import Tally, vote_statistic
 from confrere.maths.weighted_risk import statistic_rounding
@@ -23,14 +22,13 @@ from confrere.mechanisms.output_step import (
     coordinates,
     from_coordinates,
 )
-from confrere.mechanisms.secure_sum import SecureSum, SharedNoise
+from confrere.mechanisms.party_total import PartyTotal
+from confrere.mechanisms.secure_sum import SharedNoise
 from confrere.mechanisms.terms import Density, NoisedPoint
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import certify_rows
 
 Floats = NDArray[np.float64]
-
-THEOREM = "docs/proofs/statistic.md"
 
 Radius = Literal["ellipsoid", "spectral", "unit"]
 
@@ -41,42 +39,27 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PartyStatistic:
+class PartyStatistic(PartyTotal):
     """Release ``s = (1/N) sum_i alpha_i x_i`` with noise; whatever follows is post-processing.
 
     Parameters
     ----------
-    epsilon : float
-        The price.
-    n_parties : int
-        Public number of parties M.
+    epsilon, n_parties, n_classes, colluding, fewest, releases
+        As for :class:`PartyTotal`; more than two classes have a K x d matrix.
     rows : (N, d) array
         Public auxiliary rows in the unit ball.
-    n_classes : int, default=2
-        More than two have a K x d matrix.
     radius : {"ellipsoid", "spectral", "unit"}, default="ellipsoid"
         Shape of the noise. A party moves s by ``X'delta/N`` with ``|delta_i| <= 1/M``: within the
         ellipsoid of ``X'X/N``, within a ball around it, or within the ball that any rows allow.
-    colluding : int, default=0
-        How many parties may pool what they know: the shares of the others make the noise. 0: a
-        trusted coordinator adds it.
-    fewest : int, optional
-        Where shares make the noise: the fewest parties of a sum; all of them by default.
-    releases : int, default=1
-        Where shares make the noise: how many sums the price is for.
     """
 
-    epsilon: float
-    n_parties: int
+    theorem = "docs/proofs/statistic.md"
+
     rows: Floats
-    n_classes: int = 2
     radius: Radius = "ellipsoid"
-    colluding: int = 0
-    fewest: int | None = None
-    releases: int = 1
 
     def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
+        super().__post_init__()
         if self.rows.ndim != 2 or self.rows.size == 0:
             raise InvalidData("auxiliary needs at least one row and one column.")
         certify_rows(self.rows)
@@ -135,38 +118,15 @@ class PartyStatistic:
         axes, _ = self.shape
         reach, size = 2 / float(axes.min()), len(axes) * (self.n_classes - 1)
         if self.colluding:
-            return SharedNoise(self._summed(reach, size))
+            return self.shared_noise(size, reach / self.n_parties)
         return AddedNoise(
             epsilon=self.epsilon, sensitivity=self.sensitivity, reach=reach, size=size
-        )
-
-    def _summed(self, reach: float, size: int) -> SecureSum:
-        return SecureSum(
-            epsilon=self.epsilon,
-            size=size,
-            sensitivity=self.sensitivity,
-            n_parties=self.n_parties,
-            fewest=self.fewest,
-            colluding=self.colluding,
-            releases=self.releases,
-            largest=reach / self.n_parties,
-            unit=Unit.PARTY,
         )
 
     @property
     def deviation(self) -> float:
         """Standard deviation of one coordinate of the noise, in units of the axes."""
         return self.noise.deviation
-
-    def guarantee(self) -> Guarantee:
-        """Return the price, without touching data."""
-        return party_guarantee(
-            self.epsilon,
-            THEOREM,
-            auxiliary="auxiliary rows",
-            colluding=self.colluding,
-            n_parties=self.n_parties,
-        )
 
     def run(self, tally: Tally, *, source: RandomSource) -> Floats:
         """Return the noised statistic: ``(d,)`` for two classes, ``(K, d)`` for more."""

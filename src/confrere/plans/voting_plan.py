@@ -17,13 +17,7 @@ from confrere.guarantee import Guarantee, check_epsilon, check_positive, party_g
 from confrere.maths.public_cells import Cells
 from confrere.maths.sensitivity import auxiliary_radius
 from confrere.maths.voting import Tally
-from confrere.mechanisms import (
-    party_average,
-    party_cells,
-    party_moments,
-    party_statistic,
-    party_votes,
-)
+from confrere.mechanisms import party_votes
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_cells import PartyCells
@@ -196,10 +190,10 @@ class Voting:
     def guarantee(self, n_parties: int | None = None) -> Guarantee:
         """Return what one run promises every party, whatever their number."""
         theorem = {
-            "statistic": party_statistic.THEOREM,
-            "moments": party_moments.THEOREM,
-            "cells": party_cells.THEOREM,
-            "weights": party_average.THEOREM,
+            "statistic": PartyStatistic.theorem,
+            "moments": PartyMoments.theorem,
+            "cells": PartyCells.theorem,
+            "weights": PartyAverage.theorem,
         }.get(self.method, party_votes.THEOREM)
         known = "number of auxiliary rows" if self.auxiliary_private else "auxiliary rows"
         return party_guarantee(
