@@ -31,7 +31,8 @@ from confrere.mechanisms.laws import L2Noise
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.noise.sources import SeededSource
 from confrere.plans import PublicFacts
-from confrere.plans.linear_plan import coefficients, noise_budget
+from confrere.plans.linear_plan import coefficients
+from confrere.plans.ridges import noise_budget
 from confrere_research import loaders
 
 Floats = NDArray[np.float64]

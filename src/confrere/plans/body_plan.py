@@ -13,7 +13,8 @@ import numpy as np
 
 from confrere.errors import InvalidParameter
 from confrere.maths.geometry import CONSTANT, LOG_ODDS, Factor, choose_geometry
-from confrere.plans.linear_plan import Loss, noise_budget, slope_of
+from confrere.plans.linear_plan import Loss, slope_of
+from confrere.plans.ridges import noise_budget
 from confrere.rows.body import Body, BodyFrame
 from confrere.schema import Flag, Number, PublicSchema, SchemaEncoder
 from confrere.schema.encoder import Form

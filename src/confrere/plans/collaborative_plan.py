@@ -41,15 +41,9 @@ from confrere.mechanisms.objective_perturbation import (
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, Term
-from confrere.plans.linear_plan import (
-    Alpha,
-    Coordinates,
-    class_floor,
-    gaussian_ridge,
-    noise_budget,
-    summed_ridge,
-)
+from confrere.plans.linear_plan import Coordinates
 from confrere.plans.party_rows import PartyRows, Sizes, over_parties, run_parties
+from confrere.plans.ridges import Alpha, class_floor, gaussian_ridge, noise_budget, summed_ridge
 from confrere.rows.body import BodyFrame
 
 PartyMechanism = PerturbedObjective | OutputPerturbation

@@ -14,8 +14,8 @@ from confrere.guarantee import Guarantee
 from confrere.mechanisms.functional import LINEAR_SHARE, FunctionalMechanism, unpack
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, Term
-from confrere.plans.linear_plan import Alpha, summed_ridge
 from confrere.plans.party_rows import PartyRows, Sizes, over_parties
+from confrere.plans.ridges import Alpha, summed_ridge
 from confrere.rows.frame import Frame
 
 

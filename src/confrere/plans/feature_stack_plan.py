@@ -30,18 +30,15 @@ from confrere.model import Clip, Facts, LowLevelModel, StackFacts
 from confrere.model.scoring import UNIT_ROWS
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, LabelledTable, Term
-from confrere.plans.linear_plan import (
-    CLASS_SLOPE,
+from confrere.plans.linear_plan import CLASS_SLOPE, Loss, Source, slope_of, sources_noted
+from confrere.plans.ridges import (
     Alpha,
-    Loss,
-    Source,
+    Alphas,
     class_floor,
+    group_ridges,
     noise_budget,
-    slope_of,
-    sources_noted,
     summed_ridge,
 )
-from confrere.plans.ridges import Alphas, group_ridges
 from confrere.plans.stack_plan import (
     Combiner,
     HighStart,

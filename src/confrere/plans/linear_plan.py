@@ -9,14 +9,11 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from confrere.errors import InvalidData, InvalidParameter
+from confrere.errors import InvalidParameter
 from confrere.guarantee import Guarantee, Neighbours
-from confrere.maths.calibration import free_ridge
 from confrere.maths.gaussian import (
     GaussianObjective,
-    automatic_gaussian_ridge,
     calibrate_gaussian,
-    check_delta,
 )
 from confrere.maths.prior_ridge import (
     informed_ridge,
@@ -29,7 +26,6 @@ from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
 from confrere.mechanisms.hidden_size import HiddenSize, RowCount, declared_count
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.objective_perturbation import (
-    SOLVER_SHARE,
     Calibration,
     ObjectivePerturbation,
     PerturbedObjective,
@@ -37,6 +33,13 @@ from confrere.mechanisms.objective_perturbation import (
 from confrere.model import Facts, Linear
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, LabelledTable, ModelPlan, Names, Term
+from confrere.plans.ridges import (
+    Alpha,
+    class_floor,
+    gaussian_ridge,
+    noise_budget,
+    summed_ridge,
+)
 from confrere.rows.ball import Norm
 from confrere.rows.body import BodyFrame
 from confrere.rows.frame import Frame
@@ -47,8 +50,6 @@ Loss = LogLoss | Literal["hinge"]
 
 #: Margin of the smooth hinge, in weights that are as many times as long: its width is one half.
 HINGE = 2.0
-#: Ridge on the mean loss, or the public rule.
-Alpha = float | Literal["auto"]
 #: Of a ball, or of the body that a schema declares.
 Coordinates = Frame | BodyFrame
 
@@ -66,84 +67,8 @@ def slope_of(loss: Loss, n_classes: int = 2) -> float:
     return 0.5 if loss == "capped" and n_classes == 2 else 1.0
 
 
-#: By how much the automatic ridge's floor is raised for more than two classes. Measured on digits
-#: with class-wise noise: 20/epsilon is within .017 of the best accuracy, and .02 to .05 above
-#: 4/epsilon; on activities it is within .003 of the best.
-MANY_CLASSES = 10.0
-
-
 #: Length of one record's gradient in the norm of class-wise noise, for rows in the unit ball.
 CLASS_SLOPE = 2.0
-
-
-def class_floor(n_classes: int, floor: float = 2.0) -> float:
-    """Return by what the automatic ridge is at least divided by the budget."""
-    return floor * MANY_CLASSES if n_classes > 2 else floor
-
-
-def noise_budget(epsilon: float) -> float:
-    """Return what is left of epsilon for the noise when the solver has its share."""
-    return epsilon * (1 - SOLVER_SHARE)
-
-
-def summed_ridge(
-    alpha: Alpha,
-    budget: float,
-    n_samples: float,
-    size: int,
-    *,
-    cap: float = 1.0,
-    floor: float | None = 2.0,
-    noise: float | None = None,
-) -> float:
-    """Return ``L`` of the summed objective of rows in the unit ball.
-
-    Parameters
-    ----------
-    alpha : float or "auto"
-        Ridge on the mean loss. ``"auto"`` is ``k d^3 / (n budget^2)`` with ``k = 1``, or ``.3`` for
-        the capped loss: the variance of the noise over prior variance times curvature.
-    budget : float
-        What pays for the noise; see :func:`noise_budget`.
-    n_samples : float
-        Records behind the model, public.
-    size : int
-        Number of weights ``d``.
-    cap : float, default=1.0
-        Largest slope of the loss.
-    floor : float or None, default=2.0
-        The ridge is at least ``floor / budget``; at 2 the Jacobian costs nothing. None leaves an
-        ``alpha`` that is given alone.
-    noise : float, optional
-        In place of ``d^3``, where noise or rows are shorter than in the unit ball of L2.
-    """
-    if alpha != "auto":
-        given = n_samples * float(alpha)
-        return given if floor is None else max(given, free_ridge(budget, factor=floor))
-    if n_samples < 1:
-        raise InvalidData("X needs at least one row.")
-    k = 0.3 if cap < 1 else 1.0
-    rule = k * (size**3 if noise is None else noise) / (n_samples * budget**2)
-    return max(free_ridge(budget, factor=2.0 if floor is None else floor), rule)
-
-
-def gaussian_ridge(
-    budget: float,
-    delta: float,
-    n_samples: int,
-    size: int,
-    *,
-    cap: float,
-    n_classes: int,
-    neighbours: Neighbours,
-    floor: float,
-) -> float:
-    """Return the automatic ridge where noise is Gaussian."""
-    check_delta(delta, n_samples)
-    objective = GaussianObjective(
-        ridge=float("inf"), cap=cap, n_classes=n_classes, neighbours=neighbours
-    )
-    return automatic_gaussian_ridge(budget, delta, n_samples, size, objective, floor=floor)
 
 
 def linear_frame(

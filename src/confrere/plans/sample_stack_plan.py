@@ -19,16 +19,8 @@ from confrere.mechanisms.objective_perturbation import Calibration, PerturbedObj
 from confrere.model import Facts, LowLevelModel
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, LabelledTable, Term
-from confrere.plans.linear_plan import (
-    Alpha,
-    Loss,
-    ball_objective,
-    class_floor,
-    gaussian_ridge,
-    noise_budget,
-    slope_of,
-    summed_ridge,
-)
+from confrere.plans.linear_plan import Loss, ball_objective, slope_of
+from confrere.plans.ridges import Alpha, class_floor, gaussian_ridge, noise_budget, summed_ridge
 from confrere.plans.stack_plan import (
     StackPlan,
     check_stack_classes,

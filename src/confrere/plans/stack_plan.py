@@ -25,13 +25,8 @@ from confrere.model import Clip, LowLevelModel, Stack
 from confrere.model.stacks import meta_features
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, LabelledTable, ModelPlan, Names
-from confrere.plans.linear_plan import (
-    Alpha,
-    ball_objective,
-    gaussian_ridge,
-    noise_budget,
-    summed_ridge,
-)
+from confrere.plans.linear_plan import ball_objective
+from confrere.plans.ridges import Alpha, gaussian_ridge, noise_budget, summed_ridge
 from confrere.rows.ball import into_ball
 
 Combiner = Literal["stack", "vote", "weighted_vote"]

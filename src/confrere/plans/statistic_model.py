@@ -12,7 +12,7 @@ from confrere.maths.weighted_risk import (
 )
 from confrere.mechanisms.objective_perturbation import TOLERANCE
 from confrere.mechanisms.party_moments import PartyMoments
-from confrere.plans.linear_plan import Alpha
+from confrere.plans.ridges import Alpha
 
 Floats = NDArray[np.float64]
 

@@ -24,8 +24,8 @@ from confrere.mechanisms.secure_sum import SecureSum, check_tries, fewest_of
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, Term
 from confrere.plans.descent import Descent, as_weights
-from confrere.plans.linear_plan import Alpha
 from confrere.plans.party_rows import PartyRows, Sizes
+from confrere.plans.ridges import Alpha
 from confrere.rows.frame import Frame
 
 #: Ridge of one message: this times weights over epsilon, for all records together. Twice or half

@@ -27,7 +27,8 @@ from confrere.mechanisms.party_votes import PartyVotes
 from confrere.mechanisms.secure_sum import SecureSum, SharedNoise, check_tries, fewest_of
 from confrere.noise.sources import RandomSource
 from confrere.plans.cells_plan import CellRows, cells_for
-from confrere.plans.linear_plan import Alpha, coefficients
+from confrere.plans.linear_plan import coefficients
+from confrere.plans.ridges import Alpha
 from confrere.plans.statistic_model import model_of_moments, model_of_statistic
 from confrere.rows.frame import Frame
 

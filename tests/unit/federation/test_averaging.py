@@ -25,8 +25,8 @@ from confrere.guarantee import Neighbours
 from confrere.maths.calibration import free_ridge
 from confrere.maths.solver import minimise, minimise_softmax
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE
-from confrere.plans.linear_plan import summed_ridge
 from confrere.plans.party_rows import Sizes
+from confrere.plans.ridges import summed_ridge
 from confrere.plans.sums_plan import GradientRounds
 
 

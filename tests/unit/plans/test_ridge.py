@@ -5,7 +5,7 @@ import pytest
 from confrere import PrivateLogisticRegression
 from confrere.errors import InvalidData
 from confrere.plans.base_plan import PublicFacts
-from confrere.plans.linear_plan import MANY_CLASSES, summed_ridge
+from confrere.plans.ridges import MANY_CLASSES, summed_ridge
 
 
 def test_the_automatic_ridge_weighs_noise_against_rows():
