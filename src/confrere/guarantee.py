@@ -324,12 +324,13 @@ def party_guarantee(
     jointly: bool = False,
     colluding: int = 0,
     n_parties: int | None = None,
+    delta: float = 0.0,
 ) -> Guarantee:
     """Return a promise to whole parties.
 
     Parameters
     ----------
-    epsilon : float
+    epsilon, delta : float
         The price.
     theorem : str
         The proof page.
@@ -348,6 +349,7 @@ def party_guarantee(
     known = () if auxiliary is None else (auxiliary,)
     return Guarantee(
         epsilon=epsilon,
+        delta=delta,
         unit=Unit.PARTY,
         neighbours=Neighbours.REPLACE_ONE,
         theorem=theorem,

@@ -5,13 +5,19 @@ import math
 import numpy as np
 import pytest
 
+from confrere.errors import InvalidParameter
 from confrere.guarantee import Neighbours
 from confrere.maths.gaussian import gaussian_delta
+from confrere.maths.voting import Tally
 from confrere.mechanisms import output_step
 from confrere.mechanisms.functional import FunctionalMechanism
 from confrere.mechanisms.hidden_size import HiddenSize
+from confrere.mechanisms.laws import GaussianNoise
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.mechanisms.output_step import ROUNDING_SHARE
+from confrere.mechanisms.party_average import PartyAverage
+from confrere.mechanisms.party_moments import PartyMoments
+from confrere.mechanisms.party_statistic import PartyStatistic
 from confrere.noise.sources import SeededSource
 from confrere.plans.party_rows import Sizes
 from confrere.plans.sums_plan import GradientRounds, OneMessage
@@ -141,6 +147,50 @@ def test_a_record_moves_a_sum_by_the_sensitivity_at_most(kind, n_classes):
         worst = max(worst, float(np.linalg.norm(sent[0] - sent[1])))
     assert worst <= limit * (1 + 1e-9)
     assert worst > (0.85 if kind is GradientRounds else 0.3) * limit
+
+
+PARTY_MEANS = {
+    "average": PartyAverage(epsilon=EPSILON, delta=DELTA, n_parties=5, n_features=2, alpha=0.1),
+    "average, classes": PartyAverage(
+        epsilon=EPSILON, delta=DELTA, n_parties=5, n_features=2, alpha=0.1, n_classes=3
+    ),
+    "moments": PartyMoments(epsilon=EPSILON, delta=DELTA, n_parties=5, n_features=2),
+}
+
+
+@pytest.mark.parametrize("name", PARTY_MEANS)
+def test_a_whole_party_is_hidden_with_its_delta_and_no_more(name, monkeypatch):
+    mechanism = PARTY_MEANS[name]
+    upload = np.zeros((1, *mechanism.shape))
+    upload[0, ..., 0] = 1e9 if mechanism.n_classes == 2 else [1e9, -1e9, 0.0]
+    first = mechanism.clipped(upload)[0]
+    assert mechanism.guarantee().delta == DELTA
+    assert 0.98 * DELTA < profile(mechanism, (first,), (-first,)) <= DELTA
+    real = output_step.gaussian_mu
+    monkeypatch.setattr(output_step, "gaussian_mu", lambda *a: 1.05 * real(*a))
+    assert profile(mechanism, (first,), (-first,)) > DELTA
+
+
+@pytest.mark.parametrize("radius", ["unit", "ellipsoid"])
+def test_a_party_that_turns_all_its_votes_is_hidden_with_its_delta(radius):
+    rows = np.ones((4, 1))
+    mechanism = PartyStatistic(epsilon=EPSILON, delta=DELTA, n_parties=3, rows=rows, radius=radius)
+    first, second = (Tally(np.full(4, votes), 3, 3) for votes in (1, 2))
+    assert 0.98 * DELTA < profile(mechanism, (first,), (second,)) <= DELTA
+
+
+@pytest.mark.parametrize("colluding", [1, 3])
+def test_shares_of_gaussian_noise_make_the_law_of_the_promise(colluding):
+    made = {"epsilon": 1.0, "delta": 1e-6, "n_parties": 9, "n_features": 2, "alpha": 0.1}
+    alone, shared = PartyAverage(**made), PartyAverage(**made, colluding=colluding)
+    assert isinstance(shared.noise.law, GaussianNoise)
+    assert shared.noise.law.sigma == pytest.approx(alone.noise.law.sigma, rel=0.05)
+    assert shared.guarantee().delta == 1e-6
+
+
+def test_a_delta_for_parties_must_promise_something():
+    with pytest.raises(InvalidParameter, match="number of parties"):
+        PartyAverage(epsilon=1.0, delta=0.2, n_parties=5, n_features=2, alpha=0.1)
 
 
 def test_hidden_sizes_and_labels_have_a_delta_too():

@@ -16,6 +16,7 @@ from confrere.estimators.base import LinearClassifier
 from confrere.estimators.constraints import (
     Bound,
     Count,
+    Delta,
     Epsilon,
     Positive,
     Ridge,
@@ -64,6 +65,9 @@ class MultipartyClassifier(LinearClassifier):
         the parties' own weights, without auxiliary rows.
     epsilon : float, default=1.0
         Price of one ``fit``, for each whole party.
+    delta : float, default=0.0
+        Probability with which epsilon may not hold; 0 is pure. With one, noise is Gaussian. Not for
+        ``"cells"``, whose noise is Laplace's.
     data_norm : float, default=1.0
         Declared bound on the norm of a row (after ``feature_scale``); longer rows are clipped.
     alpha : float or "auto", default="auto"
@@ -143,7 +147,7 @@ class MultipartyClassifier(LinearClassifier):
 
     :Unit: party
     :Neighbours: replace all rows of one party, and how many they are
-    :Guarantee: ``epsilon``-DP, pure
+    :Guarantee: ``epsilon``-DP, pure; ``(epsilon, delta)``-DP with a ``delta``
     :Spends: ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
     :Public: the number of parties, n_features, the label set, the auxiliary rows, every parameter
     :Releases: ``coef_``, ``intercept_``, ``statistic_``
@@ -169,6 +173,7 @@ class MultipartyClassifier(LinearClassifier):
 
     method: Annotated[Method, one_of(get_args(Method), average="weights")] = "statistic"
     epsilon: Epsilon = 1.0
+    delta: Delta = 0.0
     data_norm: Bound = 1.0
     alpha: Ridge = "auto"
     local: Any = None
@@ -256,6 +261,7 @@ class MultipartyClassifier(LinearClassifier):
         voting = Voting(
             frame=frame,
             epsilon=self.epsilon,
+            delta=self.delta,
             method=self.method,
             auxiliary=facts.auxiliary,
             n_classes=facts.n_classes,

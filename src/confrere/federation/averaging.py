@@ -21,7 +21,7 @@ from confrere.federation.federation import Federation, stacked
 from confrere.federation.operation import (
     Operation,
     PartyFacts,
-    check_price,
+    check_prices,
     frame_of,
     framed,
     install,
@@ -82,12 +82,10 @@ class ReleaseRequest(WeightRequest):
             "feature_scale",
         }:
             raise InvalidMessage("the request has missing or unknown fields.")
-        check_price(values["epsilon"])
+        check_prices(values)
         for name in ("ridge", "alpha", "cap"):
             if type(values[name]) is not float or not 0 <= values[name] <= LARGEST:
                 raise InvalidMessage(f"{name} must be a float from 0 to {LARGEST:g}.")
-        if "delta" in values and not (type(values["delta"]) is float and 0 < values["delta"] < 1):
-            raise InvalidMessage("delta must be a float between 0 and 1, or left out.")
         if values["calibration"] not in ("tight", "printed"):
             raise InvalidMessage("calibration must be 'tight' or 'printed'.")
         if values["neighbours"] not in tuple(Neighbours):

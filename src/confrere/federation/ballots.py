@@ -28,7 +28,7 @@ from confrere.federation.operation import (
     Operation,
     PartyFacts,
     auxiliary_of,
-    check_price,
+    check_prices,
     framed,
     install,
     own_frame,
@@ -252,6 +252,8 @@ def _request(plan: Voting, n_parties: int, digest: str, releases: str) -> Payloa
         "plan": digest,
         "releases": releases,
     }
+    if plan.delta:
+        values["delta"] = float(plan.delta)
     if plan.method == "weights":
         return framed(plan.frame, values | {"alpha": plan.average(1).alpha})
     if plan.method == "moments":
@@ -298,9 +300,12 @@ class _Asked:
         values = request.values
         known = {"frame", "epsilon", "method", "plan", "releases"} | _FIELDS[operation]
         arrays = _ARRAYS.get(operation, set())
-        if values.keys() != known or request.arrays.keys() - {"feature_scale"} != arrays:
+        if (
+            values.keys() - {"delta"} != known
+            or request.arrays.keys() - {"feature_scale"} != arrays
+        ):
             raise InvalidMessage("the request has missing or unknown fields.")
-        check_price(values["epsilon"])
+        check_prices(values)
         alpha = values.get("alpha", 1.0)
         if type(alpha) is not float:
             raise InvalidMessage("alpha must be a float.")
@@ -315,6 +320,7 @@ class _Asked:
         plan = Voting(
             frame=frame,
             epsilon=values["epsilon"],
+            delta=values.get("delta", 0.0),
             method=cast(Method, values["method"]),  # checked by the plan
             auxiliary_private=private,
             partition=cells,

@@ -14,7 +14,7 @@ from confrere.federation.federation import Federation, stacked
 from confrere.federation.operation import (
     Operation,
     PartyFacts,
-    check_price,
+    check_prices,
     frame_of,
     framed,
     install,
@@ -78,11 +78,9 @@ class CoefficientRequest:
         values = request.values
         if values.keys() - _MORE != _VALUES or not request.arrays.keys() <= {"feature_scale"}:
             raise InvalidMessage("the request has missing or unknown fields.")
-        check_price(values["epsilon"])
+        check_prices(values)
         if type(values["linear_share"]) is not float:
             raise InvalidMessage("linear_share must be a float.")
-        if "delta" in values and not (type(values["delta"]) is float and 0 < values["delta"] < 1):
-            raise InvalidMessage("delta must be a float between 0 and 1, or left out.")
         frame = frame_of(request)
         if frame.norm != "l2":
             raise InvalidMessage("the functional mechanism bounds rows in L2.")

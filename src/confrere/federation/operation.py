@@ -127,6 +127,13 @@ def check_price(epsilon: object) -> float:
     return epsilon
 
 
+def check_prices(values: Mapping[str, Any]) -> None:
+    """Refuse a request whose epsilon, or whose delta if it has one, makes no sense."""
+    check_price(values["epsilon"])
+    if "delta" in values and not (type(values["delta"]) is float and 0 < values["delta"] < 1):
+        raise InvalidMessage("delta must be a float between 0 and 1, or left out.")
+
+
 def framed(frame: Frame, values: Mapping[str, Any], **arrays: ArrayLike | None) -> Payload:
     """Return a message of these coordinates, more values, and the arrays that are not None."""
     sent = dict(arrays) | {"feature_scale": frame.feature_scale}

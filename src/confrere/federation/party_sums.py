@@ -19,7 +19,7 @@ from confrere.federation.federation import Federation
 from confrere.federation.operation import (
     PartyFacts,
     auxiliary_of,
-    check_price,
+    check_prices,
     framed,
     own_frame,
 )
@@ -97,6 +97,8 @@ def _request(plan: Voting, n_parties: int, mechanism: SecureSum) -> Payload:
         "calibration": plan.calibration,
         "spacing": float(mechanism.spacing),
     }
+    if plan.delta:
+        values["delta"] = float(plan.delta)
     if plan.method == "cells":
         return framed(plan.frame, values, **cell_arrays(plan.cells(n_parties)))
     return framed(plan.frame, values, auxiliary=plan.auxiliary if plan.votes else None)
@@ -105,7 +107,7 @@ def _request(plan: Voting, n_parties: int, mechanism: SecureSum) -> Payload:
 def _read(request: Payload, facts: PartyFacts) -> tuple[Voting, float, int]:
     """Read a message; what does not fit is refused."""
     values = request.values
-    if values.keys() != _VALUES.keys():
+    if values.keys() - {"delta"} != _VALUES.keys():
         raise InvalidMessage("the request has missing or unknown fields.")
     wrong = [name for name, kind in _VALUES.items() if type(values[name]) is not kind]
     if wrong:
@@ -115,7 +117,7 @@ def _read(request: Payload, facts: PartyFacts) -> tuple[Voting, float, int]:
         raise InvalidMessage("method must be one whose parts can be added up.")
     if request.arrays.keys() - {"feature_scale"} != _ARRAYS.get(method, set()):
         raise InvalidMessage("the request has missing or unknown arrays.")
-    check_price(values["epsilon"])
+    check_prices(values)
     check_bound(values["alpha"], "alpha")
     if facts.n_classes != 2:
         raise InvalidMessage("parties of a sum have labels of two classes.")
@@ -124,6 +126,7 @@ def _read(request: Payload, facts: PartyFacts) -> tuple[Voting, float, int]:
     plan = Voting(
         frame=frame,
         epsilon=values["epsilon"],
+        delta=values.get("delta", 0.0),
         method=cast(Part, method),
         auxiliary=auxiliary,
         alpha=values["alpha"] if method == "weights" else "auto",

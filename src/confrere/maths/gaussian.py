@@ -40,12 +40,13 @@ SMALLEST_DELTA = 1e-12
 _RIDGE_FACTOR = 0.5
 
 
-def check_delta(delta: float, n_samples: int) -> None:
-    """Refuse a delta that promises nothing, or one that floats cannot keep."""
-    if not SMALLEST_DELTA <= delta < 1 / n_samples:
+def check_delta(delta: float, count: int, unit: str = "record") -> None:
+    """Refuse a delta that promises nothing to so many, or one that floats cannot keep."""
+    if not SMALLEST_DELTA <= delta < 1 / count:
+        name = "n_samples" if unit == "record" else "the number of parties"
         raise InvalidParameter(
-            f"delta must be at least {SMALLEST_DELTA:g} and below 1/n_samples: whoever publishes "
-            "one record at random satisfies delta = 1/n_samples. Use 0 for pure privacy."
+            f"delta must be at least {SMALLEST_DELTA:g} and below 1/{name}: whoever publishes "
+            f"one {unit} at random satisfies delta = 1/{name}. Use 0 for pure privacy."
         )
 
 

@@ -38,7 +38,7 @@ class PartyMean(PartyTotal):
 
     Parameters
     ----------
-    epsilon, n_parties, n_classes, colluding, fewest, releases
+    epsilon, n_parties, n_classes, colluding, fewest, releases, delta
         As for :class:`PartyTotal`. A party that is left out counts as zero; more than two classes
         have a K x d matrix whose columns sum to zero.
     n_features : int
@@ -72,9 +72,7 @@ class PartyMean(PartyTotal):
         """The noise on the mean."""
         size = self.n_features * (self.n_classes - 1)
         if not self.colluding:
-            return AddedNoise(
-                epsilon=self.epsilon, sensitivity=self.sensitivity, reach=self.norm, size=size
-            )
+            return self.added_noise(size, self.norm)
         return self.shared_noise(size, 2 * self.norm / self.n_parties)
 
     @property

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.errors import InvalidData
+from confrere.errors import InvalidData, InvalidParameter
 from confrere.mechanisms.counts import PrivateCounts
 from confrere.mechanisms.laws import LaplaceNoise
 from confrere.mechanisms.party_total import PartyTotal
@@ -45,6 +45,8 @@ class PartyCells(PartyTotal):
     n_cells: int
 
     def __post_init__(self) -> None:
+        if self.delta:
+            raise InvalidParameter("delta must be 0: noise on cells is Laplace's.")
         super().__post_init__()
         if self.n_parties < 1 or self.n_cells < 1 or self.n_classes < 2:
             raise InvalidData("cells need at least one party, one cell and two classes.")

@@ -44,7 +44,7 @@ class PartyStatistic(PartyTotal):
 
     Parameters
     ----------
-    epsilon, n_parties, n_classes, colluding, fewest, releases
+    epsilon, n_parties, n_classes, colluding, fewest, releases, delta
         As for :class:`PartyTotal`; more than two classes have a K x d matrix.
     rows : (N, d) array
         Public auxiliary rows in the unit ball.
@@ -119,9 +119,7 @@ class PartyStatistic(PartyTotal):
         reach, size = 2 / float(axes.min()), len(axes) * (self.n_classes - 1)
         if self.colluding:
             return self.shared_noise(size, reach / self.n_parties)
-        return AddedNoise(
-            epsilon=self.epsilon, sensitivity=self.sensitivity, reach=reach, size=size
-        )
+        return self.added_noise(size, reach)
 
     @property
     def deviation(self) -> float:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from confrere.guarantee import Guarantee, Unit, check_epsilon, party_guarantee
+from confrere.maths.gaussian import check_delta
+from confrere.mechanisms.output_step import AddedNoise
 from confrere.mechanisms.secure_sum import SecureSum, SharedNoise
 
 
@@ -29,6 +31,8 @@ class PartyTotal(ABC):
         Where shares make the noise: the fewest parties of a sum; all of them by default.
     releases : int, default=1
         Where shares make the noise: how many sums the price is for.
+    delta : float, default=0.0
+        With one the noise is Gaussian.
     """
 
     theorem: ClassVar[str]
@@ -41,9 +45,12 @@ class PartyTotal(ABC):
     colluding: int = 0
     fewest: int | None = None
     releases: int = 1
+    delta: float = 0.0
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
+        if self.delta:
+            check_delta(self.delta, self.n_parties, "party")
 
     @property
     @abstractmethod
@@ -58,6 +65,17 @@ class PartyTotal(ABC):
             auxiliary=self.auxiliary,
             colluding=self.colluding,
             n_parties=self.n_parties,
+            delta=self.delta,
+        )
+
+    def added_noise(self, size: int, reach: float) -> AddedNoise:
+        """Return noise that a trusted coordinator adds to a point no longer than ``reach``."""
+        return AddedNoise(
+            epsilon=self.epsilon,
+            sensitivity=self.sensitivity,
+            reach=reach,
+            size=size,
+            delta=self.delta,
         )
 
     def shared_noise(
@@ -72,12 +90,13 @@ class PartyTotal(ABC):
         largest : float
             The norm of one party's part at most.
         law : {"l2", "integer"}, default="l2"
-            As for :class:`~confrere.mechanisms.secure_sum.SecureSum`.
+            As for :class:`~confrere.mechanisms.secure_sum.SecureSum`, without a delta.
         """
         return SharedNoise(
             SecureSum(
                 epsilon=self.epsilon,
-                law=law,
+                law="gaussian" if self.delta else law,
+                delta=self.delta,
                 size=size,
                 sensitivity=float(self.sensitivity),
                 n_parties=self.n_parties,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Guarantee, check_bound, check_epsilon, party_guarantee
+from confrere.maths.gaussian import check_delta
 from confrere.maths.sensitivity import (
     Bound,
     largest_norm,
@@ -66,6 +67,8 @@ class PartyVotes:
         From :func:`~confrere.maths.sensitivity.auxiliary_radius`, if the rows are public.
     auxiliary_private : bool, default=False
         Whether one auxiliary row may change together with the party.
+    delta : float, default=0.0
+        With one the noise is Gaussian.
     """
 
     epsilon: float
@@ -78,9 +81,12 @@ class PartyVotes:
     calibration: Calibration = "tight"
     radius: float = 1.0
     auxiliary_private: bool = False
+    delta: float = 0.0
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
+        if self.delta:
+            check_delta(self.delta, self.n_parties, "party")
         check_bound(self.alpha, "alpha")
         if self.n_auxiliary < 1 or self.n_features < 1:
             raise InvalidData("auxiliary needs at least one row and one column.")
@@ -140,13 +146,18 @@ class PartyVotes:
             sensitivity=self.sensitivity,
             reach=self._reach,
             size=self.n_features * (self.n_classes - 1),
+            delta=self.delta,
         )
 
     def guarantee(self) -> Guarantee:
         """Return the price, without touching data."""
         known = "number of auxiliary rows" if self.auxiliary_private else "auxiliary rows"
         return party_guarantee(
-            self.epsilon, THEOREM, auxiliary=known, jointly=self.auxiliary_private
+            self.epsilon,
+            THEOREM,
+            auxiliary=known,
+            jointly=self.auxiliary_private,
+            delta=self.delta,
         )
 
     def run(self, tally: Tally, rows: Floats, *, source: RandomSource) -> Floats:

@@ -24,7 +24,7 @@ from confrere.guarantee import (
     sum_assumptions,
 )
 from confrere.maths.gaussian import gaussian_mu
-from confrere.mechanisms.laws import L2Noise, LaplaceNoise
+from confrere.mechanisms.laws import GaussianNoise, L2Noise, LaplaceNoise
 from confrere.mechanisms.terms import NoisedPoint
 from confrere.noise.shares import gaussian_shares, integer_shares, l2_shares, laplace_shares
 from confrere.noise.sources import RandomSource
@@ -360,8 +360,10 @@ class SharedNoise:
     summed: SecureSum
 
     @property
-    def law(self) -> L2Noise | LaplaceNoise:
+    def law(self) -> L2Noise | LaplaceNoise | GaussianNoise:
         """The law that is counted on, whoever colludes; integers have Laplace's on their grid."""
+        if self.summed.law == "gaussian":
+            return GaussianNoise(1 / self.summed.rate)
         whole = self.summed.law == "integer"
         return LaplaceNoise(self.summed.rate) if whole else L2Noise(self.summed.rate)
 

@@ -106,6 +106,8 @@ class Voting:
         For ``trust="sum"``: share of the parties that a sum needs.
     partition : Cells, optional
         For ``"cells"``, as a party is told them; by default they are found in the auxiliary rows.
+    delta : float, default=0.0
+        With one the noise is Gaussian; not for ``"cells"``, whose noise is Laplace's.
     """
 
     frame: Frame
@@ -124,9 +126,12 @@ class Voting:
     reserve: int = 0
     quorum: float = 1.0
     partition: Cells | None = None
+    delta: float = 0.0
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
+        if self.delta and (self.method == "cells" or self.calibration == "printed"):
+            raise InvalidParameter("delta must be 0 for method='cells' and calibration='printed'.")
         check_tries(self.reserve, self.quorum)
         check_positive(self.local_alpha, "local_alpha")
         if self.alpha != "auto":
@@ -204,6 +209,7 @@ class Voting:
             jointly=self.auxiliary_private,
             colluding=self._sharing,
             n_parties=n_parties,
+            delta=self.delta,
         )
 
     @property
@@ -281,6 +287,7 @@ class Voting:
         """Return the mechanism that noises the mean of so many parties' moments."""
         return PartyMoments(
             epsilon=self.epsilon,
+            delta=self.delta,
             n_features=self.frame.size,
             n_classes=self.n_classes,
             **self._summing(n_parties),
@@ -290,6 +297,7 @@ class Voting:
         """Return the mechanism that averages so many parties' weights."""
         return PartyAverage(
             epsilon=self.epsilon,
+            delta=self.delta,
             n_features=self.frame.size,
             alpha=_AVERAGE_ALPHA if self.alpha == "auto" else float(self.alpha),
             n_classes=self.n_classes,
@@ -302,6 +310,7 @@ class Voting:
         """Return the mechanism that noises the statistic of so many parties' votes."""
         return PartyStatistic(
             epsilon=self.epsilon,
+            delta=self.delta,
             rows=self.rows,
             n_classes=self.n_classes,
             radius=self.radius,
@@ -314,6 +323,7 @@ class Voting:
         soft = self.method == "soft"
         return PartyVotes(
             epsilon=self.epsilon,
+            delta=self.delta,
             n_parties=n_parties,
             n_auxiliary=len(self.rows),
             n_features=self.frame.size,

@@ -455,3 +455,20 @@ def test_private_auxiliary_rows_are_not_quoted():
 def test_the_old_name_of_a_method_names_the_new_one():
     with pytest.raises(InvalidParameter, match="method: 'average' is called 'weights'"):
         fit(method="average")
+
+
+@pytest.mark.parametrize("method", ["statistic", "moments", "soft", "vote", "weights"])
+@pytest.mark.parametrize("trust", ["coordinator", "sum"])
+def test_a_delta_is_promised_and_paid(method, trust):
+    model = MultipartyClassifier(method=method, trust=trust, delta=1e-6, random_state=0)
+    if trust == "sum" and method in ("soft", "vote"):
+        with pytest.raises(InvalidParameter, match="trust"):
+            model.price(40, 3)
+        return
+    price = model.price(40, 3)
+    assert (price.epsilon, price.delta) == (1.0, 1e-6)
+
+
+def test_cells_have_no_delta():
+    with pytest.raises(InvalidParameter, match="delta"):
+        MultipartyClassifier(method="cells", delta=1e-6).price(40, 3)

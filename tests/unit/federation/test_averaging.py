@@ -17,6 +17,7 @@ from confrere.federation import (
     add_up,
     average,
     expand,
+    poll,
 )
 from confrere.federation.averaging import ReleaseRequest, weighted_mean
 from confrere.federation.operation import PartyFacts
@@ -28,6 +29,7 @@ from confrere.mechanisms.objective_perturbation import SOLVER_SHARE
 from confrere.plans.party_rows import Sizes
 from confrere.plans.ridges import summed_ridge
 from confrere.plans.sums_plan import GradientRounds
+from confrere.plans.voting_plan import Voting
 
 
 @pytest.fixture
@@ -243,7 +245,7 @@ def test_rounds_of_several_classes_shrink_towards_the_average(three):
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
-@pytest.mark.parametrize("ask", ["average", "rounds", "expand", "sums"])
+@pytest.mark.parametrize("ask", ["average", "rounds", "expand", "sums", "votes", "summed votes"])
 def test_a_delta_is_in_the_question_and_in_the_grant(ask, n_classes):
     """Rehearsals, from which grants are made, price the delta that answers cost."""
     common = {"frame": Frame(3), "epsilon": 1.0, "delta": 1e-6, "n_classes": n_classes}
@@ -253,7 +255,13 @@ def test_a_delta_is_in_the_question_and_in_the_grant(ask, n_classes):
         "rounds": lambda there: average(there, Averaging(**common, **cap, rounds=3)),
         "expand": lambda there: expand(there, Expansion(**common)),
         "sums": lambda there: add_up(there, GradientRounds(**common, **cap, rounds=3)),
+        "votes": lambda there: poll(there, Voting(**common, method="weights")),
+        "summed votes": lambda there: poll(
+            there, Voting(**common, method="moments", auxiliary=np.eye(3), trust="sum")
+        ),
     }
+    if "votes" in ask and n_classes > 2:
+        return  # parties of a federation vote on two
     requests = rehearse(protocols[ask], ["a", "b", "c"], "0" * 64, 3, n_classes=n_classes)
     paid = sum(Decimal(str(request.delta)) for request in requests)
     assert Decimal("0.99e-6") < paid <= Decimal("1e-6")
