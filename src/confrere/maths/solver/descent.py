@@ -57,7 +57,8 @@ def descend(objective: Objective, W: Floats, tolerance: float) -> tuple[Floats, 
         if simple is None:
             W, _ = descend(thin, W, loose)
         else:
-            W, _ = _settle(thin, W, simple, loose)
+            search = _QuasiNewton(thin, W, simple, worth=math.inf)
+            W, _, _ = search.run(loose, math.ceil(thin.hessian_passes))
         metric = thin.preconditioner(W)
     return _settle(objective, W, metric, tolerance)
 
@@ -107,7 +108,13 @@ def _settle(
 class _QuasiNewton:
     """Full quasi-Newton steps on many problems at once; those that are done leave the batch."""
 
-    def __init__(self, objective: Objective, W: Floats, metric: Preconditioner) -> None:
+    def __init__(
+        self,
+        objective: Objective,
+        W: Floats,
+        metric: Preconditioner,
+        worth: float | None = None,
+    ) -> None:
         self.objective = objective
         self.metric = metric
         self.problems = np.arange(len(W))
@@ -115,16 +122,18 @@ class _QuasiNewton:
         self.G = objective.gradient(W)
         self.size = self._size()
         self.pairs: list[tuple[Floats, Floats, Floats]] = []
-        # After a Hessian of all rows about 4 steps are left.
-        self._worth = 4 + objective.hessian_passes / objective.m
+        # After a Hessian of all rows about 4 steps are left: more than it costs are worth one.
+        self._worth = 4 + objective.hessian_passes / objective.m if worth is None else worth
 
     # A problem that is exactly solved, or runs away, divides by zero and then leaves the batch.
     @np.errstate(all="ignore")
-    def run(self, tolerance: float) -> tuple[Floats, Floats, NDArray[np.intp]]:
+    def run(
+        self, tolerance: float, steps: int = _PATIENCE
+    ) -> tuple[Floats, Floats, NDArray[np.intp]]:
         """Return points, gradients there, and the numbers of problems not yet certified."""
         points, gradients = self.W.copy(), self.G.copy()
         strays: list[NDArray[np.intp]] = []
-        for _ in range(_PATIENCE):
+        for _ in range(steps):
             points[self.problems], gradients[self.problems] = self.W, self.G
             self._keep(~self.objective.certified(self.W, self.G, tolerance))
             if not len(self.problems):
