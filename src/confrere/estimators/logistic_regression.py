@@ -97,9 +97,9 @@ class PrivateLogisticRegression(StreamedClassifier):
     noise : {"auto", "ball", "schema"}, default="auto"
         Which body noise is made for. ``"schema"`` is the one that the schema declares, in which a
         number lies in an interval or on a curve and one of a category's columns is one; it knows
-        no delta, ``prior`` or ``feature_scale``. ``"auto"`` takes it for two classes wherever a
-        schema without importances is given. ``data_norm``, ``intercept_scale`` and
-        ``ridge_floor`` are the ball's.
+        no ``prior`` or ``feature_scale``, and with a delta rows are the same and noise is Gaussian.
+        ``"auto"`` takes it for two classes wherever a schema without importances is given, and no
+        delta. ``data_norm``, ``intercept_scale`` and ``ridge_floor`` are the ball's.
     feature_scale : array of shape (n_features,), optional
         Public factors (importances) that multiply the columns before clipping: weighted PLR.
     engine : {"loop", "joblib", "dask"}, str or engine, optional
@@ -269,7 +269,7 @@ class PrivateLogisticRegression(StreamedClassifier):
         """Return how a schema's columns are encoded: a rule of public facts."""
         assert isinstance(self.schema, PublicSchema)
         beyond = {
-            "delta": self.delta > 0,
+            "delta": self.delta > 0 and self.noise == "auto",
             "calibration='printed'": self.calibration == "printed",
             "prior": self.prior is not None,
             "loss='hinge'": self.loss == "hinge",

@@ -228,7 +228,7 @@ def plan_linear(
 ) -> LinearPlan:
     """Return the plan of a private linear model on ``n_samples`` rows.
 
-    Noise is Gaussian if there is a ``delta`` to pay with, and shaped like a body if ``frame`` is
+    Noise is Gaussian if there is a ``delta`` to pay with, else shaped like a body if ``frame`` is
     one's; the automatic ridge of a body is its own.
     ``prior`` is a point in the unit ball's coordinates. ``variance`` is that of the log odds around
     it, where it is known: the automatic ridge is then :func:`informed_ridge`, with the curvature
@@ -237,11 +237,8 @@ def plan_linear(
     if delta > 0 and calibration == "printed":
         raise InvalidParameter("calibration='printed' is pure: use delta=0 with it.")
     body = frame.body if isinstance(frame, BodyFrame) else None
-    if body is not None and (delta > 0 or calibration == "printed"):
-        raise InvalidParameter(
-            "noise='schema' is pure and tight: use noise='ball' with delta or the printed "
-            "calibration."
-        )
+    if body is not None and calibration == "printed":
+        raise InvalidParameter("noise='schema' is tight: use noise='ball' with the printed one.")
     relation = Neighbours(neighbours)
     size = row_count(n_samples, relation, declared_samples)
     public_samples = declared_count(size)
@@ -292,7 +289,7 @@ def plan_linear(
         "prior_norm": 0.0 if prior is None else float(np.linalg.norm(prior)),
     }
     mechanism: PerturbedObjective
-    if body is not None:
+    if body is not None and not delta:
         mechanism = BodyObjectivePerturbation(**common, body=body)
     else:
         mechanism = ball_objective(delta, calibration, **common)

@@ -8,6 +8,7 @@ import pytest
 
 from confrere import CollaborativeClassifier, PrivateLogisticRegression, TransferClassifier
 from confrere.errors import InvalidParameter
+from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
 from confrere.noise.sources import SeededSource
 from confrere.plans.body_plan import choose_form, curvature_of
 from confrere.release import load_release
@@ -146,7 +147,6 @@ def test_the_number_of_rows_decides_nothing_where_it_is_private():
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"delta": 1e-6}, "delta"),
         ({"calibration": "printed", "loss": "logistic"}, "printed"),
         ({"prior": [0.0]}, "prior"),
         ({"feature_scale": [1.0]}, "feature_scale"),
@@ -155,9 +155,25 @@ def test_the_number_of_rows_decides_nothing_where_it_is_private():
 def test_what_the_theorem_does_not_know_is_refused_or_left_to_the_ball(settings, named):
     with pytest.raises(InvalidParameter, match=named):
         PrivateLogisticRegression(schema=SCHEMA, noise="schema", **settings).price(1000)
-    if named in ("delta", "printed"):
+    if named == "printed":
         price = PrivateLogisticRegression(schema=SCHEMA, **settings).price(1000)
         assert price.theorem != "docs/proofs/geometry.md"
+
+
+def test_a_delta_keeps_the_schema_s_curves_where_they_are_asked_for():
+    """Gaussian noise in the coordinates of the body, whose rows lie in the unit ball."""
+    rows, fresh = table(), table(seed=1)
+    settings = {"epsilon": 4.0, "delta": 1e-6, "schema": SCHEMA, "random_state": 0}
+    model = PrivateLogisticRegression(noise="schema", **settings).fit(rows)
+    assert model.model_.encoder.form == "curves"
+    assert (model.guarantee_.epsilon, model.guarantee_.delta) == (4.0, 1e-6)
+    assert model.guarantee_.theorem == "docs/proofs/gaussian.md"
+    plan, data = PrivateLogisticRegression(noise="schema", **settings).prepare(rows, None)
+    assert isinstance(plan.mechanism, GaussianObjectivePerturbation)
+    assert np.linalg.norm(np.asarray(plan.frame.lazy(data.X)), axis=1).max() <= 1
+    straight = PrivateLogisticRegression(**settings).fit(rows)
+    assert straight.model_.encoder.form == "standardised"
+    assert accuracy(model, fresh) > accuracy(straight, fresh) + 0.05
 
 
 def test_no_schema_no_shape():
