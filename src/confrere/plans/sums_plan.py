@@ -23,7 +23,7 @@ from confrere.mechanisms.output_step import coordinate_rounding, coordinates
 from confrere.mechanisms.secure_sum import SecureSum, check_tries, fewest_of
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, Term
-from confrere.plans.descent import Descent, as_weights
+from confrere.plans.noised_descent import Descent, as_weights
 from confrere.plans.party_rows import PartyRows, Sizes
 from confrere.plans.ridges import Alpha
 from confrere.rows.frame import Frame
