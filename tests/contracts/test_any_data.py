@@ -148,6 +148,18 @@ def parts(draw):
     )
 
 
+def several(make):
+    """Return the same without what is for two classes alone."""
+    unknown = {"prior_intercept": 0.0, "prior": None}
+
+    def made(draw):
+        model = make(draw)
+        known = model.get_params(deep=False)
+        return model.set_params(**{name: unknown[name] for name in unknown if name in known})
+
+    return made
+
+
 def together(method, draw):
     return CATALOGUE[method].make(**common(draw), intercept_scale=constant(draw))
 
@@ -209,6 +221,11 @@ def ways():
             found[name] = Way(make, sparse=True, leaves_out=True)
         elif name not in found and method.proof is not None:
             found[name] = Way(fitted(lambda draw, method=method: method.make(**common(draw))))
+    found["pst-s, classes"] = Way(fitted(several(parts)), n_classes=4)
+    found["pst-f, classes"] = Way(fitted(several(stack)), n_classes=4)
+    for name in ("average", "ofpa", "ofaa", "sums"):
+        make = fitted(lambda draw, name=name: together(name, draw), party=PARTY)
+        found[f"{name}, classes"] = Way(make, n_classes=4)
     make = fitted(lambda draw: votes("weights", draw), party=PARTY)
     found["multiparty weights"] = Way(make, sparse=True, n_classes=3, leaves_out=True)
     found["evaluation"] = Way(judged)
