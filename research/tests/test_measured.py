@@ -10,6 +10,7 @@ from benchmarks import (
     bench_audits,
     bench_classes,
     bench_facts,
+    bench_forms,
     bench_mutations,
     bench_planning,
     bench_priors,
@@ -45,6 +46,7 @@ def tables():
         "reproduced": (reproduced.PAGE, reproduced.chapters_of(whole)),
         "reproduced, in short": (reproduced.README, reproduced.summary_of(whole)),
         "choices": ("choose.md", reproduced.choices_of(whole)),
+        "forms": ("geometry.md", bench_forms.table_of(read_record("forms"))),
         "rivals": ("peers.md", bench_rivals.table_of(read_record("rivals"))),
         "rivals' times": ("peers.md", bench_rivals.times_of(read_record("rivals"))),
     }
@@ -65,6 +67,7 @@ TABLES = (
     "reproduced",
     "reproduced, in short",
     "choices",
+    "forms",
     "rivals",
     "rivals' times",
 )

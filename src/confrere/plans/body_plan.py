@@ -42,49 +42,59 @@ def curvature_of(schema: PublicSchema) -> float:
 def curves_pay(schema: PublicSchema, n_samples: int, epsilon: float) -> bool:
     """Whether numbers without a word of their own become curves: a rule of public facts.
 
-    Curves make more columns, and so more noise for all others. Where nothing is known of numbers
-    but their bounds a straight line between these is rarely a good fit, and they win unless flags
-    and levels outnumber them. Where means and deviations are known, lines fit well until records
-    and epsilon are plenty. Where these are so scarce that little can be learned at all, hats have
-    the least noise beside categories and flags.
+    Curves make more columns, and so more noise for all others. Where records and epsilon are plenty
+    they pay. Where not, it depends on what stands beside them. If numbers are most of the columns,
+    lines are better: eight times the columns are more than the noise allows. Beside categories
+    hats are cheap, and win always. Beside flags and levels they win where nothing is known of
+    numbers but their bounds, between which a line is rarely a good fit, and where records are so
+    scarce that little can be learned at all.
     """
     numbers = [f for f in schema.features if isinstance(f, Number) and f.curve == "auto"]
     if not numbers:
         return False
-    blocks = schema.encoder(form="curves").blocks()
-    columns = 1 + sum(block.size for block in blocks)
+    columns = 1 + sum(block.size for block in schema.encoder(form="curves").blocks())
     crowded = columns / (n_samples * epsilon * curvature_of(schema))
+    share = len(numbers) / len(schema.features)
+    if crowded <= PLENTY * share**2:
+        return True
+    if _mostly_numbers(schema):
+        return False
     bare = sum(number.mean is None for number in numbers)
     intervals = sum(block.size == 1 for block in schema.encoder(form="linear").blocks())
-    if bare and 2 * bare >= intervals:
-        return not _only_numbers(schema) or crowded <= SCARCE
-    share = len(numbers) / len(schema.features)
-    return crowded <= PLENTY * share**2 or (crowded > SCARCE and not _only_numbers(schema))
+    return _mostly_corners(schema) or 0 < intervals <= 2 * bare or crowded > SCARCE
 
 
-def _only_numbers(schema: PublicSchema) -> bool:
-    return all(isinstance(feature, Number) for feature in schema.features)
+def _mostly_numbers(schema: PublicSchema) -> bool:
+    return 2 * sum(isinstance(feature, Number) for feature in schema.features) > len(
+        schema.features
+    )
+
+
+def _mostly_corners(schema: PublicSchema) -> bool:
+    sizes = [block.size for block in schema.encoder(form="linear").blocks()]
+    return sum(size for size in sizes if size > 1) >= CORNERS * sum(sizes)
 
 
 def choose_form(schema: PublicSchema, noise: Noise, n_samples: int, epsilon: float) -> Form:
     """Return how a schema's columns are encoded.
 
-    ``"auto"`` leaves a schema with importances to the ball, whose columns are weighted by them. It
-    leaves straight lines alone to it too, and flags whose shares nobody declares, unless most
-    columns are one-hot: a box that rows fill is no better than a ball.
+    ``"auto"`` leaves a schema with importances to the ball, whose columns are weighted by them.
+    Where most columns are numbers it takes the box of their bounds if these are all that is known,
+    and the ball if means and deviations are: a box must be cut at two deviations, a ball must not.
+    It leaves flags to the ball whose shares nobody declares, unless most columns are one-hot.
     """
     if noise == "ball" or (noise == "auto" and schema.has_importances):
         return "standardised"
     if curves_pay(schema, n_samples, epsilon):
         return "curves"
-    blocks = schema.encoder(form="linear").blocks()
-    if noise == "schema" or any(block.smooth for block in blocks):
+    bent = any(block.smooth for block in schema.encoder(form="linear").blocks())
+    if noise == "schema" or bent or _mostly_corners(schema):
         return "linear"
-    corners = sum(block.size for block in blocks if block.size > 1)
-    if corners >= CORNERS * sum(block.size for block in blocks):
-        return "linear"
+    if _mostly_numbers(schema):
+        known = [f.mean is not None for f in schema.features if isinstance(f, Number)]
+        return "standardised" if 2 * sum(known) >= len(known) else "linear"
     centred = all(f.share is not None for f in schema.features if isinstance(f, Flag))
-    return "linear" if centred and not _only_numbers(schema) else "standardised"
+    return "linear" if centred else "standardised"
 
 
 def form_for(

@@ -116,6 +116,21 @@ def test_the_rule_is_public():
     assert curvature_of(many) == 0.2
 
 
+@pytest.mark.parametrize("known", [{}, {"mean": 0.5, "sd": 0.2}])
+def test_curves_are_not_for_many_numbers_and_few_records(known):
+    """Eight columns for each of twenty numbers: more noise than a line's bad fit costs."""
+    numbers = [Number(f"n{j}", bounds=(0, 1), **known) for j in range(20)]
+    crowd = PublicSchema([*numbers, Flag("f")], outcome=LABEL)
+    straight = "standardised" if known else "linear"
+    for n, form in ((100, straight), (2000, straight), (20_000, "curves")):
+        assert choose_form(crowd, "auto", n, 1.0) == form
+    alone = PublicSchema(numbers, outcome=LABEL)
+    assert choose_form(alone, "auto", 2000, 1.0) == straight
+    blocks = [Category(f"c{j}", values=tuple(range(10))) for j in range(20)]
+    beside = PublicSchema([*numbers, *blocks], outcome=LABEL)
+    assert {choose_form(beside, "auto", n, 1.0) for n in (100, 2000, 20_000)} == {"curves"}
+
+
 def test_the_price_knows_the_columns_and_touches_no_data():
     model = PrivateLogisticRegression(epsilon=0.5, schema=SCHEMA)
     assert model.price(1000).epsilon == 0.5
