@@ -74,7 +74,9 @@ def fitted(name, schema, table):
     chosen = {"schema": schema, "epsilon": 5.0}
     if method.shape == "transfer":
         source = find_method(method.source).make(**chosen).fit(table)
-        return method.make(**chosen, source=source.to_release()).fit(table)
+        # No check of a source is known for several classes.
+        unchecked = {} if schema.outcome.classes is None else {"prior_check": False}
+        return method.make(**chosen, **unchecked, source=source.to_release()).fit(table)
     model = method.make(**chosen)
     if method.shape == "votes":
         # No labels are among auxiliary rows.
