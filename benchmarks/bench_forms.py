@@ -1,9 +1,9 @@
 """The public rule for noise shaped like the rows against the best choice in hindsight.
 
-``python -m benchmarks forms``, through the classifier itself. A cell is a table with so many records,
-an epsilon, and bounds alone or means and deviations as well; its contestants are the ball, straight
-lines in a body, and curves. The rule was chosen on some tables and confirmed on others. Goes on
-where it stopped.
+``python -m benchmarks forms``, through the classifier itself. A cell is a table with so many
+records, an epsilon, and bounds alone or means and deviations as well; its contestants are the ball,
+straight lines in a body, and curves. The rule was chosen on some tables and confirmed on others.
+Goes on where it stopped.
 """
 
 from __future__ import annotations
