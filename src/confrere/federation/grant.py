@@ -109,6 +109,8 @@ class Policy(Stated):
         The relation that it must speak of; no default either.
     epsilon_per_run : float, optional
         The most that one run may spend. The lifetime cap is the ledger account's.
+    delta_per_answer : float, optional
+        The most that one answer may spend of it; of all answers, what the account's cap allows.
     study : str, optional
         Hash of the study (or fingerprint of the schema) that questions must be about.
     study_id : str, optional
@@ -125,6 +127,7 @@ class Policy(Stated):
     unit: Unit
     neighbours: Neighbours
     epsilon_per_run: Epsilon | None = None
+    delta_per_answer: Delta | None = None
     study: str | None = None
     study_id: str | None = None
     approval: ChargeApproval | None = None
@@ -157,7 +160,7 @@ class Policy(Stated):
             raise OperationRefused("the request is not the one that was agreed to.", "request")
 
     def check_price(self, price: Guarantee | None) -> None:
-        """Refuse a promise about another unit or relation than the one that was agreed to."""
+        """Refuse a promise about another unit or relation, or a delta that was not agreed to."""
         if price is None:
             # Sizes leave as public facts: they are not where a record may come or go, nor where
             # all rows of a party, and how many they are, may change.
@@ -167,6 +170,8 @@ class Policy(Stated):
             raise OperationRefused("the relation is not the one that was agreed to.", "relation")
         elif price.unit is not self.unit:
             raise OperationRefused("the unit is not the one that was agreed to.", "unit")
+        elif self.delta_per_answer is not None and price.delta > self.delta_per_answer:
+            raise OperationRefused("the delta is more than was agreed to.", "price")
 
 
 class Grant(Stated):
@@ -256,6 +261,7 @@ class Grant(Stated):
             unit=self.unit,
             neighbours=self.relation,
             epsilon_per_run=self.epsilon_per_run,
+            delta_per_answer=self.delta_per_run,
             study=self.study_sha256,
             study_id=self.study_id,
             approval=self.approval,

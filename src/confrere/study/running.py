@@ -199,6 +199,7 @@ def policy_of(
         unit=price.unit,
         neighbours=price.neighbours,
         epsilon_per_run=price.epsilon,
+        delta_per_answer=price.delta,
         study=study.sha256,
         study_id=study.id,
         approval=approval,

@@ -107,6 +107,18 @@ def test_the_policy_refuses(make_party, policy, asked, reason):
     assert party.books.answers.entries() == []
 
 
+def test_a_delta_that_was_not_agreed_to_is_refused(make_party):
+    party = make_party(delta_per_answer=1e-7)
+    with pytest.raises(OperationRefused) as caught:
+        serve("objective", release(delta=1e-6), party, run="r1")
+    assert caught.value.reason == "price"
+    assert states(party) == []
+    serve("objective", release(), party, run="r1")
+    # Whatever a policy says, an account that is opened without a delta pays for none.
+    with pytest.raises(BudgetExceeded):
+        serve("objective", release(delta=1e-8), party, run="r2")
+
+
 def test_the_cap_of_a_run_counts_all_its_questions(make_party):
     party = make_party(epsilon_per_run=1.0)
     serve("objective", release(0.5), party, run="r1")
