@@ -8,6 +8,7 @@ from scipy import stats
 
 from benchmarks import (
     bench_audits,
+    bench_cells,
     bench_classes,
     bench_facts,
     bench_forms,
@@ -36,6 +37,11 @@ def tables():
         "facts with ball": ("facts.md", bench_facts.table_of(read_record("facts"), "ball")),
         "facts with auto": ("facts.md", bench_facts.table_of(read_record("facts"), "auto")),
         "trees": ("algorithms/papers.md", bench_trees.table_of(read_record("trees"))),
+        "cells": ("algorithms/multiparty.md", bench_cells.table_of(read_record("cells"))),
+        "the rule for cells": (
+            "algorithms/multiparty.md",
+            bench_cells.rule_of(read_record("cells")),
+        ),
         "planning": ("planning.md", bench_planning.table_of(read_record("planning"))),
         "priors": ("priors.md", bench_priors.tables_of(read_record("priors"))),
         "branches near a prior": (
@@ -60,6 +66,8 @@ TABLES = (
     "facts with ball",
     "facts with auto",
     "trees",
+    "cells",
+    "the rule for cells",
     "planning",
     "priors",
     "branches near a prior",
@@ -118,6 +126,21 @@ def test_every_item_was_reproduced_at_length():
     found = read_record("reproduced")["items"]
     assert list(found) == list(load_specs())
     assert all(found[item]["repeats"] == spec.repeats for item, spec in load_specs().items())
+
+
+def test_the_rule_for_cells_is_about_data_that_no_item_uses_and_hardly_costs():
+    record = read_record("cells")
+    used = {str(spec.data.get("table")) for spec in load_specs().values()}
+    assert used.isdisjoint(one["data"] for one in record["others"])
+    lost = []
+    for one in record["others"]:
+        for epsilon, chosen in one["chosen"].items():
+            means = {m: sum(by[epsilon]) / len(by[epsilon]) for m, by in one["found"].items()}
+            lost.append(max(means.values()) - means[chosen])
+    assert sum(lost) / len(lost) < 0.02
+    assert all(
+        len(by) == 10 for one in record["items"] for m in one["found"].values() for by in m.values()
+    )
 
 
 def test_a_page_without_a_place_is_refused():

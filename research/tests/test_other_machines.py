@@ -32,6 +32,9 @@ model = MultipartyClassifier(
 )
 model.fit(X, y, party=np.arange(600) // 6, auxiliary=rows)
 found["statistic"] = {"coef": model.coef_.ravel().tolist()}
+cells = MultipartyClassifier(method="cells", epsilon=3.0, classes=range(3), random_state=0)
+cells.fit(X, np.arange(600) % 3, party=np.arange(600) // 6, auxiliary=X[:, ::-1])
+found["cells"] = {"coef": cells.coef_.ravel().tolist()}
 # Columns that mirror each other: no entry of a component is its largest, but for rounding; and
 # four columns that are alike, whose components are any turn of each other.
 mirrored = np.hstack([X, -X])

@@ -30,7 +30,7 @@ _FLATTEST = 1e-3
 _LENGTH = 20.0
 
 #: The ridges that :func:`fit_shares` chooses from, on half-white rows, largest first.
-RIDGES = (30.0, 10.0, 3.0, 1.0)
+RIDGES = (10.0, 3.0)
 
 #: Ridge of the intercept, as a share of the others'.
 _INTERCEPT = 1e-3
@@ -67,8 +67,9 @@ class Cells:
 class HalfWhite:
     """Public rows, their principal directions half-way to the same spread.
 
-    As they are, a few directions decide every distance; white, those of noise count as much as
-    those of structure. A direction of standard deviation s is divided by the square root of s.
+    As they are, a few directions decide every score; white, those of noise count as much as those
+    of structure. A direction of standard deviation s is divided by the square root of s. Cells are
+    found in the widest directions made white, so that no unit of a column decides them.
 
     Parameters
     ----------
@@ -88,14 +89,24 @@ class HalfWhite:
 
     @cached_property
     def turn(self) -> Floats:
-        """The ``(d, c)`` map, widest direction first."""
+        """The ``(d, c)`` map to half-white coordinates, widest direction first."""
+        values, vectors = self._directions
+        return np.asarray(vectors / values**0.25 * math.sqrt(_LENGTH / np.sqrt(values).sum()))
+
+    @cached_property
+    def _white(self) -> Floats:
+        """The map to the widest directions, made white."""
+        values, vectors = self._directions
+        return np.asarray((vectors / np.sqrt(values))[:, :_DIRECTIONS])
+
+    @cached_property
+    def _directions(self) -> tuple[Floats, Floats]:
         away = self.rows - self.mean
         values, vectors = np.linalg.eigh(away.T @ away / len(away))
         kept = values > max(_FLATTEST * values[-1], 1e-12)
         if not kept.any():  # all rows are the same
-            return np.zeros((self.rows.shape[1], 1))
-        values, vectors = values[kept][::-1], vectors[:, kept][:, ::-1]
-        return np.asarray(vectors / values**0.25 * math.sqrt(_LENGTH / np.sqrt(values).sum()))
+            return np.ones(1), np.zeros((self.rows.shape[1], 1))
+        return values[kept][::-1], vectors[:, kept][:, ::-1]
 
     def coordinates(self, rows: Floats) -> Floats:
         """Return rows in the half-white coordinates."""
@@ -106,15 +117,13 @@ class HalfWhite:
 
         Means of clusters (k-means from a fixed start), turned into what tells them apart.
         """
-        turn = self.turn[:, :_DIRECTIONS]
-        points = (self.rows - self.mean) @ turn
-        centres = _k_means(points, count)
-        directions = 2 * centres @ turn.T
+        centres = _k_means((self.rows - self.mean) @ self._white, count)
+        directions = 2 * centres @ self._white.T
         return Cells(directions, -(centres**2).sum(axis=1) - directions @ self.mean)
 
     def explained(self, cells: Cells) -> float:
         """Return the share of the public rows' spread that lies between cells, not within them."""
-        points = (self.rows - self.mean) @ self.turn[:, :_DIRECTIONS]
+        points = (self.rows - self.mean) @ self._white
         middle = points.mean(axis=0)
         spread = float(((points - middle) ** 2).sum())
         places = cells.of(self.rows)
@@ -125,17 +134,24 @@ class HalfWhite:
 
 
 def _k_means(points: Floats, count: int) -> Floats:
-    """Return at most ``count`` centres; the start is drawn by a fixed seed (k-means++)."""
+    """Return at most ``count`` centres.
+
+    The start is drawn by a fixed seed: far rows are likely (k-means++), and of a few drawn the one
+    is taken that leaves the least distance in all.
+    """
     rng = np.random.default_rng(0)
     scale = max(float(np.abs(points).max()), 1e-300)
     centres = points[[int(rng.integers(len(points)))]]
     nearest = _distances(points, centres, scale)[:, 0]
-    for draw in rng.uniform(size=min(count, len(points)) - 1):
+    tries = 2 + int(math.log(count))
+    for draws in rng.uniform(size=(min(count, len(points)) - 1, tries)):
         if not nearest.any():
             break  # every row is a centre already
-        place = np.searchsorted(np.cumsum(nearest), draw * nearest.sum(), side="right")
-        centres = np.vstack([centres, points[min(int(place), len(points) - 1)]])
-        nearest = np.minimum(nearest, _distances(points, centres[-1:], scale)[:, 0])
+        drawn = np.searchsorted(np.cumsum(nearest), draws * nearest.sum(), side="right")
+        tried = points[np.minimum(drawn, len(points) - 1)]
+        left = np.minimum(nearest[:, None], _distances(points, tried, scale))
+        best = int(left.sum(axis=0).argmin())
+        centres, nearest = np.vstack([centres, tried[best]]), left[:, best]
     places = None
     for _ in range(_ROUNDS):
         found = _distances(points, centres, scale).argmin(axis=1)

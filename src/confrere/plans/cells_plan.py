@@ -82,7 +82,8 @@ class CellRows:
         n_classes = shares.shape[1]
         sizes = np.bincount(places, minlength=len(cells)) / len(self.rows)
         # A class's part of a cell is uncertain besides: private and public rows are samples.
-        sampled = sizes * (1 - 1 / n_classes) * (1 / n_parties + 1 / len(self.rows))
+        even = (1 - 1 / n_classes) / n_classes
+        sampled = sizes * even * (1 / n_parties + 1 / len(self.rows))
         weights, ridge = fit_shares(
             self.view.coordinates(self.view.rows),
             places,

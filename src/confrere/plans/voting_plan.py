@@ -327,7 +327,7 @@ class Voting:
             n_parties=n_parties,
             n_auxiliary=len(self.rows),
             n_features=self.frame.size,
-            alpha=self._output_alpha(n_parties if soft else 1),
+            alpha=self.output_alpha(n_parties),
             labels="soft" if soft else "vote",
             n_classes=self.n_classes,
             calibration=self.calibration,
@@ -379,10 +379,12 @@ class Voting:
         )
         return Released(weights, alpha, statistic)
 
-    def _output_alpha(self, n_parties: int) -> float:
+    def output_alpha(self, n_parties: int) -> float:
         """Return the ridge: noise of variance ~ 1/(M ridge eps)^2 against weights that shrink."""
         if self.alpha != "auto":
             return float(self.alpha)
+        if self.method != "soft":
+            n_parties = 1  # a majority is not quieter for being one of many
         # The least of (1/8d)E||noise||^2 + (ridge/2)||w||^2, with the identity's sensitivity.
         reach = n_parties * self.epsilon * _EXPECTED_NORM
         return float((self.frame.size / (2 * reach**2)) ** (1 / 3))

@@ -159,6 +159,10 @@ def test_plan_chooses_between_an_average_and_sums(line, folder):
     allowed = line.json(*facts, "--delta", "1e-6")["data"]
     assert allowed["choose"] == "rounds"
     assert "choose" not in line.json("plan", "--records", "500", "--features", "20")["data"]
+    votes = line.json(*facts, "--auxiliary", "1000", "--classes", "6")["data"]["votes"]
+    assert votes["cells"] == 12
+    assert votes["privacy_term"] > 0
+    assert "votes" not in line.json(*facts)["data"]
 
 
 def test_reproduce_lists_and_runs(line, folder, monkeypatch):

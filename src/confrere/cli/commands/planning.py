@@ -9,7 +9,7 @@ import typer
 
 from confrere.cli.envelope import Answer, command
 from confrere.cli.views import listing
-from confrere.planning import choose
+from confrere.planning import choose, plan_votes
 from confrere.planning import plan as planned
 from confrere.planning.forecast import DECAY
 
@@ -40,6 +40,10 @@ def plan(
         float,
         typer.Option(min=0, max=3, help="Columns: 0 unrelated, 0.5 a questionnaire, 1 an image."),
     ] = DECAY,
+    auxiliary: Annotated[
+        int | None, typer.Option(min=1, max=10**8, help="Public rows, where small parties vote.")
+    ] = None,
+    classes: Annotated[int, typer.Option(min=2, max=1000, help="Of those who vote.")] = 2,
     picture: Annotated[Path | None, typer.Option(help="Draw it into this file.")] = None,
 ) -> Answer:
     """Say what to expect of a private model before any data are touched; spends nothing."""
@@ -73,6 +77,19 @@ def plan(
             "choose": choice.best.way,
             "settings": dict(choice.settings),
             "ways": {one.way: {"auc": one.auc, "noise": one.noise} for one in choice.expected},
+        }
+    if auxiliary is not None:
+        votes = plan_votes(
+            parties=parties, auxiliary=auxiliary, d=features, epsilon=epsilon, n_classes=classes
+        )
+        told.append(str(votes))
+        chosen["votes"] = {
+            "sensitivity": votes.sensitivity,
+            "privacy_term": votes.privacy_term(),
+            "sampling_term": votes.sampling_term(),
+            "shrinking_term": votes.shrinking_term,
+            "cells": votes.cells,
+            "cell_noise": votes.cell_noise,
         }
     if picture is not None:
         found.plot().figure.savefig(picture, dpi=150)

@@ -1,0 +1,249 @@
+"""Cells against votes and moments of many parties: the papers' items, and data for the rule.
+
+Settings of cells, and the rule for when to use them, were chosen on the data of :data:`OTHERS`,
+which no reproduced item uses; items were run once, afterwards. Draws are paired: all methods see
+the same parties, public rows and test rows. Needs the data sets (``CONFRERE_DATA``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from sklearn.decomposition import PCA
+from sklearn.metrics import roc_auc_score
+
+from benchmarks.measured import fill, markdown, write_record
+from confrere import MultipartyClassifier
+from confrere.planning import choose_votes
+from confrere_research import load_specs
+from confrere_research.loaders import load_brfss2015, load_mnist, load_phishing
+from confrere_research.problems import make_problem
+from confrere_research.problems.shapes import ManyParties, Rows
+
+Found = dict[str, dict[str, list[float]]]
+
+METHODS = ("statistic", "moments", "cells")
+
+#: Items and epsilons; their best methods are run, with the settings that the item gives them.
+ITEMS = {"M1": (0.1, 0.3, 1.0, 3.0), "M2": (0.1, 1.0), "M3": (0.1, 1.0)}
+ITEM_DRAWS = 10
+
+EPSILONS = (0.3, 1.0, 3.0)
+DRAWS = 5
+
+#: Name, number of parties, of rows each, of public rows, and of public components if any.
+OTHERS = (
+    ("digits 1 to 7", 1000, 6, 1000, 50),
+    ("digits 4 and 5", 800, 6, 1000, 50),
+    ("general health", 1000, 6, 1000, None),
+    ("diabetes", 1000, 9, 2000, None),
+    ("phishing", 800, 6, 2000, None),
+    ("a cloud, two classes", 2000, 6, 2000, None),
+    ("a cloud, a class of 8%", 2000, 6, 2000, None),
+    ("a cloud, four classes", 1000, 6, 1000, None),
+    ("twelve clusters, four classes", 1000, 6, 1000, None),
+)
+
+
+def main() -> None:
+    record: dict[str, Any] = {"items": [], "others": []}
+    for item, epsilons in ITEMS.items():
+        record["items"].append(_item(item, epsilons))
+        Console().print(_told(record["items"][-1]["found"]))
+    for name, n_parties, each, n_public, components in OTHERS:
+        found: Found = {method: {f"{e:g}": [] for e in EPSILONS} for method in METHODS}
+        start = time.process_time()
+        for draw in range(DRAWS):
+            problem = drawn(name, n_parties, each, n_public, components, draw)
+            n_classes = int(problem.test.y.max()) + 1
+            metric = "AUC" if n_classes == 2 else "accuracy"
+            for method, by_epsilon in found.items():
+                for epsilon in EPSILONS:
+                    options = {"method": method, "classes": range(n_classes)}
+                    score = _score(problem, epsilon, draw, metric, **options)
+                    by_epsilon[f"{epsilon:g}"].append(score)
+        assert problem.auxiliary is not None
+        chosen = {
+            f"{epsilon:g}": choose_votes(
+                problem.auxiliary, n_parties=n_parties, n_classes=n_classes, epsilon=epsilon
+            )
+            for epsilon in EPSILONS
+        }
+        record["others"].append(
+            {
+                "data": name,
+                "parties": n_parties,
+                "classes": n_classes,
+                "metric": metric,
+                "clustered": {e: round(one.clustered, 3) for e, one in chosen.items()},
+                "chosen": {e: one.method for e, one in chosen.items()},
+                "found": found,
+                "cpu": _since(start),
+            }
+        )
+        Console().print(name, _told(found))
+    write_record("cells", record)
+    fill("algorithms/multiparty.md", "cells", table_of(record))
+    fill("algorithms/multiparty.md", "the rule for cells", rule_of(record))
+
+
+def _item(item: str, epsilons: tuple[float, ...]) -> dict[str, Any]:
+    """Run the best methods of an item."""
+    spec = load_specs()[item]
+    best = [method for method in spec.methods if method.variant == "best"]
+    found: Found = {method.name: {f"{e:g}": [] for e in epsilons} for method in best}
+    start = time.process_time()
+    for draw in range(ITEM_DRAWS):
+        for data in {repr(dict(m.data)): m.data for m in best}.values():
+            problem: Any = make_problem(spec.problem, {**spec.data, **data}, draw)
+            for method in (m for m in best if m.data == data):
+                for epsilon in epsilons:
+                    score = _score(problem, epsilon, draw, "accuracy", **method.options)
+                    found[method.name][f"{epsilon:g}"].append(score)
+    return {"item": item, "title": spec.title, "found": found, "cpu": _since(start)}
+
+
+def _score(problem: ManyParties, epsilon: float, draw: int, metric: str, **options: Any) -> float:
+    model = MultipartyClassifier(epsilon=epsilon, random_state=draw, **options)
+    model.fit(problem.train.X, problem.train.y, party=problem.party, auxiliary=problem.auxiliary)
+    if metric == "AUC":
+        score = roc_auc_score(problem.test.y, model.decision_function(problem.test.X))
+    else:
+        score = model.score(problem.test.X, problem.test.y)
+    return round(float(score), 5)
+
+
+def _told(found: Found) -> dict[str, Any]:
+    return {m: {e: f"{np.mean(s):.3f}" for e, s in by.items()} for m, by in found.items()}
+
+
+def drawn(
+    name: str, n_parties: int, each: int, n_public: int, components: int | None, draw: int
+) -> ManyParties:
+    """Return parties, public rows and test rows of one of the other data sets."""
+    train, test = table(name)
+    order = np.random.default_rng(draw).permutation(len(train))
+    private, public = np.split(order, [n_parties * each])
+    rows = [train.X[private], train.X[public[:n_public]], test.X]
+    if components is not None:
+        pca = PCA(components, svd_solver="covariance_eigh").fit(rows[1])
+        rows = [pca.transform(X) for X in rows]
+    norm = float(np.linalg.norm(rows[1], axis=1).max())
+    clipped = [X / np.maximum(norm, np.linalg.norm(X, axis=1, keepdims=True)) for X in rows]
+    return ManyParties(
+        Rows(clipped[0], train.y[private]),
+        Rows(clipped[2], test.y),
+        np.repeat(np.arange(n_parties), each),
+        auxiliary=clipped[1],
+    )
+
+
+@cache
+def table(name: str) -> tuple[Rows, Rows]:
+    """Return training and test rows of a data set that no reproduced item uses."""
+    return TABLES[name](name)
+
+
+def _digits(name: str) -> tuple[Rows, Rows]:
+    data: Any = load_mnist()
+    wanted = (4, 5) if "and" in name else range(1, 8)
+    parts = []
+    for part in (data.train, data.test):
+        mine = np.isin(part.y, list(wanted))
+        parts.append(Rows(part.X[mine] / 255.0, np.searchsorted(list(wanted), part.y[mine])))
+    return parts[0], parts[1]
+
+
+def _halves(X: Any, y: Any, n_test: int) -> tuple[Rows, Rows]:
+    order = np.random.default_rng(0).permutation(len(y))
+    test, train = order[:n_test], order[n_test:]
+    return Rows(X[train], y[train]), Rows(X[test], y[test])
+
+
+def _diabetes(name: str) -> tuple[Rows, Rows]:
+    data: Any = load_brfss2015()
+    some = np.random.default_rng(1).permutation(len(data.train.y))[:60_000]
+    frame, schema = data.train.X.iloc[some], data.schema
+    y = np.asarray(data.train.y)[some]
+    if name == "general health":
+        y = frame["GenHlth"].to_numpy().astype(int) - 1
+        schema = schema.subset([column for column in schema.columns if column != "GenHlth"])
+    return _halves(schema.encoder(weighted=False).transform(frame), y, 10_000)
+
+
+def _phishing(name: str) -> tuple[Rows, Rows]:  # noqa: ARG001
+    data: Any = load_phishing()
+    return _halves(np.asarray(data.train.X, dtype=float), np.asarray(data.train.y), 2500)
+
+
+def _cloud(name: str) -> tuple[Rows, Rows]:
+    rng = np.random.default_rng(5)
+    spread = np.linspace(2, 0.5, 30)
+    X = rng.normal(size=(40_000, 30)) * spread
+    n_classes = 4 if "four" in name else 2
+    scores = X / spread @ rng.normal(size=(30, n_classes)) / np.sqrt(15)
+    scores[:, 0] += 3.0 if "8%" in name else 0.0
+    y = (2 * scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
+    return _halves(X, y, 10_000)
+
+
+def _clusters(name: str) -> tuple[Rows, Rows]:  # noqa: ARG001
+    rng = np.random.default_rng(6)
+    centres, place = rng.normal(size=(12, 30)), rng.integers(0, 12, size=40_000)
+    return _halves(centres[place] + rng.normal(size=(40_000, 30)), place % 4, 10_000)
+
+
+TABLES: dict[str, Callable[[str], tuple[Rows, Rows]]] = {
+    "digits 1 to 7": _digits,
+    "digits 4 and 5": _digits,
+    "general health": _diabetes,
+    "diabetes": _diabetes,
+    "phishing": _phishing,
+    "a cloud, two classes": _cloud,
+    "a cloud, a class of 8%": _cloud,
+    "a cloud, four classes": _cloud,
+    "twelve clusters, four classes": _clusters,
+}
+
+
+def _since(start: float) -> float:
+    return round(time.process_time() - start, 1)
+
+
+def table_of(record: dict[str, Any]) -> str:
+    """Return what the items gave: mean and standard deviation over the draws."""
+    rows = []
+    for one in record["items"]:
+        for method, scores in one["found"].items():
+            cells = [_spread(scores[e]) if e in scores else "" for e in ("0.1", "0.3", "1", "3")]
+            rows.append([f"{one['item']}, {one['title'].partition(':')[0]}", method, *cells])
+    return markdown(["accuracy", "method", "ε = 0.1", "0.3", "1", "3"], rows)
+
+
+def rule_of(record: dict[str, Any]) -> str:
+    """Return what the other data gave, with what the rule says."""
+    rows = []
+    for one in record["others"]:
+        for e in one["chosen"]:
+            means = {method: np.mean(scores[e]) for method, scores in one["found"].items()}
+            rows.append(
+                [
+                    f"{one['data']} ({one['metric']})",
+                    e,
+                    f"{one['clustered'][e]:.2f}",
+                    *(f"{means[method]:.3f}" for method in METHODS),
+                    one["chosen"][e],
+                    f"{means[one['chosen'][e]] - max(means.values()):.3f}",
+                ]
+            )
+    head = ["data", "ε", "clustered", *METHODS, "rule", "less than the best"]
+    return markdown(head, rows)
+
+
+def _spread(scores: list[float]) -> str:
+    return f"{np.mean(scores):.3f} ± {np.std(scores, ddof=1):.3f}"

@@ -1,0 +1,151 @@
+"""Plans for many small parties: Theorem 4 with the noise that is drawn, cells, and the rule."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from confrere import MultipartyClassifier
+from confrere.errors import CalibrationError, ConfrereError
+from confrere.maths.voting import Tally
+from confrere.maths.weighted_risk import minimise_weighted
+from confrere.mechanisms.party_votes import PartyVotes
+from confrere.noise.sources import SeededSource
+from confrere.planning import choose_votes, plan_votes
+
+
+def test_printed_terms_are_those_of_the_theorem_with_the_exact_quantile():
+    """Where the paper has d log(d/delta)/rho for the noise's length, there is its quantile."""
+    made = plan_votes(
+        parties=1000, auxiliary=500, d=9, epsilon=0.5, alpha=0.01, calibration="printed"
+    )
+    sensitivity = 2 / (1000 * 0.01)
+    assert made.sensitivity == pytest.approx(sensitivity, rel=1e-3)
+    longest = stats.gamma.ppf(0.99, 10, scale=sensitivity / 0.5)
+    assert made.noise(0.99) == pytest.approx(longest, rel=2e-3)
+    assert longest < 10 * math.log(10 / 0.01) * sensitivity / 0.5 / 3
+    assert made.privacy_term(0.01) == pytest.approx((0.25 + 0.01) * longest**2, rel=4e-3)
+    assert made.sampling_term(0.05) == pytest.approx(16 * (32 + math.log(20)) / (0.01 * 500))
+    assert made.shrinking_term == pytest.approx(0.005 * 25)
+    whole = made.privacy_term(0.01) + made.sampling_term(0.01) + made.shrinking_term
+    assert made.excess(0.02) == pytest.approx(whole)
+
+
+@pytest.mark.parametrize("method", ["soft", "vote"])
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_the_plan_is_of_the_mechanism_that_runs(method, n_classes):
+    """The ridge that is planned with is the one that a fit has."""
+    rng = np.random.default_rng(0)
+    X, public = rng.normal(size=(60, 3)) / 4, rng.normal(size=(30, 3)) / 4
+    model = MultipartyClassifier(
+        method=method, epsilon=2.0, classes=range(n_classes), radius="unit", random_state=0
+    ).fit(X, np.arange(60) % n_classes, party=np.arange(60) // 3, auxiliary=public)
+    made = plan_votes(
+        parties=20, auxiliary=30, d=3, epsilon=2.0, n_classes=n_classes, method=method
+    )
+    assert model.alpha_ == pytest.approx(made.alpha)
+
+
+def test_noise_adds_no_more_to_the_risk_than_planned():
+    """On the rows themselves the loss above the minimum is below half of the term."""
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(200, 4)) / 8
+    rows[:, 3] = 0.4
+    made = plan_votes(parties=50, auxiliary=200, d=3, epsilon=1.0, alpha=0.05)
+    mechanism = PartyVotes(
+        epsilon=1.0, n_parties=50, n_auxiliary=200, n_features=4, alpha=0.05, radius=1.0
+    )
+    votes = rng.integers(0, 51, size=200)
+    fractions = votes / 50
+    noised = mechanism.run_many(Tally(votes, 50, 50), rows, source=SeededSource(0), count=300)
+
+    def risk(w):
+        margins = rows @ w
+        loss = np.logaddexp(0, margins) - fractions * margins
+        return loss.mean() + 0.025 * w @ w
+
+    best = risk(minimise_weighted(rows, fractions @ rows / 200, alpha=0.05, tolerance=1e-6))
+    above = np.array([risk(w) for w in noised]) - best
+    assert np.quantile(above, 0.9) <= made.privacy_term(0.1) / 2
+    assert above.min() >= -1e-9
+
+
+def test_parties_make_fractions_quiet_and_majorities_not():
+    made = plan_votes(parties=100, auxiliary=1000, d=20, alpha=0.01)
+    needed = made.parties_for(0.01)
+    assert plan_votes(parties=needed, auxiliary=1000, d=20, alpha=0.01).privacy_term() <= 0.01
+    assert plan_votes(parties=needed - 1, auxiliary=1000, d=20, alpha=0.01).privacy_term() > 0.01
+    # The published rate: a tenth of the noise's length, ten times as many parties.
+    assert made.parties_for(1e-4) == pytest.approx(10 * needed, rel=0.05)
+    with pytest.raises(CalibrationError, match="no number of parties"):
+        plan_votes(parties=100, auxiliary=1000, d=20, alpha=0.01, method="vote").parties_for(0.01)
+
+
+def test_cells_have_as_much_noise_as_is_drawn():
+    rng = np.random.default_rng(2)
+    public = rng.normal(size=(400, 5)) / 4
+    made = plan_votes(parties=300, auxiliary=400, d=5, epsilon=1.0, n_classes=3)
+    model = MultipartyClassifier(method="cells", epsilon=1.0, classes=range(3), random_state=0)
+    X, y = rng.normal(size=(300, 5)) / 4, np.arange(300) % 3
+    released = model.fit(X, y, auxiliary=public).statistic_
+    assert released.shape == (made.cells, 3)
+    quiet = MultipartyClassifier(method="cells", epsilon=1.0, classes=range(3)).prepare(
+        X, y, auxiliary=public
+    )
+    exact = quiet[0]._total(quiet[1]) / (300 * 2**16)
+    noise = (released - exact) * made.cells * 3
+    assert noise.std() == pytest.approx(made.cell_noise, rel=0.25)
+    louder = plan_votes(parties=300, auxiliary=400, d=5, epsilon=0.1, n_classes=3)
+    assert louder.cell_noise > made.cell_noise
+    assert louder.cells < made.cells
+
+
+def test_the_rule_takes_cells_where_rows_are_clustered_or_classes_many():
+    rng = np.random.default_rng(3)
+    centres = rng.normal(size=(8, 12))
+    clustered = centres[rng.integers(0, 8, size=600)] + rng.normal(size=(600, 12)) / 3
+    cloud = rng.normal(size=(600, 12)) * np.linspace(3, 0.5, 12)
+    sizes = {"n_parties": 500, "epsilon": 1.0}
+    assert choose_votes(clustered, **sizes).method == "cells"
+    assert choose_votes(cloud, **sizes).method == "statistic"
+    assert choose_votes(cloud, n_classes=3, **sizes).method == "cells"
+    assert choose_votes(cloud, **sizes).clustered == pytest.approx(1.0, abs=0.1)
+    # Units do not matter, nor how rows are turned.
+    turned = clustered @ np.linalg.qr(rng.normal(size=(12, 12)))[0] * 1000
+    assert choose_votes(turned, **sizes).explained == pytest.approx(
+        choose_votes(clustered, **sizes).explained, abs=0.02
+    )
+    assert "times as much as in one cloud" in str(choose_votes(cloud, **sizes))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"parties": 0},
+        {"epsilon": 0.0},
+        {"n_classes": 1},
+        {"method": "weights"},
+        {"reference_norm": -1.0},
+        {"alpha": -1.0},
+    ],
+    ids=lambda wrong: next(iter(wrong)),
+)
+def test_wrong_facts_are_refused(wrong):
+    with pytest.raises(ConfrereError, match=next(iter(wrong))):
+        plan_votes(**{"parties": 10, "auxiliary": 10, "d": 2} | wrong)
+
+
+@pytest.mark.parametrize(
+    ("rows", "more", "named"),
+    [
+        (np.zeros((0, 3)), {}, "auxiliary"),
+        (np.full((3, 3), np.nan), {}, "auxiliary"),
+        (np.ones(3), {}, "auxiliary"),
+        (np.ones((3, 3)), {"n_parties": 0}, "n_parties"),
+        (np.ones((3, 3)), {"epsilon": -1.0}, "epsilon"),
+    ],
+)
+def test_wrong_rows_are_refused(rows, more, named):
+    with pytest.raises(ConfrereError, match=named):
+        choose_votes(rows, **{"n_parties": 5} | more)
