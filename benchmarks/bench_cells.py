@@ -34,7 +34,7 @@ ITEMS = {"M1": (0.1, 0.3, 1.0, 3.0), "M2": (0.1, 1.0), "M3": (0.1, 1.0)}
 ITEM_DRAWS = 10
 
 EPSILONS = (0.3, 1.0, 3.0)
-DRAWS = 5
+DRAWS = 3
 
 #: Name, number of parties, of rows each, of public rows, and of public components if any.
 OTHERS = (
