@@ -18,6 +18,7 @@ from scipy import stats
 from confrere.errors import CalibrationError, InvalidData, InvalidParameter
 from confrere.guarantee import check_epsilon, check_positive
 from confrere.maths.public_cells import HalfWhite
+from confrere.mechanisms.laws import L2Noise
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.mechanisms.party_cells import PartyCells
 from confrere.mechanisms.party_votes import PartyVotes
@@ -84,7 +85,9 @@ class VotesForecast:
     def noise(self, probability: float) -> float:
         """Return the length that the noise on the weights stays below with this probability."""
         noise = self._mechanism.noise
-        return float(stats.gamma.ppf(probability, noise.size, scale=1 / noise.rho))
+        law = noise.law
+        assert isinstance(law, L2Noise)  # no delta was set
+        return float(stats.gamma.ppf(probability, noise.size, scale=1 / law.rho))
 
     def privacy_term(self, delta: float = 0.01) -> float:
         """Return what noise adds to the risk at most, but for probability ``delta``.
