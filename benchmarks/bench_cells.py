@@ -1,7 +1,8 @@
 """Cells against votes and moments of many parties: the papers' items, and data for the rule.
 
 Settings of cells, and the rule for when to use them, were chosen on the data of :data:`OTHERS`,
-which no reproduced item uses; items were run once, afterwards. Draws are paired: all methods see
+which no reproduced item uses; the page of the method says what was looked at besides. Draws are
+paired: all methods see
 the same parties, public rows and test rows. Needs the data sets (``CONFRERE_DATA``).
 """
 
