@@ -2,8 +2,8 @@
 
 Settings of cells, and the rule for when to use them, were chosen on the data of :data:`OTHERS`,
 which no reproduced item uses; the page of the method says what was looked at besides. Draws are
-paired: all methods see
-the same parties, public rows and test rows. Needs the data sets (``CONFRERE_DATA``).
+paired: all methods see the same parties, public rows and test rows. Needs the data sets
+(``CONFRERE_DATA``).
 """
 
 from __future__ import annotations
