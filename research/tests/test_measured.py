@@ -16,6 +16,7 @@ from benchmarks import (
     bench_planning,
     bench_priors,
     bench_rivals,
+    bench_scale,
     bench_selection,
     bench_trees,
     reproduced,
@@ -29,6 +30,7 @@ from tests.statistical.mutations import MUTATIONS
 
 def tables():
     audits, whole = read_record("audits"), read_record("reproduced")
+    scale = bench_scale.tables(read_record("scale"))
     return {
         "audits": ("audit.md", bench_audits.table_of(audits, sound=True)),
         "faults": ("audit.md", bench_audits.table_of(audits, sound=False)),
@@ -55,6 +57,7 @@ def tables():
         "forms": ("geometry.md", bench_forms.table_of(read_record("forms"))),
         "rivals": ("peers.md", bench_rivals.table_of(read_record("rivals"))),
         "rivals' times": ("peers.md", bench_rivals.times_of(read_record("rivals"))),
+        **{name: ("scale.md", table) for name, table in scale.items()},
     }
 
 
@@ -78,6 +81,10 @@ TABLES = (
     "forms",
     "rivals",
     "rivals' times",
+    "fits",
+    "memory",
+    "large",
+    "engines",
 )
 
 
