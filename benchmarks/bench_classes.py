@@ -85,6 +85,9 @@ def models(table: Table) -> dict[str, Any]:
         "one regression": PrivateLogisticRegression(data_norm=table.data_norm),
         f"average of {PARTIES}": CollaborativeClassifier(data_norm=table.data_norm),
         "PST-S": SampleStackingClassifier(data_norm=table.data_norm, n_groups=3),
+        "PST-S with votes": SampleStackingClassifier(
+            data_norm=table.data_norm, n_groups=3, combiner="vote"
+        ),
         "PST-F": FeatureStackingClassifier(data_norm=table.data_norm, n_groups=3),
     }
 
