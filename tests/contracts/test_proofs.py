@@ -1,9 +1,12 @@
 """Proof pages are pinned to the code and the tests that they name."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
+
+from benchmarks.proofs import RECORD, cited, digests
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(page for page in (ROOT / "docs" / "proofs").glob("*.md") if page.stem != "index")
@@ -26,3 +29,21 @@ def test_every_theorem_that_the_code_names_has_a_page():
         named |= set(re.findall(r"docs/proofs/(\w+)\.md", module.read_text()))
     assert named
     assert named <= {page.stem for page in PAGES}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_code_changes_only_together_with_a_look_at_its_proof(page):
+    then, now = json.loads(RECORD.read_text()).get(page.stem, {}), cited(page)
+    changed = sorted(name for name in then.keys() | now.keys() if then.get(name) != now.get(name))
+    assert not changed, (
+        f"docs/proofs/{page.name} is about {', '.join(changed)}: read it again, then: "
+        f"python -m benchmarks.proofs {page.stem}"
+    )
+
+
+def test_a_change_of_meaning_is_seen_and_one_of_layout_is_not():
+    source = 'def rate(epsilon):\n    """Old words."""\n    return epsilon / 2\n'
+    same = 'def rate(\n    epsilon,\n):\n    """New words."""\n    # why\n    return epsilon / 2\n'
+    assert digests(source) == digests(same)
+    assert digests(source) != digests(source.replace("/ 2", "/ 3"))
+    assert digests("HALF = 2\n") != digests("HALF = 3\n")
