@@ -1,6 +1,6 @@
 """What the proofs are about, as it was when somebody last read proof and code together.
 
-A proof cites modules; every function and class in them, faces apart, is noted here by a
+A proof cites modules; every function and class in them is noted here by a
 digest of its code without comments, docstrings and layout. A test fails when one of them changes.
 Read the proof again; then::
 
@@ -19,8 +19,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PROOFS = ROOT / "docs" / "proofs"
 RECORD = PROOFS / "looked_at.json"
-#: Faces call what a theorem is about, and change for other reasons.
-FACES = ("estimators", "cli")
 
 
 def pages() -> list[Path]:
@@ -32,9 +30,8 @@ def cited(page: Path) -> dict[str, str]:
     found = {}
     names = re.findall(r"`(confrere/[\w/]+\.py)`", page.read_text())
     for name in sorted(set(names)):
-        if name.split("/")[1] not in FACES:
-            for inside, digest in digests((ROOT / "src" / name).read_text()).items():
-                found[f"{name}:{inside}"] = digest
+        for inside, digest in digests((ROOT / "src" / name).read_text()).items():
+            found[f"{name}:{inside}"] = digest
     return found
 
 
