@@ -252,7 +252,8 @@ def _schema(facts: dict[str, Any], method: Method) -> PublicSchema:
     if schema.outcome is None:
         raise StudyError("data.label: is missing: what is to be predicted.")
     classes = schema.outcome.classes
-    tags = get_tags(method.make())
-    if classes is not None and len(classes) > 2 and not tags.classifier_tags.multi_class:
+    # Parties' votes are asked for by two classes, whatever the classifier in one process can do.
+    several = method.shape != "votes" and get_tags(method.make()).classifier_tags.multi_class
+    if classes is not None and len(classes) > 2 and not several:
         raise StudyError(f"data.label: {method.name} needs two sides: declare positive values.")
     return schema

@@ -148,9 +148,10 @@ def test_a_transfer_needs_a_source_and_somebody_else():
 def test_a_label_of_three_classes_is_for_methods_that_know_them():
     label = 'classes = ["a", "b", "c"]'
     text = changed('positive = ["yes"], base_rate = 0.12', label)
-    with pytest.raises(StudyError, match=r"data\.label: average needs two sides"):
-        read(text)
-    assert read(text.replace('name = "average"', 'name = "plr"')).method.name == "plr"
+    with pytest.raises(StudyError, match=r"data\.label: statistic needs two sides"):
+        read(text.replace('name = "average"', 'name = "statistic"'))
+    for method in ("average", "plr"):
+        assert read(text.replace('name = "average"', f'name = "{method}"')).method.name == method
 
 
 def test_weights_need_importances():
