@@ -88,7 +88,7 @@ class PartyTotal(ABC):
         size : int
             Numbers of the total.
         largest : float
-            The norm of one party's part at most.
+            Bound on the absolute entries of one party's part.
         law : {"l2", "integer"}, default="l2"
             As for :class:`~confrere.mechanisms.secure_sum.SecureSum`, without a delta.
         """

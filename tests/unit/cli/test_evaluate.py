@@ -1,5 +1,6 @@
 """evaluate: priced, charged, signed beside the release, and refused before anything is spent."""
 
+import errno
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ import pandas as pd
 import pytest
 
 from confrere import Ledger, PrivateLogisticRegression
+from confrere.cli.commands import evaluation
 from confrere.evaluation import evaluate, public_thresholds
 from confrere.release import generate_key, load_release
 from confrere.schema import Label, Number, PublicSchema
@@ -41,6 +43,17 @@ def test_quality_is_paid_for_signed_and_verified(line, fitted, key):
     place = next((fitted / "additions").glob("*.json"))
     place.write_bytes(place.read_bytes().replace(b'"accuracy"', b'"accurate"'))
     assert line.json("verify", fitted, code=5)["error_code"] == "SignatureError"
+
+
+def test_what_was_paid_for_is_shown_if_it_cannot_be_written(line, fitted, key, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(evaluation, "add_evaluation", full)
+    answer = line.json("evaluate", fitted, "local/main.csv", *options(key=key), "--yes")
+    assert "not written: No space left on device" in answer["message"]
+    assert answer["data"]["quality"]["measures"]
+    assert Ledger("local/main.ledger").spent("main/checkups-2010") == 1.5
 
 
 def test_the_truth_is_inside_the_interval(line, fitted):

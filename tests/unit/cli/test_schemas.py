@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from confrere import Ledger
+from confrere.cli.commands import schemas
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
 
 
@@ -94,6 +95,19 @@ def test_facts_are_learned_for_a_price_that_the_schema_shows(line, folder):
     assert PublicSchema.from_toml(result.stdout).paid
 
 
+def test_facts_that_were_paid_for_are_shown_if_their_file_cannot_be_written(
+    line, folder, monkeypatch
+):
+    _bounds_only()
+    _account(line, 1)
+    monkeypatch.setattr(schemas, "_refuse_taken", lambda out: None)  # it went away meanwhile
+    paid = ("--schema", "bounds.toml", "--ledger", "own.ledger", "--epsilon", "0.5", "--yes")
+    result = line("schema", "learn", "people.csv", *paid, "--out", "nowhere/learned.toml")
+    assert "cannot be written" in result.stderr
+    assert PublicSchema.from_toml(result.stdout).paid
+    assert Ledger("own.ledger").spent("people") == 0.5
+
+
 def test_learning_spends_nothing_on_what_is_wrong(line, folder):
     _bounds_only()
     paid = ("--schema", "bounds.toml", "--ledger", "own.ledger")
@@ -103,6 +117,7 @@ def test_learning_spends_nothing_on_what_is_wrong(line, folder):
         (("--epsilon", "0"), 3),
         (("--epsilon", "0.1", "--quantiles", "1"), 3),
         (("--epsilon", "0.1", "--out", "bounds.toml"), 3),
+        (("--epsilon", "0.1", "--out", "nowhere/learned.toml"), 3),
         (("--epsilon", "2"), 4),
     ):
         line("schema", "learn", "people.csv", *paid, *more, "--yes", code=code)

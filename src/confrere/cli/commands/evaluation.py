@@ -104,14 +104,18 @@ def evaluate(
     message = f"epsilon {shown(epsilon)} spent, {amount(book.left(payer))} left; not written"
     if signer is not None:
         words = measured_on or f"a table of {result.n_samples} records"
-        place = add_evaluation(
-            release,
-            result.quality(),
-            result.receipt,
-            party=signer[0],
-            key=signer[1],
-            measured_on=words,
-        )
+        try:
+            place = add_evaluation(
+                release,
+                result.quality(),
+                result.receipt,
+                party=signer[0],
+                key=signer[1],
+                measured_on=words,
+            )
+        except OSError as error:
+            # What was paid for is shown, whatever became of the folder.
+            return Answer(f"{message}: {error.strerror}", data, shown_parts)
         data["addition"] = str(place)
         shown_parts.append(good("wrote", place))
         message = f"epsilon {shown(epsilon)} spent, {amount(book.left(payer))} left; next: "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from dataclasses import asdict
 from pathlib import Path
@@ -218,8 +219,13 @@ def _ask_feature(name: str) -> Feature | None:
 
 
 def _refuse_taken(out: Path | None) -> None:
-    if out is not None and out.exists():
+    """Refuse a file that is there, or cannot be made, before anything is spent on what is in it."""
+    if out is None:
+        return
+    if out.exists():
         raise SchemaError(f"out: {out.name} is there already; choose another name.")
+    if not (out.parent.is_dir() and os.access(out.parent, os.W_OK)):
+        raise SchemaError(f"out: {out.name} cannot be made there; choose a folder of yours.")
 
 
 def _written(
@@ -242,10 +248,18 @@ def _written(
         "missing_facts": [asdict(fact) for fact in open_facts],
         **more,
     }
+    on_screen = Answer("", {"toml": text, **told}, text=text)
     if out is None:
-        return Answer("", {"toml": text, **told}, text=text)
-    _refuse_taken(out)
-    out.write_text(text, encoding="utf-8")
+        return on_screen
+    if "paid" not in more:
+        _refuse_taken(out)
+    try:
+        with out.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        # What was paid for is not lost, whatever became of the folder meanwhile.
+        console.print(f"out: {out.name} cannot be written ({error.strerror}); here it is instead.")
+        return on_screen
     return Answer(f"{done} to {out}: {then}", {"out": str(out), **told})
 
 
