@@ -35,8 +35,9 @@ _LOOSENESS = 0.03
 
 def descend(objective: Objective, W: Floats, tolerance: float) -> tuple[Floats, Floats]:
     """Return points, and gradients there that are certified to be at most ``tolerance``."""
-    if objective.m == 1 and objective.expands:
-        W, G, arrived = _full_steps(objective, W, tolerance)
+    expand = objective.expansion()
+    if expand is not None:
+        W, G, arrived = _full_steps(objective, expand, W, tolerance)
         if arrived:
             return W, G
     tame = objective.scalar_metric()
@@ -64,9 +65,13 @@ def descend(objective: Objective, W: Floats, tolerance: float) -> tuple[Floats, 
 
 
 @np.errstate(all="ignore")
-def _full_steps(objective: Objective, W: Floats, tolerance: float) -> tuple[Floats, Floats, bool]:
+def _full_steps(
+    objective: Objective,
+    expand: Callable[[Floats], tuple[Floats, Floats]],
+    W: Floats,
+    tolerance: float,
+) -> tuple[Floats, Floats, bool]:
     """Take full Newton steps, one pass each, while the gradient shrinks; say if it is found."""
-    expand = objective.expansion()
     G, hessian = expand(W)
     for _ in range(_PATIENCE):
         if objective.certified(W, G, tolerance).all():

@@ -74,14 +74,12 @@ class Objective(ABC):
     def bend(self) -> float:
         """The largest curvature of a row's loss, for rows of length one."""
 
-    @property
-    def expands(self) -> bool:
-        """Whether :meth:`expansion` may be asked: rows so few that a Hessian costs no more."""
-        return False
+    def expansion(self) -> Callable[[Floats], tuple[Floats, Floats]] | None:
+        """Return what makes gradient and Hessian of the only problem at a point.
 
-    def expansion(self) -> Callable[[Floats], tuple[Floats, Floats]]:
-        """Return what makes gradient and Hessian of the only problem at a point."""
-        raise NotImplementedError
+        None unless rows are so few that a Hessian costs no more than calling for it.
+        """
+        return None
 
     @property
     @abstractmethod
@@ -261,13 +259,10 @@ class Binary(Objective):
 
         return work
 
-    @property
-    def expands(self) -> bool:
-        """Whether rows are so few that a Hessian costs no more than calling for it."""
-        return self.rows.n * self.rows.d**2 <= _FEW and not self.rows.data.sparse
-
-    def expansion(self) -> Callable[[Floats], tuple[Floats, Floats]]:
-        """Return what makes gradient and Hessian of the only problem at a point."""
+    def expansion(self) -> Callable[[Floats], tuple[Floats, Floats]] | None:
+        """Return what makes gradient and Hessian of the only problem, where rows are few."""
+        if self.m > 1 or self.rows.n * self.rows.d**2 > _FEW or self.rows.data.sparse:
+            return None
         blocks = self.rows.written(self.labels)
         cap, margin, d = self.cap, self.margin, self.rows.d
 
