@@ -51,10 +51,21 @@ def example(tmp_path_factory):
     return make_example(tmp_path_factory.mktemp("engines"))
 
 
-def set_up(example, folder, method, engine, *, seeded=True, more="", named=None, own=""):
+#: Whoever smokes is one of three classes, and no longer a column.
+SMOKERS = {
+    'label = { column = "diabetes", positive = ["yes"], base_rate = 0.12 }': (
+        'label = { column = "smoker", classes = ["current", "former", "never"] }'
+    ),
+    "smoker =": "# smoker =",
+}
+
+
+def set_up(
+    example, folder, method, engine, *, seeded=True, more="", named=None, own="", rewritten=None
+):
     """Write the study and the local files of one method for one engine.
 
-    ``own`` is what the local file of main says besides.
+    ``own`` is what the local file of main says besides, ``rewritten`` what the study says instead.
     """
     shutil.copytree(example, folder)
     votes = method.shape == "votes"
@@ -62,6 +73,7 @@ def set_up(example, folder, method, engine, *, seeded=True, more="", named=None,
     changes = {
         'name = "average"': named or f'name = "{method.name}"',
         'engine = "local"': f'engine = "{engine}"',
+        **(rewritten or {}),
     }
     if seeded:
         changes['mode = "private"'] = 'mode = "simulation"'
@@ -141,6 +153,13 @@ def negated(model):
     return replace(model, groups=(replace(first, coef=-first.coef), *others))
 
 
+TREE = """
+[classifier]
+name = "sklearn.tree:DecisionTreeClassifier"
+settings = { max_depth = 2, random_state = 0 }
+"""
+
+
 def every(methods=CATALOGUE):
     return pytest.mark.parametrize("method", methods.values(), ids=methods)
 
@@ -184,6 +203,26 @@ def test_everyone_ends_with_the_releases_and_has_signed_its_own(example, tmp_pat
             verify_release(place, ledgers=ledgers)
 
 
+@pytest.mark.parametrize(
+    "name", ["vote", "soft", "statistic", "moments", "cells", "weights", "trusted moments"]
+)
+def test_polls_of_three_classes_give_the_same_bytes_over_both_engines(example, tmp_path, name):
+    method = CATALOGUE[name.split()[-1]]
+    how = {"rewritten": SMOKERS, "own": TREE}
+    if name.startswith("trusted"):
+        how["named"] = f'name = "{method.name}"\ntrust = "coordinator"'
+    here_study, here = run_here(example, tmp_path / "here", method, **how)
+    there_study, there = run_between(example, tmp_path / "there", method, **how)
+    (one,), (other,) = here, there.made
+    assert one.release.model.classes == ("current", "former", "never")
+    assert one.release.model.coef.shape[0] == 3
+    assert one.release.model.coef.tobytes() == other.release.model.coef.tobytes()
+    assert one.release.guarantee == other.release.guarantee
+    paid = charged(tmp_path / "here", here_study)
+    assert paid == charged(tmp_path / "there", there_study)
+    assert all(rows[0][:2] == ("released", 1.0) for rows in paid.values())
+
+
 def test_a_chain_starts_from_what_the_source_released_in_the_same_run(example, tmp_path):
     method = CATALOGUE["simcomb"]
     _, finished = run_between(example, tmp_path / "there", method, seeded=False)
@@ -215,13 +254,6 @@ def test_rounds_end_when_the_average_hardly_moves_and_the_rest_is_not_paid(examp
     paid = charged(tmp_path / "x", study)
     assert {name: len(rows) for name, rows in paid.items()} == dict.fromkeys(paid, 2)
     assert all(rows[-1][1] == 0.5 for rows in paid.values()), "what each has spent so far"
-
-
-TREE = """
-[classifier]
-name = "sklearn.tree:DecisionTreeClassifier"
-settings = { max_depth = 2, random_state = 0 }
-"""
 
 
 @pytest.mark.parametrize("name", ["vote", "statistic"])
@@ -271,6 +303,10 @@ def test_a_party_of_one_class_votes_for_it():
     for label in (-1.0, 1.0):
         votes = tree.votes(rows, np.full(5, label), np.zeros((3, 2)))
         assert votes.tolist() == [label > 0] * 3
+    assert tree.votes(rows, np.full(5, 2.0), np.zeros((3, 2)), 4).tolist() == [2] * 3
+    told = tree.votes(np.eye(3), np.array([0.0, 2.0, 3.0]), np.eye(3), 4)
+    assert told.tolist() == [0, 2, 3]
+    assert told.dtype == np.int64
 
 
 def test_other_auxiliary_rows_than_the_studys_are_refused(example, tmp_path):

@@ -36,20 +36,22 @@ from confrere.federation.operation import (
 from confrere.federation.outcome import receipts_in
 from confrere.federation.party import LocalParty
 from confrere.federation.party_sums import (
+    ballot_of,
     cell_arrays,
+    check_classes,
     own_ballot,
+    own_moments,
     own_shares,
+    own_solution,
     read_cells,
     sum_parties,
 )
 from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee, check_bound
 from confrere.ledger import Receipt
-from confrere.maths.parties import solve_parties
 from confrere.maths.public_cells import Cells
-from confrere.maths.voting import Tally, count_votes
+from confrere.maths.voting import Tally, accumulate_votes
 from confrere.mechanisms.party_cells import WHOLE
-from confrere.mechanisms.party_moments import moments_of_parties
 from confrere.noise.sources import RandomSource, Seed, source_for
 from confrere.plans.voting_plan import Method, Released, Voting
 from confrere.rows.ball import Floats
@@ -151,7 +153,7 @@ def poll(
     federation : Federation
         Whom to ask. The number of its parties is public, answered or not.
     plan : Voting
-        What to ask, and what to make of it; two classes.
+        What to ask, and what to make of it.
     releases : Answers, optional
         The file that what is released is kept in. Only a simulation can do without.
     on_faulty : {"leave-out", "refuse"}, default="leave-out"
@@ -162,8 +164,6 @@ def poll(
     random_state : int or generator, optional
         Of the coordinator's noise, for simulation only.
     """
-    if plan.n_classes != 2:
-        raise InvalidParameter("n_classes must be 2: parties of a federation have labels -1, +1.")
     if plan.trust == "sum":
         return _summed(federation, plan, timeout)
     if on_faulty not in ("leave-out", "refuse"):
@@ -224,10 +224,9 @@ def _elected(
         raise QuorumMissed(f"{len(left_out)} of {len(answers)} parties sent nothing valid. {told}")
     sent = [array for array in read.values() if not isinstance(array, str)]
     if plan.votes:
-        votes = np.zeros(len(plan.rows), dtype=np.int64)
-        for ballot in sent:
-            votes += ballot
-        tally = Tally(votes, len(sent), len(answers))
+        codes = (ballot.astype(np.int64) for ballot in sent)
+        votes, counted = accumulate_votes(codes, n_rows=len(plan.rows), n_classes=plan.n_classes)
+        tally = Tally(votes, counted, len(answers))
         released = plan.release_votes(tally, source=source)
     else:
         mechanism = plan.mean(len(answers))
@@ -249,6 +248,7 @@ def _request(plan: Voting, n_parties: int, digest: str, releases: str) -> Payloa
     values: dict[str, Any] = {
         "epsilon": float(plan.epsilon),
         "method": plan.method,
+        "n_classes": int(plan.n_classes),
         "plan": digest,
         "releases": releases,
     }
@@ -271,9 +271,12 @@ def _expected(plan: Voting, n_parties: int) -> Expected:
     """Return what a party may send; how long an upload may be, the mechanism sees to."""
     if plan.method == "cells":
         numbers = Numbers(plan.shares(n_parties).shape, "<i8", lowest=0, highest=WHOLE)
+    elif not plan.votes:
+        numbers = Numbers(plan.mean(n_parties).shape)
+    elif plan.n_classes == 2:
+        numbers = Numbers((len(plan.rows),), "|b1")
     else:
-        kind, size = ("|b1", len(plan.rows)) if plan.votes else ("<f8", plan.frame.size)
-        numbers = Numbers((size,), kind)
+        numbers = Numbers((len(plan.rows),), "<i8", lowest=0, highest=plan.n_classes - 1)
     return Expected({_SENT[_operation(plan.method).name]: numbers}, plan.guarantee())
 
 
@@ -298,7 +301,8 @@ class _Asked:
     def read(cls, request: Payload, facts: PartyFacts, operation: str) -> _Asked:
         """Read a message; what does not fit is refused."""
         values = request.values
-        known = {"frame", "epsilon", "method", "plan", "releases"} | _FIELDS[operation]
+        known = {"frame", "epsilon", "method", "n_classes", "plan", "releases"}
+        known |= _FIELDS[operation]
         arrays = _ARRAYS.get(operation, set())
         if (
             values.keys() - {"delta"} != known
@@ -314,6 +318,7 @@ class _Asked:
             raise InvalidMessage("method must be a text and auxiliary_private a truth value.")
         if not all(_HEX.fullmatch(str(values[name])) for name in ("plan", "releases")):
             raise InvalidMessage("plan and releases must be digests.")
+        check_classes(values["n_classes"], facts)
         frame = own_frame(request, facts)
         auxiliary = auxiliary_of(request, frame)
         cells = read_cells(request, frame) if operation == "shares" else None
@@ -322,6 +327,7 @@ class _Asked:
             epsilon=values["epsilon"],
             delta=values.get("delta", 0.0),
             method=cast(Method, values["method"]),  # checked by the plan
+            n_classes=facts.n_classes,
             auxiliary_private=private,
             partition=cells,
         )
@@ -331,12 +337,6 @@ class _Asked:
         return cls(
             frame=frame, alpha=alpha, price=plan.guarantee(), auxiliary=auxiliary, cells=cells
         )
-
-    def solution(self, party: LocalParty) -> Floats:
-        """Return the party's own classifier."""
-        offsets = np.array([0, len(party.y)])
-        rows = self.frame.rows(party.X)
-        return np.asarray(solve_parties(rows, party.y, offsets, alpha=self.alpha).W)
 
 
 def _price_ballot(request: Payload, facts: PartyFacts) -> Guarantee:
@@ -348,8 +348,8 @@ def _run_ballot(request: Payload, party: LocalParty, source: RandomSource) -> Pa
     assert asked.auxiliary is not None
     ballot = own_ballot(party, len(asked.auxiliary))
     if ballot is None:
-        rows = asked.frame.rows(asked.auxiliary)
-        ballot = count_votes(asked.solution(party), rows) > 0
+        found = own_solution(party, asked.frame, asked.alpha)
+        ballot = ballot_of(found.W, asked.frame.rows(asked.auxiliary))
     return Payload(arrays={"ballot": ballot})
 
 
@@ -359,7 +359,7 @@ def _price_upload(request: Payload, facts: PartyFacts) -> Guarantee:
 
 def _run_upload(request: Payload, party: LocalParty, source: RandomSource) -> Payload:  # noqa: ARG001
     asked = _Asked.read(request, party.facts, "upload")
-    return Payload(arrays={"weights": asked.solution(party)[0]})
+    return Payload(arrays={"weights": own_solution(party, asked.frame, asked.alpha).W[0]})
 
 
 def _price_moments(request: Payload, facts: PartyFacts) -> Guarantee:
@@ -368,11 +368,7 @@ def _price_moments(request: Payload, facts: PartyFacts) -> Guarantee:
 
 def _run_moments(request: Payload, party: LocalParty, source: RandomSource) -> Payload:  # noqa: ARG001
     asked = _Asked.read(request, party.facts, "moments")
-    codes = (party.y > 0).astype(np.intp)
-    offsets = np.array([0, len(codes)])
-    return Payload(
-        arrays={"moments": moments_of_parties(asked.frame.rows(party.X), codes, offsets, 2)[0]}
-    )
+    return Payload(arrays={"moments": own_moments(party, asked.frame)})
 
 
 def _price_shares(request: Payload, facts: PartyFacts) -> Guarantee:
@@ -386,7 +382,12 @@ def _run_shares(request: Payload, party: LocalParty, source: RandomSource) -> Pa
 
 
 # One slot: under a run there is one poll, whatever it asks for.
-_ONCE: dict[str, Any] = {"slot": "poll", "noised": False, "chosen": ("releases",)}
+_ONCE: dict[str, Any] = {
+    "slot": "poll",
+    "noised": False,
+    "chosen": ("releases",),
+    "many_classes": True,
+}
 BALLOT = install(Operation("ballot", _price_ballot, _run_ballot, **_ONCE))
 UPLOAD = install(Operation("upload", _price_upload, _run_upload, **_ONCE))
 MOMENTS = install(Operation("moments", _price_moments, _run_moments, **_ONCE))

@@ -104,8 +104,9 @@ class LocalParty(_Holder):
     n_classes : int, default=2
         How many labels are declared.
     ballot : (N,) array of bool, optional
-        What its own classifier votes on the public rows of its study; by default logistic
-        regression does. It is of the party's making alone, and made before anything is asked.
+        What its own classifier votes on the public rows of its study, of more than two classes
+        their codes; by default logistic regression does. It is of the party's making alone, and
+        made before anything is asked.
     engine : str, optional
         Who reads its rows, where an answer takes many passes over them.
     raw : RawRows, optional
@@ -119,7 +120,7 @@ class LocalParty(_Holder):
     random_state: Seed | None = None
     masking: Masking | None = None
     n_classes: int = 2
-    ballot: NDArray[np.bool_] | None = None
+    ballot: NDArray[np.bool_] | NDArray[np.int64] | None = None
     engine: str | None = None
     raw: RawRows | None = None
 
@@ -135,6 +136,11 @@ class LocalParty(_Holder):
         if self.raw is None:
             raise InvalidParameter("raw: this party cannot encode its rows anew.")
         return replace(self, X=self.raw.encode(schema))
+
+    @property
+    def codes(self) -> NDArray[np.intp]:
+        """The class of every row, from 0."""
+        return np.asarray(self.y > 0 if self.n_classes == 2 else self.y, dtype=np.intp)
 
     @property
     def facts(self) -> PartyFacts:

@@ -27,13 +27,13 @@ from confrere.federation.party import LocalParty
 from confrere.federation.payload import Payload
 from confrere.federation.summing import Summed, install_sum
 from confrere.guarantee import check_bound
-from confrere.maths.parties import solve_parties
+from confrere.maths.parties import PartySolutions, solve_parties, solve_parties_softmax
 from confrere.maths.public_cells import Cells
 from confrere.maths.voting import count_votes
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_cells import PartyCells, shares_of_parties
-from confrere.mechanisms.party_moments import moments_of_parties
+from confrere.mechanisms.party_moments import PartyMoments, moments_of_parties
 from confrere.mechanisms.party_statistic import PartyStatistic, Radius
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.plans.voting_plan import Released, Voting
@@ -50,6 +50,7 @@ _VALUES = {
     "epsilon": float,
     "method": str,
     "n_parties": int,
+    "n_classes": int,
     "colluding": int,
     "reserve": int,
     "quorum": float,
@@ -88,6 +89,7 @@ def _request(plan: Voting, n_parties: int, mechanism: SecureSum) -> Payload:
         "epsilon": float(plan.epsilon),
         "method": plan.method,
         "n_parties": int(n_parties),
+        "n_classes": int(plan.n_classes),
         "colluding": int(plan.colluding),
         "reserve": int(plan.reserve),
         "quorum": float(plan.quorum),
@@ -119,8 +121,7 @@ def _read(request: Payload, facts: PartyFacts) -> tuple[Voting, float, int]:
         raise InvalidMessage("the request has missing or unknown arrays.")
     check_prices(values)
     check_bound(values["alpha"], "alpha")
-    if facts.n_classes != 2:
-        raise InvalidMessage("parties of a sum have labels of two classes.")
+    check_classes(values["n_classes"], facts)
     frame = own_frame(request, facts)
     auxiliary = auxiliary_of(request, frame)
     plan = Voting(
@@ -129,6 +130,7 @@ def _read(request: Payload, facts: PartyFacts) -> tuple[Voting, float, int]:
         delta=values.get("delta", 0.0),
         method=cast(Part, method),
         auxiliary=auxiliary,
+        n_classes=facts.n_classes,
         alpha=values["alpha"] if method == "weights" else "auto",
         radius=cast(Radius, values["radius"]),  # checked by the plan
         normalise=values["normalise"],
@@ -155,29 +157,54 @@ def _part(request: Payload, party: LocalParty) -> Floats:
     """Return what a party adds; one whose own problem cannot be solved adds nothing."""
     plan, alpha, n_parties = _read(request, party.facts)
     mechanism = plan.summand(n_parties)
-    rows, offsets = plan.frame.rows(party.X), np.array([0, len(party.y)])
-    if plan.method == "moments":
-        codes = (party.y > 0).astype(np.intp)
-        return mechanism.part(moments_of_parties(rows, codes, offsets, 2)[0])
+    if isinstance(mechanism, PartyMoments):
+        return mechanism.part(own_moments(party, plan.frame))
     if isinstance(mechanism, PartyCells):
         return mechanism.part(own_shares(party, plan.frame, plan.cells(n_parties)))
     if isinstance(mechanism, PartyStatistic):
         ballot = own_ballot(party, len(plan.rows))
         if ballot is not None:
             return mechanism.part(ballot)
-    found = solve_parties(rows, party.y, offsets, alpha=alpha)
+    found = own_solution(party, plan.frame, alpha)
     if not found.solved[0]:
-        return np.zeros(plan.frame.size)
+        return np.zeros(plan.frame.size * (plan.n_classes - 1))
     if isinstance(mechanism, PartyStatistic):
-        return mechanism.part(count_votes(found.W, plan.rows) > 0)
+        return mechanism.part(ballot_of(found.W, plan.rows))
     assert isinstance(mechanism, PartyAverage)
     return mechanism.part(found.W[0])
 
 
-def own_ballot(party: LocalParty, n_rows: int) -> NDArray[np.bool_] | None:
+def check_classes(asked: object, facts: PartyFacts) -> None:
+    """Refuse a question about other numbers of classes than a party's labels have."""
+    if type(asked) is not int or asked != facts.n_classes:
+        raise InvalidMessage("n_classes must be the number of the party's declared labels.")
+
+
+def own_solution(party: LocalParty, frame: Frame, alpha: float) -> PartySolutions:
+    """Return a party's own classifier, a logistic regression with this ridge."""
+    rows, offsets = frame.rows(party.X), np.array([0, len(party.y)])
+    if party.n_classes == 2:
+        return solve_parties(rows, party.y, offsets, alpha=alpha)
+    return solve_parties_softmax(rows, party.codes, offsets, party.n_classes, alpha=alpha)
+
+
+def own_ballot(party: LocalParty, n_rows: int) -> NDArray[np.bool_] | NDArray[np.int64] | None:
     """Return how a party's own classifier votes; None if it has none for so many rows."""
     ballot = party.ballot
     return ballot if ballot is not None and len(ballot) == n_rows else None
+
+
+def ballot_of(W: Floats, rows: Floats) -> NDArray[np.bool_] | NDArray[np.int64]:
+    """Return how one linear classifier votes on every row; of more than two classes, codes."""
+    votes = count_votes(W, rows)
+    return votes > 0 if votes.ndim == 1 else np.argmax(votes, axis=1).astype(np.int64)
+
+
+def own_moments(party: LocalParty, frame: Frame) -> Floats:
+    """Return the mean of a party's labels times features."""
+    offsets = np.array([0, len(party.y)])
+    moments = moments_of_parties(frame.rows(party.X), party.codes, offsets, party.n_classes)
+    return np.asarray(moments[0])
 
 
 def cell_arrays(cells: Cells) -> dict[str, Floats]:
@@ -198,9 +225,9 @@ def read_cells(request: Payload, frame: Frame) -> Cells:
 
 def own_shares(party: LocalParty, frame: Frame, cells: Cells) -> NDArray[np.int64]:
     """Return how a party's rows are shared over cells and classes, in whole numbers."""
-    codes = (party.y > 0).astype(np.intp)
-    offsets, shape = np.array([0, len(codes)]), (len(cells), 2)
-    return np.asarray(shares_of_parties(cells.of(frame.rows(party.X)), codes, offsets, shape)[0])
+    offsets, shape = np.array([0, len(party.y)]), (len(cells), party.n_classes)
+    found = shares_of_parties(cells.of(frame.rows(party.X)), party.codes, offsets, shape)
+    return np.asarray(found[0])
 
 
-PARTY_SHARE = install_sum("party_share", _sum_of, _part)
+PARTY_SHARE = install_sum("party_share", _sum_of, _part, many_classes=True)

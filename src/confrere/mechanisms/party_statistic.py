@@ -159,11 +159,18 @@ class PartyStatistic(PartyTotal):
         statistic = vote_statistic(self.rows, tally.fractions)
         return coordinates(statistic @ self._roots[1])
 
-    def part(self, ballot: NDArray[np.bool_]) -> Floats:
-        """Return what one party of two classes adds to the sum: its votes, less an even split."""
-        statistic = vote_statistic(self.rows, ballot.astype(np.float64) - 0.5)
-        return np.asarray(statistic @ self._roots[1]) / self.n_parties
+    def part(self, ballot: NDArray[np.bool_] | NDArray[np.int64]) -> Floats:
+        """Return what one party adds to the sum: its votes, less an even split.
+
+        Of more than two classes a ballot holds codes.
+        """
+        two = self.n_classes == 2
+        votes = ballot.astype(np.float64) if two else np.eye(self.n_classes)[ballot]
+        statistic = vote_statistic(self.rows, votes - 1 / self.n_classes)
+        return coordinates(statistic @ self._roots[1]) / self.n_parties
 
     def of_parts(self, released: Floats) -> Floats:
         """Return the statistic from the noised sum of all parts; who is not there is split."""
-        return np.asarray(released @ self._roots[0] + self.rows.mean(axis=0) / 2)
+        (statistic,) = from_coordinates(released[None], self.n_classes)
+        even = self.rows.mean(axis=0) / self.n_classes
+        return np.asarray(statistic @ self._roots[0] + even)

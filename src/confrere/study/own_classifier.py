@@ -33,16 +33,23 @@ class OwnClassifier(Table):
     settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
 
     def votes(
-        self, X: NDArray[np.float64], y: NDArray[np.float64], auxiliary: NDArray[np.float64]
-    ) -> NDArray[np.bool_]:
-        """Train on a party's rows, and return which public rows it takes for positive.
+        self,
+        X: NDArray[np.float64],
+        y: NDArray[np.float64],
+        auxiliary: NDArray[np.float64],
+        n_classes: int = 2,
+    ) -> NDArray[np.bool_] | NDArray[np.int64]:
+        """Train on a party's rows, and return what it takes the public rows for.
 
         Parameters
         ----------
         X, y
-            The party's encoded rows, and their labels -1 and +1.
+            The party's encoded rows, and their labels -1 and +1, or codes of more classes.
         auxiliary : (N, d) array
             The study's public rows.
+        n_classes : int, default=2
+            How many labels are declared. Of two, what is returned says which rows are positive; of
+            more it holds codes.
 
         Raises
         ------
@@ -50,7 +57,8 @@ class OwnClassifier(Table):
             If there is no such classifier, or if it fails: to be said to the party alone.
         """
         if np.all(y == y[0]):
-            return np.full(len(auxiliary), y[0] > 0)  # of one class: it votes for it
+            # Of one class: it votes for it.
+            return _ballot(np.full(len(auxiliary), y[0]), n_classes)
         try:
             found = np.asarray(self._made().fit(X, y.astype(np.intp)).predict(auxiliary))
         except StudyError:
@@ -61,11 +69,12 @@ class OwnClassifier(Table):
                 f"({type(error).__name__}). Nothing was spent; correct its settings, or leave it "
                 "out for logistic regression."
             ) from error
-        if found.shape != (len(auxiliary),) or not np.all(np.isin(found, (-1, 1))):
+        labels = (-1, 1) if n_classes == 2 else range(n_classes)
+        if found.shape != (len(auxiliary),) or not np.all(np.isin(found, list(labels))):
             raise StudyError(
                 f"classifier.name: {self.name} does not predict one of its labels for every row."
             )
-        return found > 0
+        return _ballot(found, n_classes)
 
     def _made(self) -> Any:
         module, _, name = self.name.partition(":")
@@ -79,3 +88,7 @@ class OwnClassifier(Table):
         if not (hasattr(made, "fit") and hasattr(made, "predict")):
             raise StudyError(f"classifier.name: {self.name} has no fit or no predict.")
         return made
+
+
+def _ballot(labels: NDArray[Any], n_classes: int) -> NDArray[np.bool_] | NDArray[np.int64]:
+    return np.asarray(labels > 0) if n_classes == 2 else labels.astype(np.int64)

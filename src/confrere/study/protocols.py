@@ -231,6 +231,7 @@ def _voted(study: Study, given: Given, federation: Federation, timeout: float | 
     facts = PublicFacts(
         n_samples=len(federation.parties()),
         n_features=len(study.schema.feature_names),
+        n_classes=study.n_classes,
         auxiliary=given.auxiliary,
     )
     estimator = estimator_for(study, study.method)

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sklearn.utils import get_tags
-
 from confrere.catalogue import Method, find_method
 from confrere.errors import ConfrereError, SchemaError, StudyError
 from confrere.federation.summed_facts import FACTS
@@ -183,7 +181,7 @@ def study_from_bytes(content: bytes) -> Study:
     file = StudyFile.read(parse_toml(content, "the study"), "the study")
     method = find_method(file.method.name)
     _check_parties(file, method)
-    schema = _schema(file.data, method)
+    schema = _schema(file.data)
     weighted = file.encoding.weighted
     if weighted is None:
         weighted = schema.has_importances and method.weighted
@@ -242,7 +240,7 @@ def _check_parties(file: StudyFile, method: Method) -> None:
         )
 
 
-def _schema(facts: dict[str, Any], method: Method) -> PublicSchema:
+def _schema(facts: dict[str, Any]) -> PublicSchema:
     try:
         schema = PublicSchema.from_dict(facts)
     except SchemaError as error:
@@ -251,9 +249,4 @@ def _schema(facts: dict[str, Any], method: Method) -> PublicSchema:
         raise SchemaError(f"data: a fact is of the wrong kind ({type(error).__name__}).") from None
     if schema.outcome is None:
         raise StudyError("data.label: is missing: what is to be predicted.")
-    classes = schema.outcome.classes
-    # Parties' votes are asked for by two classes, whatever the classifier in one process can do.
-    several = method.shape != "votes" and get_tags(method.make()).classifier_tags.multi_class
-    if classes is not None and len(classes) > 2 and not several:
-        raise StudyError(f"data.label: {method.name} needs two sides: declare positive values.")
     return schema

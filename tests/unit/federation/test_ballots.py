@@ -34,7 +34,7 @@ AUXILIARY = RNG.normal(size=(40, D)) / 2
 FRAME = Frame(D, data_norm=1.5, constant=0.4)
 
 PARTIES = Policy.anything(unit=Unit.PARTY, neighbours="replace-one")
-NAMED = {"plan": "a" * 64, "releases": "b" * 32}
+NAMED = {"plan": "a" * 64, "releases": "b" * 32, "n_classes": 2}
 
 SETTINGS = [
     {"method": "statistic"},
@@ -76,6 +76,49 @@ def test_the_protocol_and_the_estimator_release_the_same_arrays(settings):
     assert elected.released.alpha == model.alpha_
     assert elected.simulated
     assert elected.left_out == {}
+
+
+CODES = np.digitize(X[:, 0] + 0.3 * RNG.normal(size=M * N), [-0.25, 0.25])
+
+
+def parties_of_three():
+    return [
+        LocalParty(f"p{k}", X[k == OWNER], CODES[k == OWNER], loose_books("party"), n_classes=3)
+        for k in range(M)
+    ]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_of_three_classes_the_protocol_and_the_estimator_release_the_same_arrays(settings):
+    elected = poll(
+        LocalFederation(parties_of_three()), plan(**settings, n_classes=3), random_state=7
+    )
+    model = MultipartyClassifier(data_norm=1.5, random_state=7, classes=[0, 1, 2], **settings)
+    model.fit(X, CODES, party=OWNER, auxiliary=AUXILIARY)
+    coef, intercept = elected.plan.coefficients(elected.released.weights)
+    assert coef.shape == (3, D)
+    np.testing.assert_array_equal(coef, model.coef_)
+    np.testing.assert_array_equal(intercept, model.intercept_)
+    assert elected.left_out == {}
+
+
+def test_a_ballot_of_three_classes_has_codes_and_a_party_of_two_is_not_asked_for_it():
+    party = parties_of_three()[0]
+    values = NAMED | {"epsilon": 1.0, "method": "soft", "alpha": 1e-4, "auxiliary_private": False}
+    payload = framed(FRAME, values | {"n_classes": 3}, auxiliary=AUXILIARY)
+    ballot = BALLOT.run(payload, party, SeededSource(0)).arrays["ballot"]
+    assert ballot.dtype.str == "<i8"
+    assert set(ballot.tolist()) <= {0, 1, 2}
+    with pytest.raises(InvalidMessage, match="n_classes"):
+        BALLOT.priced(payload, PartyFacts(N, D))
+
+    class Liar(LocalFederation):
+        def ask(self, *args, **kw):
+            return super().ask(*args, **kw) | {"p0": Payload(arrays={"ballot": ballot + 3})}
+
+    liar = Liar(parties_of_three())
+    found = poll(liar, plan(method="soft", n_classes=3), random_state=1)
+    assert found.left_out == {"p0": "InvalidReply:range"}
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
@@ -177,6 +220,8 @@ def test_ballots_are_votes_and_nothing_else():
         {"more": 1},
         {"plan": "other"},
         {"releases": 7},
+        {"n_classes": 3},
+        {"n_classes": 2.0},
     ],
     ids=str,
 )
@@ -227,9 +272,11 @@ def test_wrong_plans_are_refused():
         Voting(frame=Frame(2, norm="l1"), epsilon=1.0)
     with pytest.raises(InvalidParameter, match="auxiliary"):
         Voting(frame=FRAME, epsilon=1.0).check(4)
-    federation = LocalFederation(parties())
-    with pytest.raises(InvalidParameter, match="n_classes"):
+    local = parties()
+    federation = LocalFederation(local)
+    with pytest.raises(QuorumMissed, match="InvalidMessage"):
         poll(federation, plan(n_classes=3), releases=Answers())
+    assert all(one.books.ledger.entries() == [] for one in local)
     with pytest.raises(InvalidParameter, match="on_faulty"):
         poll(federation, plan(), on_faulty="ignore", releases=Answers())
     with pytest.raises(InvalidParameter, match="releases"):

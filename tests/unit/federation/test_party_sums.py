@@ -47,6 +47,9 @@ SETTINGS = [
 every = pytest.mark.parametrize("settings", SETTINGS, ids=lambda s: "-".join(map(str, s.values())))
 
 
+CODES = np.digitize(X[:, 0] + 0.3 * RNG.normal(size=M * N), [-0.25, 0.25])
+
+
 def plan(epsilon=1.0, **settings):
     more = {"trust": "sum"} | settings
     return Voting(frame=FRAME, epsilon=epsilon, auxiliary=AUXILIARY, **more)
@@ -66,10 +69,17 @@ def parties(seed=None):
     ]
 
 
-def as_one_process(voting):
+def parties_of_three():
+    return [
+        LocalParty(name, X[name == OWNER], CODES[name == OWNER], books_without_cap(), n_classes=3)
+        for name in np.unique(OWNER).tolist()
+    ]
+
+
+def as_one_process(voting, codes=None):
     """The same release with a trusted coordinator, at an epsilon that drowns the noise."""
-    classes = np.array([0, 1])
-    data = group_rows(X, (Y > 0).astype(int), OWNER, classes)
+    codes = (Y > 0).astype(int) if codes is None else codes
+    data = group_rows(X, codes, OWNER, np.arange(voting.n_classes))
     voting = replace(voting, trust="coordinator", epsilon=1e8, quorum=1.0)
     made = MultipartyPlan(voting=voting, n_parties=M)
     from confrere.noise.sources import SeededSource
@@ -88,6 +98,37 @@ def test_the_sum_is_what_a_trusted_coordinator_would_release(settings):
     np.testing.assert_allclose(outcome.released.weights, wanted.weights, rtol=1e-2, atol=1e-2)
     if wanted.statistic is not None:
         np.testing.assert_allclose(outcome.released.statistic, wanted.statistic, atol=1e-4)
+
+
+@every
+def test_of_three_classes_the_sum_is_what_a_trusted_coordinator_would_release(settings):
+    loud = plan(**settings, epsilon=1e6, n_classes=3)
+    wanted = as_one_process(loud, CODES)
+    outcome = poll(LocalFederation(parties_of_three()), loud)
+    assert outcome.released.weights.shape == (3, D + 1)
+    np.testing.assert_allclose(outcome.released.weights, wanted.weights, rtol=1e-2, atol=2e-2)
+    if wanted.statistic is not None:
+        np.testing.assert_allclose(outcome.released.statistic, wanted.statistic, atol=1e-4)
+
+
+@every
+def test_of_three_classes_a_party_moves_its_part_by_no_more_than_is_paid_for(settings):
+    voting = plan(**settings, n_classes=3)
+    mechanism, summand = voting.shared(M), voting.summand(M)
+    request = party_sums._request(voting, M, mechanism)
+    extreme = [
+        LocalParty("p0", np.tile(direction, (N, 1)), np.full(N, code), books(), n_classes=3)
+        for direction in np.vstack([np.eye(D), -np.eye(D)])
+        for code in range(3)
+    ]
+    parts = [party_sums._part(request, one) for one in (*parties_of_three(), *extreme)]
+    measured = 1 if settings["method"] == "cells" else 2  # shares pay in L1
+    moved = max(float(np.linalg.norm(a - b, measured)) for a in parts for b in parts)
+    assert moved <= mechanism.sensitivity
+    assert moved >= (0.01 if "calibration" in settings else 0.3) * mechanism.sensitivity
+    assert all(part.shape == (mechanism.size,) for part in parts)
+    assert all(float(np.abs(part).max()) <= mechanism.largest for part in parts)
+    assert mechanism.sensitivity == summand.sensitivity
 
 
 def books_without_cap():
@@ -135,6 +176,17 @@ def test_all_votes_turned_round_attain_the_sensitivity():
     score = mechanism.rows @ directions[:, np.argmax(values)]
     moved = mechanism.part(score > 0) - mechanism.part(score <= 0)
     assert 0.7 * mechanism.sensitivity <= np.linalg.norm(moved) <= mechanism.sensitivity
+
+
+def test_of_three_classes_a_turned_ballot_moves_more_than_two_classes_pay_for():
+    """The factor of the square root of two is needed: without it this move would be unpaid."""
+    voting = plan(method="statistic", n_classes=3)
+    mechanism = voting.statistic(M)
+    values, directions = np.linalg.eigh(mechanism.rows.T @ mechanism.rows)
+    first = mechanism.rows @ directions[:, np.argmax(values)] > 0
+    moved = mechanism.part(np.where(first, 1, 2)) - mechanism.part(np.where(first, 2, 1))
+    of_two = plan(method="statistic").statistic(M).sensitivity
+    assert of_two < np.linalg.norm(moved) <= mechanism.sensitivity
 
 
 def test_seeds_give_the_same_release_and_another_seed_another():
@@ -208,7 +260,7 @@ def test_arrays_that_do_not_fit_are_refused():
             PARTY_SHARE.priced(Payload(request.values, arrays), PartyFacts(N, D))
     with pytest.raises(InvalidMessage, match="another number of columns"):
         PARTY_SHARE.priced(request, PartyFacts(N, D + 1))
-    with pytest.raises(InvalidMessage, match="two classes"):
+    with pytest.raises(InvalidMessage, match="n_classes"):
         PARTY_SHARE.priced(request, PartyFacts(N, D, 3))
 
 
