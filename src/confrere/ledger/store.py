@@ -6,13 +6,13 @@ same ledger.
 
 from __future__ import annotations
 
-import atexit
 import os
 import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any, Self
 
@@ -316,11 +316,6 @@ def _store_at(path: str | os.PathLike[str], witness: str | os.PathLike[str] | No
 
 def _ephemeral_path() -> Path:
     folder = tempfile.mkdtemp(prefix="confrere-")
-    atexit.register(_remove, folder, os.getpid())
+    # Unlike atexit this runs where workers of a pool end, too, and not in children of a fork.
+    Finalize(None, shutil.rmtree, (folder, True), exitpriority=0)
     return Path(folder).resolve() / "ephemeral.ledger"
-
-
-def _remove(folder: str, creator: int) -> None:
-    # A forked child inherits the registration, but not the right.
-    if os.getpid() == creator:
-        shutil.rmtree(folder, ignore_errors=True)

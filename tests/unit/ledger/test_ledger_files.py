@@ -288,6 +288,23 @@ print(ledger.path)
         assert path.name == "ephemeral.ledger"
         assert not path.parent.exists()
 
+    def test_it_goes_with_a_worker_of_a_pool(self):
+        script = """
+import multiprocessing
+from confrere.ledger import Ledger
+def work(queue):
+    queue.put(str(Ledger().path))
+processes = multiprocessing.get_context("fork")
+queue = processes.Queue()
+worker = processes.Process(target=work, args=(queue,))
+worker.start()
+print(queue.get())
+worker.join()
+"""
+        path = Path(_run(script))
+        assert path.name == "ephemeral.ledger"
+        assert not path.parent.exists()
+
     def test_it_outlives_its_first_handle(self, tenth):
         ledger = Ledger()
         pickled = pickle.dumps(ledger)
