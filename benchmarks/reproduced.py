@@ -62,7 +62,7 @@ def record_of(out: Path) -> dict[str, Any]:
             "repeats": max(point.n for point in points),
             "cpu_seconds": round(sum(one.seconds for one in found)),
             "verdict": verdict.outcome,
-            "held": sum(finding.holds for finding in verdict.findings),
+            "held": sum(finding.holds is True for finding in verdict.findings),
             "compared": len(verdict.findings),
             "why": verdict.why,
             "table": [" | ".join(row) for row in result_table(spec, points)],

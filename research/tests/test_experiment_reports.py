@@ -88,6 +88,42 @@ def test_a_failed_claim_is_told_with_its_numbers():
     assert "PLR (printed) better than PLR (sound): .8000 against .9000 at epsilon 1" in verdict.why
 
 
+def apart(difference, spread, repeats):
+    """Two methods whose difference varies over repeats; what they share varies far more."""
+    found = []
+    for r in range(repeats):
+        split = 0.5 + 0.1 * r
+        wobble = difference + spread * (-1) ** r
+        found.append(record("PLR", "sound", 1.0, r, split + wobble))
+        found.append(record("PLR", "printed", 1.0, r, split))
+    return summarise(found)
+
+
+@pytest.mark.parametrize(
+    ("difference", "repeats", "outcome"),
+    [
+        (0.01, 4, "reproduced"),
+        (-0.01, 4, "not reproduced"),
+        (0.001, 4, "undecided"),
+        (-0.001, 4, "undecided"),
+        (0.01, 2, "undecided"),
+        (0.01, 1, "undecided"),
+    ],
+)
+def test_few_repeats_decide_nothing_that_they_cannot_tell(difference, repeats, outcome):
+    claim = {**SOUND_FIRST, "at": [1.0]}
+    verdict = judge(spec_with([claim]), apart(difference, 0.002, repeats))
+    assert verdict.outcome == outcome
+    assert ("Too few repeats to tell" in verdict.why) == (outcome == "undecided")
+
+
+@pytest.mark.parametrize(("margin", "holds"), [(0.1, True), (0.01, None), (0.001, False)])
+def test_a_margin_is_judged_with_the_spread_of_the_repeats(margin, holds):
+    claim = {**SOUND_FIRST, "kind": "within", "at": [1.0], "margin": margin}
+    (finding,) = judge(spec_with([claim]), apart(-0.011, 0.002, 4)).findings
+    assert finding.holds is holds
+
+
 def test_no_records_are_no_verdict():
     assert judge(spec_with(), []).outcome == "no data"
 
@@ -97,11 +133,16 @@ def test_unknown_claims_are_refused():
         judge(spec_with([{"kind": "nicer", "method": ["PLR", "sound"]}]), points(0.9))
 
 
-@pytest.mark.parametrize(("values", "holds"), [((0.7, 0.9, 0.8), True), ((0.9, 0.8, 0.7), False)])
+@pytest.mark.parametrize(
+    ("values", "holds"),
+    [((0.7, 0.9, 0.8), True), ((0.9, 0.8, 0.7), False), ((0.8, 0.8, 0.7), None)],
+)
 def test_a_peak_lies_between_the_ends(values, holds):
     spec = spec_with([{"kind": "peak", "method": ["PLR", "sound"]}])
     found = [
-        record("PLR", "sound", 1.0, 0, v, setting=k) for k, v in zip((1, 2, 5), values, strict=True)
+        record("PLR", "sound", 1.0, repeat, v, setting=k)
+        for k, v in zip((1, 2, 5), values, strict=True)
+        for repeat in range(2)
     ]
     (finding,) = judge(spec, summarise(found)).findings
     assert finding.holds is holds

@@ -29,6 +29,8 @@ class Point:
         Over repeats, each the mean over its branches.
     n : int
         Repeats.
+    repeats : tuple of float
+        Every repeat, in their order: what two points are compared by.
     flips : int
         Repeats (of all branches) with an AUC below one half; 0 for other metrics.
     branches : tuple of float
@@ -50,6 +52,7 @@ class Point:
     median: float
     lowest: float
     n: int
+    repeats: tuple[float, ...]
     flips: int
     branches: tuple[float, ...]
     branch_sd: tuple[float, ...]
@@ -75,7 +78,8 @@ def _point(
     place: tuple[str, str, str, float | None, float | None], records: list[Record], metric: str
 ) -> Point:
     # One row per repeat, one column per branch.
-    table = np.array([np.atleast_1d(_value(record, metric)) for record in records], np.float64)
+    ordered = sorted(records, key=lambda record: record.cell.repeat)
+    table = np.array([np.atleast_1d(_value(record, metric)) for record in ordered], np.float64)
     repeats: NDArray[np.float64] = table.mean(axis=1)
     spread = _sd(table)
     branched = table.shape[1] > 1
@@ -87,6 +91,7 @@ def _point(
         median=float(np.median(repeats)),
         lowest=float(repeats.min()),
         n=len(records),
+        repeats=tuple(map(float, repeats)),
         flips=int(np.count_nonzero(table < 0.5)) if metric == "auc" else 0,
         branches=tuple(map(float, table.mean(axis=0))) if branched else (),
         branch_sd=tuple(map(float, spread)) if branched else (),

@@ -1,4 +1,8 @@
-"""Reproduced, exceeded or not: the papers' claims and numbers against records."""
+"""Reproduced, exceeded, undecided or not: the papers' claims and numbers against records.
+
+Two methods are compared repeat by repeat, on the same split. A difference that is smaller than what
+as many repeats can tell, at 95% and by Student's t, decides nothing, in neither direction.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +11,35 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t as student
+
 from confrere.errors import InvalidParameter
 from confrere_research.results import Point
 from confrere_research.spec import Spec
 
-Outcome = Literal["reproduced", "exceeded", "partly reproduced", "not reproduced", "no data"]
+Outcome = Literal[
+    "reproduced", "exceeded", "partly reproduced", "not reproduced", "undecided", "no data"
+]
 
 #: A published number is reached within this, or within two standard errors if that is more.
 TOLERANCE = 0.01
+
+#: How sure a comparison of two methods has to be.
+CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
 class Finding:
     """One claim or number, and what the records say.
 
-    ``ours`` marks what this library claims: listed, but no part of the verdict on a paper.
+    ``holds`` is None where the repeats are too few to tell. ``ours`` marks what this library
+    claims: listed, but no part of the verdict on a paper.
     """
 
     claim: str
-    holds: bool
+    holds: bool | None
     numbers: str
     ours: bool = False
     surplus: float = 0.0
@@ -37,13 +51,14 @@ class Verdict:
 
     Attributes
     ----------
-    outcome : {"reproduced", "exceeded", "partly reproduced", "not reproduced", "no data"}
-        All, some or none of the paper's claims and numbers hold; ``"exceeded"`` if all do and the
-        sound methods pass most numbers by more than the tolerance.
+    outcome : {"reproduced", "exceeded", "partly reproduced", "not reproduced", ...}
+        All, some or none of the paper's claims and numbers hold, of those that the repeats can
+        tell; ``"undecided"`` if that is none, ``"no data"`` without records. ``"exceeded"`` if all
+        hold and the sound methods pass most numbers by more than the tolerance.
     findings : tuple of Finding
         Everything that was compared.
     why : str
-        The failed claims with their numbers, and the specification's note.
+        The failed and the undecided claims with their numbers, and the specification's note.
     """
 
     item: str
@@ -59,16 +74,24 @@ def judge(spec: Spec, points: Sequence[Point]) -> Verdict:
     claims = [finding for claim in spec.claims for finding in _claim(spec, claim, points)]
     numbers = list(_numbers(spec, points)) if spec.comparable else []
     findings = [*claims, *numbers]
-    failed = [finding for finding in findings if not finding.holds]
-    why = "; ".join(f"{finding.claim}: {finding.numbers}" for finding in failed)
-    if failed:
-        why = f"Does not hold: {why}"
-    text = ". ".join(filter(None, (why, spec.note)))
-    return Verdict(spec.item, _outcome(findings, numbers), tuple(findings), text)
+    parts = (
+        _listed("Does not hold", [finding for finding in findings if finding.holds is False]),
+        _listed("Too few repeats to tell", [f for f in findings if f.holds is None]),
+        spec.note,
+    )
+    outcome = _outcome(findings, numbers)
+    return Verdict(spec.item, outcome, tuple(findings), ". ".join(filter(None, parts)))
+
+
+def _listed(words: str, findings: Sequence[Finding]) -> str:
+    told = "; ".join(f"{finding.claim}: {finding.numbers}" for finding in findings)
+    return f"{words}: {told}" if told else ""
 
 
 def _outcome(findings: Sequence[Finding], numbers: Sequence[Finding]) -> Outcome:
-    theirs = [finding.holds for finding in findings if not finding.ours]
+    theirs = [f.holds for f in findings if not f.ours and f.holds is not None]
+    if findings and not theirs:
+        return "undecided"
     if not any(theirs):
         return "not reproduced"
     if not all(theirs):
@@ -113,7 +136,7 @@ def _above(spec: Spec, claim: Mapping[str, Any], points: Sequence[Point]) -> Ite
     for where, ours, other in _pairs(claim, points):
         yield Finding(
             f"{_name(ours, spec)} better than {_name(other, spec)}",
-            sign * (ours.mean - other.mean) > 0,
+            _told(sign * _difference(ours, other)),
             f"{_number(ours.mean)} against {_number(other.mean)} at {where}",
             ours=claim.get("ours", False),
         )
@@ -123,7 +146,7 @@ def _within(spec: Spec, claim: Mapping[str, Any], points: Sequence[Point]) -> It
     for where, ours, other in _pairs(claim, points):
         yield Finding(
             f"{_name(ours, spec)} within {claim['margin']:g} of {_name(other, spec)}",
-            abs(ours.mean - other.mean) <= claim["margin"],
+            _told(claim["margin"] - np.sign(ours.mean - other.mean) * _difference(ours, other)),
             f"{_number(ours.mean)} against {_number(other.mean)} at {where}",
             ours=claim.get("ours", False),
         )
@@ -136,13 +159,33 @@ def _peak(spec: Spec, claim: Mapping[str, Any], points: Sequence[Point]) -> Iter
     if len(line) < 3:
         return
     sign = 1 if spec.higher_is_better else -1
-    best = max(line, key=lambda p: sign * p.mean)
+    first, *inner, last = line
+    end = max((first, last), key=lambda p: sign * p.mean)
+    best = max(inner, key=lambda p: sign * p.mean)
+    top = max((end, best), key=lambda p: sign * p.mean)
     yield Finding(
-        f"{_name(line[0])} peaks between the ends",
-        best not in (line[0], line[-1]),
-        f"best {_number(best.mean)} at {best.setting:g}, ends {_number(line[0].mean)} and "
-        f"{_number(line[-1].mean)}",
+        f"{_name(first)} peaks between the ends",
+        _told(sign * _difference(best, end)),
+        f"best {_number(top.mean)} at {top.setting:g}, ends {_number(first.mean)} and "
+        f"{_number(last.mean)}",
     )
+
+
+def _difference(first: Point, second: Point) -> NDArray[np.float64]:
+    """Return what each repeat says that both have: its two points share a split."""
+    count = min(first.n, second.n)
+    return np.subtract(first.repeats[:count], second.repeats[:count])
+
+
+def _told(differences: NDArray[np.float64]) -> bool | None:
+    """Whether a mean is above zero; None if it is too near for so few repeats."""
+    count, mean = len(differences), float(np.mean(differences))
+    if count < 2:
+        return None
+    error = float(np.std(differences, ddof=1)) / math.sqrt(count)
+    if abs(mean) <= error * student.ppf((1 + CONFIDENCE) / 2, count - 1):
+        return None
+    return mean > 0
 
 
 def _numbers(spec: Spec, points: Sequence[Point]) -> Iterator[Finding]:
