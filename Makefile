@@ -56,7 +56,7 @@ LOCK := $(BIN)/uv pip compile -q --python-version 3.11 --generate-hashes --no-he
 
 lock: .venv/.ready
 	$(PIP) --group ship
-	$(LOCK) pyproject.toml --extra flower --extra accounting --extra desk --extra plot -o locks/party.txt
+	$(LOCK) pyproject.toml --extra flower --extra accounting --extra desk --extra parquet --extra plot --extra sql -o locks/party.txt
 	echo hatchling | $(LOCK) - -o locks/build.txt
 
 # Installs what is locked, each file by its hash, and the wheel on top, in an environment of its own.
