@@ -24,7 +24,13 @@ from confrere.maths.gaussian import GaussianObjective
 #: Share of the total delta that is spent on losses beyond the grid.
 _BEYOND = 1e-4
 
-_ASSUMPTION = "settings of each release chosen without looking at earlier ones"
+#: What a charge notes of a fit with Gaussian noise.
+_GAUSSIAN = frozenset({"sigma", "ridge", "cap", "n_classes", "output_epsilon"})
+
+#: How well what was noted must agree with what was paid.
+_AGREES = 1e-6
+
+_ASSUMPTION = "price and noise of each release fixed without looking at earlier ones"
 
 
 def total(releases: Iterable[Entry | Guarantee], *, delta: float, step: float = 1e-4) -> Guarantee:
@@ -43,8 +49,9 @@ def total(releases: Iterable[Entry | Guarantee], *, delta: float, step: float = 
     Returns
     -------
     Guarantee
-        True for settings that were fixed without looking at earlier releases. Never more than the
-        plain sum, where ``delta`` covers the sum of the deltas.
+        True if the price and the noise of every release were fixed without looking at earlier
+        ones; what is asked may follow from them. Never more than the plain sum, where ``delta``
+        covers the sum of the deltas.
 
     Raises
     ------
@@ -103,7 +110,7 @@ class _GaussianFit:
         """Return the distribution that dominates: the profile's dots, connected from above."""
         last = self._last(tools)
         upward = np.arange(last + 1)
-        above = self.objective.delta(upward * tools.step, self.sigma)
+        above = self.objective.profile(upward * tools.step, self.sigma)
         # sup_S P(S) - e^-eps Q(S) is 1 - e^-eps + e^-eps sup_S Q(S) - e^eps P(S).
         mirrored = above[:0:-1]
         below = 1 - np.exp(-upward[:0:-1] * tools.step) * (1 - mirrored)
@@ -138,15 +145,20 @@ class _Tools:
 def _kind(release: Entry | Guarantee) -> _Promised | _GaussianFit:
     if isinstance(release, Guarantee):
         return _Promised(release.epsilon, release.delta)
-    facts = release.detail
-    if "sigma" not in facts:
-        return _Promised(release.guarantee.epsilon, release.guarantee.delta)
+    facts, price = release.detail, release.guarantee
+    promised = _Promised(price.epsilon, price.delta)
+    if not facts.keys() >= _GAUSSIAN:
+        return promised
     objective = GaussianObjective(
         ridge=facts["ridge"],
         cap=facts["cap"],
         n_classes=facts["n_classes"],
-        neighbours=release.guarantee.neighbours,
+        neighbours=price.neighbours,
     )
+    spent = float(objective.delta(price.epsilon - facts["output_epsilon"], facts["sigma"]))
+    # A release that paid for more than this one fit, such as a check before it, spends less on it.
+    if not math.isclose(spent, price.delta, rel_tol=_AGREES):
+        return promised
     return _GaussianFit(objective, facts["sigma"], facts["output_epsilon"])
 
 

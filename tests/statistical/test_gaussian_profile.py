@@ -1,13 +1,14 @@
 """The (epsilon, delta) promise itself: deltas integrated from densities, and what breaks them."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 from scipy import special, stats
 
-from confrere import PrivateLogisticRegression
+from confrere import PrivateLogisticRegression, accounting
 from confrere.audit import audit, exact_audit
 from confrere.errors import InvalidParameter
 from confrere.guarantee import Neighbours
@@ -180,6 +181,79 @@ def test_a_forgotten_corner_is_found(monkeypatch, forgotten, ridge):
     )
     with pytest.raises(AssertionError):
         promise_holds(ridge=ridge)
+
+
+SMALL = (0.0, 0.03, 0.1, 0.2)
+
+
+def profile_holds(change="replace-one", cap=1.0, ridge=2.0, sigma=8.5, d=2, epsilons=SMALL):
+    """Return the largest share of the profile that any neighbours reach, at small epsilons too."""
+    objective = GaussianObjective(ridge=ridge, cap=cap, neighbours=Neighbours(change))
+    shares = []
+    for epsilon in epsilons:
+        claimed = float(objective.profile(epsilon, sigma))
+        assert claimed <= float(objective.delta(epsilon, sigma))
+        found = worst_delta(d, change, epsilon=epsilon, sigma=sigma, ridge=ridge, cap=cap)
+        assert found <= ABOVE * claimed
+        shares.append(found / claimed)
+    return max(shares)
+
+
+@pytest.mark.parametrize("cap", [1.0, 0.75, 0.5])
+@pytest.mark.parametrize("change", ["replace-one", "add-remove"])
+@pytest.mark.parametrize(("ridge", "sigma"), [(12.0, 26.0), (0.4, 3.0)])
+def test_the_profile_for_composition_holds_at_small_epsilons(change, cap, ridge, sigma):
+    profile_holds(change, cap, ridge, sigma, d=1)
+
+
+def test_the_profile_is_reached_in_the_plane():
+    assert profile_holds(ridge=12.0, sigma=26.0) > 0.99
+
+
+@pytest.mark.parametrize("forgotten", ["the Jacobian", "who comes"])
+def test_what_the_profile_forgets_is_found(monkeypatch, forgotten):
+    whole = gaussian._one_record
+
+    def changed(epsilon, mu, count, at_end, at_zero):
+        if forgotten == "the Jacobian":
+            return whole(epsilon, mu, count, 0.0, 0.0)
+        return whole(epsilon, mu, count, at_end, at_zero) * (np.ndim(at_end) > 0)
+
+    monkeypatch.setattr(gaussian, "_one_record", changed)
+    sigma = calibrate_gaussian(1.0, 1e-6, GaussianObjective(ridge=0.4))
+    with pytest.raises(AssertionError):
+        profile_holds(ridge=0.4, sigma=sigma, epsilons=(1.0,))
+
+
+def composed_delta(case, epsilon, *, sigma, ridge, count, step=1e-4):
+    """Return delta of ``count`` fits of one pair of neighbours: exact losses, convolved."""
+    reach = (9 * sigma + len(case.first)) / ridge
+    axes = [((np.arange(k) + 0.5) / k * 2 - 1) * reach for k in case.steps]
+    W = case.centre + np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, len(axes))
+    settings = {"sigma": sigma, "ridge": ridge, "cap": 1.0, "centre": case.centre}
+    first, second = (density(W, rows, **settings) for rows in (case.first, case.second))
+    mass = first / first.sum()
+    places = np.rint(np.log(first / second) / step).astype(int)
+    low = int(places.min())
+    one = np.bincount(places - low, weights=mass)
+    size = count * len(one)
+    whole = np.fft.irfft(np.fft.rfft(one, size) ** count, size)
+    losses = (np.arange(size) + count * low) * step
+    return float((whole * np.maximum(-np.expm1(epsilon - losses), 0.0)).sum())
+
+
+def test_a_tight_total_of_ten_fits_is_true_and_nearly_reached():
+    """Ten fits at (.3, 1e-6) together: what is said holds for the worst pair, and hardly more."""
+    ridge, delta, count = 12.0, 1e-5, 10
+    objective = GaussianObjective(ridge=ridge)
+    sigma = calibrate_gaussian(0.3, 1e-6, objective)
+    fits = Counter({accounting._GaussianFit(objective, sigma, 1e-9): count})
+    said = accounting._composed(fits, delta, 1e-4)
+    pair = tilted(400.0, 400.0, "replace-one")
+    settings = {"sigma": sigma, "ridge": ridge, "count": count}
+    assert composed_delta(pair, said, **settings) <= delta
+    assert composed_delta(pair, 0.9 * said, **settings) > delta
+    assert said < 1.0  # the sum says 3
 
 
 @pytest.mark.parametrize("change", [str(each) for each in Neighbours])

@@ -66,6 +66,18 @@ def test_a_total_is_far_below_the_sum():
     assert total(entries, delta=1e-6).epsilon < 2 < sum(e.guarantee.epsilon for e in entries)
 
 
+def test_a_check_that_was_paid_for_is_in_the_total():
+    """The charge of a checked prior notes its fit's noise, and paid for the check as well."""
+    entries = charged(3, epsilon=0.5, delta=1e-6, prior=[1.0, 0.0, 0.0, 0.0, 0.0])
+    detail = entries[0].detail
+    assert "sigma" in detail
+    assert detail["prior check"]["epsilon"] > 0
+    promised = total([Guarantee(0.5, delta=1e-6)] * 3, delta=1e-5).epsilon
+    assert total(entries, delta=1e-5).epsilon == pytest.approx(promised)
+    bare = charged(3, epsilon=0.5, delta=1e-6)
+    assert total(bare, delta=1e-5).epsilon < promised
+
+
 def test_pure_and_gaussian_releases_compose():
     mixed = [*charged(2, epsilon=0.5, delta=1e-6), *charged(1, epsilon=0.7), Guarantee(0.3)]
     found = total(mixed, delta=3e-6, step=1e-3)

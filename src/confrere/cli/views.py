@@ -116,6 +116,18 @@ def account_table(accounts: Iterable[Account]) -> Table:
     return table
 
 
+def together_table(accounts: Iterable[Account], together: Mapping[str, Guarantee | None]) -> Table:
+    """Show what all charges of an account promise together, beside their sum."""
+    numbers = ("sum", "together", "delta")
+    title = "Together, if each price was fixed without looking at earlier releases"
+    table = listing(title, "account", *numbers, right=numbers)
+    for one in accounts:
+        found = together[one.name]
+        known = ("nothing", "") if found is None else (shown(found.epsilon), shown(found.delta))
+        table.add_row(one.name, shown(one.spent), *known)
+    return table
+
+
 def _cap(account: Account) -> str:
     if account.epsilon is None:
         return "no limit"

@@ -179,6 +179,31 @@ class GaussianObjective:
         )
         return np.asarray(np.minimum(1.0, np.min(bounds, axis=-1)))
 
+    def profile(self, epsilon: ArrayLike, sigma: float) -> Floats:
+        """Return a bound on delta that is good at small epsilons too, where releases compose.
+
+        A replaced record is one that goes and one that comes: between the two lies a data set that
+        is a neighbour of both by one record, and no corner has to be counted beside another.
+        """
+        at = np.asarray(epsilon, dtype=np.float64)[..., None]
+        bound = self.delta(epsilon, sigma)
+        if self.neighbours is Neighbours.LABEL_ONLY:
+            return bound
+        goes = replace(self, neighbours=Neighbours.ADD_REMOVE).moves()
+        mu, count = goes[0].reach / sigma, goes[0].count
+        at_end, at_zero = goes[0].jacobian, goes[-1].jacobian
+        if self.neighbours is Neighbours.ADD_REMOVE:
+            alone = _one_record(at, mu, count, at_end, at_zero).min(axis=-1)
+            return np.asarray(np.minimum(bound, alone))
+        # Whoever comes pays no Jacobian. Any division of epsilon is sound; that of two Gaussian
+        # mechanisms, beyond what the Jacobian takes, is the best or nearly so.
+        for taken in (at_end, at_zero):
+            first = (at + taken - mu**2) / 2
+            second = np.exp(first) * _one_record(at - first, mu, count, 0.0, 0.0)
+            both = _one_record(first, mu, count, at_end, at_zero) + second
+            bound = np.minimum(bound, both.min(axis=-1))
+        return bound
+
     def moves(self) -> list[Move]:
         """Return the moves, whose deltas sum to a sound bound."""
         return self._softmax() if self.n_classes > 2 else self._binary()
@@ -264,6 +289,21 @@ def automatic_gaussian_ridge(
     sigma = calibrate_gaussian(epsilon, delta, replace(objective, ridge=math.inf))
     rule = _RIDGE_FACTOR * (sigma * n_features) ** 2 / n_samples
     return max(free_ridge(epsilon, factor=floor), rule)
+
+
+def _one_record(
+    epsilon: Floats, mu: float, count: int, at_end: ArrayLike, at_zero: ArrayLike
+) -> Floats:
+    """Return delta where one record goes or comes: the loss is at most the larger of two ends.
+
+    ``E (1 - e^(epsilon - max(s + at_end, at_zero)))_+`` with ``s`` the loss of a Gaussian
+    mechanism, the largest of ``count`` such.
+    """
+    end, zero = np.asarray(at_end), np.asarray(at_zero)
+    above = count * gaussian_delta(epsilon - end, mu)
+    left = np.minimum(epsilon - zero, 0.0)
+    below = -np.expm1(left) + np.exp(left) * count * gaussian_delta(zero - end, mu)
+    return np.asarray(np.minimum(1.0, np.where(epsilon >= zero, above, below)))
 
 
 def _mills(x: Floats) -> Floats:

@@ -11,11 +11,11 @@ from typing import Annotated
 import typer
 
 from confrere.cli.envelope import Answer, command
-from confrere.cli.views import account_table, entry_table, owner_table
+from confrere.cli.views import account_table, entry_table, owner_table, together_table
 from confrere.cli.views import facts as facts_table
 from confrere.errors import InvalidParameter
-from confrere.guarantee import Neighbours, Unit
-from confrere.ledger import Ledger, reset_witness, upgrade, witnessed
+from confrere.guarantee import Guarantee, Neighbours, Unit
+from confrere.ledger import Account, Ledger, reset_witness, upgrade, witnessed
 from confrere.ledger.store import no_ledger
 from confrere.ledger.witness import Head
 
@@ -60,8 +60,16 @@ def show(
     account: Annotated[str | None, typer.Option(help="Of one account only.")] = None,
     rows: Annotated[int, typer.Option(min=1, max=10_000, help="Charges on a page.")] = 20,
     page: Annotated[int, typer.Option(min=1, help="Which page; the first has the last ones.")] = 1,
+    delta: Annotated[
+        float | None,
+        typer.Option(help="Also say what an account's charges promise together, at this delta."),
+    ] = None,
 ) -> Answer:
-    """Show accounts, caps, what was spent and what is left; the last charges first."""
+    """Show accounts, caps, what was spent and what is left; the last charges first.
+
+    With --delta the smaller epsilon that all charges of an account have together; caps go on
+    counting the plain sum. It needs the accounting extra.
+    """
     book = _opened(ledger)
     count = book.count(account)
     pages = max(1, math.ceil(count / rows))
@@ -69,6 +77,8 @@ def show(
     accounts = [one for one in book.accounts() if account in (None, one.name)]
     resets = book.resets()
     head = book.head()
+    together = {} if delta is None else {one.name: _together(book, one, delta) for one in accounts}
+    composed = [together_table(accounts, together)] if together else []
     return Answer(
         f"page {page} of {pages}, {count} charges; head {head}",
         {
@@ -80,9 +90,23 @@ def show(
             "page": page,
             "pages": pages,
             "entries": [entry.to_dict() for entry in entries],
+            "together": {name: found and found.to_dict() for name, found in together.items()},
         },
-        [account_table(accounts), owner_table(accounts, resets), entry_table(entries)],
+        [
+            account_table(accounts),
+            *composed,
+            owner_table(accounts, resets),
+            entry_table(entries),
+        ],
     )
+
+
+def _together(book: Ledger, account: Account, delta: float) -> Guarantee | None:
+    """Return what all charges of an account promise together; None if there are none."""
+    from confrere.accounting import total  # slow to import, and seldom asked for
+
+    entries = book.entries(account.name)
+    return total(entries, delta=delta) if entries else None
 
 
 def verify(
