@@ -253,7 +253,15 @@ def write_folder(
     *,
     overwrite: bool = False,
 ) -> Path:
-    """Write the folder beside its place, flush it to disk, then rename it there."""
+    """Write the folder beside its place, flush it to disk, then rename it there.
+
+    Raises
+    ------
+    InvalidRelease
+        If a name is none of a release's files: what others sent could lie anywhere by its name.
+    """
+    if not files.keys() <= REQUIRED | OPTIONAL:
+        raise InvalidRelease("a release holds no file of such a name; nothing was written.")
     target = Path(folder).absolute()
     if target.is_symlink() or (target.exists() and not overwrite):
         raise InvalidParameter(

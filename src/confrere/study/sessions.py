@@ -311,7 +311,7 @@ class CoordinatorSession:
                 verify_signature(signature, sums, [_keys(self._study)[name]])
                 if not _signature(folder, name).exists():
                     add_file(_signature(folder, name), signature)
-        except (ConfrereError, ValueError, TypeError, LookupError, AttributeError):
+        except (ConfrereError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
             return "InvalidReply:signature"
         return None
 

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import tempfile
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +17,7 @@ from confrere.errors import (
     StudyError,
 )
 from confrere.federation.grant import Grant
+from confrere.federation.signed_federation import SignedFederation
 from confrere.ledger import Ledger
 from confrere.release import generate_key, load_release, read_folder, read_private_key
 from confrere.release.folder import sums_of
@@ -199,6 +201,40 @@ def test_a_release_that_is_not_theirs_is_not_signed(place, monkeypatch):
     assert set(finished.unsigned.values()) == {"OperationRefused:release"}
     assert not any(parties[name].finished for name in NAMES)
     assert not (place / "out" / "main").exists()
+
+
+@pytest.mark.parametrize("name", ["../../escaped", "{tmp}/escaped", "signatures/escaped"])
+def test_files_of_a_release_that_would_lie_elsewhere_are_not_written(
+    place, tmp_path, monkeypatch, name
+):
+    """A coordinator names the files that a party is handed; none may leave the release's folder."""
+    for party in NAMES:
+        approve(place, party)
+    parties = {party: session(place, party) for party in NAMES}
+    (tmp_path / "aside" / "inner").mkdir(parents=True)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "aside" / "inner"))
+    honest = SignedFederation.hand_out
+
+    def hand_out(self, files, **more):
+        added = f"diabetes-2026/{name.format(tmp=tmp_path)}"
+        return honest(self, {**files, added: b"import os"}, **more)
+
+    monkeypatch.setattr(SignedFederation, "hand_out", hand_out)
+    finished = coordinator(place, parties).run()
+    assert set(finished.unsigned) == set(NAMES)
+    assert not list(tmp_path.rglob("escaped*"))
+    assert not (place / "out" / "main").exists()
+
+
+def test_a_party_that_signs_nonsense_keeps_no_other_signature_away(place):
+    for party in NAMES:
+        approve(place, party)
+    parties = {party: session(place, party) for party in NAMES}
+    parties["main"]._accept = lambda files, outcome: b"[" * 100_000
+    finished = coordinator(place, parties).run()
+    assert finished.unsigned == {"main": "InvalidReply:signature"}
+    signed = finished.folders["diabetes-2026"] / "signatures"
+    assert sorted(path.stem for path in signed.iterdir()) == ["branch-1", "branch-2"]
 
 
 @pytest.mark.parametrize(
