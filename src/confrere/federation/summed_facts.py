@@ -34,6 +34,17 @@ Floats = NDArray[np.float64]
 #: Sizes are asked for once by facts, and by what comes after in its own steps.
 _SIZES_STEP = 1
 
+#: What reading a stranger's schema may raise.
+_UNREADABLE = (
+    SchemaError,
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    LookupError,
+    AttributeError,
+    RecursionError,
+)
+
 
 @dataclass(frozen=True, eq=False)
 class RawRows:
@@ -101,7 +112,7 @@ def learn_together(
     n_parties = len(federation.parties())
     asked = settings_of_count(epsilon, n_parties, colluding, reserve, quorum, max(sizes.values()))
     mechanism = fact_sum(asked, counts)
-    request = Payload(asked | {"schema": _written(schema)})
+    request = Payload(asked, {"schema": _written(schema)})
     summed = federation.sum(FACTS.name, request, mechanism, to=list(sizes), timeout=timeout)
     n_samples = sum(sizes[name] for name in summed.roster)
     learned, what = counts.learned(summed.value, n_samples, mechanism.deviation)
@@ -112,30 +123,29 @@ def learn_together(
     return learned
 
 
-def _written(schema: PublicSchema) -> str:
-    return json.dumps(schema.to_dict(), sort_keys=True, separators=(",", ":"))
+def _written(schema: PublicSchema) -> NDArray[np.uint8]:
+    """Return a schema as bytes of JSON: of many columns, it is longer than a text may be."""
+    text = json.dumps(schema.to_dict(), sort_keys=True, separators=(",", ":"))
+    return np.frombuffer(text.encode(), dtype=np.uint8)
 
 
-def _counts(text: object) -> FactCounts:
+def _counts(written: NDArray[Any]) -> FactCounts:
     """Read the schema of a request; the sensitivity follows from it, and is nobody's word."""
-    if not isinstance(text, str):
-        raise InvalidMessage("schema must be a text.")
     try:
-        return FactCounts(PublicSchema.from_dict(json.loads(text)))
-    except (SchemaError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError):
+        return FactCounts(PublicSchema.from_dict(json.loads(written.tobytes())))
+    except _UNREADABLE:
         raise InvalidMessage("schema is not one whose facts can be learned.") from None
 
 
 def _mechanism(request: Payload, facts: PartyFacts) -> SecureSum:  # noqa: ARG001
-    if request.arrays:
-        raise InvalidMessage("facts take no arrays.")
-    values = read_count(request, frozenset({"schema"}))
-    return fact_sum(values, _counts(values["schema"]))
+    if request.arrays.keys() != {"schema"}:
+        raise InvalidMessage("facts are learned of a schema, and take no other array.")
+    return fact_sum(read_count(request, frozenset()), _counts(request.arrays["schema"]))
 
 
 def _vector(request: Payload, party: LocalParty) -> Floats:
     raw = party.raw
-    if raw is None or _written(raw.counts.schema) != request.values["schema"]:
+    if raw is None or not np.array_equal(_written(raw.counts.schema), request.arrays["schema"]):
         raise InvalidMessage("this party has no raw rows of that schema to count.")
     return raw.sums.astype(np.float64)
 

@@ -12,6 +12,7 @@ from confrere.federation.operation import PartyFacts
 from confrere.federation.payload import Payload
 from confrere.federation.summed_counts import settings_of_count
 from confrere.federation.summed_facts import FACTS, RawRows, fact_sum, learn_together
+from confrere.federation.transcript import rehearse
 from confrere.guarantee import Neighbours, Unit
 from confrere.ledger import Ledger
 from confrere.schema import Category, Label, Number, PublicSchema
@@ -76,10 +77,29 @@ def test_the_noise_follows_from_the_schema_and_from_nobody_s_word():
     assert mechanism.scale * mechanism.spacing >= counts.sensitivity / EPSILON
     text = json.dumps(SCHEMA.to_dict(), sort_keys=True, separators=(",", ":"))
     facts = PartyFacts(3_000, 3)
-    assert FACTS.mechanism(Payload(values | {"schema": text}), facts) == mechanism
-    for wrong in ({"schema": 3}, {"schema": "{}"}, {"schema": text, "sensitivity": 1}):
+    assert FACTS.mechanism(Payload(values, written(text)), facts) == mechanism
+    wrong = [
+        Payload(values | {"schema": text}),
+        Payload(values, written("{}")),
+        Payload(values, written("[" * 100_000)),
+        Payload(values, {"schema": np.ones(3)}),
+        Payload(values | {"sensitivity": 1}, written(text)),
+        Payload(values, written(text) | {"more": np.ones(1)}),
+    ]
+    for request in wrong:
         with pytest.raises(InvalidMessage):
-            FACTS.mechanism(Payload(values | wrong), facts)
+            FACTS.mechanism(request, facts)
+
+
+def written(text):
+    return {"schema": np.frombuffer(text.encode(), dtype=np.uint8)}
+
+
+def test_a_schema_may_have_many_columns():
+    columns = [Number(f"laboratory value {k}", bounds=(0, 100)) for k in range(400)]
+    wide = PublicSchema(columns, Label("ill", positive=(1,)))
+    asked = rehearse(lambda f: learn_together(f, wide, epsilon=1.0), "pqr", "5" * 64, 400)
+    assert [one.operation for one in asked] == ["size", "ready", "facts_of_all"]
 
 
 def test_a_party_counts_its_own_schema_only():
