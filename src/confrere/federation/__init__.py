@@ -5,15 +5,15 @@ from confrere.federation.averaging import average
 from confrere.federation.ballots import VotingOutcome, poll
 from confrere.federation.counting import FederatedEvaluation, evaluate
 from confrere.federation.expansion import expand
-from confrere.federation.federation import Federation, PartyError
+from confrere.federation.federation import Federation
 from confrere.federation.grant import Grant, Policy, run_name
 from confrere.federation.local import LocalFederation
-from confrere.federation.messages import Question, SignedAnswer
+from confrere.federation.messages import PROTOCOL, PartyError, Question, SignedAnswer
 from confrere.federation.operation import OPERATIONS, Operation, PartyFacts, install
 from confrere.federation.outcome import Outcome
 from confrere.federation.party import Books, LocalParty, PartyGroup
 from confrere.federation.payload import Payload
-from confrere.federation.serving import PROTOCOL, serve
+from confrere.federation.serving import serve
 from confrere.federation.summed_counts import evaluate_together, total_records
 from confrere.federation.summing import Summed, install_sum
 from confrere.federation.sums import add_up

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from confrere.errors import InvalidMessage, InvalidParameter, QuorumMissed
 from confrere.federation.answers import Answers, Key
 from confrere.federation.expected import Expected, Numbers
-from confrere.federation.federation import Federation, PartyError, StackedAnswers, checked
+from confrere.federation.federation import Federation, StackedAnswers, checked
+from confrere.federation.messages import PartyError
 from confrere.federation.operation import (
     Operation,
     PartyFacts,

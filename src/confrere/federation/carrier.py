@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from confrere.federation.federation import PartyError
+from confrere.federation.messages import PartyError
 
 
 class Carrier(Protocol):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
-import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,14 +11,9 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.errors import (
-    ConfrereError,
-    InvalidMessage,
-    InvalidParameter,
-    OperationRefused,
-    QuorumMissed,
-)
+from confrere.errors import InvalidMessage, InvalidParameter, QuorumMissed
 from confrere.federation.expected import Expect
+from confrere.federation.messages import PartyError, check_run, new_run
 from confrere.federation.payload import Payload
 from confrere.federation.summing import (
     READY,
@@ -37,44 +30,26 @@ from confrere.schema import PublicSchema
 
 logger = logging.getLogger("confrere.federation")
 
-_CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,63}")
-_RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
+@dataclass(frozen=True, eq=False)
+class Round:
+    """One question to several parties, and what their answers must be; see :meth:`gather`.
 
-@dataclass(frozen=True, slots=True)
-class PartyError:
-    """Why a party did not answer: a code, and nothing that could quote its data.
-
-    Parameters
+    Attributes
     ----------
-    code : str
-        ``"BudgetExceeded"``, ``"OperationRefused:schema"``, ``"Unreachable"`` and the like.
+    operation, payload, step, timeout, quorum, expect
+        As they were given.
+    to : tuple of str
+        Who is asked.
     """
 
-    code: str
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.code, str) or not _CODE.fullmatch(self.code):
-            raise InvalidMessage("a party's error must be a code of 64 characters at most.")
-
-    @classmethod
-    def of(cls, error: BaseException) -> PartyError:
-        """Reduce an exception to its code; foreign exceptions are told apart from ours only."""
-        if isinstance(error, OperationRefused):
-            return cls(f"OperationRefused:{error.reason}")
-        return cls(type(error).__name__ if isinstance(error, ConfrereError) else "InternalError")
-
-
-def new_run() -> str:
-    """Return a fresh name for a run."""
-    return uuid.uuid4().hex
-
-
-def check_run(run: object) -> str:
-    """Return ``run`` if it can name a run: letters, digits, ``-`` and ``_``, 64 at most."""
-    if not isinstance(run, str) or not _RUN.fullmatch(run):
-        raise InvalidParameter("run must be letters, digits, '-' or '_', 64 at most.")
-    return run
+    operation: str
+    payload: Payload
+    to: tuple[str, ...]
+    step: int = 0
+    timeout: float | None = None
+    quorum: float = 1.0
+    expect: Expect | None = None
 
 
 class Federation(ABC):
@@ -170,20 +145,29 @@ class Federation(ABC):
         """
         if isinstance(quorum, bool) or not 0 < quorum <= 1:
             raise InvalidParameter("quorum must be a number above 0 and at most 1.")
-        answers = self.ask(operation, payload, to=to, step=step, timeout=timeout)
+        names = tuple(self.parties() if to is None else to)
+        return self._gathered(Round(operation, payload, names, step, timeout, quorum, expect))
+
+    def _gathered(self, asked: Round) -> Mapping[str, Payload]:
+        """Do what :meth:`gather` says; an engine that keeps or makes up answers does otherwise."""
+        answers = self.ask(
+            asked.operation, asked.payload, to=asked.to, step=asked.step, timeout=asked.timeout
+        )
         if isinstance(answers, StackedAnswers):
             return answers  # a group answers as a whole, in this process
-        if expect is not None:
-            answers = {name: checked(answer, name, expect) for name, answer in answers.items()}
+        if asked.expect is not None:
+            answers = {name: checked(a, name, asked.expect) for name, a in answers.items()}
         bad = {n: a.code for n, a in answers.items() if isinstance(a, PartyError)}
         for name, code in bad.items():
-            logger.warning("%s is left out of %s step %d: %s", name, operation, step, code)
+            logger.warning(
+                "%s is left out of %s step %d: %s", name, asked.operation, asked.step, code
+            )
         self.left_out |= bad
         payloads = {name: a for name, a in answers.items() if isinstance(a, Payload)}
-        if not payloads or len(payloads) < quorum * len(answers):
+        if not payloads or len(payloads) < asked.quorum * len(answers):
             raise QuorumMissed(
-                f"{operation}: {len(payloads)} of {len(answers)} parties answered, the quorum is "
-                f"{quorum:g}. {_told(answers)}"
+                f"{asked.operation}: {len(payloads)} of {len(answers)} parties answered, the "
+                f"quorum is {asked.quorum:g}. {_told(answers)}"
             )
         return payloads
 
@@ -222,16 +206,20 @@ class Federation(ABC):
         InvalidMessage
             If the sum is longer than honest parties can make it.
         """
-        names = list(to)
+        return self._added(Round(operation, payload, tuple(to), timeout=timeout), mechanism)
+
+    def _added(self, asked: Round, mechanism: SecureSum) -> Summed:
+        """Do what :meth:`sum` says."""
+        operation, payload, timeout = asked.operation, asked.payload, asked.timeout
         while (step := self._tries.get(operation, 0)) < mechanism.releases:
             self._tries[operation] = step + 1
             keys = self.gather(
                 READY,
                 ready_question(operation, payload),
-                to=names,
+                to=asked.to,
                 step=step,
                 timeout=timeout,
-                quorum=min(1.0, mechanism.roster / len(names)),
+                quorum=min(1.0, mechanism.roster / len(asked.to)),
                 expect=lambda _: expected_key(),
             )
             roster = [read_key(name, answer) for name, answer in keys.items()]
@@ -242,7 +230,6 @@ class Federation(ABC):
                     to=[one.party for one in roster],
                     step=step,
                     timeout=timeout,
-                    quorum=1.0,
                     expect=lambda _: expected_share(mechanism),
                 )
             except QuorumMissed as error:

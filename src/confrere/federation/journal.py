@@ -16,7 +16,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from confrere.errors import FederationError
-from confrere.federation.federation import new_run
+from confrere.federation.messages import new_run
 from confrere.ledger import Receipt
 
 _TABLES = """

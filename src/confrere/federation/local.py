@@ -12,8 +12,9 @@ from joblib import Parallel, delayed
 
 from confrere.errors import InvalidParameter
 from confrere.federation.answers import Answers, Key
-from confrere.federation.federation import Federation, PartyError, StackedAnswers
+from confrere.federation.federation import Federation, Round, StackedAnswers
 from confrere.federation.masks import Masking
+from confrere.federation.messages import PartyError
 from confrere.federation.party import LocalParty, PartyGroup, check_names
 from confrere.federation.payload import Payload
 from confrere.federation.serving import serve
@@ -94,20 +95,13 @@ class LocalFederation(Federation):
         """Have everyone encode its rows anew."""
         self._parties = {name: one.encoded_by(schema) for name, one in self._parties.items()}
 
-    def sum(
-        self,
-        operation: str,
-        payload: Payload,
-        mechanism: SecureSum,
-        *,
-        to: Sequence[str],
-        timeout: float | None = None,
-    ) -> Summed:
+    def _added(self, asked: Round, mechanism: SecureSum) -> Summed:
         """Add up; or, where a run goes on, add up again what everyone has sent already.
 
         A try is used once. One that everybody answered before the process ended is whole, and its
         uploads are on disk; one that was cut short is lost.
         """
+        operation, to = asked.operation, asked.to
         while self._parties and (step := self._tries.get(operation, 0)) < mechanism.releases:
             if not self._books(to[0]).asked(Key(self.run, operation, step)):
                 break
@@ -118,7 +112,7 @@ class LocalFederation(Federation):
             if len(answers) == len(to) and len(questions) == 1:
                 return added(mechanism, answers)
             logger.warning("%s: try %d was cut short and is lost", operation, step)
-        return super().sum(operation, payload, mechanism, to=to, timeout=timeout)
+        return super()._added(asked, mechanism)
 
     def _books(self, name: str) -> Answers:
         return self._parties[name].books.answers

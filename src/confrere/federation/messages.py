@@ -1,33 +1,81 @@
-"""Messages between machines: questions that the coordinator signs, answers that a party signs.
+"""What is said: questions, which a coordinator signs, and answers and codes, which a party gives.
 
-Everything is bytes in one canonical form, a signature in OpenSSH's format, and a namespace, so that
-what was signed for one purpose is worth nothing for another. A question names run, study, operation
-and step; an answer says in what is signed whose it is, to which question, what it cost and where
-the ledger stood. Replies of others travel along as evidence: they are as their parties signed them.
+Between machines everything is bytes in one canonical form, a signature in OpenSSH's format, and a
+namespace, so that what was signed for one purpose is worth nothing for another. A question names
+run, study, operation and step; an answer says in what is signed whose it is, to which question,
+what it cost and where the ledger stood. Replies of others travel along as evidence: they are as
+their parties signed them.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from confrere.errors import InvalidMessage, InvalidParameter, SignatureError
+from confrere.errors import (
+    ConfrereError,
+    InvalidMessage,
+    InvalidParameter,
+    OperationRefused,
+    SignatureError,
+)
 from confrere.federation.expected import receipt_of
-from confrere.federation.federation import PartyError, check_run
 from confrere.federation.payload import MAX_BYTES, Payload
-from confrere.federation.serving import PROTOCOL
 from confrere.ledger import Receipt
 from confrere.release.signing import PrivateKey, PublicKey, sign_bytes, verify_bytes
 
+#: Version of what is said; a question in another one is refused.
+PROTOCOL = 2
+
 QUESTION, ANSWER = "confrere-question", "confrere-answer"
 
+_CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,63}")
+_RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _FIELDS = frozenset({"protocol", "run", "operation", "step", "study", "request"})
 _ABOUT = frozenset({"party", "run", "study", "operation", "step", "question"})
 _MAX_NAME = 64
 _MAX_PARTS = 1 << 16
 _MAGIC = b"CONFRERE-PARTS-1"
+
+
+@dataclass(frozen=True, slots=True)
+class PartyError:
+    """Why a party did not answer: a code, and nothing that could quote its data.
+
+    Parameters
+    ----------
+    code : str
+        ``"BudgetExceeded"``, ``"OperationRefused:schema"``, ``"Unreachable"`` and the like.
+    """
+
+    code: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.code, str) or not _CODE.fullmatch(self.code):
+            raise InvalidMessage("a party's error must be a code of 64 characters at most.")
+
+    @classmethod
+    def of(cls, error: BaseException) -> PartyError:
+        """Reduce an exception to its code; foreign exceptions are told apart from ours only."""
+        if isinstance(error, OperationRefused):
+            return cls(f"OperationRefused:{error.reason}")
+        return cls(type(error).__name__ if isinstance(error, ConfrereError) else "InternalError")
+
+
+def new_run() -> str:
+    """Return a fresh name for a run."""
+    return uuid.uuid4().hex
+
+
+def check_run(run: object) -> str:
+    """Return ``run`` if it can name a run: letters, digits, ``-`` and ``_``, 64 at most."""
+    if not isinstance(run, str) or not _RUN.fullmatch(run):
+        raise InvalidParameter("run must be letters, digits, '-' or '_', 64 at most.")
+    return run
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +86,8 @@ class Question:
     ----------
     run : str
         Name of the run.
-    study : str
-        Hash of the study that it is about.
+    study : str or None
+        Hash of the study that it is about, or fingerprint of the schema.
     operation : str
         What is asked for.
     payload : Payload
@@ -51,11 +99,27 @@ class Question:
     """
 
     run: str
-    study: str
+    study: str | None
     operation: str
     payload: Payload
     step: int = 0
     protocol: int = PROTOCOL
+
+    @property
+    def digest(self) -> str:
+        """The name of what is asked; run, operation and step are its key."""
+        return hashlib.sha256(f"{self.payload.digest} {self.study or ''}".encode()).hexdigest()
+
+    def about(self, party: str) -> dict[str, Any]:
+        """Say whose answer it is, and to which question: what a signature covers."""
+        return {
+            "party": party,
+            "run": self.run,
+            "study": self.study,
+            "operation": self.operation,
+            "step": self.step,
+            "question": self.payload.digest,
+        }
 
     def encode(self) -> bytes:
         """Return the message without a signature."""
@@ -176,10 +240,7 @@ class SignedAnswer:
 
     def answers(self, question: Question) -> bool:
         """Whether it is the answer to this very question."""
-        about = self.about
-        asked = (question.run, question.study, question.operation, question.step)
-        told = tuple(about[name] for name in ("run", "study", "operation", "step"))
-        return told == asked and about["question"] == question.payload.digest
+        return self.about == question.about(self.party)
 
 
 def refusal(error: PartyError) -> bytes:
@@ -218,8 +279,3 @@ def split_parts(content: bytes) -> list[bytes]:
             raise InvalidMessage("a part of the message is longer than the message.")
         parts.append(content[begin:place])
     return parts
-
-
-def digest_of(content: bytes) -> str:
-    """Return the SHA-256 of bytes, in hex."""
-    return hashlib.sha256(content).hexdigest()

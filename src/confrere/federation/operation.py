@@ -18,7 +18,7 @@ from confrere.errors import (
     OperationRefused,
 )
 from confrere.federation.payload import Payload
-from confrere.guarantee import Guarantee, Split, in_parallel
+from confrere.guarantee import Guarantee
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.noise.sources import RandomSource
 from confrere.rows.frame import FACTS, Frame
@@ -99,23 +99,6 @@ class Operation:
             return self.price(request, facts)
         except (InvalidParameter, InvalidData, CalibrationError) as error:
             raise InvalidMessage(f"{self.name}: {error}") from error
-
-    def priced_group(self, request: Payload, group: PartyGroup) -> Guarantee | None:
-        """Return the price of asking all members: they hold disjoint records."""
-        facts = group.distinct_facts().values()
-        prices = [self.priced(request, each) for each in facts]
-        guarantees = [price for price in prices if price is not None]
-        if len(guarantees) <= 1 and len(group.names) == 1:
-            return prices[0]
-        return in_parallel(guarantees, split=Split.BY_ORGANISATION) if guarantees else None
-
-    def acted_group(self, request: Payload, group: PartyGroup, source: RandomSource) -> Payload:
-        """Run for all members and stack what they release."""
-        if self.run_group is not None and group.many:
-            return self.run_group(request, group, source)
-        answers = [self.run(request, member, source) for member in group.members()]
-        names = answers[0].arrays
-        return Payload(arrays={n: np.stack([a.arrays[n] for a in answers]) for n in names})
 
 
 def check_price(epsilon: object) -> float:

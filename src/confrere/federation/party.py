@@ -14,7 +14,9 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.federation.answers import Answers
 from confrere.federation.grant import Policy
 from confrere.federation.masks import Masking
-from confrere.federation.operation import PartyFacts
+from confrere.federation.operation import Operation, PartyFacts
+from confrere.federation.payload import Payload
+from confrere.guarantee import Guarantee, Split, in_parallel
 from confrere.ledger import Ledger
 from confrere.noise.sources import RandomSource, Seed, source_for
 from confrere.plans.party_rows import PartyRows
@@ -147,6 +149,14 @@ class LocalParty(_Holder):
         """The sizes of its data."""
         return PartyFacts(int(self.X.shape[0]), self.n_features, self.n_classes)
 
+    def price(self, act: Operation, request: Payload) -> Guarantee | None:
+        """Return what answering costs, or say that the request is wrong."""
+        return act.priced(request, self.facts)
+
+    def release(self, act: Operation, request: Payload, step: int) -> Payload:
+        """Do what is asked, once it is paid for."""
+        return act.run(request, self, self.source(act.name, step))
+
 
 @dataclass(frozen=True)
 class PartyGroup(_Holder):
@@ -213,6 +223,23 @@ class PartyGroup(_Holder):
     def distinct_facts(self) -> dict[int, PartyFacts]:
         """Return the sizes of the members' data, each once, by number of rows."""
         return {size: PartyFacts(size, self.n_features) for size in self.rows.distinct_sizes}
+
+    def price(self, act: Operation, request: Payload) -> Guarantee | None:
+        """Return the price of asking all members: they hold disjoint records."""
+        prices = [act.priced(request, each) for each in self.distinct_facts().values()]
+        guarantees = [price for price in prices if price is not None]
+        if len(guarantees) <= 1 and len(self.names) == 1:
+            return prices[0]
+        return in_parallel(guarantees, split=Split.BY_ORGANISATION) if guarantees else None
+
+    def release(self, act: Operation, request: Payload, step: int) -> Payload:
+        """Do what is asked for all members, and stack what they release."""
+        source = self.source(act.name, step)
+        if act.run_group is not None and self.many:
+            return act.run_group(request, self, source)
+        answers = [act.run(request, member, source) for member in self.members()]
+        names = answers[0].arrays
+        return Payload(arrays={n: np.stack([a.arrays[n] for a in answers]) for n in names})
 
     def members(self) -> Iterator[LocalParty]:
         """Yield the parties one by one."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from confrere.errors import CompositionError, FederationError, LedgerError, OperationRefused
 from confrere.federation.answers import Key
 from confrere.federation.expected import receipt_of
-from confrere.federation.federation import PartyError, check_run
+from confrere.federation.messages import PROTOCOL, PartyError, Question, check_run
 from confrere.federation.operation import Operation, installed
 from confrere.federation.party import LocalParty, PartyGroup
 from confrere.federation.payload import Payload
@@ -31,9 +31,6 @@ from confrere.federation.summing import (
 )
 from confrere.guarantee import Guarantee
 from confrere.ledger import Receipt, paying
-
-#: Version of what is said; a question in another one is refused.
-PROTOCOL = 2
 
 _MAX_STEP = 1_000_000
 
@@ -85,53 +82,56 @@ def serve(
     BudgetExceeded
         If the account does not cover the price. Nothing was spent.
     """
-    books = local.books
-    if protocol != PROTOCOL:
+    return answer(Question(run, study, operation, payload, step, protocol), local)
+
+
+def answer(question: Question, local: LocalParty | PartyGroup) -> Payload:
+    """Answer one question, or refuse it; see :func:`serve`."""
+    policy, answers = local.books.policy, local.books.answers
+    if question.protocol != PROTOCOL:
         raise OperationRefused(f"this party speaks protocol {PROTOCOL}.", "protocol")
-    policy = books.policy
-    if study != policy.study:
+    if question.study != policy.study:
         raise OperationRefused("the question is about another study or schema.", "study")
-    policy.check(operation, _checked_step(step), payload, check_run(run))
-    act = installed(operation)
-    if operation == READY:
-        return _ready(payload, local, run=run, study=study, step=step)
-    key = Key(run, act.slot or operation, step)
-    if isinstance(local, PartyGroup):
-        price = act.priced_group(payload, local)
-    else:
-        price = act.priced(payload, local.facts)
+    _check_step(question.step)
+    check_run(question.run)
+    policy.check(question.operation, question.step, question.payload, question.run)
+    act = installed(question.operation)
+    if question.operation == READY:
+        return _ready(question, local)
+    price = local.price(act, question.payload)
     policy.check_price(price)
-    question = question_digest(payload, study)
-    claim = books.answers.claim(
+    key = Key(question.run, act.slot or question.operation, question.step)
+    claim = answers.claim(
         key,
-        question=question,
+        question=question.digest,
         epsilon=0.0 if price is None else price.epsilon,
-        cap=books.policy.epsilon_per_run,
+        cap=policy.epsilon_per_run,
         once=act.sum_of is not None,
     )
     if claim.failure is not None:
-        raise FederationError(f"{operation} failed before ({claim.failure}); it is not repeated.")
+        raise FederationError(
+            f"{question.operation} failed before ({claim.failure}); it is not repeated."
+        )
     if claim.answer is not None:
         return _sent(claim.answer, local, key, act, again=True)
     with ExitStack() as stack:
         try:
             masks, terms = None, None
             if act.sum_of is not None:
-                masks = agreed_masks(act, payload, local, run=run, study=study, step=step)
-                terms = _terms(act, payload, local, step)
-            receipt = stack.enter_context(_paying(local, key, price, study, terms))
+                masks = agreed_masks(act, question, local)
+                terms = _terms(act, question.payload, local, question.step)
+            receipt = stack.enter_context(_paying(local, key, price, question.study, terms))
         except (LedgerError, CompositionError, OperationRefused):
-            books.answers.withdraw(key)  # nothing was paid for this answer
+            answers.withdraw(key)  # nothing was paid for this answer
             raise
         try:
-            answer = _act(act, payload, local, step)
+            made = local.release(act, question.payload, question.step)
             if masks is not None:
-                answer = hidden(answer, masks)  # what is kept and sent; the rest is forgotten
-            facts = about(local, run, study, operation, step, payload)
-            kept = books.answers.keep(key, _signable(answer, receipt, local, facts).encode())
+                made = hidden(made, masks)  # what is kept and sent; the rest is forgotten
+            kept = answers.keep(key, _signable(made, receipt, local, question).encode())
         except Exception as error:
             code = PartyError.of(error).code
-            earlier = books.answers.fail(key, code)
+            earlier = answers.fail(key, code)
             if earlier is None:
                 logger.warning("%s: %s step %d of run %s failed (%s)", local.name, *key.named, code)
                 raise
@@ -139,17 +139,13 @@ def serve(
         return _sent(kept, local, key, act, again=False)
 
 
-def _ready(
-    payload: Payload, local: LocalParty | PartyGroup, *, run: str, study: str | None, step: int
-) -> Payload:
+def _ready(question: Question, local: LocalParty | PartyGroup) -> Payload:
     """Say that one is ready for a sum: a key that is good for it alone, and not kept on disk."""
-    operation, request = asked_of(READY, payload)
-    act = installed(operation)
-    _terms(act, request, local, step)
-    if local.books.answers.asked(Key(run, operation, step)):
+    operation, request = asked_of(READY, question.payload)
+    _terms(installed(operation), request, local, question.step)
+    if local.books.answers.asked(Key(question.run, operation, question.step)):
         raise OperationRefused("this try of the run is over; take the next one.", "repeated")
-    answer = announce(payload, local, run=run, study=study, step=step)
-    return _signable(answer, None, local, about(local, run, study, READY, step, payload))
+    return _signable(announce(question, local), None, local, question)
 
 
 def _terms(act: Operation, payload: Payload, local: LocalParty | PartyGroup, step: int) -> str:
@@ -162,15 +158,9 @@ def _terms(act: Operation, payload: Payload, local: LocalParty | PartyGroup, ste
     return mechanism_digest(mechanism)
 
 
-def question_digest(payload: Payload, study: str | None) -> str:
-    """Return the name of a question, its key apart."""
-    return hashlib.sha256(f"{payload.digest} {study or ''}".encode()).hexdigest()
-
-
-def _checked_step(step: object) -> int:
+def _check_step(step: object) -> None:
     if type(step) is not int or not 0 <= step <= _MAX_STEP:
         raise OperationRefused(f"step must be an int from 0 to {_MAX_STEP}.", "step")
-    return step
 
 
 @contextmanager
@@ -212,48 +202,17 @@ def _paying(
         yield receipt
 
 
-def _act(
-    operation: Operation, payload: Payload, local: LocalParty | PartyGroup, step: int
-) -> Payload:
-    source = local.source(operation.name, step)
-    if isinstance(local, PartyGroup):
-        return operation.acted_group(payload, local, source)
-    return operation.run(payload, local, source)
-
-
-def about(
-    local: LocalParty | PartyGroup,
-    run: str,
-    study: str | None,
-    operation: str,
-    step: int,
-    payload: Payload,
-) -> dict[str, Any]:
-    """Say whose answer it is, and to which question."""
-    return {
-        "party": local.name,
-        "run": run,
-        "study": study,
-        "operation": operation,
-        "step": step,
-        "question": payload.digest,
-    }
-
-
 def _signable(
-    answer: Payload,
-    receipt: Receipt | None,
-    local: LocalParty | PartyGroup,
-    facts: Mapping[str, Any],
+    made: Payload, receipt: Receipt | None, local: LocalParty | PartyGroup, question: Question
 ) -> Payload:
     """Put with the arrays what a signature is to cover: receipt, ledger's head, and the question.
 
     The head is the one of the moment: that of the charge, where there is one.
     """
-    ledger = local.books.ledger
-    head = ledger.head() if receipt is None else receipt.hash
+    head = local.books.ledger.head() if receipt is None else receipt.hash
     paid = None if receipt is None else receipt.to_dict()
-    return Payload({"receipt": paid, "head": head, "about": dict(facts)}, answer.arrays)
+    about = question.about(local.name)
+    return Payload({"receipt": paid, "head": head, "about": about}, made.arrays)
 
 
 def _sent(

@@ -24,15 +24,14 @@ from confrere.errors import (
     SignatureError,
 )
 from confrere.federation.expected import receipt_of
-from confrere.federation.federation import PartyError
 from confrere.federation.grant import Grant
 from confrere.federation.masks import Masking
-from confrere.federation.messages import Question, SignedAnswer, refusal
+from confrere.federation.messages import PartyError, Question, SignedAnswer, refusal
 from confrere.federation.operation import installed
 from confrere.federation.party import LocalParty
 from confrere.federation.payload import Payload
 from confrere.federation.run_steps import RunSteps
-from confrere.federation.serving import about, serve
+from confrere.federation.serving import answer
 from confrere.federation.signed_federation import FINISH
 from confrere.federation.summing import asked_of
 from confrere.federation.transcript import Next, Protocol, Step, agree, replay
@@ -164,14 +163,15 @@ class PartySession(Generic[T]):
         self._compare(question, found)
         self._steps.asked(question.operation, question.step, [self.name])
         try:
-            answer = self._served(question, self._encoded(found.schema))
+            self._grant.check()
+            made = answer(question, self._encoded(found.schema))
         except Exception as error:
             code = PartyError.of(error).code
             self._steps.dropped(question.operation, question.step, self.name, code)
             raise
-        self._steps.answered(question.operation, question.step, self.name, receipt_of(answer))
+        self._steps.answered(question.operation, question.step, self.name, receipt_of(made))
         self.state = "answered"
-        return SignedAnswer.sign(answer, self._key).encode()
+        return SignedAnswer.sign(made, self._key).encode()
 
     def _encoded(self, schema: PublicSchema | None) -> LocalParty:
         """Return the party with rows as the evidence has them encoded, read again once."""
@@ -180,18 +180,6 @@ class PartySession(Generic[T]):
         if self._by_facts is None or self._by_facts[0] != schema:
             self._by_facts = schema, self._local.encoded_by(schema)
         return self._by_facts[1]
-
-    def _served(self, question: Question, local: LocalParty) -> Payload:
-        self._grant.check()
-        return serve(
-            question.operation,
-            question.payload,
-            local,
-            run=question.run,
-            step=question.step,
-            protocol=question.protocol,
-            study=question.study,
-        )
 
     def _compare(self, question: Question, found: Next) -> None:
         if found.tries > 0:
@@ -244,8 +232,8 @@ class PartySession(Generic[T]):
         files = {str(name): arrays[f"file{k}"].tobytes() for k, name in enumerate(names)}
         signature = self._accept(files, told_all)
         self.finished, self.state = True, "released"
-        facts = about(self._local, question.run, question.study, FINISH, 0, question.payload)
-        told: dict[str, Any] = {"receipt": None, "head": None, "about": facts}
+        about = question.about(self.name)
+        told: dict[str, Any] = {"receipt": None, "head": None, "about": about}
         reply = Payload(told, {"signature": np.frombuffer(signature, np.uint8)})
         return SignedAnswer.sign(reply, self._key).encode()
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from confrere.errors import FederationError, InvalidMessage, InvalidParameter, SignatureError
 from confrere.federation.carrier import Carrier
-from confrere.federation.expected import Expect, receipt_of
-from confrere.federation.federation import Federation, PartyError
+from confrere.federation.expected import receipt_of
+from confrere.federation.federation import Federation, Round
 from confrere.federation.journal import Journal
-from confrere.federation.messages import Question, SignedAnswer, refused
+from confrere.federation.messages import PartyError, Question, SignedAnswer, refused
 from confrere.federation.operation import installed
 from confrere.federation.payload import Payload
 from confrere.federation.run_steps import RunSteps
@@ -110,45 +110,30 @@ class SignedFederation(Federation):
                 self._told.answered(operation, step, name, receipt_of(answer))
         return answers
 
-    def gather(
-        self,
-        operation: str,
-        payload: Payload,
-        *,
-        to: Sequence[str] | None = None,
-        step: int = 0,
-        timeout: float | None = None,
-        quorum: float = 1.0,
-        expect: Expect | None = None,
-    ) -> Mapping[str, Payload]:
+    def _gathered(self, asked: Round) -> Mapping[str, Payload]:
         """Give back what was gathered before, or gather it, and keep what is valid."""
+        operation, step, expect = asked.operation, asked.step, asked.expect
         if expect is None:
             raise FederationError(f"{operation}: nobody says what its answers must be.")
-        kept = self._journal.kept(operation, step, payload.digest)
-        if not kept:
-            answers = super().gather(
-                operation,
-                payload,
-                to=to,
-                step=step,
-                timeout=timeout,
-                quorum=quorum,
-                expect=lambda name: replace(expect(name), receipted=True),
-            )
-            kept = {name: self._replies[name] for name in answers}
-            opened = {n: SignedAnswer.open(c, self._keys).receipt for n, c in kept.items()}
-            receipts = {name: one for name, one in opened.items() if one is not None}
-            self._journal.keep(operation, step, payload.digest, kept, receipts)
-            for name in self.left_out.keys() & set(self.parties() if to is None else to):
-                self._told.dropped(operation, step, name, self.left_out[name])
+        digest = asked.payload.digest
+        kept = self._journal.kept(operation, step, digest)
+        if kept:
+            opened = {name: SignedAnswer.open(c, self._keys) for name, c in kept.items()}
+            for name, answer in opened.items():
+                self._told.answered(operation, step, name, answer.receipt)
         else:
-            for name, content in kept.items():
-                receipt = SignedAnswer.open(content, self._keys).receipt
-                self._told.answered(operation, step, name, receipt)
+            receipted = replace(asked, expect=lambda name: replace(expect(name), receipted=True))
+            kept = {name: self._replies[name] for name in super()._gathered(receipted)}
+            opened = {name: SignedAnswer.open(c, self._keys) for name, c in kept.items()}
+            paid = {name: one.receipt for name, one in opened.items()}
+            receipts = {name: one for name, one in paid.items() if one is not None}
+            self._journal.keep(operation, step, digest, kept, receipts)
+            for name in self.left_out.keys() & set(asked.to):
+                self._told.dropped(operation, step, name, self.left_out[name])
         if installed(operation).noised:
-            question = self._question(operation, payload, step)
+            question = self._question(operation, asked.payload, step)
             self._steps.append(question.sign(self._key, list(kept.values())))
-        return {n: SignedAnswer.open(content, self._keys).payload for n, content in kept.items()}
+        return {name: answer.payload for name, answer in opened.items()}
 
     def hand_out(
         self,
@@ -176,14 +161,6 @@ class SignedFederation(Federation):
     ) -> Payload | PartyError:
         """Return an answer that is the party's own, to this question, and continues its ledger."""
         self._replies.pop(name, None)
-        answer = self._read(name, reply, question)
-        if isinstance(answer, Payload) and isinstance(reply, bytes):
-            self._replies[name] = reply
-        return answer
-
-    def _read(
-        self, name: str, reply: bytes | PartyError | None, question: Question
-    ) -> Payload | PartyError:
         if reply is None:
             return PartyError("Unreachable")
         if isinstance(reply, PartyError):
@@ -209,4 +186,5 @@ class SignedFederation(Federation):
             if answer.head != receipt.hash or not self._journal.continues(name, receipt):
                 logger.error("%s: its ledger does not continue what was seen of it before", name)
                 return PartyError("InvalidReply:ledger")
+        self._replies[name] = reply
         return answer.payload

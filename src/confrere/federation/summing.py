@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from confrere.errors import InvalidMessage, OperationRefused
 from confrere.federation.expected import Expected, Numbers, receipt_of
 from confrere.federation.masks import Announcement, Masking, Masks, SumContext, add_masked
+from confrere.federation.messages import Question
 from confrere.federation.operation import Operation, PartyFacts, install, installed
 from confrere.federation.party import LocalParty, PartyGroup
 from confrere.federation.payload import Payload
@@ -147,17 +148,14 @@ def mechanism_digest(mechanism: SecureSum) -> str:
     return hashlib.sha256(repr(sorted(asdict(mechanism).items())).encode()).hexdigest()
 
 
-def context_of(
-    operation: str, request: Payload, *, run: str, study: str | None, step: int
-) -> SumContext:
-    """Return the name of a try."""
-    question = hashlib.sha256(f"{operation} {request.digest}".encode()).hexdigest()
+def context_of(operation: str, request: Payload, question: Question) -> SumContext:
+    """Return the name of a try: of the sum that a question is about."""
     return SumContext(
-        study=hashlib.sha256((study or "").encode()).hexdigest(),
-        run=run,
+        study=hashlib.sha256((question.study or "").encode()).hexdigest(),
+        run=question.run,
         step=0,
-        attempt=step,
-        question=question,
+        attempt=question.step,
+        question=hashlib.sha256(f"{operation} {request.digest}".encode()).hexdigest(),
     )
 
 
@@ -169,36 +167,23 @@ def check_try(mechanism: SecureSum, step: int) -> None:
         )
 
 
-def announce(
-    question: Payload, local: LocalParty | PartyGroup, *, run: str, study: str | None, step: int
-) -> Payload:
+def announce(question: Question, local: LocalParty | PartyGroup) -> Payload:
     """Return a party's key for a try."""
-    operation, request = asked_of(READY, question)
-    masking = _masking(local)
-    context = context_of(operation, request, run=run, study=study, step=step)
-    one = masking.ready(operation, context)
+    operation, request = asked_of(READY, question.payload)
+    one = _masking(local).ready(operation, context_of(operation, request, question))
     told = np.frombuffer(one.key + one.signature, dtype=np.uint8)
     return Payload(arrays={"announcement": told})
 
 
-def agreed_masks(
-    operation: Operation,
-    question: Payload,
-    local: LocalParty | PartyGroup,
-    *,
-    run: str,
-    study: str | None,
-    step: int,
-) -> Masks:
+def agreed_masks(operation: Operation, question: Question, local: LocalParty | PartyGroup) -> Masks:
     """Check a roster against the identities that the party knows, and agree with everyone on it."""
     masking = _masking(local)
     assert isinstance(local, LocalParty)
-    mechanism = operation.mechanism(question, local.facts)
-    roster = roster_of(question)
+    mechanism = operation.mechanism(question.payload, local.facts)
+    roster = roster_of(question.payload)
     if len(roster) > mechanism.n_parties:
         raise OperationRefused("the roster is longer than the noise was made for.", "roster")
-    request = without_roster(question)
-    context = context_of(operation.name, request, run=run, study=study, step=step)
+    context = context_of(operation.name, without_roster(question.payload), question)
     return masking.agree(operation.name, context, roster, fewest=mechanism.roster)
 
 

@@ -17,10 +17,9 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 
 from confrere.errors import InvalidMessage, OperationRefused, QuorumMissed
-from confrere.federation.expected import Expect
-from confrere.federation.federation import Federation, PartyError, checked
+from confrere.federation.federation import Federation, Round, checked
 from confrere.federation.grant import Request, array_digest
-from confrere.federation.messages import Question, SignedAnswer
+from confrere.federation.messages import PartyError, Question, SignedAnswer
 from confrere.federation.operation import PartyFacts, installed
 from confrere.federation.payload import Payload
 from confrere.federation.summing import (
@@ -185,34 +184,16 @@ class _Rehearsal(Federation):
         self.asked.append(Next(operation, step, payload, names))
         return dict.fromkeys(names, PartyError("Rehearsal"))
 
-    def gather(
-        self,
-        operation: str,
-        payload: Payload,
-        *,
-        to: Sequence[str] | None = None,
-        step: int = 0,
-        timeout: float | None = None,
-        quorum: float = 1.0,
-        expect: Expect | None = None,
-    ) -> Mapping[str, Payload]:
-        self.ask(operation, payload, to=to, step=step, timeout=timeout)
-        del quorum
-        if expect is None:
-            raise InvalidMessage(f"{operation}: nobody says what its answers must be.")
-        return {name: expect(name).made_up(self._rng, self._size) for name in self.asked[-1].to}
+    def _gathered(self, asked: Round) -> Mapping[str, Payload]:
+        self.ask(asked.operation, asked.payload, to=asked.to, step=asked.step)
+        if asked.expect is None:
+            raise InvalidMessage(f"{asked.operation}: nobody says what its answers must be.")
+        return {name: asked.expect(name).made_up(self._rng, self._size) for name in asked.to}
 
-    def sum(
-        self,
-        operation: str,
-        payload: Payload,
-        mechanism: SecureSum,
-        *,
-        to: Sequence[str],
-        timeout: float | None = None,  # noqa: ARG002
-    ) -> Summed:
-        self.asked.append(Next(operation, 0, payload, tuple(to), mechanism.releases))
-        return rehearsed(mechanism, to, self._rng)
+    def _added(self, asked: Round, mechanism: SecureSum) -> Summed:
+        every = Next(asked.operation, 0, asked.payload, asked.to, mechanism.releases)
+        self.asked.append(every)
+        return rehearsed(mechanism, asked.to, self._rng)
 
 
 @dataclass(frozen=True)
@@ -301,57 +282,41 @@ class _Replay(Federation):
         # Answers without noise of their own are nobody's evidence: such a question stands alone.
         raise _Stop(Next(operation, step, payload, tuple(self._names if to is None else to)))
 
-    def gather(
-        self,
-        operation: str,
-        payload: Payload,
-        *,
-        to: Sequence[str] | None = None,
-        step: int = 0,
-        timeout: float | None = None,
-        quorum: float = 1.0,
-        expect: Expect | None = None,
-    ) -> Mapping[str, Payload]:
-        found = self.left.pop((operation, step), None)
+    def _gathered(self, asked: Round) -> Mapping[str, Payload]:
+        found = self.left.pop((asked.operation, asked.step), None)
         if found is None:
-            self.ask(operation, payload, to=to, step=step, timeout=timeout)
-        names = self._names if to is None else list(to)
-        if not agree(found.question.payload, payload):
+            self.ask(asked.operation, asked.payload, to=asked.to, step=asked.step)
+        if not agree(found.question.payload, asked.payload):
             raise OperationRefused("an earlier question was not the agreed one.", "evidence")
-        answers = {name: found.answers[name].payload for name in names if name in found.answers}
+        answers = {n: found.answers[n].payload for n in asked.to if n in found.answers}
         faults = [
             name
             for name, answer in answers.items()
-            if expect is not None and isinstance(checked(answer, name, expect), PartyError)
+            if asked.expect is not None
+            and isinstance(checked(answer, name, asked.expect), PartyError)
         ]
         if faults or len(answers) < len(found.answers):
             raise OperationRefused("the evidence holds an answer that is not valid.", "evidence")
-        if not answers or len(answers) < quorum * len(names):
+        if not answers or len(answers) < asked.quorum * len(asked.to):
             raise OperationRefused("the evidence is of too few parties.", "evidence")
         return answers
 
-    def sum(
-        self,
-        operation: str,
-        payload: Payload,
-        mechanism: SecureSum,
-        *,
-        to: Sequence[str],
-        timeout: float | None = None,  # noqa: ARG002
-    ) -> Summed:
+    def _added(self, asked: Round, mechanism: SecureSum) -> Summed:
         found = [
             place
             for place, step in sorted(self.left.items())
-            if place[0] == operation and agree(without_roster(step.question.payload), payload)
+            if place[0] == asked.operation
+            and agree(without_roster(step.question.payload), asked.payload)
         ]
         if not found:
-            raise _Stop(Next(operation, 0, payload, tuple(to), mechanism.releases))
+            raise _Stop(Next(asked.operation, 0, asked.payload, asked.to, mechanism.releases))
         step = self.left.pop(found[0])
         roster = [one.party for one in roster_of(step.question.payload)]
         answers = {name: step.answers[name].payload for name in roster if name in step.answers}
-        whole = set(roster) == set(step.answers) <= set(to) and len(roster) >= mechanism.roster
+        whole = set(roster) == set(step.answers) <= set(asked.to)
         faulty = any(expected_share(mechanism).fault(answer) for answer in answers.values())
-        if not whole or faulty or not found[0][1] < mechanism.releases:
+        paid = len(roster) >= mechanism.roster and found[0][1] < mechanism.releases
+        if not (whole and paid) or faulty:
             raise OperationRefused("the evidence holds a sum that is not valid.", "evidence")
         return added(mechanism, answers)
 

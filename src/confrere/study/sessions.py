@@ -18,9 +18,9 @@ import numpy as np
 from confrere.errors import ConfrereError, GrantRefused, StudyError
 from confrere.federation import Answers, run_name
 from confrere.federation.carrier import Carrier
-from confrere.federation.federation import PartyError
 from confrere.federation.grant import Grant
 from confrere.federation.journal import Journal
+from confrere.federation.messages import PartyError
 from confrere.federation.run_steps import RunSteps
 from confrere.federation.session import PartySession
 from confrere.federation.signed_federation import SignedFederation

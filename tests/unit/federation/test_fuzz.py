@@ -171,7 +171,7 @@ def test_an_error_inside_stays_inside(tmp_path, monkeypatch):
     def broken(*args, **kwargs):
         raise ZeroDivisionError("patient 17 is 103 years old")
 
-    monkeypatch.setattr(session, "serve", broken)
+    monkeypatch.setattr(session, "answer", broken)
     question = Question(run=there.run, study=STUDY, operation="size", payload=Payload())
     reply = there.sessions["a"].handle(question.sign(there.coordinator))
     assert b"103" not in reply

@@ -17,6 +17,7 @@ from confrere.federation import (
     summing,
 )
 from confrere.federation.masks import Announcement, Masking, add_masked
+from confrere.federation.messages import Question
 from confrere.federation.sums import GRADIENT, MINIMISER
 from confrere.noise.sources import SeededSource
 from confrere.plans.party_rows import PartyRows, Sizes
@@ -214,7 +215,8 @@ def forged(one, kind, there):
     if kind == "signed by another":
         masking = Masking(one.party, Ed25519PrivateKey.generate(), there.public)
         request = there.request()
-        context = summing.context_of(there.operation, request, run=there.run, study=STUDY, step=0)
+        asked = Question(there.run, STUDY, there.operation, request)
+        context = summing.context_of(there.operation, request, asked)
         return masking.ready(there.operation, context)
     return Announcement(one.party, bytes(32), one.signature)
 

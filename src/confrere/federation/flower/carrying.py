@@ -13,7 +13,6 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from confrere.errors import EngineFailed, InvalidParameter
-from confrere.federation.federation import PartyError
 from confrere.federation.flower.door import server_context
 from confrere.federation.flower.keys import (
     Authority,
@@ -22,6 +21,7 @@ from confrere.federation.flower.keys import (
     read_certificate,
 )
 from confrere.federation.flower.link import Link
+from confrere.federation.messages import PartyError
 
 _TICK_SECONDS = 1.0
 
