@@ -4,8 +4,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from confrere import CollaborativeClassifier, FeatureStackingClassifier, PrivateLogisticRegression
-from confrere.audit.exact import _climb
+from confrere import (
+    CollaborativeClassifier,
+    FeatureStackingClassifier,
+    PrivateLogisticRegression,
+    TransferClassifier,
+)
+from confrere.audit.exact import _climb, _largest
 from confrere.guarantee import Neighbours
 from confrere.ledger.accounts import exact
 from confrere.mechanisms import prior_check
@@ -13,6 +18,7 @@ from confrere.mechanisms.hidden_size import HiddenSize
 from confrere.mechanisms.prior_check import LEVELS, Belief, PriorCheck
 from confrere.noise.sources import SeededSource
 from confrere.plans import checked_plan
+from confrere.plans.declared_priors import ClassPrior
 
 #: Two columns; experts speak for the first.
 PRIOR = np.array([2.0, 0.0])
@@ -173,3 +179,132 @@ def test_stacks_and_averages_pay_for_the_check_out_of_the_same_epsilon(kind):
     model.fit(X, y)
     assert model.model_.facts.prior.epsilon == prices[0]
     assert len(plan.run_many(data, SeededSource(0), 3)) == 3
+
+
+SHARES = [(1 / 3, 1 / 3, 1 / 3), (0.7, 0.2, 0.1), (0.05, 0.05, 0.3, 0.6)]
+
+
+@pytest.mark.parametrize(("relation", "size"), RELATIONS)
+@pytest.mark.parametrize("rates", SHARES, ids=str)
+def test_of_several_classes_no_record_moves_the_sum_further_than_the_sensitivity(
+    relation, size, rates
+):
+    check = PriorCheck(epsilon=1.0, n_samples=size, rates=rates, strength=0.5, neighbours=relation)
+    ends = np.array([1e300, -1e300, np.inf, np.nan, 3.0, -3.0, 0.3])
+    scores = np.random.default_rng(0).choice(ends, size=(300, len(rates)))
+    scores[: len(rates)] = 9 * np.eye(len(rates))
+    scores[len(rates) : 2 * len(rates)] = -9 * np.eye(len(rates))
+    parts = np.array(
+        [
+            [check.total(row[None], np.array([float(code)])) for code in range(len(rates))]
+            for row in scores
+        ]
+    )
+    worst = {
+        Neighbours.REPLACE_ONE: np.ptp(parts),
+        Neighbours.ADD_REMOVE: np.abs(parts).max(),
+        Neighbours.LABEL_ONLY: np.ptp(parts, axis=1).max(),
+    }[relation]
+    assert worst <= check.sensitivity
+    attained = 0.99 if relation is not Neighbours.LABEL_ONLY else 0.7
+    assert worst >= attained * check.sensitivity
+
+
+def test_a_source_of_several_classes_is_believed_as_far_as_it_holds():
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(6000, 4))
+    shares = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    y = np.array([rng.choice(4, p=each) for each in shares]).astype(float)
+    # Rows of four columns whose mean square norm is one: a score per column, of deviation one.
+    prior = ClassPrior(2 * np.eye(4), np.zeros(4), variance=0.2)
+    check = PriorCheck(
+        epsilon=0.2,
+        n_samples=6000,
+        rates=prior.rates,
+        deviation=prior.deviation,
+        strength=prior.strength,
+    )
+    assert prior.deviation == pytest.approx(0.75**0.5)  # above the mean of all
+    source = SeededSource(0)
+    right, turned, none, permuted = (
+        np.array([check.belief(int(t)).factor for t in runs[:, 0]])
+        for runs in (
+            check.run_many(scores, y, source=source, count=100)
+            for scores in (z, -z, rng.normal(size=z.shape), z[:, [1, 2, 3, 0]])
+        )
+    )
+    assert right.mean() == pytest.approx(1, abs=0.1)
+    assert turned.mean() < -0.5
+    assert abs(none.mean()) < 0.1
+    assert permuted.mean() < 0.1
+
+
+def of_three_classes(epsilon):
+    """Return a transfer near a source of three classes, and two data sets of one other record."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(600, 2)) / 2
+    codes = np.digitize(X[:, 0], [-0.2, 0.2])
+    settings = {"classes": [0, 1, 2], "fit_intercept": False, "random_state": 0}
+    source = PrivateLogisticRegression(epsilon=50.0, **settings).fit(X, codes).to_release()
+    model = TransferClassifier(source=source, epsilon=epsilon, **settings)
+    rows, labels = np.tile([1.0, 0.0], (N, 1)), np.full(N, 2)
+    labels[: N // 4] = 0
+    changed = rows.copy()
+    changed[-1] = [-1.0, 0.0]
+    return model, [model.prepare(each, labels) for each in (rows, changed)]
+
+
+def losses_of_three_classes(epsilon, steps=(48, 70, 96)):
+    """Return the losses of check and fit, at every belief, and what the check was to spend."""
+    _, ((plan, first), (_, second)) = of_three_classes(epsilon)
+    found = []
+    for step in steps:
+        belief = plan.check.beliefs()[step]
+        one, other = (
+            [density for term in plan.terms_at(data, belief) for density in term.densities()]
+            for data in (first, second)
+        )
+        fit = max(_largest(one[1], other[1], sign, seed=0) for sign in (1.0, -1.0))
+        found.append((one[0].loss(other[0]), fit))
+    return plan.check.epsilon, found
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_near_a_source_of_three_classes_check_and_fit_keep_epsilon(epsilon):
+    spent, found = losses_of_three_classes(epsilon)
+    for check, fit in found:
+        assert 0.9 * spent <= check <= spent
+        assert check + fit <= epsilon
+    assert max(check + fit for check, fit in found) > 0.5 * epsilon
+
+
+@pytest.mark.parametrize("fault", [half_sensitivity, unbounded_scores], ids=lambda f: f.__name__)
+def test_a_broken_check_of_three_classes_is_found(monkeypatch, fault):
+    fault(monkeypatch)
+    spent, found = losses_of_three_classes(1.0, steps=(48,))
+    assert found[0][0] > spent
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_wrong_source_of_three_classes_is_not_believed(delta):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(4000, 3)) / 2
+    codes = np.argmax(X + 0.1 * rng.normal(size=X.shape), axis=1)
+    settings = {"classes": [0, 1, 2], "random_state": 0}
+    releases = {
+        name: PrivateLogisticRegression(epsilon=20.0, **settings).fit(X, labels).to_release()
+        for name, labels in (("right", codes), ("permuted", (codes + 1) % 3))
+    }
+    factors, scores = {}, {}
+    for name, source in releases.items():
+        model = TransferClassifier(source=source, epsilon=1.0, delta=delta, **settings)
+        model.fit(X[:1500], codes[:1500])
+        assert (model.guarantee_.epsilon, model.guarantee_.delta) == (1.0, delta)
+        factors[name] = model.model_.facts.prior.factor
+        scores[name] = model.score(X[1500:], codes[1500:])
+        unchecked = model.set_params(prior_check=False).fit(X[:1500], codes[:1500])
+        scores[name, "unchecked"] = unchecked.score(X[1500:], codes[1500:])
+    assert factors["right"] > 0.6
+    assert factors["permuted"] < 0.1
+    assert scores["permuted"] > scores["permuted", "unchecked"] + 0.2
+    assert scores["right"] > scores["right", "unchecked"] - 0.05

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from confrere.errors import InvalidParameter
 from confrere.plans.base_plan import Floats
-from confrere.plans.checked_plan import Prior, declared_prior
+from confrere.plans.declared_priors import Prior, declared_prior
 from confrere.schema import SchemaEncoder
 
 

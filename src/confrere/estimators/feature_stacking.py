@@ -24,7 +24,8 @@ from confrere.maths.partition import (
 )
 from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.plans.base_plan import PublicFacts
-from confrere.plans.checked_plan import CheckedPlan, Prior, plan_near
+from confrere.plans.checked_plan import CheckedPlan, plan_near
+from confrere.plans.declared_priors import Prior
 from confrere.plans.feature_stack_plan import FeatureStackPlan, plan_feature_stack
 from confrere.rows.groups import GroupRows
 

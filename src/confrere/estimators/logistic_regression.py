@@ -30,11 +30,8 @@ from confrere.plans.body_plan import (
     form_for,
     schema_frame,
 )
-from confrere.plans.checked_plan import (
-    CheckedPlan,
-    Prior,
-    plan_near,
-)
+from confrere.plans.checked_plan import CheckedPlan, plan_near
+from confrere.plans.declared_priors import Prior
 from confrere.plans.linear_plan import (
     Coordinates,
     LinearPlan,

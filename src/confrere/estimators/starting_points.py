@@ -117,15 +117,10 @@ def check_same_meaning(
             raise SchemaMismatch("source encodes its rows in another way; rows and weights differ.")
 
 
-def check_classes(releases: Sequence[Release], n_classes: int, prior_check: bool) -> None:
-    """Refuse sources of another number of classes, and a check that there is none of."""
+def check_classes(releases: Sequence[Release], n_classes: int) -> None:
+    """Refuse sources of another number of classes."""
     if any(len(release.model.classes) != n_classes for release in releases):
         raise SchemaMismatch("source has another number of classes than the target.")
-    if n_classes > 2 and prior_check:
-        raise InvalidParameter(
-            "prior_check must be False for more than two classes: no check of a source is known "
-            "for them, and a wrong source is believed."
-        )
 
 
 def precisions(releases: Sequence[Release], size: int, base_rate: float) -> NDArray[np.float64]:

@@ -28,7 +28,8 @@ from confrere.model import Encoder, Linear
 from confrere.notebook import progress_bar
 from confrere.plans.base_plan import PublicFacts
 from confrere.plans.body_plan import Noise, schema_frame
-from confrere.plans.checked_plan import CheckedPlan, Prior, plan_near
+from confrere.plans.checked_plan import CheckedPlan, plan_near
+from confrere.plans.declared_priors import ClassPrior, Prior
 from confrere.plans.linear_plan import Coordinates, LinearPlan, linear_frame, plan_linear
 from confrere.release import Release
 from confrere.schema.encoder import Form
@@ -57,8 +58,7 @@ class TransferClassifier(LinearClassifier):
         Public factors (importances) that multiply the columns before clipping.
     prior_check : bool, default=True
         Pay a twentieth to three tenths of ``epsilon`` for a noised answer to how far the sources
-        hold on these records; without, a wrong source is believed. For two classes: of more it
-        must be False.
+        hold on these records; without, a wrong source is believed.
     schema : PublicSchema or SchemaEncoder, optional
         What raw columns mean: ``fit`` takes raw tables, and a source with another meaning is
         refused.
@@ -118,9 +118,9 @@ class TransferClassifier(LinearClassifier):
             classes=facts.classes,
             encoder=None if encoder is None else Encoder.of(encoder),
         )
-        check_classes(sources, facts.n_classes, self.prior_check)
+        check_classes(sources, facts.n_classes)
         prior = self._known(facts, sources)
-        if isinstance(prior, ClassPrior) or not self.prior_check or not np.any(prior.coef):
+        if not self.prior_check or prior.deviation == 0:
             return self._fit_plan(facts, self.epsilon, prior, UNCHECKED, sources)
         return plan_near(
             prior,
@@ -198,6 +198,11 @@ class TransferClassifier(LinearClassifier):
         intercepts = np.array([model.intercept for model in models])
         size = facts.n_features + self.fit_intercept
         rate = 1 / facts.n_classes
+        scale = self.feature_scale
+        declared: dict[str, Any] = {
+            "data_norm": self.data_norm,
+            "feature_scale": None if scale is None else np.asarray(scale, dtype=np.float64),
+        }
         if facts.n_classes == 2:
             # Their own intercepts say about how many are positive.
             rate = float(special.expit(np.clip(intercepts.mean(), -4, 4)))
@@ -206,52 +211,14 @@ class TransferClassifier(LinearClassifier):
         coef = np.tensordot(keep, np.array([model.coef for model in models]), 1)
         intercept = keep @ intercepts
         if facts.n_classes > 2:
-            return ClassPrior(coef, intercept, variance=variance_near(precise), rate=rate)
+            return ClassPrior(coef, intercept, variance_near(precise), **declared)
         return Prior(
             coef[0],
             float(intercept[0]),
             variance=variance_near(precise),
-            data_norm=self.data_norm,
-            feature_scale=(
-                None
-                if self.feature_scale is None
-                else np.asarray(self.feature_scale, dtype=np.float64)
-            ),
             most=1.0,
+            **declared,
         )
-
-
-@dataclass(frozen=True, eq=False)
-class ClassPrior:
-    """Released models of several classes, combined, which nothing checks.
-
-    Attributes
-    ----------
-    coef, intercept : arrays of shape (K, d) and (K,)
-        What they say.
-    variance : float
-        Of the log odds around it.
-    rate : float
-        Share of a class, if all were alike.
-    """
-
-    coef: NDArray[np.float64]
-    intercept: NDArray[np.float64]
-    variance: float
-    rate: float
-
-    @property
-    def base_rate(self) -> float:
-        """The same, as priors of two classes call it."""
-        return self.rate
-
-    def factor_at(self, belief: Belief) -> float:  # noqa: ARG002
-        """Return one: it is believed."""
-        return 1.0
-
-    def variance_at(self, belief: Belief) -> float:  # noqa: ARG002
-        """Return the variance."""
-        return self.variance
 
 
 def _weights(frame: Coordinates, prior: Prior | ClassPrior, factor: float) -> NDArray[np.float64]:

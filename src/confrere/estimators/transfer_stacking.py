@@ -32,7 +32,8 @@ from confrere.maths.prior_ridge import (
 from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.model import Encoder, LowLevelModel, Stack, StackFacts
 from confrere.plans.base_plan import PublicFacts
-from confrere.plans.checked_plan import CheckedPlan, Prior, plan_near
+from confrere.plans.checked_plan import CheckedPlan, plan_near
+from confrere.plans.declared_priors import ClassPrior, Prior
 from confrere.plans.feature_stack_plan import FeatureStackPlan, plan_feature_stack
 from confrere.plans.stack_plan import HighStart, high_level_coefficients, high_level_weights
 from confrere.release import Release
@@ -64,8 +65,7 @@ class TransferStackingClassifier(StackingClassifier):
         records and noise leave unknown; their high level is where the target's starts.
     prior_check : bool, default=True
         Pay a twentieth to three tenths of ``epsilon`` for a noised answer to how far the sources
-        hold on these records; without, a wrong source is believed. For two classes: of more it
-        must be False.
+        hold on these records; without, a wrong source is believed.
     schema : PublicSchema or SchemaEncoder, optional
         What raw columns mean: ``fit`` takes raw tables, and a source with another meaning is
         refused.
@@ -123,7 +123,7 @@ class TransferStackingClassifier(StackingClassifier):
         )
         if len(sources[0].model.features) != facts.n_features:
             raise InvalidParameter("n_features must be the source's number of columns.")
-        check_classes(sources, facts.n_classes, self.prior_check)
+        check_classes(sources, facts.n_classes)
         released, models = _stack_facts(sources[0])
         rows = GroupRows(
             tuple(model.features for model in models),
@@ -136,7 +136,7 @@ class TransferStackingClassifier(StackingClassifier):
         if not self.prior_check:
             return self._fit_plan(facts, self.epsilon, start, UNCHECKED)
         prior = start.prior(facts.n_features, 1 - np.asarray(self.eta, dtype=np.float64))
-        if not np.any(prior.coef):
+        if prior.deviation == 0:
             return self._fit_plan(facts, self.epsilon, start, UNCHECKED)
         return plan_near(
             prior,
@@ -155,7 +155,10 @@ class TransferStackingClassifier(StackingClassifier):
         rows = start.rows
         n_groups = len(rows.groups)
         keep = 1 - np.broadcast_to(np.asarray(self.eta, dtype=np.float64), n_groups)
-        factor = max(-1.0, min(1.0, belief.factor))
+        # Turned round, several classes mean nothing.
+        least = -1.0 if facts.n_classes == 2 else 0.0
+        factor = max(least, min(1.0, belief.factor))
+        trust = belief.trust if belief.factor >= least else 0.0
         return plan_feature_stack(
             facts.n_samples,
             rows,
@@ -178,7 +181,7 @@ class TransferStackingClassifier(StackingClassifier):
             n_classes=facts.n_classes,
             baseline=released.baseline,
             centres=start.centres(factor * keep),
-            variance=start.variance + (UNKNOWN - DECLARED) * (1 - belief.trust),
+            variance=start.variance + (UNKNOWN - DECLARED) * (1 - trust),
             high_start=start.high(),
             sources=start.sources,
         )
@@ -288,27 +291,32 @@ class _Start:
         weights = np.average(points, axis=0, weights=precise)
         return HighStart(weights, sharpness, variance_near(precise))
 
-    def prior(self, n_features: int, keep: NDArray[np.float64]) -> Prior:
+    def prior(self, n_features: int, keep: NDArray[np.float64]) -> Prior | ClassPrior:
         """Return the stacks' log odds as a linear function of the columns, for the check."""
-        coef = np.zeros(n_features)
+        several = self.n_classes > 2
+        coef = np.zeros((self.n_classes if several else 1, n_features))
         start = self.high()
         n_groups = len(self.rows.groups)
         factors = np.ones(n_groups)
         if start is not None:
             # A meta feature is tanh(s/2)/sqrt(K), about s/2 where scores are small.
-            shrunk = high_level_coefficients(start.weights)[0]
+            shrunk = start.weights / 2 if several else high_level_coefficients(start.weights)[0]
             factors = shrunk * start.sharpness / (2 * n_groups**0.5)
         each = np.broadcast_to(keep, n_groups)
         for k, (group, centre) in enumerate(
             zip(self.rows.groups, self.centres(np.ones(n_groups)), strict=True)
         ):
-            coef[group] = each[k] * factors[k] * self.rows.coefficients(centre, k)[0]
+            for row, weights in zip(coef, np.atleast_2d(centre), strict=True):
+                row[group] = each[k] * factors[k] * self.rows.coefficients(weights, k)[0]
         unit = self.rows.rule == "unit"
+        bound = 1.0 if unit else float(max(self.rows.norms))
+        if several:
+            return ClassPrior(coef, np.zeros(self.n_classes), self.variance, bound)
         return Prior(
-            coef,
+            coef[0],
             _stack_facts(self.sources[0])[0].baseline,
             variance=self.variance,
-            data_norm=1.0 if unit else float(max(self.rows.norms)),
+            data_norm=bound,
             most=1.0,
         )
 

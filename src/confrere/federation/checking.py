@@ -25,8 +25,9 @@ from confrere.mechanisms.prior_check import Belief, PriorCheck
 from confrere.model import PriorFacts
 from confrere.noise.sources import RandomSource
 from confrere.plans.checked_average import CheckedAveraging
-from confrere.plans.checked_plan import Prior, prior_facts
+from confrere.plans.checked_plan import prior_facts
 from confrere.plans.collaborative_plan import Averaging
+from confrere.plans.declared_priors import Prior
 from confrere.plans.party_rows import Sizes
 from confrere.rows.frame import LARGEST
 

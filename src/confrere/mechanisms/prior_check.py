@@ -37,6 +37,9 @@ LEVELS = 1024
 #: Mean of ``z clip(z, -1, 1)`` for a standard normal score, by Stein's identity P(|z| < 1).
 _STEIN = 0.6827
 
+#: About the deviation of a record's part where there are several classes: of a clipped normal.
+_PART = 0.72
+
 #: What is believed of a prior's factor before the check: its mean and variance.
 BELIEVED, DOUBT = 0.8, 0.36
 
@@ -87,7 +90,8 @@ UNCHECKED = Belief(1.0, math.inf)
 class PriorCheck:
     """Discrete Laplace noise on ``sum_i (1{y_i = 1} - pi) c_i``, in whole steps.
 
-    ``c_i`` is the prior's score of row i in units of its deviation, clipped to [-1, 1].
+    ``c_i`` is the prior's score of row i in units of its deviation, clipped to [-1, 1]. Of more
+    than two classes a record's part is how far its own class's score lies above the mean of all.
 
     Parameters
     ----------
@@ -103,6 +107,10 @@ class PriorCheck:
         The relation that the guarantee speaks of.
     answers : int, default=1
         How many parties' answers are added up.
+    rates : tuple of float, optional
+        Of more than two classes: their declared shares, in place of ``base_rate``.
+    strength : float, default=0.0
+        Of more than two classes: the mean of a record's part if the prior holds.
     """
 
     epsilon: float
@@ -111,11 +119,15 @@ class PriorCheck:
     deviation: float = 1.0
     neighbours: Neighbours = Neighbours.REPLACE_ONE
     answers: int = 1
+    rates: tuple[float, ...] | None = None
+    strength: float = 0.0
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
         if not 0 < self.base_rate < 1:
             raise InvalidParameter("base_rate must lie strictly between 0 and 1.")
+        if self.rates is not None and not (min(self.rates) > 0 and self.strength > 0):
+            raise InvalidParameter("rates and strength must be above 0 for several classes.")
         if not 0 < self.deviation < math.inf:
             raise InvalidParameter("prior must not score all rows alike.")
         check_row_count(self.n_samples, self.neighbours)
@@ -137,6 +149,10 @@ class PriorCheck:
     @property
     def sigma(self) -> float:
         """Standard error of the factor: of the noise, and of the sample."""
+        if self.rates is not None:
+            size = declared_count(self.n_samples)
+            noise = math.sqrt(2 * self.answers) * self.scale / LEVELS
+            return math.hypot(noise, _PART * math.sqrt(size)) / self._expected
         return _sigma(self.scale / LEVELS, self._expected, self.answers, self.deviation)
 
     @property
@@ -159,18 +175,26 @@ class PriorCheck:
 
         Parameters
         ----------
-        scores : (n,) array
-            Log odds that the prior gives every row; any number.
+        scores : (n,) array, or (n, K) of more than two classes
+            Log odds that the prior gives every row, or every class; any number.
         y : (n,) array
-            Labels -1 and +1.
+            Labels -1 and +1, or codes.
         """
         if len(scores) != len(y):
             raise InvalidData("scores and labels must be of the same records.")
+        if self.rates is not None:
+            return self._total_of_classes(scores, y)
         # Not a number, which no score is, would be no opinion.
         clipped = np.clip(np.nan_to_num(scores / self.deviation), -1.0, 1.0)
         positive, negative = self._parts
         parts = np.rint(np.where(y > 0, positive, -negative) * clipped)
         return int(parts.astype(np.int64).sum())
+
+    def _total_of_classes(self, scores: Floats, y: Floats) -> int:
+        assert self.rates is not None
+        parts = class_parts(scores, self.rates, self.deviation)
+        own = np.rint(LEVELS * parts[np.arange(len(y)), y.astype(np.intp)])
+        return int(own.astype(np.int64).sum())
 
     def run(self, scores: Floats, y: Floats, *, source: RandomSource) -> int:
         """Return the noised sum."""
@@ -207,20 +231,64 @@ class PriorCheck:
     @property
     def _parts(self) -> tuple[int, int]:
         """Largest parts of a positive and of a negative record."""
+        if self.rates is not None:
+            return LEVELS, LEVELS
         return round(LEVELS * (1 - self.base_rate)), round(LEVELS * self.base_rate)
 
     @property
     def _expected(self) -> float:
-        return _expected(declared_count(self.n_samples), self.base_rate, self.deviation)
+        size = declared_count(self.n_samples)
+        if self.rates is not None:
+            return size * self.strength
+        return _expected(size, self.base_rate, self.deviation)
 
 
 def check_share(
-    epsilon: float, n_samples: float, *, base_rate: float, deviation: float = 1.0, answers: int = 1
+    epsilon: float,
+    n_samples: float,
+    *,
+    base_rate: float,
+    deviation: float = 1.0,
+    strength: float | None = None,
 ) -> float:
-    """Return the part of epsilon that pays for the check: a public rule of public sizes."""
-    move = 2 * max(base_rate, 1 - base_rate) * math.sqrt(answers)
-    expected = max(_expected(n_samples, base_rate, deviation), 1e-9)
-    return min(_MOST, max(_LEAST, _AIM * move / (epsilon * expected)))
+    """Return the part of epsilon that pays for the check: a public rule of public sizes.
+
+    ``strength`` is that of several classes.
+    """
+    move = 2 * max(base_rate, 1 - base_rate)
+    expected = _expected(n_samples, base_rate, deviation)
+    if strength is not None:
+        move, expected = 2.0, n_samples * strength
+    return min(_MOST, max(_LEAST, _AIM * move / (epsilon * max(expected, 1e-9))))
+
+
+def class_parts(scores: Floats, rates: tuple[float, ...], deviation: float) -> Floats:
+    """Return the part of every row, were it of each class: between -1 and 1, ``(n, K)``.
+
+    How far the class's score is above the mean of all, clipped. If labels had nothing to do with
+    scores a record's mean part would be zero.
+
+    Parameters
+    ----------
+    scores : (n, K) array
+        Any numbers; what is none is no opinion.
+    rates : tuple of float
+        Shares of the classes.
+    deviation : float
+        What scores above the mean are measured in.
+    """
+
+    def mean(values: Floats) -> Floats:
+        # Column after column, so that no other row changes the last bit of one's part.
+        found = np.zeros(len(values))
+        for k, rate in enumerate(rates):
+            found += rate * values[:, k]
+        return found[:, None]
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        centred = scores - mean(scores)
+    clipped = np.clip(np.nan_to_num(centred / deviation), -1.0, 1.0)
+    return np.asarray(np.clip(clipped - mean(clipped), -1.0, 1.0))
 
 
 def _expected(n_samples: float, base_rate: float, deviation: float) -> float:

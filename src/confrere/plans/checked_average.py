@@ -16,8 +16,9 @@ from confrere.mechanisms.prior_check import THEOREM, Belief, PriorCheck
 from confrere.model import PriorFacts
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, Term
-from confrere.plans.checked_plan import Prior, prior_facts, rest_of
+from confrere.plans.checked_plan import prior_facts, rest_of
 from confrere.plans.collaborative_plan import Averaging
+from confrere.plans.declared_priors import Prior
 from confrere.plans.linear_plan import in_ball
 from confrere.plans.party_rows import PartyRows, Sizes
 from confrere.rows.frame import Frame

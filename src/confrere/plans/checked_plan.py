@@ -1,175 +1,35 @@
-"""What is known before any data: a prior, its paid check, and the fit that follows.
+"""A prior's paid check, and the fit that follows.
 
 Proof: docs/proofs/prior_check.md.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy import sparse
 
-from confrere.errors import InvalidParameter
 from confrere.guarantee import Guarantee, Neighbours
 from confrere.ledger.accounts import at_most, exact, minus
-from confrere.maths.prior_ridge import DECLARED, UNKNOWN
 from confrere.mechanisms.hidden_size import RowCount, declared_count
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.prior_check import THEOREM, Belief, PriorCheck, check_share
 from confrere.model import Facts, Model, PriorFacts
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, LabelledTable, ModelPlan, Names, Term
-from confrere.rows.frame import Frame
-from confrere.rows.row_source import as_source
-
-#: Rows that are scored at a time.
-_BLOCK = 1 << 16
+from confrere.plans.declared_priors import ClassPrior, Prior
 
 
-@dataclass(frozen=True, eq=False)
-class Prior:
-    """What is declared, or was released by others, before any data are touched.
-
-    Parameters
-    ----------
-    coef : (n_features,) array
-        Log odds per unit of each column, for rows as given.
-    intercept : float, default=0.0
-        Log odds of the declared base rate.
-    variance : float, default=0.2
-        Of the log odds around the prior, if it is right.
-    data_norm : float, default=1.0
-        Declared bound on the rows' norm after ``feature_scale``.
-    feature_scale : (n_features,) array, optional
-        Public factors that bring columns to one scale, or weigh them.
-    most : float, default=1.5
-        Largest factor that a check may find.
-    importance : (n_features,) array, optional
-        Public factors that the rows were encoded with: taken back as far as the prior is not
-        believed.
-    """
-
-    coef: Floats
-    intercept: float = 0.0
-    variance: float = DECLARED
-    data_norm: float = 1.0
-    feature_scale: Floats | None = None
-    most: float = 1.5
-    importance: Floats | None = None
-
-    def __post_init__(self) -> None:
-        coef = np.asarray(self.coef, dtype=np.float64)
-        if coef.ndim != 1 or not np.all(np.isfinite(coef)):
-            raise InvalidParameter("prior must hold one finite number per column.")
-        object.__setattr__(self, "coef", coef)
-
-    @property
-    def base_rate(self) -> float:
-        """Declared share of positive rows."""
-        return float(1 / (1 + np.exp(-np.clip(self.intercept, -30, 30))))
-
-    @property
-    def deviation(self) -> float:
-        """Standard deviation of the prior's log odds on rows whose norm is the bound."""
-        weights = self.frame.weights(self.coef)
-        return float(np.linalg.norm(weights)) / math.sqrt(len(self.coef))
-
-    @property
-    def frame(self) -> Frame:
-        """The bounded rows that the check scores."""
-        scale = self.feature_scale
-        return Frame(len(self.coef), data_norm=self.data_norm, constant=0.0, feature_scale=scale)
-
-    def scores(self, X: Any) -> Floats:
-        """Return the prior's log odds of bounded rows, without its intercept.
-
-        Column after column: a row's score does not depend on other rows, to the last bit. Rows are
-        read in blocks, so there may be as many as a source holds.
-        """
-        source, weights = as_source(X), self.frame.weights(self.coef)
-        scores = np.zeros(source.shape[0])
-        for begin in range(0, len(scores), _BLOCK):
-            part = slice(begin, min(begin + _BLOCK, len(scores)))
-            rows = self.frame.rows(source.read(part))
-            if sparse.issparse(rows):
-                scores[part] = rows @ weights
-                continue
-            for j, weight in enumerate(weights):
-                scores[part] += weight * rows[:, j]
-        return scores
-
-    def variance_at(self, belief: Belief) -> float:
-        """Return the variance around the prior: all is open where it is not to be trusted."""
-        return self.variance + (UNKNOWN - DECLARED) * (1 - belief.trust)
-
-    def scale_at(self, belief: Belief) -> Floats | None:
-        """Return the columns' factors: importances count as far as the prior is believed."""
-        weighted = self.importance
-        if weighted is None:
-            return weights_at(self.feature_scale, belief.trust)
-        trusted = weights_at(weighted, belief.trust)
-        if trusted is None or trusted is weighted:
-            return self.feature_scale
-        factors = np.ones_like(weighted)
-        np.divide(trusted, weighted, out=factors, where=weighted > 0)
-        return factors if self.feature_scale is None else factors * self.feature_scale
-
-    def factor_at(self, belief: Belief) -> float:
-        """Return what the prior is multiplied by."""
-        return max(-self.most, min(self.most, belief.factor))
-
-
-def declared_prior(
-    coef: ArrayLike | None,
-    intercept: float,
-    data_norm: float,
-    n_features: int,
-    feature_scale: ArrayLike | None = None,
-    importance: Floats | None = None,
-) -> Prior | None:
-    """Return what parameters declare about the columns; None if that is nothing."""
-    if coef is None or not np.any(coef):
-        return None
-    given = np.asarray(coef, dtype=np.float64)
-    if given.shape != (n_features,):
-        raise InvalidParameter("prior must hold one finite number per column.")
-    scale = None if feature_scale is None else np.asarray(feature_scale, dtype=np.float64)
-    return Prior(
-        given,
-        float(intercept),
-        data_norm=float(data_norm),
-        feature_scale=scale,
-        importance=importance,
-    )
-
-
-def weights_at(scale: Floats | None, trust: float) -> Floats | None:
-    """Return column weights as far as they are trusted: all alike where nothing is.
-
-    Their root mean square stays one, so that rows keep their length on average.
-    """
-    if scale is None or trust == 1:
-        return scale
-    largest = float(np.max(scale))
-    if not largest > 0:
-        return np.asarray(scale)
-    powers = (scale / largest) ** trust
-    return np.asarray(powers * float(np.sqrt(np.mean(scale**2) / np.mean(powers**2))))
-
-
-def split_epsilon(epsilon: float, prior: Prior, n_samples: float, answers: int = 1) -> float:
+def split_epsilon(epsilon: float, prior: Prior | ClassPrior, n_samples: float) -> float:
     """Return what the check spends."""
     share = check_share(
         epsilon,
         n_samples,
         base_rate=prior.base_rate,
         deviation=prior.deviation,
-        answers=answers,
+        strength=prior.strength,
     )
     return share * epsilon
 
@@ -187,7 +47,7 @@ class CheckedPlan(ModelPlan):
     ----------
     epsilon : float
         Price of both.
-    prior : Prior
+    prior : Prior or ClassPrior
         What is checked.
     check : PriorCheck
         The check's noise and price.
@@ -198,7 +58,7 @@ class CheckedPlan(ModelPlan):
     """
 
     epsilon: float
-    prior: Prior
+    prior: Prior | ClassPrior
     check: PriorCheck
     fit: Callable[[Belief], ModelPlan]
     sources: tuple[Any, ...] = ()
@@ -277,7 +137,7 @@ class CheckedPlan(ModelPlan):
         return self.likely.later_mechanisms()
 
     def _checked(self, data: LabelledTable) -> tuple[Floats, Floats]:
-        return self.prior.scores(data.X), data.signs
+        return self.prior.scores(data.X), np.asarray(data.labels, dtype=np.float64)
 
 
 def prior_facts(belief: Belief, check: PriorCheck) -> PriorFacts:
@@ -291,7 +151,7 @@ def prior_facts(belief: Belief, check: PriorCheck) -> PriorFacts:
 
 
 def plan_near(
-    prior: Prior,
+    prior: Prior | ClassPrior,
     fit: Callable[[float, Belief], ModelPlan],
     *,
     epsilon: float,
@@ -303,7 +163,7 @@ def plan_near(
 
     Parameters
     ----------
-    prior : Prior
+    prior : Prior or ClassPrior
         What is known.
     fit : callable
         From epsilon and a belief to the plan of the fit.
@@ -323,6 +183,8 @@ def plan_near(
         n_samples=n_samples,
         base_rate=prior.base_rate,
         deviation=prior.deviation,
+        rates=prior.rates,
+        strength=prior.strength or 0.0,
         neighbours=neighbours,
     )
     plans: dict[Belief, ModelPlan] = {}

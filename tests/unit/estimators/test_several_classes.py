@@ -75,12 +75,21 @@ def test_a_stack_of_several_classes_starts_from_a_stack(delta):
     assert near.guarantee_.delta == delta
 
 
-def test_a_check_of_several_classes_and_other_sources_are_refused():
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_stack_of_several_classes_is_checked_before_one_starts_from_it(delta):
+    settings = {"classes": list(NAMES), "random_state": 0}
+    main = STACKS["features"](epsilon=1e4, alpha=1e-3, **settings).fit(X, Y).to_release()
+    near = TransferStackingClassifier(source=main, epsilon=1.0, delta=delta, **settings)
+    near.fit(X, Y)
+    assert near.model_.facts.prior.factor > 0.5
+    assert (near.guarantee_.epsilon, near.guarantee_.delta) == (1.0, delta)
+    near.fit(X, NAMES[(CODES + 1) % 3])
+    assert near.model_.facts.prior.factor < 0.2
+
+
+def test_sources_of_other_classes_are_refused():
     source = PrivateLogisticRegression(classes=list(NAMES), random_state=0).fit(X, Y).to_release()
     ledger = Ledger()
-    model = TransferClassifier(source=source, classes=list(NAMES), ledger=ledger, random_state=0)
-    with pytest.raises(InvalidParameter, match="prior_check"):
-        model.fit(X, Y)
     two = TransferClassifier(source=source, classes=["ash", "elm"], ledger=ledger, random_state=0)
     with pytest.raises(SchemaMismatch):
         two.fit(X[CODES < 2], Y[CODES < 2])

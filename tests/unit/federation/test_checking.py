@@ -12,8 +12,8 @@ from confrere.federation.transcript import rehearse
 from confrere.ledger import Ledger
 from confrere.ledger.accounts import exact
 from confrere.plans.checked_average import CheckedAveraging
-from confrere.plans.checked_plan import Prior
 from confrere.plans.collaborative_plan import Averaging
+from confrere.plans.declared_priors import Prior
 from confrere.rows.frame import Frame
 
 COEF = np.array([2.0, 1.0, 0.0])

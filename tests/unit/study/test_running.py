@@ -387,6 +387,8 @@ def of_three_classes(folder, method):
         ('name = "sums"\ndelta = 1e-6\nrounds = 3', 1e-6),
         ('name = "pst-f"\ndelta = 1e-6', 1e-6),
         ('name = "pst-h"\nprior_check = false', 0.0),
+        ('name = "simcomb"', 0.0),
+        ('name = "pst-h"\ndelta = 1e-6', 1e-6),
     ],
 )
 def test_a_study_of_three_classes(folder, method, delta):
