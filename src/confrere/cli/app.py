@@ -5,6 +5,7 @@ Usage errors and interrupts take the same form as everything else.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.metadata
 import os
@@ -13,13 +14,14 @@ import sys
 import traceback
 from collections.abc import Sequence
 from difflib import get_close_matches
+from importlib.resources import files
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
-from confrere.cli.envelope import ExitCode, ending_of, report
+from confrere.cli.envelope import COMMANDS, ExitCode, ending_of, report, runnable
 
 
 class Group(TyperGroup):
@@ -110,67 +112,34 @@ def _near(message: str, verbs: list[str], context: Any) -> str | None:
     return next(iter(get_close_matches(typed[2], known, n=1)), None)
 
 
-#: Modules of commands in the order of the help, and the help of their commands in one line. They
-#: stand here too because loading the modules takes seconds; a test compares them.
-_HELP = {
-    "demo": {
-        "demo": "Show the main job: price, release, transfer to sixteen branches, cards and "
-        "ledger.",
-    },
-    "studies": {
-        "init": "Write a commented study file and a local file per party.",
-        "check": "Check a study file, the local files beside it, and how the parties' tables fit "
-        "the schema.",
-        "price": "Say what a study would spend, by whom, and what would be left; touches no data.",
-    },
-    "fit": {
-        "fit": "Learn what a study describes, for the parties that live here, and write the "
-        "releases.",
-    },
-    "evaluation": {
-        "evaluate": "Measure accuracy, AUC and calibration on private rows, with intervals, for an "
-        "epsilon.",
-    },
-    "releases": {
-        "predict": "Predict the raw rows of a table with a released model; spends nothing.",
-        "verify": "Check that a release is whole, signed by whom you say, and consistent with "
-        "itself.",
-        "release": "Show a release's card, make its page or its graph, add a signature.",
-    },
-    "ledgers": {"ledger": "Show, verify or export what was spent; open and change accounts."},
-    "schemas": {"schema": "Write, draft, show and compare public schemas."},
-    "audit": {
-        "audit": "Bound epsilon from below on made-up neighbours; exit code 5 if a promise is "
-        "refuted.",
-    },
-    "planning": {
-        "plan": "Say what to expect of a private model before any data are touched; spends "
-        "nothing.",
-    },
-    "reproduce": {
-        "reproduce": "Run the papers' experiments: what has no record yet is run, and everything "
-        "is reported.",
-    },
-    "key_files": {"keys": "Make keys, and show fingerprints to compare by telephone."},
-    "provisioning": {
-        "provision": "Make a signed kit for every participant: study, certificates, local file, "
-        "unit, README.",
-        "kit": "Look into a kit, or open it in its participant's folder.",
-    },
-    "deployment": {
-        "approve": "Agree to what a study asks of a party, once, at its price.",
-        "coordinator": "Ask the parties of a study, write the release of what they gave, and hand "
-        "it to them.",
-        "party": "Answer a study's coordinator: what was approved, and nothing else.",
-    },
-    "status": {"status": "Say how far a coordinator or a party is."},
-    "desk": {
-        "desk": "Show budgets, waiting studies, runs and releases in a browser; approve or refuse "
-        "studies.",
-    },
-    "version": {"version": "Print versions and the catalogue of methods."},
+#: Commands in the order of the help, and the module that each is in.
+_MODULES = {
+    "demo": "demo",
+    **dict.fromkeys(("init", "check", "price"), "studies"),
+    "fit": "fit",
+    "evaluate": "evaluation",
+    **dict.fromkeys(("predict", "verify", "release"), "releases"),
+    "ledger": "ledgers",
+    "schema": "schemas",
+    "audit": "audit",
+    "plan": "planning",
+    "reproduce": "reproduce",
+    "keys": "key_files",
+    **dict.fromkeys(("provision", "kit"), "provisioning"),
+    **dict.fromkeys(("approve", "coordinator", "party"), "deployment"),
+    "status": "status",
+    "desk": "desk",
+    "version": "version",
 }
-_MODULES = {name: module for module, commands in _HELP.items() for name in commands}
+
+#: Those that are groups of commands.
+_GROUPS = {
+    "release": "Show a release's card, make its page or its graph, add a signature.",
+    "ledger": "Show, verify or export what was spent; open and change accounts.",
+    "schema": "Write, draft, show and compare public schemas.",
+    "keys": "Make keys, and show fingerprints to compare by telephone.",
+    "kit": "Look into a kit, or open it in its participant's folder.",
+}
 
 
 class LazyGroup(Group):
@@ -182,8 +151,7 @@ class LazyGroup(Group):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
         """Return a stand-in that knows its help and nothing else."""
-        module = _MODULES.get(cmd_name)
-        return None if module is None else TyperCommand(cmd_name, help=_HELP[module][cmd_name])
+        return TyperCommand(cmd_name, help=help_of(cmd_name)) if cmd_name in _MODULES else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that is named first, with its arguments, and the other words."""
@@ -191,10 +159,29 @@ class LazyGroup(Group):
         return name, found and load_command(str(name)), rest
 
 
+def help_of(name: str) -> str:
+    """Return what a command does, in one line; its module, which takes seconds, is not loaded."""
+    if name in _GROUPS:
+        return _GROUPS[name]
+    source = files("confrere.cli.commands").joinpath(f"{_MODULES[name]}.py").read_bytes()
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return (ast.get_docstring(node) or "").partition("\n")[0]
+    return ""
+
+
 def load_command(name: str) -> Any:
     """Return a command with its arguments, or a group of them."""
+    importlib.import_module(f"confrere.cli.commands.{_MODULES[name]}")
     tree = typer.Typer()
-    importlib.import_module(f"confrere.cli.commands.{_MODULES[name]}").add_to(tree)
+    group = tree
+    if name in _GROUPS:
+        group = typer.Typer(help=_GROUPS[name])
+        tree.add_typer(group, name=name, no_args_is_help=True)
+    for words, function in COMMANDS.items():
+        first, *others = words.split()
+        if first == name:
+            group.command(others[0] if others else name)(runnable(function))
     return get_group(tree).commands[name]
 
 

@@ -154,55 +154,53 @@ def envelope(
     )
 
 
-def command(app: typer.Typer, name: str) -> Callable[[Callable[..., Answer]], Any]:
-    """Register a function that returns an :class:`Answer`, with ``--json`` and ``--debug``."""
+#: The functions of those modules that were loaded, by the words that call them: "ledger show".
+COMMANDS: dict[str, Callable[..., Answer]] = {}
 
-    def register(function: Callable[..., Answer]) -> Callable[..., None]:
-        @functools.wraps(function)
-        def run(*args: Any, as_json: bool, debug: bool, **kwargs: Any) -> None:
-            logging.getLogger("confrere").addHandler(logging.NullHandler())
-            try:
-                answer = function(*args, **kwargs)
-            except (typer.Exit, typer.Abort):
-                raise
-            except BaseException as error:
-                if _is_usage(error) or isinstance(error, BrokenPipeError | SystemExit):
-                    raise
-                raise typer.Exit(_failed(error, as_json=as_json, debug=debug)) from None
-            _show(answer, as_json=as_json)
-            raise typer.Exit(int(answer.exit_code))
 
-        _add_options(run, function)
-        app.command(name)(run)
-        return run
+def command(words: str) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
+    """Have a function that returns an :class:`Answer` called by these words."""
+
+    def register(function: Callable[..., Answer]) -> Callable[..., Answer]:
+        COMMANDS[words] = function
+        return function
 
     return register
 
 
-def _add_options(run: Any, function: Callable[..., Answer]) -> None:
-    """Give the wrapper the function's own arguments and the two that all commands share."""
+#: What every command takes besides its own arguments.
+_SHARED = {
+    "as_json": typer.Option("--json", help="Print one JSON document on standard output."),
+    "debug": typer.Option("--debug", help="Show the whole trace of an error."),
+}
+
+
+def runnable(function: Callable[..., Answer]) -> Callable[..., None]:
+    """Return what the parser calls: with ``--json`` and ``--debug``, and an exit code."""
+
+    @functools.wraps(function)
+    def run(*args: Any, as_json: bool, debug: bool, **kwargs: Any) -> None:
+        logging.getLogger("confrere").addHandler(logging.NullHandler())
+        try:
+            answer = function(*args, **kwargs)
+        except (typer.Exit, typer.Abort):
+            raise
+        except BaseException as error:
+            if _is_usage(error) or isinstance(error, BrokenPipeError | SystemExit):
+                raise
+            raise typer.Exit(_failed(error, as_json=as_json, debug=debug)) from None
+        _show(answer, as_json=as_json)
+        raise typer.Exit(int(answer.exit_code))
+
     signature = inspect.signature(function, eval_str=True)
-    shared = [
-        inspect.Parameter(
-            "as_json",
-            inspect.Parameter.KEYWORD_ONLY,
-            default=False,
-            annotation=Annotated[
-                bool, typer.Option("--json", help="Print one JSON document on standard output.")
-            ],
-        ),
-        inspect.Parameter(
-            "debug",
-            inspect.Parameter.KEYWORD_ONLY,
-            default=False,
-            annotation=Annotated[
-                bool, typer.Option("--debug", help="Show the whole trace of an error.")
-            ],
-        ),
-    ]
-    parameters = [*signature.parameters.values(), *shared]
-    run.__signature__ = signature.replace(parameters=parameters, return_annotation=None)
-    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    parameters = list(signature.parameters.values())
+    for name, option in _SHARED.items():
+        kind, told = inspect.Parameter.KEYWORD_ONLY, Annotated[bool, option]
+        parameters.append(inspect.Parameter(name, kind, default=False, annotation=told))
+    made: Any = run
+    made.__signature__ = signature.replace(parameters=parameters, return_annotation=None)
+    made.__annotations__ = {p.name: p.annotation for p in parameters}
+    return run
 
 
 def _show(answer: Answer, *, as_json: bool) -> None:

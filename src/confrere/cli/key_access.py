@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from confrere.cli.passphrases import KEY_PASSPHRASE
 from confrere.errors import EngineFailed, StudyError
-from confrere.release.signing import has_passphrase, read_private_key
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+#: Where services put the passphrases of keys; people are asked for them.
+NODE_PASSPHRASE = "CONFRERE_NODE_PASSPHRASE"  # noqa: S105  the name of a variable
+KEY_PASSPHRASE = "CONFRERE_KEY_PASSPHRASE"  # noqa: S105
 
 
 def need_flower() -> None:
@@ -28,6 +30,9 @@ def signing_key(path: Path | None) -> Ed25519PrivateKey:
     """Open a private key; if it is locked, by a variable or a question."""
     if path is None:
         raise StudyError("key_path: between machines a party signs what it sends; name its key.")
+    # Only now: the desk's process, which asks for passphrases too, is to stay small.
+    from confrere.release.signing import has_passphrase, read_private_key
+
     return read_private_key(path, passphrase_of(path, KEY_PASSPHRASE, locked=has_passphrase(path)))
 
 

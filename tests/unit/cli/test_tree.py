@@ -6,10 +6,9 @@ import sys
 from importlib.metadata import version
 
 import pytest
-import typer
-from typer.main import get_group
 
 import confrere
+from confrere.cli.envelope import COMMANDS
 
 tree = importlib.import_module("confrere.cli.app")
 
@@ -17,20 +16,26 @@ tree = importlib.import_module("confrere.cli.app")
 HEAVY = ("sklearn", "scipy", "pandas", "numpy", "cryptography", "matplotlib", "numba", "flwr")
 
 
-@pytest.mark.parametrize("module", tree._HELP)
-def test_the_help_of_all_commands_is_that_of_each(module):
-    found = typer.Typer()
-    importlib.import_module(f"confrere.cli.commands.{module}").add_to(found)
-    said = {
-        name: " ".join(command.help.partition("\n\n")[0].split())
-        for name, command in get_group(found).commands.items()
+@pytest.mark.parametrize("name", tree._MODULES)
+def test_the_help_of_all_commands_is_that_of_each(name):
+    loaded = " ".join(tree.load_command(name).help.partition("\n\n")[0].split())
+    assert loaded
+    assert loaded == tree.help_of(name)
+
+
+@pytest.mark.parametrize("module", sorted({*tree._MODULES.values()}))
+def test_every_command_of_a_module_is_in_the_tree(module):
+    importlib.import_module(f"confrere.cli.commands.{module}")
+    of_module = {words for words, f in COMMANDS.items() if f.__module__.endswith(f".{module}")}
+    assert {words.split()[0] for words in of_module} == {
+        name for name, where in tree._MODULES.items() if where == module
     }
-    assert said == tree._HELP[module]
+    assert {words.split()[0] for words in of_module if " " in words} <= tree._GROUPS.keys()
 
 
 def test_every_command_is_in_the_help(line):
     text = line("--help").stdout
-    assert all(f" {name} " in text for commands in tree._HELP.values() for name in commands)
+    assert all(f" {name} " in text for name in tree._MODULES)
 
 
 @pytest.mark.parametrize("words", [["ledger"], ["schema"], ["keys"], ["release"], []])

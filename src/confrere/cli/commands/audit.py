@@ -17,11 +17,7 @@ from confrere.cli.views import listing
 from confrere.extras import has_research, research
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    command(app, "audit")(audit)
-
-
+@command("audit")
 def audit(
     method: Annotated[
         str | None,

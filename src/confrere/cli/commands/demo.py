@@ -35,11 +35,7 @@ _COLUMNS = {
 }
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    command(app, "demo")(demo)
-
-
+@command("demo")
 def demo(
     out: Annotated[Path, typer.Option(help="Where everything is written.")] = Path(
         "confrere-out/demo"

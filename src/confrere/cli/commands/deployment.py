@@ -13,7 +13,7 @@ import typer
 
 from confrere.cli.commands.fit import confirm
 from confrere.cli.envelope import Answer, aside, command, good
-from confrere.cli.key_access import need_flower, passphrase_of, signing_key
+from confrere.cli.key_access import NODE_PASSPHRASE, need_flower, passphrase_of, signing_key
 from confrere.cli.options import (
     ApprovedBy,
     Auxiliary,
@@ -25,7 +25,6 @@ from confrere.cli.options import (
     pairs,
     reason_of,
 )
-from confrere.cli.passphrases import NODE_PASSPHRASE
 from confrere.cli.views import price_table, promise_line, receipt_table
 from confrere.errors import FederationError, StudyError
 from confrere.federation.offline import without_network
@@ -53,13 +52,7 @@ Yes = Annotated[bool, typer.Option("--yes", help="Agree to the price without ask
 Out = Annotated[Path | None, typer.Option(envvar="CONFRERE_OUT", help="Where the release goes.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
-    command(app, "approve")(approve)
-    command(app, "coordinator")(coordinator)
-    command(app, "party")(party)
-
-
+@command("approve")
 def approve(
     study: StudyFile,
     local: LocalFile = Path("local.toml"),
@@ -106,6 +99,7 @@ def approve(
     )
 
 
+@command("coordinator")
 def coordinator(
     study: StudyFile,
     key: Annotated[Path, typer.Option(help="Its private key: parties name the public half.")],
@@ -230,6 +224,7 @@ def coordinator(
     )
 
 
+@command("party")
 def party(
     study: StudyFile,
     coordinator: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where it listens.")],

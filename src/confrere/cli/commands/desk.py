@@ -10,15 +10,11 @@ from typing import Annotated
 import typer
 
 from confrere.cli.envelope import Answer, aside, command
-from confrere.cli.passphrases import KEY_PASSPHRASE
+from confrere.cli.key_access import KEY_PASSPHRASE
 from confrere.errors import NotInstalled
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    command(app, "desk")(desk)
-
-
+@command("desk")
 def desk(
     folders: Annotated[
         list[Path] | None,

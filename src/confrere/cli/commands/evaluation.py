@@ -23,11 +23,7 @@ from confrere.release.additions import check_words
 from confrere.study import evaluation_rows
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    command(app, "evaluate")(evaluate)
-
-
+@command("evaluate")
 def evaluate(
     release: Release,
     table: Annotated[Path, typer.Argument(metavar="TABLE", help="Raw rows with labels: CSV.")],

@@ -41,11 +41,7 @@ from confrere.study import (
 )
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    command(app, "fit")(fit)
-
-
+@command("fit")
 def fit(
     study: Annotated[
         Path | None, typer.Argument(metavar="[STUDY]", help="The study file, or --plan.")

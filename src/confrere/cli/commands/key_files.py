@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from confrere.cli.envelope import Answer, command
-from confrere.cli.key_access import need_flower, signing_key
-from confrere.cli.passphrases import NODE_PASSPHRASE
+from confrere.cli.key_access import NODE_PASSPHRASE, need_flower, signing_key
 from confrere.release import fingerprint, generate_key
 
 Passphrase = Annotated[
@@ -21,19 +20,7 @@ Nodes = Annotated[Path, typer.Option(help="The coordinator's folder of certifica
 Own = Annotated[Path, typer.Option(help="The party's folder, in which its keys lie.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
-    keys = typer.Typer(help="Make keys, and show fingerprints to compare by telephone.")
-    app.add_typer(keys, name="keys", no_args_is_help=True)
-    command(keys, "new")(new)
-    command(keys, "node")(node)
-    command(keys, "show")(show)
-    command(keys, "request")(request)
-    command(keys, "rotate")(rotate)
-    command(keys, "admit")(admit)
-    command(keys, "revoke")(revoke)
-
-
+@command("keys new")
 def new(
     path: Annotated[Path, typer.Argument(help="The private key's file; nothing is overwritten.")],
     comment: Annotated[str, typer.Option(help="Whose key it is.")] = "",
@@ -47,6 +34,7 @@ def new(
     )
 
 
+@command("keys node")
 def node(
     path: Annotated[Path, typer.Argument(help="The private key's file; nothing is overwritten.")],
     passphrase: Passphrase = False,
@@ -62,6 +50,7 @@ def node(
     )
 
 
+@command("keys show")
 def show(
     path: Annotated[Path, typer.Argument(help="A public key's file.")],
 ) -> Answer:
@@ -70,6 +59,7 @@ def show(
     return Answer(found, {"fingerprint": found})
 
 
+@command("keys request")
 def request(party: PartyName, folder: Own = Path(), passphrase: Passphrase = False) -> Answer:
     """Make a party's keys, and the request that it sends to whoever coordinates."""
     need_flower()
@@ -80,6 +70,7 @@ def request(party: PartyName, folder: Own = Path(), passphrase: Passphrase = Fal
     return _asked(folder, party, made.fingerprint)
 
 
+@command("keys rotate")
 def rotate(party: PartyName, folder: Own = Path(), passphrase: Passphrase = False) -> Answer:
     """Make a new node key in place of the old one, and a new request; the study stays good."""
     need_flower()
@@ -91,6 +82,7 @@ def rotate(party: PartyName, folder: Own = Path(), passphrase: Passphrase = Fals
     return _asked(folder, party, made.fingerprint)
 
 
+@command("keys admit")
 def admit(
     file: Annotated[Path, typer.Argument(metavar="REQUEST", help="A party's request.")],
     study: Annotated[Path, typer.Option(help="The study, which names its key.")],
@@ -110,6 +102,7 @@ def admit(
     )
 
 
+@command("keys revoke")
 def revoke(party: PartyName, nodes: Nodes) -> Answer:
     """Take a party's certificate back; a coordinator that is running has to be started again."""
     need_flower()

@@ -41,20 +41,7 @@ class Period(StrEnum):
     YEAR = "year"
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
-    ledger = typer.Typer(help="Show, verify or export what was spent; open and change accounts.")
-    app.add_typer(ledger, name="ledger", no_args_is_help=True)
-    command(ledger, "show")(show)
-    command(ledger, "verify")(verify)
-    command(ledger, "export")(export)
-    command(ledger, "open")(open_account)
-    command(ledger, "raise")(raise_cap)
-    command(ledger, "freeze")(freeze)
-    command(ledger, "witness")(witness)
-    command(ledger, "upgrade")(take_over)
-
-
+@command("ledger show")
 def show(
     ledger: LedgerPath,
     account: Annotated[str | None, typer.Option(help="Of one account only.")] = None,
@@ -109,6 +96,7 @@ def _together(book: Ledger, account: Account, delta: float) -> Guarantee | None:
     return total(entries, delta=delta) if entries else None
 
 
+@command("ledger verify")
 def verify(
     ledger: LedgerPath,
     head: Annotated[
@@ -122,6 +110,7 @@ def verify(
     return Answer(message, {"rows": count, "head": book.head()})
 
 
+@command("ledger export")
 def export(
     ledger: LedgerPath,
     form: Annotated[Form, typer.Option("--format", help="json or csv.")] = Form.JSON,
@@ -136,6 +125,7 @@ def export(
     return Answer(f"exported to {out}", {"format": str(form), "out": str(out)})
 
 
+@command("ledger open")
 def open_account(
     ledger: LedgerPath,
     account: AccountName,
@@ -171,6 +161,7 @@ def open_account(
     return _account(book, account, "is open")
 
 
+@command("ledger raise")
 def raise_cap(
     ledger: LedgerPath,
     account: AccountName,
@@ -184,6 +175,7 @@ def raise_cap(
     return _account(book, account, "is raised")
 
 
+@command("ledger freeze")
 def freeze(ledger: LedgerPath, account: AccountName, reason: Reason = None) -> Answer:
     """Let nothing more be charged to an account, for good."""
     book = _opened(ledger)
@@ -191,6 +183,7 @@ def freeze(ledger: LedgerPath, account: AccountName, reason: Reason = None) -> A
     return _account(book, account, "is frozen")
 
 
+@command("ledger witness")
 def witness(
     ledger: LedgerPath,
     reset: Annotated[
@@ -215,6 +208,7 @@ def witness(
     )
 
 
+@command("ledger upgrade")
 def take_over(ledger: LedgerPath) -> Answer:
     """Take over a ledger of the first format: the same rows with the same hashes."""
     if not ledger.is_file():

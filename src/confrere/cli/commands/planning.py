@@ -16,11 +16,7 @@ from confrere.planning.forecast import DECAY
 _EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    command(app, "plan")(plan)
-
-
+@command("plan")
 def plan(
     records: Annotated[int, typer.Option(min=1, max=10**9, help="Records of each party.")],
     features: Annotated[int, typer.Option(min=1, max=10**5, help="Encoded columns.")],

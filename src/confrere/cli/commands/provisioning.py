@@ -15,15 +15,7 @@ from confrere.errors import StudyError
 Kit = Annotated[Path, typer.Argument(metavar="KIT", help="The archive.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
-    command(app, "provision")(provision)
-    kit = typer.Typer(help="Look into a kit, or open it in its participant's folder.")
-    app.add_typer(kit, name="kit", no_args_is_help=True)
-    command(kit, "open")(open_)
-    command(kit, "show")(show)
-
-
+@command("provision")
 def provision(
     study: StudyFile,
     requests: Annotated[
@@ -80,6 +72,7 @@ def provision(
     )
 
 
+@command("kit open")
 def open_(
     kit: Kit,
     fingerprint: Annotated[
@@ -100,6 +93,7 @@ def open_(
     )
 
 
+@command("kit show")
 def show(kit: Kit) -> Answer:
     """Say whose a kit is, who signed it and what is in it; writes nothing."""
     need_flower()

@@ -29,20 +29,7 @@ from confrere.study import predict as predicted
 from confrere.study import read_table, unit_column_of
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
-    command(app, "predict")(predict)
-    command(app, "verify")(verify)
-    release = typer.Typer(
-        help="Show a release's card, make its page or its graph, add a signature."
-    )
-    app.add_typer(release, name="release", no_args_is_help=True)
-    command(release, "show")(show)
-    command(release, "page")(page)
-    command(release, "onnx")(onnx)
-    command(release, "sign")(sign)
-
-
+@command("predict")
 def predict(
     release: Release,
     data: Annotated[Path, typer.Argument(metavar="DATA", help="A table: CSV.")],
@@ -76,6 +63,7 @@ def predict(
     return Answer(f"{len(found)} predictions in {out}", {"rows": len(found), "out": str(out)})
 
 
+@command("verify")
 def verify(
     release: Release,
     key: Keys = None,
@@ -111,6 +99,7 @@ def verify(
     )
 
 
+@command("release show")
 def show(release: Release) -> Answer:
     """Print a release's card in words."""
     card = load_release(release, allow_simulated=True).card
@@ -143,6 +132,7 @@ def _quality_lines(added: Sequence[SignedAddition]) -> list[str]:
     ]
 
 
+@command("release page")
 def page(
     release: Release,
     out: Annotated[Path, typer.Option(help="The page's file.")] = Path("card.html"),
@@ -155,6 +145,7 @@ def page(
     return Answer(f"the card is in {out}", {"page": str(out)})
 
 
+@command("release onnx")
 def onnx(
     release: Release,
     out: Annotated[Path, typer.Option(help="The graph's file.")] = Path("model.onnx"),
@@ -171,6 +162,7 @@ def onnx(
     return Answer(f"the graph is in {out}", {"onnx": str(out)})
 
 
+@command("release sign")
 def sign(
     release: Release,
     party: Annotated[str, typer.Option(help="Who signs.")],

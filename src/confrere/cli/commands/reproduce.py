@@ -11,11 +11,7 @@ from confrere.cli.envelope import Answer, command
 from confrere.extras import research
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    command(app, "reproduce")(reproduce)
-
-
+@command("reproduce")
 def reproduce(
     items: Annotated[
         list[str] | None,

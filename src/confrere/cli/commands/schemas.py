@@ -35,18 +35,45 @@ Source = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
-    schema = typer.Typer(help="Write, draft, show and compare public schemas.")
-    app.add_typer(schema, name="schema", no_args_is_help=True)
-    command(schema, "new")(new)
-    command(schema, "draft")(draft)
-    command(schema, "learn")(learn)
-    command(schema, "show")(show)
-    command(schema, "fingerprint")(fingerprint)
-    command(schema, "diff")(diff)
+@command("schema new")
+def new(
+    column: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=KIND:FACTS", help="For instance age=number:18..100; repeat it."),
+    ] = None,
+    header: Annotated[
+        Path | None, typer.Option(help="A table whose first line has the names; no row is read.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="The label's column.")] = None,
+    positive: Annotated[
+        list[str] | None, typer.Option(help="A value that counts as positive.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="A file instead of the screen.")] = None,
+) -> Answer:
+    """Write the data tables of a study from what is known without data; asks for the rest.
+
+    Facts come from instruments, forms and the literature. Of a table only its first line is read.
+    """
+    given = {feature.column: feature for feature in map(declared_column, column or ())}
+    names = list(given) if header is None else header_of(header)
+    lacking = [name for name in given if name not in names]
+    if lacking:
+        raise typer.BadParameter(f"the table has no {lacking[0]}.", param_hint="'--column'")
+    if not names:
+        names = _ask_names()
+    if label is None:
+        label = _ask("Which column is to be predicted? (empty: none)", default="")
+    if label and not positive:
+        positive = [_ask(f"{label}: which value counts as positive?")]
+    features = [given.get(name) or _ask_feature(name) for name in names if name != label]
+    schema = PublicSchema(
+        tuple(feature for feature in features if feature is not None),
+        None if not label else Label(label, positive=tuple(map(plain_value, positive or ()))),
+    )
+    return _written(schema, out, "written")
 
 
+@command("schema draft")
 def draft(
     table: Annotated[Path, typer.Argument(metavar="TABLE", help="A PUBLIC table: CSV.")],
     public: Annotated[
@@ -93,6 +120,7 @@ def draft(
     return _written(schema, out, "drafted")
 
 
+@command("schema learn")
 def learn(
     table: Annotated[Path, typer.Argument(metavar="TABLE", help="PRIVATE records: CSV.")],
     schema: Annotated[str, typer.Option(help="The schema to complete: bounds and values.")],
@@ -146,43 +174,6 @@ def learn(
         aside().print(f"too noisy at this price, left as declared: {', '.join(kept)}")
     then = "what was learned is not to be changed, the ledger names it"
     return _written(learned, out, "written", then, paid=paid.to_dict())
-
-
-def new(
-    column: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=KIND:FACTS", help="For instance age=number:18..100; repeat it."),
-    ] = None,
-    header: Annotated[
-        Path | None, typer.Option(help="A table whose first line has the names; no row is read.")
-    ] = None,
-    label: Annotated[str | None, typer.Option(help="The label's column.")] = None,
-    positive: Annotated[
-        list[str] | None, typer.Option(help="A value that counts as positive.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="A file instead of the screen.")] = None,
-) -> Answer:
-    """Write the data tables of a study from what is known without data; asks for the rest.
-
-    Facts come from instruments, forms and the literature. Of a table only its first line is read.
-    """
-    given = {feature.column: feature for feature in map(declared_column, column or ())}
-    names = list(given) if header is None else header_of(header)
-    lacking = [name for name in given if name not in names]
-    if lacking:
-        raise typer.BadParameter(f"the table has no {lacking[0]}.", param_hint="'--column'")
-    if not names:
-        names = _ask_names()
-    if label is None:
-        label = _ask("Which column is to be predicted? (empty: none)", default="")
-    if label and not positive:
-        positive = [_ask(f"{label}: which value counts as positive?")]
-    features = [given.get(name) or _ask_feature(name) for name in names if name != label]
-    schema = PublicSchema(
-        tuple(feature for feature in features if feature is not None),
-        None if not label else Label(label, positive=tuple(map(plain_value, positive or ()))),
-    )
-    return _written(schema, out, "written")
 
 
 def _ask_names() -> list[str]:
@@ -263,6 +254,7 @@ def _written(
     return Answer(f"{done} to {out}: {then}", {"out": str(out), **told})
 
 
+@command("schema show")
 def show(schema: Source) -> Answer:
     """Show what a schema declares."""
     found = _read(schema)
@@ -291,12 +283,14 @@ def show(schema: Source) -> Answer:
     return Answer(f"fingerprint {found.fingerprint()}", found.to_dict(), told)
 
 
+@command("schema fingerprint")
 def fingerprint(schema: Source) -> Answer:
     """Print the hash of all that has a meaning: to compare by telephone."""
     digest = _read(schema).fingerprint()
     return Answer(digest, {"fingerprint": digest})
 
 
+@command("schema diff")
 def diff(first: Source, second: Source) -> Answer:
     """Say what differs between two schemas; exit code 3 if anything does."""
     lines = _read(first).difference(_read(second))

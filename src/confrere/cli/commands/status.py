@@ -14,11 +14,7 @@ from confrere.ledger import Ledger
 from confrere.progress import read_progress, summary
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    command(app, "status")(status)
-
-
+@command("status")
 def status(
     folder: Annotated[Path, typer.Argument(help="A coordinator's or a party's folder.")],
 ) -> Answer:

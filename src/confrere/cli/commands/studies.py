@@ -23,13 +23,7 @@ from confrere.study import (
 )
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
-    command(app, "init")(init)
-    command(app, "check")(check)
-    command(app, "price")(price)
-
-
+@command("init")
 def init(
     folder: Annotated[Path, typer.Argument(help="Where the files go.")] = Path(),
     example: Annotated[
@@ -46,6 +40,7 @@ def init(
     )
 
 
+@command("check")
 def check(
     study: StudyFile,
     local: Locals = None,
@@ -109,6 +104,7 @@ def _tables(names: list[str]) -> str:
     return f"the table{'s' * (len(names) > 1)} of {', '.join(names)}"
 
 
+@command("price")
 def price(
     study: StudyFile,
     out: Annotated[Path | None, typer.Option(help="Write the plan, to be agreed to.")] = None,

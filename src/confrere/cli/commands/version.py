@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 
-import typer
-
 from confrere.catalogue import CATALOGUE
 from confrere.cli.envelope import Answer, command
 from confrere.cli.views import listing
@@ -14,11 +12,7 @@ from confrere.cli.views import listing
 _PACKAGES = ("confrere", "numpy", "scipy", "scikit-learn", "pandas", "cryptography", "flwr")
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    command(app, "version")(version)
-
-
+@command("version")
 def version() -> Answer:
     """Print versions and the catalogue of methods."""
     versions = {"python": platform.python_version()}
