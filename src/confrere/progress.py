@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from confrere.errors import EngineFailed
+from confrere.files import write_whole
 
 STATUS = "status.json"
 
@@ -121,13 +122,3 @@ def _alone(folder: Path, who: str) -> Iterator[None]:
                 f"{folder}: another {who} works in this folder; end it, or give another --folder."
             ) from None
         yield
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that nobody ever sees half of."""
-    draft = path.with_name(f".{path.name}.draft")
-    with draft.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)

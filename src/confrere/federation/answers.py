@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, final
 
 from confrere.errors import FederationError, OperationRefused
+from confrere.files import flush_folder
 from confrere.ledger.accounts import exact, plus
 from confrere.ledger.store import BUSY_SECONDS, ONE_AT_A_TIME
 
@@ -232,13 +233,8 @@ class Answers:
                 return  # another process was quicker
         finally:
             Path(draft).unlink()
-        if not self._durable:
-            return
-        folder = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        if self._durable:
+            flush_folder(self.path.parent)
 
     @property
     def _synchronous(self) -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from confrere.errors import InvalidParameter, LedgerTampered, NotALedger, WitnessMismatch
+from confrere.files import write_new
 from confrere.ledger.chain import FORMAT, Kind, Row
 from confrere.ledger.facts import check_text
 from confrere.ledger.logfile import (
@@ -74,7 +75,8 @@ class Store:
             Kind.GENESIS, {"format": FORMAT, "ledger_id": uuid.uuid4().hex}, after=None
         )
         try:
-            write_new(self.path, [genesis.line])
+            with suppress(FileExistsError):  # another process was quicker: its ledger it is
+                write_new(self.path, genesis.line)
         except OSError as error:
             raise NotALedger(
                 f"cannot be created ({error}); its folder must exist and be writable."
@@ -280,29 +282,6 @@ def reset_witness(
         store.append(log, Kind.WITNESS, facts)
         kept.keep(log)
         kept.keep_place(log.index.ledger_id, store.path)
-
-
-def write_new(path: Path, lines: list[bytes]) -> None:
-    """Make a file with these lines, whole or not at all, unless it is there.
-
-    It is made under another name, then linked: nobody ever sees half a ledger, and of two processes
-    that make it at the same time the second finds the first one's.
-    """
-    handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.writelines(lines)
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(FileExistsError):
-            os.link(draft, path)
-    finally:
-        Path(draft).unlink()
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _store_at(path: str | os.PathLike[str], witness: str | os.PathLike[str] | None) -> Store:

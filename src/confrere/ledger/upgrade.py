@@ -8,8 +8,8 @@ from contextlib import closing
 from pathlib import Path
 
 from confrere.errors import InvalidParameter, NotALedger
+from confrere.files import write_new
 from confrere.ledger.chain import Kind, Row, audit
-from confrere.ledger.store import write_new
 
 _APPLICATION_ID = int.from_bytes(b"cnfr")
 
@@ -47,7 +47,7 @@ def upgrade(path: str | os.PathLike[str]) -> Path:
     if old.exists():
         raise InvalidParameter(f"{old.name} is there already; put it elsewhere first.")
     file.rename(old)
-    write_new(file, [row.line for row in rows])
+    write_new(file, b"".join(row.line for row in rows))
     return old
 
 

@@ -13,6 +13,7 @@ import json
 import os
 import re
 import tarfile
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from confrere.federation.flower.keys import (
     make_authority,
     read_authority_text,
 )
+from confrere.files import write_whole
 from confrere.provision.key_request import KeyRequest, request_from_bytes
 from confrere.release.folder import SUMS, sums_of
 from confrere.release.signing import fingerprint, public_line, sign_bytes, verify_bytes
@@ -150,15 +152,9 @@ def make_kits(
     taken = [path.name for path in place.glob("*.kit")]
     if taken and not renew:
         raise StudyError(f"--out: {taken[0]} is there already; give another folder, or --renew.")
-    draft = place / ".authority"
-    authority = make_authority(draft, [host], days=days)
-    tls = {
-        path.name: path.read_bytes()
-        for path in (authority.certificate, authority.server_certificate, authority.server_key)
-    }
-    for path in draft.iterdir():
-        path.unlink()
-    draft.rmdir()
+    with tempfile.TemporaryDirectory(dir=place, prefix=".") as draft:
+        make_authority(draft, [host], days=days)
+        tls = {path.name: path.read_bytes() for path in Path(draft).iterdir()}
     facts = {
         "study": study,
         "host": host,
@@ -285,12 +281,8 @@ def _write(path: Path, files: Mapping[str, bytes], key: Ed25519PrivateKey) -> Pa
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode = len(every[name]), 0o600
             archive.addfile(entry, io.BytesIO(every[name]))
-    draft = path.with_name(f".{path.name}.draft")
-    draft.unlink(missing_ok=True)
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(buffer.getvalue())
-    return draft.replace(path)
+    write_whole(path, buffer.getvalue())
+    return path
 
 
 def _members(path: Path) -> dict[str, bytes]:
@@ -300,7 +292,9 @@ def _members(path: Path) -> dict[str, bytes]:
     try:
         with tarfile.open(path, mode="r:") as archive:
             for entry in archive:
-                stream = archive.extractfile(entry) if entry.isreg() else None
+                # Of a sparse file little is in the archive and much in memory.
+                plain = entry.isreg() and not entry.issparse()
+                stream = archive.extractfile(entry) if plain else None
                 bad_name = not _PLAIN.fullmatch(entry.name) or ".." in entry.name
                 if stream is None or bad_name or entry.name in files or len(files) >= _MEMBERS:
                     raise wrong

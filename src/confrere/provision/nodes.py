@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives import hashes
 
 from confrere.errors import InvalidParameter, SignatureError
 from confrere.federation.flower.keys import certificate_text, read_certificate
+from confrere.files import write_whole
 from confrere.provision.key_request import KeyRequest
 from confrere.release.signing import fingerprint
 from confrere.study.study_file import Study
@@ -61,7 +62,7 @@ def admit(folder: str | os.PathLike[str], study: Study, request: KeyRequest) -> 
         return
     revoke(place, request.party, missing_ok=True)
     place.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path.write_text(text)
+    write_whole(path, text.encode(), mode=0o644)
 
 
 def revoke(folder: str | os.PathLike[str], party: str, *, missing_ok: bool = False) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from confrere.errors import InvalidParameter, InvalidRelease, SignatureError
+from confrere.files import flush_folder
 from confrere.model.model_json import MAX_BYTES
 from confrere.release.signing import PublicKey, fingerprint, read_public_key, verify_signature
 
@@ -280,12 +281,12 @@ def write_folder(
             (fresh / SIGNATURES).mkdir()
             for party, signature in signatures.items():
                 write_durably(fresh / SIGNATURES / f"{party}.sig", signature)
-            _flush_folder(fresh / SIGNATURES)
-        _flush_folder(fresh)
+            flush_folder(fresh / SIGNATURES)
+        flush_folder(fresh)
         _move_into_place(fresh, target)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
-    _flush_folder(target.parent)
+    flush_folder(target.parent)
     return target
 
 
@@ -320,14 +321,6 @@ def _move_into_place(fresh: Path, target: Path) -> None:
     shutil.rmtree(old)
 
 
-def _flush_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def add_file(path: Path, content: bytes) -> Path:
     """Add one file to a folder of a release, whole or not at all, replacing nothing."""
     # Made outside the release, so that a reader never meets a file it does not know.
@@ -337,5 +330,5 @@ def add_file(path: Path, content: bytes) -> Path:
     write_durably(fresh, content)
     path.parent.mkdir(exist_ok=True)
     fresh.rename(path)
-    _flush_folder(path.parent)
+    flush_folder(path.parent)
     return path

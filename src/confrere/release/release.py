@@ -154,91 +154,63 @@ class Release:
         onnx: bool = False,
         study: str | os.PathLike[str] | None = None,
     ) -> Path:
-        """Write the release as a folder; see :func:`save_release`."""
-        return save_release(
-            self,
-            folder,
-            sign_with=sign_with,
-            party=party,
-            overwrite=overwrite,
-            allow_simulated=allow_simulated,
-            allow_uncapped=allow_uncapped,
-            onnx=onnx,
-            study=study,
-        )
+        """Write the release as a folder, whole or not at all.
 
+        Parameters
+        ----------
+        folder : path
+            Where; made here.
+        sign_with : path or Ed25519 private key, optional
+            Sign ``SHA256SUMS`` as ``party``; other parties add theirs with :func:`sign_release`.
+        party : str, optional
+            Who signs: the signature's file name.
+        overwrite : bool, default=False
+            Replace an earlier release; anything else is never replaced.
+        allow_simulated : bool, default=False
+            Write seeded noise, with status "simulated".
+        allow_uncapped : bool, default=False
+            Write what was paid for on an account without a cap, or in a ledger that does not last;
+            the card says so.
+        onnx : bool, default=False
+            Write ``model.onnx`` too.
+        study : path, optional
+            The study file; the same bytes go along and their hash into the card.
 
-def save_release(
-    release: Release,
-    folder: str | os.PathLike[str],
-    *,
-    sign_with: PrivateKey | None = None,
-    party: str | None = None,
-    overwrite: bool = False,
-    allow_simulated: bool = False,
-    allow_uncapped: bool = False,
-    onnx: bool = False,
-    study: str | os.PathLike[str] | None = None,
-) -> Path:
-    """Write a release as a folder, whole or not at all.
+        Returns
+        -------
+        Path
+            The folder.
 
-    Parameters
-    ----------
-    release : Release
-        What leaves.
-    folder : path
-        Where; made here.
-    sign_with : path or Ed25519 private key, optional
-        Sign ``SHA256SUMS`` as ``party``; other parties add theirs with :func:`sign_release`.
-    party : str, optional
-        Who signs: the signature's file name.
-    overwrite : bool, default=False
-        Replace an earlier release; anything else is never replaced.
-    allow_simulated : bool, default=False
-        Write seeded noise, with status "simulated".
-    allow_uncapped : bool, default=False
-        Write what was paid for on an account without a cap, or in a ledger that does not last; the
-        card says so.
-    onnx : bool, default=False
-        Write ``model.onnx`` too.
-    study : path, optional
-        The study file; the same bytes go along and their hash into the card.
-
-    Returns
-    -------
-    Path
-        The folder.
-
-    Raises
-    ------
-    SimulatedRelease
-        If the noise was seeded and ``allow_simulated`` is false.
-    UncappedRelease
-        If nothing caps what is spent on the same data and ``allow_uncapped`` is false.
-    """
-    card = release.card
-    if (release.simulated or card.simulated) and not allow_simulated:
-        raise SimulatedRelease(
-            "the noise was seeded (random_state), so this protects nobody: fit again without a "
-            "seed to release it, or give allow_simulated=True to keep it as a simulation."
-        )
-    if release.spending.uncapped and not (allow_uncapped or allow_simulated):
-        raise UncappedRelease(
-            "it was paid for on an account without a cap, or in a ledger that goes with its "
-            "process, so nothing limits what is spent on the same data: fit with "
-            "ledger=Ledger(path) and an account with a cap, or give allow_uncapped=True, which "
-            "the card says."
-        )
-    if (sign_with is None) != (party is None):
-        raise InvalidParameter("sign_with and party go together: a key, and whose it is.")
-    added = None if study is None else Path(study).read_bytes()
-    if added is not None:
-        card = _with_study(card, sha256(added))
-    files = release_files(release.model, card, onnx=onnx, study=added)
-    signatures = {}
-    if sign_with is not None and party is not None:
-        signatures[check_party(party)] = sign_sums(sums_of(files), sign_with)
-    return write_folder(folder, files, signatures, overwrite=overwrite)
+        Raises
+        ------
+        SimulatedRelease
+            If the noise was seeded and ``allow_simulated`` is false.
+        UncappedRelease
+            If nothing caps what is spent on the same data and ``allow_uncapped`` is false.
+        """
+        card = self.card
+        if (self.simulated or card.simulated) and not allow_simulated:
+            raise SimulatedRelease(
+                "the noise was seeded (random_state), so this protects nobody: fit again without a "
+                "seed to release it, or give allow_simulated=True to keep it as a simulation."
+            )
+        if self.spending.uncapped and not (allow_uncapped or allow_simulated):
+            raise UncappedRelease(
+                "it was paid for on an account without a cap, or in a ledger that goes with its "
+                "process, so nothing limits what is spent on the same data: fit with "
+                "ledger=Ledger(path) and an account with a cap, or give allow_uncapped=True, which "
+                "the card says."
+            )
+        if (sign_with is None) != (party is None):
+            raise InvalidParameter("sign_with and party go together: a key, and whose it is.")
+        added = None if study is None else Path(study).read_bytes()
+        if added is not None:
+            card = _with_study(card, sha256(added))
+        files = release_files(self.model, card, onnx=onnx, study=added)
+        signatures = {}
+        if sign_with is not None and party is not None:
+            signatures[check_party(party)] = sign_sums(sums_of(files), sign_with)
+        return write_folder(folder, files, signatures, overwrite=overwrite)
 
 
 def release_files(model: Model, card: Card, *, onnx: bool, study: bytes | None) -> dict[str, bytes]:

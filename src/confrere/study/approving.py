@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from confrere.errors import ConfrereError, StudyError
 from confrere.federation.grant import Grant
+from confrere.files import write_new
 from confrere.ledger import ChargeApproval, Ledger
 from confrere.release.card import Text as CardText
 from confrere.release.signing import (
@@ -103,7 +102,7 @@ def approve_study(
         days=days,
     )
     _put_aside(grant, opened.public_key(), study)
-    _write_new(grant, agreed.document(opened, study.content))
+    _write_grant(grant, agreed.document(opened, study.content))
     return agreed
 
 
@@ -175,18 +174,11 @@ def _put_aside(path: Path, key: PublicKey, study: Study) -> None:
     path.rename(aside)
 
 
-def _write_new(path: Path, content: bytes) -> None:
-    """Make a file, whole or not at all, unless it is there: of two who approve, one does."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+def _write_grant(path: Path, content: bytes) -> None:
+    """Make a file unless it is there: of two who approve, one does."""
     try:
-        with draft.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(draft, path)
+        write_new(path, content, mode=0o644)
     except FileExistsError:
         raise StudyError(f"grant: {path.name} is there already; nothing was written.") from None
     except OSError as error:
         raise StudyError(f"grant: {path.name} cannot be written ({error.strerror}).") from None
-    finally:
-        draft.unlink(missing_ok=True)

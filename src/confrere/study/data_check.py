@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import csv
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from confrere.errors import InvalidData, StudyError
+from confrere.files import write_whole
 from confrere.release import Release, read_folder
 from confrere.rows.csv_files import read_table
 from confrere.rows.row_tables import RowTable
@@ -105,11 +104,7 @@ def save_report(report: DataReport, path: Path, *, title: str = "") -> Path:
     """Write a report that its owner alone can read; replaces what is there."""
     text = f"{title}\n{report}" if title else str(report)
     try:
-        # A new file of mode 0600 under another name: what is there may be open to others.
-        handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(aside).replace(path)
+        write_whole(path, text.encode())  # a new file: what is there may be open to others
     except OSError as error:
         raise StudyError(
             f"report: {path.name} cannot be written ({error.strerror}); give --report."

@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from confrere.federation.run_steps import RunSteps
+from confrere.files import write_whole
 from confrere.guarantee import Guarantee
 from confrere.ledger import ChargeApproval, Ledger, chain
-from confrere.progress import Progress, write_whole
+from confrere.progress import Progress
 from confrere.release import generate_key
 from confrere.study import (
     CoordinatorSession,

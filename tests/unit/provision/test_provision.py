@@ -31,6 +31,7 @@ from confrere.provision import (
     revoke,
     show_kit,
 )
+from confrere.provision.kits import _members
 from confrere.release import fingerprint, generate_key
 from confrere.release.signing import read_private_key
 from confrere.study import read_study
@@ -334,3 +335,19 @@ def test_units_are_what_systemd_expects(work, tmp_path, name):
     )
     assert done.returncode == 0, done.stderr
     assert unit.name not in done.stderr
+
+
+def test_a_small_archive_does_not_grow_in_memory(tmp_path):
+    """A sparse file of GNU tar: a header that says a mebibyte, and nothing behind it."""
+    entry = tarfile.TarInfo("study.toml")
+    entry.type = tarfile.GNUTYPE_SPARSE
+    header = bytearray(entry.tobuf(tarfile.GNU_FORMAT))
+    header[483:495] = b"%011o\0" % (1 << 20)
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    path = tmp_path / "small.kit"
+    path.write_bytes(bytes(header) + bytes(1024))
+    with tarfile.open(path) as archive:
+        assert archive.getmember("study.toml").size == 1 << 20
+    with pytest.raises(SignatureError, match="is no kit"):
+        _members(path)

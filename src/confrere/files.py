@@ -1,0 +1,52 @@
+"""Files that are there whole or not at all, and are on disk once they are there."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def write_new(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+    """Make a file unless it is there: of two processes that make it at the same time, one does.
+
+    Raises
+    ------
+    FileExistsError
+        If it is there; it stays as it is.
+    """
+    with _drafted(path, content, mode) as draft:
+        os.link(draft, path)
+    flush_folder(path.parent)
+
+
+def write_whole(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+    """Write a file in place of what is there, of which nobody ever sees half."""
+    with _drafted(path, content, mode) as draft:
+        draft.replace(path)
+    flush_folder(path.parent)
+
+
+def flush_folder(folder: Path) -> None:
+    """Wait until the disk has the names of what is in a folder."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _drafted(path: Path, content: bytes, mode: int) -> Iterator[Path]:
+    """Have the content on disk under another name, which is gone afterwards."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        yield draft
+    finally:
+        draft.unlink(missing_ok=True)
