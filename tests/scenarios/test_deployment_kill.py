@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 
-from confrere.federation.averaging import weighted_mean
+from confrere.federation.averaging import combined
 from confrere.ledger import Ledger
 from confrere.release import load_release
 from confrere.study.parameters import estimator_for
@@ -95,7 +95,7 @@ def check_model(deployment: Deployment, release) -> None:
     plan = estimator_for(deployment.study, deployment.study.method).protocol(
         len(deployment.study.schema.feature_names)
     )
-    weights = weighted_mean(last, sizes, plan.frame.size)
+    weights = combined(last, sizes, (plan.frame.size,), "mean")
     np.testing.assert_array_equal(release.model.coef[0], plan.frame.coefficients(weights)[0])
     for name in PARTIES:
         had = load_release(deployment.folder / f"had/{name}/diabetes-2026", allow_simulated=True)

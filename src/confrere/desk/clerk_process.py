@@ -40,10 +40,12 @@ class ClerkProcess:
         self._one_at_a_time = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._line: Connection | None = None
-        self._known: OrderedDict[Hashable, Any] = OrderedDict()
+        self._known: OrderedDict[Hashable, dict[str, Any]] = OrderedDict()
         self._wanted: set[Hashable] = set()
 
-    def ask(self, function: str, *args: Any, state: Hashable = None, **facts: Any) -> Any:
+    def ask(
+        self, function: str, *args: Any, state: Hashable = None, **facts: Any
+    ) -> dict[str, Any]:
         """Call ``module:name`` there, unless it is known what it says in this state.
 
         Parameters
@@ -66,7 +68,7 @@ class ClerkProcess:
                 self._known.popitem(last=False)
         return answer
 
-    def known(self, function: str, *args: Any, state: Hashable) -> Any:
+    def known(self, function: str, *args: Any, state: Hashable) -> dict[str, Any] | None:
         """Return what :meth:`ask` would, if it is known; else None, and find it out meanwhile."""
         key = (function, repr(args), state)
         if key in self._known:
@@ -131,13 +133,14 @@ class ClerkProcess:
         self._line = Connection(ours.detach())
         return self._line
 
-    def _asked(self, function: str, args: Any, facts: Any) -> Any:
+    def _asked(self, function: str, args: Any, facts: Any) -> dict[str, Any]:
         for _ in range(2):  # it may have gone home just when it was asked
             line = self._start()
             try:
                 line.send((function, args, facts))
                 if line.poll(_ANSWER_SECONDS):
-                    return line.recv()
+                    answer: dict[str, Any] = line.recv()
+                    return answer
                 self.close()
                 return {"fault": "it took too long."}
             except (EOFError, OSError):

@@ -77,23 +77,17 @@ class Desk:
         """Return whether every row and sum of a ledger is right; None while that is worked out."""
         if book.verified is not None:
             return {"rows": book.verified}
-        facts: dict[str, Any] | None = self.clerk.known(
-            "clerk:verified", str(book.place.path), state=book.head
-        )
-        return facts
+        return self.clerk.known("clerk:verified", str(book.place.path), state=book.head)
 
     def composed(self, book: Book, account: str | None, delta: float) -> dict[str, Any]:
         """Return what an account's charges promise together."""
-        facts: dict[str, Any] = self.clerk.ask(
+        return self.clerk.ask(
             "clerk:composed", str(book.place.path), account, delta, state=book.head
         )
-        return facts
 
     def study(self, place: Place) -> dict[str, Any]:
         """Return a study in words, and how it stands at every party here."""
-        facts: dict[str, Any] = self.clerk.ask(
-            "clerk:study_facts", str(place.path), state=self._around(place.path)
-        )
+        facts = self.clerk.ask("clerk:study_facts", str(place.path), state=self._around(place.path))
         return {"place": place, "name": place.path.name, **facts}
 
     def studies(self) -> list[dict[str, Any]]:
@@ -103,13 +97,12 @@ class Desk:
     def report(self, place: Place, party: str) -> dict[str, Any]:
         """Return a party's look at its own table."""
         state = self._around(place.path)
-        facts: dict[str, Any] = self.clerk.ask("clerk:report", str(place.path), party, state=state)
-        return facts
+        return self.clerk.ask("clerk:report", str(place.path), party, state=state)
 
     def release(self, place: Place) -> dict[str, Any]:
         """Return what is shown of a release."""
         inside = sorted(place.path.rglob("*"))[:_MOST_FILES]
-        facts: dict[str, Any] = self.clerk.ask(
+        facts = self.clerk.ask(
             "shown_release:release_facts", str(place.path), state=state_of(*inside)
         )
         return {"place": place, "name": place.path.name, **facts}
@@ -164,7 +157,7 @@ class Desk:
                 passphrase = self._asked(study, party, words)
             except StudyError as error:
                 return {"fault": str(error)}
-        facts: dict[str, Any] = self.clerk.ask(
+        return self.clerk.ask(
             "clerk:decide",
             str(place.path),
             party,
@@ -174,7 +167,6 @@ class Desk:
             grant=str(place.path.parent / self.grant_name(study, party)),
             passphrase=passphrase,
         )
-        return facts
 
     @staticmethod
     def grant_name(study: dict[str, Any], party: str | None = None) -> str:

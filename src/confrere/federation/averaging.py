@@ -7,8 +7,9 @@ docs/proofs/averaging.md, docs/proofs/objective_perturbation.md, docs/proofs/out
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,58 +138,36 @@ def longest_weights(mechanism: PerturbedObjective | OutputPerturbation) -> float
     return 1.01 * (slopes + noise.law.longest(noise.size)) + 1.0
 
 
-def _read(request: Payload, facts: PartyFacts) -> ReleaseRequest:
-    return ReleaseRequest.from_payload(request).checked(facts)
+def _releasing(name: Literal["objective", "output"]) -> Operation:
+    """Install what parties release weights by: the mechanism of that name of a request."""
+
+    def read(request: Payload, facts: PartyFacts) -> tuple[ReleaseRequest, Callable[[int], Any]]:
+        asked = ReleaseRequest.from_payload(request).checked(facts)
+        return asked, getattr(asked, name)
+
+    def price(request: Payload, facts: PartyFacts) -> Guarantee:
+        guarantee: Guarantee = read(request, facts)[1](facts.n_samples).guarantee()
+        return guarantee
+
+    def run(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
+        asked, mechanism = read(request, party.facts)
+        made = mechanism(party.facts.n_samples)
+        near = {} if asked.centre is None else {"centre": asked.centre}
+        with opened_engine(party.engine) as engine:
+            rows = asked.frame.lazy(party.X, engine)
+            weights = made.run(rows, party.y, source=source, **near)
+        return Payload(arrays={"weights": weights})
+
+    def run_group(request: Payload, group: PartyGroup, source: RandomSource) -> Payload:
+        asked, mechanism = read(request, next(iter(group.distinct_facts().values())))
+        made = {size: mechanism(size) for size in group.rows.distinct_sizes}
+        weights = run_parties(made, group.rows, asked.frame, source=source, centre=asked.centre)
+        return Payload(arrays={"weights": weights})
+
+    return install(Operation(name, price, run, run_group, many_classes=True))
 
 
-def _read_group(request: Payload, group: PartyGroup) -> ReleaseRequest:
-    return _read(request, next(iter(group.distinct_facts().values())))
-
-
-def _price_objective(request: Payload, facts: PartyFacts) -> Guarantee:
-    return _read(request, facts).objective(facts.n_samples).guarantee()
-
-
-def _run_objective(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
-    asked = _read(request, party.facts)
-    mechanism = asked.objective(party.facts.n_samples)
-    with opened_engine(party.engine) as engine:
-        rows = asked.frame.lazy(party.X, engine)
-        weights = mechanism.run(rows, party.y, source=source, centre=asked.centre)
-    return Payload(arrays={"weights": weights})
-
-
-def _price_output(request: Payload, facts: PartyFacts) -> Guarantee:
-    return _read(request, facts).output(facts.n_samples).guarantee()
-
-
-def _run_output(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
-    asked = _read(request, party.facts)
-    mechanism = asked.output(party.facts.n_samples)
-    with opened_engine(party.engine) as engine:
-        rows = asked.frame.lazy(party.X, engine)
-        weights = mechanism.run(rows, party.y, source=source)
-    return Payload(arrays={"weights": weights})
-
-
-def _run_objectives(request: Payload, group: PartyGroup, source: RandomSource) -> Payload:
-    asked = _read_group(request, group)
-    mechanisms = {size: asked.objective(size) for size in group.rows.distinct_sizes}
-    weights = run_parties(mechanisms, group.rows, asked.frame, source=source, centre=asked.centre)
-    return Payload(arrays={"weights": weights})
-
-
-def _run_outputs(request: Payload, group: PartyGroup, source: RandomSource) -> Payload:
-    asked = _read_group(request, group)
-    mechanisms = {size: asked.output(size) for size in group.rows.distinct_sizes}
-    weights = run_parties(mechanisms, group.rows, asked.frame, source=source)
-    return Payload(arrays={"weights": weights})
-
-
-OBJECTIVE = install(
-    Operation("objective", _price_objective, _run_objective, _run_objectives, many_classes=True)
-)
-OUTPUT = install(Operation("output", _price_output, _run_output, _run_outputs, many_classes=True))
+OBJECTIVE, OUTPUT = _releasing("objective"), _releasing("output")
 
 
 def average(
@@ -266,8 +245,3 @@ def combined(
     """Return the parties' weights as one vector, or one matrix of several classes."""
     released = stacked(answers, "weights", shape)
     return combine_weights(released, [counts[name] for name in answers], how)
-
-
-def weighted_mean(answers: Mapping[str, Payload], counts: Mapping[str, int], size: int) -> Floats:
-    """Return the mean of the released weights, each counted once per record."""
-    return combined(answers, counts, (size,), "mean")

@@ -13,7 +13,7 @@ Proof: docs/proofs/multiparty.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, cast
 
@@ -340,56 +340,52 @@ class _Asked:
         )
 
 
-def _price_ballot(request: Payload, facts: PartyFacts) -> Guarantee:
-    return _Asked.read(request, facts, "ballot").price
-
-
-def _run_ballot(request: Payload, party: LocalParty, source: RandomSource) -> Payload:  # noqa: ARG001
-    asked = _Asked.read(request, party.facts, "ballot")
+def _ballot(asked: _Asked, party: LocalParty) -> NDArray[Any]:
     assert asked.auxiliary is not None
     ballot = own_ballot(party, len(asked.auxiliary))
-    if ballot is None:
-        found = own_solution(party, asked.frame, asked.alpha)
-        ballot = ballot_of(found.W, asked.frame.rows(asked.auxiliary))
-    return Payload(arrays={"ballot": ballot})
+    if ballot is not None:
+        return ballot
+    found = own_solution(party, asked.frame, asked.alpha)
+    return ballot_of(found.W, asked.frame.rows(asked.auxiliary))
 
 
-def _price_upload(request: Payload, facts: PartyFacts) -> Guarantee:
-    return _Asked.read(request, facts, "upload").price
+def _upload(asked: _Asked, party: LocalParty) -> NDArray[Any]:
+    return np.asarray(own_solution(party, asked.frame, asked.alpha).W[0])
 
 
-def _run_upload(request: Payload, party: LocalParty, source: RandomSource) -> Payload:  # noqa: ARG001
-    asked = _Asked.read(request, party.facts, "upload")
-    return Payload(arrays={"weights": own_solution(party, asked.frame, asked.alpha).W[0]})
+def _moments(asked: _Asked, party: LocalParty) -> NDArray[Any]:
+    return own_moments(party, asked.frame)
 
 
-def _price_moments(request: Payload, facts: PartyFacts) -> Guarantee:
-    return _Asked.read(request, facts, "moments").price
-
-
-def _run_moments(request: Payload, party: LocalParty, source: RandomSource) -> Payload:  # noqa: ARG001
-    asked = _Asked.read(request, party.facts, "moments")
-    return Payload(arrays={"moments": own_moments(party, asked.frame)})
-
-
-def _price_shares(request: Payload, facts: PartyFacts) -> Guarantee:
-    return _Asked.read(request, facts, "shares").price
-
-
-def _run_shares(request: Payload, party: LocalParty, source: RandomSource) -> Payload:  # noqa: ARG001
-    asked = _Asked.read(request, party.facts, "shares")
+def _shares(asked: _Asked, party: LocalParty) -> NDArray[Any]:
     assert asked.cells is not None
-    return Payload(arrays={"shares": own_shares(party, asked.frame, asked.cells)})
+    return own_shares(party, asked.frame, asked.cells)
 
 
-# One slot: under a run there is one poll, whatever it asks for.
-_ONCE: dict[str, Any] = {
-    "slot": "poll",
-    "noised": False,
-    "chosen": ("releases",),
-    "many_classes": True,
-}
-BALLOT = install(Operation("ballot", _price_ballot, _run_ballot, **_ONCE))
-UPLOAD = install(Operation("upload", _price_upload, _run_upload, **_ONCE))
-MOMENTS = install(Operation("moments", _price_moments, _run_moments, **_ONCE))
-SHARES = install(Operation("shares", _price_shares, _run_shares, **_ONCE))
+def _poll(name: str, sent: Callable[[_Asked, LocalParty], NDArray[Any]]) -> Operation:
+    """Install what parties are polled for; under a run there is one poll, whatever it asks for."""
+
+    def price(request: Payload, facts: PartyFacts) -> Guarantee:
+        return _Asked.read(request, facts, name).price
+
+    def run(request: Payload, party: LocalParty, source: RandomSource) -> Payload:  # noqa: ARG001
+        asked = _Asked.read(request, party.facts, name)
+        return Payload(arrays={_SENT[name]: sent(asked, party)})
+
+    return install(
+        Operation(
+            name,
+            price,
+            run,
+            slot="poll",
+            noised=False,
+            chosen=("releases",),
+            many_classes=True,
+        )
+    )
+
+
+BALLOT = _poll("ballot", _ballot)
+UPLOAD = _poll("upload", _upload)
+MOMENTS = _poll("moments", _moments)
+SHARES = _poll("shares", _shares)

@@ -19,7 +19,7 @@ from confrere.federation import (
     expand,
     poll,
 )
-from confrere.federation.averaging import ReleaseRequest, weighted_mean
+from confrere.federation.averaging import ReleaseRequest, combined
 from confrere.federation.operation import PartyFacts
 from confrere.federation.transcript import rehearse
 from confrere.guarantee import Neighbours
@@ -192,7 +192,7 @@ def test_plans_that_make_no_sense(settings):
 def test_an_answer_of_another_shape_is_refused(arrays):
     answers = {"a": Payload(arrays={"weights": np.ones(3)}), "b": Payload(arrays=arrays)}
     with pytest.raises(InvalidMessage):
-        weighted_mean(answers, {"a": 1, "b": 1}, 3)
+        combined(answers, {"a": 1, "b": 1}, (3,), "mean")
 
 
 def three_classes(three):
