@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measured import DOCS, fill, markdown, write_record
+from benchmarks.measured import DOCS, fill, markdown, read_record, write_record
 from confrere_research import load_specs, summarise
 from confrere_research.report import recorded, result_table, summary_table
 from confrere_research.verdicts import judge
@@ -32,12 +32,17 @@ CHOICES = (
 )
 README = "../README.md"
 PAGE = "reproduced.md"
+#: What the first version gave, from its own records; never written again.
+FIRST = "reproduced_by_0_1"
+#: Differences below this are not worth a word.
+NOTICED = 0.0025
 
 
 def main(out: Path) -> None:
     record = record_of(out)
     write_record("reproduced", record)
     fill(README, "reproduced", summary_of(record))
+    fill(PAGE, "since 0.1", changes_of(record))
     fill(PAGE, "reproduced", chapters_of(record))
     fill("choose.md", "choices", choices_of(record))
     print(DOCS / PAGE)
@@ -98,6 +103,35 @@ def choices_of(record: dict[str, Any]) -> str:
             ]
         )
     return markdown(["data", "method", "smallest ε", "ε = 1", "no privacy"], rows)
+
+
+def changes_of(record: dict[str, Any]) -> str:
+    """Return every item's best lines beside those of the first version, better ones in bold."""
+    first, rows = read_record(FIRST), []
+    for item, (_, _, sound, best, _, verdict) in record["summary"].items():
+        before = first[item]
+        lower = record["items"][item]["metric"] in ("error", "seconds")
+        rows.append(
+            [
+                item,
+                before["sound"],
+                _marked(before["sound"], sound, lower),
+                before["best"],
+                _marked(before["best"], best, lower),
+                verdict if verdict == before["verdict"] else f"{before['verdict']} → {verdict}",
+            ]
+        )
+    return markdown(["item", "sound, 0.1", "sound", "best, 0.1", "best", "verdict"], rows)
+
+
+def _marked(before: str, after: str, lower: bool) -> str:
+    if not before or not after:
+        return after
+    gain = float(after.rpartition(" ")[2]) - float(before.rpartition(" ")[2])
+    gain = -gain if lower else gain
+    if abs(gain) < NOTICED:
+        return after
+    return f"**{after}**" if gain > 0 else f"{after} (worse)"
 
 
 def chapters_of(record: dict[str, Any]) -> str:
