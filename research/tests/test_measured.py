@@ -10,6 +10,7 @@ from benchmarks import (
     bench_audits,
     bench_cells,
     bench_classes,
+    bench_demo,
     bench_facts,
     bench_forms,
     bench_mutations,
@@ -44,6 +45,7 @@ def tables():
             "algorithms/multiparty.md",
             bench_cells.rule_of(read_record("cells")),
         ),
+        "demo": ("algorithms/transfer.md", bench_demo.table_of(read_record("demo"))),
         "planning": ("planning.md", bench_planning.table_of(read_record("planning"))),
         "priors": ("priors.md", bench_priors.tables_of(read_record("priors"))),
         "branches near a prior": (

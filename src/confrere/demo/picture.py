@@ -86,7 +86,7 @@ def _dress(
     axes.text(
         0,
         1.015,
-        f"{world.people}; every organisation spends epsilon = {EPSILON:g}",
+        f"{world.people}; every organisation spends epsilon = {EPSILON:g}; one draw of the noise",
         transform=axes.transAxes,
         color="#555555",
     )

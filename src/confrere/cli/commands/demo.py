@@ -85,6 +85,7 @@ def demo(
             "epsilon": EPSILON,
             "mean_auc": {method: learned.mean(method) for method in _COLUMNS},
             "auc": dict(learned.scores),
+            "draws": [dict(draw) for draw in learned.draws],
             "releases": {name: str(place) for name, place in places.items()},
             "files": {name: str(path) for name, path in files.items()},
             "ledger_head": ledger.head(),
@@ -162,19 +163,22 @@ def _words(world: World, learned: DemoModels) -> str:
         "experts: declared signs and importances, no data at all. alone: the branch's own private "
         "model. PST-H and transfer (SimComb): near the main hospital's release. averaged: every "
         "organisation releases once. ceiling: no privacy, all data pooled.\n\n"
-        f"At the same price, {_gain(learned, 'transfer')} near the main release "
-        f"({learned.above('transfer', 'alone')} of {count} branches do better), "
-        f"{_gain(learned, 'pst-h')} with PST-H and {_gain(learned, 'together')} with the average, "
-        f"which beats the experts in {learned.above('together', 'experts')}. Standard errors are "
-        "over branches, for this draw of the noise: another draw gives other numbers. Released "
-        "and charged: transfer and averaged. The rest is for comparison, on books of its own; with "
-        "real people one would choose before spending."
+        f"At the same price, AUC against alone, mean of {len(learned.draws)} draws of all noise ± "
+        f"how far one draw is from the next: {_gain(learned, 'transfer', 'alone')} near the main "
+        f"release, {_gain(learned, 'pst-h', 'alone')} with PST-H (two groups), "
+        f"{_gain(learned, 'together', 'alone')} with the average; which is "
+        f"{_gain(learned, 'together', 'transfer')} against near the main release. The table is the "
+        f"first draw, the one that is released: {learned.above('transfer', 'alone')} of {count} "
+        f"branches do better near the main release than alone, and the average beats the experts "
+        f"in {learned.above('together', 'experts')}. Released and charged: transfer and averaged. "
+        "The rest is for comparison, on books of its own; with real people one would "
+        "choose before spending."
     )
 
 
-def _gain(learned: DemoModels, method: str) -> str:
-    mean, error = learned.gain(method, "alone")
-    return f"{mean:+.3f} ± {error:.3f} against alone"
+def _gain(learned: DemoModels, method: str, other: str) -> str:
+    mean, spread = learned.gain(method, other)
+    return f"{mean:+.3f} ± {spread:.3f}"
 
 
 def _person_table(world: World, person: pd.DataFrame, foretold: pd.DataFrame) -> Table:
