@@ -223,6 +223,28 @@ def test_polls_of_three_classes_give_the_same_bytes_over_both_engines(example, t
     assert all(rows[0][:2] == ("released", 1.0) for rows in paid.values())
 
 
+RIDGES = {
+    "plr": "alpha = { age = 0.02, bmi = 0.05, Glu0 = 0.02, smoker = 0.5 }",
+    "pst-f": "n_groups = 2\nalpha = [0.02, 0.5]",
+}
+
+
+@pytest.mark.parametrize("name", RIDGES)
+def test_a_ridge_for_each_column_or_group_over_both_engines(example, tmp_path, name):
+    method, named = CATALOGUE[name], f'name = "{name}"\n'
+    _, plain = run_here(example, tmp_path / "plain", method, named=named + "alpha = 0.02")
+    named += RIDGES[name]
+    _, here = run_here(example, tmp_path / "here", method, named=named)
+    _, there = run_between(example, tmp_path / "there", method, named=named)
+    for one, other, same in zip(here, there.made, plain, strict=True):
+        arrays, others = one.release.model.arrays(), other.release.model.arrays()
+        assert all(array.tobytes() == others[key].tobytes() for key, array in arrays.items())
+        assert any(
+            not np.array_equal(array, same.release.model.arrays()[key])
+            for key, array in arrays.items()
+        )
+
+
 def test_a_chain_starts_from_what_the_source_released_in_the_same_run(example, tmp_path):
     method = CATALOGUE["simcomb"]
     _, finished = run_between(example, tmp_path / "there", method, seeded=False)

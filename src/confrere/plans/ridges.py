@@ -126,7 +126,7 @@ def column_ridges(
     if isinstance(alpha, Mapping):
         if names is None:
             return min(map(float, alpha.values())), np.ones(n_features)
-        alpha = _by_name(alpha, names, schema)
+        alpha = named_ridges(alpha, names, schema)
     given = np.asarray(alpha, dtype=np.float64)
     if given.shape != (n_features,):
         raise InvalidParameter(f"alpha must have one number per column ({n_features}).")
@@ -134,9 +134,16 @@ def column_ridges(
     return smallest, np.sqrt(smallest / given)
 
 
-def _by_name(
+def named_ridges(
     alpha: Mapping[str, float], names: Sequence[str], schema: PublicSchema | None
 ) -> list[float]:
+    """Return the ridge of every column, from a table of columns, raw ones of a schema among them.
+
+    Parameters
+    ----------
+    alpha, names, schema
+        As for :func:`column_ridges`.
+    """
     raw = {} if schema is None else {n: f.column for f in schema.features for n in f.names}
     lacking = [name for name in names if name not in alpha and raw.get(name) not in alpha]
     if lacking:

@@ -97,6 +97,8 @@ class Learning:
     prior : array, optional
         The experts' log odds per unit of each column, for methods that take a prior; a target's
         sources may.
+    alpha : array, optional
+        Ridges, one per column or group, where the settings have none for all.
     """
 
     method: Method
@@ -105,6 +107,7 @@ class Learning:
     importance: Floats | None = None
     starts: tuple[Start, ...] = field(default=())
     prior: Floats | None = None
+    alpha: Floats | None = None
 
     def plan(self, n_samples: int) -> ModelPlan:
         """Return what an organisation of so many records carries out; touches no data."""
@@ -113,6 +116,8 @@ class Learning:
             given["importance"] = self.importance
         if self.prior is not None and "prior" in signature(self.method.estimator).parameters:
             given["prior"] = self.prior
+        if self.alpha is not None:
+            given["alpha"] = self.alpha.tolist()
         if self.starts:
             given["source"] = [start.release for start in self.starts]
         facts = PublicFacts(
@@ -158,6 +163,8 @@ class Learning:
             arrays["importance"] = self.importance
         if self.prior is not None:
             arrays["prior"] = self.prior
+        if self.alpha is not None:
+            arrays["alpha"] = self.alpha
         for k, start in enumerate(self.starts):
             arrays |= {f"source{k}_{name}": array for name, array in start.numbers.items()}
         return Payload(values, arrays)
@@ -172,18 +179,18 @@ class Learning:
             if not isinstance(values[name], list):
                 raise InvalidMessage(f"{name} must be a list.")
         names = Names(tuple(values["classes"]), tuple(values["features"]))
-        importance, prior = arrays.pop("importance", None), arrays.pop("prior", None)
-        for name, known in (("importance", importance), ("prior", prior)):
-            if known is not None and known.dtype != np.float64:
+        told = {name: arrays.pop(name, None) for name in ("importance", "prior", "alpha")}
+        for name, known in told.items():
+            if known is not None and (known.dtype != np.float64 or known.ndim != 1):
                 raise InvalidMessage(f"{name} must be one float64 per column.")
         starts = []
         for k, spec in enumerate(values["sources"]):
             prefix = f"source{k}_"
             own = {n.removeprefix(prefix): arrays.pop(n) for n in [*arrays] if n.startswith(prefix)}
-            starts.append(_start(spec, own, names, importance, prior))
+            starts.append(_start(spec, own, names, told))
         if arrays:
             raise InvalidMessage("the request has unknown arrays.")
-        return cls(_method(values), _settings(values), names, importance, tuple(starts), prior)
+        return cls(_method(values), _settings(values), names, starts=tuple(starts), **told)
 
 
 def _method(values: Mapping[str, Any]) -> Method:
@@ -205,8 +212,7 @@ def _start(
     spec: Any,
     numbers: dict[str, Any],
     names: Names,
-    importance: Floats | None,
-    prior: Floats | None,
+    told: Mapping[str, Floats | None],
 ) -> Start:
     if not isinstance(spec, dict) or spec.keys() not in (_MADE, _GIVEN):
         raise InvalidMessage("a source is a method with its settings and size, or a model.")
@@ -218,7 +224,7 @@ def _start(
         return Start(spec["kind"], model, spec, numbers, Guarantee(1.0))
     if type(spec["n_samples"]) is not int:
         raise InvalidMessage("a source has a number of records.")
-    learning = Learning(_method(spec), _settings(spec), names, importance, (), prior)
+    learning = Learning(_method(spec), _settings(spec), names, starts=(), **told)
     wanted = learning.expected(spec["n_samples"])
     if wanted.fault(Payload(arrays=numbers)) is not None:
         raise InvalidMessage("a source's numbers are not what its method releases.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from confrere.catalogue import Method, find_method
 from confrere.errors import CalibrationError, InvalidData, InvalidParameter, StudyError
 from confrere.guarantee import Guarantee
+from confrere.plans.ridges import named_ridges
 
 if TYPE_CHECKING:
     from confrere.study.study_file import Study
@@ -81,7 +82,10 @@ def check_parameters(study: Study) -> None:
                 f"method.{name}: {study.method.name} does not know it; {hint} knows "
                 f"{', '.join(sorted(known))}."
             )
-        _check_kind(name, value, known[name].default)
+        if name == "alpha" and isinstance(value, dict | list):
+            _check_ridges(study, value)
+        else:
+            _check_kind(name, value, known[name].default)
     for method in methods:
         if method.shape in ("transfer", "as-is"):
             continue  # its price is asked once there is a source; the source's comes first
@@ -101,6 +105,28 @@ def check_parameters(study: Study) -> None:
 def _arguments(method: Method) -> dict[str, inspect.Parameter]:
     parameters = inspect.signature(method.estimator).parameters
     return {name: value for name, value in parameters.items() if name not in method.settings}
+
+
+def ridges_for(study: Study, alpha: Any) -> list[float] | None:
+    """Return ridges that a study gives one by one; None if there is one for all.
+
+    A table names columns of the schema, raw or encoded; a list is in the order of encoded columns,
+    or of groups.
+    """
+    if isinstance(alpha, dict):
+        return named_ridges(alpha, study.schema.feature_names, study.schema)
+    return alpha if isinstance(alpha, list) else None
+
+
+def _check_ridges(study: Study, alpha: dict[str, Any] | list[Any]) -> None:
+    numbers = list(alpha.values() if isinstance(alpha, dict) else alpha)
+    plain = all(isinstance(one, int | float) and not isinstance(one, bool) for one in numbers)
+    if not numbers or not plain or not all(0 < one <= 1e12 for one in numbers):
+        raise StudyError("method.alpha: must hold numbers above 0, one per column or group.")
+    try:
+        ridges_for(study, alpha)
+    except InvalidParameter as error:
+        raise StudyError(f"method.{error}") from None
 
 
 def _check_kind(name: str, value: Any, default: Any) -> None:

@@ -45,7 +45,7 @@ from confrere.release import Release
 from confrere.release.paid_receipts import seeded_facts, with_facts
 from confrere.schema import PublicSchema
 from confrere.study.learning import LEARN, Learning, Start
-from confrere.study.parameters import NOMINAL_ROWS, estimator_for, settings_for
+from confrere.study.parameters import NOMINAL_ROWS, estimator_for, ridges_for, settings_for
 from confrere.study.study_file import Study
 
 Floats = NDArray[np.float64]
@@ -317,7 +317,10 @@ def learning_of(study: Study, method: Method, starts: tuple[Start, ...] = ()) ->
     """Return what one organisation does by itself, as the study wants it."""
     settings = settings_for(study, method)
     importance = settings.pop("importance", None)
-    told = ("classes", "schema", "prior")
+    told = ["classes", "schema", "prior"]
+    ridges = ridges_for(study, settings.get("alpha"))
+    if ridges is not None:
+        told.append("alpha")
     plain = {name: value for name, value in settings.items() if name not in told}
     return Learning(
         method,
@@ -326,6 +329,7 @@ def learning_of(study: Study, method: Method, starts: tuple[Start, ...] = ()) ->
         None if importance is None else np.asarray(importance, dtype=np.float64),
         starts if method.shape == "transfer" else (),
         study.encoder().expert_prior() if "prior" in study.parameters else None,
+        None if ridges is None else np.asarray(ridges, dtype=np.float64),
     )
 
 

@@ -152,6 +152,22 @@ def test_a_label_may_have_three_classes():
         assert read(text.replace('name = "average"', f'name = "{method}"')).method.name == method
 
 
+@pytest.mark.parametrize(
+    ("alpha", "told"),
+    [
+        ("{ age = 0.1 }", "alpha must name every column"),
+        ("{ age = 0.1, bmi = 0.1, Glu0 = 0.1, smoker = 0.1, ward = 1 }", "no column 'ward'"),
+        ("{ age = 0.1, bmi = -1, Glu0 = 0.1, smoker = 0.1 }", "above 0"),
+        ("[]", "above 0"),
+        ("[0.1, true]", "above 0"),
+        ("[0.1, 0.2]", "one number per column"),
+    ],
+)
+def test_wrong_ridges_are_named(alpha, told):
+    with pytest.raises(StudyError, match=told):
+        read(changed('name = "average"', f'name = "plr"\nalpha = {alpha}'))
+
+
 def test_weights_need_importances():
     text = TEMPLATE
     for importance in ("0.018", "0.043", "0.060", "0.010"):
