@@ -43,12 +43,15 @@ class Books:
         What is agreed to: what is answered, and for which unit and relation.
     answers : Answers
         The file that every answer is in before it leaves; a temporary one by default.
+    limit : float, optional
+        A cap on all that the account may ever have spent, besides the ledger's own.
     """
 
     ledger: Ledger
     policy: Policy
     account: str | None = None
     answers: Answers = field(default_factory=Answers)
+    limit: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.ledger, Ledger) or not isinstance(self.policy, Policy):

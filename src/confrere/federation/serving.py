@@ -197,6 +197,7 @@ def _paying(
         simulated=local.simulated,
         study=named,
         approval=books.policy.approval,
+        limit=books.limit,
         resumes=True,
     ) as receipt:
         yield receipt

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, final
 
-from confrere.errors import InvalidParameter, LedgerError
+from confrere.errors import BudgetExceeded, InvalidParameter, LedgerError
 from confrere.guarantee import Guarantee, Neighbours, Unit, check_epsilon
+from confrere.ledger.accounts import at_most, exact, minus
 from confrere.ledger.chain import Kind, canonical, now
 from confrere.ledger.entries import Receipt
 from confrere.ledger.facts import (
@@ -186,6 +187,7 @@ class Ledger(LedgerReader):
         key: str | None = None,
         study: tuple[str, str] | None = None,
         approval: ChargeApproval | None = None,
+        limit: float | None = None,
     ) -> Receipt:
         """Pay for a release; when this returns, the price is on disk.
 
@@ -210,11 +212,14 @@ class Ledger(LedgerReader):
             The id of the study that asks for it, and the sha256 of the study's text.
         approval : ChargeApproval, optional
             Who agreed to it, and why.
+        limit : float, optional
+            A cap on all that the account has ever spent, besides its own: whoever else charges at
+            the same moment, both together keep to it.
 
         Raises
         ------
         BudgetExceeded
-            If the cap on epsilon or delta does not cover the price.
+            If the cap on epsilon or delta, or the limit, does not cover the price.
         CompositionError
             If the account counts another unit or other neighbours.
         AccountFrozen
@@ -225,6 +230,7 @@ class Ledger(LedgerReader):
             If ``key`` was used for a charge of other content.
         """
         facts = charge_facts(guarantee, purpose, detail, simulated, key, study, approval)
+        most = None if limit is None else exact(check_epsilon(limit))
         with self._store.writing() as log:
             name = facts["account"] = self._resolve(log, account)
             if not log.index.has(name):
@@ -232,7 +238,11 @@ class Ledger(LedgerReader):
                 self._store.append(log, Kind.ACCOUNT, account_facts(name, None, 0.0, *told))
             if key is None or key not in log.index.keys:
                 time = now()
-                balance = log.index.balance(name).after(guarantee, time)
+                before = log.index.balance(name)
+                balance = before.after(guarantee, time)
+                if most is not None and balance.epsilon_spent > most:
+                    left = at_most(minus(most, before.epsilon_spent))
+                    raise BudgetExceeded(name, guarantee.epsilon, max(0.0, left))
                 if self.ephemeral or balance.epsilon_cap is None:
                     facts["uncapped"] = True
                 facts["spent"] = balance.totals

@@ -61,6 +61,7 @@ def paying(
     key: str | None = None,
     study: tuple[str, str] | None = None,
     approval: ChargeApproval | None = None,
+    limit: float | None = None,
     resumes: bool = False,
 ) -> Iterator[Receipt]:
     """Charge, let the block act, and mark the charge released, or failed if the block raised.
@@ -71,7 +72,7 @@ def paying(
 
     Parameters
     ----------
-    ledger, account, guarantee, purpose, detail, simulated, key, study, approval
+    ledger, account, guarantee, purpose, detail, simulated, key, study, approval, limit
         As in :meth:`Ledger.charge`.
     resumes : bool, default=False
         Whether a block that was interrupted is finished later under its key. An interrupt (what is
@@ -106,6 +107,7 @@ def paying(
         key=key,
         study=study,
         approval=approval,
+        limit=limit,
     )
     try:
         yield receipt

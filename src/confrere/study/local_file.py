@@ -262,11 +262,26 @@ class Budget:
             raise BudgetExceeded(account, price.delta, self.delta, "delta")
 
 
+def _caps(party: Party, local: Local | None) -> dict[str, float | None]:
+    """Return the caps on all that is ever charged that stand in files, by who set them."""
+    policy = None if local is None else local.policy
+    lifetime = None if policy is None else policy.lifetime_epsilon
+    return {"study": party.cap.epsilon, "local policy": lifetime}
+
+
+def limit_for_life(party: Party, local: Local) -> float | None:
+    """Return what the account may ever have spent, as far as study and local file say.
+
+    The ledger may allow more: every charge looks at this too, since another study may have been
+    paid for between the look at the budget and the charge.
+    """
+    return min((cap for cap in _caps(party, local).values() if cap is not None), default=None)
+
+
 def budget_of(party: Party, local: Local | None) -> Budget:
     """Return a party's budget: the strictest limit wins; no ledger is made."""
     policy = None if local is None else local.policy
-    lifetime = None if policy is None else policy.lifetime_epsilon
-    caps = {"study": party.cap.epsilon, "local policy": lifetime}
+    caps = _caps(party, local)
     deltas = [] if party.cap.epsilon is None else [party.cap.delta]
     spent = 0.0
     if local is not None and local.ledger_path.exists():

@@ -30,7 +30,7 @@ from confrere.release import Release, card_page, read_private_key, sign_release
 from confrere.rows.csv_files import read_table
 from confrere.schema.fact_counts import FactCounts
 from confrere.study.encoded_rows import Rows, encoded, read_rows
-from confrere.study.local_file import Local, open_account
+from confrere.study.local_file import Local, limit_for_life, open_account
 from confrere.study.priced_plan import StudyPlan, price_of
 from confrere.study.protocols import Given, Learned, protocol_of
 from confrere.study.study_card import described
@@ -234,6 +234,7 @@ def local_party(
         account=party.account,
         policy=policy,
         answers=Answers(_answer_file(local)),
+        limit=limit_for_life(party, local),
     )
     seed = study.seed_for(party.name)
     return LocalParty(

@@ -281,3 +281,24 @@ def test_a_charge_costs_the_same_in_a_long_ledger(tenth, monkeypatch):
         ledger.mark_released(ledger.charge(None, tenth, purpose="fit", key=f"filler {number}"))
     assert cost("third") < 1.2 * short
     assert short < 10_000
+
+
+def test_a_limit_beside_the_cap_is_looked_at_with_the_charge(ledger):
+    ledger.open_account("wide", epsilon=10.0)
+    half = Guarantee(0.5)
+    for _ in range(3):
+        ledger.charge("wide", half, purpose="fit", limit=1.5)
+    with pytest.raises(BudgetExceeded) as refused:
+        ledger.charge("wide", half, purpose="fit", limit=1.5)
+    assert (refused.value.asked, refused.value.left) == (0.5, 0.0)
+    assert ledger.spent("wide") == 1.5
+    # Without one, or with another, the account's own cap decides.
+    ledger.charge("wide", half, purpose="fit", limit=2.0)
+    ledger.charge("wide", half, purpose="fit")
+    with pytest.raises(InvalidParameter):
+        ledger.charge("wide", half, purpose="fit", limit=math.nan)
+
+
+def test_a_key_that_was_paid_under_a_limit_is_paid(ledger, tenth):
+    first = ledger.charge("study", tenth, purpose="fit", key="once", limit=0.1)
+    assert ledger.charge("study", tenth, purpose="fit", key="once", limit=0.1) == first

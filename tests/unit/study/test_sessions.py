@@ -13,6 +13,7 @@ from confrere.errors import (
     BudgetExceeded,
     GrantRefused,
     OperationRefused,
+    QuorumMissed,
     SignatureError,
     StudyError,
 )
@@ -201,6 +202,29 @@ def test_a_release_that_is_not_theirs_is_not_signed(place, monkeypatch):
     assert set(finished.unsigned.values()) == {"OperationRefused:release"}
     assert not any(parties[name].finished for name in NAMES)
     assert not (place / "out" / "main").exists()
+
+
+def test_a_cap_for_life_holds_for_studies_that_wait_at_the_same_time(place):
+    """Both are within it when they begin to wait; who is asked later is not any more."""
+    for name in NAMES:
+        local = place / "local" / f"{name}.toml"
+        local.write_text(local.read_text().replace("epsilon = 30.0", "epsilon = 1.5"))
+        # The owner of the ledger once allowed more than the local file does today.
+        ledger = Ledger(place / "local" / f"{name}.ledger")
+        ledger.open_account(f"{name}/checkups-2010", epsilon=10.0)
+    path, runs = place / "study.toml", []
+    for title in ("Diabetes, main", "Diabetes again, main"):
+        path.write_text(path.read_text().replace("Diabetes, main", title))
+        for name in NAMES:
+            approve(place, name)
+        parties = {name: session(place, name, out=place / title / name) for name in NAMES}
+        (place / title).mkdir()
+        runs.append(coordinator(place, parties, folder=place / title, out=place / title))
+    runs[0].run()
+    with pytest.raises(QuorumMissed, match="BudgetExceeded"):
+        runs[1].run()
+    for name in NAMES:
+        assert Ledger(place / "local" / f"{name}.ledger").spent(f"{name}/checkups-2010") == 1.0
 
 
 @pytest.mark.parametrize("name", ["../../escaped", "{tmp}/escaped", "signatures/escaped"])
