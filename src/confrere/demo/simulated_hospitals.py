@@ -12,6 +12,7 @@ any common unit; doctors' importances and signs follow them only roughly, as opi
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -58,29 +59,18 @@ def _number(
     bounds: tuple[float, float],
     effect: float,
     digits: int = 0,
+    log: bool = False,
     **loadings: float,
 ) -> Trait:
-    mean, sd = law
-    public = Number(name, bounds=bounds, mean=mean, sd=sd, importance=importance, sign=sign)
-    return Trait(public, effect, loadings, digits)
-
-
-def _skewed(
-    name: str,
-    importance: float,
-    sign: int,
-    law: tuple[float, float],
-    bounds: tuple[float, float],
-    effect: float,
-    digits: int = 0,
-    **loadings: float,
-) -> Trait:
-    """Make a number with a long tail: ``law`` holds mean and sd of log(1 + x)."""
     mean, sd = law
     public = Number(
-        name, bounds=bounds, mean=mean, sd=sd, log=True, importance=importance, sign=sign
+        name, bounds=bounds, mean=mean, sd=sd, log=log, importance=importance, sign=sign
     )
     return Trait(public, effect, loadings, digits)
+
+
+#: A number with a long tail: its law holds mean and sd of log(1 + x).
+_skewed = partial(_number, log=True)
 
 
 def _flag(

@@ -27,9 +27,28 @@ is no other kind of message. Started again on the same folder it goes on where i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from confrere.federation.messages import PartyError
+
+
+class Answering(Protocol):
+    """What answers for a party."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether the release was had and checked."""
+
+    @property
+    def state(self) -> str:
+        """How far it is, for people."""
+
+    @property
+    def told(self) -> list[dict[str, Any]]:
+        """What was asked and answered so far, and what it cost, for people too."""
+
+    def handle(self, question: bytes) -> bytes:
+        """Answer a message."""
 
 
 class Carrier(Protocol):

@@ -81,7 +81,6 @@ class Federation(ABC):
     def parties(self) -> list[str]:
         """Return the names of the parties that can be asked now."""
 
-    @abstractmethod
     def ask(
         self,
         operation: str,
@@ -111,6 +110,14 @@ class Federation(ABC):
         mapping of str to Payload or PartyError
             One entry per party asked.
         """
+        return self._asked(Round(operation, payload, self._named(to), step, timeout))
+
+    @abstractmethod
+    def _asked(self, asked: Round) -> Mapping[str, Payload | PartyError]:
+        """Ask everyone in ``asked.to``, in the engine's own way."""
+
+    def _named(self, to: Sequence[str] | None) -> tuple[str, ...]:
+        return tuple(self.parties() if to is None else to)
 
     def use_schema(self, schema: PublicSchema) -> None:  # noqa: B027  nobody need live here
         """Have parties that live here encode their rows by facts that the run has learned."""
@@ -145,8 +152,8 @@ class Federation(ABC):
         """
         if isinstance(quorum, bool) or not 0 < quorum <= 1:
             raise InvalidParameter("quorum must be a number above 0 and at most 1.")
-        names = tuple(self.parties() if to is None else to)
-        return self._gathered(Round(operation, payload, names, step, timeout, quorum, expect))
+        told = Round(operation, payload, self._named(to), step, timeout, quorum, expect)
+        return self._gathered(told)
 
     def _gathered(self, asked: Round) -> Mapping[str, Payload]:
         """Do what :meth:`gather` says; an engine that keeps or makes up answers does otherwise."""

@@ -68,26 +68,18 @@ class LocalFederation(Federation):
         """Return the parties' names."""
         return list(self._group.names if self._group is not None else self._parties)
 
-    def ask(
-        self,
-        operation: str,
-        payload: Payload,
-        *,
-        to: Sequence[str] | None = None,
-        step: int = 0,
-        timeout: float | None = None,  # noqa: ARG002  in one process there is nothing to wait for
-    ) -> Mapping[str, Payload | PartyError]:
+    def _asked(self, asked: Round) -> Mapping[str, Payload | PartyError]:
         """Ask parties one after the other, ``n_jobs`` at a time, or all at once as a group."""
-        names = self.parties() if to is None else list(to)
-        if operation == READY:
+        names = list(asked.to)
+        if asked.operation == READY:
             self._introduce()
         if self._group is not None:
-            return self._ask_group(self._group, names, operation, payload, step)
+            return self._ask_group(self._group, names, asked)
         unknown = [name for name in names if name not in self._parties]
         if unknown:
             raise InvalidParameter(f"to: there is no party {unknown[0]!r}.")
         served = Parallel(n_jobs=self._n_jobs, prefer="threads")(
-            delayed(self._served)(self._parties[name], operation, payload, step) for name in names
+            delayed(self._served)(self._parties[name], asked) for name in names
         )
         return dict(zip(names, served, strict=True))
 
@@ -127,22 +119,27 @@ class LocalFederation(Federation):
             self._parties[name] = replace(party, masking=Masking(name, own[name], public))
 
     def _ask_group(
-        self, group: PartyGroup, names: list[str], operation: str, payload: Payload, step: int
+        self, group: PartyGroup, names: list[str], asked: Round
     ) -> Mapping[str, Payload | PartyError]:
         if tuple(names) != group.names:
             raise InvalidParameter("to: a group is asked as a whole.")
-        answer = self._served(group, operation, payload, step)
+        answer = self._served(group, asked)
         if isinstance(answer, PartyError):
             return dict.fromkeys(names, answer)
         return StackedAnswers(names, answer)
 
-    def _served(
-        self, local: LocalParty | PartyGroup, operation: str, payload: Payload, step: int
-    ) -> Payload | PartyError:
+    def _served(self, local: LocalParty | PartyGroup, asked: Round) -> Payload | PartyError:
         try:
-            return serve(operation, payload, local, run=self.run, step=step, study=self._study)
+            return serve(
+                asked.operation,
+                asked.payload,
+                local,
+                run=self.run,
+                step=asked.step,
+                study=self._study,
+            )
         except Exception as error:
             if self._raises:
                 raise
-            logger.warning("%s: %s was not answered", local.name, operation, exc_info=True)
+            logger.warning("%s: %s was not answered", local.name, asked.operation, exc_info=True)
             return PartyError.of(error)

@@ -24,33 +24,15 @@ from contextlib import contextmanager, suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import confrere.errors
 from confrere.errors import ConfrereError, EngineFailed
+from confrere.federation.carrier import Answering
 
 _NEW_USER, _NEW_NET = 0x10000000, 0x40000000
 _DEATH_SIGNAL, _DUMPABLE, _NO_NEW_PRIVILEGES = 1, 4, 38
 _GO = b"go"
-
-
-class Answering(Protocol):
-    """What answers for a party; see ``confrere.federation.carrier``."""
-
-    @property
-    def finished(self) -> bool:
-        """Whether the release was had and checked."""
-
-    @property
-    def state(self) -> str:
-        """How far it is, for people."""
-
-    @property
-    def told(self) -> list[dict[str, Any]]:
-        """What was asked and answered so far, and what it cost, for people too."""
-
-    def handle(self, question: bytes) -> bytes:
-        """Answer a message."""
 
 
 @contextmanager

@@ -84,25 +84,17 @@ class SignedFederation(Federation):
         """Return everyone in the study, connected or not."""
         return list(self._keys)
 
-    def ask(
-        self,
-        operation: str,
-        payload: Payload,
-        *,
-        to: Sequence[str] | None = None,
-        step: int = 0,
-        timeout: float | None = None,
-    ) -> dict[str, Payload | PartyError]:
+    def _asked(self, asked: Round) -> dict[str, Payload | PartyError]:
         """Sign a question, send it with the evidence behind it, and open what comes back."""
-        names = self.parties() if to is None else list(to)
-        unknown = [name for name in names if name not in self._keys]
+        unknown = [name for name in asked.to if name not in self._keys]
         if unknown:
             raise InvalidParameter(f"to: there is no party {unknown[0]!r} in the study.")
-        question = self._question(operation, payload, step)
+        operation, step = asked.operation, asked.step
+        question = self._question(asked)
         content = question.sign(self._key, self._steps)
-        self._told.asked(operation, step, names, timeout)
-        replies = self._carrier.exchange(dict.fromkeys(names, content), timeout)
-        answers = {name: self._opened(name, replies.get(name), question) for name in names}
+        self._told.asked(operation, step, asked.to, asked.timeout)
+        replies = self._carrier.exchange(dict.fromkeys(asked.to, content), asked.timeout)
+        answers = {name: self._opened(name, replies.get(name), question) for name in asked.to}
         for name, answer in answers.items():
             if isinstance(answer, PartyError):
                 self._told.dropped(operation, step, name, answer.code)
@@ -131,8 +123,7 @@ class SignedFederation(Federation):
             for name in self.left_out.keys() & set(asked.to):
                 self._told.dropped(operation, step, name, self.left_out[name])
         if installed(operation).noised:
-            question = self._question(operation, asked.payload, step)
-            self._steps.append(question.sign(self._key, list(kept.values())))
+            self._steps.append(self._question(asked).sign(self._key, list(kept.values())))
         return {name: answer.payload for name, answer in opened.items()}
 
     def hand_out(
@@ -153,8 +144,8 @@ class SignedFederation(Federation):
             for name, answer in answers.items()
         }
 
-    def _question(self, operation: str, payload: Payload, step: int) -> Question:
-        return Question(self.run, self._study, operation, payload, step)
+    def _question(self, asked: Round) -> Question:
+        return Question(self.run, self._study, asked.operation, asked.payload, asked.step)
 
     def _opened(
         self, name: str, reply: bytes | PartyError | None, question: Question

@@ -171,21 +171,12 @@ class _Rehearsal(Federation):
     def parties(self) -> list[str]:
         return list(self._names)
 
-    def ask(
-        self,
-        operation: str,
-        payload: Payload,
-        *,
-        to: Sequence[str] | None = None,
-        step: int = 0,
-        timeout: float | None = None,  # noqa: ARG002
-    ) -> Mapping[str, Payload | PartyError]:
-        names = tuple(self._names if to is None else to)
-        self.asked.append(Next(operation, step, payload, names))
-        return dict.fromkeys(names, PartyError("Rehearsal"))
+    def _asked(self, asked: Round) -> Mapping[str, Payload | PartyError]:
+        self.asked.append(Next(asked.operation, asked.step, asked.payload, asked.to))
+        return dict.fromkeys(asked.to, PartyError("Rehearsal"))
 
     def _gathered(self, asked: Round) -> Mapping[str, Payload]:
-        self.ask(asked.operation, asked.payload, to=asked.to, step=asked.step)
+        self._asked(asked)
         if asked.expect is None:
             raise InvalidMessage(f"{asked.operation}: nobody says what its answers must be.")
         return {name: asked.expect(name).made_up(self._rng, self._size) for name in asked.to}
@@ -270,22 +261,14 @@ class _Replay(Federation):
     def use_schema(self, schema: PublicSchema) -> None:
         self.schema = schema
 
-    def ask(
-        self,
-        operation: str,
-        payload: Payload,
-        *,
-        to: Sequence[str] | None = None,
-        step: int = 0,
-        timeout: float | None = None,  # noqa: ARG002
-    ) -> NoReturn:
+    def _asked(self, asked: Round) -> NoReturn:
         # Answers without noise of their own are nobody's evidence: such a question stands alone.
-        raise _Stop(Next(operation, step, payload, tuple(self._names if to is None else to)))
+        raise _Stop(Next(asked.operation, asked.step, asked.payload, asked.to))
 
     def _gathered(self, asked: Round) -> Mapping[str, Payload]:
         found = self.left.pop((asked.operation, asked.step), None)
         if found is None:
-            self.ask(asked.operation, asked.payload, to=asked.to, step=asked.step)
+            self._asked(asked)
         if not agree(found.question.payload, asked.payload):
             raise OperationRefused("an earlier question was not the agreed one.", "evidence")
         answers = {n: found.answers[n].payload for n in asked.to if n in found.answers}

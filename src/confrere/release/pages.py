@@ -1,4 +1,4 @@
-"""The texts of a release that people read: its README, and its card as one printed page.
+"""The texts of a release that people read: README, the card on a page, and in a notebook.
 
 The README is part of the format: whoever has card and model writes it again and compares, so a
 change of its text is a new version of the card's schema.
@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from confrere.ledger.accounts import shown, shown_down
 from confrere.model import Model, Stack
 from confrere.model.model_json import TOLERANCE
+from confrere.notebook import BAD, GOOD, bar, facts, grid, panel, word
 from confrere.release.bent_columns import bent_columns
 from confrere.release.card import Card
 from confrere.release.readme_program import program
@@ -66,10 +67,42 @@ def card_page(release: Release | Card, additions: Sequence[SignedAddition] = ())
         "card.html.j2",
         card=card,
         curves=() if isinstance(release, Card) else bent_columns(release),
-        bar=_bar(card),
+        bar=_widths(card),
         left=_left(card),
         namespace=NAMESPACE,
         additions=additions,
+    )
+
+
+def release_html(release: Release) -> str:
+    """Return the promise, against whom it holds, what is not protected, and the budget."""
+    card = release.card
+    promise = card.guarantee
+    delta = f", delta {shown(promise.delta)}" if promise.delta else ""
+    told: dict[str, object] = {
+        "status": word(card.status, GOOD if card.status == "released" else BAD),
+        "price": f"epsilon {shown(promise.epsilon)}{delta}, {promise.unit_detail}",
+        "in words": card.risk_in_words.text,
+        "takes": f"{len(release.model.features)} columns: {_some(release.model.features)}",
+        "gives": f"one of {', '.join(map(str, release.model.classes))}",
+        "not protected": list(card.unprotected),
+        "proof": card.mechanism.theorem,
+    }
+    budget = card.prior_spend
+    if budget is not None and budget.cap is not None:
+        told["budget"] = bar(budget.after / budget.cap, mark=budget.before / budget.cap)
+    against = [
+        (one.who, one.sees, word("NOT PROTECTED", BAD) if one.epsilon is None else "protected")
+        for one in promise.adversaries
+    ]
+    quality = [(one.metric, f"{one.value:.4g}", one.measured_on) for one in card.utility]
+    parts: list[object] = [facts(told), grid(("who", "sees", ""), against)]
+    if quality:
+        parts.append(grid(("quality", "value", "measured on"), quality, right=("value",)))
+    return panel(
+        f"Release: {card.product.title}",
+        *parts,
+        note=f"{card.product.kind}, {card.created[:10]}, id {card.release_id}",
     )
 
 
@@ -79,7 +112,7 @@ def _left(card: Card) -> str | None:
     return None if budget is None or budget.left is None else shown_down(budget.left)
 
 
-def _bar(card: Card) -> dict[str, float] | None:
+def _widths(card: Card) -> dict[str, float] | None:
     """Return the widths of the budget's bar, in percent."""
     budget = card.prior_spend
     if budget is None or budget.cap is None:
@@ -92,3 +125,8 @@ def _bar(card: Card) -> dict[str, float] | None:
 def _render(name: str, **values: Any) -> str:
     """Fill in a template; a value that is missing is an error."""
     return _ENVIRONMENT.get_template(name).render(**values)
+
+
+def _some(names: tuple[str, ...], most: int = 8) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -31,7 +31,7 @@ from confrere.release.folder import (
     sums_of,
     write_folder,
 )
-from confrere.release.pages import readme
+from confrere.release.pages import readme, release_html
 from confrere.release.paid_receipts import receipts_for_facts, schema_of
 from confrere.release.signing import PrivateKey, PublicKey, sign_sums
 from confrere.release.spending import Paid, Spending
@@ -110,8 +110,6 @@ class Release:
         return (Release, fields)
 
     def _repr_html_(self) -> str:
-        from confrere.release.card_html import release_html
-
         return release_html(self)
 
     @property

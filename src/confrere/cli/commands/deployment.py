@@ -80,18 +80,9 @@ def approve(
     if refuse:
         refuse_study(found, own, name=approver(name), reason=reason or "no reason was given")
         return Answer(f"{own.party} does not agree; its ledger says so", {"party": own.party})
-    _show_price(found, own, attempts, agreed=yes)
-    approve_study(
-        found,
-        own,
-        key=signing_key(own.key_path),
-        grant=grant,
-        name=approver(name),
-        reason=reason_of(reason, found),
-        justification=justification,
-        attempts=attempts,
-        days=days,
-    )
+    said = {"name": approver(name), "reason": reason_of(reason, found)}
+    words = {**said, "justification": justification}
+    _agree(found, own, grant, words, yes=yes, attempts=attempts, days=days)
     return Answer(
         f"approved; next: confrere party {study}",
         {"party": own.party, "grant": str(grant), "study_sha256": found.sha256},
@@ -276,16 +267,8 @@ def party(
     for line in expiry_warnings(ends):
         aside().print(line)
     if not grant.exists():
-        _show_price(found, own, 1, agreed=yes)
-        approve_study(
-            found,
-            own,
-            key=signing_key(own.key_path),
-            grant=grant,
-            name=approver(name),
-            reason=reason_of(reason, found),
-            justification=justification,
-        )
+        said = {"name": approver(name), "reason": reason_of(reason, found)}
+        _agree(found, own, grant, {**said, "justification": justification}, yes=yes)
     console = aside()
     place = out or Path("confrere-out") / found.id
 
@@ -343,8 +326,17 @@ def _own(study: Study, path: Path, local: Path, ledger: Path | None) -> Local:
     return own
 
 
-def _show_price(study: Study, own: Local, attempts: int, *, agreed: bool) -> None:
-    """Show what is agreed to, and have the amount typed."""
+def _agree(
+    study: Study,
+    own: Local,
+    grant: Path,
+    words: dict[str, Any],
+    *,
+    yes: bool,
+    attempts: int = 1,
+    **more: float,
+) -> None:
+    """Show what is agreed to, have the amount typed, and write the grant."""
     plan = make_plan(study, {own.party: own})
     plan.check()
     console = aside()
@@ -352,8 +344,10 @@ def _show_price(study: Study, own: Local, attempts: int, *, agreed: bool) -> Non
     console.print(promise_line(plan, study.promise.unit))
     if attempts > 1:
         console.print(f"for each of {attempts} runs")
-    if not agreed:
+    if not yes:
         confirm(attempts * plan.amount)
+    key = signing_key(own.key_path)
+    approve_study(study, own, key=key, grant=grant, attempts=attempts, **words, **more)
 
 
 @contextmanager

@@ -225,30 +225,23 @@ class _Counted(httpx.SyncByteStream):
         self._inner.close()
 
 
-class _told:  # noqa: N801  read as a verb
+@contextmanager
+def _told() -> Iterator[None]:
     """Say what a failed call means, in words for the operator."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if isinstance(error, httpx.HTTPStatusError):
-            code = error.response.status_code
-            if code == 409:
-                raise EngineFailed(
-                    "another process has connected with this node key; one key is for one place. "
-                    "End the other one, or find out who has the key."
-                ) from None
-            raise LineLost(_STATES.get(code, f"the coordinator answers with code {code}")) from None
-        if isinstance(error, httpx.HTTPError):
-            raise LineLost(_transport_state(error)) from None
-        if isinstance(error, ValueError | TypeError | KeyError):
-            raise LineLost("what answers at this address is not a coordinator") from None
+    try:
+        yield
+    except httpx.HTTPStatusError as error:
+        code = error.response.status_code
+        if code == 409:
+            raise EngineFailed(
+                "another process has connected with this node key; one key is for one place. "
+                "End the other one, or find out who has the key."
+            ) from None
+        raise LineLost(_STATES.get(code, f"the coordinator answers with code {code}")) from None
+    except httpx.HTTPError as error:
+        raise LineLost(_transport_state(error)) from None
+    except (ValueError, TypeError, KeyError):
+        raise LineLost("what answers at this address is not a coordinator") from None
 
 
 _LOST = "the line to the coordinator is lost"

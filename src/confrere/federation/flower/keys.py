@@ -66,38 +66,17 @@ def make_authority(
     place = Path(folder).resolve()
     place.mkdir(parents=True, exist_ok=True, mode=0o700)
     authority_key, server_key = (ec.generate_private_key(_CURVE) for _ in range(2))
-    issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "confrere authority")])
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, str(hosts[0])[:64])])
-    now = datetime.now(UTC) - timedelta(minutes=5)
-
-    def certificate(
-        name: x509.Name, key: ec.EllipticCurvePrivateKey, *, authority: bool
-    ) -> x509.CertificateBuilder:
-        return (
-            x509.CertificateBuilder()
-            .subject_name(name)
-            .issuer_name(issuer)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now)
-            .not_valid_after(now + timedelta(days=days))
-            .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
-            .add_extension(_usage(authority=authority), critical=True)
-            .add_extension(
-                x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
-            )
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()),
-                critical=False,
-            )
-        )
-
-    root = certificate(issuer, authority_key, authority=True).sign(authority_key, hashes.SHA384())
-    server = (
-        certificate(subject, server_key, authority=False)
-        .add_extension(x509.SubjectAlternativeName([_name(host) for host in hosts]), critical=False)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .sign(authority_key, hashes.SHA384())
+    vouching = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
+    issuer = _called("confrere authority")
+    root = _certificate(issuer, authority_key, vouching, days=days, authority=True)
+    server = _certificate(
+        _called(str(hosts[0])[:64]),
+        server_key,
+        vouching,
+        x509.SubjectAlternativeName([_name(host) for host in hosts]),
+        x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]),
+        days=days,
+        signed_by=(issuer, authority_key),
     )
     made = Authority(place / "ca.pem", place / "server.pem", place / "server.key")
     _write_new(made.certificate, root.public_bytes(serialization.Encoding.PEM), 0o644)
@@ -275,23 +254,40 @@ def public_pem(certificate: x509.Certificate) -> bytes:
 def _self_signed(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     # Names differ, so that one certificate is never looked up in place of another.
-    text = f"confrere node {identifier.digest.hex()[:32]}"
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+    name = _called(f"confrere node {identifier.digest.hex()[:32]}")
+    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+    return _certificate(name, key, usage, days=_NODE_DAYS)
+
+
+def _called(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _certificate(
+    name: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    *more: x509.ExtensionType,
+    days: int,
+    authority: bool = False,
+    signed_by: tuple[x509.Name, ec.EllipticCurvePrivateKey] | None = None,
+) -> x509.Certificate:
+    """Return a key's certificate, signed by another's, or by itself."""
+    issuer, signing = signed_by or (name, key)
     now = datetime.now(UTC) - timedelta(minutes=5)
-    return (
+    made = (
         x509.CertificateBuilder()
         .subject_name(name)
-        .issuer_name(name)
+        .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now)
-        .not_valid_after(now + timedelta(days=_NODE_DAYS))
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(authority=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
-        .add_extension(identifier, critical=False)
-        .sign(key, hashes.SHA384())
+        .not_valid_after(now + timedelta(days=days))
+        .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+        .add_extension(_usage(authority=authority), critical=True)
     )
+    for extension in (x509.SubjectKeyIdentifier.from_public_key(key.public_key()), *more):
+        made = made.add_extension(extension, critical=False)
+    return made.sign(signing, hashes.SHA384())
 
 
 def _usage(*, authority: bool) -> x509.KeyUsage:
