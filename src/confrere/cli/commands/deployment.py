@@ -334,7 +334,7 @@ def _agree(
     *,
     yes: bool,
     attempts: int = 1,
-    **more: float,
+    days: float = 30.0,
 ) -> None:
     """Show what is agreed to, have the amount typed, and write the grant."""
     plan = make_plan(study, {own.party: own})
@@ -347,7 +347,7 @@ def _agree(
     if not yes:
         confirm(attempts * plan.amount)
     key = signing_key(own.key_path)
-    approve_study(study, own, key=key, grant=grant, attempts=attempts, **words, **more)
+    approve_study(study, own, key=key, grant=grant, attempts=attempts, days=days, **words)
 
 
 @contextmanager
