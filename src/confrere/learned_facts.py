@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidParameter
-from confrere.guarantee import Guarantee, check_epsilon
+from confrere.guarantee import Guarantee, Neighbours, check_epsilon
 from confrere.ledger import Ledger, payer, paying
 from confrere.mechanisms.counts import PrivateCounts
 from confrere.noise.sources import RandomSource, Seed, source_for
 from confrere.schema import PublicSchema
+from confrere.schema.column_sums import STEPS
 from confrere.schema.fact_counts import FactCounts
 from confrere.schema.paid_facts import PaidFacts
 from confrere.schema.tables import n_rows_of
@@ -38,17 +39,30 @@ class FactsPlan:
         What is counted.
     epsilon : float
         The price of all of it together.
+    neighbours : Neighbours
+        Which change is hidden. Where a record may come or go, the number of records is one more
+        sum.
     """
 
     counts: FactCounts
     epsilon: float
+    neighbours: Neighbours = Neighbours.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        if self.neighbours is Neighbours.LABEL_ONLY:
+            raise InvalidParameter(
+                "neighbours must be 'replace-one' or 'add-remove': where features are public, "
+                "declare their facts."
+            )
 
     @property
     def counter(self) -> PrivateCounts:
         """The mechanism: discrete Laplace noise on all sums at once."""
+        hidden = self.neighbours is Neighbours.ADD_REMOVE
         return PrivateCounts(
             epsilon=self.epsilon,
-            sensitivity=self.counts.sensitivity,
+            sensitivity=self.counts.longest + STEPS if hidden else self.counts.sensitivity,
+            neighbours=self.neighbours,
             public=("bounds", "declared values", "which facts are learned"),
         )
 
@@ -66,12 +80,21 @@ class FactsPlan:
         """Return what the ledger notes."""
         return {"sums": self.counts.size, "columns": self.counts.names}
 
+    def counted(self, sums: NDArray[np.int64], n_samples: int) -> NDArray[np.int64]:
+        """Return all that is noised: the sums, and the number of records where it is hidden."""
+        if self.neighbours is Neighbours.ADD_REMOVE:
+            return np.append(sums, STEPS * n_samples)
+        return sums
+
     def run(
         self, sums: NDArray[np.int64], n_samples: int, source: RandomSource
     ) -> tuple[PublicSchema, dict[str, tuple[str, ...]]]:
         """Draw the noise; return the schema with what was learned, and what that is."""
-        noised = self.counter.run(sums, source=source)
-        return self.counts.learned(noised.astype(np.float64), n_samples, self.deviation)
+        noised = self.counter.run(self.counted(sums, n_samples), source=source).astype(np.float64)
+        known = float(n_samples)
+        if self.neighbours is Neighbours.ADD_REMOVE:
+            known = max(1.0, float(noised[-1]) / STEPS)
+        return self.counts.learned(noised[: self.counts.size], known, self.deviation)
 
 
 def learn_facts(
@@ -80,6 +103,7 @@ def learn_facts(
     *,
     epsilon: float,
     quantiles: int = 0,
+    neighbours: str = "replace-one",
     ledger: Ledger | None = None,
     account: str | None = None,
     random_state: Seed | None = None,
@@ -96,6 +120,8 @@ def learn_facts(
         Price of all facts together.
     quantiles : int, default=0
         Learn so many quantiles of every number that may become a curve, too.
+    neighbours : {"replace-one", "add-remove"}, default="replace-one"
+        Which change is hidden; as in the fits that are to come.
     ledger, account, random_state
         As in :class:`confrere.PrivateLogisticRegression`.
 
@@ -107,13 +133,17 @@ def learn_facts(
 
     Notes
     -----
-    Unit : record. Neighbours : replace one row of ``table``. Guarantee : ``epsilon``-DP, pure.
-    Spends : ``epsilon`` on ``account`` before noise is drawn. Proof :
+    Unit : record. Neighbours : replace one row of ``table``, or add or remove one. Guarantee :
+    ``epsilon``-DP, pure. Spends : ``epsilon`` on ``account`` before noise is drawn. Proof :
     docs/proofs/learned_facts.md.
     """
     if not isinstance(schema, PublicSchema):
         raise InvalidParameter("schema must be a PublicSchema.")
-    plan = FactsPlan(FactCounts(schema, quantiles), check_epsilon(epsilon))
+    try:
+        relation = Neighbours(neighbours)
+    except ValueError:
+        raise InvalidParameter("neighbours must be 'replace-one' or 'add-remove'.") from None
+    plan = FactsPlan(FactCounts(schema, quantiles), check_epsilon(epsilon), relation)
     guarantee = plan.guarantee()
     source = source_for(random_state)
     sums, n_samples = plan.counts.sums(table), n_rows_of(table)

@@ -6,12 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from confrere import learned_facts
 from confrere.audit import Pair, audit_function
+from confrere.errors import InvalidParameter
+from confrere.guarantee import Neighbours
 from confrere.learned_facts import FactsPlan
 from confrere.mechanisms.counts import PrivateCounts
 from confrere.noise.sources import SeededSource
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
-from confrere.schema.column_sums import MomentSums
+from confrere.schema.column_sums import STEPS, MomentSums
 from confrere.schema.fact_counts import FactCounts
 
 SCHEMA = PublicSchema(
@@ -67,6 +70,43 @@ def test_a_sensitivity_that_is_too_small_is_found(name, monkeypatch):
     monkeypatch.setattr(MomentSums, name, property(lambda self: int(smaller * right(self))))
     plan = FactsPlan(FactCounts(SCHEMA), CLAIM)
     assert max(loss(plan, *pair) for pair in PAIRS) > CLAIM
+
+
+@pytest.mark.parametrize("quantiles", [0, 5])
+def test_a_record_that_comes_or_goes_costs_the_claim_and_its_number_is_counted(quantiles):
+    plan = FactsPlan(FactCounts(SCHEMA, quantiles), CLAIM, Neighbours.ADD_REMOVE)
+    assert plan.guarantee().neighbours is Neighbours.ADD_REMOVE
+    assert "number of records" not in plan.guarantee().public
+    found = []
+    for pair in PAIRS:
+        for table in pair:
+            there, gone = (
+                plan.counted(plan.counts.sums(each), len(each)) for each in (table, table[1:])
+            )
+            found.append(float(np.abs(there - gone).sum()) / plan.counter.scale)
+    assert 0.9 * CLAIM < max(found) <= CLAIM
+    # Half of what replacing costs, and a little for the number.
+    replaced = FactsPlan(FactCounts(SCHEMA, quantiles), CLAIM).counter.scale
+    assert plan.counter.scale < 0.9 * replaced
+
+
+@pytest.mark.parametrize("forgotten", ["the number of records", "the square"])
+def test_what_add_remove_forgets_is_found(forgotten, monkeypatch):
+    if forgotten == "the square":
+        monkeypatch.setattr(MomentSums, "longest", property(lambda self: STEPS))
+    else:
+        monkeypatch.setattr(learned_facts, "STEPS", 0)
+    plan = FactsPlan(FactCounts(SCHEMA), CLAIM, Neighbours.ADD_REMOVE)
+    table = records((100, 130, "a", "m", "yes"))
+    there, gone = (
+        np.append(plan.counts.sums(each), STEPS * len(each)) for each in (table, table[1:])
+    )
+    assert np.abs(there - gone).sum() / plan.counter.scale > CLAIM
+
+
+def test_label_only_has_no_facts_to_pay_for():
+    with pytest.raises(InvalidParameter, match="neighbours"):
+        FactsPlan(FactCounts(SCHEMA), CLAIM, Neighbours.LABEL_ONLY)
 
 
 def _sample(data, count, generator):

@@ -24,6 +24,12 @@ Integers = NDArray[np.int64]
 #: What a party has to give away among cells and classes, in whole numbers: then sums are exact.
 WHOLE = 2**16
 
+#: Why there is no delta: docs/proofs/cells.md.
+NO_DELTA = (
+    "delta must be 0 for method='cells': Gaussian noise on shares would be more than their Laplace "
+    "noise, whatever delta below .004 epsilon is given."
+)
+
 #: More than what probabilities of the integer noise can be off by, in floats.
 _ROUNDING = 1 + 1e-5
 
@@ -46,7 +52,7 @@ class PartyCells(PartyTotal):
 
     def __post_init__(self) -> None:
         if self.delta:
-            raise InvalidParameter("delta must be 0: noise on cells is Laplace's.")
+            raise InvalidParameter(NO_DELTA)
         super().__post_init__()
         if self.n_parties < 1 or self.n_cells < 1 or self.n_classes < 2:
             raise InvalidData("cells need at least one party, one cell and two classes.")

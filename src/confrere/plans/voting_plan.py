@@ -17,7 +17,7 @@ from confrere.guarantee import Guarantee, check_epsilon, check_positive, party_g
 from confrere.maths.public_cells import Cells
 from confrere.maths.sensitivity import auxiliary_radius
 from confrere.maths.voting import Tally
-from confrere.mechanisms import party_votes
+from confrere.mechanisms import party_cells, party_votes
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_cells import PartyCells
@@ -130,8 +130,10 @@ class Voting:
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
-        if self.delta and (self.method == "cells" or self.calibration == "printed"):
-            raise InvalidParameter("delta must be 0 for method='cells' and calibration='printed'.")
+        if self.delta and self.method == "cells":
+            raise InvalidParameter(party_cells.NO_DELTA)
+        if self.delta and self.calibration == "printed":
+            raise InvalidParameter("delta must be 0 with calibration='printed', which is pure.")
         check_tries(self.reserve, self.quorum)
         check_positive(self.local_alpha, "local_alpha")
         if self.alpha != "auto":

@@ -104,6 +104,11 @@ class FactCounts:
         return sum(one.sensitivity for one in self.columns)
 
     @property
+    def longest(self) -> int:
+        """How far all sums move together, in L1, when a record comes or goes."""
+        return sum(max(one.longest, STEPS if one.gaps else 0) for one in self.columns)
+
+    @property
     def names(self) -> list[str]:
         """The columns that a table must have."""
         return list(dict.fromkeys(one.column for one in self.columns))
@@ -130,7 +135,7 @@ class FactCounts:
         return np.concatenate(parts)
 
     def learned(
-        self, total: Floats, n_samples: int, deviation: float
+        self, total: Floats, n_samples: float, deviation: float
     ) -> tuple[PublicSchema, dict[str, tuple[str, ...]]]:
         """Return the schema with what noised sums say, and what was learned of which column.
 
@@ -140,8 +145,8 @@ class FactCounts:
         ----------
         total : array
             Noised sums, in lattice steps.
-        n_samples : int
-            Public number of records.
+        n_samples : float
+            Public number of records, or what noise has left of it.
         deviation : float
             Public standard deviation of the noise of an entry.
         """

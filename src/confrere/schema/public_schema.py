@@ -187,6 +187,7 @@ class PublicSchema:
         *,
         epsilon: float,
         quantiles: int = 0,
+        neighbours: str = "replace-one",
         ledger: Any = None,
         account: str | None = None,
         random_state: Any = None,
@@ -205,13 +206,15 @@ class PublicSchema:
             The price of all facts together; charged before noise is drawn.
         quantiles : int, default=0
             Also learn so many quantiles of every number that may become a curve.
+        neighbours : {"replace-one", "add-remove"}, default="replace-one"
+            Which change is hidden; as in the fits that are to come.
         ledger, account, random_state
             As in :class:`confrere.PrivateLogisticRegression`.
 
         Notes
         -----
-        Unit : record. Neighbours : replace one row of ``table``. Guarantee : ``epsilon``-DP, pure.
-        Proof : docs/proofs/learned_facts.md.
+        Unit : record. Neighbours : replace one row of ``table``, or add or remove one. Guarantee :
+        ``epsilon``-DP, pure. Proof : docs/proofs/learned_facts.md.
         """
         # Paying is no business of this room, which stands below it: the door is opened when asked.
         learned: PublicSchema = import_module("confrere.learned_facts").learn_facts(
@@ -219,6 +222,7 @@ class PublicSchema:
             table,
             epsilon=epsilon,
             quantiles=quantiles,
+            neighbours=neighbours,
             ledger=ledger,
             account=account,
             random_state=random_state,

@@ -1,13 +1,16 @@
 """Shares of cells and classes: whole numbers that add up, and what counts as nothing."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere import MultipartyClassifier
-from confrere.errors import InvalidData
+from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Unit
+from confrere.maths.gaussian import gaussian_mu
 from confrere.mechanisms.party_cells import WHOLE, PartyCells, shares_of_parties
 from confrere.noise.sources import SeededSource
 
@@ -127,3 +130,12 @@ def test_rows_of_any_length_move_nothing_else():
         for rows in (X, longer)
     ]
     assert np.abs(kept[0] - kept[1]).sum() <= 2 / 300 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 10.0])
+def test_gaussian_noise_on_shares_would_be_more(epsilon):
+    """Why there is no delta: at .004 epsilon Laplace's deviation is the smaller one still."""
+    laplace = PartyCells(epsilon=epsilon, n_parties=1, n_cells=4).deviation
+    assert math.sqrt(2) / gaussian_mu(epsilon, 0.004 * epsilon) > laplace
+    with pytest.raises(InvalidParameter, match="Gaussian noise on shares would be more"):
+        PartyCells(epsilon=epsilon, n_parties=9, n_cells=4, delta=1e-6)

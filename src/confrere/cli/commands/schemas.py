@@ -15,7 +15,7 @@ from confrere.cli.envelope import Answer, ExitCode, aside, command
 from confrere.cli.views import amount, facts, listing
 from confrere.errors import BudgetExceeded, SchemaError
 from confrere.extras import has_research, research
-from confrere.guarantee import check_epsilon
+from confrere.guarantee import Neighbours, check_epsilon
 from confrere.learned_facts import FactsPlan
 from confrere.ledger import Ledger
 from confrere.ledger.store import no_ledger
@@ -134,6 +134,9 @@ def learn(
     quantiles: Annotated[
         int, typer.Option(help="Learn so many quantiles of numbers that may become curves, too.")
     ] = 0,
+    neighbours: Annotated[
+        Neighbours, typer.Option(help="Which change is hidden: replace-one or add-remove.")
+    ] = Neighbours.REPLACE_ONE,
     out: Annotated[Path | None, typer.Option(help="A file instead of the screen.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Spend without asking.")] = False,
 ) -> Answer:
@@ -143,7 +146,7 @@ def learn(
     rate. The schema carries the receipt, and every release that is made with it says the price.
     """
     found = _read(schema)
-    price = FactsPlan(FactCounts(found, quantiles), check_epsilon(epsilon))
+    price = FactsPlan(FactCounts(found, quantiles), check_epsilon(epsilon), neighbours)
     if not ledger.is_file():
         raise no_ledger(ledger)
     _refuse_taken(out)
@@ -166,7 +169,14 @@ def learn(
     )
     if not yes:
         confirm(epsilon)
-    learned = found.learn(frame, epsilon=epsilon, quantiles=quantiles, ledger=book, account=payer)
+    learned = found.learn(
+        frame,
+        epsilon=epsilon,
+        quantiles=quantiles,
+        neighbours=neighbours,
+        ledger=book,
+        account=payer,
+    )
     paid = learned.paid[-1]
     aside().print(f"learned {paid}")
     kept = sorted(set(price.counts.names) - set(paid.learned))
