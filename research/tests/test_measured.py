@@ -74,6 +74,7 @@ TABLES = (
     "trees",
     "cells",
     "the rule for cells",
+    "demo",
     "planning",
     "priors",
     "branches near a prior",
