@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -44,8 +44,11 @@ class Opinion:
 def opinion_of(prior: Any, intercept: float, encoder: SchemaEncoder | None) -> Opinion:
     """Return what ``prior`` and ``prior_intercept`` declare about rows of ``encoder``.
 
-    Experts also know the base rate, unless an intercept is given.
+    Experts also know the base rate, unless an intercept is given. An opinion is one already, from
+    somebody who has the encoder: in a study only what it makes of experts crosses.
     """
+    if isinstance(prior, Opinion):
+        return replace(prior, intercept=float(intercept))
     if not (isinstance(prior, str) and prior == "experts"):
         return Opinion(prior, float(intercept))
     if encoder is None or not encoder.schema.has_signs:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from confrere.catalogue import Method, find_method
 from confrere.errors import ConfrereError, InvalidMessage, InvalidParameter
+from confrere.estimators.experts import Opinion
 from confrere.federation.expected import Expected, Numbers
 from confrere.federation.operation import Operation, PartyFacts, check_price, install
 from confrere.federation.party import LocalParty
@@ -30,6 +31,7 @@ from confrere.plans import LabelledTable, PublicFacts
 from confrere.plans.base_plan import ModelPlan, Names
 from confrere.release import Release
 from confrere.rows.engines import opened_engine
+from confrere.rows.frame import LARGEST
 
 Floats = NDArray[np.float64]
 
@@ -99,6 +101,8 @@ class Learning:
         sources may.
     alpha : array, optional
         Ridges, one per column or group, where the settings have none for all.
+    weights : array, optional
+        Importances that rows come weighted by: taken back as far as the prior is not believed.
     """
 
     method: Method
@@ -108,6 +112,7 @@ class Learning:
     starts: tuple[Start, ...] = field(default=())
     prior: Floats | None = None
     alpha: Floats | None = None
+    weights: Floats | None = None
 
     def plan(self, n_samples: int) -> ModelPlan:
         """Return what an organisation of so many records carries out; touches no data."""
@@ -115,7 +120,7 @@ class Learning:
         if self.importance is not None:
             given["importance"] = self.importance
         if self.prior is not None and "prior" in signature(self.method.estimator).parameters:
-            given["prior"] = self.prior
+            given["prior"] = Opinion(self.prior, 0.0, self.weights)
         if self.alpha is not None:
             given["alpha"] = self.alpha.tolist()
         if self.starts:
@@ -165,6 +170,8 @@ class Learning:
             arrays["prior"] = self.prior
         if self.alpha is not None:
             arrays["alpha"] = self.alpha
+        if self.weights is not None:
+            arrays["weights"] = self.weights
         for k, start in enumerate(self.starts):
             arrays |= {f"source{k}_{name}": array for name, array in start.numbers.items()}
         return Payload(values, arrays)
@@ -179,10 +186,17 @@ class Learning:
             if not isinstance(values[name], list):
                 raise InvalidMessage(f"{name} must be a list.")
         names = Names(tuple(values["classes"]), tuple(values["features"]))
-        told = {name: arrays.pop(name, None) for name in ("importance", "prior", "alpha")}
+        told = {
+            name: arrays.pop(name, None) for name in ("importance", "prior", "alpha", "weights")
+        }
         for name, known in told.items():
             if known is not None and (known.dtype != np.float64 or known.ndim != 1):
                 raise InvalidMessage(f"{name} must be one float64 per column.")
+        weights = told["weights"]
+        if weights is not None and (told["prior"] is None or len(weights) != len(names.features)):
+            raise InvalidMessage("weights must be one number per column, of a prior.")
+        if weights is not None and not np.all((weights >= 0) & (weights <= LARGEST)):
+            raise InvalidMessage(f"weights must be numbers from 0 to {LARGEST:g}.")
         starts = []
         for k, spec in enumerate(values["sources"]):
             prefix = f"source{k}_"

@@ -322,14 +322,16 @@ def learning_of(study: Study, method: Method, starts: tuple[Start, ...] = ()) ->
     if ridges is not None:
         told.append("alpha")
     plain = {name: value for name, value in settings.items() if name not in told}
+    encoder, near = study.encoder(), "prior" in study.parameters
     return Learning(
         method,
         plain,
         Names(tuple(study.classes), tuple(study.schema.feature_names)),
         None if importance is None else np.asarray(importance, dtype=np.float64),
         starts if method.shape == "transfer" else (),
-        study.encoder().expert_prior() if "prior" in study.parameters else None,
+        encoder.expert_prior() if near else None,
         None if ridges is None else np.asarray(ridges, dtype=np.float64),
+        encoder.multipliers() if near and encoder.weighted else None,
     )
 
 

@@ -8,6 +8,7 @@ from sklearn.metrics import roc_auc_score
 from confrere.errors import (
     BudgetExceeded,
     InvalidData,
+    InvalidMessage,
     InvalidParameter,
     OperationRefused,
     QuorumMissed,
@@ -20,8 +21,11 @@ from confrere.estimators import (
     PrivateLogisticRegression,
     ReleasedClassifier,
 )
+from confrere.federation.payload import Payload
 from confrere.ledger import Ledger
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
+from confrere.mechanisms.prior_check import Belief
+from confrere.plans import PublicFacts
 from confrere.release import generate_key, load_release, read_folder
 from confrere.study import (
     check_destination,
@@ -31,11 +35,15 @@ from confrere.study import (
     predict,
     prepare,
     read_rows,
+    read_study,
     read_table,
     save_made,
     unit_column_of,
 )
 from confrere.study.encoded_rows import UnitCounts
+from confrere.study.learning import Learning
+from confrere.study.parameters import estimator_for
+from confrere.study.protocols import learning_of
 from tests.unit.study.conftest import ready
 
 
@@ -87,6 +95,41 @@ def test_experts_of_the_schema_are_checked_out_of_the_same_price(edit, folder, n
         spent = [entry.guarantee.epsilon for entry in entries(folder, party)]
         assert len(spent) == (2 if name == "average" else 1)
         assert sum(spent) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("factor", [-1.0, 0.0, 0.25, 1.0])
+def test_a_study_takes_importances_back_as_python_does(edit, factor):
+    study = read_study(edit(name='name = "plr"\nprior = "experts"'))
+    assert study.encoder().weighted
+    size = len(study.schema.feature_names)
+    facts = PublicFacts(n_samples=500, n_features=size)
+    sent = Learning.from_payload(learning_of(study, study.method).to_payload())
+    belief = Belief(factor, 0.1)
+    here = estimator_for(study, study.method).plan(facts).fit(belief)
+    there = sent.plan(500).fit(belief)
+    # Of weighted rows: nothing is left of the weights of a prior that is not believed.
+    weights = study.encoder().multipliers()
+    scale = there.frame.feature_scale
+    if abs(factor) >= 0.7:
+        assert scale is None
+    else:
+        np.testing.assert_allclose(scale, here.frame.feature_scale)
+        spread = np.ptp(np.log(scale * weights)) / np.ptp(np.log(weights))
+        assert spread == pytest.approx(belief.trust)
+    assert there.mechanism.ridge == here.mechanism.ridge
+    np.testing.assert_array_equal(there.centre, here.centre)
+
+
+def test_weights_that_are_not_of_a_prior_are_refused(edit):
+    study = read_study(edit(name='name = "plr"\nprior = "experts"'))
+    asked = learning_of(study, study.method).to_payload()
+    arrays = dict(asked.arrays)
+    for wrong in (arrays["weights"][1:], -arrays["weights"], arrays["weights"].astype(np.float32)):
+        with pytest.raises(InvalidMessage, match="weights"):
+            Learning.from_payload(Payload(asked.values, {**arrays, "weights": wrong}))
+    del arrays["prior"]
+    with pytest.raises(InvalidMessage, match="weights"):
+        Learning.from_payload(Payload(asked.values, arrays))
 
 
 def test_a_prior_that_no_schema_declares_is_refused(edit):
