@@ -28,14 +28,14 @@ name = "sums\""""
 
 def die_when_asked():
     """Have what reads rows killed when it is asked for its part of a sum."""
-    serve = session.serve
+    answer = session.answer
 
-    def killed(operation, *args, **kwargs):
-        if operation == "minimiser":
+    def killed(question, local):
+        if question.operation == "minimiser":
             os.kill(os.getpid(), signal.SIGKILL)
-        return serve(operation, *args, **kwargs)
+        return answer(question, local)
 
-    session.serve = killed
+    session.answer = killed
 
 
 def die_when_sent():
