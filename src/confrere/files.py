@@ -1,9 +1,10 @@
-"""Files that are there whole or not at all, and are on disk once they are there."""
+"""Files that are there whole or not at all, and on disk once they are there; and reads that end."""
 
 from __future__ import annotations
 
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,24 @@ def write_whole(path: Path, content: bytes, *, mode: int = 0o600) -> None:
     with _drafted(path, content, mode) as draft:
         draft.replace(path)
     flush_folder(path.parent)
+
+
+def read_plain(path: Path, most: int) -> bytes | None:
+    """Return what a regular file holds; None if it is none, or holds more.
+
+    No link is followed, and nothing is waited for: whoever made the folder may have put anything
+    in the file's place.
+
+    Raises
+    ------
+    OSError
+        If it cannot be opened; that includes links.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(handle, "rb") as stream:
+        regular = stat.S_ISREG(os.fstat(handle).st_mode)
+        content = stream.read(most + 1) if regular else b""
+    return content if regular and len(content) <= most else None
 
 
 def flush_folder(folder: Path) -> None:

@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from confrere.errors import EngineFailed
-from confrere.files import write_whole
+from confrere.files import read_plain, write_whole
 
 STATUS = "status.json"
+
+#: Bytes of it that are read: of a folder that somebody else has made, too.
+_LARGEST = 1 << 24
 
 #: States of a party that has a line to its coordinator, or needs none any more.
 _CONNECTED = ("connected", "asked", "answered", "released", "left out")
@@ -57,8 +60,8 @@ class Progress:
 def read_progress(folder: Path) -> dict[str, Any] | None:
     """Return what was last noted in a folder; None if nothing was."""
     try:
-        found = json.loads((folder / STATUS).read_bytes())
-    except (OSError, ValueError):
+        found = json.loads(read_plain(folder / STATUS, _LARGEST) or b"")
+    except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 

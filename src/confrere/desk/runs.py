@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from datetime import UTC, datetime
@@ -58,7 +59,9 @@ def _waits(step: Mapping[str, Any]) -> bool:
 def last_lines(folder: Path) -> list[str]:
     """Return the end of a coordinator's log, if it has one."""
     try:
-        with (folder / "flower.log").open("rb") as file:
+        # No link is followed: a folder from elsewhere must not show files of this machine.
+        handle = os.open(folder / "flower.log", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(handle, "rb") as file:
             file.seek(0, 2)
             file.seek(max(0, file.tell() - _LOG_BYTES))
             text = file.read(_LOG_BYTES).decode("utf-8", "replace")

@@ -3,7 +3,8 @@
 A tar of plain files, with ``SHA256SUMS`` over them and a signature of the coordinator over that, so
 ``tar``, ``sha256sum -c`` and ``ssh-keygen -Y verify -n confrere-kit`` are enough to look into one.
 Nothing of a kit is written to disk before its signature was checked against a fingerprint that
-people compared.
+people compared, and nothing ever under another name than a kit's own: whoever coordinates may ask,
+and not write over a party's keys, books or data.
 """
 
 from __future__ import annotations
@@ -205,7 +206,22 @@ def show_kit(path: str | os.PathLike[str]) -> OpenedKit:
         raise SignatureError(f"{Path(path).name} was changed after it was signed.")
     requests = [request_from_bytes(files[name]) for name in files if name.endswith(".request")]
     participant = requests[0].party if requests else COORDINATOR
-    return OpenedKit(participant, fingerprint(line), study_from_bytes(study).sha256, files)
+    known = study_from_bytes(study)
+    if not files.keys() <= _names(participant, known):
+        raise SignatureError(
+            f"{Path(path).name} is no kit: it holds files that none has. Do not use it; ask "
+            "whoever made it what they are for."
+        )
+    return OpenedKit(participant, fingerprint(line), known.sha256, files)
+
+
+def _names(participant: str, study: Study) -> set[str]:
+    """Return all that may be in a participant's kit: it is written beside keys, books and data."""
+    names = {"study.toml", "coordinator.pub", "README.md", f"confrere-{participant}.service"}
+    if participant != COORDINATOR:
+        return names | {"ca.pem", "local.toml", f"{participant}.request"}
+    tls = {f"authority/{name}" for name in ("ca.pem", "server.pem", "server.key")}
+    return names | tls | {f"nodes/{party.name}.pem" for party in study.parties}
 
 
 def open_kit(

@@ -12,14 +12,13 @@ import os
 import re
 import secrets
 import shutil
-import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
 from confrere.errors import InvalidParameter, InvalidRelease, SignatureError
-from confrere.files import flush_folder
+from confrere.files import flush_folder, read_plain
 from confrere.model.model_json import MAX_BYTES
 from confrere.release.signing import PublicKey, fingerprint, read_public_key, verify_signature
 
@@ -231,16 +230,13 @@ def _additions(root: Path) -> dict[str, tuple[bytes, bytes | None]]:
 def _read(path: Path, limit: int) -> bytes:
     """Read a regular file of at most ``limit`` bytes, following no link."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        content = read_plain(path, limit)
     except OSError as error:
         raise InvalidRelease(
             f"{path.name} cannot be read ({error.strerror}); links are refused, and files must "
             "be readable."
         ) from error
-    with os.fdopen(handle, "rb") as stream:
-        facts = os.fstat(handle)
-        content = stream.read(limit + 1) if stat.S_ISREG(facts.st_mode) else b""
-    if not stat.S_ISREG(facts.st_mode) or len(content) > limit:
+    if content is None:
         raise InvalidRelease(
             f"{path.name} is not a plain file of at most {limit} bytes; do not use it."
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -122,7 +123,7 @@ class Earlier:
     ----------
     grant : Grant
     study : bytes or None
-        The study's own text.
+        The study's own text, if the file has it as it was agreed to.
     """
 
     grant: Grant
@@ -139,7 +140,9 @@ def earlier_grants(folder: Path, key: PublicKey) -> Iterator[Earlier]:
             text = json.loads(content).get("study")
         except (OSError, ValueError, ConfrereError):
             continue
-        known = text.encode() if isinstance(text, str) else None
+        known = text.encode("utf-8", "replace") if isinstance(text, str) else None
+        if known is not None and hashlib.sha256(known).hexdigest() != agreed.study_sha256:
+            known = None  # the signature is over the grant, which names the text by its hash
         found.append(Earlier(agreed, known))
     yield from sorted(found, key=lambda one: one.grant.approved_at, reverse=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -166,6 +167,21 @@ def test_a_folder_without_a_word_is_no_run(tmp_path):
     assert run_facts(Place(tmp_path, "x")) is None
     (tmp_path / STATUS).write_text("[]")
     assert run_facts(Place(tmp_path, "x")) is None
+    (tmp_path / STATUS).write_text("[" * 100_000)
+    assert run_facts(Place(tmp_path, "x")) is None
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_a_folder_of_a_stranger_s_shows_no_other_file_and_waits_for_none(tmp_path, kind):
+    """An archive that somebody sent may hold links to files of this machine, and pipes."""
+    secret = tmp_path / "secret"
+    secret.write_text('{"state": "the passphrase"}\n')
+    for name in (STATUS, "flower.log"):
+        path = tmp_path / "run" / name
+        path.parent.mkdir(exist_ok=True)
+        path.symlink_to(secret) if kind == "link" else os.mkfifo(path)
+    assert run_facts(Place(tmp_path / "run", "x")) is None
+    assert last_lines(tmp_path / "run") == []
 
 
 def test_events_tell_what_changed_and_end_with_the_visitor(tmp_path, monkeypatch):

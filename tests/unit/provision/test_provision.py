@@ -31,7 +31,7 @@ from confrere.provision import (
     revoke,
     show_kit,
 )
-from confrere.provision.kits import _members
+from confrere.provision.kits import _members, _write
 from confrere.release import fingerprint, generate_key
 from confrere.release.signing import read_private_key
 from confrere.study import read_study
@@ -351,3 +351,26 @@ def test_a_small_archive_does_not_grow_in_memory(tmp_path):
         assert archive.getmember("study.toml").size == 1 << 20
     with pytest.raises(SignatureError, match="is no kit"):
         _members(path)
+
+
+@pytest.mark.parametrize(
+    "name", ["main.key", "main.ledger", "main.csv", "grant.json", "node.key", "nodes/x.pem", "a.py"]
+)
+def test_a_kit_writes_over_nothing_of_a_party_s_own(work, name):
+    """Its coordinator, whose fingerprint is right, puts in a file that no kit has."""
+    files = dict(show_kit(work / "kits" / "main.kit").files)
+    key = read_private_key(work / "coordinator.key")
+    path = _write(work / "kits" / "main.kit", files | {name: b"not yours"}, key)
+    before = {p: p.read_bytes() for p in (work / "main").rglob("*")}
+    with pytest.raises(SignatureError, match="is no kit"):
+        open_kit(path, work / "main", _own(work))
+    assert {p: p.read_bytes() for p in (work / "main").rglob("*")} == before
+
+
+def test_a_coordinators_kit_has_its_own_names_only(work):
+    files = dict(show_kit(work / "kits" / "coordinator.kit").files)
+    key = read_private_key(work / "coordinator.key")
+    for name in ("coordinator.key", "nodes/stranger.pem", "authority/more.key", "local.toml"):
+        path = _write(work / "kits" / "other.kit", files | {name: b""}, key)
+        with pytest.raises(SignatureError, match="is no kit"):
+            show_kit(path)

@@ -108,6 +108,16 @@ def test_one_study_is_approved_once_and_the_next_version_puts_it_aside(place):
     ]
 
 
+def test_a_text_that_was_not_agreed_to_is_not_compared_with(place):
+    """The key signs the grant; beside it anybody may write another study's text."""
+    approve(place, grant=place / "grant.json")
+    document = json.loads((place / "grant.json").read_text())
+    document["study"] = document["study"].replace("epsilon = 1.0   ", "epsilon = 0.1   ")
+    (place / "grant.json").write_text(json.dumps(document))
+    (found,) = earlier_grants(place, (place / "main.key.pub").read_text())
+    assert found.study is None
+
+
 def test_what_was_added_and_removed_is_shown_too():
     old = b'a = 1\n[b]\nc = [1, 2]\n[[party]]\nname = "x"\ncap = 1\n'
     new = b'[b]\nc = [1, 3]\nd = "e"\n[[party]]\nname = "x"\ncap = 2\n[[party]]\nname = "y"\n'

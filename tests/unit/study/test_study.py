@@ -68,6 +68,7 @@ def test_every_method_of_the_catalogue_has_a_study(name):
         ("[privacy]", "[privacy]\nmagic = 1", r"\[privacy\] does not know 'magic'"),
         ('name = "average"', 'name = "magic"', "method.name: name must be one of plr"),
         ('name = "average"', "name = 3", "method.name: must be one line"),
+        ('name = "average"', 'name = "pst-s"\nn_groups = 100000000000', "n_groups: is too large"),
         ('name = "average"', 'name = "vote"', "auxiliary: vote learns from a file of public rows"),
         (
             "[encoding]\nrows",
