@@ -9,12 +9,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.maths.public_cells import RIDGES, Cells, HalfWhite, fit_shares
+from confrere.maths.public_cells import Cells, HalfWhite
+from confrere.maths.share_model import RIDGES, fit_shares, learn_again
 
 Floats = NDArray[np.float64]
 
-#: Cells over the square root of ``epsilon M``: as many as noise and detail balance.
-_CELLS = 1.25
+#: There are so many cells times a power of ``epsilon M``: noise and detail balance.
+_CELLS, _POWER = 0.4, 0.65
 
 #: Public rows that a cell has at least, on average; and no more cells than this.
 _ROWS, _MOST = 8, 1000
@@ -26,7 +27,7 @@ def cells_for(epsilon: float, n_parties: int, n_rows: int, n_classes: int) -> in
     Noise on a share is the same whatever its cell's size, so its part in all grows with the number
     of cells; what lies within a cell is not seen, so detail grows with it, too.
     """
-    wanted = max(math.ceil(_CELLS * math.sqrt(epsilon * n_parties)), 2 * n_classes)
+    wanted = max(math.ceil(_CELLS * math.pow(epsilon * n_parties, _POWER)), 2 * n_classes)
     return max(1, min(wanted, n_rows // _ROWS, _MOST))
 
 
@@ -84,14 +85,18 @@ class CellRows:
         # A class's part of a cell is uncertain besides: private and public rows are samples.
         even = (1 - 1 / n_classes) / n_classes
         sampled = sizes * even * (1 / n_parties + 1 / len(self.rows))
+        seen, intercept = self.view.coordinates(self.view.rows), self.constant > 0
         weights, ridge = fit_shares(
-            self.view.coordinates(self.view.rows),
+            seen,
             places,
             shares,
             deviation**2 + sampled + 1e-12,
-            intercept=self.constant > 0,
+            intercept=intercept,
             ridges=RIDGES if alpha is None else (alpha,),
+            stretches=self.view.stretches,
         )
+        if n_classes > 2:  # two are ranked by scores, which a sharper border makes coarser
+            weights = learn_again(seen, weights, intercept=intercept)
         turned = weights[:, : self.view.turn.shape[1]] @ self.view.turn.T
         if self.constant:
             intercepts = weights[:, -1] - turned @ self.view.mean
