@@ -261,10 +261,7 @@ class CollaborativeClassifier(LinearClassifier):
                 "with method='average' and loss='logistic'."
             )
         if self.delta and self.method == "ofpa":
-            raise InvalidParameter(
-                "delta must be 0 for method='ofpa', whose noise is Laplace's; method='average' is "
-                "the same with Gaussian noise."
-            )
+            raise InvalidParameter("delta must be 0 for method='ofpa'; 'average' is it with one.")
         iterates = self.method in ("average", "ofpa") or (self.method == "sums" and self.delta > 0)
         if self.rounds != 1 and not iterates:
             raise InvalidParameter(

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
-
-from scipy import stats
 
 from confrere.errors import CalibrationError, InvalidParameter
 from confrere.estimators import FeatureStackingClassifier
 from confrere.guarantee import check_epsilon, check_positive
-from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.planning.working_model import (
+    NoiseTerm,
     PlannedObjective,
     Population,
     expected_area,
@@ -34,37 +32,6 @@ _MOST_SAMPLES = 10**12
 DECAY = 0.75
 
 
-@dataclass(frozen=True, slots=True)
-class NoiseTerm:
-    """The noise in one objective, for rows in the unit ball.
-
-    Attributes
-    ----------
-    name : str
-        Which objective.
-    size : int
-        Dimension of the noise, the constant included.
-    rate : float
-        Its density is proportional to ``exp(-rate ||b||)``.
-    ridge : float
-        ``L`` of the summed objective.
-    """
-
-    name: str
-    size: int
-    rate: float
-    ridge: float
-
-    @property
-    def mean(self) -> float:
-        """Expected norm of the noise."""
-        return self.size / self.rate
-
-    def quantile(self, probability: float) -> float:
-        """Return the norm that the noise stays below with this probability."""
-        return float(stats.gamma.ppf(probability, self.size, scale=1 / self.rate))
-
-
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
     """What to expect of a private fit. Nothing in it comes from data.
@@ -73,7 +40,7 @@ class Forecast:
     ----------
     n, d : int
         Records per party, and features.
-    epsilon : float
+    epsilon, delta : float
         What every party spends.
     parties : int
         Models that are averaged, each of ``n`` records.
@@ -110,6 +77,7 @@ class Forecast:
     loss: Literal["logistic", "capped"]
     terms: tuple[NoiseTerm, ...]
     samples_used: int
+    delta: float
     _signals: tuple[float, ...]
     _features: tuple[int, ...]
     _constant: float
@@ -176,6 +144,7 @@ class Forecast:
             n=n,
             d=self.d,
             epsilon=self.epsilon if epsilon is None else epsilon,
+            delta=self.delta,
             parties=self.parties,
             groups=self.groups,
             importance=self.importance,
@@ -188,7 +157,7 @@ class Forecast:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.parties} x {self.n} records, {self.d} features, epsilon {self.epsilon:g} each",
+            f"{self._sizes} each",
             *(
                 f"{term.name}: ||b|| about {term.mean:.4g}, below {term.quantile(0.99):.4g} in 99% "
                 f"of runs (ridge {term.ridge:.4g})"
@@ -217,10 +186,18 @@ class Forecast:
             "noise in a score": f"{self.margin_spread:.3g}, where a typical margin is "
             f"{self.margin:.3g}",
         }
-        title = f"Forecast: {self.parties} x {self.n} records, {self.d} features, epsilon "
         note = "From public sizes alone; nothing was spent."
         table = grid(names, noise, right=names[1:])
-        return panel(f"{title}{self.epsilon:g} each", facts(told), table, note=note)
+        return panel(f"Forecast: {self._sizes} each", facts(told), table, note=note)
+
+    @property
+    def _sizes(self) -> str:
+        price = f"epsilon {self.epsilon:g}" + (f", delta {self.delta:g}" if self.delta else "")
+        return f"{self.parties} x {self.n} records, {self.d} features, {price}"
+
+    def pure(self) -> Forecast:
+        """Return the plan without a delta, to see what it buys."""
+        return replace(self, delta=0.0).resized(self.n)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw expected quality against epsilon, for several numbers of records."""
@@ -230,7 +207,15 @@ class Forecast:
 
     def _objectives(self, rates: Sequence[float]) -> list[PlannedObjective]:
         return [
-            PlannedObjective(features, term.size, rate, term.ridge, signal, slope_of(self.loss))
+            PlannedObjective(
+                features,
+                term.size,
+                rate,
+                term.ridge,
+                signal,
+                slope_of(self.loss),
+                "own normal" if term.gaussian else "norm",
+            )
             for features, term, rate, signal in zip(
                 self._features, self.terms, rates, self._signals, strict=True
             )
@@ -260,6 +245,7 @@ def plan(
     n: int,
     d: int,
     epsilon: float = 1.0,
+    delta: float = 0.0,
     parties: int = 1,
     groups: int = 1,
     importance: Sequence[float] | None = None,
@@ -277,6 +263,8 @@ def plan(
         Records of every party, and features.
     epsilon : float, default=1.0
         What every party spends.
+    delta : float, default=0.0
+        Spent besides; with one the noise is Gaussian. Below one over the records of a party.
     parties : int, default=1
         Each releases one model and the average is used.
     groups : int, default=1
@@ -314,13 +302,14 @@ def plan(
     if importance is not None and len(importance) != d:
         raise InvalidParameter(f"importance must have one entry per feature ({d}).")
     if groups > 1:
-        made = _stack(n, d, epsilon, groups, importance, loss)
+        made = _stack(n, d, (epsilon, delta), groups, importance, loss)
     else:
-        made = _linear(n, d, epsilon, parties, loss)
+        made = _linear(n, d, (epsilon, delta), parties, loss)
     return Forecast(
         n=n,
         d=d,
         epsilon=float(epsilon),
+        delta=float(delta),
         parties=parties,
         groups=groups,
         importance=None if importance is None else tuple(float(a) for a in importance),
@@ -333,20 +322,23 @@ def plan(
     )
 
 
-def _linear(n: int, d: int, epsilon: float, parties: int, loss: LogLoss) -> dict[str, Any]:
+def _linear(
+    n: int, d: int, price: tuple[float, float], parties: int, loss: LogLoss
+) -> dict[str, Any]:
     """Return the noise of plain private regression at every party, ridges for their average."""
     frame = Frame(d)
+    epsilon, delta = price
     mechanism: Any
     if parties > 1:
-        averaging = Averaging(frame=frame, epsilon=epsilon, cap=slope_of(loss))
+        averaging = Averaging(frame=frame, epsilon=epsilon, delta=delta, cap=slope_of(loss))
         sizes = Sizes({f"party {k}": n for k in range(parties)})
         mechanism = averaging.mechanism(averaging.request(epsilon, sizes, None), n)
     else:
-        mechanism = plan_linear(n, frame, epsilon=epsilon, loss=loss).mechanism
-    assert isinstance(mechanism, ObjectivePerturbation)  # no delta was set
+        mechanism = plan_linear(n, frame, epsilon=epsilon, delta=delta, loss=loss).mechanism
+    rate = 1 / mechanism.sigma if delta else mechanism.rho
     name = "one model" if parties == 1 else "every party's model"
     return {
-        "terms": (NoiseTerm(name, mechanism.n_features, mechanism.rho, mechanism.ridge),),
+        "terms": (NoiseTerm(name, mechanism.n_features, rate, mechanism.ridge, delta > 0),),
         "samples_used": n,
         "_signals": (1.0,),
         "_features": (d,),
@@ -355,18 +347,24 @@ def _linear(n: int, d: int, epsilon: float, parties: int, loss: LogLoss) -> dict
 
 
 def _stack(
-    n: int, d: int, epsilon: float, groups: int, importance: Sequence[float] | None, loss: LogLoss
+    n: int,
+    d: int,
+    price: tuple[float, float],
+    groups: int,
+    importance: Sequence[float] | None,
+    loss: LogLoss,
 ) -> dict[str, Any]:
     """Return the noise of a stack's low level."""
+    epsilon, delta = price
     model = FeatureStackingClassifier(
-        epsilon=epsilon, n_groups=groups, importance=importance, loss=loss
+        epsilon=epsilon, delta=delta, n_groups=groups, importance=importance, loss=loss
     )
     made = model.plan(PublicFacts(n_samples=n, n_features=d))
     assert isinstance(made, FeatureStackPlan)  # no prior was declared
     low = made.low
     return {
         "terms": tuple(
-            NoiseTerm(f"group {k}", size, rate, ridge)
+            NoiseTerm(f"group {k}", size, rate, ridge, delta > 0)
             for k, (size, rate, ridge) in enumerate(
                 zip(low.sizes, low.rates, low.ridges, strict=True)
             )

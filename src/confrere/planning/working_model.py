@@ -29,7 +29,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, special
+from scipy import optimize, special, stats
 
 Floats = NDArray[np.float64]
 
@@ -83,13 +83,49 @@ class Population:
 
 
 @dataclass(frozen=True, slots=True)
+class NoiseTerm:
+    """The noise in one objective, for rows in the unit ball.
+
+    Attributes
+    ----------
+    name : str
+        Which objective.
+    size : int
+        Dimension of the noise, the constant included.
+    rate : float
+        Its density is proportional to ``exp(-rate ||b||)``; of Gaussian noise one over sigma.
+    ridge : float
+        ``L`` of the summed objective.
+    gaussian : bool, default=False
+        Whether there is a delta to pay with.
+    """
+
+    name: str
+    size: int
+    rate: float
+    ridge: float
+    gaussian: bool = False
+
+    @property
+    def mean(self) -> float:
+        """Expected norm of the noise."""
+        return float(stats.chi.mean(self.size) if self.gaussian else self.size) / self.rate
+
+    def quantile(self, probability: float) -> float:
+        """Return the norm that the noise stays below with this probability."""
+        law = stats.chi if self.gaussian else stats.gamma
+        return float(law.ppf(probability, self.size)) / self.rate
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedObjective:
     """One perturbed objective: features, noise rate and dimension, ridge, share of the signal.
 
     ``noise_size`` counts the constant as well; a rate of infinity has no noise. ``cap`` is the
     largest slope of the loss. ``law`` says where noise goes: of a random norm into the gradients of
-    every party (``"norm"``), normal into the gradient of all records (``"normal"``), or of a random
-    norm onto the weights themselves, once for all parties (``"weights"``).
+    every party (``"norm"``) or normal (``"own normal"``), normal into the gradient of all records
+    (``"normal"``), or of a random norm onto the weights themselves, once for all parties
+    (``"weights"``).
     """
 
     n_features: int
@@ -98,14 +134,14 @@ class PlannedObjective:
     ridge: float
     signal: float
     cap: float = 1.0
-    law: Literal["norm", "normal", "weights"] = "norm"
+    law: Literal["norm", "own normal", "normal", "weights"] = "norm"
 
     @property
     def coordinate_noise(self) -> float:
         """Variance of one coordinate of the noise."""
         if math.isinf(self.rate):
             return 0.0
-        return (1.0 if self.law == "normal" else self.noise_size + 1) / self.rate**2
+        return (1.0 if "normal" in self.law else self.noise_size + 1) / self.rate**2
 
     def in_weights(self, stiffness: Floats) -> Floats:
         """Return the factor from noise to weights, per band."""
@@ -212,7 +248,8 @@ def noise_in_scores(
         settled = _settle(each, *bands, n_samples, population)
         lengths = settled.size * settled.v
         noise = each.coordinate_noise * each.in_weights(settled.stiffness) ** 2
-        total += float(lengths @ noise) / (n_parties if each.law == "norm" else 1)
+        own = each.law in ("norm", "own normal")
+        total += float(lengths @ noise) / (n_parties if own else 1)
         length += float(lengths.sum())
     return total / length
 
@@ -312,7 +349,7 @@ def _noise(
         return np.zeros(shape), np.zeros(shape)
     first = generator.normal(size=shape)
     others = _squares(size - 1, draws, generator)
-    if each.law == "normal" or (each.law == "norm" and n_parties > 1):
+    if "normal" in each.law or (each.law == "norm" and n_parties > 1):
         # A mean of many is nearly normal.
         spread = math.sqrt(each.coordinate_noise / n_parties)
         return spread * first, spread * np.sqrt(others)

@@ -147,7 +147,16 @@ def test_plan_says_what_to_expect(line, folder):
     areas = answer["data"]["by_epsilon"]
     assert 0.5 < areas["0.1"] < areas["1"] < areas["10"] < 0.85
     assert Path("p.png").stat().st_size > 1000
+    assert "by_epsilon_pure" not in answer["data"]
     line("plan", "--records", "0", "--features", "20", code=2)
+
+
+def test_plan_says_what_a_delta_buys(line, folder):
+    facts = ("plan", "--records", "500", "--features", "40", "--delta", "1e-6")
+    found = line.json(*facts)["data"]
+    assert found["by_epsilon"]["1"] > found["by_epsilon_pure"]["1"] + 0.01
+    assert "pure" in line(*facts).stdout
+    line(*facts[:-1], "0.05", code=3)
 
 
 def test_plan_chooses_between_an_average_and_sums(line, folder):

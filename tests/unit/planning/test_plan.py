@@ -18,7 +18,7 @@ from confrere import (
 from confrere.audit.estimator import BulkSampler
 from confrere.errors import CalibrationError, InvalidParameter
 from confrere.maths.solver import minimise
-from confrere.noise.samplers import l2_noise
+from confrere.mechanisms.laws import GaussianNoise, L2Noise
 from confrere.noise.sources import SeededSource
 from confrere.planning import plan, price
 from confrere.plans import PublicFacts
@@ -33,12 +33,16 @@ mpl.use("Agg")
         {"n": 3000, "d": 20, "epsilon": 2.0, "loss": "capped"},
         {"n": 900, "d": 12, "groups": 3, "importance": np.arange(12) + 1.0},
         {"n": 200, "d": 6, "parties": 8},
+        {"n": 500, "d": 4, "epsilon": 0.3, "delta": 1e-6},
+        {"n": 900, "d": 12, "groups": 3, "delta": 1e-5},
+        {"n": 200, "d": 6, "parties": 8, "delta": 1e-6},
     ],
     ids=str,
 )
 def test_quantiles_are_those_of_the_noise(sizes):
     for k, term in enumerate(plan(**sizes).terms):
-        drawn = l2_noise(term.rate, term.size, SeededSource(k), count=10_000)
+        law = GaussianNoise(1 / term.rate) if "delta" in sizes else L2Noise(term.rate)
+        drawn = law.draw(SeededSource(k), 10_000, term.size)
         norms = np.linalg.norm(drawn, axis=1)
         assert norms.mean() == pytest.approx(term.mean, rel=0.03)
         for probability in (0.5, 0.9, 0.99):
@@ -63,6 +67,38 @@ def test_terms_are_those_of_the_estimators():
     low = FeatureStackingClassifier(epsilon=0.7, n_groups=3).plan(facts).low
     assert tuple(term.rate for term in stack.terms) == low.rates
     assert stack.samples_used == low.n_samples == 200
+
+
+def test_terms_with_a_delta_are_those_of_the_estimators_and_a_pure_plan_has_none():
+    facts = PublicFacts(n_samples=400, n_features=6)
+    price = {"epsilon": 0.7, "delta": 1e-6}
+    made = plan(n=400, d=6, **price)
+    mechanism = PrivateLogisticRegression(**price).plan(facts).mechanism
+    assert (1 / made.terms[0].rate, made.terms[0].ridge) == pytest.approx(
+        (mechanism.sigma, mechanism.ridge)
+    )
+    stack = plan(n=400, d=6, groups=3, **price)
+    low = FeatureStackingClassifier(n_groups=3, **price).plan(facts).low
+    assert tuple(term.rate for term in stack.terms) == low.rates
+    assert "delta 1e-06" in str(made)
+    assert str(made.pure()) == str(plan(n=400, d=6, epsilon=0.7))
+    assert made.resized(800).delta == 1e-6
+    with pytest.raises(InvalidParameter, match="delta"):
+        plan(n=400, d=6, epsilon=0.7, delta=0.01)
+
+
+@pytest.mark.parametrize(("n", "d", "epsilon"), [(2000, 20, 0.5), (400, 30, 1.0)])
+def test_expected_quality_with_a_delta_is_what_fits_reach(n, d, epsilon):
+    made = plan(n=n, d=d, epsilon=epsilon, delta=1e-6, auc=0.85, decay=0.0)
+    assert made.expected_auc() > made.pure().expected_auc() + 0.005
+    reached = []
+    generator = np.random.default_rng(2)
+    for seed in range(25):
+        (X, y), (X_test, y_test) = draw(generator, n, d, 0.85)
+        model = PrivateLogisticRegression(epsilon=epsilon, delta=1e-6, random_state=seed).fit(X, y)
+        reached.append(roc_auc_score(y_test, model.decision_function(X_test)))
+    error = np.std(reached) / math.sqrt(len(reached))
+    assert made.expected_auc() == pytest.approx(np.mean(reached), abs=0.01 + 3 * error)
 
 
 def draw(generator, n, d, auc, base_rate=0.5, decay=0.0):
@@ -192,7 +228,7 @@ def test_the_excess_bound_holds_on_data():
 
     best = objective(minimise(X, y, ridge=term.ridge).w)
     above = []
-    for b in l2_noise(term.rate, term.size, SeededSource(3), count=200):
+    for b in L2Noise(term.rate).draw(SeededSource(3), 200, term.size):
         w = minimise(X, y, ridge=term.ridge, linear=b, tolerance=1e-5).w
         above.append((objective(w) - best) / 300)
     assert np.mean(np.array(above) <= made.excess(0.1)) >= 0.9

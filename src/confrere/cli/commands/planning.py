@@ -47,6 +47,7 @@ def plan(
         n=records,
         d=features,
         epsilon=epsilon,
+        delta=delta,
         parties=parties,
         groups=groups,
         auc=auc,
@@ -54,8 +55,13 @@ def plan(
         decay=decay,
     )
     others = {e: found.resized(records, e).expected_auc() for e in _EPSILONS}
-    table = listing("Expected AUC", *(f"epsilon {e:g}" for e in others))
-    table.add_row(*(f"{value:.3f}" for value in others.values()))
+    table = listing("Expected AUC", "", *(f"epsilon {e:g}" for e in others))
+    table.add_row(f"delta {delta:g}" if delta else "", *(f"{one:.3f}" for one in others.values()))
+    pure: dict[str, Any] = {}
+    if delta:
+        alone = {e: found.pure().resized(records, e).expected_auc() for e in _EPSILONS}
+        table.add_row("pure", *(f"{one:.3f}" for one in alone.values()))
+        pure = {"by_epsilon_pure": {f"{e:g}": one for e, one in alone.items()}}
     told: list[Any] = [str(found), table]
     chosen: dict[str, Any] = {}
     if parties > 1:
@@ -99,6 +105,7 @@ def plan(
             "margin_spread": found.margin_spread,
             "excess": found.excess(),
             "by_epsilon": {f"{e:g}": value for e, value in others.items()},
+            **pure,
             **chosen,
         },
         told,
