@@ -20,6 +20,7 @@ from confrere.study import (
     make_grant,
     make_plan,
     party_session,
+    predict,
     prepare,
     read_local,
     read_study,
@@ -243,6 +244,32 @@ def test_a_ridge_for_each_column_or_group_over_both_engines(example, tmp_path, n
             not np.array_equal(array, same.release.model.arrays()[key])
             for key, array in arrays.items()
         )
+
+
+CURVED = {"sd = 16, importance": "sd = 16, curve = true, importance"}
+
+
+@pytest.mark.parametrize("rewritten", [{}, CURVED], ids=["lines", "a curve"])
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_noise_shaped_like_the_rows_over_both_engines(example, tmp_path, rounds, rewritten):
+    named = f'name = "average"\nnoise = "schema"\nrounds = {rounds}'
+    how = {"named": named, "rewritten": rewritten}
+    average = CATALOGUE["average"]
+    here_study, here = run_here(example, tmp_path / "here", average, **how)
+    there_study, there = run_between(example, tmp_path / "there", average, **how)
+    (one,), (other,) = here, there.made
+    model = one.release.model
+    assert model.coef.tobytes() == other.release.model.coef.tobytes()
+    assert model.facts.body == other.release.model.facts.body
+    assert any(size > 1 for size in model.facts.body)
+    assert model.features == here_study.columns
+    assert one.release.guarantee == other.release.guarantee
+    paid = charged(tmp_path / "here", here_study)
+    assert paid == charged(tmp_path / "there", there_study)
+    assert all(len(rows) == rounds and rows[-1][1] == 1.0 for rows in paid.values())
+    people = pd.read_csv(example / "local/main.csv")[:20]
+    chances = predict(load_release(there.folders[other.name], allow_simulated=True), people)
+    assert len(chances) == 20
 
 
 def test_a_chain_starts_from_what_the_source_released_in_the_same_run(example, tmp_path):

@@ -2,15 +2,19 @@
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from confrere.audit.adversary import worst_body_loss
 from confrere.errors import InvalidData
+from confrere.federation import Payload
+from confrere.federation.averaging import ReleaseRequest
 from confrere.guarantee import Neighbours
 from confrere.maths import calibration
 from confrere.maths.geometry import coordinate_variance
+from confrere.mechanisms import body_objective
 from confrere.mechanisms.body_objective import BodyObjectivePerturbation
 from confrere.mechanisms.hidden_size import HiddenSize
+from confrere.mechanisms.laws import BodyNoise, L2Noise
 from confrere.mechanisms.noisy_minimiser import SOLVER_SHARE
 from confrere.noise import samplers
 from confrere.noise.sources import SeededSource
@@ -233,3 +237,86 @@ def test_any_row_at_all_is_mapped_inside():
     back, constant = frame.coefficients(weights)
     assert back == pytest.approx(coef)
     assert constant == pytest.approx(intercept)
+
+
+def asked_by_others(name, shares=None):
+    """Return the request for a party's weights in a body of somebody else's, as the wire has it."""
+    body = body_of(name)
+    asked = ReleaseRequest(
+        frame=BodyFrame(body, 0.4, constant=False), epsilon=1.0, ridge=0.4, cap=0.5
+    ).to_payload()
+    frame = dict(asked.values["frame"])
+    if shares is not None:  # a coordinator may ask for what no plan would
+        frame["shares"] = list(shares)
+    return Payload.decode(Payload({**asked.values, "frame": frame}, asked.arrays).encode())
+
+
+def answer_is_private(name, shares=None):
+    """Check what a party runs when it is asked: ratios of corners, its rows, and its noise."""
+    asked = ReleaseRequest.from_payload(asked_by_others(name, shares))
+    declared, mechanism = body_of(name), asked.objective(10)
+    body = mechanism.body
+    worst = worst_body_loss(
+        body, rho=mechanism.rho, ridge=mechanism.ridge, cap=mechanism.cap, draws=4
+    )
+    assert 0.95 <= worst <= (1 - SOLVER_SHARE) * ABOVE
+    generator = np.random.default_rng(0)
+    X, y = generator.normal(size=(10, declared.size)) * 30, generator.choice([-1.0, 1.0], 10)
+    rows = asked.frame.rows(X)
+    assert body.factor_norms(rows).max() <= 1
+    assert np.linalg.norm(rows, axis=1).max() <= 1
+    # The noise of answers, read back off them: the gradient is zero where it is minus the noise.
+    answers = mechanism.run_many(rows, y, source=SeededSource(2), count=400)
+    margins = answers @ (rows * y[:, None]).T
+    slopes = np.minimum(special.expit(-margins), mechanism.cap)
+    noise = slopes @ (rows * y[:, None]) - mechanism.ridge * answers
+    law = stats.gamma(body.size, scale=1 / mechanism.rho)
+    assert stats.kstest(body.gauge(noise), law.cdf).pvalue > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("name", "shares"),
+    [("box and two", None), ("box and two", (0.999, 0.001)), ("box and two", (40.0, 2.0))],
+)
+def test_an_answer_in_a_body_that_others_chose_is_private(name, shares):
+    answer_is_private(name, shares)
+
+
+def _unshared(monkeypatch):
+    real = Body.__post_init__
+
+    def broken(self):
+        real(self)
+        object.__setattr__(self, "shares", (1.0,) * len(self.shares))
+
+    monkeypatch.setattr(Body, "__post_init__", broken)
+
+
+def _quieter(monkeypatch):
+    real = BodyNoise.draw
+    monkeypatch.setattr(BodyNoise, "draw", lambda *a: real(*a) / 3)
+
+
+def _of_the_ball(monkeypatch):
+    """A party that forgets the body draws noise of the same rate, in a ball."""
+
+    def round_noise(self, source, count, size):
+        return L2Noise(self.rho).draw(source, count, size)
+
+    monkeypatch.setattr(BodyNoise, "draw", round_noise)
+
+
+def _louder(monkeypatch):
+    real = body_objective.calibrate
+    monkeypatch.setattr(body_objective, "calibrate", lambda *a: 2 * real(*a))
+
+
+def _unbounded(monkeypatch):
+    monkeypatch.setattr(rows_body, "into_factors", lambda X, sizes, inside=1.0: inside * X)
+
+
+@pytest.mark.parametrize("fault", [_unshared, _quieter, _of_the_ball, _louder, _unbounded])
+def test_faults_in_what_a_party_answers_are_found(monkeypatch, fault):
+    fault(monkeypatch)
+    with pytest.raises(AssertionError):
+        answer_is_private("box and two")

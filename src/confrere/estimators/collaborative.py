@@ -26,12 +26,13 @@ from confrere.estimators.constraints import (
 from confrere.estimators.experts import Opinion, opinion_of
 from confrere.guarantee import Guarantee
 from confrere.plans.base_plan import LabelledTable, PublicFacts
-from confrere.plans.body_plan import Noise, encodes, form_for, schema_frame
+from confrere.plans.body_plan import Noise, encodes, form_for
 from confrere.plans.checked_average import CheckedAveraging
 from confrere.plans.collaborative_plan import Averaging
 from confrere.plans.expansion_plan import Expansion
 from confrere.plans.linear_plan import Coordinates, linear_frame, slope_of
 from confrere.plans.party_rows import Sizes, party_codes
+from confrere.plans.shaped_average import ShapedAveraging
 from confrere.plans.sums_plan import GradientRounds, OneMessage
 from confrere.plans.together_plan import Collaboration, CollaborativePlan
 from confrere.rows.frame import Frame
@@ -114,7 +115,7 @@ class CollaborativeClassifier(LinearClassifier):
         Public intercept to shrink towards.
     noise : {"auto", "ball", "schema"}, default="auto"
         Which body noise is made for, as in :class:`PrivateLogisticRegression`; ``"schema"`` is for
-        ``"average"`` without a ``prior``, and for parties whose rows are here.
+        ``"average"`` without a ``prior``; asked of others it needs the encoder of all parties.
     classes : list, optional
         The public label set. Without it labels must be 0 and 1, booleans or a pandas categorical.
     ledger : Ledger, optional
@@ -272,23 +273,23 @@ class CollaborativeClassifier(LinearClassifier):
         sizes = Sizes({"all": facts.n_samples} if facts.sizes is None else facts.sizes)
         encoder = self._encoder(facts.n_samples)
         if encoder is not None and encoder.shaped and encodes(encoder, facts.features):
-            return CollaborativePlan(self.method, self._shaped(encoder, sizes), sizes)
+            return CollaborativePlan(self.method, self._shaped(encoder).at(sizes), sizes)
         if self.noise == "schema":
             raise InvalidParameter("noise='schema' needs schema=, a PublicSchema of raw columns.")
         protocol = self.protocol(facts.n_features, facts.n_classes)
         return CollaborativePlan(self.method, protocol, sizes)
 
-    def _shaped(self, encoder: SchemaEncoder, sizes: Sizes) -> Averaging:
+    def _shaped(self, encoder: SchemaEncoder) -> ShapedAveraging:
         """Return an average in a body: its ridge is made for all records, as the ball's is."""
-        frame = schema_frame(
-            encoder,
-            sizes.total,
-            epsilon=self.epsilon / self.rounds,
-            loss=self.loss,
-            constant=self.fit_intercept,
+        constant = self.fit_intercept
+        place = linear_frame(
+            len(encoder.names),
+            data_norm=1.0,
+            fit_intercept=constant,
+            intercept_scale=self.intercept_scale,
         )
-        prior = frame.weights(None, self.prior_intercept) if self.prior_intercept else None
-        return self._averaging(frame, prior)
+        averaging = self._averaging(place, None)
+        return ShapedAveraging(averaging, encoder, self.loss, constant, self.prior_intercept)
 
     def _form(self, n_samples: int) -> Form:
         """Return how a schema's columns are encoded: a rule of public facts."""
@@ -296,16 +297,24 @@ class CollaborativeClassifier(LinearClassifier):
         # The average of M parties has M times the noise variance of one that holds all records.
         parties = len(getattr(self, "party_", "1"))
         epsilon = self.epsilon / self.rounds / math.sqrt(parties)
-        beyond = {
+        return form_for(
+            self.schema,
+            self.noise,
+            n_samples,
+            epsilon,
+            classes=self.classes,
+            beyond=self._beyond_bodies(),
+        )
+
+    def _beyond_bodies(self) -> dict[str, bool]:
+        """Return by name what noise shaped like the rows does not know, and whether it is set."""
+        return {
             f"method={self.method!r}": self.method != "average",
             "calibration='printed'": self.calibration == "printed",
             "delta": self.delta > 0,
             "prior": self.prior is not None,
             "feature_scale": self.feature_scale is not None,
         }
-        return form_for(
-            self.schema, self.noise, n_samples, epsilon, classes=self.classes, beyond=beyond
-        )
 
     def protocol(self, n_features: int, n_classes: int = 2) -> Collaboration:
         """Return what parties are asked, whatever their number and sizes."""
@@ -313,7 +322,7 @@ class CollaborativeClassifier(LinearClassifier):
         if n_classes > 2 and (self.prior is not None or self.prior_intercept != 0):
             raise InvalidParameter("prior is for two classes.")
         if self.noise == "schema":
-            raise InvalidParameter("noise='schema' is not asked of others; use noise='ball'.")
+            return self._asked_shaped(n_features)
         frame = linear_frame(
             n_features,
             data_norm=self.data_norm,
@@ -343,6 +352,21 @@ class CollaborativeClassifier(LinearClassifier):
         if self.prior_check:
             return CheckedAveraging(averaging, known)
         return replace(averaging, variance=known.variance, base_rate=known.base_rate)
+
+    def _asked_shaped(self, n_features: int) -> Collaboration:
+        """Return what others are asked in the body of their schema, which they encode rows by."""
+        encoder = self._encoder()
+        if not isinstance(self.schema, SchemaEncoder) or encoder is None or not encoder.shaped:
+            raise InvalidParameter(
+                "noise='schema' needs schema=, the encoder (of form 'linear' or 'curves') by which "
+                "all parties encode their rows: how many they have is not known yet."
+            )
+        if len(encoder.names) != n_features:
+            raise InvalidParameter("n_features must be the number of columns that schema encodes.")
+        for name, is_set in self._beyond_bodies().items():
+            if is_set:
+                raise InvalidParameter(f"noise='schema' does not know {name}; use noise='ball'.")
+        return self._shaped(encoder)
 
     def _averaging(
         self, frame: Coordinates, prior: NDArray[np.float64] | None, n_classes: int = 2

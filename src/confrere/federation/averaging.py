@@ -23,7 +23,7 @@ from confrere.federation.operation import (
     Operation,
     PartyFacts,
     check_prices,
-    frame_of,
+    coordinates_of,
     framed,
     install,
 )
@@ -37,8 +37,8 @@ from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.noise.sources import RandomSource
 from confrere.plans.checked_average import CheckedAveraging
 from confrere.plans.collaborative_plan import Averaging, Combine, WeightRequest, combine_weights
-from confrere.plans.linear_plan import in_ball
 from confrere.plans.party_rows import run_parties
+from confrere.plans.shaped_average import ShapedAveraging
 from confrere.rows.engines import opened_engine
 from confrere.rows.frame import LARGEST
 
@@ -72,7 +72,7 @@ class ReleaseRequest(WeightRequest):
         if self.delta:
             values["delta"] = float(self.delta)
         floats = {name: float(values[name]) for name in ("epsilon", "ridge", "alpha", "cap")}
-        return framed(in_ball(self.frame), values | floats, centre=self.centre)
+        return framed(self.frame, values | floats, centre=self.centre)
 
     @classmethod
     def from_payload(cls, request: Payload) -> ReleaseRequest:
@@ -81,6 +81,7 @@ class ReleaseRequest(WeightRequest):
         if values.keys() - _MORE != _VALUES or not request.arrays.keys() <= {
             "centre",
             "feature_scale",
+            "roots",
         }:
             raise InvalidMessage("the request has missing or unknown fields.")
         check_prices(values)
@@ -101,7 +102,7 @@ class ReleaseRequest(WeightRequest):
                 f"declared must be a number of records up to {LARGEST_DECLARED:g} under "
                 "add-remove neighbours, and 0 under others."
             )
-        frame = frame_of(request)
+        frame = coordinates_of(request)
         centre = request.arrays.get("centre")
         if centre is not None and (
             centre.dtype != np.float64
@@ -172,7 +173,7 @@ OBJECTIVE, OUTPUT = _releasing("objective"), _releasing("output")
 
 def average(
     federation: Federation,
-    plan: Averaging | CheckedAveraging,
+    plan: Averaging | CheckedAveraging | ShapedAveraging,
     *,
     quorum: float = 1.0,
     timeout: float | None = None,
@@ -183,7 +184,7 @@ def average(
     ----------
     federation : Federation
         Whom to ask, and under which run.
-    plan : Averaging or CheckedAveraging
+    plan : Averaging, CheckedAveraging or ShapedAveraging
         What to ask.
     quorum : float, default=1.0
         Share of the parties that must answer in every round.
@@ -201,6 +202,8 @@ def average(
     names: Sequence[str] = list(sizes.counts)
     receipts = dict(sizes.receipts)
     known = None
+    if isinstance(plan, ShapedAveraging):
+        plan = plan.at(sizes)
     if isinstance(plan, CheckedAveraging):
         plan, known, paid = check_prior(federation, plan, sizes, quorum=quorum, timeout=timeout)
         receipts = joined(receipts, paid)
@@ -224,9 +227,7 @@ def average(
         if plan.settled(step, before, centre) and not federation.rehearses:
             break
     assert centre is not None
-    return Outcome(
-        in_ball(plan.frame), centre, {n: sizes.counts[n] for n in answers}, receipts, known
-    )
+    return Outcome(plan.frame, centre, {n: sizes.counts[n] for n in answers}, receipts, known)
 
 
 def expected_weights(plan: Averaging, request: ReleaseRequest, n_samples: int) -> Expected:

@@ -21,6 +21,8 @@ from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.noise.sources import RandomSource
+from confrere.plans.linear_plan import Coordinates
+from confrere.rows.body import BodyFrame
 from confrere.rows.frame import FACTS, Frame
 
 if TYPE_CHECKING:
@@ -117,13 +119,24 @@ def check_prices(values: Mapping[str, Any]) -> None:
         raise InvalidMessage("delta must be a float between 0 and 1, or left out.")
 
 
-def framed(frame: Frame, values: Mapping[str, Any], **arrays: ArrayLike | None) -> Payload:
+def framed(frame: Coordinates, values: Mapping[str, Any], **arrays: ArrayLike | None) -> Payload:
     """Return a message of these coordinates, more values, and the arrays that are not None."""
-    sent = dict(arrays) | {"feature_scale": frame.feature_scale}
+    sent = dict(arrays) | frame.arrays()
     return Payload(
         dict(values) | {"frame": frame.facts()},
         {name: array for name, array in sent.items() if array is not None},
     )
+
+
+def coordinates_of(message: Payload) -> Coordinates:
+    """Read the coordinates of a message that may be a body's."""
+    values = message.values.get("frame")
+    if not isinstance(values, dict) or values.get("norm") != BodyFrame.norm:
+        return frame_of(message)
+    try:
+        return BodyFrame.read(values, message.arrays.get("roots"))
+    except (InvalidParameter, TypeError) as error:
+        raise InvalidMessage(f"frame: {error}") from error
 
 
 def frame_of(message: Payload) -> Frame:

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from confrere.errors import InvalidMessage
 from confrere.federation.expected import receipt_of
 from confrere.federation.federation import StackedAnswers
-from confrere.federation.operation import frame_of, framed
+from confrere.federation.operation import coordinates_of, framed
 from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee, in_sequence
 from confrere.ledger import Receipt
 from confrere.model import PriorFacts
+from confrere.plans.linear_plan import Coordinates
 from confrere.plans.party_rows import over_parties
-from confrere.rows.frame import Frame
 
 Floats = NDArray[np.float64]
 
@@ -29,7 +29,7 @@ class Outcome:
 
     Parameters
     ----------
-    frame : Frame
+    frame : Frame or BodyFrame
         The coordinates that ``weights`` are in.
     weights : (d,) or (K, d) array
         The released model; one row per class of more than two.
@@ -41,7 +41,7 @@ class Outcome:
         What a check of a prior has shown.
     """
 
-    frame: Frame
+    frame: Coordinates
     weights: Floats
     sizes: Mapping[str, int]
     receipts: Mapping[str, tuple[Receipt, ...]]
@@ -83,7 +83,7 @@ class Outcome:
                 name: tuple(Receipt.from_dict(r) for r in paid)
                 for name, paid in payload.values["receipts"].items()
             }
-            frame = frame_of(payload)
+            frame = coordinates_of(payload)
             known = payload.values.get("prior")
             prior = None if known is None else PriorFacts(**known)
             return cls(frame, payload.arrays["weights"], payload.values["sizes"], receipts, prior)

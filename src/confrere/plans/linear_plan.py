@@ -96,10 +96,7 @@ def linear_frame(
 def in_ball(frame: Coordinates) -> Frame:
     """Return coordinates of a ball; say so where a body's cannot be used."""
     if isinstance(frame, BodyFrame):
-        raise InvalidParameter(
-            "noise='schema' knows no prior of an average, and is not asked of other organisations; "
-            "use noise='ball'."
-        )
+        raise InvalidParameter("noise='schema' knows no prior of an average; use noise='ball'.")
     return frame
 
 

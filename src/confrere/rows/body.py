@@ -13,6 +13,7 @@ multiplied by a public root :math:`T_k`, and the whole row has a Euclidean norm 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,6 +25,10 @@ from confrere.guarantee import check_bound, check_positive
 from confrere.rows.ball import Floats, rounding_margin
 
 _MAX = float(np.finfo(np.float64).max)
+
+#: Of bodies that others ask for: the most columns of one factor, and how far rows may have to stay
+#: away from the bound for rounding's sake.
+LARGEST_FACTOR, LARGEST_MARGIN = 4096, 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,6 +212,54 @@ class BodyFrame:
     def lazy(self, X: Any, engine: Any = None) -> Floats:  # noqa: ARG002
         """Return the rows."""
         return self.rows(X)
+
+    def facts(self) -> dict[str, Any]:
+        """Return the plain values, the roots apart, for a message."""
+        return {
+            "norm": self.norm,
+            "ridge": float(self.ridge),
+            "scale": float(self.scale),
+            "constant": bool(self.constant),
+            "sizes": [int(size) for size in self.body.sizes],
+            "groups": [int(group) for group in self.body.groups],
+            "shares": [float(share) for share in self.body.shares],
+        }
+
+    def arrays(self) -> dict[str, Floats | None]:
+        """Return the roots of a message, row after row."""
+        return {"roots": np.concatenate([root.ravel() for root in self.body.roots])}
+
+    @classmethod
+    def read(cls, facts: Mapping[str, Any], roots: Floats | None) -> BodyFrame:
+        """Return the frame of a message; whatever somebody else sends is a body, or refused.
+
+        A theorem speaks of the rows' map into *this* body, so any body will do that keeps its rows
+        in the unit ball, and whose roots are so far from singular that the map can be certified.
+        """
+        sizes: Any
+        groups: Any
+        shares: Any
+        sizes, groups, shares = (facts.get(name) for name in ("sizes", "groups", "shares"))
+        plain = (
+            facts.keys() == {"norm", "ridge", "scale", "constant", "sizes", "groups", "shares"}
+            and all(isinstance(one, list) and one for one in (sizes, groups, shares))
+            and all(type(one) is int and 1 <= one <= LARGEST_FACTOR for one in sizes)
+            and all(type(one) is int for one in groups)
+            and all(type(one) is float for one in (*shares, facts["ridge"], facts["scale"]))
+            and type(facts["constant"]) is bool
+        )
+        if not plain or roots is None or roots.dtype != np.float64 or roots.ndim != 1:
+            raise InvalidParameter("a body has sizes, groups and shares of factors, and roots.")
+        ends = np.cumsum([size**2 for size in sizes])
+        if len(roots) != ends[-1]:
+            raise InvalidParameter("a body has a square root of every factor.")
+        parts = np.split(roots, ends[:-1])
+        squares = tuple(part.reshape(m, m) for part, m in zip(parts, sizes, strict=True))
+        body = Body(squares, tuple(groups), tuple(shares))
+        with np.errstate(all="ignore"):
+            if not body.margin <= LARGEST_MARGIN:
+                raise InvalidParameter("the roots of a body must be far from singular.")
+        return cls(body, facts["ridge"], facts["scale"], facts["constant"])
 
     def learned_with(self) -> dict[str, Any]:
         """Return what a released model says about the rows that it was learned from."""

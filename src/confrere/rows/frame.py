@@ -160,3 +160,7 @@ class Frame:
     def facts(self) -> dict[str, Any]:
         """Return the plain values, ``feature_scale`` apart, for a message."""
         return {name: getattr(self, name) for name in FACTS}
+
+    def arrays(self) -> dict[str, Floats | None]:
+        """Return the array of a message."""
+        return {"feature_scale": self.feature_scale}

@@ -84,7 +84,7 @@ def _compare_release(
             and rows.issuperset(paid)
             and terms(release.guarantee) == terms(price)
             and release.model.classes == tuple(study.classes)
-            and release.model.features == tuple(study.schema.feature_names)
+            and release.model.features == study.columns
         )
         close = True
     else:

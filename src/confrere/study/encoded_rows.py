@@ -19,7 +19,6 @@ from confrere.release.folder import read_folder
 from confrere.rows.csv_files import declared_batches
 from confrere.rows.decoding import gathered
 from confrere.rows.row_tables import RowTable
-from confrere.schema import PublicSchema
 from confrere.schema.fact_counts import FactCounts
 from confrere.study.study_file import Study, study_from_bytes
 
@@ -64,19 +63,15 @@ def read_rows(study: Study, table: RowTable, *, counted: bool = False) -> Rows:
                     sums[:] += counts.sums(kept)
                 yield np.asarray(encoder.transform(kept), dtype=np.float64), schema.label(kept)
 
-    rows, labels = gathered(blocks(), len(schema.feature_names), table.rows)
+    rows, labels = gathered(blocks(), len(study.columns), table.rows)
     assert labels is not None
     return Rows(rows.read(slice(0, len(rows))), labels, sums if counted else None)
 
 
 def encoded(study: Study, table: pd.DataFrame) -> pd.DataFrame:
     """Return bounded rows under the names of the encoded columns."""
-    return named_rows(study.schema, study.encoder().transform(table))
-
-
-def named_rows(schema: PublicSchema, rows: NDArray[Any]) -> pd.DataFrame:
-    """Put the public names on encoded rows: a release carries them."""
-    return pd.DataFrame(rows, columns=list(schema.feature_names))
+    encoder = study.encoder()
+    return pd.DataFrame(encoder.transform(table), columns=list(encoder.names))
 
 
 class UnitCounts:

@@ -40,8 +40,9 @@ def estimator_for(study: Study, method: Method, **more: Any) -> Any:
         Further arguments, such as ``source``.
     """
     seed = (study.file.random.noise_seed or 0) if study.simulated else None
-    # What experts say depends on how the study encodes their columns.
-    schema = study.encoder() if "prior" in study.parameters else study.schema
+    # What experts say, and which body rows lie in, depends on how the study encodes columns.
+    asked = "prior" in study.parameters or study.shaped
+    schema = study.encoder() if asked else study.schema
     settings = settings_for(study, method, schema=schema, random_state=seed, **more)
     return method.make(**settings)
 
@@ -58,7 +59,7 @@ def price_for(study: Study, model: Any, n_samples: int = NOMINAL_ROWS) -> Guaran
     shape, count = study.method.shape, len(study.parties)
     more = {"n_parties": count} if shape == "together" else {}
     sized = count if shape == "votes" else n_samples
-    price: Guarantee = model.price(sized, len(study.schema.feature_names), **more)
+    price: Guarantee = model.price(sized, len(study.columns), **more)
     return price
 
 
@@ -86,6 +87,10 @@ def check_parameters(study: Study) -> None:
             _check_ridges(study, value)
         else:
             _check_kind(name, value, known[name].default)
+    if study.shaped and study.method.name != "average":
+        raise StudyError(
+            "method.noise: between organisations noise is shaped like the rows for 'average' alone."
+        )
     for method in methods:
         if method.shape in ("transfer", "as-is"):
             continue  # its price is asked once there is a source; the source's comes first
@@ -114,7 +119,7 @@ def ridges_for(study: Study, alpha: Any) -> list[float] | None:
     or of groups.
     """
     if isinstance(alpha, dict):
-        return named_ridges(alpha, study.schema.feature_names, study.schema)
+        return named_ridges(alpha, study.columns, study.schema)
     return alpha if isinstance(alpha, list) else None
 
 

@@ -275,9 +275,9 @@ def price_of(study: Study) -> Guarantee:
     counting = ERRORS.priced(
         Payload(
             {"epsilon": study.file.evaluation.epsilon, "intercept": 0.0},
-            {"coef": np.zeros(len(study.schema.feature_names))},
+            {"coef": np.zeros(len(study.columns))},
         ),
-        PartyFacts(NOMINAL_ROWS, len(study.schema.feature_names)),
+        PartyFacts(NOMINAL_ROWS, len(study.columns)),
     )
     assert counting is not None
     return in_sequence([price, counting])

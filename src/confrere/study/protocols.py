@@ -40,6 +40,7 @@ from confrere.plans import PublicFacts
 from confrere.plans.base_plan import Names
 from confrere.plans.checked_average import CheckedAveraging
 from confrere.plans.linear_plan import coefficients
+from confrere.plans.shaped_average import ShapedAveraging
 from confrere.plans.sums_plan import GradientRounds, OneMessage
 from confrere.release import Release
 from confrere.release.paid_receipts import seeded_facts, with_facts
@@ -187,12 +188,10 @@ def _together(study: Study, federation: Federation, timeout: float | None) -> Le
     """Ask everyone; the average or the sum is post-processing."""
     if study.file.evaluation is not None and study.n_classes > 2:
         raise StudyError("evaluation: errors are counted of two classes; leave it out.")
-    plan = estimator_for(study, study.method).protocol(
-        len(study.schema.feature_names), study.n_classes
-    )
+    plan = estimator_for(study, study.method).protocol(len(study.columns), study.n_classes)
     if isinstance(plan, Expansion):
         outcome = expand(federation, plan, quorum=study.quorum, timeout=timeout)
-    elif isinstance(plan, Averaging | CheckedAveraging):
+    elif isinstance(plan, Averaging | CheckedAveraging | ShapedAveraging):
         outcome = average(federation, plan, quorum=study.quorum, timeout=timeout)
     elif isinstance(plan, OneMessage | GradientRounds):
         outcome = add_up(federation, plan, quorum=study.quorum, timeout=timeout)
@@ -230,7 +229,7 @@ def _voted(study: Study, given: Given, federation: Federation, timeout: float | 
     """Have everyone vote, or upload; the coordinator adds the noise, or everyone a share of it."""
     facts = PublicFacts(
         n_samples=len(federation.parties()),
-        n_features=len(study.schema.feature_names),
+        n_features=len(study.columns),
         n_classes=study.n_classes,
         auxiliary=given.auxiliary,
     )
@@ -326,7 +325,7 @@ def learning_of(study: Study, method: Method, starts: tuple[Start, ...] = ()) ->
     return Learning(
         method,
         plain,
-        Names(tuple(study.classes), tuple(study.schema.feature_names)),
+        Names(tuple(study.classes), tuple(study.columns)),
         None if importance is None else np.asarray(importance, dtype=np.float64),
         starts if method.shape == "transfer" else (),
         encoder.expert_prior() if near else None,
@@ -340,6 +339,6 @@ def _linear(study: Study, coef: Floats, intercept: Floats, facts: Facts) -> Line
         coef=coef,
         intercept=intercept,
         classes=tuple(study.classes),
-        features=tuple(study.schema.feature_names),
+        features=tuple(study.columns),
         facts=facts,
     )

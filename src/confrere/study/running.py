@@ -177,7 +177,7 @@ def requests_of(
         protocol_of(study, given),
         [each.name for each in study.payers] if among is None else among,
         study.sha256,
-        len(study.schema.feature_names),
+        len(study.columns),
         n_classes=study.n_classes,
         party=party,
     )
@@ -326,7 +326,7 @@ def _check_parties(study: Study, here: Mapping[str, Local], given: Mapping[str, 
 def _check_source(study: Study, release: Release) -> None:
     check_same_meaning(
         [release],
-        features=list(study.schema.feature_names),
+        features=list(study.columns),
         classes=np.array(study.classes),
         encoder=Encoder.of(study.encoder()),
     )

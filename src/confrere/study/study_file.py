@@ -159,8 +159,24 @@ class Study:
         return replace(self, schema=schema)
 
     def encoder(self) -> SchemaEncoder:
-        """Return the transformer from raw tables to bounded rows."""
+        """Return the transformer from raw tables to bounded rows.
+
+        For noise that is shaped like the rows numbers are lines, unless a column says that it is a
+        curve: how many records there are is not known when they are encoded.
+        """
+        if self.shaped:
+            return self.schema.encoder(form="linear")
         return self.schema.encoder(rows=self.file.encoding.rows, weighted=self.weighted)
+
+    @property
+    def shaped(self) -> bool:
+        """Whether noise is asked for that is shaped like the rows."""
+        return self.parameters.get("noise") == "schema"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns as they are learned from."""
+        return self.encoder().names
 
 
 def read_study(path: str | Path) -> Study:

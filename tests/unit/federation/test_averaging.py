@@ -7,6 +7,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
+from confrere import CollaborativeClassifier
 from confrere.errors import InvalidMessage, InvalidParameter, QuorumMissed
 from confrere.federation import (
     Averaging,
@@ -20,16 +21,20 @@ from confrere.federation import (
     poll,
 )
 from confrere.federation.averaging import ReleaseRequest, combined
-from confrere.federation.operation import PartyFacts
+from confrere.federation.operation import OPERATIONS, PartyFacts
+from confrere.federation.outcome import Outcome
 from confrere.federation.transcript import rehearse
 from confrere.guarantee import Neighbours
 from confrere.maths.calibration import free_ridge
 from confrere.maths.solver import minimise, minimise_softmax
+from confrere.mechanisms.laws import BodyNoise
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE
 from confrere.plans.party_rows import Sizes
 from confrere.plans.ridges import summed_ridge
 from confrere.plans.sums_plan import GradientRounds
 from confrere.plans.voting_plan import Voting
+from confrere.rows.body import BodyFrame
+from confrere.schema import Category, Number, PublicSchema
 
 
 @pytest.fixture
@@ -69,6 +74,93 @@ def test_laplace_noise_in_l1_has_the_same_minimiser(three):
     np.testing.assert_allclose(
         outcome.weights, np.average(exact, axis=0, weights=[60, 45, 15]), atol=1e-4
     )
+
+
+BODY_SCHEMA = PublicSchema((Number("x", bounds=(-2, 2)), Category("c", values=("a", "b"))))
+
+
+def shaped(**changed):
+    encoder = BODY_SCHEMA.encoder(form="linear")
+    settings = {"epsilon": 1.0, "noise": "schema", "schema": encoder, **changed}
+    return CollaborativeClassifier(**settings).protocol(3)
+
+
+def test_almost_without_noise_a_body_is_the_average_of_the_minimisers_too(three):
+    plan = shaped(epsilon=4000.0, alpha=0.05)
+    outcome = average(LocalFederation(three), plan)
+    assert isinstance(outcome.frame, BodyFrame)
+    exact = [
+        minimise(outcome.frame.rows(p.X), p.y, ridge=0.05 * len(p.y), cap=0.5).w for p in three
+    ]
+    np.testing.assert_allclose(
+        outcome.weights, np.average(exact, axis=0, weights=[60, 45, 15]), atol=5e-3
+    )
+    kept = Outcome.from_payload(Payload.decode(outcome.to_payload().encode()))
+    np.testing.assert_array_equal(kept.coef, outcome.coef)
+
+
+def test_parties_are_asked_for_the_body_that_is_made_for_all_records(three):
+    sizes = Sizes({"a": 60, "b": 45, "c": 15})
+    outcome, plan = average(LocalFederation(three), shaped()), shaped().at(sizes)
+    assert outcome.frame.ridge == plan.frame.ridge
+    assert outcome.guarantee.epsilon == 1.0
+    request = plan.request(1.0, sizes, None)
+    for n in (15, 60):
+        mechanism = request.objective(n)
+        assert isinstance(mechanism.law, BodyNoise)
+        assert mechanism.guarantee().epsilon == plan.guarantee(sizes).epsilon == 1.0
+
+
+def with_body(payload, roots=None, **facts):
+    frame = {**payload.values["frame"], **facts}
+    arrays = dict(payload.arrays) | ({} if roots is None else {"roots": roots})
+    return Payload({**payload.values, "frame": frame}, arrays)
+
+
+def test_a_body_that_cannot_be_one_has_no_price(three):
+    sizes = Sizes({"a": 60, "b": 45, "c": 15})
+    plan = shaped().at(sizes)
+    good = ReleaseRequest.of(plan.request(1.0, sizes, None)).to_payload()
+    assert ReleaseRequest.from_payload(good).to_payload() == good
+    roots = good.arrays["roots"]
+    singular = roots.copy()
+    singular[1:5] = 0.3 * roots[0]
+    nearly = singular.copy()
+    nearly[1] *= 1 + 1e-12
+    wrong = {
+        "rows outside the unit ball": with_body(good, 3 * roots),
+        "a singular root": with_body(good, singular),
+        "one that is nearly singular": with_body(good, nearly),
+        "too few roots": with_body(good, roots[:-1]),
+        "another kind of number": with_body(good, roots.astype(np.float32)),
+        "no size": with_body(good, sizes=[]),
+        "a size of none": with_body(good, sizes=[0, 2, 1]),
+        "a share of none": with_body(good, shares=[0.0] * len(good.values["frame"]["shares"])),
+        "a group of none": with_body(good, groups=[7, 7, 7]),
+        "a ridge of none": with_body(good, ridge=0.0),
+        "a constant of two columns": with_body(good, sizes=[1, 1, 2], roots=roots),
+        "more facts": with_body(good, more=1),
+    }
+    party = three[0]
+    for what, payload in wrong.items():
+        with pytest.raises((InvalidMessage, InvalidParameter)) as refused:
+            OPERATIONS["objective"].price(payload, party.facts)
+        assert str(refused.value), what
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"schema": BODY_SCHEMA}, "encoder"),
+        ({"schema": None}, "encoder"),
+        ({"delta": 1e-6}, "delta"),
+        ({"prior": [1.0, 0.0, 0.0]}, "prior"),
+        ({"method": "ofpa"}, "method"),
+    ],
+)
+def test_what_bodies_do_not_know_is_not_asked_of_others(changed, told):
+    with pytest.raises(InvalidParameter, match=told):
+        shaped(**changed)
 
 
 def test_a_prior_pulls(three):

@@ -1,0 +1,90 @@
+"""An average in the body that a schema declares, made once the parties' sizes are known.
+
+Proof: docs/proofs/averaging.md, "Noise shaped like the rows".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from confrere.guarantee import Guarantee
+from confrere.noise.sources import RandomSource
+from confrere.plans.base_plan import Floats, Term
+from confrere.plans.body_plan import schema_frame
+from confrere.plans.collaborative_plan import Averaging
+from confrere.plans.linear_plan import Loss
+from confrere.plans.party_rows import PartyRows, Sizes
+from confrere.rows.body import BodyFrame
+from confrere.schema import SchemaEncoder
+
+
+@dataclass(frozen=True, eq=False)
+class ShapedAveraging:
+    """What every party releases once everybody's size is known: the body is made for all records.
+
+    Parameters
+    ----------
+    averaging : Averaging
+        What is asked; its frame stands for the body's, which is made by :meth:`at`.
+    encoder : SchemaEncoder
+        Of a form for bodies: how parties encode their rows.
+    loss : {"capped", "logistic"}
+        Of the model.
+    constant : bool, default=True
+        Whether there is an intercept.
+    intercept : float, default=0.0
+        Public log odds that intercepts shrink towards.
+    """
+
+    averaging: Averaging
+    encoder: SchemaEncoder
+    loss: Loss
+    constant: bool = True
+    intercept: float = 0.0
+
+    @property
+    def rounds(self) -> int:
+        """How often parties release weights."""
+        return self.averaging.rounds
+
+    @property
+    def delta(self) -> float:
+        """None: noise is shaped like the rows."""
+        return self.averaging.delta
+
+    @property
+    def count_epsilon(self) -> float | None:
+        """Part of epsilon for counting records."""
+        return self.averaging.count_epsilon
+
+    @property
+    def frame(self) -> BodyFrame:
+        """The body for one record: only what does not depend on how many there are is asked."""
+        return self._frame(1)
+
+    def at(self, sizes: Sizes) -> Averaging:
+        """Return the average of parties of these public sizes."""
+        frame = self._frame(sizes.total)
+        prior = frame.weights(None, self.intercept) if self.intercept else None
+        return replace(self.averaging, frame=frame, prior=prior)
+
+    def guarantee(self, sizes: Sizes) -> Guarantee:
+        """Return what all rounds promise together, for parties of these public sizes."""
+        return self.at(sizes).guarantee(sizes)
+
+    def run(self, parties: PartyRows, sizes: Sizes, source: RandomSource) -> Floats:
+        """Return the average of the last round, weighted by records."""
+        return self.at(sizes).run(parties, sizes, source)
+
+    def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
+        """Return every party's mechanism and rows."""
+        return self.at(sizes).terms(parties, sizes)
+
+    def _frame(self, n_samples: int) -> BodyFrame:
+        return schema_frame(
+            self.encoder,
+            n_samples,
+            epsilon=self.averaging.round_epsilons[0],
+            loss=self.loss,
+            constant=self.constant,
+        )
