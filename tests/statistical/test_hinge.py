@@ -84,7 +84,6 @@ def test_labels_alone_are_refused_because_both_may_pull_at_once(monkeypatch):
 @pytest.mark.parametrize(
     "more",
     [
-        {"delta": 1e-6},
         {"calibration": "printed"},
         {"prior": [1.0, 0.0, 0.0]},
         {"classes": ["a", "b", "c"]},
@@ -98,9 +97,10 @@ def test_what_no_proof_covers_is_refused_before_anything_is_spent(more):
         model.fit(X, labels)
 
 
-def test_it_learns_and_its_margin_is_one():
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_it_learns_and_its_margin_is_one(delta):
     X, y = rows(6_000)
-    model = PrivateLogisticRegression(loss="hinge", random_state=0).fit(X, y > 0)
+    model = PrivateLogisticRegression(loss="hinge", delta=delta, random_state=0).fit(X, y > 0)
     assert roc_auc_score(y > 0, model.decision_function(X)) > 0.95
     sure = PrivateLogisticRegression(
         loss="hinge", epsilon=1e7, alpha=1e-7, ridge_floor=1e-6, random_state=0

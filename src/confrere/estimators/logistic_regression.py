@@ -73,7 +73,7 @@ class PrivateLogisticRegression(StreamedClassifier):
     loss : {"capped", "logistic", "hinge"}, default="capped"
         ``"capped"`` goes on linearly where the slope reaches one half: about half the noise. More
         than two classes have the softmax loss. ``"hinge"`` is a smooth hinge, of a support vector
-        machine, for two classes and pure epsilon; its scores are no log odds.
+        machine, for two classes; its scores are no log odds.
     calibration : {"tight", "printed"}, default="tight"
         ``"printed"`` is the published formula: sound, with more noise; with ``loss="logistic"``.
     ridge_floor : float, default=2.0

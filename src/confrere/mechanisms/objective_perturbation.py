@@ -121,19 +121,23 @@ class PerturbedObjective(ABC):
 
     def _check_hinge(self) -> None:
         """Refuse what the accountant of a smooth hinge does not cover."""
-        pure = isinstance(self, ObjectivePerturbation) and self.calibration == "tight"
         if not 0 < self.margin < np.inf:
             raise InvalidParameter("margin must be a finite number of at least 0.")
-        if not pure or self.n_classes > 2 or self.cap < 1:
+        if not self.any_residuals or self.n_classes > 2 or self.cap < 1:
             raise InvalidParameter(
-                "loss='hinge' is for two classes, pure epsilon, noise='ball' and the tight "
-                "calibration; use loss='capped' otherwise."
+                "loss='hinge' is for two classes, noise='ball' and the tight calibration; use "
+                "loss='capped' otherwise."
             )
         if self.neighbours is Neighbours.LABEL_ONLY:
             raise InvalidParameter(
                 "loss='hinge' is not for label-only neighbours: both labels of a row may have "
                 "the full slope at once; use loss='capped'."
             )
+
+    @property
+    def any_residuals(self) -> bool:
+        """Whether all that the proof asks of a loss are residuals p with the curvature p(1 - p)."""
+        return False
 
     @abstractmethod
     def _calibrate(self, budget: float) -> None:
@@ -239,6 +243,11 @@ class ObjectivePerturbation(PerturbedObjective):
 
     calibration: Calibration = "tight"
     rho: float = field(init=False)
+
+    @property
+    def any_residuals(self) -> bool:
+        """The tight proof asks for no more; the published one is of the logistic loss."""
+        return self.calibration == "tight"
 
     def _calibrate(self, budget: float) -> None:
         if self.calibration == "printed":
