@@ -31,7 +31,13 @@ from confrere.federation.flower.keys import (
 from confrere.files import write_whole
 from confrere.provision.key_request import KeyRequest, request_from_bytes
 from confrere.release.folder import SUMS, sums_of
-from confrere.release.signing import fingerprint, public_line, sign_bytes, verify_bytes
+from confrere.release.signing import (
+    fingerprint,
+    public_line,
+    read_key_line,
+    sign_bytes,
+    verify_bytes,
+)
 from confrere.study.priced_plan import price_of
 from confrere.study.study_file import Study, study_from_bytes
 
@@ -200,8 +206,8 @@ def show_kit(path: str | os.PathLike[str]) -> OpenedKit:
     own, study = files.get("coordinator.pub"), files.get("study.toml")
     if signature is None or sums is None or own is None or study is None:
         raise SignatureError(f"{Path(path).name} is no kit; ask the coordinator for it again.")
-    line = own.decode("ascii", "replace")
-    verify_bytes(signature, sums, line, namespace=NAMESPACE)
+    key = read_key_line(own)
+    verify_bytes(signature, sums, key, namespace=NAMESPACE)
     if sums != sums_of(files):
         raise SignatureError(f"{Path(path).name} was changed after it was signed.")
     requests = [request_from_bytes(files[name]) for name in files if name.endswith(".request")]
@@ -212,7 +218,7 @@ def show_kit(path: str | os.PathLike[str]) -> OpenedKit:
             f"{Path(path).name} is no kit: it holds files that none has. Do not use it; ask "
             "whoever made it what they are for."
         )
-    return OpenedKit(participant, fingerprint(line), known.sha256, files)
+    return OpenedKit(participant, fingerprint(key), known.sha256, files)
 
 
 def _names(participant: str, study: Study) -> set[str]:

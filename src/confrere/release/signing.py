@@ -129,11 +129,15 @@ def read_public_key(key: PublicKey) -> Ed25519PublicKey:
     if isinstance(key, Ed25519PublicKey):
         return key
     if isinstance(key, str) and key.lstrip().startswith("ssh-"):
-        content = key.strip().encode()
-    else:
-        content = _read_key(Path(key), "the public key").strip()
+        return read_key_line(key)
+    return read_key_line(_read_key(Path(key), "the public key"))
+
+
+def read_key_line(line: str | bytes) -> Ed25519PublicKey:
+    """Read ``ssh-ed25519 AAAA...``, which may come from anybody: it is never taken for a path."""
+    content = line.encode() if isinstance(line, str) else line
     try:
-        loaded = serialization.load_ssh_public_key(content)
+        loaded = serialization.load_ssh_public_key(content.strip())
     except (ValueError, UnsupportedAlgorithm) as error:
         raise InvalidParameter(
             "key: not a line 'ssh-ed25519 AAAA... comment'; ask the party for its .pub file."

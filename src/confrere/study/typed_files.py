@@ -22,7 +22,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from confrere.errors import InvalidParameter, StudyError
-from confrere.release import read_public_key
+from confrere.release.signing import read_key_line
 
 _LARGEST_FILE = 1 << 20
 # Cards refuse the word; better to hear it before anything is spent.
@@ -173,7 +173,7 @@ def _one_line(text: str) -> str:
 
 def _public_key(line: str) -> str:
     try:
-        read_public_key(line)
+        read_key_line(line)
     except InvalidParameter:
         raise fault("must be a line 'ssh-ed25519 AAAA...'") from None
     return line

@@ -1,6 +1,7 @@
 """The study file: what is accepted, and the key that every refusal names."""
 
 import hashlib
+import os
 import re
 from importlib.resources import files
 
@@ -8,6 +9,7 @@ import pytest
 
 from confrere.catalogue import CATALOGUE
 from confrere.errors import ConfrereError, SchemaError, StudyError
+from confrere.release import generate_key
 from confrere.study import read_study, study_from_bytes
 
 TEMPLATE = files("confrere.study").joinpath("templates", "study.toml").read_text()
@@ -110,6 +112,19 @@ def test_every_method_of_the_catalogue_has_a_study(name):
 def test_a_refusal_names_the_table_and_the_key(old, new, told):
     with pytest.raises(StudyError, match=told):
         read(changed(old, new))
+
+
+def test_a_party_s_key_is_a_line_and_no_file_of_this_machine(tmp_path):
+    """A study comes from elsewhere: what it names must not be opened."""
+    public = generate_key(tmp_path / "a.key")
+    line = public.read_text().strip()
+    assert (
+        read(changed('role = "source"', f'role = "source"\nkey = "{line}"')).parties[0].key == line
+    )
+    os.mkfifo(tmp_path / "pipe")  # would be waited for
+    for path in (public, tmp_path / "pipe"):
+        with pytest.raises(StudyError, match="key: must be a line"):
+            read(changed('role = "source"', f'role = "source"\nkey = "{path}"'))
 
 
 def test_a_key_that_is_misspelt_is_told_the_nearest_one():
