@@ -47,6 +47,9 @@ AGREEMENT = 1e-9
 
 _FACTS = 1000
 
+#: What a signature, a receipt and a place on a roster take of a message, at the most.
+_SIGNED = 4096
+
 
 @dataclass(frozen=True)
 class Next:
@@ -78,6 +81,7 @@ def rehearse(
     *,
     n_classes: int = 2,
     party: str | None = None,
+    most: int | None = None,
 ) -> tuple[Request, ...]:
     """Return every question that a run may ask, and what in it depends on answers.
 
@@ -96,6 +100,14 @@ def rehearse(
         Columns of encoded rows and declared labels, for the prices.
     party : str, optional
         Leave out what is not asked of this one.
+    most : int, optional
+        Bytes of a message that can be carried: a run whose evidence grows beyond would end in the
+        middle, and paid for.
+
+    Raises
+    ------
+    InvalidMessage
+        If the questions depend on answers, or the evidence grows beyond ``most``.
     """
     first, second = (_Rehearsal(parties, study, seed) for seed in (0, 1))
     for federation in (first, second):
@@ -104,6 +116,12 @@ def rehearse(
         except QuorumMissed:
             if not federation.asked:
                 raise
+    if most is not None and first.evidence > most:
+        raise InvalidMessage(
+            f"a run of {len(parties)} parties would carry about {first.evidence >> 20} MiB of "
+            f"signed answers with its last question, and a message has {most >> 20} MiB at most: "
+            "agree on fewer rounds or columns."
+        )
     every = zip(first.asked, second.asked, strict=True)
     pairs = [pair for pair in every if party in (None, *pair[0].to)]
     facts = PartyFacts(_FACTS, n_features, n_classes)
@@ -167,6 +185,8 @@ class _Rehearsal(Federation):
         self._names = list(parties)
         self._rng, self._size = np.random.default_rng(seed), float(seed)
         self.asked: list[Next] = []
+        #: Bytes of signed questions and answers that the last question carries, or some more.
+        self.evidence = 0
 
     def parties(self) -> list[str]:
         return list(self._names)
@@ -179,9 +199,16 @@ class _Rehearsal(Federation):
         self._asked(asked)
         if asked.expect is None:
             raise InvalidMessage(f"{asked.operation}: nobody says what its answers must be.")
-        return {name: asked.expect(name).made_up(self._rng, self._size) for name in asked.to}
+        made = {name: asked.expect(name).made_up(self._rng, self._size) for name in asked.to}
+        if installed(asked.operation).noised:
+            self._keep(asked, sum(len(answer.encode()) for answer in made.values()))
+        return made
+
+    def _keep(self, asked: Round, answers: int) -> None:
+        self.evidence += _SIGNED + len(asked.payload.encode()) + answers + _SIGNED * len(asked.to)
 
     def _added(self, asked: Round, mechanism: SecureSum) -> Summed:
+        self._keep(asked, 8 * mechanism.size * len(asked.to))
         every = Next(asked.operation, 0, asked.payload, asked.to, mechanism.releases)
         self.asked.append(every)
         return rehearsed(mechanism, asked.to, self._rng)

@@ -20,6 +20,7 @@ from confrere.errors import QuorumMissed, StudyError
 from confrere.estimators.starting_points import check_same_meaning
 from confrere.federation import Answers, Books, LocalFederation, LocalParty, Policy
 from confrere.federation.grant import Request
+from confrere.federation.messages import MAX_MESSAGE
 from confrere.federation.outcome import joined
 from confrere.federation.summed_facts import RawRows
 from confrere.federation.transcript import rehearse
@@ -180,6 +181,7 @@ def requests_of(
         len(study.columns),
         n_classes=study.n_classes,
         party=party,
+        most=MAX_MESSAGE if study.engine == "flower" else None,
     )
 
 

@@ -19,6 +19,7 @@ from confrere.federation import (
 from confrere.federation.masks import Announcement, Masking, add_masked
 from confrere.federation.messages import Question
 from confrere.federation.sums import GRADIENT, MINIMISER
+from confrere.federation.transcript import rehearse
 from confrere.noise.sources import SeededSource
 from confrere.plans.party_rows import PartyRows, Sizes
 from confrere.plans.sums_plan import OneMessage
@@ -58,6 +59,17 @@ def test_the_sum_is_that_of_the_plan_in_one_process(tmp_path, plan):
     sizes = Sizes({one.name: len(one.y) for one in parties})
     expected = loud.run(PartyRows(X, y, offsets), sizes, SeededSource(0))
     np.testing.assert_allclose(outcome.weights, expected, atol=2e-2)
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_a_run_whose_evidence_cannot_be_carried_is_refused_before_it_begins(tmp_path, plan):
+    there = Summers(tmp_path, plan=plan)
+    federation = there.federation()
+    there.protocol(federation)
+    carried = sum(map(len, federation._steps))
+    with pytest.raises(InvalidMessage, match="fewer rounds"):
+        rehearse(there.protocol, FOUR, STUDY, COLUMNS, most=carried)
+    assert rehearse(there.protocol, FOUR, STUDY, COLUMNS, most=4 * carried)
 
 
 def test_who_is_not_ready_is_left_out_and_pays_nothing(tmp_path):

@@ -6,6 +6,7 @@ import os
 from importlib.metadata import PackageNotFoundError, version
 
 from confrere.errors import EngineFailed
+from confrere.federation.messages import MAX_MESSAGE
 
 #: Its insides are used: another version is refused.
 FLOWER = "1.41.0"
@@ -35,9 +36,9 @@ PATHS = frozenset(
     for name in ("activate-node", "send-node-heartbeat", "pull-messages", "push-messages")
 )
 
-#: The largest body in either direction, and the largest message: there is a frame around it.
-MAX_BODY = 64 << 20
-MAX_CONTENT = MAX_BODY - (1 << 16)
+#: The largest message, and the largest body in either direction: there is a frame around it.
+MAX_CONTENT = MAX_MESSAGE
+MAX_BODY = MAX_CONTENT + (1 << 16)
 
 #: How long an empty poll is held before it is answered.
 HOLD_SECONDS = 20.0
