@@ -80,6 +80,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
     _many_classes = True
     #: Whether it learns best from columns that are weighted by declared importances.
     _weighted = True
+    _batched = False
 
     @abstractmethod
     def plan(self, facts: PublicFacts) -> Plan[Any]:
@@ -106,6 +107,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
 
     def _sizes(self, n_samples: Any, n_features: int | None, n_classes: int | None) -> PublicFacts:
         """Return the public sizes that a price depends on."""
+        self._batched = isinstance(n_samples, RowTable | RowSource)
         if not isinstance(n_samples, int | np.integer):
             if self.schema is None:
                 n_features = n_features or int(np.shape(n_samples)[1])
@@ -124,6 +126,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
     def prepare(self, X: Any, y: Any) -> tuple[Plan[Any], Any]:
         """Return what ``fit`` would run, and the records as it would see them; spends nothing."""
         check_parameters(self)
+        self._batched = isinstance(X, RowTable | RowSource)
         table = self._table(X, y)
         facts = PublicFacts(
             n_samples=table.X.shape[0],
@@ -193,8 +196,6 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         """Return the model with what turns raw rows into its own."""
         model = self._model_in(learned)
         encoder = self._encoder(model.facts.n_samples)
-        if encoder is not None and encoder.names != model.features:
-            encoder = self._encoder()  # rows that were read in batches
         return model if encoder is None else replace(model, encoder=carried(encoder, model))
 
     def _keep(self, plan: Any, learned: Any) -> None:
@@ -273,11 +274,12 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         """Return what encodes raw tables; as studies do, unless the schema comes with its own.
 
         How columns are encoded may follow from a public number of rows; without one, only what
-        they mean is asked.
+        they mean is asked. Rows that are read in batches are encoded for the ball.
         """
         if self.schema is None or isinstance(self.schema, SchemaEncoder):
             return self.schema
-        form = "standardised" if n_samples is None else self._form(n_samples)
+        batched = self._batched
+        form = "standardised" if n_samples is None or batched else self._form(n_samples)
         if form != "standardised":
             return self.schema.encoder(form=form)
         weighted = self.schema.has_importances and self._weighted

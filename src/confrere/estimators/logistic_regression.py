@@ -230,6 +230,7 @@ class PrivateLogisticRegression(StreamedClassifier):
                 encoder,
                 self._public_rows(facts.n_samples),
                 epsilon=epsilon,
+                delta=self.delta,
                 loss=self.loss,
                 constant=self.fit_intercept,
             )
@@ -266,7 +267,6 @@ class PrivateLogisticRegression(StreamedClassifier):
         """Return how a schema's columns are encoded: a rule of public facts."""
         assert isinstance(self.schema, PublicSchema)
         beyond = {
-            "delta": self.delta > 0 and self.noise == "auto",
             "calibration='printed'": self.calibration == "printed",
             "prior": self.prior is not None,
             "loss='hinge'": self.loss == "hinge",
@@ -275,7 +275,14 @@ class PrivateLogisticRegression(StreamedClassifier):
         }
         rows = self._public_rows(n_samples)
         return form_for(
-            self.schema, self.noise, rows, self.epsilon, classes=self.classes, beyond=beyond
+            self.schema,
+            self.noise,
+            rows,
+            self.epsilon,
+            classes=self.classes,
+            beyond=beyond,
+            delta=self.delta,
+            loss=self.loss,
         )
 
     def _known(self, facts: PublicFacts) -> Prior | None:

@@ -151,6 +151,7 @@ class TransferClassifier(LinearClassifier):
                 encoder,
                 facts.n_samples,
                 epsilon=epsilon,
+                delta=self.delta,
                 loss=self.loss,
                 constant=self.fit_intercept,
                 log_odds=prior.variance_at(belief),

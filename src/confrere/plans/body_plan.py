@@ -10,27 +10,38 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from confrere.errors import InvalidParameter
-from confrere.maths.geometry import CONSTANT, LOG_ODDS, Factor, choose_geometry
+from confrere.maths.expected_signal import (
+    CONSTANT,
+    LOG_ODDS,
+    Expectation,
+    Factor,
+    NoiseModel,
+    expected_signal,
+    gaussian_noise,
+    pure_noise,
+)
+from confrere.maths.gaussian import GaussianObjective, calibrate_gaussian, check_delta
+from confrere.maths.geometry import choose_geometry
 from confrere.plans.linear_plan import Loss, slope_of
 from confrere.plans.ridges import noise_budget
 from confrere.rows.body import Body, BodyFrame
-from confrere.schema import Flag, Number, PublicSchema, SchemaEncoder
+from confrere.schema import Number, PublicSchema, SchemaEncoder
+from confrere.schema.curves import SPREAD, BodyBlock
 from confrere.schema.encoder import Form
 
-#: For which body noise is made: the schema's where that is better, a ball, or the schema's.
+Floats = NDArray[np.float64]
+
+#: For which body noise is made: the schema's where that is known, a ball, or the schema's.
 Noise = Literal["auto", "ball", "schema"]
 
 #: Curvature of the loss where no base rate is declared; a declared one never implies more.
 CURVATURE = 0.2
 
-#: Columns per record, epsilon and curvature: up to how many curves pay, times the squared share of
-#: numbers among the raw columns, and from how many on.
-PLENTY, SCARCE = 0.15, 1.2
-
-#: Part of the columns that must be one-hot where flags are not centred.
-CORNERS = 2 / 3
+#: A delta is spent where by so much more of the signal is expected to survive.
+WORTH = 1.2
 
 
 def curvature_of(schema: PublicSchema) -> float:
@@ -39,62 +50,103 @@ def curvature_of(schema: PublicSchema) -> float:
     return CURVATURE if rate is None else min(CURVATURE, rate * (1 - rate))
 
 
-def curves_pay(schema: PublicSchema, n_samples: int, epsilon: float) -> bool:
-    """Whether numbers without a word of their own become curves: a rule of public facts.
+def factors_of(blocks: Sequence[BodyBlock]) -> tuple[list[Factor], tuple[Floats, ...]]:
+    """Return the factors of a body, the constant among them, and the maps that lead to them.
 
-    Curves make more columns, and so more noise for all others. Where records and epsilon are plenty
-    they pay. Where not, it depends on what stands beside them. If numbers are most of the columns,
-    lines are better: eight times the columns are more than the noise allows. Beside categories
-    hats are cheap, and win always. Beside flags and levels they win where nothing is known of
-    numbers but their bounds, between which a line is rarely a good fit, and where records are so
-    scarce that little can be learned at all.
+    A curve is a line, and what is between the first knot and the last: its hats become a factor
+    of one column and a factor of bends. A missing value's corner is one of the bends', or stands
+    beside the line where there are none.
     """
-    numbers = [f for f in schema.features if isinstance(f, Number) and f.curve == "auto"]
-    if not numbers:
-        return False
-    columns = 1 + sum(block.size for block in schema.encoder(form="curves").blocks())
-    crowded = columns / (n_samples * epsilon * curvature_of(schema))
-    share = len(numbers) / len(schema.features)
-    if crowded <= PLENTY * share**2:
-        return True
-    if _mostly_numbers(schema):
-        return False
-    bare = sum(number.mean is None for number in numbers)
-    intervals = sum(block.size == 1 for block in schema.encoder(form="linear").blocks())
-    return _mostly_corners(schema) or 0 < intervals <= 2 * bare or crowded > SCARCE
+    factors: list[Factor] = []
+    turns: list[Floats] = []
+    for block in blocks:
+        hats = block.smooth
+        if not hats:
+            kind: Any = block.kind
+            factors.append(Factor(block.size, kind, block.spread))
+            turns.append(np.eye(block.size))
+            continue
+        line = np.zeros((1, block.size))
+        line[0, :hats] = block.line
+        others = [*range(1, hats - 1), *range(hats, block.size)]
+        turns.append(np.vstack([line, np.eye(block.size)[others]]))
+        if hats > 2:
+            factors.append(Factor(1, "number", SPREAD))
+            factors.append(Factor(len(others), "bend", block.spread, hats - 2, block.known))
+        else:
+            factors.append(Factor(1 + len(others), "number", SPREAD))
+    bent = any(block.smooth for block in blocks)
+    return [*factors, CONSTANT], tuple(turns) if bent else ()
 
 
-def _mostly_numbers(schema: PublicSchema) -> bool:
-    return 2 * sum(isinstance(feature, Number) for feature in schema.features) > len(
-        schema.features
-    )
+def noises(
+    n_samples: int, epsilon: float, *, delta: float = 0.0, loss: Loss = "capped"
+) -> list[NoiseModel]:
+    """Return the laws that a price may pay for: the body's own, and with a delta the Gaussian."""
+    budget, cap = noise_budget(epsilon), slope_of(loss)
+    found = [pure_noise(budget, cap)]
+    if delta > 0:
+        check_delta(delta, n_samples)
+        free = GaussianObjective(ridge=float("inf"), cap=cap)
+        found.append(gaussian_noise(calibrate_gaussian(budget, delta, free)))
+    return found
 
 
-def _mostly_corners(schema: PublicSchema) -> bool:
-    sizes = [block.size for block in schema.encoder(form="linear").blocks()]
-    return sum(size for size in sizes if size > 1) >= CORNERS * sum(sizes)
+def expect(
+    schema: PublicSchema,
+    form: Form,
+    n_samples: int,
+    epsilon: float,
+    *,
+    delta: float = 0.0,
+    loss: Loss = "capped",
+) -> tuple[Expectation, NoiseModel]:
+    """Return what lines or curves in a schema's body are expected to learn, and by which noise.
+
+    Of one and the same log-odds, those of curves, so that forms can be compared.
+    """
+    factors, _ = factors_of(schema.encoder(form=form).blocks())
+    among, _ = factors_of(schema.encoder(form="curves").blocks())
+
+    def expected(noise: NoiseModel) -> Expectation:
+        return expected_signal(
+            factors, n_samples=n_samples, curvature=curvature_of(schema), noise=noise, among=among
+        )
+
+    laws = noises(n_samples, epsilon, delta=delta, loss=loss)
+    return _better([(expected(law), law) for law in laws])
 
 
-def choose_form(schema: PublicSchema, noise: Noise, n_samples: int, epsilon: float) -> Form:
-    """Return how a schema's columns are encoded.
+def _better(found: Sequence[tuple[Expectation, NoiseModel]]) -> tuple[Expectation, NoiseModel]:
+    """Return what is expected of the law that is used."""
+    pure, *others = found
+    return next((pair for pair in others if pair[0].signal > WORTH * pure[0].signal), pure)
+
+
+def choose_form(
+    schema: PublicSchema,
+    noise: Noise,
+    n_samples: int,
+    epsilon: float,
+    *,
+    delta: float = 0.0,
+    loss: Loss = "capped",
+) -> Form:
+    """Return how a schema's columns are encoded: a rule of public facts.
 
     ``"auto"`` leaves a schema with importances to the ball, whose columns are weighted by them.
-    Where most columns are numbers it takes the box of their bounds if these are all that is known,
-    and the ball if means and deviations are: a box must be cut at two deviations, a ball must not.
-    It leaves flags to the ball whose shares nobody declares, unless most columns are one-hot.
+    Otherwise noise is shaped like the rows, and numbers without a word of their own become curves
+    where more of the signal is expected to survive than with straight lines.
     """
     if noise == "ball" or (noise == "auto" and schema.has_importances):
         return "standardised"
-    if curves_pay(schema, n_samples, epsilon):
-        return "curves"
-    bent = any(block.smooth for block in schema.encoder(form="linear").blocks())
-    if noise == "schema" or bent or _mostly_corners(schema):
+    if not any(isinstance(f, Number) and f.curve == "auto" for f in schema.features):
         return "linear"
-    if _mostly_numbers(schema):
-        known = [f.mean is not None for f in schema.features if isinstance(f, Number)]
-        return "standardised" if 2 * sum(known) >= len(known) else "linear"
-    centred = all(f.share is not None for f in schema.features if isinstance(f, Flag))
-    return "linear" if centred else "standardised"
+    lines, curves = (
+        expect(schema, form, n_samples, epsilon, delta=delta, loss=loss)[0].signal
+        for form in ("linear", "curves")
+    )
+    return "curves" if curves > lines else "linear"
 
 
 def form_for(
@@ -105,12 +157,14 @@ def form_for(
     *,
     classes: Any,
     beyond: Mapping[str, bool],
+    delta: float = 0.0,
+    loss: Loss = "capped",
 ) -> Form:
     """Return how columns are encoded for an estimator with settings that bodies may not know.
 
     Parameters
     ----------
-    schema, noise, n_samples, epsilon
+    schema, noise, n_samples, epsilon, delta, loss
         As in :func:`choose_form`.
     classes : array-like or None
         The label set, where the schema declares none.
@@ -125,7 +179,7 @@ def form_for(
         for name, is_set in known.items():
             if is_set:
                 raise InvalidParameter(f"noise='schema' does not know {name}; use noise='ball'.")
-    return choose_form(schema, noise, n_samples, epsilon)
+    return choose_form(schema, noise, n_samples, epsilon, delta=delta, loss=loss)
 
 
 def encodes(encoder: SchemaEncoder, features: Sequence[str] | None) -> bool:
@@ -138,6 +192,7 @@ def schema_frame(
     n_samples: int,
     *,
     epsilon: float,
+    delta: float = 0.0,
     loss: Loss,
     constant: bool = True,
     log_odds: float = LOG_ODDS,
@@ -152,21 +207,30 @@ def schema_frame(
         Public number of records behind the model.
     epsilon : float
         The whole price.
+    delta : float, default=0.0
+        What may be paid with as well; noise is Gaussian where that is expected to be better.
     loss : {"logistic", "capped"}
         Of the model.
     constant : bool, default=True
         Whether there is an intercept.
-    log_odds : float, default=2.0
+    log_odds : float, default=4.0
         Prior variance of a row's log-odds around what is shrunk towards.
     """
-    factors = [Factor(b.size, b.kind, b.spread, b.smooth) for b in encoder.blocks()]
-    chosen = choose_geometry(
-        [*factors, CONSTANT] if constant else factors,
-        n_samples=n_samples,
-        budget=noise_budget(epsilon),
-        curvature=curvature_of(encoder.schema),
-        cap=slope_of(loss),
-        log_odds=log_odds,
+    factors, turns = factors_of(encoder.blocks())
+    factors = factors if constant else factors[:-1]
+    known: dict[str, Any] = {
+        "n_samples": n_samples,
+        "curvature": curvature_of(encoder.schema),
+        "log_odds": log_odds,
+    }
+    laws = noises(n_samples, epsilon, delta=delta, loss=loss)
+    _, law = _better([(expected_signal(factors, noise=law, **known), law) for law in laws])
+    chosen = choose_geometry(factors, budget=noise_budget(epsilon), noise=law, **known)
+    return BodyFrame(
+        Body(chosen.roots, chosen.groups, chosen.shares),
+        chosen.ridge,
+        encoder.encoding().norm,
+        constant,
+        turns,
+        law.gaussian,
     )
-    body = Body(chosen.roots, chosen.groups, chosen.shares)
-    return BodyFrame(body, chosen.ridge, encoder.encoding().norm, constant)

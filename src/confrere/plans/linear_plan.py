@@ -225,16 +225,15 @@ def plan_linear(
 ) -> LinearPlan:
     """Return the plan of a private linear model on ``n_samples`` rows.
 
-    Noise is Gaussian if there is a ``delta`` to pay with, else shaped like a body if ``frame`` is
-    one's; the automatic ridge of a body is its own.
+    Noise is shaped like a body if ``frame`` is one's, unless the frame says that a ``delta`` buys a
+    better one; the automatic ridge of a body is its own. In a ball it is Gaussian with a ``delta``.
     ``prior`` is a point in the unit ball's coordinates. ``variance`` is that of the log odds around
     it, where it is known: the automatic ridge is then :func:`informed_ridge`, with the curvature
     that ``base_rate`` implies.
     """
     if delta > 0 and calibration == "printed":
         raise InvalidParameter("calibration='printed' is pure: use delta=0 with it.")
-    body = frame.body if isinstance(frame, BodyFrame) else None
-    if body is not None and calibration == "printed":
+    if isinstance(frame, BodyFrame) and calibration == "printed":
         raise InvalidParameter("noise='schema' is tight: use noise='ball' with the printed one.")
     relation = Neighbours(neighbours)
     size = row_count(n_samples, relation, declared_samples)
@@ -286,8 +285,9 @@ def plan_linear(
         "prior_norm": 0.0 if prior is None else float(np.linalg.norm(prior)),
     }
     mechanism: PerturbedObjective
-    if body is not None and not delta:
-        mechanism = BodyObjectivePerturbation(**common, body=body)
+    if isinstance(frame, BodyFrame) and not frame.gaussian:
+        # A delta that buys nothing is not spent.
+        mechanism = BodyObjectivePerturbation(**common, body=frame.body)
     else:
         mechanism = ball_objective(delta, calibration, **common)
     return LinearPlan(frame, mechanism, prior, public_samples, sources)

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 
-from confrere.maths.geometry import CONSTANT, Factor, weight_noise
+from confrere.maths.geometry import weight_noise
 from confrere.model import Linear
-from confrere.plans.body_plan import curvature_of
+from confrere.plans.body_plan import curvature_of, factors_of
 from confrere.schema.encoding import NumberColumn
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def _found(release: Release) -> Iterator[BentColumn]:
             continue
         around = np.eye(block.smooth) - 1 / block.smooth
         values = around @ (model.coef[0, hats] / encoding.norm)
-        noise = _noise(release, place)
+        noise = _noise(release, place, block.smooth)
         deviations = None
         if noise is not None:
             part = noise[: block.smooth, : block.smooth]
@@ -133,22 +134,44 @@ def _found(release: Release) -> Iterator[BentColumn]:
         yield BentColumn(column.column, knots, values, deviations, (float(raw[0]), float(raw[-1])))
 
 
-def _noise(release: Release, place: int) -> Floats | None:
-    """Return the covariance of the noise in one column's weights, where public facts tell it.
+def _noise(release: Release, place: int, hats: int) -> Floats | None:
+    """Return the covariance of the noise in one curve's hats, where public facts tell it.
 
-    Near a prior the ridge depends on how far it was believed: no band is drawn.
+    A curve is a line and bends, which are drawn apart: what noise does to them adds up. Near a
+    prior the ridge depends on how far it was believed: no band is drawn.
     """
     facts, encoder = release.model.facts, release.model.encoder
     if facts.rho is None or facts.ridge is None or facts.n_samples is None or encoder is None:
         return None
     if facts.prior is not None or release.kind != "plr":
         return None
-    factors = [Factor(b.size, b.kind, b.spread, b.smooth) for b in encoder.transformer().blocks()]
-    return weight_noise(
-        [*factors, CONSTANT],
-        place,
+    factors, turns = factors_of(encoder.transformer().blocks())
+    found = weight_noise(
+        factors,
         n_samples=facts.n_samples,
         rate=facts.rho,
         ridge=facts.ridge,
         curvature=curvature_of(encoder.schema),
     )
+    of_block = iter(found[:-1])
+    for turn in turns[: place + 1]:
+        mine = [next(of_block)]
+        if len(mine[0][0]) < len(turn):
+            mine.append(next(of_block))
+    noise, ridge = (block_diag(*blocks) for blocks in zip(*mine, found[-1], strict=True))
+    # About half of the records lie where a capped loss is straight.
+    seen = facts.n_samples * curvature_of(encoder.schema) / 2 * _even_squares(turn, hats)
+    moved = np.linalg.inv(seen + ridge)
+    return np.asarray(turn.T @ (moved @ noise @ moved.T)[:-1, :-1] @ turn)
+
+
+def _even_squares(turn: Floats, hats: int) -> Floats:
+    """Return mean products of a curve's columns and the constant, at places that are spread evenly.
+
+    A curve is linear between knots, so ends and middles of the gaps tell all (Simpson's rule).
+    """
+    knots = np.eye(hats, turn.shape[1])
+    middles = (knots[1:] + knots[:-1]) / 2
+    places = np.vstack([knots, knots[1:-1], np.repeat(middles, 4, axis=0)]) @ turn.T
+    columns = np.hstack([places, np.ones((len(places), 1))])
+    return np.asarray(columns.T @ columns / len(columns))

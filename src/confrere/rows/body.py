@@ -13,7 +13,7 @@ multiplied by a public root :math:`T_k`, and the whole row has a Euclidean norm 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -169,12 +169,19 @@ class BodyFrame:
         What rows as encoded were divided by.
     constant : bool, default=True
         Whether a column of ones is appended: the intercept.
+    turns : tuple of arrays, optional
+        Public maps from blocks of encoded columns to the columns of the body, block after block:
+        of the hats of a curve to its line and its bends. Without them the columns are the body's.
+    gaussian : bool, default=False
+        Whether a delta pays for noise that is normal in the body's coordinates.
     """
 
     body: Body
     ridge: float
     scale: float = 1.0
     constant: bool = True
+    turns: tuple[Floats, ...] = ()
+    gaussian: bool = False
 
     #: What frames of balls have.
     norm = "body"
@@ -184,6 +191,8 @@ class BodyFrame:
         check_bound(self.scale, "scale")
         if self.constant and self.body.sizes[-1] != 1:
             raise InvalidParameter("the constant is an interval of one column.")
+        if self.turns and sum(len(turn) for turn in self.turns) != self.body.size - self.constant:
+            raise InvalidParameter("turns must lead to the columns of the body.")
         if not self.n_features:
             raise InvalidParameter("a body needs a column besides the constant.")
 
@@ -195,6 +204,8 @@ class BodyFrame:
     @property
     def n_features(self) -> int:
         """Columns of the rows as encoded."""
+        if self.turns:
+            return sum(turn.shape[1] for turn in self.turns)
         return self.body.size - self.constant
 
     def rows(self, X: Any) -> Floats:
@@ -202,11 +213,13 @@ class BodyFrame:
         if X.shape[1:] != (self.n_features,):
             raise InvalidData("X does not have the number of columns that was agreed.")
         given = X.toarray() if hasattr(X, "toarray") else np.asarray(X, dtype=np.float64)
-        with np.errstate(over="ignore"):
-            given = given * self.scale
-        if self.constant:
-            given = np.hstack([given, np.ones((len(given), 1))])
-        inside = into_factors(given, self.body.sizes, 1 - self.body.margin)
+        turned = np.ones((len(given), self.body.size))
+        with np.errstate(over="ignore", invalid="ignore"):
+            if not self.turns:
+                np.multiply(given, self.scale, out=turned[:, : self.n_features])
+            for turn, into, part in self._turned():
+                np.matmul(given[:, part] * self.scale, turn.T, out=turned[:, into])
+        inside = into_factors(turned, self.body.sizes, 1 - self.body.margin)
         return self.body.coordinates(inside)
 
     def lazy(self, X: Any, engine: Any = None) -> Floats:  # noqa: ARG002
@@ -223,11 +236,12 @@ class BodyFrame:
             "sizes": [int(size) for size in self.body.sizes],
             "groups": [int(group) for group in self.body.groups],
             "shares": [float(share) for share in self.body.shares],
+            "turns": [[int(length) for length in turn.shape] for turn in self.turns],
         }
 
     def arrays(self) -> dict[str, Floats | None]:
-        """Return the roots of a message, row after row."""
-        return {"roots": np.concatenate([root.ravel() for root in self.body.roots])}
+        """Return the roots of a message, row after row, and then the turns."""
+        return {"roots": np.concatenate([one.ravel() for one in (*self.body.roots, *self.turns)])}
 
     @classmethod
     def read(cls, facts: Mapping[str, Any], roots: Floats | None) -> BodyFrame:
@@ -236,42 +250,59 @@ class BodyFrame:
         A theorem speaks of the rows' map into *this* body, so any body will do that keeps its rows
         in the unit ball, and whose roots are so far from singular that the map can be certified.
         """
-        sizes: Any
-        groups: Any
-        shares: Any
-        sizes, groups, shares = (facts.get(name) for name in ("sizes", "groups", "shares"))
+        names = ("sizes", "groups", "shares", "turns")
+        found: list[Any] = [facts.get(name) for name in names]
+        sizes, groups, shares, turns = found
         plain = (
-            facts.keys() == {"norm", "ridge", "scale", "constant", "sizes", "groups", "shares"}
-            and all(isinstance(one, list) and one for one in (sizes, groups, shares))
+            facts.keys() == {"norm", "ridge", "scale", "constant", *names}
+            and all(isinstance(one, list) for one in found)
+            and all(found[:3])
             and all(type(one) is int and 1 <= one <= LARGEST_FACTOR for one in sizes)
+            and all(isinstance(one, list) and len(one) == 2 for one in turns)
+            and all(type(m) is int and 1 <= m <= LARGEST_FACTOR for one in turns for m in one)
             and all(type(one) is int for one in groups)
             and all(type(one) is float for one in (*shares, facts["ridge"], facts["scale"]))
             and type(facts["constant"]) is bool
         )
         if not plain or roots is None or roots.dtype != np.float64 or roots.ndim != 1:
             raise InvalidParameter("a body has sizes, groups and shares of factors, and roots.")
-        ends = np.cumsum([size**2 for size in sizes])
-        if len(roots) != ends[-1]:
-            raise InvalidParameter("a body has a square root of every factor.")
+        shapes = [*((size, size) for size in sizes), *map(tuple, turns)]
+        ends = np.cumsum([rows * columns for rows, columns in shapes])
+        if len(roots) != ends[-1] or not np.isfinite(roots).all():
+            raise InvalidParameter("a body has a finite square root of every factor.")
         parts = np.split(roots, ends[:-1])
-        squares = tuple(part.reshape(m, m) for part, m in zip(parts, sizes, strict=True))
-        body = Body(squares, tuple(groups), tuple(shares))
+        read = [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+        body = Body(tuple(read[: len(sizes)]), tuple(groups), tuple(shares))
         with np.errstate(all="ignore"):
             if not body.margin <= LARGEST_MARGIN:
                 raise InvalidParameter("the roots of a body must be far from singular.")
-        return cls(body, facts["ridge"], facts["scale"], facts["constant"])
+        turned = tuple(read[len(sizes) :])
+        return cls(body, facts["ridge"], facts["scale"], facts["constant"], turned)
 
     def learned_with(self) -> dict[str, Any]:
         """Return what a released model says about the rows that it was learned from."""
         return {"body": self.body.sizes[: len(self.body.sizes) - self.constant]}
 
     def weights(self, coef: Any, intercept: float = 0.0) -> Floats:
-        """Return coefficients and intercept as weights in the body's coordinates."""
+        """Return coefficients and intercept as weights in the body's coordinates.
+
+        Hats add up to one, so the level of a curve's coefficients is the intercept's.
+        """
         given = np.zeros(self.n_features) if coef is None else np.asarray(coef, dtype=np.float64)
         if given.shape != (self.n_features,) or not np.all(np.isfinite(given)):
             raise InvalidParameter("prior must hold one finite number per column.")
         given = given / self.scale
         point = np.append(given, intercept) if self.constant else given
+        if self.turns:
+            point = np.zeros(self.body.size)
+            for turn, into, part in self._turned():
+                level = len(turn) < turn.shape[1] and self.constant
+                map_ = np.vstack([turn, np.ones((int(level), turn.shape[1]))])
+                found = np.linalg.lstsq(map_.T, given[part], rcond=None)[0]
+                point[into] = found[: len(turn)]
+                intercept += float(found[len(turn) :].sum())
+            if self.constant:
+                point[-1] = intercept
         pairs = zip(self.body.parts, self.body.inverses, strict=True)
         return np.concatenate([point[part] @ inverse for part, inverse in pairs])
 
@@ -279,6 +310,15 @@ class BodyFrame:
         """Return weights as coefficients and intercept for rows as encoded."""
         pairs = zip(self.body.parts, self.body.roots, strict=True)
         point = np.concatenate([weights[part] @ root for part, root in pairs])
-        if not self.constant:
-            return point * self.scale, 0.0
-        return point[:-1] * self.scale, float(point[-1])
+        coef = point[: self.body.size - self.constant]
+        if self.turns:
+            coef = np.concatenate([point[into] @ turn for turn, into, _ in self._turned()])
+        return coef * self.scale, float(point[-1]) if self.constant else 0.0
+
+    def _turned(self) -> Iterator[tuple[Floats, slice, slice]]:
+        """Yield every map with its columns of the body, and of the rows as encoded."""
+        into = part = 0
+        for turn in self.turns:
+            rows, columns = turn.shape
+            yield turn, slice(into, into + rows), slice(part, part + columns)
+            into, part = into + rows, part + columns

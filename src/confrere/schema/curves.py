@@ -12,8 +12,16 @@ import numpy as np
 #: Hats of a curve whose knots are not declared, and the most that may be declared.
 HATS, MOST_HATS = 8, 64
 
-#: Beyond so many standard deviations a straight line is bent to a constant.
-REACH = 2.0
+#: Beyond so many standard deviations a straight line is bent to a constant: noise is as long as the
+#: longest rows, so what is rare is cut off for what is common.
+REACH = 1.5
+
+#: How many standard deviations the knots of a curve reach.
+KNOTS_REACH = 2.5
+
+#: Mean square of a number between -1 and 1: uniform between bounds, and about the same where it is
+#: cut at :data:`REACH` standard deviations.
+SPREAD = 1 / 3
 
 #: A scale is longer by this share, so that rounding keeps numbers within one.
 HAIR = 1e-12
@@ -34,14 +42,23 @@ class BodyBlock:
         What they come from.
     spread : float
         Mean square of one of them, as the declared facts imply it.
-    smooth : int, default=0
-        How many of the first ones are neighbouring hats of a curve.
+    line : tuple of float, default=()
+        Where the first ones are neighbouring hats of a curve: what a straight line is at their
+        knots, from -1 to 1.
+    known : bool, default=False
+        Whether the mean and the deviation of a curve's number are declared.
     """
 
     size: int
     kind: Literal["number", "flag", "category", "curve"]
     spread: float
-    smooth: int = 0
+    line: tuple[float, ...] = ()
+    known: bool = False
+
+    @property
+    def smooth(self) -> int:
+        """How many of the first ones are hats."""
+        return len(self.line)
 
 
 def checked_curve(curve: object, bounds: tuple[float, float]) -> Curve:
@@ -94,3 +111,16 @@ def count_hats(lo: float, hi: float) -> int:
     # Between 0 and 1 there are rates, not two whole numbers.
     whole = int(min(HATS, hi - lo + 1))
     return HATS if whole < 3 else whole
+
+
+def line_at(
+    places: tuple[float, ...], middle: float, top: float, bottom: float
+) -> tuple[float, ...]:
+    """Return what a straight line around a middle is at knots, cut where a line is cut.
+
+    Knots that nobody expected may lie all on one side: then from the first of them to the last.
+    """
+    cut = np.clip(places, bottom, top)
+    if not cut[0] < cut[-1]:
+        cut, middle = np.array(places), (places[0] + places[-1]) / 2
+    return tuple(((cut - middle) / np.abs(cut - middle).max()).tolist())

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from confrere.errors import SchemaError
 from confrere.schema.cells import Value, codes_of
-from confrere.schema.curves import REACH, BodyBlock
+from confrere.schema.curves import REACH, SPREAD, BodyBlock
 from confrere.schema.encoding import OneHotColumn, ScoreColumn
 from confrere.schema.feature import (
     CENTER,
@@ -171,7 +171,7 @@ class Ordered(Discrete):
         centre, scale, _ = self._scale()
         known = self.mean is not None or self.shares is not None
         within = np.clip((self._scores() - centre) / (REACH * scale if known else scale), -1, 1)
-        spread = 1 / REACH**2 if known else float(np.mean(within**2))
+        spread = SPREAD if known else float(np.mean(within**2))
         column = replace(self._column(), scores=tuple(within.tolist()), centre=(0.0,), scale=(1.0,))
         return column, BodyBlock(1, "number", spread)
 

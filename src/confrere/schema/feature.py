@@ -17,12 +17,16 @@ from confrere.errors import SchemaError
 from confrere.schema.cells import Value
 from confrere.schema.curves import (
     HAIR,
+    HATS,
+    KNOTS_REACH,
     REACH,
+    SPREAD,
     BodyBlock,
     Curve,
     checked_curve,
     checked_quantiles,
     count_hats,
+    line_at,
 )
 from confrere.schema.encoding import AnyColumn, NumberColumn
 
@@ -354,9 +358,19 @@ class Number(Feature):
             return ()
         if self.quantiles is not None:
             return self.quantiles
-        low, high = self._range()
         hats = count_hats(*self.bounds)
-        return tuple(self._raw(low + (high - low) * j / (hats - 1)) for j in range(hats))
+        # A knot per whole number, or as many as may be where most records are.
+        low, high = self._range() if hats < HATS else self._reached(KNOTS_REACH)
+        knots = [self._raw(place) for place in np.linspace(low, high, hats)]
+        return tuple(np.clip(knots, *self.bounds).tolist())
+
+    def _reached(self, deviations: float) -> tuple[float, float]:
+        """Return where most records are, within the bounds; between them if nobody knows."""
+        low, high = self._range()
+        if self.mean is None or self.sd is None:
+            return low, high
+        reach = max(deviations * self.sd, 1e-6 * (high - low))  # knots must differ
+        return max(low, self.mean - reach), min(high, self.mean + reach)
 
     def within_bounds(self, places: Sequence[float]) -> tuple[float, ...]:
         """Return raw numbers at places from 0, the lower bound, to 1, the upper one."""
@@ -372,20 +386,17 @@ class Number(Feature):
         return math.log1p(value - self.bounds[0]) if self.log else value
 
     def _body_column(self, curves: bool) -> tuple[NumberColumn, BodyBlock]:
-        column, knots = self._column(), self.knots(curves)
-        if knots:
-            places = tuple(self._place(knot) for knot in knots)
-            m = len(knots)
+        column, known = self._column(), self.mean is not None
+        bottom, top = self._reached(REACH)
+        middle = (bottom + top) / 2 if self.mean is None else self.mean
+        places = tuple(self._place(knot) for knot in self.knots(curves))
+        if not places and self.log and known:
+            places = (bottom, top)  # a clip would move where the logarithm starts
+        if places:
+            m = len(places)
             hats = replace(column, knots=places, centre=(0.0,) * m, scale=(1.0,) * m)
-            return hats, BodyBlock(m, "curve", 1 / m, smooth=m)
-        if self.mean is None or self.sd is None:
-            return column, BodyBlock(1, "number", 1 / 3)
-        low, high = self._range()
-        top = min(high, self.mean + REACH * self.sd)
-        # The logarithm starts at the lower bound, so only its upper end can be moved.
-        bottom = low if self.log else max(low, self.mean - REACH * self.sd)
-        reach = max(top - self.mean, self.mean - bottom)
-        clip = (self.bounds[0], self._raw(top)) if self.log else (bottom, top)
-        scale = reach * (1 + HAIR)
-        straight = replace(column, clip=clip, centre=(self.mean,), scale=(scale,))
-        return straight, BodyBlock(1, "number", min(1 / 3, (self.sd / scale) ** 2))
+            return hats, BodyBlock(m, "curve", 1 / m, line_at(places, middle, top, bottom), known)
+        if known:
+            scale = max(top - middle, middle - bottom) * (1 + HAIR)
+            column = replace(column, clip=(bottom, top), centre=(middle,), scale=(scale,))
+        return column, BodyBlock(1, "number", SPREAD)

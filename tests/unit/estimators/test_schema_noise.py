@@ -10,7 +10,7 @@ from confrere import CollaborativeClassifier, PrivateLogisticRegression, Transfe
 from confrere.errors import InvalidParameter
 from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
 from confrere.noise.sources import SeededSource
-from confrere.plans.body_plan import choose_form, curvature_of
+from confrere.plans.body_plan import choose_form, curvature_of, expect
 from confrere.release import load_release
 from confrere.rows.frame import Frame
 from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
@@ -58,7 +58,7 @@ def test_a_schema_shapes_the_noise_by_default_and_curves_bend():
     model = PrivateLogisticRegression(epsilon=4.0, schema=SCHEMA, random_state=0).fit(rows)
     assert model.guarantee_.theorem == "docs/proofs/geometry.md"
     assert model.model_.encoder.form == "curves"
-    assert model.model_.facts.body == (8, 3, 1)
+    assert model.model_.facts.body == (1, 6, 3, 1)
     ball = PrivateLogisticRegression(epsilon=4.0, schema=SCHEMA, noise="ball", random_state=0)
     ball.fit(rows)
     assert ball.guarantee_.theorem == "docs/proofs/objective_perturbation.md"
@@ -83,11 +83,10 @@ def test_what_is_released_reads_raw_rows(tmp_path, schema):
 
 
 def test_the_rule_is_public():
-    few_flags = SCHEMA
-    assert choose_form(few_flags, "auto", 100, 0.1) == "curves"
-    assert choose_form(KNOWN, "auto", 1000, 1.0) == "linear"
-    assert choose_form(KNOWN, "auto", 1_000_000, 1.0) == "curves"
-    assert choose_form(KNOWN, "ball", 1_000_000, 1.0) == "standardised"
+    for schema in (SCHEMA, KNOWN):
+        assert choose_form(schema, "auto", 100, 0.1) == "linear"
+        assert choose_form(schema, "auto", 1_000_000, 1.0) == "curves"
+        assert choose_form(schema, "ball", 1_000_000, 1.0) == "standardised"
     important = PublicSchema(
         [
             Number("age", bounds=(18, 90), importance=2, sign=1),
@@ -95,25 +94,17 @@ def test_the_rule_is_public():
         ],
         outcome=LABEL,
     )
-    assert choose_form(important, "auto", 1000, 1.0) == "standardised"
-    assert choose_form(important, "schema", 1000, 1.0) == "curves"
+    assert choose_form(important, "auto", 10**5, 1.0) == "standardised"
+    assert choose_form(important, "schema", 10**5, 1.0) == "curves"
     bare = PublicSchema([Flag(f"f{j}") for j in range(5)], outcome=LABEL)
-    assert choose_form(bare, "auto", 2000, 1.0) == "standardised"
-    assert choose_form(bare, "schema", 2000, 1.0) == "linear"
-    flags = [Flag(f"f{j}", share=0.1) for j in range(5)]
-    many = PublicSchema([Number("age", bounds=(18, 90)), *flags], outcome=LABEL)
-    assert choose_form(many, "auto", 2000, 1.0) == "linear"
-    never = PublicSchema([Number("age", bounds=(18, 90), curve=False), *flags], outcome=LABEL)
+    assert choose_form(bare, "auto", 2000, 1.0) == "linear"
+    never = PublicSchema([Number("age", bounds=(18, 90), curve=False), Flag("f")], outcome=LABEL)
     assert choose_form(never, "auto", 10**9, 1.0) == "linear"
-    lines = PublicSchema([Number("age", bounds=(18, 90), mean=50, sd=15)], outcome=LABEL)
-    assert choose_form(lines, "auto", 1000, 0.1) == "standardised"
-    assert choose_form(lines, "schema", 1000, 0.1) == "linear"
-    assert choose_form(lines, "auto", 100_000, 1.0) == "curves"
     bent = PublicSchema([Number("age", bounds=(18, 90), curve=True)], outcome=LABEL)
     assert choose_form(bent, "auto", 1000, 0.01) == "linear"
-    rare = PublicSchema([*flags], outcome=Label("y", positive=1, base_rate=0.01))
+    rare = PublicSchema([Flag("f")], outcome=Label("y", positive=1, base_rate=0.01))
     assert curvature_of(rare) == pytest.approx(0.0099)
-    assert curvature_of(many) == 0.2
+    assert curvature_of(bare) == 0.2
 
 
 @pytest.mark.parametrize("known", [{}, {"mean": 0.5, "sd": 0.2}])
@@ -121,14 +112,16 @@ def test_curves_are_not_for_many_numbers_and_few_records(known):
     """Eight columns for each of twenty numbers: more noise than a line's bad fit costs."""
     numbers = [Number(f"n{j}", bounds=(0, 1), **known) for j in range(20)]
     crowd = PublicSchema([*numbers, Flag("f")], outcome=LABEL)
-    straight = "standardised" if known else "linear"
-    for n, form in ((100, straight), (2000, straight), (20_000, "curves")):
+    for n, form in ((100, "linear"), (2000, "linear"), (200_000, "curves")):
         assert choose_form(crowd, "auto", n, 1.0) == form
-    alone = PublicSchema(numbers, outcome=LABEL)
-    assert choose_form(alone, "auto", 2000, 1.0) == straight
-    blocks = [Category(f"c{j}", values=tuple(range(10))) for j in range(20)]
-    beside = PublicSchema([*numbers, *blocks], outcome=LABEL)
-    assert {choose_form(beside, "auto", n, 1.0) for n in (100, 2000, 20_000)} == {"curves"}
+
+
+def test_what_is_expected_decides_and_is_told():
+    """Curves are taken where they are expected to keep more, of one and the same log-odds."""
+    for n in (300, 3_000, 30_000, 300_000):
+        lines, curves = (expect(SCHEMA, form, n, 1.0)[0] for form in ("linear", "curves"))
+        assert lines.total == curves.total
+        assert (choose_form(SCHEMA, "auto", n, 1.0) == "curves") == (curves.kept > lines.kept)
 
 
 def test_the_price_knows_the_columns_and_touches_no_data():
@@ -151,7 +144,7 @@ def test_the_number_of_rows_decides_nothing_where_it_is_private():
         plan, _ = model.prepare(table(n), None)
         plans.append(plan)
         forms.add(model.fit(table(n)).model_.encoder.form)
-    assert forms == {"linear"}
+    assert len(forms) == 1
     one, other = plans
     assert one.mechanism.ridge == other.mechanism.ridge
     assert one.mechanism.rho == other.mechanism.rho
@@ -175,20 +168,41 @@ def test_what_the_theorem_does_not_know_is_refused_or_left_to_the_ball(settings,
         assert price.theorem != "docs/proofs/geometry.md"
 
 
-def test_a_delta_keeps_the_schema_s_curves_where_they_are_asked_for():
+#: Many columns of few levels: where Gaussian noise is shorter than a body's.
+WIDE = PublicSchema([Ordered(f"x{j}", levels=tuple(range(5))) for j in range(150)], outcome=LABEL)
+
+
+def wide_table(n=2000, seed=0):
+    rng = np.random.default_rng(seed)
+    values = rng.integers(0, 5, (n, 150))
+    found = pd.DataFrame(values, columns=WIDE.columns)
+    score = (values - 2) @ rng.normal(0, 0.2, 150)
+    return found.assign(y=(rng.uniform(size=n) < 1 / (1 + np.exp(-score))).astype(int))
+
+
+def test_a_delta_is_spent_where_it_buys_something():
     """Gaussian noise in the coordinates of the body, whose rows lie in the unit ball."""
-    rows, fresh = table(), table(seed=1)
-    settings = {"epsilon": 4.0, "delta": 1e-6, "schema": SCHEMA, "random_state": 0}
-    model = PrivateLogisticRegression(noise="schema", **settings).fit(rows)
-    assert model.model_.encoder.form == "curves"
-    assert (model.guarantee_.epsilon, model.guarantee_.delta) == (4.0, 1e-6)
+    rows = wide_table()
+    settings = {"epsilon": 1.0, "delta": 1e-6, "schema": WIDE, "random_state": 0}
+    model = PrivateLogisticRegression(**settings).fit(rows)
+    assert (model.guarantee_.epsilon, model.guarantee_.delta) == (1.0, 1e-6)
     assert model.guarantee_.theorem == "docs/proofs/gaussian.md"
-    plan, data = PrivateLogisticRegression(noise="schema", **settings).prepare(rows, None)
+    plan, data = PrivateLogisticRegression(**settings).prepare(rows, None)
     assert isinstance(plan.mechanism, GaussianObjectivePerturbation)
     assert np.linalg.norm(np.asarray(plan.frame.lazy(data.X)), axis=1).max() <= 1
-    straight = PrivateLogisticRegression(**settings).fit(rows)
-    assert straight.model_.encoder.form == "standardised"
-    assert accuracy(model, fresh) > accuracy(straight, fresh) + 0.05
+    pure = PrivateLogisticRegression(epsilon=1.0, schema=WIDE, random_state=0).fit(rows)
+    assert accuracy(model, rows) > accuracy(pure, rows) + 0.03
+
+
+def test_a_delta_that_buys_nothing_is_not_spent():
+    rows = table()
+    settings = {"epsilon": 4.0, "schema": SCHEMA, "random_state": 0}
+    model = PrivateLogisticRegression(**settings, delta=1e-6).fit(rows)
+    assert (model.guarantee_.epsilon, model.guarantee_.delta) == (4.0, 0.0)
+    pure = PrivateLogisticRegression(**settings).fit(rows)
+    assert np.array_equal(model.model_.coef, pure.model_.coef)
+    with pytest.raises(InvalidParameter, match="delta"):
+        PrivateLogisticRegression(**settings, delta=0.01).fit(rows)
 
 
 def test_no_schema_no_shape():
@@ -215,7 +229,7 @@ def test_a_branch_follows_the_form_of_its_source(noise):
     source = PrivateLogisticRegression(epsilon=4.0, schema=SCHEMA, random_state=0).fit(table())
     branch = TransferClassifier(
         source=source.to_release(), epsilon=0.5, schema=SCHEMA, noise=noise, random_state=0
-    ).fit(table(300, seed=2))
+    ).fit(table(600, seed=2))
     shaped = noise != "ball"
     assert (branch.model_.facts.body is not None) == shaped
     assert branch.model_.encoder.form == "curves"
@@ -244,7 +258,7 @@ def test_an_average_has_noise_shaped_like_the_rows():
     assert model.guarantee_.theorem == "docs/proofs/geometry.md"
     assert model.guarantee_.epsilon == 2.0
     assert model.model_.encoder.form == "curves"
-    assert model.model_.facts.body == (8, 3, 1)
+    assert model.model_.facts.body == (1, 6, 3, 1)
     ball = CollaborativeClassifier(**settings, noise="ball").fit(rows, party=parts(rows))
     assert ball.guarantee_.theorem != "docs/proofs/geometry.md"
     assert accuracy(model, fresh) > accuracy(ball, fresh) + 0.1

@@ -1,25 +1,32 @@
-"""The public choices of a geometry: variances, shares of the rate, the ridge and its price."""
+"""The public choices of a geometry: what survives, shares of the rate, the ridge and its price."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 
-from confrere.maths.geometry import (
+from confrere.maths.expected_signal import (
     CONSTANT,
-    JACOBIAN,
     LOG_ODDS,
+    NUGGET,
+    SEEN,
     Factor,
-    choose_geometry,
+    NoiseModel,
+    bend_kernel,
     coordinate_variance,
-    curve_kernel,
-    group_factors,
-    prior_variances,
+    expected_signal,
+    gaussian_noise,
+    prior_scale,
+    pure_noise,
 )
+from confrere.maths.geometry import JACOBIAN, choose_geometry, weight_noise
 
-NUMBER = Factor(1, "number", 0.25)
+NUMBER = Factor(1, "number", 1 / 3)
+FLAG = Factor(1, "flag", 0.5)
 CATEGORY = Factor(5, "category", 0.2)
-CURVE = Factor(8, "curve", 0.125, smooth=8)
+BENDS = Factor(6, "bend", 0.125, smooth=6)
+FACTORS = [NUMBER, NUMBER, CATEGORY, BENDS, CONSTANT]
 
 
 def test_variances_of_known_laws():
@@ -32,57 +39,122 @@ def test_variances_of_known_laws():
 
 
 def test_prior_variances_make_the_log_odds():
-    variances = prior_variances([NUMBER, Factor(12, "category", 1 / 12), CURVE, CONSTANT])
-    assert variances.sum() == pytest.approx(LOG_ODDS)
-    assert variances[2] > variances[0] > variances[1] > variances[3]
+    factors = [NUMBER, FLAG, Factor(12, "category", 1 / 12), BENDS, CONSTANT]
+    scale = prior_scale(factors)
+    assert sum(scale * factor.weight for factor in factors) == pytest.approx(LOG_ODDS)
+    # A slope matters by what it does to the log-odds, however far its column is spread.
+    narrow = Factor(1, "number", 0.1)
+    assert narrow.weight * narrow.spread == pytest.approx(NUMBER.weight * NUMBER.spread)
+    # Where mean and deviation are known a line says more, and bends less.
+    assert Factor(6, "bend", 0.125, smooth=6, known=True).weight < BENDS.weight
+    assert Factor(1, "bend", 1 / 3, smooth=1).weight == pytest.approx(BENDS.weight / 6)
 
 
-def test_a_curve_has_no_level_of_its_own():
-    kernel = curve_kernel(8)
-    smooth = kernel - 0.05 * np.eye(8)
-    assert np.abs(smooth.sum(axis=0)).max() < 1e-12
-    assert np.trace(smooth) == pytest.approx(8)
-    assert np.linalg.eigvalsh(kernel).min() > 0.04
-    # Neighbours are alike, ends are not.
-    assert kernel[0, 1] > 0 > kernel[0, 7]
+def test_bends_vanish_towards_the_ends_of_a_curve():
+    kernel = bend_kernel(6)
+    bridge = kernel - NUGGET * np.eye(6)
+    assert np.trace(bridge) == pytest.approx(6)
+    assert np.linalg.eigvalsh(kernel).min() > 0.9 * NUGGET
+    assert bridge[2, 2] > bridge[0, 0] > 0
+    assert bridge[0, 1] > bridge[0, 5] > -1e-12
+    assert bend_kernel(1) == pytest.approx(np.eye(1))
 
 
-def test_intervals_and_one_hot_blocks_are_two_bodies_unless_there_are_curves():
-    groups, shares = group_factors([NUMBER, CATEGORY, CONSTANT])
-    assert groups == (0, 1, 0)
-    assert sum(shares) == pytest.approx(1)
-    assert group_factors([NUMBER, CATEGORY, CURVE, CONSTANT]) == ((0, 0, 0, 0), (1.0,))
-    assert group_factors([NUMBER, CONSTANT]) == ((0, 0), (1.0,))
+@pytest.mark.parametrize("gaussian", [False, True])
+@pytest.mark.parametrize("n_samples", [100, 3_000, 100_000])
+def test_no_other_shares_let_more_signal_survive(n_samples, gaussian):
+    """The sum is written out here again, group by group, and shares are tried."""
+    noise = NoiseModel(rate=0.5, gaussian=gaussian)
+    found = expected_signal(FACTORS, n_samples=n_samples, curvature=0.2, noise=noise)
+    scale = LOG_ODDS / sum(factor.weight for factor in FACTORS)
+    groups = {"lines": [NUMBER, NUMBER, CONSTANT], "corners": [CATEGORY], "bends": [BENDS]}
 
-
-def test_shares_are_the_best_ones():
-    """No other split of the rate has less noise over prior variance."""
-    factors = [NUMBER, NUMBER, CATEGORY, CATEGORY, CONSTANT]
-    groups, shares = group_factors(factors)
-    variances = prior_variances(factors)
-
-    def noise(first):
+    def signal(shares):
         total = 0.0
-        for factor, group, variance in zip(factors, groups, variances, strict=True):
-            share = first if group == 0 else 1 - first
-            size = sum(f.size for f, g in zip(factors, groups, strict=True) if g == group)
-            total += factor.size * coordinate_variance(size, factor.size) / variance / share**2
+        for name, factors in groups.items():
+            dimension = sum(factor.size for factor in factors)
+            length = sum(f.weight**0.5 * np.diagonal(f.kernel).max() for f in factors)
+            for factor in factors:
+                if factor.kind == "constant":
+                    continue
+                h = SEEN * n_samples * 0.2 * factor.spread
+                for each in np.linalg.eigvalsh(factor.kernel):
+                    t = scale * factor.weight * each
+                    s2 = coordinate_variance(dimension, factor.size) / (0.5 * shares[name]) ** 2
+                    if gaussian:
+                        s2 = length / (shares[name] * factor.weight**0.5 * each * 0.5**2)
+                    total += factor.spread * t * (t * h) / (t * h + 1 + s2 / h)
         return total
 
-    best = noise(shares[0])
-    assert all(best <= noise(first) * (1 + 1e-12) for first in np.linspace(0.05, 0.95, 50))
+    assert found.signal == pytest.approx(signal(found.shares))
+    assert 0 < found.kept < 1
+    for parts in itertools.product(range(1, 16), repeat=3):
+        if sum(parts) == 16:
+            shares = dict(zip(groups, np.array(parts) / 16, strict=True))
+            assert signal(shares) <= found.signal * (1 + 1e-6)
 
 
+def test_more_records_and_less_noise_are_never_worse():
+    kept = [
+        expected_signal(FACTORS, n_samples=n, curvature=0.2, noise=pure_noise(budget, 0.5)).kept
+        for n, budget in ((100, 0.1), (1000, 0.1), (1000, 1.0), (100_000, 1.0), (10**9, 10.0))
+    ]
+    assert kept == sorted(kept)
+    assert kept[-1] > 0.999
+
+
+def test_where_little_can_be_learned_lines_have_nearly_all_of_the_rate():
+    noise = pure_noise(0.1, 0.5)
+    few = expected_signal(FACTORS, n_samples=300, curvature=0.2, noise=noise)
+    many = expected_signal(FACTORS, n_samples=10**6, curvature=0.2, noise=noise)
+    assert few.shares["lines"] > 0.8
+    assert many.shares["bends"] > many.shares["lines"]
+
+
+def test_the_signal_of_a_form_is_a_part_of_all_there_could_be():
+    noise = pure_noise(1.0, 0.5)
+    lines = [NUMBER, NUMBER, CATEGORY, CONSTANT]
+    alone = expected_signal(lines, n_samples=10**9, curvature=0.2, noise=noise)
+    among = expected_signal(lines, n_samples=10**9, curvature=0.2, noise=noise, among=FACTORS)
+    assert alone.kept == pytest.approx(1, abs=1e-3)
+    assert among.kept < 0.9
+
+
+@pytest.mark.parametrize("noise", [pure_noise(1.0, 0.5), gaussian_noise(4.0)])
 @pytest.mark.parametrize("budget", [0.1, 1.0, 5.0])
 @pytest.mark.parametrize("n_samples", [50, 100_000])
-def test_the_ridge_and_the_roots_belong_together(budget, n_samples):
-    factors = [NUMBER, CATEGORY, CURVE, CONSTANT]
-    chosen = choose_geometry(factors, n_samples=n_samples, budget=budget, curvature=0.1, cap=0.5)
+def test_the_ridge_and_the_roots_belong_together(budget, n_samples, noise):
+    chosen = choose_geometry(
+        FACTORS, n_samples=n_samples, budget=budget, curvature=0.1, noise=noise
+    )
     reach = sum(np.square(root).sum(axis=0).max() for root in chosen.roots)
     assert 1 - 1e-6 < reach <= 1
     assert math.log1p(1 / (4 * chosen.ridge)) <= JACOBIAN * budget * (1 + 1e-12)
-    # More records, or a larger budget, never make a stronger ridge.
-    more = choose_geometry(
-        factors, n_samples=2 * n_samples, budget=2 * budget, curvature=0.1, cap=0.5
-    )
-    assert more.ridge <= chosen.ridge
+    assert sum(chosen.shares) == pytest.approx(1)
+    assert chosen.groups == (0, 0, 1, 2, 0)
+
+
+def test_shares_of_length_decide_where_gaussian_noise_goes():
+    noise = gaussian_noise(4.0)
+    chosen = choose_geometry(FACTORS, n_samples=2000, budget=1.0, curvature=0.2, noise=noise)
+    lengths = [np.square(root).sum(axis=0).max() for root in chosen.roots]
+    for group, share in enumerate(chosen.shares):
+        mine = [length for length, g in zip(lengths, chosen.groups, strict=True) if g == group]
+        assert sum(mine) == pytest.approx(share, rel=1e-6)
+
+
+def test_the_noise_of_weights_is_that_of_the_law_and_the_ridge_that_of_the_body():
+    settings = {"n_samples": 10_000, "curvature": 0.2}
+    budget = 1.0
+    noise = pure_noise(budget, 0.5)
+    chosen = choose_geometry(FACTORS, budget=budget, noise=noise, **settings)
+    found = weight_noise(FACTORS, rate=noise.rate, ridge=chosen.ridge, **settings)
+    for (_, ridge), root in zip(found, chosen.roots, strict=True):
+        assert ridge == pytest.approx(chosen.ridge * np.linalg.inv(root.T @ root), rel=1e-6)
+    shares = [chosen.shares[group] for group in chosen.groups]
+    sizes = {0: 3, 1: 5, 2: 6}
+    for (covariance, _), factor, group, share in zip(
+        found, FACTORS, chosen.groups, shares, strict=True
+    ):
+        each = coordinate_variance(sizes[group], factor.size) / (noise.rate * share) ** 2
+        assert covariance == pytest.approx(each * np.eye(factor.size))

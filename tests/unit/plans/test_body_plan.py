@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from confrere.errors import InvalidParameter
-from confrere.maths.geometry import CONSTANT, Factor, choose_geometry
+from confrere.maths.expected_signal import CONSTANT, Factor, pure_noise
+from confrere.maths.geometry import choose_geometry
 from confrere.noise.sources import SeededSource
 from confrere.plans.base_plan import LabelledTable
 from confrere.plans.linear_plan import plan_linear
@@ -15,7 +16,11 @@ FACTORS = [Factor(1, "number", 0.25), Factor(3, "category", 1 / 3), CONSTANT]
 
 def body_frame(n_samples, epsilon=1.0):
     made = choose_geometry(
-        FACTORS, n_samples=n_samples, budget=0.99 * epsilon, curvature=0.2, cap=0.5
+        FACTORS,
+        n_samples=n_samples,
+        budget=0.99 * epsilon,
+        curvature=0.2,
+        noise=pure_noise(0.99 * epsilon, 0.5),
     )
     return BodyFrame(Body(made.roots, made.groups, made.shares), made.ridge)
 

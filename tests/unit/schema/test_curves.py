@@ -60,7 +60,8 @@ def test_every_row_lies_in_the_body_that_the_blocks_declare(form):
 
 def test_forms_differ_by_their_curves_alone():
     linear, curves = (SCHEMA.encoder(form=form).blocks() for form in ("linear", "curves"))
-    assert [block.smooth for block in linear] == [0, 0, 0, 3, 0, 0, 0, 0]
+    # A logarithm with a mean is cut on both sides by two hats: clipping would move its start.
+    assert [block.smooth for block in linear] == [0, 2, 0, 3, 0, 0, 0, 0]
     assert [block.smooth for block in curves] == [8, 8, 4, 3, 0, 0, 0, 0]
     assert [block.size for block in curves] == [8, 9, 4, 3, 1, 2, 3, 1]
 
@@ -80,13 +81,44 @@ def test_hats_meet_at_their_knots():
     assert (between[:, :8] * encoder.encoding().norm).sum(axis=1) == pytest.approx(1)
 
 
-def test_lines_with_a_mean_end_two_deviations_away():
+def test_lines_with_a_mean_end_where_most_records_are():
     schema = PublicSchema([Number("x", bounds=(0, 100), mean=40, sd=10), Flag("f", share=0.1)])
     encoder = schema.encoder(form="linear")
-    table = pd.DataFrame({"x": [40.0, 60.0, 99.0, 20.0, 0.0], "f": [1, 0, 0, 0, 0]})
+    table = pd.DataFrame({"x": [40.0, 55.0, 99.0, 25.0, 0.0], "f": [1, 0, 0, 0, 0]})
     rows = encoder.transform(table) * encoder.encoding().norm
     assert rows[:, 0] == pytest.approx([0, 1, 1, -1, -1], abs=1e-9)
     assert rows[:2, 1] == pytest.approx([1, -1 / 9])
+
+
+def test_knots_lie_where_most_records_are():
+    known = Number("x", bounds=(0, 100), mean=30, sd=10)
+    assert known.knots(True) == pytest.approx(np.linspace(5, 55, 8))
+    assert Number("x", bounds=(0, 100), mean=2, sd=10).knots(True)[0] == 0
+    # Whole numbers keep a knot each, and declared knots stay.
+    assert Number("x", bounds=(0, 3), mean=1, sd=0.1).knots(True) == (0, 1, 2, 3)
+    assert Number("x", bounds=(0, 9), mean=1, sd=0.1, curve=(0, 9)).knots(True) == (0, 9)
+    # However small a declared deviation is, knots differ.
+    narrow = Number("x", bounds=(0, 1e9), mean=1e9, sd=1e-9).knots(True)
+    assert np.diff(narrow).min() > 0
+
+
+@pytest.mark.parametrize(
+    ("number", "line"),
+    [
+        (Number("x", bounds=(0, 7.5)), np.linspace(-1, 1, 8)),
+        # Cut one and a half deviations from the mean, as a line is; knots go on to two and a half.
+        (
+            Number("x", bounds=(-50, 50), mean=0, sd=7),
+            np.clip(np.linspace(-17.5, 17.5, 8) / 10.5, -1, 1),
+        ),
+        # Knots on one side of the mean: from the first to the last.
+        (Number("x", bounds=(0, 100), mean=90, sd=1, curve=(0, 1, 4)), [-1, -0.5, 1]),
+    ],
+)
+def test_a_line_at_the_knots_of_a_curve(number, line):
+    (block,) = PublicSchema([number]).encoder(form="curves").blocks()
+    assert block.line == pytest.approx(line)
+    assert block.known == (number.mean is not None)
 
 
 def test_curves_are_written_and_read():

@@ -1,0 +1,100 @@
+"""Curves in a body's coordinates: hats turned into a line and bends, and back."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from confrere.plans.body_plan import factors_of, schema_frame
+from confrere.schema import Category, Flag, Number, PublicSchema
+
+SCHEMA = PublicSchema(
+    [
+        Number("a", bounds=(0, 10.5)),
+        Number("b", bounds=(0, 100), mean=20, sd=8, missing="indicator"),
+        Number("c", bounds=(0, 1000), log=True, mean=3, sd=1, curve=False, missing="center"),
+        Number("d", bounds=(0, 9), curve=(0, 9), missing="indicator"),
+        Category("e", values=("u", "v", "w")),
+        Flag("f", share=0.2),
+    ]
+)
+
+
+def framed(constant=True):
+    encoder = SCHEMA.encoder(form="curves")
+    frame = schema_frame(encoder, 3000, epsilon=1.0, loss="capped", constant=constant)
+    return encoder, frame
+
+
+def encoded(encoder, n=400):
+    rng = np.random.default_rng(0)
+    gaps = np.where(rng.uniform(size=n) < 0.2, np.nan, 1.0)
+    table = pd.DataFrame(
+        {
+            "a": rng.uniform(-2, 13, n),
+            "b": rng.normal(20, 30, n) * gaps,
+            "c": rng.lognormal(3, 2, n) * gaps,
+            "d": rng.uniform(0, 9, n) * gaps,
+            "e": rng.choice(["u", "v", "w"], n),
+            "f": rng.uniform(size=n) < 0.2,
+        }
+    )
+    return encoder.transform(table)
+
+
+def test_a_curve_is_a_line_and_bends():
+    factors, turns = factors_of(SCHEMA.encoder(form="curves").blocks())
+    kinds = [(factor.kind, factor.size, factor.smooth) for factor in factors]
+    assert kinds == [
+        ("number", 1, 0),
+        ("bend", 6, 6),
+        ("number", 1, 0),
+        ("bend", 7, 6),
+        ("number", 1, 0),
+        ("number", 2, 0),
+        ("category", 3, 0),
+        ("flag", 1, 0),
+        ("constant", 1, 0),
+    ]
+    assert [turn.shape for turn in turns] == [(7, 8), (8, 9), (1, 2), (2, 3), (3, 3), (1, 1)]
+    flat, none = factors_of(PublicSchema([Flag("f")]).encoder(form="curves").blocks())
+    assert [factor.kind for factor in flat] == ["flag", "constant"]
+    assert none == ()
+
+
+def test_scores_are_the_same_in_both_languages():
+    encoder, frame = framed()
+    rows = encoded(encoder)
+    weights = np.random.default_rng(1).normal(size=frame.size)
+    coef, intercept = frame.coefficients(weights)
+    turned = frame.rows(rows)
+    assert turned.shape == (len(rows), frame.size)
+    assert turned @ weights == pytest.approx(rows @ coef + intercept, abs=1e-9)
+    # Back again: what the frame released, it also starts from.
+    assert frame.weights(coef, intercept) == pytest.approx(weights, abs=1e-9)
+
+
+@pytest.mark.parametrize("constant", [True, False])
+def test_any_coefficients_can_be_started_from(constant):
+    encoder, frame = framed(constant)
+    rows = encoded(encoder)
+    rows = rows[~np.isclose(rows[:, 17:19].sum(axis=1), 0)]  # a centre has no hats to add up
+    coef = np.random.default_rng(2).normal(size=frame.n_features)
+    scores = frame.rows(rows) @ frame.weights(coef, 0.3 if constant else 0.0)
+    if constant:
+        assert scores == pytest.approx(rows @ coef + 0.3, abs=1e-9)
+    else:
+        # Without a constant the nearest: a curve's level has nowhere to go.
+        assert np.corrcoef(scores, rows @ coef)[0, 1] > 0.8
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e308, -1e308])
+def test_every_row_is_mapped_into_the_body_whatever_it_holds(bad):
+    encoder, frame = framed()
+    rows = np.vstack([encoded(encoder, 5), np.full(frame.n_features, bad)])
+    for j in range(frame.n_features):
+        broken = encoded(encoder, 1)
+        broken[0, j] = bad
+        rows = np.vstack([rows, broken])
+    inside = frame.rows(rows)
+    frame.body.certify(inside)
+    assert np.linalg.norm(inside, axis=1).max() <= 1
