@@ -79,8 +79,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
     _dtype: ClassVar[Any] = np.float64
     _many_classes = True
     #: Whether it learns best from columns that are weighted by declared importances.
-    _weighted = True
-    _batched = False
+    _weighted, _batched = True, False
 
     @abstractmethod
     def plan(self, facts: PublicFacts) -> Plan[Any]:
@@ -278,8 +277,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         """
         if self.schema is None or isinstance(self.schema, SchemaEncoder):
             return self.schema
-        batched = self._batched
-        form = "standardised" if n_samples is None or batched else self._form(n_samples)
+        form = "standardised" if n_samples is None or self._batched else self._form(n_samples)
         if form != "standardised":
             return self.schema.encoder(form=form)
         weighted = self.schema.has_importances and self._weighted

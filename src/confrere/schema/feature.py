@@ -367,10 +367,9 @@ class Number(Feature):
     def _reached(self, deviations: float) -> tuple[float, float]:
         """Return where most records are, within the bounds; between them if nobody knows."""
         low, high = self._range()
-        if self.mean is None or self.sd is None:
-            return low, high
-        reach = max(deviations * self.sd, 1e-6 * (high - low))  # knots must differ
-        return max(low, self.mean - reach), min(high, self.mean + reach)
+        middle, sd = self.mean or 0.0, self.sd or math.inf
+        reach = max(deviations * sd, 1e-6 * (high - low))  # knots must differ
+        return max(low, middle - reach), min(high, middle + reach)
 
     def within_bounds(self, places: Sequence[float]) -> tuple[float, ...]:
         """Return raw numbers at places from 0, the lower bound, to 1, the upper one."""
@@ -393,10 +392,9 @@ class Number(Feature):
         if not places and self.log and known:
             places = (bottom, top)  # a clip would move where the logarithm starts
         if places:
-            m = len(places)
+            m, line = len(places), line_at(places, middle, top, bottom)
             hats = replace(column, knots=places, centre=(0.0,) * m, scale=(1.0,) * m)
-            return hats, BodyBlock(m, "curve", 1 / m, line_at(places, middle, top, bottom), known)
-        if known:
-            scale = max(top - middle, middle - bottom) * (1 + HAIR)
-            column = replace(column, clip=(bottom, top), centre=(middle,), scale=(scale,))
-        return column, BodyBlock(1, "number", SPREAD)
+            return hats, BodyBlock(m, "curve", 1 / m, line, known)
+        scale = max(top - middle, middle - bottom) * (1 + HAIR)
+        straight = replace(column, clip=(bottom, top), centre=(middle,), scale=(scale,))
+        return straight if known else column, BodyBlock(1, "number", SPREAD)
