@@ -169,5 +169,6 @@ def weight_noise(
         dimension = sum(other.size for other in factors if other.group == factor.group)
         share = expected.shares[factor.group]
         each = coordinate_variance(dimension, factor.size) / (rate * share) ** 2
-        found.append((each * np.eye(factor.size), ridge * reach * np.linalg.inv(inverse)))
+        inverse = np.asarray(np.linalg.inv(inverse), dtype=np.float64)
+        found.append((each * np.eye(factor.size), ridge * reach * inverse))
     return found
