@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from confrere.cli.commands.fit import confirm
 from confrere.cli.envelope import Answer, aside, command, good
 from confrere.cli.key_access import NODE_PASSPHRASE, need_flower, passphrase_of, signing_key
 from confrere.cli.options import (
@@ -25,6 +24,7 @@ from confrere.cli.options import (
     pairs,
     reason_of,
 )
+from confrere.cli.payers import confirm
 from confrere.cli.views import price_table, promise_line, receipt_table
 from confrere.errors import FederationError, StudyError
 from confrere.federation.offline import without_network

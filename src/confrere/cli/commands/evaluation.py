@@ -7,17 +7,20 @@ from typing import Annotated, Any
 
 import typer
 
-from confrere.cli.commands.fit import confirm
-from confrere.cli.envelope import Answer, aside, command, good
+from confrere.cli.envelope import Answer, command, good
 from confrere.cli.options import AllowSimulated, Release, pairs
-from confrere.cli.views import amount, facts, listing
-from confrere.errors import BudgetExceeded
+from confrere.cli.payers import (
+    OwnersLedger,
+    PayingAccount,
+    SpendUnasked,
+    agreed_payer,
+    existing_ledger,
+)
+from confrere.cli.views import amount, listing
 from confrere.estimators import ReleasedClassifier
 from confrere.evaluation import evaluate as measure
 from confrere.evaluation import public_thresholds
 from confrere.guarantee import Guarantee, check_epsilon
-from confrere.ledger import Ledger
-from confrere.ledger.store import no_ledger
 from confrere.release import add_evaluation, load_release, read_private_key, shown
 from confrere.release.additions import check_words
 from confrere.study import evaluation_rows
@@ -28,12 +31,8 @@ def evaluate(
     release: Release,
     table: Annotated[Path, typer.Argument(metavar="TABLE", help="Raw rows with labels: CSV.")],
     epsilon: Annotated[float, typer.Option(help="The price, per record of the table.")],
-    ledger: Annotated[
-        Path, typer.Option(envvar="CONFRERE_LEDGER", help="The ledger of the table's owner.")
-    ],
-    account: Annotated[
-        str | None, typer.Option(help="The account that pays; may be left out if there is one.")
-    ] = None,
+    ledger: OwnersLedger,
+    account: PayingAccount = None,
     key: Annotated[
         list[str] | None,
         typer.Option(metavar="PARTY=FILE", help="Who measures, and its private key to sign with."),
@@ -47,7 +46,7 @@ def evaluate(
     unit_column: Annotated[
         str | None, typer.Option(help="Whose row it is, if not as the release's study says.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Spend without asking.")] = False,
+    yes: SpendUnasked = False,
     allow_simulated: AllowSimulated = False,
 ) -> Answer:
     """Measure accuracy, AUC and calibration on private rows, with intervals, for an epsilon.
@@ -56,30 +55,19 @@ def evaluate(
     beside the release as a signed addition, which verify checks; the release stays as it is.
     """
     check_epsilon(epsilon)
-    if not ledger.is_file():
-        raise no_ledger(ledger)
+    book = existing_ledger(ledger)
     signer = _signer(key, measured_on)
     found = load_release(release, allow_simulated=allow_simulated)
     model = ReleasedClassifier(source=found, allow_simulated=allow_simulated)
     X, y = evaluation_rows(release, found, table, label=label, unit_column=unit_column)
     two = len(found.model.classes) == 2
     metrics: list[Any] = ["accuracy", "auc", "calibration"] if two else ["accuracy", "confusion"]
-    book = Ledger(ledger)
-    payer = book.account_for(account, Guarantee(epsilon))
-    if not book.affords(payer, Guarantee(epsilon)):
-        raise BudgetExceeded(payer, epsilon, book.left(payer))
-    aside().print(
-        facts(
-            "Price of the evaluation",
-            {
-                "spends": f"epsilon {shown(epsilon)} on {payer}, {amount(book.left(payer))} left",
-                "pays for": ", ".join(metrics),
-                "signed": "no: give --key PARTY=FILE" if signer is None else f"by {signer[0]}",
-            },
-        )
-    )
-    if not yes:
-        confirm(epsilon)
+    told = {
+        "pays for": ", ".join(metrics),
+        "signed": "no: give --key PARTY=FILE" if signer is None else f"by {signer[0]}",
+    }
+    price = Guarantee(epsilon)
+    payer = agreed_payer(book, account, price, told, what="evaluation", yes=yes)
     result = measure(
         model,
         X,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from confrere.cli.envelope import Answer, NotConfirmed, aside, command, good
+from confrere.cli.envelope import Answer, aside, command, good
 from confrere.cli.options import (
     ApprovedBy,
     Auxiliary,
@@ -22,8 +20,9 @@ from confrere.cli.options import (
     pairs,
     reason_of,
 )
+from confrere.cli.payers import SpendUnasked, confirm
 from confrere.cli.views import price_table, promise_line, receipt_facts, receipt_table
-from confrere.release import Release, load_release, shown
+from confrere.release import Release, load_release
 from confrere.study import (
     Local,
     Made,
@@ -70,7 +69,7 @@ def fit(
     name: ApprovedBy = None,
     reason: Reason = None,
     justification: Justification = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Spend without asking.")] = False,
+    yes: SpendUnasked = False,
     allow_uncapped: Annotated[
         bool, typer.Option("--allow-uncapped", help="Go ahead where nothing caps the spending.")
     ] = False,
@@ -132,18 +131,6 @@ def _sources(
         )
         for name, folder in pairs(texts, "--source").items()
     }
-
-
-def confirm(epsilon: float) -> None:
-    """Have the amount typed; an empty input is a no."""
-    typer.echo(f"Type {shown(epsilon)} to spend it: ", err=True, nl=False)
-    typed = sys.stdin.readline().strip()
-    try:
-        agreed = math.isclose(float(typed), epsilon, rel_tol=1e-4)
-    except ValueError:
-        agreed = False
-    if not agreed:
-        raise NotConfirmed("the amount was not typed; nothing was spent.")
 
 
 def _answer(

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from confrere.cli.envelope import Answer, command
+from confrere.cli.payers import existing_ledger
 from confrere.cli.views import account_table, entry_table, owner_table, together_table
 from confrere.cli.views import facts as facts_table
 from confrere.errors import InvalidParameter
@@ -57,7 +58,7 @@ def show(
     With --delta the smaller epsilon that all charges of an account have together; caps go on
     counting the plain sum. It needs the accounting extra.
     """
-    book = _opened(ledger)
+    book = existing_ledger(ledger)
     count = book.count(account)
     pages = max(1, math.ceil(count / rows))
     entries = book.entries(account, last=rows, skip=rows * (page - 1))
@@ -104,7 +105,7 @@ def verify(
     ] = None,
 ) -> Answer:
     """Check every row against its hash and the rows before it."""
-    book = _opened(ledger)
+    book = existing_ledger(ledger)
     count = book.verify(head=head)
     message = f"{count} rows verified: the chain is whole and none are gone since it was last here"
     return Answer(message, {"rows": count, "head": book.head()})
@@ -117,7 +118,7 @@ def export(
     out: Annotated[Path | None, typer.Option(help="A file instead of the screen.")] = None,
 ) -> Answer:
     """Copy the whole ledger as JSON or CSV."""
-    book = _opened(ledger)
+    book = existing_ledger(ledger)
     text = book.to_csv() if form is Form.CSV else book.to_json()
     if out is None:
         return Answer("", {"format": str(form), "content": text}, text=text)
@@ -170,7 +171,7 @@ def raise_cap(
     reason: Reason = None,
 ) -> Answer:
     """Let an account spend more; that it was raised is shown for ever."""
-    book = _opened(ledger)
+    book = existing_ledger(ledger)
     book.raise_cap(account, epsilon=epsilon, delta=delta, reason=_said(reason))
     return _account(book, account, "is raised")
 
@@ -178,7 +179,7 @@ def raise_cap(
 @command("ledger freeze")
 def freeze(ledger: LedgerPath, account: AccountName, reason: Reason = None) -> Answer:
     """Let nothing more be charged to an account, for good."""
-    book = _opened(ledger)
+    book = existing_ledger(ledger)
     book.freeze(account, reason=_said(reason))
     return _account(book, account, "is frozen")
 
@@ -233,10 +234,3 @@ def _said(reason: str | None) -> str:
     if reason is None:
         raise InvalidParameter("--reason: say why, in one line; it stays in the chain.")
     return reason
-
-
-def _opened(path: Path) -> Ledger:
-    # Opening makes a new ledger, and a look must not.
-    if not path.is_file():
-        raise no_ledger(path)
-    return Ledger(path)

@@ -10,10 +10,9 @@ import typer
 
 from confrere.cli.envelope import Answer, command, good
 from confrere.cli.options import AllowSimulated, Keys, Release, pairs
+from confrere.cli.payers import existing_ledger
 from confrere.cli.views import facts
 from confrere.errors import StudyError
-from confrere.ledger import Ledger
-from confrere.ledger.store import no_ledger
 from confrere.model.onnx_graph import onnx_bytes
 from confrere.release import (
     SignedAddition,
@@ -81,7 +80,7 @@ def verify(
     found = verify_release(
         release,
         require_signature_from=keys or None,
-        ledgers=[_opened(path) for path in ledger or ()],
+        ledgers=[existing_ledger(path) for path in ledger or ()],
         study=None if study is None else _content(study),
         release_id=release_id,
         allow_simulated=allow_simulated,
@@ -178,9 +177,3 @@ def _content(study: Path) -> bytes:
         return study.read_bytes()
     except OSError as error:
         raise StudyError(f"the study cannot be read: {error.strerror}.") from None
-
-
-def _opened(path: Path) -> Ledger:
-    if not path.exists():
-        raise no_ledger(path)
-    return Ledger(path)

@@ -10,22 +10,26 @@ from typing import Annotated, Any
 
 import typer
 
-from confrere.cli.commands.fit import confirm
 from confrere.cli.envelope import Answer, ExitCode, aside, command
-from confrere.cli.views import amount, facts, listing
-from confrere.errors import BudgetExceeded, SchemaError
+from confrere.cli.payers import (
+    OwnersLedger,
+    PayingAccount,
+    SpendUnasked,
+    agreed_payer,
+    existing_ledger,
+)
+from confrere.cli.views import listing
+from confrere.errors import SchemaError
 from confrere.extras import has_research, research
 from confrere.guarantee import Neighbours, check_epsilon
 from confrere.learned_facts import FactsPlan
-from confrere.ledger import Ledger
-from confrere.ledger.store import no_ledger
-from confrere.release import shown
 from confrere.schema import Label, PublicDataOnlyWarning, PublicSchema, draft_schema
 from confrere.schema.declaring import declared_column, feature_of, missing_facts, plain_value
 from confrere.schema.fact_counts import FactCounts
 from confrere.schema.feature import Feature
 from confrere.study import header_of, read_table
 
+OutFile = Annotated[Path | None, typer.Option(help="A file instead of the screen.")]
 Source = Annotated[
     str,
     typer.Argument(
@@ -48,7 +52,7 @@ def new(
     positive: Annotated[
         list[str] | None, typer.Option(help="A value that counts as positive.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="A file instead of the screen.")] = None,
+    out: OutFile = None,
 ) -> Answer:
     """Write the data tables of a study from what is known without data; asks for the rest.
 
@@ -91,7 +95,7 @@ def draft(
         int, typer.Option(help="Encoded columns of a category; what is rarer becomes other.", min=3)
     ] = 20,
     source: Annotated[str, typer.Option(help="Where the table comes from.")] = "",
-    out: Annotated[Path | None, typer.Option(help="A file instead of the screen.")] = None,
+    out: OutFile = None,
 ) -> Answer:
     """Draft the data tables of a study from a table that everyone may see.
 
@@ -125,20 +129,16 @@ def learn(
     table: Annotated[Path, typer.Argument(metavar="TABLE", help="PRIVATE records: CSV.")],
     schema: Annotated[str, typer.Option(help="The schema to complete: bounds and values.")],
     epsilon: Annotated[float, typer.Option(help="The price of all facts together, per record.")],
-    ledger: Annotated[
-        Path, typer.Option(envvar="CONFRERE_LEDGER", help="The ledger of the table's owner.")
-    ],
-    account: Annotated[
-        str | None, typer.Option(help="The account that pays; may be left out if there is one.")
-    ] = None,
+    ledger: OwnersLedger,
+    account: PayingAccount = None,
     quantiles: Annotated[
         int, typer.Option(help="Learn so many quantiles of numbers that may become curves, too.")
     ] = 0,
     neighbours: Annotated[
         Neighbours, typer.Option(help="Which change is hidden: replace-one or add-remove.")
     ] = Neighbours.REPLACE_ONE,
-    out: Annotated[Path | None, typer.Option(help="A file instead of the screen.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Spend without asking.")] = False,
+    out: OutFile = None,
+    yes: SpendUnasked = False,
 ) -> Answer:
     """Learn facts that a schema lacks from private records: counted with noise, and paid for.
 
@@ -147,28 +147,16 @@ def learn(
     """
     found = _read(schema)
     price = FactsPlan(FactCounts(found, quantiles), check_epsilon(epsilon), neighbours)
-    if not ledger.is_file():
-        raise no_ledger(ledger)
+    book = existing_ledger(ledger)
     _refuse_taken(out)
     outcome = () if found.outcome is None else (found.outcome.column,)
     frame = read_table(table, {*found.columns, *outcome}, found)
     price.counts.sums(frame)  # what is wrong with the table is said before the price is
-    book = Ledger(ledger)
-    payer = book.account_for(account, price.guarantee())
-    if not book.affords(payer, price.guarantee()):
-        raise BudgetExceeded(payer, epsilon, book.left(payer))
-    aside().print(
-        facts(
-            "Price of the facts",
-            {
-                "spends": f"epsilon {shown(epsilon)} on {payer}, {amount(book.left(payer))} left",
-                "pays for": f"{price.counts.size} sums of {', '.join(price.counts.names)}",
-                "from then on": "in the total of every release that is made with this schema",
-            },
-        )
-    )
-    if not yes:
-        confirm(epsilon)
+    told = {
+        "pays for": f"{price.counts.size} sums of {', '.join(price.counts.names)}",
+        "from then on": "in the total of every release that is made with this schema",
+    }
+    payer = agreed_payer(book, account, price.guarantee(), told, what="facts", yes=yes)
     learned = found.learn(
         frame,
         epsilon=epsilon,
