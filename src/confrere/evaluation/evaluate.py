@@ -32,6 +32,9 @@ _QUERIES = {
 #: Largest sum of changes of a query's counts when one record is replaced.
 _SENSITIVITY = {"errors": 1, "confusion": 2, "scores": 2}
 
+#: Intervals add up over all that noise can be: of more records they would not fit into memory.
+LARGEST_SCALE = 100_000
+
 THRESHOLDS = tuple(float(k) / 20 for k in range(1, 20))
 
 
@@ -129,6 +132,11 @@ def evaluate(
         name: PrivateCounts(epsilon=share, sensitivity=_SENSITIVITY[name])
         for name, share in zip(queries, shares(epsilon, [1.0] * len(queries)), strict=True)
     }
+    if max(counter.scale for counter in counters.values()) > LARGEST_SCALE:
+        raise InvalidParameter(
+            "epsilon is too small for these metrics: noise of more than "
+            f"{LARGEST_SCALE:,} records would say nothing. Nothing was spent."
+        )
     guarantees = {name: counter.guarantee() for name, counter in counters.items()}
     guarantee = in_sequence(guarantees.values())
     book, paid_by = payer(ledger, account, guarantee)

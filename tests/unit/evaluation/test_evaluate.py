@@ -121,6 +121,12 @@ def test_wrong_settings_are_refused(bad, ledger):
     assert ledger.spent("test set") == 0
 
 
+def test_noise_without_end_is_refused_before_it_is_paid_for(ledger):
+    with pytest.raises(InvalidParameter, match="epsilon is too small"):
+        evaluate(MODEL, X, Y, epsilon=1e-7, ledger=ledger)
+    assert ledger.entries() == []
+
+
 def test_wrong_labels_cost_nothing(ledger):
     for labels in (Y + 5, Y[:0]):
         with pytest.raises(InvalidData):
