@@ -3,8 +3,8 @@
 ``python -m benchmarks classes`` fills docs/classes.md. Pure epsilon, accuracy on the test part.
 Rows are principal components of public rows, which are used for nothing else. One against the rest
 has one model per class, each at epsilon over the number of classes, near the share that a class has
-if all are alike. The ridge's floor and what the high level of stacks learns from were chosen on
-MNIST, and kept on HAR.
+if all are alike. The ridge's floor was chosen on MNIST, and kept on HAR; what the high level of
+stacks learns from, and from how many rows, on training rows of both.
 """
 
 from __future__ import annotations

@@ -64,6 +64,11 @@ def _fraction(value: Any, name: str) -> None:
         raise InvalidParameter(f"{name} must lie strictly between 0 and 1.")
 
 
+def _auto_fraction(value: Any, name: str) -> None:
+    if not (isinstance(value, str) and value == "auto"):
+        _fraction(value, name)
+
+
 def _share(value: Any, name: str) -> None:
     if not 0 <= _finite(value, name) < 1:
         raise InvalidParameter(f"{name} must be at least 0 and below 1.")
@@ -123,6 +128,7 @@ Ridge = Annotated[float | Literal["auto"], _alpha]
 Ridges = Annotated[float | Literal["auto"] | ArrayLike | Mapping[str, float], _alphas]
 #: Strictly between 0 and 1; from 0 and below 1; from 0 to 1.
 Fraction = Annotated[float, _fraction]
+AutoFraction = Annotated[float | Literal["auto"], _auto_fraction]
 Share = Annotated[float, _share]
 Weight = Annotated[float, _weight]
 Weights = Annotated[float | Sequence[float], _weights]

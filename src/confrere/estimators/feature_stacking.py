@@ -56,8 +56,8 @@ class FeatureStackingClassifier(StackingClassifier):
         Declared groups, every column exactly once.
     combiner : {"stack", "vote", "weighted_vote"}, default="stack"
         How low-level models are combined. Votes need no second part of the rows.
-    high_fraction : float, default=0.5
-        Share of the rows for the high level.
+    high_fraction : float or "auto", default="auto"
+        Share of the rows for the high level; ``"auto"`` is 0.5 for two classes, and 0.05 for more.
     rows : {"clip", "unit"}, default="clip"
         Shorten long rows to the bound, or give every row's part length one.
     clipping : {"joint", "separate"}, default="joint"

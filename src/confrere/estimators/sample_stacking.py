@@ -31,8 +31,8 @@ class SampleStackingClassifier(StackingClassifier):
         Number of parts of the low level.
     combiner : {"stack", "vote"}, default="stack"
         How low-level models are combined; votes need no part of their own.
-    high_fraction : float, default=0.5
-        Share of the rows for the high level.
+    high_fraction : float or "auto", default="auto"
+        Share of the rows for the high level; ``"auto"`` is 0.5 for two classes, and 0.05 for more.
     alpha, high_alpha : float or "auto", default="auto"
         Ridge on the mean loss of the low and of the high level.
     loss : {"capped", "logistic"}, default="capped"

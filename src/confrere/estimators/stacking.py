@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from confrere.estimators.base import Fitted, PrivateClassifier
-from confrere.estimators.constraints import Delta, Epsilon, Fraction, Ridge
+from confrere.estimators.constraints import AutoFraction, Delta, Epsilon, Ridge
 from confrere.extras import extra
 from confrere.model import LowLevelModel, Stack
 
@@ -49,7 +49,7 @@ class StackingClassifier(FittedStack, PrivateClassifier):
     epsilon: Epsilon = 1.0
     delta: Delta = 0.0
     combiner: Literal["stack", "vote", "weighted_vote"] = "stack"
-    high_fraction: Fraction = 0.5
+    high_fraction: AutoFraction = "auto"
     alpha: Ridge = "auto"
     high_alpha: Ridge = "auto"
     loss: Literal["capped", "logistic"] = "capped"

@@ -18,6 +18,10 @@ Clipping = Literal["separate", "joint"]
 Allocation = Literal["importance", "least-noise"]
 Groups = tuple[NDArray[np.intp], ...]
 
+#: Share of the rows for the high level of a stack, of two classes and of more; and the fewest of
+#: them, as far as half of the rows go.
+_HIGH, _HIGH_CLASSES, _HIGH_ROWS = 0.5, 0.05, 20
+
 
 def split_rows(
     n_rows: int, fractions: Sequence[float], *, seed: int | None = 0
@@ -39,6 +43,19 @@ def split_rows(
     order = np.arange(n_rows) if seed is None else np.random.default_rng(seed).permutation(n_rows)
     ends = np.rint(np.cumsum(weights) / weights.sum() * n_rows).astype(np.intp)
     return np.split(order, ends[:-1])
+
+
+def high_share(fraction: float | Literal["auto"], n_rows: int, n_classes: int) -> float:
+    """Return the share of the rows from which a stack's high level learns, by public sizes.
+
+    Of several classes it learns one weight per group, which needs few rows, while every class of
+    the low level has weights of its own.
+    """
+    if fraction != "auto":
+        return float(fraction)
+    if n_classes == 2:
+        return _HIGH
+    return max(_HIGH_CLASSES, min(_HIGH, _HIGH_ROWS / max(n_rows, 1)))
 
 
 def random_groups(n_features: int, n_groups: int, *, seed: int = 0) -> Groups:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy import special
@@ -16,7 +16,7 @@ from scipy import special
 from confrere.errors import InvalidData
 from confrere.guarantee import Guarantee, Split
 from confrere.maths.gaussian import group_mu
-from confrere.maths.partition import split_rows
+from confrere.maths.partition import high_share, split_rows
 from confrere.maths.prior_ridge import (
     informed_ridge,
     mean_curvature,
@@ -196,7 +196,7 @@ def plan_feature_stack(
     *,
     epsilon: float,
     combiner: Combiner,
-    high_fraction: float,
+    high_fraction: float | Literal["auto"],
     alpha: Alphas,
     high_alpha: Alpha,
     calibration: Calibration,
@@ -218,7 +218,7 @@ def plan_feature_stack(
     """
     check_stack_classes(n_classes, baseline)
     stacked = combiner == "stack" and len(rows.groups) > 1
-    share = high_fraction if stacked else 0.0
+    share = high_share(high_fraction, n_samples, n_classes) if stacked else 0.0
     low_rows, high_rows = split_rows(n_samples, [1 - share, share], seed=split_seed)
     if not len(low_rows) or (stacked and not len(high_rows)):
         raise InvalidData(f"n_samples = {n_samples} is too few for both levels.")

@@ -13,7 +13,7 @@ import numpy as np
 
 from confrere.errors import InvalidData
 from confrere.guarantee import Guarantee, Neighbours, Split
-from confrere.maths.partition import split_rows
+from confrere.maths.partition import high_share, split_rows
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.objective_perturbation import Calibration, PerturbedObjective
 from confrere.model import Facts, LowLevelModel
@@ -127,7 +127,7 @@ def plan_sample_stack(
     epsilon: float,
     n_groups: int,
     combiner: Literal["stack", "vote"],
-    high_fraction: float,
+    high_fraction: float | Literal["auto"],
     alpha: Alpha,
     high_alpha: Alpha,
     loss: Loss,
@@ -140,7 +140,7 @@ def plan_sample_stack(
     """Return the plan of a stack over ``n_groups`` parts of the rows."""
     check_stack_classes(n_classes, baseline)
     stacked = combiner == "stack" and n_groups > 1
-    share = high_fraction if stacked else 0.0
+    share = high_share(high_fraction, n_samples, n_classes) if stacked else 0.0
     fractions = [(1 - share) / n_groups] * n_groups + [share] * stacked
     parts = split_rows(n_samples, fractions, seed=split_seed)
     if any(len(part) == 0 for part in parts):

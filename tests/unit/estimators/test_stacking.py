@@ -138,6 +138,7 @@ def test_bad_settings_are_named():
         ({"groups": [range(6)]}, "groups"),
         ({"groups": [range(12), range(2)]}, "groups"),
         ({"high_fraction": 1.0}, "high_fraction"),
+        ({"high_fraction": "half"}, "high_fraction"),
         ({"combiner": "mean"}, "combiner"),
         ({"clipping": "none"}, "clipping"),
         ({"data_norm": [1.0, 2.0]}, "data_norm"),
@@ -206,3 +207,19 @@ def test_plot_groups_shows_every_group():
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
     assert labels == ["importance", "share of epsilon", "noise"]
     plt.close(axes.figure)
+
+
+@pytest.mark.parametrize("kind", [SampleStackingClassifier, FeatureStackingClassifier])
+def test_the_high_level_of_several_classes_has_few_rows(kind):
+    """It learns one weight per group; public sizes alone say from how many rows."""
+
+    def share(n_samples, n_classes, **settings):
+        facts = PublicFacts(n_samples=n_samples, n_features=12, n_classes=n_classes)
+        plan = kind(classes=range(n_classes), n_groups=2, **settings).plan(facts)
+        return len(plan.parts[-1]) / n_samples
+
+    assert share(1000, 2) == 0.5
+    assert share(1000, 3) == share(1000, 10) == 0.05
+    assert share(100, 3) == 0.2
+    assert share(10, 3) == 0.5
+    assert share(1000, 3, high_fraction=0.3) == share(1000, 2, high_fraction=0.3) == 0.3
