@@ -32,7 +32,7 @@ from confrere.plans.collaborative_plan import Averaging
 from confrere.plans.expansion_plan import Expansion
 from confrere.plans.linear_plan import Coordinates, linear_frame, slope_of
 from confrere.plans.party_rows import Sizes, party_codes
-from confrere.plans.shaped_average import ShapedAveraging
+from confrere.plans.shaped_average import ShapedAveraging, shared_encoder
 from confrere.plans.sums_plan import GradientRounds, OneMessage
 from confrere.plans.together_plan import Collaboration, CollaborativePlan
 from confrere.rows.frame import Frame
@@ -281,15 +281,9 @@ class CollaborativeClassifier(LinearClassifier):
 
     def _shaped(self, encoder: SchemaEncoder) -> ShapedAveraging:
         """Return an average in a body: its ridge is made for all records, as the ball's is."""
-        constant = self.fit_intercept
-        place = linear_frame(
-            len(encoder.names),
-            data_norm=1.0,
-            fit_intercept=constant,
-            intercept_scale=self.intercept_scale,
-        )
-        averaging = self._averaging(place, None)
-        return ShapedAveraging(averaging, encoder, self.loss, constant, self.prior_intercept)
+        averaging = self._averaging(Frame(len(encoder.names)), None)
+        settings = self.loss, self.fit_intercept, self.prior_intercept
+        return ShapedAveraging(averaging, encoder, *settings)
 
     def _form(self, n_samples: int) -> Form:
         """Return how a schema's columns are encoded: a rule of public facts."""
@@ -297,13 +291,9 @@ class CollaborativeClassifier(LinearClassifier):
         # The average of M parties has M times the noise variance of one that holds all records.
         parties = len(getattr(self, "party_", "1"))
         epsilon = self.epsilon / self.rounds / math.sqrt(parties)
+        beyond = self._beyond_bodies()
         return form_for(
-            self.schema,
-            self.noise,
-            n_samples,
-            epsilon,
-            classes=self.classes,
-            beyond=self._beyond_bodies(),
+            self.schema, self.noise, n_samples, epsilon, classes=self.classes, beyond=beyond
         )
 
     def _beyond_bodies(self) -> dict[str, bool]:
@@ -322,7 +312,8 @@ class CollaborativeClassifier(LinearClassifier):
         if n_classes > 2 and (self.prior is not None or self.prior_intercept != 0):
             raise InvalidParameter("prior is for two classes.")
         if self.noise == "schema":
-            return self._asked_shaped(n_features)
+            beyond = {**self._beyond_bodies(), "more than two classes": n_classes > 2}
+            return self._shaped(shared_encoder(self.schema, n_features, beyond))
         frame = linear_frame(
             n_features,
             data_norm=self.data_norm,
@@ -352,21 +343,6 @@ class CollaborativeClassifier(LinearClassifier):
         if self.prior_check:
             return CheckedAveraging(averaging, known)
         return replace(averaging, variance=known.variance, base_rate=known.base_rate)
-
-    def _asked_shaped(self, n_features: int) -> Collaboration:
-        """Return what others are asked in the body of their schema, which they encode rows by."""
-        encoder = self._encoder()
-        if not isinstance(self.schema, SchemaEncoder) or encoder is None or not encoder.shaped:
-            raise InvalidParameter(
-                "noise='schema' needs schema=, the encoder (of form 'linear' or 'curves') by which "
-                "all parties encode their rows: how many they have is not known yet."
-            )
-        if len(encoder.names) != n_features:
-            raise InvalidParameter("n_features must be the number of columns that schema encodes.")
-        for name, is_set in self._beyond_bodies().items():
-            if is_set:
-                raise InvalidParameter(f"noise='schema' does not know {name}; use noise='ball'.")
-        return self._shaped(encoder)
 
     def _averaging(
         self, frame: Coordinates, prior: NDArray[np.float64] | None, n_classes: int = 2
@@ -412,11 +388,8 @@ class CollaborativeClassifier(LinearClassifier):
         }
         if not self.delta:
             return OneMessage(**common)
-        return GradientRounds(
-            **common,
-            delta=self.delta,
-            rounds=_ROUNDS if self.rounds == 1 else self.rounds,
-        )
+        rounds = _ROUNDS if self.rounds == 1 else self.rounds
+        return GradientRounds(**common, delta=self.delta, rounds=rounds)
 
     def _keep(self, plan: CollaborativePlan, learned: Any) -> None:
         super()._keep(plan, learned)

@@ -5,8 +5,11 @@ Proof: docs/proofs/averaging.md, "Noise shaped like the rows".
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
+from confrere.errors import InvalidParameter
 from confrere.guarantee import Guarantee
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, Term
@@ -16,6 +19,31 @@ from confrere.plans.linear_plan import Loss
 from confrere.plans.party_rows import PartyRows, Sizes
 from confrere.rows.body import BodyFrame
 from confrere.schema import SchemaEncoder
+
+
+def shared_encoder(schema: Any, n_features: int, beyond: Mapping[str, bool]) -> SchemaEncoder:
+    """Return by what all parties encode their rows, or say why they cannot be asked so.
+
+    Parameters
+    ----------
+    schema : SchemaEncoder
+        Of a form for bodies. A schema alone does not do: its form would follow from sizes.
+    n_features : int
+        Of the rows as encoded.
+    beyond : mapping of str to bool
+        By name, what noise shaped like the rows does not know, and whether it is set.
+    """
+    if not isinstance(schema, SchemaEncoder) or not schema.shaped:
+        raise InvalidParameter(
+            "noise='schema' needs schema=, the encoder (of form 'linear' or 'curves') by which all "
+            "parties encode their rows: how many they have is not known yet."
+        )
+    if len(schema.names) != n_features:
+        raise InvalidParameter("n_features must be the number of columns that schema encodes.")
+    for name, is_set in beyond.items():
+        if is_set:
+            raise InvalidParameter(f"noise='schema' does not know {name}; use noise='ball'.")
+    return schema
 
 
 @dataclass(frozen=True, eq=False)
