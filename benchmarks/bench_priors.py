@@ -51,7 +51,12 @@ BRANCHES = (
     ("PST-H(W)", 1.0),
     ("average near the experts", 1.0),
     ("average near the experts", 0.1),
+    ("the same average without noise", 1.0),
+    ("average without noise or ridge", 1.0),
 )
+
+#: So much epsilon that there is no noise to speak of.
+_CLEAR = 1e6
 
 
 def main(part: str) -> None:
@@ -189,6 +194,15 @@ def _branches(seed: int) -> dict[tuple[str, float], float]:
         model = CollaborativeClassifier(epsilon=epsilon, random_state=seed, **experts)
         model.fit(*pooled, party=party)
         found["average near the experts", epsilon] = mean([model] * len(targets))
+    # What noise takes, and what the ridge that it calls for does.
+    count = len(pooled[1])
+    for name, ridge in (
+        ("the same average without noise", 2.0),
+        ("average without noise or ridge", 0.01),
+    ):
+        settings = {**experts, "prior_check": False, "alpha": ridge * len(centres) / count}
+        model = CollaborativeClassifier(epsilon=_CLEAR, random_state=seed, **settings)
+        found[name, 1.0] = mean([model.fit(*pooled, party=party)] * len(targets))
     return found
 
 

@@ -24,6 +24,10 @@ RESERVED = frozenset(
     }
 )
 
+#: From which epsilon on intercepts start from a declared base rate, unless experts say more: below
+#: it costs up to .06 AUC (docs/priors.md, "The base rate"), from here on nothing.
+BASE_RATE_FROM = 0.5
+
 #: A number of rows to ask a price with: the price does not depend on it.
 NOMINAL_ROWS = 10_000
 
@@ -159,8 +163,9 @@ def _defaults(study: Study) -> dict[str, Any]:
     """Return what serves well unless the study says otherwise."""
     outcome = study.schema.outcome
     defaults: dict[str, Any] = {"trust": study.trust}
-    if outcome is not None and outcome.base_rate is not None:
-        defaults["prior_intercept"] = math.log(outcome.base_rate / (1 - outcome.base_rate))
+    rate = None if outcome is None else outcome.base_rate
+    if rate is not None and (study.epsilon >= BASE_RATE_FROM or "prior" in study.parameters):
+        defaults["prior_intercept"] = math.log(rate / (1 - rate))
     return defaults
 
 

@@ -120,6 +120,21 @@ def test_a_study_takes_importances_back_as_python_does(edit, factor):
     np.testing.assert_array_equal(there.centre, here.centre)
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "more", "told"),
+    [
+        (1.0, "", np.log(0.12 / 0.88)),
+        (0.1, "", 0.0),
+        (0.1, '\nprior = "experts"', np.log(0.12 / 0.88)),
+        (0.1, "\nprior_intercept = -1.0", -1.0),
+        (1.0, "\nprior_intercept = 0.0", 0.0),
+    ],
+)
+def test_intercepts_start_from_the_base_rate_where_it_costs_no_ranking(edit, epsilon, more, told):
+    study = read_study(edit(name=f'name = "plr"{more}', epsilon=f"epsilon = {epsilon}   "))
+    assert estimator_for(study, study.method).prior_intercept == pytest.approx(told)
+
+
 def test_weights_that_are_not_of_a_prior_are_refused(edit):
     study = read_study(edit(name='name = "plr"\nprior = "experts"'))
     asked = learning_of(study, study.method).to_payload()
