@@ -70,10 +70,19 @@ class PartyMean(PartyTotal):
     @property
     def noise(self) -> AddedNoise | SharedNoise:
         """The noise on the mean."""
-        size = self.n_features * (self.n_classes - 1)
+        blocks = self.blocks
+        size = self.n_features * (self.n_classes - 1 if blocks == 1 else blocks)
         if not self.colluding:
-            return self.added_noise(size, self.norm)
-        return self.shared_noise(size, 2 * self.norm / self.n_parties)
+            return self.added_noise(size, self.norm, blocks)
+        return self.shared_noise(size, 2 * self.norm / self.n_parties, blocks=blocks)
+
+    @property
+    def blocks(self) -> int:
+        """How many vectors have noise of their own: one, where columns sum to zero, or a class's.
+
+        One norm is that of all numbers; of blocks it is the sum of theirs.
+        """
+        return 1
 
     @property
     def deviation(self) -> float:
@@ -81,10 +90,19 @@ class PartyMean(PartyTotal):
         return self.noise.deviation
 
     @property
+    def longest_upload(self) -> float:
+        """What no clipped upload exceeds in :meth:`length`."""
+        return self.norm
+
+    def length(self, upload: Floats) -> float:
+        """Return the norm by which uploads are clipped."""
+        return float(np.linalg.norm(upload))
+
+    @property
     def _rounding(self) -> float:
         # A float sum of M vectors, in any order, is off by at most M units of each.
-        summing = 2 * (self.n_parties + 8) * _EPS * self.norm
-        return summing + 2 * coordinate_rounding(self.norm, self.n_classes)
+        summing = 2 * (self.n_parties + 8) * _EPS * self.longest_upload
+        return summing + 2 * coordinate_rounding(self.longest_upload, self.n_classes)
 
     def clipped(self, uploads: Floats, *, directions: bool = False) -> Floats:
         """Return uploads, one per party, as they are added up: none is longer than :attr:`norm`.
@@ -111,7 +129,7 @@ class PartyMean(PartyTotal):
     def run_many(self, total: Floats, *, source: RandomSource, count: int) -> Floats:
         """Return ``count`` independent releases; more than one needs a seeded source."""
         released = self.noise.release_many(self._point(total), source, count)
-        return from_coordinates(released, self.n_classes)
+        return self._means(released)
 
     def terms(self, total: Floats) -> list[Density]:
         """Return what is noised, for an exact audit."""
@@ -119,18 +137,29 @@ class PartyMean(PartyTotal):
 
     def part(self, upload: Floats) -> Floats:
         """Return what one party adds to the sum: its clipped upload over all parties' number."""
-        return coordinates(self.clipped(upload[None])[0] / self.n_parties)
+        return self._flat(self.clipped(upload[None])[0] / self.n_parties)
 
     def of_parts(self, released: Floats) -> Floats:
         """Return the mean from the noised sum of all parts; who is not there counts as zero."""
-        return np.asarray(from_coordinates(released[None], self.n_classes)[0])
+        return np.asarray(self._means(released[None])[0])
+
+    def _means(self, released: Floats) -> Floats:
+        """Return vectors, or matrices whose columns sum to zero, one per row of numbers."""
+        if self.blocks == 1:
+            return from_coordinates(released, self.n_classes)
+        matrices = released.reshape(-1, *self.shape)
+        return np.asarray(matrices - matrices.mean(axis=1, keepdims=True))
+
+    def _flat(self, matrix: Floats) -> Floats:
+        """Return the numbers that get noise."""
+        return coordinates(matrix) if self.blocks == 1 else matrix.ravel()
 
     def _point(self, total: Floats) -> Floats:
         if total.shape != self.shape:
             raise InvalidData("the sum of the uploads does not have the shape of one.")
-        if not np.linalg.norm(total) <= self.n_parties * self.norm * (1 + 1e-6):
+        if not self.length(total) <= self.n_parties * self.longest_upload * (1 + 1e-6):
             raise InvalidData("the uploads were not clipped before they were added up.")
-        return coordinates(total / self.n_parties)
+        return self._flat(total / self.n_parties)
 
 
 @dataclass(frozen=True, kw_only=True)
