@@ -282,10 +282,14 @@ def test_a_chain_starts_from_what_the_source_released_in_the_same_run(example, t
         assert target.release.parties["target"].hash == target.release.receipt.hash
 
 
+@pytest.mark.parametrize("noise", ["auto", "schema"])
 @pytest.mark.parametrize("run", [run_here, run_between])
-def test_errors_are_counted_at_every_party_and_paid_for(example, tmp_path, run):
-    more = "\n[evaluation]\nepsilon = 0.5\n"
-    study, found = run(example, tmp_path / "x", CATALOGUE["average"], seeded=False, more=more)
+def test_errors_are_counted_at_every_party_and_paid_for(example, tmp_path, run, noise):
+    how = {
+        "more": "\n[evaluation]\nepsilon = 0.5\n",
+        "named": f'name = "average"\nnoise = "{noise}"',
+    }
+    study, found = run(example, tmp_path / "x", CATALOGUE["average"], seeded=False, **how)
     (made,) = found if isinstance(found, list) else found.made
     (utility,) = made.release.card.utility
     assert 0 <= utility.value <= 1

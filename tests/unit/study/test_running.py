@@ -147,6 +147,12 @@ def test_weights_that_are_not_of_a_prior_are_refused(edit):
         Learning.from_payload(Payload(asked.values, arrays))
 
 
+@pytest.mark.parametrize("name", ["plr", "ofpa", "pst-f"])
+def test_noise_shaped_like_the_rows_is_for_averages_alone(edit, name):
+    with pytest.raises(StudyError, match=r"method(\.noise)?: "):
+        ready(edit(name=f'name = "{name}"\nnoise = "schema"'))
+
+
 def test_a_prior_that_no_schema_declares_is_refused(edit):
     with pytest.raises(StudyError, match=r"method\.prior"):
         ready(edit(name='name = "average"\nprior = "mine"'))
