@@ -27,9 +27,6 @@ SOURCE = "source"
 def direct(problem: SourceAndTargets, run: Run) -> Metrics:
     """Every branch alone: PLR on the target (Direct, PLR(target))."""
     options, see, norm = _linear(problem, run)
-    expert = options.pop("expert", 0.0)
-    if expert:
-        options["prior"] = _expert(problem, expert)
 
     def fit(place: int, target: Split) -> Any:
         model = PrivateLogisticRegression(
@@ -52,7 +49,8 @@ def simcomb(problem: SourceAndTargets, run: Run) -> Metrics:
     options, see, norm = _linear(problem, run)
     eta = options.pop("eta", 0.0)
     source = _source_model(problem.source, run, options, see, norm).to_release()
-    options.pop("prior_intercept", None)
+    for known in ("prior", "prior_intercept"):  # They cross with the source.
+        options.pop(known, None)
 
     def fit(place: int, target: Split) -> Any:
         model = TransferClassifier(
@@ -79,8 +77,8 @@ def pst_h(problem: SourceAndTargets, run: Run) -> Metrics:
         data_norm=problem.norm,
         n_groups=int(options.pop("n_groups", 5)),
         importance=importance,
-        combiner="vote",  # only the low level crosses, so all rows may serve it
         loss=loss,
+        prior=_expert(problem, options.pop("expert", None)),
         prior_intercept=problem.base_log_odds if options.pop("base_rate", False) else 0.0,
         random_state=seed_of(run, SOURCE),
         **low,
@@ -103,9 +101,6 @@ def pst_h(problem: SourceAndTargets, run: Run) -> Metrics:
 def average(problem: SourceAndTargets, run: Run) -> Metrics:
     """One release per centre, averaged; every centre uses the average."""
     options, see, norm = _linear(problem, run)
-    expert = options.pop("expert", 0.0)
-    if expert:
-        options["prior"] = _expert(problem, expert)
     centres = [problem.source, *(target.train for target in problem.targets)]
     model = CollaborativeClassifier(
         epsilon=run.budget, data_norm=norm, random_state=run.seed, **options
@@ -121,6 +116,7 @@ def average(problem: SourceAndTargets, run: Run) -> Metrics:
 def expert(problem: SourceAndTargets, run: Run) -> Metrics:  # noqa: ARG001
     """Score what experts expect, without any data."""
     direction = _expert(problem, 1.0)
+    assert direction is not None
     return {"auc": [auc(t.test.y, t.test.X @ direction) for t in problem.targets]}
 
 
@@ -162,9 +158,11 @@ def _linear(
     """Return a linear model's options, what it sees of a row, and the bound of that.
 
     ``columns`` keeps the first ones, ``rows="unit"`` gives rows length one, ``base_rate`` starts
-    the intercept from the declared base rate.
+    the intercept from the declared base rate, ``expert`` the weights from the experts.
     """
     options = dict(run.options)
+    if "expert" in options:
+        options["prior"] = _expert(problem, options.pop("expert"))
     columns = options.pop("columns", None)
     unit = options.pop("rows", "clip") == "unit"
     if options.pop("base_rate", False):
@@ -180,10 +178,13 @@ def _linear(
     return options, see, 1.0 if unit else problem.norm
 
 
-def _expert(problem: SourceAndTargets, strength: float) -> Floats:
+def _expert(problem: SourceAndTargets, strength: float | str | None) -> Floats | None:
+    """Return what experts expect, as weights: so many times a unit vector, or "log odds"."""
+    if strength is None:
+        return None
     if problem.expert is None:
         raise ValueError("the problem declares no expert.")
-    return strength * problem.expert
+    return problem.expert_prior if isinstance(strength, str) else strength * problem.expert
 
 
 def _each(

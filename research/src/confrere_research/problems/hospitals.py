@@ -76,7 +76,7 @@ def _encoded(
         for end, size, stream in zip(ends, sizes, streams, strict=True)
     ]
     kept = data.get("branches", range(1, len(centres)))
-    weighted = data["encoding"] == "weighted"
+    encoder = schema.encoder(weighted=data["encoding"] == "weighted")
     rate = schema.outcome.base_rate if schema.outcome else None
     return SourceAndTargets(
         source=centres[0].train,
@@ -84,7 +84,8 @@ def _encoded(
         importance=schema.importances(),
         norm=norm,
         base_log_odds=0.0 if rate is None else math.log(rate / (1 - rate)),
-        expert=schema.encoder(weighted=weighted).expert_direction(),
+        expert=encoder.expert_direction(),
+        expert_prior=encoder.expert_prior(),
     )
 
 

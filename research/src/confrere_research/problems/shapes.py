@@ -76,6 +76,8 @@ class SourceAndTargets:
         Of the declared base rate; 0 if none is declared.
     expert : array or None
         Unit vector along which rows follow what experts expect without any data.
+    expert_prior : array or None
+        The same as log odds per unit of each column, for rows of length one.
     """
 
     source: Rows
@@ -84,6 +86,7 @@ class SourceAndTargets:
     norm: float
     base_log_odds: float = 0.0
     expert: Floats | None = None
+    expert_prior: Floats | None = None
 
 
 @dataclass(frozen=True)
