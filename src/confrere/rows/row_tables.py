@@ -13,6 +13,7 @@ import socket
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -221,7 +222,7 @@ class Sql(RowTable):
         if plain and self.kind in driver and installed(driver[self.kind]):
             return self._adbc(f"{driver[self.kind]}.dbapi", address)
         if plain and self.kind == "sqlite":
-            return self._chunks(sqlite3.connect(f"file:{_place(address)}?mode=ro", uri=True))
+            return self._sqlite(f"file:{_place(address)}?mode=ro")
         return self._sqlalchemy(address)
 
     def _advice(self) -> str:
@@ -250,6 +251,10 @@ class Sql(RowTable):
             for batch in cursor.fetch_record_batch():
                 yield batch.to_pandas()
         _give_back()
+
+    def _sqlite(self, address: str) -> Iterator[pd.DataFrame]:
+        with closing(sqlite3.connect(address, uri=True)) as opened:
+            yield from self._chunks(opened)
 
     def _sqlalchemy(self, address: str) -> Iterator[pd.DataFrame]:
         sqlalchemy: Any = extra("sql", "sqlalchemy")

@@ -3,6 +3,7 @@
 import json
 import re
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pandas as pd
@@ -28,7 +29,7 @@ def test_init_writes_files_that_check_and_are_never_overwritten(line, tmp_path):
 
 def test_check_looks_at_a_table_in_a_database(line, folder):
     table = pd.read_csv(folder / "local" / "main.csv")
-    with sqlite3.connect(folder / "rows.db") as opened:
+    with closing(sqlite3.connect(folder / "rows.db")) as opened, opened:
         table.to_sql("people", opened, index=False)
     file = folder / "local" / "main.toml"
     query = f'data = {{ connection = "sqlite:///{folder}/rows.db", sql = "SELECT * FROM people" }}'

@@ -3,6 +3,7 @@
 import pickle
 import sqlite3
 import stat
+from contextlib import closing
 
 import pytest
 
@@ -62,7 +63,7 @@ def test_the_cap_adds_decimals(answers):
 def test_sqlite_itself_refuses_to_change_an_answer(answers):
     claim(answers)
     answers.keep(KEY, b"first")
-    with sqlite3.connect(answers.path) as db, pytest.raises(sqlite3.IntegrityError):
+    with closing(sqlite3.connect(answers.path)) as db, db, pytest.raises(sqlite3.IntegrityError):
         db.execute("UPDATE answers SET answer = x'00'")
 
 
@@ -89,7 +90,7 @@ def test_a_temporary_one_goes_with_its_object():
 def test_other_files_are_refused(tmp_path):
     (tmp_path / "text").write_text("hello " * 1000)
     (tmp_path / "empty").touch()
-    with sqlite3.connect(tmp_path / "other") as db:
+    with closing(sqlite3.connect(tmp_path / "other")) as db, db:
         db.execute("CREATE TABLE t (a)")
     for name in ("text", "empty", "other"):
         with pytest.raises(FederationError):

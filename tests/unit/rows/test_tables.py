@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import stat
 import time
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 
@@ -73,7 +74,7 @@ def tables(folder, frame):
     (folder / "many").mkdir()
     for k, part in enumerate(np.array_split(np.arange(len(frame)), 3)):
         frame.iloc[part].to_parquet(folder / "many" / f"part-{k}.parquet", index=False)
-    with sqlite3.connect(folder / "rows.db") as opened:
+    with closing(sqlite3.connect(folder / "rows.db")) as opened, opened:
         frame.to_sql("people", opened, index_label="nr")
     with duckdb.connect(str(folder / "rows.duckdb")) as opened:
         opened.execute("CREATE TABLE people AS SELECT * FROM frame")

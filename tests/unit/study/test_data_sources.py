@@ -2,6 +2,7 @@
 
 import re
 import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pandas as pd
@@ -38,7 +39,7 @@ def test_parquet_and_databases_are_read_as_text_is(edit, folder):
     expected = read_rows(study, locals_["main"].table())
     table = pd.read_csv(folder / "local" / "main.csv")
     table.to_parquet(folder / "local" / "rows.parquet", index=False)
-    with sqlite3.connect(folder / "rows.db") as opened:
+    with closing(sqlite3.connect(folder / "rows.db")) as opened, opened:
         table.to_sql("people", opened, index_label="nr")
     sql = 'sql = "SELECT * FROM people ORDER BY nr"'
     for line in (
@@ -57,7 +58,7 @@ def test_the_owners_look_reads_what_the_study_would(edit, folder):
     study, locals_, _ = ready(edit())
     expected = check_table(study, locals_["main"].table()).to_dict()
     table = pd.read_csv(folder / "local" / "main.csv")
-    with sqlite3.connect(folder / "rows.db") as opened:
+    with closing(sqlite3.connect(folder / "rows.db")) as opened, opened:
         table.to_sql("people", opened, index=False)
     query = f'{{ connection = "sqlite:///{folder}/rows.db", sql = "SELECT * FROM people" }}'
     file = moved(folder, f"data = {query}")

@@ -77,6 +77,8 @@ def pst_h(problem: SourceAndTargets, run: Run) -> Metrics:
         data_norm=problem.norm,
         n_groups=int(options.pop("n_groups", 5)),
         importance=importance,
+        # A vote leaves all rows to the low level; what the high level learned crosses, too.
+        combiner=options.pop("combiner", "vote"),
         loss=loss,
         prior=_expert(problem, options.pop("expert", None)),
         prior_intercept=problem.base_log_odds if options.pop("base_rate", False) else 0.0,
