@@ -4,10 +4,12 @@ Ties are broken by fixed, public rules: a classifier whose scores tie votes for 
 (for two classes, -1), and a majority that ties is +1 for two classes (002, equation 6) and the
 first class for more.
 
-Scores are computed in float32. Rounding can turn the vote of a classifier on a row that lies on
-its boundary, but a product of blocks computes every score from that classifier's weights, that
-row and public sizes alone. So a party's votes stay a function of its own data, one party still
-changes one vote per row, and no sensitivity is touched.
+Scores are computed in float64, and those that differ by less than rounding does are a tie: classes
+that a party has not seen tie wherever its own is the lowest, and the order in which a machine adds
+up turned such votes, and seeded records with them. What rounding is left can turn a vote on a row
+that lies on its boundary, but a product of blocks computes every score from that classifier's
+weights, that row and public sizes alone. So a party's votes stay a function of its own data, one
+party still changes one vote per row, and no sensitivity is touched.
 """
 
 from __future__ import annotations
@@ -23,6 +25,9 @@ from confrere.errors import InvalidData, InvalidParameter
 #: Models per block: their votes on a row are added up in one byte.
 _BALLOT = 240
 
+#: Scores of rows in the ball, by weights of at most one, that are this near are a tie.
+_TIE = 2.0**-30
+
 
 def count_votes(
     W: NDArray[np.floating],
@@ -33,8 +38,9 @@ def count_votes(
 ) -> NDArray[np.int64]:
     """Count the votes of linear classifiers on every row.
 
-    The table of all scores never exists: memory is that of a float32 copy of ``X`` and about
-    ``1200 * block`` bytes (``1000 * block * (n_classes + 2)`` for more than two classes).
+    The table of all scores never exists: memory is about ``2200 * block`` bytes
+    (``2000 * block * (n_classes + 2)`` for more than two classes), and that of a copy of ``X`` if
+    it is not of float64.
 
     Parameters
     ----------
@@ -58,7 +64,7 @@ def count_votes(
         raise InvalidData("W must have scores for at least two classes.")
     if block < 1:
         raise InvalidParameter("block must be at least 1.")
-    rows = np.ascontiguousarray(X, dtype=np.float32)
+    rows = np.ascontiguousarray(X, dtype=np.float64)
     n_models, n_rows = W.shape[0], rows.shape[0]
     n_classes = 2 if W.ndim == 2 else W.shape[1]
     votes = np.zeros((n_classes, n_rows), dtype=np.int64)
@@ -74,28 +80,28 @@ def count_votes(
     return votes[1] if W.ndim == 2 else np.ascontiguousarray(votes.T)
 
 
-def _by_class(W: NDArray[np.floating]) -> NDArray[np.float32]:
-    """Return float32 weights, classes outside, one class if two share a vector.
+def _by_class(W: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Return the weights, classes outside, one class if two share a vector.
 
     A model's votes do not depend on its size: a power of two, which changes no digit, brings its
-    largest weight near one, where single precision neither overflows nor vanishes.
+    largest weight near one, where no score overflows or vanishes.
     """
     stacked = W[:, None] if W.ndim == 2 else W
     _, exponents = np.frexp(np.abs(stacked).max(axis=(1, 2)))
     scaled = np.ldexp(stacked, -exponents[:, None, None])
-    return np.ascontiguousarray(scaled.transpose(1, 0, 2), dtype=np.float32)
+    return np.ascontiguousarray(scaled.transpose(1, 0, 2), dtype=np.float64)
 
 
-def _poll(scores: NDArray[np.float32], votes: NDArray[np.int64]) -> None:
+def _poll(scores: NDArray[np.float64], votes: NDArray[np.int64]) -> None:
     """Add one ballot's votes; scores have shape (n_classes, n_models, n_rows)."""
     if len(scores) == 1:
-        votes[1] += _tally(scores[0] > 0)
+        votes[1] += _tally(scores[0] > _TIE)
         return
-    highest = scores.max(axis=0)
+    highest = scores.max(axis=0) - _TIE
     # Every model votes once, for the first class that reaches its highest score.
     free = np.ones(highest.shape, dtype=bool)
     for k in range(len(scores)):
-        chosen = (scores[k] == highest) & free
+        chosen = (scores[k] >= highest) & free
         free &= ~chosen
         votes[k] += _tally(chosen)
 

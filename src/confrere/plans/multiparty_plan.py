@@ -77,7 +77,7 @@ class MemoryBlocks:
     @property
     def rows(self) -> int:
         """Auxiliary rows that are voted on together."""
-        each = 1200 if self.n_classes == 2 else 1000 * (self.n_classes + 2)
+        each = 2200 if self.n_classes == 2 else 2000 * (self.n_classes + 2)
         return max(64, min(8192, int(self.memory * 2**19 / each)))
 
 
@@ -185,12 +185,11 @@ def tally_linear(
     """Solve every party's own problem and add up the votes on the auxiliary rows."""
     n_classes = blocks.n_classes
     votes = np.zeros(len(rows) if n_classes == 2 else (len(rows), n_classes), dtype=np.int64)
-    ballot_rows = np.ascontiguousarray(rows, dtype=np.float32)
     work = float(len(parties)) * rows.size
     with progress_bar("votes", len(parties), shown=work >= _LONG) as step:
         counted = 0
         for first, W, present in _solutions(parties, frame, blocks, alpha):
-            votes += count_votes(W, ballot_rows, block=blocks.rows)
+            votes += count_votes(W, rows, block=blocks.rows)
             counted += int(np.count_nonzero(present))
             step(first + len(W))
     if n_classes > 2:

@@ -67,14 +67,26 @@ def test_more_models_than_a_byte_can_count():
     np.testing.assert_array_equal(count_votes(W, np.array([[1.0], [-1.0]])), [1000, 0])
 
 
-def test_counting_agrees_with_float64_away_from_the_boundary():
+def test_a_vote_near_the_boundary_is_not_turned_by_rounding():
+    """As long as float64 can tell: single precision cannot, at a millionth of the scores."""
     rng = np.random.default_rng(0)
     W, X = rng.standard_normal((700, 20)), rng.standard_normal((300, 20))
-    scores = X @ W.T
+    away = rng.choice([-1.0, 1.0], size=700) * 10 ** rng.uniform(-8, -6, size=700)
+    W -= (W @ X[0] - away)[:, None] * X[0] / (X[0] @ X[0])
     votes = count_votes(W, X, block=64)
-    unsure = (np.abs(scores) < 1e-5).sum(axis=1)
-    assert np.all(np.abs(votes - (scores > 0).sum(axis=1)) <= unsure)
-    assert unsure.sum() < 10
+    np.testing.assert_array_equal(votes, (X @ W.T > 0).sum(axis=1))
+    assert votes[0] == (away > 0).sum()
+
+
+def test_classes_that_are_alike_but_for_rounding_tie():
+    """As those are that a party has not seen: the first of them has the vote."""
+    rng = np.random.default_rng(1)
+    own = rng.standard_normal((50, 6))
+    W = np.stack([2 * own, -own, -own * (1 + 1e-14)], axis=1)
+    X = rng.standard_normal((40, 6))
+    votes = count_votes(W, X)
+    assert not votes[:, 2].any()
+    np.testing.assert_array_equal(votes[:, 0], (X @ own.T > 0).sum(axis=1))
 
 
 def test_memory_does_not_grow_with_the_table_of_scores():
