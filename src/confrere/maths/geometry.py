@@ -100,8 +100,13 @@ def choose_geometry(
         tuple(names.index(factor.group) for factor in factors),
         tuple(expected.shares.values()),
         # The Jacobian costs at most log(1 + s/4).
-        max(ridge / reach, 1 / (4 * math.expm1(JACOBIAN * budget))),
+        max(ridge / reach, _least_ridge(JACOBIAN * budget)),
     )
+
+
+def _least_ridge(jacobian: float) -> float:
+    """Return ``1/(4(e^j - 1))``, at which ``log(1 + 1/(4L))`` is ``j``; 0 where that is huge."""
+    return math.exp(-jacobian) / (-4 * math.expm1(-jacobian))
 
 
 def _block_ridge(

@@ -124,6 +124,12 @@ def test_what_is_expected_decides_and_is_told():
         assert (choose_form(SCHEMA, "auto", n, 1.0) == "curves") == (curves.kept > lines.kept)
 
 
+@pytest.mark.parametrize("epsilon", [1e-3, 1e5, 1e9])
+def test_any_epsilon_has_a_ridge(epsilon):
+    model = PrivateLogisticRegression(epsilon=epsilon, schema=SCHEMA, random_state=0)
+    assert model.fit(table(60)).guarantee_.epsilon == epsilon
+
+
 def test_the_price_knows_the_columns_and_touches_no_data():
     model = PrivateLogisticRegression(epsilon=0.5, schema=SCHEMA)
     assert model.price(1000).epsilon == 0.5
