@@ -311,8 +311,8 @@ def test_what_an_average_in_a_body_does_not_know_is_refused(settings, named):
         CollaborativeClassifier(**known).price(1000, 12)
 
 
-def test_other_organisations_are_asked_in_the_ball():
-    with pytest.raises(InvalidParameter, match="noise='ball'"):
+def test_other_organisations_are_asked_in_the_ball_unless_an_encoder_says_the_body():
+    with pytest.raises(InvalidParameter, match="the encoder .* by which all parties encode"):
         CollaborativeClassifier(schema=SCHEMA, noise="schema").protocol(12)
     shaped = CollaborativeClassifier(schema=SCHEMA).protocol(5)
     assert isinstance(shaped.frame, Frame)
