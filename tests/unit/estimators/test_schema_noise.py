@@ -312,7 +312,7 @@ def test_what_an_average_in_a_body_does_not_know_is_refused(settings, named):
 
 
 def test_other_organisations_are_asked_in_the_ball_unless_an_encoder_says_the_body():
-    with pytest.raises(InvalidParameter, match="the encoder .* by which all parties encode"):
+    with pytest.raises(InvalidParameter, match=r"the encoder .* by which all parties encode"):
         CollaborativeClassifier(schema=SCHEMA, noise="schema").protocol(12)
     shaped = CollaborativeClassifier(schema=SCHEMA).protocol(5)
     assert isinstance(shaped.frame, Frame)
