@@ -56,6 +56,10 @@ _NOISE = 0.9
 #: Shares of the rate are whole numbers of parts of one.
 _PARTS = 16
 
+#: One-hot blocks have at least so much of the rate, times their part of the raw columns: what
+#: matters may be among them alone, and then a bet on lines costs most.
+CORNERS = 2 / 3
+
 
 @dataclass(frozen=True)
 class Factor:
@@ -276,7 +280,8 @@ def expected_signal(
         for parts in range(1, _PARTS + 1)
     }
     best, most = (_PARTS,) * len(groups), -1.0
-    for parts in itertools.product(range(1, _PARTS + 1), repeat=len(groups)):
+    least = [fewest_parts(factors) if group == "corners" else 1 for group in groups]
+    for parts in itertools.product(*(range(few, _PARTS + 1) for few in least)):
         signal = sum(survives[each] for each in zip(groups, parts, strict=True))
         if sum(parts) == _PARTS and signal > most * (1 + 1e-9):
             best, most = parts, signal
@@ -289,6 +294,13 @@ def expected_signal(
         ),
         shares={group: parts / _PARTS for group, parts in zip(groups, best, strict=True)},
     )
+
+
+def fewest_parts(factors: Sequence[Factor]) -> int:
+    """Return how many parts of the rate one-hot blocks have at least."""
+    raw = [factor for factor in factors if factor.kind not in ("constant", "bend")]
+    blocks = sum(factor.group == "corners" for factor in raw)
+    return max(1, round(CORNERS * _PARTS * blocks / len(raw)))
 
 
 def surviving(factor: Factor, scale: float, noise: Floats, records: float) -> float:

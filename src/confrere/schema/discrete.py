@@ -230,11 +230,10 @@ class Flag(Discrete):
         )
 
     def _body_column(self, curves: bool) -> tuple[ScoreColumn, BodyBlock]:  # noqa: ARG002
-        # The rarer answer is one, the usual one is near zero: most rows carry little noise.
-        share = 0.5 if self.share is None else self.share
-        longest = max(share, 1 - share)
-        spread = share * (1 - share) / longest**2
-        return replace(self._column(), scale=(longest,)), BodyBlock(1, "flag", spread)
+        # From end to end of the interval: an answer is as far from the other as noise allows. What
+        # is rare often matters much, so its share says nothing about how much it can.
+        ends = replace(self._column(), centre=(0.5,), scale=(0.5,))
+        return ends, BodyBlock(1, "flag", 1.0)
 
     def _own_names(self) -> tuple[str, ...]:
         return (self.column,)

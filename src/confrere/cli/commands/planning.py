@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,9 +10,10 @@ import typer
 
 from confrere.cli.envelope import Answer, command
 from confrere.cli.views import listing
-from confrere.planning import choose, plan_votes
+from confrere.planning import choose, plan_schema, plan_votes
 from confrere.planning import plan as planned
 from confrere.planning.forecast import DECAY
+from confrere.schema import PublicSchema
 
 _EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 
@@ -40,6 +42,9 @@ def plan(
         int | None, typer.Option(min=1, max=10**8, help="Public rows, where small parties vote.")
     ] = None,
     classes: Annotated[int, typer.Option(min=2, max=1000, help="Of those who vote.")] = 2,
+    schema: Annotated[
+        Path | None, typer.Option(help="What lines and curves by this schema would bring.")
+    ] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw it into this file.")] = None,
 ) -> Answer:
     """Say what to expect of a private model before any data are touched; spends nothing."""
@@ -92,6 +97,16 @@ def plan(
             "shrinking_term": votes.shrinking_term,
             "cells": votes.cells,
             "cell_noise": votes.cell_noise,
+        }
+    if schema is not None:
+        by_schema = plan_schema(
+            PublicSchema.from_toml(schema), n=records, epsilon=epsilon, delta=delta, auc=auc
+        )
+        told.append(str(by_schema))
+        chosen["schema"] = {
+            "used": asdict(by_schema.used),
+            "expected": [asdict(one) for one in by_schema.expected],
+            "ball": by_schema.ball,
         }
     if picture is not None:
         found.plot().figure.savefig(picture, dpi=150)

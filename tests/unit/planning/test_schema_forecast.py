@@ -1,0 +1,53 @@
+"""What a schema leads to expect is what the estimators then use."""
+
+import pytest
+
+from confrere import PrivateLogisticRegression
+from confrere.errors import InvalidParameter
+from confrere.planning import plan_schema
+from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
+
+FEATURES = (
+    Number("age", bounds=(18, 95), mean=50, sd=15),
+    Number("balance", bounds=(-2_000, 10_000)),
+    Category("job", values=("clerk", "nurse", "other")),
+    Flag("loan", share=0.2),
+)
+SCHEMA = PublicSchema(FEATURES, Label("y", positive=1, negative=0))
+WIDE = PublicSchema(
+    [Ordered(f"x{j}", levels=tuple(range(5))) for j in range(150)],
+    Label("y", positive=1, negative=0),
+)
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, WIDE])
+@pytest.mark.parametrize("n", [300, 3_000, 300_000])
+@pytest.mark.parametrize("delta", [0.0, 1e-7])
+def test_what_is_planned_is_what_is_used(schema, n, delta):
+    told = plan_schema(schema, n=n, epsilon=1.0, delta=delta)
+    guarantee = PrivateLogisticRegression(epsilon=1.0, delta=delta, schema=schema).price(n)
+    assert (guarantee.delta > 0) == told.used.gaussian
+    assert told.used in told.expected
+    assert all(told.used.kept >= one.kept for one in told.expected if not one.gaussian)
+    assert f"used: {told.used}" in str(told)
+
+
+def test_more_records_and_more_epsilon_are_expected_to_bring_more():
+    areas = [
+        plan_schema(SCHEMA, n=n, epsilon=epsilon, auc=0.9).used.auc
+        for n, epsilon in ((300, 0.1), (3_000, 0.1), (3_000, 1.0), (10**7, 3.0))
+    ]
+    assert areas == sorted(areas)
+    assert 0.5 < areas[0] < 0.7
+    assert areas[-1] == pytest.approx(0.9, abs=0.005)
+
+
+def test_importances_are_the_balls():
+    known = PublicSchema([Number("a", bounds=(0, 1), importance=1, sign=1)])
+    assert "leaves declared importances to the ball" in str(plan_schema(known, n=1000))
+
+
+@pytest.mark.parametrize("wrong", [{"auc": 0.5}, {"n": 0}, {"epsilon": -1.0}, {"delta": 0.1}])
+def test_what_cannot_be_planned_is_refused(wrong):
+    with pytest.raises(InvalidParameter, match=next(iter(wrong))):
+        plan_schema(SCHEMA, **{"n": 1000, **wrong})
