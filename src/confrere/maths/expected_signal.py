@@ -167,7 +167,7 @@ def prior_scale(factors: Sequence[Factor], log_odds: float = LOG_ODDS) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Expectation:
+class ExpectedSignal:
     """What a body is expected to learn, from public facts alone.
 
     Attributes
@@ -250,7 +250,7 @@ def expected_signal(
     noise: NoiseModel,
     log_odds: float = LOG_ODDS,
     among: Sequence[Factor] | None = None,
-) -> Expectation:
+) -> ExpectedSignal:
     """Return how much can be learned in a body, with the best shares of its groups.
 
     Parameters
@@ -285,7 +285,7 @@ def expected_signal(
         signal = sum(survives[each] for each in zip(groups, parts, strict=True))
         if sum(parts) == _PARTS and signal > most * (1 + 1e-9):
             best, most = parts, signal
-    return Expectation(
+    return ExpectedSignal(
         signal=most,
         total=sum(
             scale * factor.weight * factor.spread * float(factor.scales.sum())

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from confrere.maths.expected_signal import (
     LOG_ODDS,
     SEEN,
-    Expectation,
+    ExpectedSignal,
     Factor,
     NoiseModel,
     coordinate_variance,
@@ -111,7 +111,7 @@ def _least_ridge(jacobian: float) -> float:
 
 def _block_ridge(
     factors: Sequence[Factor],
-    expected: Expectation,
+    expected: ExpectedSignal,
     records: float,
     noise: NoiseModel,
     scale: float,

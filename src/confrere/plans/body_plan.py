@@ -16,7 +16,7 @@ from confrere.errors import InvalidParameter
 from confrere.maths.expected_signal import (
     CONSTANT,
     LOG_ODDS,
-    Expectation,
+    ExpectedSignal,
     Factor,
     NoiseModel,
     expected_signal,
@@ -100,7 +100,7 @@ def expect(
     *,
     delta: float = 0.0,
     loss: Loss = "capped",
-) -> tuple[Expectation, NoiseModel]:
+) -> tuple[ExpectedSignal, NoiseModel]:
     """Return what lines or curves in a schema's body are expected to learn, and by which noise.
 
     Of one and the same log-odds, those of curves, so that forms can be compared.
@@ -108,7 +108,7 @@ def expect(
     factors, _ = factors_of(schema.encoder(form=form).blocks())
     among, _ = factors_of(schema.encoder(form="curves").blocks())
 
-    def expected(noise: NoiseModel) -> Expectation:
+    def expected(noise: NoiseModel) -> ExpectedSignal:
         return expected_signal(
             factors, n_samples=n_samples, curvature=curvature_of(schema), noise=noise, among=among
         )
@@ -117,7 +117,9 @@ def expect(
     return _better([(expected(law), law) for law in laws])
 
 
-def _better(found: Sequence[tuple[Expectation, NoiseModel]]) -> tuple[Expectation, NoiseModel]:
+def _better(
+    found: Sequence[tuple[ExpectedSignal, NoiseModel]],
+) -> tuple[ExpectedSignal, NoiseModel]:
     """Return what is expected of the law that is used."""
     pure, *others = found
     return next((pair for pair in others if pair[0].signal > WORTH * pure[0].signal), pure)
