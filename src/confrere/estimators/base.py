@@ -104,9 +104,13 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
     def _promised(self, plan: Plan[Any]) -> Guarantee:
         return promised_with(schema_of(self._encoder()), plan.guarantee())
 
+    def _look_at(self, rows: Any) -> None:
+        if isinstance(rows, RowTable | RowSource) != self._batched:
+            self._batched = not self._batched  # noted only if that is not how it was
+
     def _sizes(self, n_samples: Any, n_features: int | None, n_classes: int | None) -> PublicFacts:
         """Return the public sizes that a price depends on."""
-        self._batched = isinstance(n_samples, RowTable | RowSource)
+        self._look_at(n_samples)
         if not isinstance(n_samples, int | np.integer):
             if self.schema is None:
                 n_features = n_features or int(np.shape(n_samples)[1])
@@ -125,7 +129,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
     def prepare(self, X: Any, y: Any) -> tuple[Plan[Any], Any]:
         """Return what ``fit`` would run, and the records as it would see them; spends nothing."""
         check_parameters(self)
-        self._batched = isinstance(X, RowTable | RowSource)
+        self._look_at(X)
         table = self._table(X, y)
         facts = PublicFacts(
             n_samples=table.X.shape[0],
@@ -161,9 +165,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
     def _pay_and_learn(self, ledger: Ledger, plan: Plan[Any], data: Any) -> Self:
         guarantee = self._promised(plan)
         source = source_for(self.random_state)
-        account = self.account
-        if self.ledger is None:
-            account = payer(None, account, guarantee)[1]
+        account = self.account if self.ledger else payer(None, self.account, guarantee)[1]
         if not source.simulated:
             warn_about_cap(ledger, account)
         with paying(
@@ -188,8 +190,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
 
     def _model_in(self, learned: Any) -> Model:
         """Return the model in what a plan's run gave."""
-        model: Model = learned
-        return model
+        return learned  # type: ignore[no-any-return]
 
     def _encoding_model(self, learned: Any) -> Model:
         """Return the model with what turns raw rows into its own."""
@@ -201,8 +202,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         """Set fitted attributes, from what was released and from public facts alone."""
         self.model_ = self._encoding_model(learned)
         self.classes_ = sorted_labels(self.model_)
-        sources = getattr(plan, "sources", ())
-        if sources:
+        if sources := getattr(plan, "sources", ()):
             self.sources_ = sources
 
     def to_release(self, encoder: SchemaEncoder | None = None) -> Release:

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-Kind = Literal["number", "flag", "category", "bend", "constant"]
+Kind = Literal["number", "flag", "category", "hats", "bend", "constant"]
 #: What shares the rate of the noise: intervals, one-hot blocks, bends of curves.
 Group = Literal["lines", "corners", "bends"]
 GROUPS: tuple[Group, ...] = ("lines", "corners", "bends")
@@ -42,6 +42,9 @@ SLOPE, FLAG, LEVEL, PER_LEVEL = 2.0, 0.5, 1.0, 0.15
 #: What six hats between a curve's ends can do on top of a line: where nothing but bounds is known,
 #: and where mean and deviation are.
 BENT, SLIGHTLY_BENT = 3.0, 1.0
+
+#: What all hats of a curve can do together, where they are not divided into a line and bends.
+HATS = 4.0
 
 #: What the kernel of a curve has on its diagonal on top: a level of its own for every hat.
 NUGGET = 0.05
@@ -77,6 +80,8 @@ class Factor:
         How many of the first columns are neighbouring hats between the ends of a curve.
     known : bool, default=False
         Whether mean and deviation of the number that is bent are public.
+    together : bool, default=False
+        Whether all factors share one rate, whatever they are.
     """
 
     size: int
@@ -84,6 +89,7 @@ class Factor:
     spread: float
     smooth: int = 0
     known: bool = False
+    together: bool = False
 
     @property
     def weight(self) -> float:
@@ -92,6 +98,8 @@ class Factor:
             return SLOPE / self.spread
         if self.kind == "bend":
             return (SLIGHTLY_BENT if self.known else BENT) * max(1, self.smooth) / 6
+        if self.kind == "hats":
+            return HATS
         if self.kind == "category":
             return max(LEVEL, PER_LEVEL * (self.size - 1))
         return FLAG if self.kind == "flag" else LEVEL
@@ -108,6 +116,8 @@ class Factor:
     @property
     def group(self) -> Group:
         """Which others it shares its part of the rate with."""
+        if self.together:
+            return "corners"
         if self.kind == "bend":
             return "bends"
         return "lines" if self.size == 1 else "corners"
@@ -116,7 +126,8 @@ class Factor:
     def kernel(self) -> Floats:
         """The prior covariance of its weights, of scale one."""
         kernel = np.eye(self.size)
-        kernel[: self.smooth, : self.smooth] = bend_kernel(self.smooth)
+        alike = hat_kernel if self.kind == "hats" else bend_kernel
+        kernel[: self.smooth, : self.smooth] = alike(self.smooth)
         return kernel
 
     @cached_property
@@ -127,6 +138,18 @@ class Factor:
 
 #: The column of ones.
 CONSTANT = Factor(1, "constant", 1.0)
+
+
+def hat_kernel(hats: int) -> Floats:
+    """Return the prior covariance of all hats of a curve, of mean diagonal one.
+
+    Neighbouring values are alike, and their mean is nothing: a level is the intercept's.
+    """
+    places = np.arange(hats)
+    alike = np.exp(-np.abs(places[:, None] - places[None, :]) / max(1, hats - 1))
+    centre = np.eye(hats) - 1 / hats
+    centred = centre @ alike @ centre
+    return np.asarray(centred * hats / np.trace(centred) + NUGGET * np.eye(hats))
 
 
 def bend_kernel(hats: int) -> Floats:

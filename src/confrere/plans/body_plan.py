@@ -7,6 +7,7 @@ docs/geometry.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -40,6 +41,11 @@ Noise = Literal["auto", "ball", "schema"]
 #: Curvature of the loss where no base rate is declared; a declared one never implies more.
 CURVATURE = 0.2
 
+#: Hats stay whole, in one body with everything else, where they are at least half of the raw
+#: columns and so much of the signal is expected to survive: then noise is short as it is, and a
+#: curve needs no line to lean on.
+PLENTY = 0.6
+
 #: A delta is spent where by so much more of the signal is expected to survive.
 WORTH = 1.2
 
@@ -50,12 +56,14 @@ def curvature_of(schema: PublicSchema) -> float:
     return CURVATURE if rate is None else min(CURVATURE, rate * (1 - rate))
 
 
-def factors_of(blocks: Sequence[BodyBlock]) -> tuple[list[Factor], tuple[Floats, ...]]:
+def factors_of(
+    blocks: Sequence[BodyBlock], *, whole: bool = False
+) -> tuple[list[Factor], tuple[Floats, ...]]:
     """Return the factors of a body, the constant among them, and the maps that lead to them.
 
     A curve is a line, and what is between the first knot and the last: its hats become a factor
     of one column and a factor of bends. A missing value's corner is one of the bends', or stands
-    beside the line where there are none.
+    beside the line where there are none. If they stay ``whole``, all share one rate.
     """
     factors: list[Factor] = []
     turns: list[Floats] = []
@@ -64,6 +72,10 @@ def factors_of(blocks: Sequence[BodyBlock]) -> tuple[list[Factor], tuple[Floats,
         if not hats:
             kind: Any = block.kind
             factors.append(Factor(block.size, kind, block.spread))
+            turns.append(np.eye(block.size))
+            continue
+        if whole and hats > 2:
+            factors.append(Factor(block.size, "hats", block.spread, hats))
             turns.append(np.eye(block.size))
             continue
         line = np.zeros((1, block.size))
@@ -75,8 +87,23 @@ def factors_of(blocks: Sequence[BodyBlock]) -> tuple[list[Factor], tuple[Floats,
             factors.append(Factor(len(others), "bend", block.spread, hats - 2, block.known))
         else:
             factors.append(Factor(1 + len(others), "number", SPREAD))
+    factors.append(CONSTANT)
+    if whole:
+        factors = [replace(factor, together=True) for factor in factors]
     bent = any(block.smooth for block in blocks)
-    return [*factors, CONSTANT], tuple(turns) if bent else ()
+    return factors, tuple(turns) if bent else ()
+
+
+def divided(
+    blocks: Sequence[BodyBlock], n_samples: int, curvature: float, noise: NoiseModel
+) -> tuple[list[Factor], tuple[Floats, ...]]:
+    """Return the factors and maps that are used: hats whole where that is better, or divided."""
+    whole = factors_of(blocks, whole=True)
+    hats = sum(factor.kind == "hats" for factor in whole[0])
+    if noise.gaussian or 2 * hats < len(blocks):
+        return factors_of(blocks)
+    found = expected_signal(whole[0], n_samples=n_samples, curvature=curvature, noise=noise)
+    return whole if found.kept >= PLENTY else factors_of(blocks)
 
 
 def noises(
@@ -105,15 +132,17 @@ def expect(
 
     Of one and the same log-odds, those of curves, so that forms can be compared.
     """
-    factors, _ = factors_of(schema.encoder(form=form).blocks())
-    among, _ = factors_of(schema.encoder(form="curves").blocks())
+    curvature = curvature_of(schema)
+    laws = noises(n_samples, epsilon, delta=delta, loss=loss)
+    blocks = schema.encoder(form=form).blocks()
+    among, _ = divided(schema.encoder(form="curves").blocks(), n_samples, curvature, laws[0])
 
     def expected(noise: NoiseModel) -> ExpectedSignal:
+        factors, _ = divided(blocks, n_samples, curvature, noise)
         return expected_signal(
-            factors, n_samples=n_samples, curvature=curvature_of(schema), noise=noise, among=among
+            factors, n_samples=n_samples, curvature=curvature, noise=noise, among=among
         )
 
-    laws = noises(n_samples, epsilon, delta=delta, loss=loss)
     return _better([(expected(law), law) for law in laws])
 
 
@@ -218,15 +247,20 @@ def schema_frame(
     log_odds : float, default=4.0
         Prior variance of a row's log-odds around what is shrunk towards.
     """
-    factors, turns = factors_of(encoder.blocks())
-    factors = factors if constant else factors[:-1]
+    curvature = curvature_of(encoder.schema)
     known: dict[str, Any] = {
         "n_samples": n_samples,
-        "curvature": curvature_of(encoder.schema),
+        "curvature": curvature,
         "log_odds": log_odds,
     }
+
+    def division(noise: NoiseModel) -> tuple[list[Factor], tuple[Floats, ...]]:
+        factors, turns = divided(encoder.blocks(), n_samples, curvature, noise)
+        return factors if constant else factors[:-1], turns
+
     laws = noises(n_samples, epsilon, delta=delta, loss=loss)
-    _, law = _better([(expected_signal(factors, noise=law, **known), law) for law in laws])
+    _, law = _better([(expected_signal(division(law)[0], noise=law, **known), law) for law in laws])
+    factors, turns = division(law)
     chosen = choose_geometry(factors, budget=noise_budget(epsilon), noise=law, **known)
     return BodyFrame(
         Body(chosen.roots, chosen.groups, chosen.shares),

@@ -145,7 +145,10 @@ def _noise(release: Release, place: int, hats: int) -> Floats | None:
         return None
     if facts.prior is not None or release.kind != "plr":
         return None
-    factors, turns = factors_of(encoder.transformer().blocks())
+    blocks = encoder.transformer().blocks()
+    factors, turns = factors_of(blocks, whole=True)
+    if facts.body != tuple(factor.size for factor in factors[:-1]):
+        factors, turns = factors_of(blocks)
     found = weight_noise(
         factors,
         n_samples=facts.n_samples,
@@ -158,7 +161,7 @@ def _noise(release: Release, place: int, hats: int) -> Floats | None:
         mine = [next(of_block)]
         if len(mine[0][0]) < len(turn):
             mine.append(next(of_block))
-    noise, ridge = (block_diag(*blocks) for blocks in zip(*mine, found[-1], strict=True))
+    noise, ridge = (block_diag(*parts) for parts in zip(*mine, found[-1], strict=True))
     # About half of the records lie where a capped loss is straight.
     seen = facts.n_samples * curvature_of(encoder.schema) / 2 * _even_squares(turn, hats)
     moved = np.linalg.inv(seen + ridge)

@@ -10,7 +10,7 @@ from confrere import CollaborativeClassifier, PrivateLogisticRegression, Transfe
 from confrere.errors import InvalidParameter
 from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
 from confrere.noise.sources import SeededSource
-from confrere.plans.body_plan import choose_form, curvature_of, expect
+from confrere.plans.body_plan import choose_form, curvature_of, expect, schema_frame
 from confrere.release import load_release
 from confrere.rows.frame import Frame
 from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
@@ -114,6 +114,20 @@ def test_curves_are_not_for_many_numbers_and_few_records(known):
     crowd = PublicSchema([*numbers, Flag("f")], outcome=LABEL)
     for n, form in ((100, "linear"), (2000, "linear"), (200_000, "curves")):
         assert choose_form(crowd, "auto", n, 1.0) == form
+
+
+def test_hats_stay_whole_where_they_are_most_columns_and_noise_is_short():
+    numbers = [Number(f"n{j}", bounds=(0, 1)) for j in range(4)]
+    curves = PublicSchema([*numbers, Flag("f")], outcome=LABEL).encoder(form="curves")
+    sizes = {
+        n: schema_frame(curves, n, epsilon=1.0, loss="capped").body.sizes for n in (500, 50_000)
+    }
+    assert sizes == {500: (1, 6) * 4 + (1, 1), 50_000: (8,) * 4 + (1, 1)}
+    # Half of the columns at least: beside many flags a line has a part of the rate of its own.
+    flags = [Flag(f"f{j}") for j in range(5)]
+    beside = PublicSchema([*numbers, *flags], outcome=LABEL).encoder(form="curves")
+    frame = schema_frame(beside, 50_000, epsilon=1.0, loss="capped")
+    assert frame.body.sizes == (1, 6) * 4 + (1,) * 6
 
 
 def test_what_is_expected_decides_and_is_told():

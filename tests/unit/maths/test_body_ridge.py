@@ -17,6 +17,7 @@ from confrere.maths.expected_signal import (
     coordinate_variance,
     expected_signal,
     gaussian_noise,
+    hat_kernel,
     prior_scale,
     pure_noise,
 )
@@ -48,6 +49,13 @@ def test_prior_variances_make_the_log_odds():
     # Where mean and deviation are known a line says more, and bends less.
     assert Factor(6, "bend", 0.125, smooth=6, known=True).weight < BENDS.weight
     assert Factor(1, "bend", 1 / 3, smooth=1).weight == pytest.approx(BENDS.weight / 6)
+
+
+def test_hats_are_alike_around_a_mean_of_nothing():
+    kernel = hat_kernel(8)
+    assert np.trace(kernel - NUGGET * np.eye(8)) == pytest.approx(8)
+    assert kernel @ np.ones(8) == pytest.approx(NUGGET * np.ones(8))
+    assert kernel[0, 1] > kernel[0, 4] > kernel[0, 7]
 
 
 def test_bends_vanish_towards_the_ends_of_a_curve():
