@@ -207,10 +207,15 @@ def form_for(
     if noise == "auto" and any(known.values()):
         return "standardised"
     if noise == "schema":
-        for name, is_set in known.items():
-            if is_set:
-                raise InvalidParameter(f"noise='schema' does not know {name}; use noise='ball'.")
+        refuse_beyond(known)
     return choose_form(schema, noise, n_samples, epsilon, delta=delta, loss=loss)
+
+
+def refuse_beyond(settings: Mapping[str, bool]) -> None:
+    """Raise if anything is set, by its name, that noise shaped like the rows does not know."""
+    for name, is_set in settings.items():
+        if is_set:
+            raise InvalidParameter(f"noise='schema' does not know {name}; use noise='ball'.")
 
 
 def encodes(encoder: SchemaEncoder, features: Sequence[str] | None) -> bool:

@@ -13,7 +13,7 @@ from confrere.errors import InvalidParameter
 from confrere.guarantee import Guarantee
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, Term
-from confrere.plans.body_plan import schema_frame
+from confrere.plans.body_plan import refuse_beyond, schema_frame
 from confrere.plans.collaborative_plan import Averaging
 from confrere.plans.linear_plan import Loss
 from confrere.plans.party_rows import PartyRows, Sizes
@@ -40,9 +40,7 @@ def shared_encoder(schema: Any, n_features: int, beyond: Mapping[str, bool]) -> 
         )
     if len(schema.names) != n_features:
         raise InvalidParameter("n_features must be the number of columns that schema encodes.")
-    for name, is_set in beyond.items():
-        if is_set:
-            raise InvalidParameter(f"noise='schema' does not know {name}; use noise='ball'.")
+    refuse_beyond(beyond)
     return schema
 
 
