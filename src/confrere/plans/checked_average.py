@@ -28,8 +28,29 @@ from confrere.rows.frame import Frame
 SHARE = 0.05
 
 
+class AroundAveraging:
+    """What surrounds an average and asks for it: its rounds and the prices that do not change."""
+
+    averaging: Averaging
+
+    @property
+    def rounds(self) -> int:
+        """How often parties release weights."""
+        return self.averaging.rounds
+
+    @property
+    def delta(self) -> float:
+        """What the average spends of it; nothing else does."""
+        return self.averaging.delta
+
+    @property
+    def count_epsilon(self) -> float | None:
+        """Part of epsilon for counting records."""
+        return self.averaging.count_epsilon
+
+
 @dataclass(frozen=True, eq=False)
-class CheckedAveraging:
+class CheckedAveraging(AroundAveraging):
     """Noised answers about a prior, added up, and then an average as near to it as they say.
 
     Parameters
@@ -47,21 +68,6 @@ class CheckedAveraging:
     def frame(self) -> Frame:
         """The public coordinates that weights are returned in."""
         return in_ball(self.averaging.frame)
-
-    @property
-    def rounds(self) -> int:
-        """How often parties release weights."""
-        return self.averaging.rounds
-
-    @property
-    def delta(self) -> float:
-        """What the average spends of it; the check is pure."""
-        return self.averaging.delta
-
-    @property
-    def count_epsilon(self) -> float | None:
-        """Part of epsilon for counting records."""
-        return self.averaging.count_epsilon
 
     @property
     def check_epsilon(self) -> float:

@@ -14,6 +14,7 @@ from confrere.guarantee import Guarantee
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, Term
 from confrere.plans.body_plan import refuse_beyond, schema_frame
+from confrere.plans.checked_average import AroundAveraging
 from confrere.plans.collaborative_plan import Averaging
 from confrere.plans.linear_plan import Loss
 from confrere.plans.party_rows import PartyRows, Sizes
@@ -45,7 +46,7 @@ def shared_encoder(schema: Any, n_features: int, beyond: Mapping[str, bool]) -> 
 
 
 @dataclass(frozen=True, eq=False)
-class ShapedAveraging:
+class ShapedAveraging(AroundAveraging):
     """What every party releases once everybody's size is known: the body is made for all records.
 
     Parameters
@@ -67,21 +68,6 @@ class ShapedAveraging:
     loss: Loss
     constant: bool = True
     intercept: float = 0.0
-
-    @property
-    def rounds(self) -> int:
-        """How often parties release weights."""
-        return self.averaging.rounds
-
-    @property
-    def delta(self) -> float:
-        """None: noise is shaped like the rows."""
-        return self.averaging.delta
-
-    @property
-    def count_epsilon(self) -> float | None:
-        """Part of epsilon for counting records."""
-        return self.averaging.count_epsilon
 
     @property
     def frame(self) -> BodyFrame:
