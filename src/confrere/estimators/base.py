@@ -165,7 +165,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
     def _pay_and_learn(self, ledger: Ledger, plan: Plan[Any], data: Any) -> Self:
         guarantee = self._promised(plan)
         source = source_for(self.random_state)
-        account = self.account if self.ledger else payer(None, self.account, guarantee)[1]
+        account = payer(None, self.account, guarantee)[1] if self.ledger is None else self.account
         if not source.simulated:
             warn_about_cap(ledger, account)
         with paying(
