@@ -25,8 +25,15 @@ from confrere.guarantee import (
 )
 from confrere.maths.gaussian import gaussian_mu
 from confrere.mechanisms.laws import ClassNoise, GaussianNoise, L2Noise, LaplaceNoise
+from confrere.mechanisms.output_step import check_repeated
 from confrere.mechanisms.terms import NoisedPoint
-from confrere.noise.shares import gaussian_shares, integer_shares, l2_shares, laplace_shares
+from confrere.noise.shares import (
+    check_scale,
+    gaussian_shares,
+    integer_shares,
+    l2_shares,
+    laplace_shares,
+)
 from confrere.noise.sources import RandomSource
 
 THEOREM = "docs/proofs/secure_sums.md"
@@ -137,6 +144,7 @@ class SecureSum:
         most = 2.0**40 if self.law == "integer" else 2.0**900
         if not self.largest * self.n_parties < most:
             raise InvalidParameter("largest is too large for a sum.")
+        check_scale(self.scale)  # and not when everybody has paid
 
     @property
     def roster(self) -> int:
@@ -257,8 +265,7 @@ class SecureSum:
 
     def upload(self, vector: Floats, *, source: RandomSource) -> Words:
         """Return one party's rounded vector with its share of the noise, modulo 2^64, unmasked."""
-        one = np.asarray(vector, dtype=np.float64)[None, :]
-        return np.asarray(self.uploads(one, source=source)[0])
+        return np.asarray(self.uploads(np.asarray(vector, np.float64)[None], source=source)[0])
 
     def uploads(self, vectors: Floats, *, source: RandomSource) -> Words:
         """Return the same for many parties at once, one row each."""
@@ -282,8 +289,7 @@ class SecureSum:
 
         More than one only for simulation: every release has a price.
         """
-        if count > 1 and not source.simulated:
-            raise InvalidParameter("source must be seeded: repeated releases are for simulation.")
+        check_repeated(source, count)
         if len(vectors) != self.n_parties:
             raise InvalidData("vectors must have one row for every party on the roster.")
         block = max(1, _BLOCK // vectors.size)
@@ -305,8 +311,7 @@ class SecureSum:
         The sum is rounded once in place of every vector, which the proof allows for; every party
         still draws its share. Masks would cancel.
         """
-        if count > 1 and not source.simulated:
-            raise InvalidParameter("source must be seeded: repeated releases are for simulation.")
+        check_repeated(source, count)
         if total.shape != (self.size,):
             raise InvalidData(f"the sum must have {self.size} entries.")
         bound = self.n_parties * self.largest

@@ -26,6 +26,9 @@ Integers = NDArray[np.int64]
 #: What a series of a Gamma variable may leave out, in bits below one.
 _REST = 230
 
+#: Integer noise of this scale or more has no exact sampler here.
+_LARGEST_SCALE = 2**48
+
 #: Integer noise of a larger multiple of its scale is left out; it has probability below e^-128.
 _FARTHEST = 128
 
@@ -119,8 +122,7 @@ def integer_shares(
     shares are drawn together and dealt out: parts of a Poisson process are Poisson processes.
     """
     _checked_parts(parts)
-    if isinstance(scale, bool) or not isinstance(scale, int) or not 1 <= scale < 2**48:
-        raise InvalidParameter("scale must be an int from 1 to 2^48.")
+    check_scale(scale)
     blocks = (_FARTHEST * scale - 1).bit_length()
     events = _poisson(Fraction(2 * size * blocks * count, parts), source)
     block = _below(np.full(events, blocks, dtype=np.uint64), source)
@@ -133,6 +135,14 @@ def integer_shares(
     drawn = np.zeros(count * size, dtype=np.int64)
     np.add.at(drawn, place, np.where(source.signs(len(length)) > 0, length, -length))
     return drawn.reshape(count, size)
+
+
+def check_scale(scale: int) -> None:
+    """Refuse a scale for which integer noise cannot be drawn."""
+    if isinstance(scale, bool) or not isinstance(scale, int) or scale < 1:
+        raise InvalidParameter("scale must be an int of at least 1.")
+    if scale >= _LARGEST_SCALE:
+        raise InvalidParameter("epsilon is too small: noise would not fit into whole numbers.")
 
 
 def _checked_parts(parts: int) -> int:

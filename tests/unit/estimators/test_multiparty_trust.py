@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from confrere import MultipartyClassifier
+from confrere import Ledger, MultipartyClassifier
 from confrere.audit import exact_audit, hardest_case
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.maths.voting import Tally
@@ -52,6 +52,22 @@ def test_as_many_as_there_are_cannot_collude(method):
     X, y = np.ones((4, 1)), np.array([0, 1, 0, 1])
     with pytest.raises(InvalidParameter, match="must exceed colluding"):
         make(method, colluding=4).fit(X, y, auxiliary=X)
+
+
+@pytest.mark.parametrize("reserve", [0, 3])
+def test_noise_that_cannot_be_drawn_is_refused_before_anybody_pays(reserve):
+    """Whole numbers on a grid of 2^-20: shares of cells have a sensitivity of 2^17."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 2)), rng.integers(0, 2, size=40)
+    fit = {"party": np.repeat(np.arange(10), 4), "auxiliary": X[:20]}
+    ledger = Ledger()
+    ledger.open_account("all", epsilon=1.0, unit="party")
+    paying = {"ledger": ledger, "account": "all", "reserve": reserve}
+    with pytest.raises(InvalidParameter, match="epsilon is too small"):
+        make("cells", epsilon=4e-4 * (1 + reserve), **paying).fit(X, y, **fit)
+    assert ledger.entries() == []
+    make("cells", epsilon=6e-4 * (1 + reserve), **paying).fit(X, y, **fit)
+    assert [entry.state for entry in ledger.entries()] == ["released"]
 
 
 def test_a_sum_that_is_added_up_already_has_the_same_law():

@@ -359,9 +359,7 @@ def test_a_small_archive_does_not_grow_in_memory(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["main.key", "main.ledger", "main.csv", "grant.json", "node.key", "nodes/x.pem", "a.py"]
-    + ["local.toml", "README.md", "confrere-main.service"],
+    "name", ["main.key", "main.ledger", "main.csv", "grant.json", "node.key", "nodes/x.pem", "a.py"]
 )
 def test_a_kit_writes_over_nothing_of_a_party_s_own(work, name):
     """Its coordinator, whose fingerprint is right, puts in a file that no kit has."""
