@@ -5,13 +5,31 @@ import pytest
 from scipy import optimize
 from sklearn.metrics import roc_auc_score
 
-from confrere import PrivateLogisticRegression
+from confrere import (
+    CollaborativeClassifier,
+    FeatureStackingClassifier,
+    Ledger,
+    PrivateLogisticRegression,
+    SampleStackingClassifier,
+    TransferClassifier,
+    TransferStackingClassifier,
+)
 from confrere.audit import audit, audit_cases, exact_audit
-from confrere.errors import InvalidParameter
+from confrere.audit.exact import loss_on_pair
+from confrere.errors import InvalidParameter, SchemaMismatch
+from confrere.maths.perturbed_parties import minimise_parties
 from confrere.maths.solver import minimise
-from confrere.mechanisms import objective_perturbation
+from confrere.mechanisms import (
+    feature_groups,
+    laplace_objective,
+    objective_perturbation,
+    output_perturbation,
+)
+from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
 from confrere.mechanisms.objective_perturbation import PerturbedObjective
+from confrere.plans import sums_plan
 from confrere.plans.linear_plan import HINGE
+from confrere.release.describe import preprocessing
 
 
 def rows(n=400, d=3, seed=0):
@@ -108,3 +126,193 @@ def test_it_learns_and_its_margin_is_one(delta):
     margins = y * sure.decision_function(X)
     # Nearly all rows reach the margin, which is one in the weights that are released.
     assert 0.8 < np.mean(margins > 1.0 - 0.5) < 1.0
+
+
+def larger(function):
+    return lambda *a, **k: 1.1 * function(*a, **k)
+
+
+def too_fast(patch, module, name):
+    patch.setattr(module, name, larger(getattr(module, name)))
+
+
+def too_close(patch, kind):
+    """Divide what noise is made for, where nothing but a distance is priced."""
+    real = kind.__init__
+
+    def near(self, **settings):
+        real(self, **settings | {"sensitivity": settings["sensitivity"] / 1.3})
+
+    patch.setattr(kind, "__init__", near)
+
+
+#: Every classifier that has a hinge, what it must reach of its claim, and a mutation to be found.
+EVERYWHERE = {
+    "PST-S": (
+        SampleStackingClassifier(loss="hinge"),
+        0.98,
+        lambda patch: too_fast(patch, objective_perturbation, "calibrate"),
+    ),
+    "PST-F": (
+        FeatureStackingClassifier(loss="hinge"),
+        0.98,
+        lambda patch: too_fast(patch, feature_groups, "calibrate_joint"),
+    ),
+    "PST-F, separate": (
+        FeatureStackingClassifier(loss="hinge", clipping="separate"),
+        0.98,
+        lambda patch: too_fast(patch, feature_groups, "calibrate"),
+    ),
+    "PST-H": (
+        TransferStackingClassifier(loss="hinge"),
+        0.98,
+        lambda patch: too_fast(patch, feature_groups, "calibrate_joint"),
+    ),
+    "SimComb": (
+        TransferClassifier(loss="hinge"),
+        0.98,
+        lambda patch: too_fast(patch, objective_perturbation, "calibrate"),
+    ),
+    "average": (
+        CollaborativeClassifier(loss="hinge"),
+        0.85,
+        lambda patch: patch.setattr(objective_perturbation, "calibrate", lambda *a: 0.6),
+    ),
+    "OFPA": (
+        CollaborativeClassifier(loss="hinge", method="ofpa"),
+        0.85,
+        lambda patch: patch.setattr(laplace_objective, "calibrate", lambda *a: 0.6),
+    ),
+    "Laplace": (
+        CollaborativeClassifier(loss="hinge", method="laplace"),
+        0.85,
+        lambda patch: too_close(patch, output_perturbation.AddedNoise),
+    ),
+    "sums": (
+        CollaborativeClassifier(loss="hinge", method="sums"),
+        0.85,
+        lambda patch: too_close(patch, sums_plan.SecureSum),
+    ),
+}
+
+
+def loss(model):
+    """Return the largest exact loss of what learns from records, without a stack's high level."""
+    case = audit_cases(model)[0]
+    return loss_on_pair(case.estimator, case.pairs[0], 0)
+
+
+@pytest.mark.parametrize("name", EVERYWHERE)
+def test_wherever_there_is_a_hinge_its_claim_is_kept_nearly_reached_and_guarded(name, monkeypatch):
+    model, reached, mutation = EVERYWHERE[name]
+    assert reached <= loss(model) <= 1.0
+    mutation(monkeypatch)
+    assert loss(model) > 1.0
+
+
+def test_many_small_parties_minimise_the_same_loss():
+    X, y = rows(400)
+    offsets = np.arange(0, 401, 4)
+    rng = np.random.default_rng(0)
+    ridge, linear = rng.uniform(1, 3, 100), rng.normal(size=(100, 3))
+    points = minimise_parties(
+        X, y, offsets, ridge=ridge, tolerance=np.full(100, 1e-8), linear=linear, margin=HINGE
+    )
+    for k in (0, 17, 99):
+        own = slice(offsets[k], offsets[k + 1])
+        alone = minimise(X[own], y[own], ridge=ridge[k], linear=linear[k], margin=HINGE)
+        np.testing.assert_allclose(points[k], alone.w, atol=1e-6)
+
+
+SURE = {"loss": "hinge", "epsilon": 1e7, "alpha": 1e-4, "random_state": 0}
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        CollaborativeClassifier(**SURE),
+        CollaborativeClassifier(**SURE, method="laplace"),
+        CollaborativeClassifier(**SURE, method="sums"),
+        SampleStackingClassifier(**SURE, n_groups=1),
+        FeatureStackingClassifier(**SURE, n_groups=1),
+    ],
+    ids=["average", "Laplace", "sums", "PST-S", "PST-F"],
+)
+def test_with_hardly_any_noise_all_are_the_one_hinge(model):
+    """Parties with the same rows, or one group: margins of one, in weights as released."""
+    X, y = rows(2_000)
+    alone = PrivateLogisticRegression(**SURE).fit(X, y > 0)
+    if isinstance(model, CollaborativeClassifier):
+        party = np.repeat(["a", "b"], 2_000)
+        together = model.fit(np.vstack([X, X]), np.tile(y > 0, 2), party=party)
+    else:
+        together = model.fit(X, y > 0)
+    np.testing.assert_allclose(
+        together.decision_function(X), alone.decision_function(X), rtol=1e-3, atol=1e-3
+    )
+    assert together.to_release().model.facts.loss == "hinge"
+
+
+def test_a_high_level_learns_the_log_odds_of_what_hinges_say():
+    X, y = rows(6_000)
+    seeded = {"loss": "hinge", "random_state": 0}
+    stack = FeatureStackingClassifier(**seeded, epsilon=20.0, n_groups=2).fit(X, y > 0)
+    assert roc_auc_score(y > 0, stack.decision_function(X)) > 0.97
+    seen = stack.predict_proba(X)[:, 1]
+    assert abs(seen.mean() - np.mean(y > 0)) < 0.03
+    assert "learned their log odds" in list(preprocessing(stack.model_))[-1]
+    near = TransferStackingClassifier(**seeded, source=stack.to_release()).fit(X[:500], y[:500] > 0)
+    assert roc_auc_score(y > 0, near.decision_function(X)) > 0.97
+
+
+def test_a_hinge_starts_from_hinges_alone():
+    X, y = rows(2_000)
+    seeded = {"epsilon": 5.0, "random_state": 0}
+    hinge = PrivateLogisticRegression(loss="hinge", **seeded).fit(X, y > 0)
+    plain = PrivateLogisticRegression(**seeded).fit(X, y > 0)
+    near = TransferClassifier(source=hinge.to_release(), loss="hinge", **seeded)
+    assert roc_auc_score(y > 0, near.fit(X[:300], y[:300] > 0).decision_function(X)) > 0.97
+    for source, loss in ((plain, "hinge"), (hinge, "capped")):
+        wrong = TransferClassifier(source=source.to_release(), loss=loss, **seeded)
+        with pytest.raises(SchemaMismatch, match="hinge"):
+            wrong.fit(X[:300], y[:300] > 0)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SampleStackingClassifier(classes=["a", "b", "c"]),
+        SampleStackingClassifier(calibration="printed"),
+        FeatureStackingClassifier(prior=[1.0, 0.0, 0.0]),
+        FeatureStackingClassifier(classes=["a", "b", "c"]),
+        FeatureStackingClassifier(calibration="printed", clipping="separate"),
+        CollaborativeClassifier(method="ofaa"),
+        CollaborativeClassifier(prior=[1.0, 0.0, 0.0]),
+        CollaborativeClassifier(classes=["a", "b", "c"]),
+        CollaborativeClassifier(classes=["a", "b", "c"], method="sums"),
+    ],
+)
+def test_what_a_hinge_does_not_know_is_refused_before_anything_is_spent(model):
+    X, y = rows()
+    labels = np.array(["a", "b"])[(y > 0).astype(int)] if model.classes else y > 0
+    ledger = Ledger()
+    ledger.open_account("study", epsilon=10.0)
+    with pytest.raises(InvalidParameter, match=r"hinge|two classes|logistic"):
+        model.set_params(loss="hinge", ledger=ledger).fit(X, labels)
+    assert ledger.spent("study") == 0
+
+
+def test_groups_with_a_delta_have_corners_of_any_residuals():
+    """The noise is that of the logistic loss at the same ridges: the corners are the same."""
+    settings = {
+        "epsilon": 1.0,
+        "n_samples": 1000,
+        "sizes": (2, 3),
+        "ridges": (3.0, 4.0),
+        "weights": (0.8, 0.6),
+        "clipping": "joint",
+        "delta": 1e-6,
+    }
+    plain, hinge = (FeatureGroupPerturbation(**settings, margin=m) for m in (0.0, HINGE))
+    assert plain.rates == hinge.rates
+    assert [one.margin for one in hinge.minimisers] == [HINGE, HINGE]

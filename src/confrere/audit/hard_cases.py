@@ -136,7 +136,8 @@ def _shaped(model: Any) -> list[Any]:
 
 
 def _transfer(model: Any) -> list[Case]:
-    source = PrivateLogisticRegression(**_SURE, ledger=Ledger()).fit(*_background(4, 1))
+    sure = PrivateLogisticRegression(**_SURE, **_like(model), ledger=Ledger())
+    source = sure.fit(*_background(4, 1))
     made = _with(model, source=source.to_release(), intercept_scale=_CONSTANT, alpha=_STRONG)
     pairs = _record_pairs(3, 1)
     return [Case(_with(made, prior_check=False), pairs), Case(made, pairs[:1], _FEWER)]
@@ -145,15 +146,16 @@ def _transfer(model: Any) -> list[Case]:
 def _sample_stack(model: Any) -> list[Case]:
     made = _with(model, n_groups=2, split_seed=None, **_rare(model))
     several = _with(made, classes=_FOUR, prior_intercept=0.0, alpha=_STRONG)
-    return [
+    cases = [
         Case(made, _record_pairs(8, 1, positions=(0, 7))),
         Case(several, _record_pairs(8, 1)[:1], _FITS),
     ]
+    return _of_two(cases, model)
 
 
 def _feature_stack(model: Any) -> list[Case]:
     made = _with(model, split_seed=None, **_rare(model), **_GROUPS)
-    return [
+    cases = [
         Case(made, _record_pairs(8, 2, positions=(0, 7))),
         Case(_with(made, importance=(1.0, 1.0), alpha=_STRONG), [_BOTH_GROUPS], _FEWER),
         Case(
@@ -169,12 +171,13 @@ def _feature_stack(model: Any) -> list[Case]:
             _FITS,
         ),
     ]
+    return _of_two(cases, model)
 
 
 def _transfer_stack(model: Any) -> list[Case]:
     def made(**settings: Any) -> Any:
         source = FeatureStackingClassifier(
-            **_GROUPS | settings, **_SURE, ledger=Ledger(), classes=[0, 1]
+            **_GROUPS | settings, **_SURE, **_like(model), ledger=Ledger(), classes=[0, 1]
         ).fit(*_background(8, 2))
         model.set_params(split_seed=None, alpha=_STRONG, prior_check=False)
         return _with(model, source=source.to_release())
@@ -205,6 +208,8 @@ def _collaborative(model: Any) -> list[Case]:
         return [Case(model, _record_pairs(_SUMMED, 1, party=np.arange(_SUMMED)))]
     several = Case(_with(model, classes=_FOUR), [_ALONE], _FITS)
     cases = [Case(model, _record_pairs(1, 1)), Case(model, [parties], _FEWER), several]
+    if model.loss == "hinge":
+        return _of_two(cases, model)
     if model.method == "average":
         cases += [Case(made, [_PARTY_CORNER], _FEWER) for made in _shaped(model)]
     return cases
@@ -218,6 +223,16 @@ def _multiparty(model: Any) -> list[Case]:
         labels = (np.repeat([first, 1, 0], (size, 1, 1)) for first in (1, 0))
         pairs.append(Pair.of_rows(name, *((np.ones((size + 2, 1)), y) for y in labels), **public))
     return [Case(model.set_params(fit_intercept=False, alpha=10.0), pairs)]
+
+
+def _like(model: Any) -> dict[str, Any]:
+    """Return the loss that a source must share."""
+    return {"loss": "hinge"} if model.loss == "hinge" else {}
+
+
+def _of_two(cases: list[Case], model: Any) -> list[Case]:
+    """Return the cases that a loss knows: hinges are of two classes."""
+    return [one for one in cases if model.loss != "hinge" or one.estimator.classes != _FOUR]
 
 
 def _record_pairs(n: int, d: int, positions: tuple[int, ...] = (0,), **public: Any) -> list[Pair]:

@@ -23,14 +23,20 @@ from confrere.estimators.constraints import (
     Spare,
     check_parameters,
 )
-from confrere.estimators.experts import Opinion, opinion_of
+from confrere.estimators.experts import Opinion, check_hinge_prior, opinion_of
 from confrere.guarantee import Guarantee
 from confrere.plans.base_plan import LabelledTable, PublicFacts
 from confrere.plans.body_plan import Noise, encodes, form_for
 from confrere.plans.checked_average import CheckedAveraging
 from confrere.plans.collaborative_plan import Averaging
 from confrere.plans.expansion_plan import Expansion
-from confrere.plans.linear_plan import Coordinates, linear_frame, slope_of
+from confrere.plans.linear_plan import (
+    Coordinates,
+    linear_frame,
+    margin_of,
+    own_alpha,
+    slope_of,
+)
 from confrere.plans.party_rows import Sizes, party_codes
 from confrere.plans.shaped_average import ShapedAveraging, shared_encoder
 from confrere.plans.sums_plan import GradientRounds, OneMessage
@@ -87,16 +93,14 @@ class CollaborativeClassifier(LinearClassifier):
         What is made of the parties' weights: their mean by records; or, coordinate by coordinate
         with one vote per party, the mean without the largest and smallest fifth, or the median:
         both bound what a party that lies can do. Not for ``"ofaa"`` and ``"sums"``.
-    loss : {"capped", "logistic"}, default="capped"
-        ``"capped"`` goes on linearly where the slope reaches one half: about half the noise. Not
-        used by ``"ofaa"``; more than two classes have the softmax loss.
+    loss : {"capped", "logistic", "hinge"}, default="capped"
+        As in :class:`PrivateLogisticRegression`. ``"ofaa"`` expands the logistic loss, whichever of
+        the first two is given, and knows no hinge; more than two classes have the softmax loss.
     calibration : {"tight", "printed"}, default="tight"
         ``"printed"`` is the looser published formula, for ``method="average"`` and
         ``loss="logistic"``.
-    fit_intercept : bool, default=True
-        Add a public constant inside the norm bound: regularised and noised like the rest.
-    intercept_scale : float, default=0.4
-        That constant, between 0 and 1.
+    fit_intercept, intercept_scale
+        As in :class:`PrivateLogisticRegression`.
     feature_scale : array of shape (n_features,), optional
         Public factors (importances) that multiply the columns before clipping.
     second_moments : array of shape (n_features,), optional
@@ -118,12 +122,8 @@ class CollaborativeClassifier(LinearClassifier):
         ``"average"`` without a ``prior``; asked of others it needs the encoder of all parties.
     classes : list, optional
         The public label set. Without it labels must be 0 and 1, booleans or a pandas categorical.
-    ledger : Ledger, optional
-        Where the price is charged; by default the process's own.
-    account : str, optional
-        The account in it; may be left out if there is only one.
-    random_state : int or generator, optional
-        Simulation only: the result is marked simulated and cannot be released.
+    ledger, account, random_state
+        As in :class:`PrivateLogisticRegression`.
 
     Attributes
     ----------
@@ -135,14 +135,8 @@ class CollaborativeClassifier(LinearClassifier):
         The parties, sorted.
     party_weights_ : array of shape (n_parties,)
         Their shares of all records.
-    classes_ : array
-        The declared label set, sorted.
-    guarantee_ : Guarantee
-        What was promised.
-    receipt_ : Receipt
-        The ledger entry that paid for it, all rounds together.
-    simulated_ : bool
-        Whether the noise came from a seed.
+    classes_, guarantee_, receipt_, simulated_
+        As in :class:`PrivateLogisticRegression`; all rounds have one receipt.
 
     Notes
     -----
@@ -184,7 +178,7 @@ class CollaborativeClassifier(LinearClassifier):
     rounds: Count = 1
     combine: Literal["mean", "trimmed", "median"] = "mean"
     stop_below: Finite = 0.0
-    loss: Literal["capped", "logistic"] = "capped"
+    loss: Literal["capped", "logistic", "hinge"] = "capped"
     calibration: Literal["tight", "printed"] = "tight"
     fit_intercept: bool = True
     intercept_scale: float = 0.4
@@ -301,6 +295,7 @@ class CollaborativeClassifier(LinearClassifier):
         return {
             f"method={self.method!r}": self.method != "average",
             "calibration='printed'": self.calibration == "printed",
+            "loss='hinge'": self.loss == "hinge",
             "delta": self.delta > 0,
             "prior": self.prior is not None,
             "feature_scale": self.feature_scale is not None,
@@ -309,6 +304,9 @@ class CollaborativeClassifier(LinearClassifier):
     def protocol(self, n_features: int, n_classes: int = 2) -> Collaboration:
         """Return what parties are asked, whatever their number and sizes."""
         check_parameters(self)
+        check_hinge_prior(self.loss, self.prior)
+        if self.loss == "hinge" and self.method == "ofaa":
+            raise InvalidParameter("loss='hinge' is not for 'ofaa': it expands the logistic loss.")
         if n_classes > 2 and (self.prior is not None or self.prior_intercept != 0):
             raise InvalidParameter("prior is for two classes.")
         if self.noise == "schema":
@@ -324,7 +322,8 @@ class CollaborativeClassifier(LinearClassifier):
         )
         opinion = self._opinion()
         has_prior = opinion.coef is not None or opinion.intercept != 0
-        prior = frame.weights(opinion.coef, opinion.intercept) if has_prior else None
+        longer = margin_of(self.loss) or 1.0  # as a hinge's weights are
+        prior = longer * frame.weights(opinion.coef, opinion.intercept) if has_prior else None
         if self.method == "sums":
             return self._sums(frame, prior, n_classes)
         if self.method == "ofaa":
@@ -352,8 +351,9 @@ class CollaborativeClassifier(LinearClassifier):
             epsilon=self.epsilon,
             delta=self.delta,
             n_classes=n_classes,
-            alpha=self.alpha,
+            alpha=own_alpha(self.alpha, margin_of(self.loss)),
             cap=slope_of(self.loss, n_classes),
+            margin=margin_of(self.loss),
             calibration=self.calibration,
             prior=prior,
             rounds=self.rounds,
@@ -377,9 +377,10 @@ class CollaborativeClassifier(LinearClassifier):
         common: dict[str, Any] = {
             "frame": frame,
             "epsilon": self.epsilon,
-            "alpha": self.alpha,
+            "alpha": own_alpha(self.alpha, margin_of(self.loss)),
             "n_classes": n_classes,
             "cap": slope_of(self.loss, n_classes),
+            "margin": margin_of(self.loss),
             "prior": prior,
             "colluding": self.colluding,
             "reserve": self.reserve,

@@ -19,7 +19,7 @@ from confrere.estimators.constraints import (
     Positive,
     Ridges,
 )
-from confrere.estimators.experts import opinion_of
+from confrere.estimators.experts import check_hinge_prior, opinion_of
 from confrere.estimators.streaming import StreamedClassifier
 from confrere.guarantee import Neighbours
 from confrere.mechanisms.prior_check import UNCHECKED, Belief
@@ -287,8 +287,7 @@ class PrivateLogisticRegression(StreamedClassifier):
 
     def _known(self, facts: PublicFacts) -> Prior | None:
         """Return what is declared about the columns; None if that is nothing."""
-        if self.loss == "hinge" and self.prior is not None:
-            raise InvalidParameter("prior holds log odds, which loss='hinge' does not learn.")
+        check_hinge_prior(self.loss, self.prior)
         if facts.n_classes > 2 and (self.prior is not None or self.prior_intercept != 0):
             raise InvalidParameter("prior is for two classes.")
         encoder = self._encoder(facts.n_samples)

@@ -18,6 +18,7 @@ from confrere.estimators.constraints import Bound, Delta, Epsilon, Ridge, Weight
 from confrere.estimators.starting_points import (
     SourceLike,
     check_classes,
+    check_losses,
     check_same_meaning,
     open_sources,
     precisions,
@@ -30,7 +31,14 @@ from confrere.plans.base_plan import PublicFacts
 from confrere.plans.body_plan import Noise, schema_frame
 from confrere.plans.checked_plan import CheckedPlan, plan_near
 from confrere.plans.declared_priors import ClassPrior, Prior
-from confrere.plans.linear_plan import Coordinates, LinearPlan, linear_frame, plan_linear
+from confrere.plans.linear_plan import (
+    Coordinates,
+    LinearPlan,
+    linear_frame,
+    margin_of,
+    plan_linear,
+    shortened,
+)
 from confrere.release import Release
 from confrere.schema.encoder import Form
 
@@ -53,7 +61,7 @@ class TransferClassifier(LinearClassifier):
         Shrink towards ``(1 - eta)`` times the source's weights.
     epsilon, delta, data_norm, alpha, fit_intercept, intercept_scale, loss, calibration
         As in :class:`PrivateLogisticRegression`, for the target's own fit. The automatic ridge
-        follows from what the sources' records and noise leave unknown.
+        follows from what the sources' records and noise leave unknown. A hinge starts from hinges.
     feature_scale : array of shape (n_features,), optional
         Public factors (importances) that multiply the columns before clipping.
     prior_check : bool, default=True
@@ -98,7 +106,7 @@ class TransferClassifier(LinearClassifier):
     alpha: Ridge = "auto"
     fit_intercept: bool = True
     intercept_scale: float = 0.4
-    loss: Literal["capped", "logistic"] = "capped"
+    loss: Literal["capped", "logistic", "hinge"] = "capped"
     calibration: Literal["tight", "printed"] = "tight"
     prior_check: bool = True
     noise: Noise = "auto"
@@ -119,6 +127,7 @@ class TransferClassifier(LinearClassifier):
             encoder=None if encoder is None else Encoder.of(encoder),
         )
         check_classes(sources, facts.n_classes)
+        check_losses(sources, self.loss)
         prior = self._known(facts, sources)
         if not self.prior_check or prior.deviation == 0:
             return self._fit_plan(facts, self.epsilon, prior, UNCHECKED, sources)
@@ -173,7 +182,7 @@ class TransferClassifier(LinearClassifier):
             alpha=self.alpha,
             loss=self.loss,
             calibration=self.calibration,
-            prior=_weights(frame, prior, prior.factor_at(belief)),
+            prior=shortened(_weights(frame, prior, prior.factor_at(belief)), margin_of(self.loss)),
             variance=prior.variance_at(belief),
             base_rate=prior.base_rate,
             sources=sources,
@@ -196,7 +205,9 @@ class TransferClassifier(LinearClassifier):
     def _known(self, facts: PublicFacts, sources: Sequence[Release]) -> Prior | ClassPrior:
         """Return ``(1 - eta)`` times the sources' combined model, and what it leaves unknown."""
         models = [source.model for source in sources if isinstance(source.model, Linear)]
-        intercepts = np.array([model.intercept for model in models])
+        # Margins of a hinge, in the units that its loss has: those of log odds.
+        longer = margin_of(self.loss) or 1.0
+        intercepts = longer * np.array([model.intercept for model in models])
         size = facts.n_features + self.fit_intercept
         rate = 1 / facts.n_classes
         scale = self.feature_scale
@@ -209,7 +220,7 @@ class TransferClassifier(LinearClassifier):
             rate = float(special.expit(np.clip(intercepts.mean(), -4, 4)))
         precise = precisions(sources, size, rate)
         keep = (1 - self.eta) * precise / precise.sum()
-        coef = np.tensordot(keep, np.array([model.coef for model in models]), 1)
+        coef = longer * np.tensordot(keep, np.array([model.coef for model in models]), 1)
         intercept = keep @ intercepts
         if facts.n_classes > 2:
             return ClassPrior(coef, intercept, variance_near(precise), **declared)

@@ -16,6 +16,7 @@ from confrere.estimators.stacking import StackingClassifier
 from confrere.estimators.starting_points import (
     SourceLike,
     check_classes,
+    check_losses,
     check_same_meaning,
     known,
     open_sources,
@@ -35,6 +36,7 @@ from confrere.plans.base_plan import PublicFacts
 from confrere.plans.checked_plan import CheckedPlan, plan_near
 from confrere.plans.declared_priors import ClassPrior, Prior
 from confrere.plans.feature_stack_plan import FeatureStackPlan, plan_feature_stack
+from confrere.plans.linear_plan import HINGE
 from confrere.plans.stack_plan import HighStart, high_level_coefficients, high_level_weights
 from confrere.release import Release
 from confrere.rows.groups import GroupRows
@@ -61,8 +63,9 @@ class TransferStackingClassifier(StackingClassifier):
     delta : float, default=0.0
         Probability with which epsilon may not hold; 0 is pure. With one, noise is Gaussian.
     combiner, high_fraction, allocation, alpha, high_alpha, loss, calibration, split_seed
-        As in :class:`FeatureStackingClassifier`. Automatic ridges follow from what the sources'
-        records and noise leave unknown; their high level is where the target's starts.
+        As in :class:`FeatureStackingClassifier`; hinges start from hinges. Automatic ridges follow
+        from what the sources' records and noise leave unknown; their high level is where the
+        target's starts.
     prior_check : bool, default=True
         Pay a twentieth to three tenths of ``epsilon`` for a noised answer to how far the sources
         hold on these records; without, a wrong source is believed.
@@ -124,6 +127,7 @@ class TransferStackingClassifier(StackingClassifier):
         if len(sources[0].model.features) != facts.n_features:
             raise InvalidParameter("n_features must be the source's number of columns.")
         check_classes(sources, facts.n_classes)
+        check_losses(sources, self.loss)
         released, models = _stack_facts(sources[0])
         rows = GroupRows(
             tuple(model.features for model in models),
@@ -297,7 +301,9 @@ class _Start:
         coef = np.zeros((self.n_classes if several else 1, n_features))
         start = self.high()
         n_groups = len(self.rows.groups)
-        factors = np.ones(n_groups)
+        # Margins of hinges have the units of log odds once they are as long as their loss has them.
+        hinges = self.sources[0].model.facts.loss == "hinge"
+        factors = np.full(n_groups, HINGE if hinges else 1.0)
         if start is not None:
             # A meta feature is tanh(s/2)/sqrt(K), about s/2 where scores are small.
             shrunk = start.weights / 2 if several else high_level_coefficients(start.weights)[0]

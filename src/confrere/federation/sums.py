@@ -14,12 +14,19 @@ from numpy.typing import NDArray
 from confrere.errors import InvalidMessage
 from confrere.federation.counting import ask_sizes
 from confrere.federation.federation import Federation
-from confrere.federation.operation import PartyFacts, check_price, frame_of, framed
+from confrere.federation.operation import (
+    PartyFacts,
+    check_margin,
+    check_price,
+    frame_of,
+    framed,
+)
 from confrere.federation.outcome import Outcome, joined
 from confrere.federation.party import LocalParty
 from confrere.federation.payload import Payload
 from confrere.federation.summing import Summed, install_sum
 from confrere.mechanisms.secure_sum import SecureSum
+from confrere.plans.linear_plan import shortened
 from confrere.plans.party_rows import Sizes
 from confrere.plans.sums_plan import GradientRounds, OneMessage
 
@@ -77,7 +84,7 @@ def _outcome(
     plan: Sums, weights: Floats, sizes: Sizes, summed: Summed, receipts: dict[str, Any]
 ) -> Outcome:
     counts = {name: sizes.counts[name] for name in summed.roster}
-    return Outcome(plan.frame, np.asarray(weights), counts, receipts)
+    return Outcome(plan.frame, shortened(np.asarray(weights), plan.margin), counts, receipts)
 
 
 def _whole(summed: Summed, sizes: Sizes) -> Floats:
@@ -99,6 +106,8 @@ def _request(
         "spacing": float(mechanism.spacing),
         **more,
     }
+    if plan.margin:
+        values["margin"] = float(plan.margin)
     if isinstance(plan, OneMessage):
         values["alpha"] = plan.alpha if plan.alpha == "auto" else float(plan.alpha)
     else:
@@ -111,7 +120,10 @@ def _read(
 ) -> tuple[dict[str, Any], Sizes]:
     """Read what all requests have; what does not fit is refused."""
     values = dict(request.values)
-    if values.keys() != known or not request.arrays.keys() <= {"feature_scale", "weights"}:
+    if values.keys() - {"margin"} != known or not request.arrays.keys() <= {
+        "feature_scale",
+        "weights",
+    }:
         raise InvalidMessage("the request has missing or unknown fields.")
     frame = frame_of(request)
     if facts.n_features != frame.n_features or frame.norm != "l2":
@@ -121,6 +133,7 @@ def _read(
     if weights is not None and (weights.dtype != np.float64 or weights.shape != shape):
         raise InvalidMessage("weights must be one float64 per coordinate.")
     check_price(values["epsilon"])
+    check_margin(values)
     for name in ("cap", "quorum", "spacing"):
         if type(values[name]) is not float or not values[name] > 0:
             raise InvalidMessage(f"{name} must be a float above 0.")
@@ -134,7 +147,8 @@ def _read(
     if not fit or not counts:
         raise InvalidMessage("sizes must be a number of records for every party.")
     settings = {n: values[n] for n in ("epsilon", "cap", "colluding", "reserve", "quorum")}
-    return settings | {"frame": frame, "n_classes": facts.n_classes}, Sizes(counts)
+    settings |= {"margin": values.get("margin", 0.0), "n_classes": facts.n_classes}
+    return settings | {"frame": frame}, Sizes(counts)
 
 
 def _one_message(request: Payload, facts: PartyFacts) -> tuple[OneMessage, Sizes]:

@@ -26,7 +26,12 @@ from confrere.maths.gaussian import check_delta, group_mu
 from confrere.maths.partition import Clipping
 from confrere.maths.softmax_accountant import calibrate_class_groups
 from confrere.mechanisms.laws import ClassNoise, GaussianNoise, L2Noise, NoiseLaw
-from confrere.mechanisms.noisy_minimiser import SOLVER_SHARE, Labels, NoisyMinimiser
+from confrere.mechanisms.noisy_minimiser import (
+    SOLVER_SHARE,
+    Labels,
+    NoisyMinimiser,
+    check_hinge,
+)
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.mechanisms.terms import Density, PerturbedObjectiveTerm, PerturbedSoftmaxTerm
 from confrere.noise.sources import RandomSource
@@ -61,6 +66,8 @@ class FeatureGroupPerturbation:
         ``"printed"`` is Algorithm 3 as published: sound, but it wastes noise.
     cap : float, default=1.0
         Largest slope of the loss.
+    margin : float, default=0.0
+        Above zero the loss is a smooth hinge: that of ``y w.x - margin``.
     prior_norm : float, default=0.0
         Public bound on the norm of any point shrunk towards.
     n_classes : int, default=2
@@ -77,6 +84,7 @@ class FeatureGroupPerturbation:
     clipping: Clipping = "separate"
     calibration: Calibration = "tight"
     cap: float = 1.0
+    margin: float = 0.0
     prior_norm: float = 0.0
     n_classes: int = 2
     delta: float = 0.0
@@ -94,6 +102,8 @@ class FeatureGroupPerturbation:
         budget = self.epsilon * (1 - SOLVER_SHARE)
         if self.n_classes > 2 and self.cap < 1:
             raise InvalidParameter("loss='capped' is for two classes only.")
+        if self.margin != 0:
+            check_hinge(self.margin, self.n_classes, self.cap, Neighbours.REPLACE_ONE)
         if self.calibration == "printed":
             self._set_printed(budget)
             return
@@ -118,7 +128,8 @@ class FeatureGroupPerturbation:
         In these coordinates ``q_k^2/(4 n lambda_k)`` is ``1/(4 L_k)``. The printed ``Delta_k`` can
         be negative; a ridge never shrinks here.
         """
-        if self.clipping == "joint" or self.cap < 1 or self.n_classes > 2 or self.delta:
+        beyond = self.cap < 1 or self.margin or self.n_classes > 2 or self.delta
+        if self.clipping == "joint" or beyond:
             raise InvalidParameter(
                 "calibration='printed' was published for separate clipping, the logistic loss of "
                 "two classes and no delta: use it with clipping='separate' and loss='logistic', "
@@ -194,6 +205,7 @@ class FeatureGroupPerturbation:
                 output_epsilon=self.epsilon * SOLVER_SHARE / len(self.sizes),
                 n_classes=self.n_classes,
                 cap=self.cap,
+                margin=self.margin,
                 prior_norm=self.prior_norm,
             )
             for size, ridge, law in zip(self.sizes, self.ridges, self.laws, strict=True)

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from confrere.errors import InvalidData
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.guarantee import Neighbours
 from confrere.maths.perturbed_parties import ROOM, minimise_parties
 from confrere.maths.solver import minimise_many, minimise_softmax, smallest_tolerance
 from confrere.mechanisms.hidden_size import HiddenSize, RowCount, largest_count, row_patterns
@@ -227,7 +228,7 @@ def run_parties(
     Parameters
     ----------
     minimisers : mapping of int to NoisyMinimiser
-        That of a party of so many rows; all with one kind of law, one cap and one centre.
+        That of a party of so many rows; all with one kind of law, one loss and one centre.
     X, y : arrays
         Rows in the law's body and labels -1 and +1, party by party.
     offsets : (n_parties + 1,) array
@@ -257,11 +258,27 @@ def run_parties(
             linear=np.concatenate(noise)[order],
             centre=centre,
             cap=any_one.cap,
+            margin=any_one.margin,
             tolerance=SOLVER_PART * every([one.tolerance for one, _ in groups]),
         )
         return [points[members] for _, members in kinds]
 
     return np.concatenate(_act(groups, solve, source))[order]
+
+
+def check_hinge(margin: float, n_classes: int, cap: float, neighbours: Neighbours) -> None:
+    """Refuse a smooth hinge where slopes and curvatures are not those that a proof speaks of."""
+    if not 0 < margin < math.inf:
+        raise InvalidParameter("margin must be a finite number of at least 0.")
+    if n_classes > 2 or cap < 1:
+        raise InvalidParameter(
+            "loss='hinge' is for two classes; use loss='capped', with more classes too."
+        )
+    if neighbours is Neighbours.LABEL_ONLY:
+        raise InvalidParameter(
+            "loss='hinge' is not for label-only neighbours: both labels of a row may have "
+            "the full slope at once; use loss='capped'."
+        )
 
 
 def parties_by_size(offsets: Offsets) -> list[tuple[int, NDArray[np.intp]]]:

@@ -44,6 +44,7 @@ from confrere.mechanisms.noisy_minimiser import (
     TOLERANCE,
     Labels,
     NoisyMinimiser,
+    check_hinge,
 )
 from confrere.mechanisms.output_step import LatticeStep
 from confrere.mechanisms.terms import Density, PerturbedObjectiveTerm, PerturbedSoftmaxTerm
@@ -121,17 +122,11 @@ class PerturbedObjective(ABC):
 
     def _check_hinge(self) -> None:
         """Refuse what the accountant of a smooth hinge does not cover."""
-        if not 0 < self.margin < np.inf:
-            raise InvalidParameter("margin must be a finite number of at least 0.")
-        if not self.any_residuals or self.n_classes > 2 or self.cap < 1:
+        check_hinge(self.margin, self.n_classes, self.cap, self.neighbours)
+        if not self.any_residuals:
             raise InvalidParameter(
-                "loss='hinge' is for two classes, noise='ball' and the tight calibration; use "
-                "loss='capped' otherwise."
-            )
-        if self.neighbours is Neighbours.LABEL_ONLY:
-            raise InvalidParameter(
-                "loss='hinge' is not for label-only neighbours: both labels of a row may have "
-                "the full slope at once; use loss='capped'."
+                "loss='hinge' is for noise='ball' and the tight calibration; use loss='capped' "
+                "otherwise."
             )
 
     @property

@@ -36,6 +36,7 @@ from confrere.mechanisms.noisy_minimiser import (
     TOLERANCE,
     Labels,
     Offsets,
+    check_hinge,
     parties_by_size,
     some_rows,
     used_rows,
@@ -78,6 +79,8 @@ class OutputPerturbation:
         More than two use the softmax loss.
     cap : float, default=1.0
         Largest slope of the binary loss.
+    margin : float, default=0.0
+        Above zero the loss is a smooth hinge: that of ``y w.x - margin``.
     neighbours : Neighbours
         The relation that the guarantee speaks of.
     delta : float, default=0.0
@@ -90,6 +93,7 @@ class OutputPerturbation:
     ridge: float
     n_classes: int = 2
     cap: float = 1.0
+    margin: float = 0.0
     neighbours: Neighbours = Neighbours.REPLACE_ONE
     delta: float = 0.0
 
@@ -101,6 +105,8 @@ class OutputPerturbation:
         check_row_count(self.n_samples, self.neighbours)
         if declared_count(self.n_samples) < 1 or self.n_features < 1:
             raise InvalidData("X needs at least one row and one column.")
+        if self.margin != 0:
+            check_hinge(self.margin, self.n_classes, self.cap, self.neighbours)
 
     @property
     def tolerance(self) -> float:
@@ -109,6 +115,7 @@ class OutputPerturbation:
             largest_count(self.n_samples),
             self.n_features,
             ridge=self.ridge,
+            centre_norm=self.margin,
             n_classes=self.n_classes if self.n_classes > 2 else None,
         )
         return max(TOLERANCE, smallest)
@@ -126,7 +133,10 @@ class OutputPerturbation:
     @property
     def _reach(self) -> float:
         """No minimiser is longer: its objective is not above that of zero."""
-        at_zero = largest_count(self.n_samples) * math.log(self.n_classes)
+        one = math.log(self.n_classes)
+        if self.margin:
+            one = self.margin + math.log1p(math.exp(-self.margin))
+        at_zero = largest_count(self.n_samples) * one
         return math.sqrt(2 * at_zero / self.ridge) + self.tolerance / self.ridge
 
     @property
@@ -179,7 +189,14 @@ class OutputPerturbation:
     def _point(self, X: Rows, y: Labels) -> Floats:
         """Return the certified minimiser in the coordinates of the noise."""
         if self.n_classes == 2:
-            return minimise(X, y, ridge=self.ridge, cap=self.cap, tolerance=self.tolerance).w
+            return minimise(
+                X,
+                y,
+                ridge=self.ridge,
+                cap=self.cap,
+                margin=self.margin,
+                tolerance=self.tolerance,
+            ).w
         codes = np.asarray(y, dtype=np.intp)
         solved = minimise_softmax(
             X, codes, self.n_classes, ridge=self.ridge, tolerance=self.tolerance
@@ -209,7 +226,13 @@ def run_output_parties(
         ridge[members] = mechanisms[size].ridge
         tolerance[members] = mechanisms[size].tolerance
     points = minimise_parties(
-        rows, labels, starts, ridge=ridge, cap=any_one.cap, tolerance=tolerance
+        rows,
+        labels,
+        starts,
+        ridge=ridge,
+        cap=any_one.cap,
+        margin=any_one.margin,
+        tolerance=tolerance,
     )
     for size, members in kinds:
         points[members] = mechanisms[size].noise.release(points[members], source)

@@ -7,7 +7,6 @@ expanded loss, docs/proofs/functional_mechanism.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -41,16 +40,19 @@ from confrere.mechanisms.objective_perturbation import (
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, Term
-from confrere.plans.linear_plan import Coordinates
-from confrere.plans.party_rows import PartyRows, Sizes, over_parties, run_parties
+from confrere.plans.linear_plan import Coordinates, shortened
+from confrere.plans.party_rows import (
+    Combine,
+    PartyRows,
+    Sizes,
+    combine_weights,
+    over_parties,
+    run_parties,
+)
 from confrere.plans.ridges import Alpha, class_floor, gaussian_ridge, noise_budget, summed_ridge
 from confrere.rows.body import BodyFrame
 
 PartyMechanism = PerturbedObjective | OutputPerturbation
-Combine = Literal["mean", "trimmed", "median"]
-
-#: Share of the parties that a trimmed mean leaves out at either end.
-_TRIMMED = 0.2
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,6 +71,8 @@ class WeightRequest:
         Ridge per record; a party of ``n`` records uses ``max(ridge, n alpha)``.
     cap : float, default=1.0
         Largest slope of the loss.
+    margin : float, default=0.0
+        Above zero the loss is a smooth hinge, and weights are as many times as long.
     n_classes : int, default=2
         More than two have the softmax loss.
     delta : float, default=0.0
@@ -88,6 +92,7 @@ class WeightRequest:
     ridge: float
     alpha: float = 0.0
     cap: float = 1.0
+    margin: float = 0.0
     n_classes: int = 2
     delta: float = 0.0
     calibration: Any = "tight"
@@ -115,6 +120,7 @@ class WeightRequest:
             "n_features": self.frame.size,
             "ridge": self.ridge_for(n_samples),
             "cap": self.cap,
+            "margin": self.margin,
             "n_classes": self.n_classes,
             "neighbours": Neighbours(self.neighbours),
             "prior_norm": 0.0 if self.centre is None else float(np.linalg.norm(self.centre)),
@@ -141,6 +147,7 @@ class WeightRequest:
             n_features=self.frame.size,
             ridge=self.ridge_for(n_samples),
             cap=self.cap,
+            margin=self.margin,
             n_classes=self.n_classes,
             neighbours=Neighbours(self.neighbours),
             delta=self.delta,
@@ -167,6 +174,9 @@ class Averaging:
         parties together, since their average is what is used.
     cap : float, default=0.5
         Largest slope of the loss; 1 is the logistic loss.
+    margin : float, default=0.0
+        Above zero the loss is a smooth hinge: parties release weights that are as many times as
+        long as the model's, near a ``prior`` that is as long.
     calibration : {"tight", "printed"}
         Of the noise.
     prior : array, optional
@@ -200,6 +210,7 @@ class Averaging:
     n_classes: int = 2
     alpha: Alpha = "auto"
     cap: float = 0.5
+    margin: float = 0.0
     calibration: Calibration = "tight"
     prior: Floats | None = None
     rounds: int = 1
@@ -312,6 +323,7 @@ class Averaging:
             ridge=ridge,
             alpha=alpha,
             cap=self.cap,
+            margin=self.margin,
             n_classes=self.n_classes,
             delta=self.round_delta,
             calibration=self.calibration,
@@ -347,13 +359,13 @@ class Averaging:
             if self.settled(step, before, centre):
                 break
         assert centre is not None
-        return centre
+        return shortened(centre, self.margin)
 
     def settled(self, step: int, before: Floats | None, after: Floats) -> bool:
         """Whether the average of a round is so near to the one before that it may be the last."""
         if step == 0 or before is None:
             return False
-        return float(np.linalg.norm(after - before)) < self.stop_below
+        return float(np.linalg.norm(shortened(after - before, self.margin))) < self.stop_below
 
     def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
         """Return every party's mechanism and rows."""
@@ -367,24 +379,3 @@ class Averaging:
             Term(name, self.mechanism(request, len(y)), (self.frame.rows(X), y), settings)
             for name, (X, y) in zip(sizes.counts, parties.members(), strict=True)
         ]
-
-
-def combine_weights(released: Floats, counts: Sequence[int], how: Combine) -> Floats:
-    """Return the parties' weights, one vector or matrix each, as one."""
-    if released.ndim == 3:
-        # What all classes share says nothing about any of them, and would be ordered along.
-        released = released - released.mean(axis=1, keepdims=True)
-    if how == "mean":
-        records = np.array(counts, dtype=np.float64)
-        share = (records / records.sum()).reshape(-1, *[1] * (released.ndim - 1))
-        return _sum(share * released)
-    ordered = np.sort(released, axis=0)
-    cut = (len(ordered) - 1) // 2
-    if how == "trimmed":
-        cut = min(cut, max(1, int(_TRIMMED * len(ordered))))
-    return _sum(ordered[cut : len(ordered) - cut]) / (len(ordered) - 2 * cut)
-
-
-def _sum(rows: Floats) -> Floats:
-    # One after the other: a party that adds up on another machine gets the same bits.
-    return np.asarray(np.add.accumulate(rows, axis=0)[-1])

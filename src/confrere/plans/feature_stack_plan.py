@@ -30,7 +30,17 @@ from confrere.model import Clip, Facts, LowLevelModel, StackFacts
 from confrere.model.scoring import UNIT_ROWS
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, LabelledTable, Term
-from confrere.plans.linear_plan import CLASS_SLOPE, Loss, Source, slope_of, sources_noted
+from confrere.plans.linear_plan import (
+    CLASS_SLOPE,
+    Loss,
+    Source,
+    high_slope,
+    loss_fact,
+    margin_of,
+    own_alpha,
+    slope_of,
+    sources_noted,
+)
 from confrere.plans.ridges import (
     Alpha,
     Alphas,
@@ -64,7 +74,8 @@ class FeatureStackPlan(StackPlan):
     low : FeatureGroupPerturbation
         All groups' noise, ridges and price.
     centres : list of array
-        The public points that groups shrink towards: the baseline's, or a source's.
+        The public points that groups shrink towards: the baseline's, or a source's, as long as a
+        hinge's margin says.
     sources : tuple
         Released stacks that ``centres`` were made from.
     """
@@ -122,6 +133,7 @@ class FeatureStackPlan(StackPlan):
         """Return the public facts that a release of this stack carries."""
         return Facts(
             n_samples=sum(len(part) for part in self.parts),
+            loss=loss_fact(self.margin),
             stack=StackFacts(
                 norms=tuple(map(float, self.rows.norms)),
                 rows=self.rows.rule,
@@ -226,7 +238,9 @@ def plan_feature_stack(
     bases = [rows.baseline(baseline, k) for k in range(len(sizes))]
     if n_classes > 2:
         bases = [np.zeros((n_classes, size)) for size in sizes]
-    points = bases if centres is None else centres
+    # A hinge's weights are learned as long as its margin says, and so are the points near them.
+    margin = margin_of(loss)
+    points = [(margin or 1.0) * point for point in (bases if centres is None else centres)]
     budget, cap = noise_budget(epsilon), slope_of(loss, n_classes)
     joined = rows.clipping == "joint"
     sigma = 0.0
@@ -240,6 +254,7 @@ def plan_feature_stack(
     slope = cap if n_classes == 2 else CLASS_SLOPE
 
     def ridge(size: int, weight: float, own: Alpha) -> float:
+        own = own_alpha(own, margin)
         noise = sigma**2 if joined else sigma**2 / weight
         if variance is not None and own == "auto":
             known = informed_ridge(
@@ -273,6 +288,7 @@ def plan_feature_stack(
         clipping=rows.clipping,
         calibration=calibration,
         cap=cap,
+        margin=margin,
         prior_norm=max(float(np.linalg.norm(point)) for point in [*bases, *points]),
         n_classes=n_classes,
         delta=delta,
@@ -284,9 +300,9 @@ def plan_feature_stack(
         if high_start is not None:
             prior = high_start.weights
             known = {"variance": high_start.variance, "base_rate": rate if n_classes == 2 else 0.5}
-        of_two = slope_of(loss)  # margins have the loss of two classes
+        slopes = high_slope(loss)
         high = high_level_mechanism(
-            epsilon, len(high_rows), high_alpha, prior, of_two, delta=delta, **known
+            epsilon, len(high_rows), high_alpha, prior, slopes, delta=delta, **known
         )
     return FeatureStackPlan(
         combiner=combiner,
@@ -300,5 +316,6 @@ def plan_feature_stack(
         split=Split.BY_INDEX if split_seed is None else Split.SEEDED_PERMUTATION,
         baseline=baseline,
         high_start=high_start,
+        margin=margin,
         n_classes=n_classes,
     )

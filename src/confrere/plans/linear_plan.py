@@ -67,6 +67,34 @@ def slope_of(loss: Loss, n_classes: int = 2) -> float:
     return 0.5 if loss == "capped" and n_classes == 2 else 1.0
 
 
+def margin_of(loss: Loss) -> float:
+    """Return the margin of the loss: 0 unless it is a smooth hinge."""
+    return HINGE if loss == "hinge" else 0.0
+
+
+def own_alpha(alpha: Alpha, margin: float) -> Alpha:
+    """Return a ridge on the mean hinge loss, in weights that are as long as the margin says."""
+    return alpha if alpha == "auto" or not margin else alpha / margin
+
+
+def shortened(weights: Floats, margin: float) -> Floats:
+    """Return weights as they are released: a hinge's are learned as long as its margin says."""
+    return weights / margin if margin else weights
+
+
+def loss_fact(margin: float) -> Literal["hinge"] | None:
+    """Return what a release says of its loss: scores of a hinge are no log odds."""
+    return "hinge" if margin else None
+
+
+def high_slope(loss: Loss) -> float:
+    """Return the largest slope of the high level's loss, which is always of two classes.
+
+    Above hinges it is the capped one: log odds of their margins, with half the noise.
+    """
+    return slope_of("capped" if loss == "hinge" else loss)
+
+
 #: Length of one record's gradient in the norm of class-wise noise, for rows in the unit ball.
 CLASS_SLOPE = 2.0
 
@@ -144,6 +172,7 @@ class LinearPlan(ModelPlan):
             n_samples=self.public_samples,
             rho=noise.get("rho"),
             sigma=noise.get("sigma"),
+            loss=loss_fact(self.mechanism.margin),
             ridge=self.mechanism.ridge,
             **self.frame.learned_with(),
         )
@@ -158,9 +187,8 @@ class LinearPlan(ModelPlan):
 
     def assemble(self, released: Mapping[str, Floats], names: Names) -> Linear:
         """Return the model of rows as given."""
-        # A hinge's weights are learned as many times as long as its margin.
-        shortened = released["weights"] / (self.mechanism.margin or 1.0)
-        return linear_model(self.frame, shortened, self.facts(), names)
+        weights = shortened(released["weights"], self.mechanism.margin)
+        return linear_model(self.frame, weights, self.facts(), names)
 
     def minimisers(self) -> dict[str, NoisyMinimiser]:
         """Return the one act."""
@@ -239,9 +267,8 @@ def plan_linear(
     size = row_count(n_samples, relation, declared_samples)
     public_samples = declared_count(size)
     budget, cap = noise_budget(epsilon), slope_of(loss, n_classes)
-    margin = HINGE if loss == "hinge" else 0.0
-    if margin and alpha != "auto":
-        alpha = alpha / margin  # on the mean hinge loss, of weights as they are released
+    margin = margin_of(loss)
+    alpha = own_alpha(alpha, margin)
     if margin and prior is not None:
         prior = margin * prior
     if alpha == "auto" and isinstance(frame, BodyFrame):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,11 @@ _MANY, _SMALL = 100, 200
 
 #: Numbers in a block of members: two megabytes.
 _BLOCK_NUMBERS = 1 << 18
+
+Combine = Literal["mean", "trimmed", "median"]
+
+#: Share of the parties that a trimmed mean leaves out at either end.
+_TRIMMED = 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,3 +179,24 @@ def run_parties(
             for block in parties.blocks()
         ]
     )
+
+
+def combine_weights(released: Floats, counts: Sequence[int], how: Combine) -> Floats:
+    """Return the parties' weights, one vector or matrix each, as one."""
+    if released.ndim == 3:
+        # What all classes share says nothing about any of them, and would be ordered along.
+        released = released - released.mean(axis=1, keepdims=True)
+    if how == "mean":
+        records = np.array(counts, dtype=np.float64)
+        share = (records / records.sum()).reshape(-1, *[1] * (released.ndim - 1))
+        return _sum(share * released)
+    ordered = np.sort(released, axis=0)
+    cut = (len(ordered) - 1) // 2
+    if how == "trimmed":
+        cut = min(cut, max(1, int(_TRIMMED * len(ordered))))
+    return _sum(ordered[cut : len(ordered) - cut]) / (len(ordered) - 2 * cut)
+
+
+def _sum(rows: Floats) -> Floats:
+    # One after the other: a party that adds up on another machine gets the same bits.
+    return np.asarray(np.add.accumulate(rows, axis=0)[-1])

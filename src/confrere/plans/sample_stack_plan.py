@@ -19,7 +19,15 @@ from confrere.mechanisms.objective_perturbation import Calibration, PerturbedObj
 from confrere.model import Facts, LowLevelModel
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, LabelledTable, Term
-from confrere.plans.linear_plan import Loss, ball_objective, slope_of
+from confrere.plans.linear_plan import (
+    Loss,
+    ball_objective,
+    high_slope,
+    loss_fact,
+    margin_of,
+    own_alpha,
+    slope_of,
+)
 from confrere.plans.ridges import Alpha, class_floor, gaussian_ridge, noise_budget, summed_ridge
 from confrere.plans.stack_plan import (
     StackPlan,
@@ -78,7 +86,8 @@ class SampleStackPlan(StackPlan):
 
     def facts(self) -> Facts:
         """Return the public facts that a release of this stack carries."""
-        return Facts(n_samples=sum(len(part) for part in self.parts))
+        rows = sum(len(part) for part in self.parts)
+        return Facts(n_samples=rows, loss=loss_fact(self.margin))
 
     def low_minimisers(self) -> Sequence[NoisyMinimiser]:
         """Return every part's act."""
@@ -93,7 +102,8 @@ class SampleStackPlan(StackPlan):
 
     def terms(self, data: LabelledTable) -> list[Term]:
         """Return every part's objective; see :meth:`later_mechanisms` for the high level."""
-        rows, labels, centre = self.frame.rows(data.X), data.labels, self.baselines[0]
+        rows, labels = self.frame.rows(data.X), data.labels
+        centre = (self.margin or 1.0) * self.baselines[0]
         return [
             Term(f"part {k}", mechanism, (rows[part], labels[part]), {"centre": centre})
             for k, (part, mechanism) in enumerate(zip(self.parts, self.low, strict=False))
@@ -145,7 +155,9 @@ def plan_sample_stack(
     parts = split_rows(n_samples, fractions, seed=split_seed)
     if any(len(part) == 0 for part in parts):
         raise InvalidData(f"n_samples = {n_samples} is fewer than the parts; lower n_groups.")
-    centre = frame.weights(None, baseline)
+    margin = margin_of(loss)
+    alpha = own_alpha(alpha, margin)
+    centre = (margin or 1.0) * frame.weights(None, baseline)
     budget, cap = noise_budget(epsilon), slope_of(loss, n_classes)
     floor = 2.0 if alpha == "auto" or calibration == "tight" else None
     if floor is not None and alpha == "auto":
@@ -175,6 +187,7 @@ def plan_sample_stack(
             ridge=ridge(len(part)),
             n_classes=n_classes,
             cap=cap,
+            margin=margin,
             prior_norm=float(np.linalg.norm(centre)),
         )
         for part in parts[:n_groups]
@@ -182,7 +195,7 @@ def plan_sample_stack(
     high = None
     if stacked:
         prior = high_level_prior([1 / n_groups] * n_groups, baseline, n_classes)
-        slope = slope_of(loss)  # margins have the loss of two classes
+        slope = high_slope(loss)
         high = high_level_mechanism(epsilon, len(parts[-1]), high_alpha, prior, slope, delta=delta)
     return SampleStackPlan(
         frame=frame,
@@ -192,5 +205,6 @@ def plan_sample_stack(
         parts=tuple(parts),
         split=Split.BY_INDEX if split_seed is None else Split.SEEDED_PERMUTATION,
         baseline=float(baseline),
+        margin=margin,
         n_classes=n_classes,
     )

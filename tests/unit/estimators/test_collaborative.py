@@ -131,7 +131,8 @@ def test_parties_of_a_fold_are_routed():
     "settings",
     [
         {"method": "sum"},
-        {"loss": "hinge"},
+        {"loss": "hinge", "method": "ofaa"},
+        {"loss": "huber"},
         {"calibration": "printed"},
         {"calibration": "printed", "loss": "logistic", "method": "ofpa"},
         {"rounds": 2, "method": "ofaa"},

@@ -45,10 +45,11 @@ def test_everyone_ends_with_the_release(tmp_path, plan):
         assert there.sessions[name].state == "released"
 
 
+@pytest.mark.parametrize("loss", [{}, {"cap": 1.0, "margin": 2.0}], ids=["capped", "hinge"])
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
-def test_the_sum_is_that_of_the_plan_in_one_process(tmp_path, plan):
+def test_the_sum_is_that_of_the_plan_in_one_process(plan, loss):
     """At an epsilon that drowns the noise, what comes over the boundary is what a plan computes."""
-    loud = type(plan)(**{**vars_of(plan), "epsilon": 1e5, "alpha": 0.01})
+    loud = type(plan)(**{**vars_of(plan), "epsilon": 1e5, "alpha": 0.01, **loss})
     parties = [
         LocalParty(name, *make_data(40 + 10 * k, COLUMNS, k), loose_books())
         for k, name in enumerate(FOUR)
