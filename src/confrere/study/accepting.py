@@ -1,14 +1,18 @@
 """What a party does with releases that are handed to it: compare, keep, note and sign.
 
-A party signs what it can compute itself from the answers that everybody signed.
+A party signs what it can compute itself from the answers that everybody signed, and a card that
+says what the study says: a signature stands under every word of it.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +22,20 @@ from confrere.federation import LocalParty
 from confrere.federation.expected import terms
 from confrere.ledger import Receipt
 from confrere.model import Encoder
-from confrere.release import Release, load_release, sign_sums
+from confrere.release import Card, Release, load_release, sign_sums
 from confrere.release.folder import SUMS, sums_of, write_folder
 from confrere.release.signing import PrivateKey
 from confrere.study.priced_plan import price_of
 from confrere.study.protocols import Learned
+from confrere.study.study_card import described
 from confrere.study.study_file import Study
 
 #: Relative agreement of a released model with the one that a party computes from the answers.
 AGREEMENT = 1e-6
+
+#: What a card says of the moment and the machine that made it; the rest follows from the study.
+_OF_THE_MOMENT = ("release_id", "created", "implementation", "files")
+_VERSION = re.compile(r"[A-Za-z0-9.+_-]{1,40}")
 
 
 def accept_releases(
@@ -71,8 +80,8 @@ def _compare_release(
 ) -> None:
     """Refuse a release that is not what everybody signed, or does not say what the study says.
 
-    Where the coordinator adds the noise nobody can recompute it: its price, its meaning and the
-    party's own receipt are all that is compared.
+    Where the coordinator adds the noise nobody can recompute it: its price, its meaning, its card
+    and the party's own receipt are all that is compared.
     """
     if learned is None:
         rows = {entry.hash for entry in local.books.ledger.entries()}
@@ -99,9 +108,12 @@ def _compare_release(
             and release.model.features == own_release.model.features
         )
         given, here = released_numbers_of(release), released_numbers_of(own_release)
+        length = float(np.linalg.norm(here))
         close = given.shape == here.shape and bool(
-            np.linalg.norm(given - here) <= AGREEMENT * np.linalg.norm(here)
+            np.linalg.norm(given - here) <= AGREEMENT * length
         )
+        said = replace(own_release.model, encoder=release.model.encoder).to_dict()
+        close = close and _alike(release.model.to_dict(), said, AGREEMENT * length)
     schema = study.schema if learned is None else learned.schema or study.schema
     encoder, own = release.model.encoder, Encoder.of(study.with_schema(schema).encoder())
     meaning = (
@@ -110,8 +122,41 @@ def _compare_release(
         and encoder.labels == own.labels
         and encoder.same_encoding(own)
     )
-    if not (same and close and meaning and release.card.study_sha256 == study.sha256):
+    if not (same and close and meaning):
         raise _unlike()
+    told = learned or Learned(
+        study.id,
+        release.kind,
+        release.model,
+        release.guarantee,
+        {name: _paid_by(release, name) for name in release.parties},
+        seeded=release.simulated,
+    )
+    if not _same_words(release.card, described(study, told).card):
+        raise _unlike()
+
+
+def _same_words(card: Card, own: Card) -> bool:
+    """Whether a card says what the party's own would: whom it protects, the price, what for.
+
+    How many rows a unit has decides about the price, and is nobody's word but the study's.
+    """
+    given, here = card.to_dict(), own.to_dict()
+    made, mine = given["implementation"], here["implementation"]
+    known = made.keys() == mine.keys() and all(map(_VERSION.fullmatch, made.values()))
+    rest = [name for name in here if name not in _OF_THE_MOMENT]
+    return known and all(_alike(given[name], here[name], 0.0) for name in rest)
+
+
+def _alike(one: Any, other: Any, near: float) -> bool:
+    """Whether two documents say the same, numbers but for their last bits."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_alike(one[k], other[k], near) for k in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_alike, one, other, [near] * len(one)))
+    if isinstance(one, float) and isinstance(other, float):
+        return abs(one - other) <= max(near, AGREEMENT * max(abs(one), abs(other)))
+    return type(one) is type(other) and bool(one == other)
 
 
 def _paid_by(release: Release, party: str) -> tuple[Receipt, ...]:

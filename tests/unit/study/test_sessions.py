@@ -18,16 +18,28 @@ from confrere.errors import (
     StudyError,
 )
 from confrere.federation.grant import Grant
+from confrere.federation.messages import PartyError
 from confrere.federation.signed_federation import SignedFederation
 from confrere.ledger import Ledger
-from confrere.release import generate_key, load_release, read_folder, read_private_key
+from confrere.model.scoring import Clip
+from confrere.release import (
+    Approval,
+    Utility,
+    generate_key,
+    load_release,
+    read_folder,
+    read_private_key,
+)
 from confrere.release.folder import sums_of
+from confrere.release.release import release_files
 from confrere.study import (
     CoordinatorSession,
     gather_locals,
     make_grant,
     party_session,
     read_study,
+    running,
+    study_card,
     study_from_bytes,
 )
 from confrere.study import sessions as module
@@ -202,6 +214,66 @@ def test_a_release_that_is_not_theirs_is_not_signed(place, monkeypatch):
     assert set(finished.unsigned.values()) == {"OperationRefused:release"}
     assert not any(parties[name].finished for name in NAMES)
     assert not (place / "out" / "main").exists()
+
+
+def test_a_card_or_model_that_says_something_else_is_not_signed(place, monkeypatch):
+    """Of the numbers that all have made a coordinator writes what it likes, and is alone with it.
+
+    How many rows a patient has, and in how many places, decides about the price on the card.
+    """
+    path = place / "study.toml"
+    text = path.read_text().replace(OLD["unit_rows"], "max_rows_per_unit = 3")
+    path.write_text(text.replace(OLD["parties_per_unit"], "parties_per_unit = 2"))
+    for name in NAMES:
+        approve(place, name)
+    parties = {name: session(place, name) for name in NAMES}
+    said, learned = study_card._notes, []
+    cards = [
+        {"max_rows_per_unit": 1},
+        {"parties_per_unit": 1},
+        {"across_parties": "the organisations have compared their lists"},
+        {"purpose": "whatever anybody likes"},
+        {"unit_detail": "one ward"},
+        {"utility": (Utility("accuracy", 0.99, "x", "public data"),)},
+        {"approvals": (Approval("Dr No", "board", "2026-01-01"),)},
+        {"trust": "nobody is trusted with anything"},
+        {"unprotected": ("nothing else",)},
+        {"replaces": "0" * 32},
+    ]
+    models = [
+        lambda model: replace(model, clip=Clip(bound=1e-3)),
+        lambda model: replace(model, facts=replace(model.facts, n_samples=10**6)),
+        lambda model: replace(model, facts=replace(model.facts, parties=300)),
+    ]
+
+    def made_of(study, found):
+        learned.append((study, found))
+        return running.made_of(study, found)
+
+    def files_of(study, found, words):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(study_card, "_notes", lambda *facts: replace(said(*facts), **words))
+            made = running.made_of(study, found)
+        release = made.release
+        inside = release_files(release.model, release.card, onnx=False, study=study.content)
+        return {f"{made.name}/{name}": content for name, content in inside.items()}
+
+    def hand_out(self, files, **more):
+        ((study, found),) = learned
+        forged = [files_of(study, found, words) for words in cards]
+        forged += [files_of(study, replace(found, model=f(found.model)), {}) for f in models]
+        cheaper = json.loads(forged[0]["diabetes-2026/card.json"])["guarantee"]["epsilon"]
+        assert cheaper * 3 == json.loads(files["diabetes-2026/card.json"])["guarantee"]["epsilon"]
+        for each in forged:
+            assert set(honest(self, each, **more).values()) == {
+                PartyError("OperationRefused:release")
+            }
+        return honest(self, files, **more)
+
+    honest = SignedFederation.hand_out
+    monkeypatch.setattr(module, "made_of", made_of)
+    monkeypatch.setattr(SignedFederation, "hand_out", hand_out)
+    assert coordinator(place, parties).run().unsigned == {}
 
 
 def test_a_cap_for_life_holds_for_studies_that_wait_at_the_same_time(place):
