@@ -19,15 +19,25 @@ from confrere.maths.partition import (
     check_importance,
     given_groups,
     group_importance,
+    high_share,
     importance_groups,
     random_groups,
 )
 from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.plans.base_plan import PublicFacts
+from confrere.plans.body_plan import Noise, encodes, form_for
 from confrere.plans.checked_plan import CheckedPlan, plan_near
 from confrere.plans.declared_priors import Prior
 from confrere.plans.feature_stack_plan import FeatureStackPlan, plan_feature_stack
+from confrere.plans.shaped_groups import PlannedGroups, SchemaGroups, encoded_columns
 from confrere.rows.groups import GroupRows
+from confrere.schema import PublicSchema, SchemaEncoder
+from confrere.schema.encoder import Form
+
+
+def _by_name(groups: Sequence[ArrayLike]) -> bool:
+    """Whether declared groups hold names of columns."""
+    return any(isinstance(name, str) for group in groups for name in np.ravel(group))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -52,8 +62,9 @@ class FeatureStackingClassifier(StackingClassifier):
     importance : array of shape (n_features,), optional
         Public importances, >= 0: features are grouped by them (W). Without them groups are random
         and equal (U). A schema's own importances are taken unless others are given.
-    groups : sequence of int arrays, optional
-        Declared groups, every column exactly once.
+    groups : sequence of int arrays or of lists of names, optional
+        Declared groups, every column exactly once; by the names of its columns where there is a
+        schema.
     combiner : {"stack", "vote", "weighted_vote"}, default="stack"
         How low-level models are combined. Votes need no second part of the rows.
     high_fraction : float or "auto", default="auto"
@@ -82,6 +93,11 @@ class FeatureStackingClassifier(StackingClassifier):
     prior_check : bool, default=True
         Pay a twentieth to three tenths of ``epsilon`` for a noised answer to how far ``prior``
         holds on these records, and use it so far.
+    noise : {"auto", "ball", "schema"}, default="auto"
+        Which body noise is made for; see :class:`PrivateLogisticRegression`. Where it is the one
+        that the schema declares, groups are of whole columns of the schema, each with a body of its
+        own. ``importance``, ``groups`` by positions, ``rows="unit"``, a ``prior`` and a ``delta``
+        are the ball's, as are ``data_norm``, ``clipping`` and ``intercept_scale``.
     split_seed : int or None, default=0
         Public seed of the split of rows and of random groups; None splits rows by their index.
     classes : list, optional
@@ -124,6 +140,7 @@ class FeatureStackingClassifier(StackingClassifier):
     prior_intercept: Finite = 0.0
     prior: Experts = None
     prior_check: bool = True
+    noise: Noise = "auto"
 
     _kind = "pst-f"
     _weighted = False
@@ -149,25 +166,20 @@ class FeatureStackingClassifier(StackingClassifier):
         self, facts: PublicFacts, epsilon: float, prior: Prior | None, belief: Belief
     ) -> FeatureStackPlan:
         """Return the plan of the stack itself, as near to a prior as it is believed."""
-        groups, importances = self._groups(facts.n_features)
+        rows, importances = self._rows_and_importances(facts)
         if prior is not None:
             importances = importances**belief.trust
             importances /= importances.sum()
         weights = allocate(
             importances,
-            [len(group) for group in groups],
-            clipping=self.clipping,
+            [len(group) for group in rows.groups],
+            clipping=rows.clipping,
             allocation=self.allocation,
-        )
-        rows = GroupRows(
-            groups, self._norms(groups), self.rows, self.clipping, self.intercept_scale
         )
         known: dict[str, Any] = {}
         if prior is not None:
             coef = prior.factor_at(belief) * prior.coef
-            known["centres"] = [
-                rows.weights(coef[group], prior.intercept, k) for k, group in enumerate(groups)
-            ]
+            known["centres"] = [(coef[group], prior.intercept) for group in rows.groups]
             known["variance"] = prior.variance_at(belief)
         return plan_feature_stack(
             facts.n_samples,
@@ -196,27 +208,87 @@ class FeatureStackingClassifier(StackingClassifier):
         """Draw every group's importance, share of epsilon and noise; returns the axes."""
         return self._draw_groups(ax)
 
-    def _groups(self, n_features: int) -> tuple[Groups, NDArray[np.float64]]:
+    def _form(self, n_samples: int) -> Form:
+        """Return how a schema's columns are encoded: a rule of public facts."""
+        assert isinstance(self.schema, PublicSchema)
+        beyond = {
+            "calibration='printed'": self.calibration == "printed",
+            "delta": self.delta > 0,
+            "loss='hinge'": self.loss == "hinge",
+            "prior": self.prior is not None,
+            "rows='unit'": self.rows == "unit",
+            "importance=": self.importance is not None,
+            "groups by positions": self.groups is not None and not _by_name(self.groups),
+        }
+        stacked = self.combiner == "stack"
+        share = high_share(self.high_fraction, n_samples, 2) if stacked else 0.0
+        return form_for(
+            self.schema,
+            self.noise,
+            max(1, round((1 - share) * n_samples)),
+            self.epsilon,
+            classes=self.classes,
+            beyond=beyond,
+            loss=self.loss,
+            grouped=True,
+        )
+
+    def _rows_and_importances(
+        self, facts: PublicFacts
+    ) -> tuple[PlannedGroups, NDArray[np.float64]]:
         """Return the groups in use and their importances; a group of importance 0 is left out."""
-        given = self._importance()
+        encoder = self._encoder(facts.n_samples)
+        shaped = encoder is not None and encoder.shaped and encodes(encoder, facts.features)
+        if self.noise == "schema" and not shaped:
+            raise InvalidParameter("noise='schema' needs schema=, a PublicSchema of raw columns.")
+        if encoder is not None and shaped and self.noise != "ball":
+            # One column of the schema counts as much as its most important value.
+            each = [max(f.importances or (1.0,)) for f in encoder.schema.features]
+            important = np.array(each) if encoder.schema.has_importances else None
+            groups, shares = self._groups(len(each), important, encoder)
+            return SchemaGroups(encoder, groups), shares
+        groups, shares = self._groups(facts.n_features, self._importance(), encoder)
+        norms = self._norms(groups)
+        return GroupRows(groups, norms, self.rows, self.clipping, self.intercept_scale), shares
+
+    def _groups(
+        self, n_columns: int, given: ArrayLike | None, encoder: SchemaEncoder | None
+    ) -> tuple[Groups, NDArray[np.float64]]:
+        """Return the groups in use of so many columns, and their shares of the importance."""
         if given is None:
-            importance = np.ones(n_features)
+            importance = np.ones(n_columns)
         else:
             importance = check_importance(given)
-            if len(importance) != n_features:
-                raise InvalidParameter(f"importance must have one entry per column ({n_features}).")
-        n_groups = min(self.n_groups, n_features)
+            if len(importance) != n_columns:
+                raise InvalidParameter(f"importance must have one entry per column ({n_columns}).")
+        n_groups = min(self.n_groups, n_columns)
         if self.groups is not None:
-            groups = given_groups(self.groups, n_features)
+            groups = given_groups(self._positions(encoder, n_columns), n_columns)
         elif given is not None:
             groups = importance_groups(importance, n_groups)
         else:
-            groups = random_groups(n_features, n_groups, seed=self.split_seed or 0)
+            groups = random_groups(n_columns, n_groups, seed=self.split_seed or 0)
         shares = group_importance(importance, groups)
         if given is None and self.groups is None:
             shares = np.full(len(groups), 1 / len(groups))
         used = [k for k, share in enumerate(shares) if share > 0]
         return tuple(groups[k] for k in used), shares[used]
+
+    def _positions(self, encoder: SchemaEncoder | None, n_columns: int) -> Sequence[ArrayLike]:
+        """Return declared groups by positions: of the schema's columns, or of encoded ones."""
+        assert self.groups is not None
+        if not _by_name(self.groups):
+            return self.groups
+        if encoder is None:
+            raise InvalidParameter("groups: columns have names where there is a schema.")
+        place = {column: j for j, column in enumerate(encoder.schema.columns)}
+        unknown = [name for group in self.groups for name in np.ravel(group) if name not in place]
+        if unknown:
+            raise InvalidParameter(f"groups: the schema has no column {str(unknown[0])!r}.")
+        found = [np.array([place[name] for name in np.ravel(group)]) for group in self.groups]
+        if n_columns == len(place):
+            return found
+        return encoded_columns([len(f.names) for f in encoder.schema.features], found)
 
     def _importance(self) -> ArrayLike | None:
         """Return the declared importances: of the schema, unless they are given."""

@@ -13,6 +13,7 @@ from confrere.errors import InvalidParameter, InvalidRelease, SchemaMismatch, Si
 from confrere.maths.prior_ridge import mean_curvature, noise_variance, precision_of
 from confrere.model import Encoder
 from confrere.release import Release, load_release
+from confrere.schema.encoder import Form
 
 SourceLike: TypeAlias = Release | str | os.PathLike[str]
 
@@ -115,6 +116,13 @@ def check_same_meaning(
             )
         if not encoder.same_encoding(theirs):
             raise SchemaMismatch("source encodes its rows in another way; rows and weights differ.")
+
+
+def form_of(releases: Sequence[Release]) -> Form:
+    """Return how sources encode columns: whoever starts from them does the same."""
+    encoders = [release.model.encoder for release in releases]
+    forms = {encoder.form for encoder in encoders if encoder is not None}
+    return forms.pop() if len(forms) == 1 else "standardised"
 
 
 def check_classes(releases: Sequence[Release], n_classes: int) -> None:

@@ -20,6 +20,7 @@ from confrere.estimators.starting_points import (
     check_classes,
     check_losses,
     check_same_meaning,
+    form_of,
     open_sources,
     precisions,
 )
@@ -197,10 +198,8 @@ class TransferClassifier(LinearClassifier):
         )
 
     def _form(self, n_samples: int) -> Form:  # noqa: ARG002
-        """Return how the sources encode columns: whoever starts from them does the same."""
-        models = [source.model for source in self._open_sources()]
-        forms = {model.encoder.form for model in models if model.encoder is not None}
-        return forms.pop() if len(forms) == 1 else "standardised"
+        """Return how the sources encode columns."""
+        return form_of(self._open_sources())
 
     def _known(self, facts: PublicFacts, sources: Sequence[Release]) -> Prior | ClassPrior:
         """Return ``(1 - eta)`` times the sources' combined model, and what it leaves unknown."""

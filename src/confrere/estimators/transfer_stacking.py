@@ -18,6 +18,7 @@ from confrere.estimators.starting_points import (
     check_classes,
     check_losses,
     check_same_meaning,
+    form_of,
     known,
     open_sources,
 )
@@ -33,13 +34,17 @@ from confrere.maths.prior_ridge import (
 from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.model import Encoder, LowLevelModel, Stack, StackFacts
 from confrere.plans.base_plan import PublicFacts
+from confrere.plans.body_plan import Noise
 from confrere.plans.checked_plan import CheckedPlan, plan_near
 from confrere.plans.declared_priors import ClassPrior, Prior
-from confrere.plans.feature_stack_plan import FeatureStackPlan, plan_feature_stack
+from confrere.plans.feature_stack_plan import Centres, FeatureStackPlan, plan_feature_stack
 from confrere.plans.linear_plan import HINGE
+from confrere.plans.shaped_groups import PlannedGroups, SchemaGroups
 from confrere.plans.stack_plan import HighStart, high_level_coefficients, high_level_weights
 from confrere.release import Release
 from confrere.rows.groups import GroupRows
+from confrere.schema import SchemaEncoder
+from confrere.schema.encoder import Form
 
 #: The public facts on which source and target must agree.
 SHARED_FACTS = ("norms", "rows", "clipping", "constant")
@@ -69,6 +74,9 @@ class TransferStackingClassifier(StackingClassifier):
     prior_check : bool, default=True
         Pay a twentieth to three tenths of ``epsilon`` for a noised answer to how far the sources
         hold on these records; without, a wrong source is believed.
+    noise : {"auto", "ball", "schema"}, default="auto"
+        Which body noise is made for: that of the sources, unless a ball is asked for.
+        ``"schema"`` is an error where theirs is a ball's.
     schema : PublicSchema or SchemaEncoder, optional
         What raw columns mean: ``fit`` takes raw tables, and a source with another meaning is
         refused.
@@ -105,6 +113,7 @@ class TransferStackingClassifier(StackingClassifier):
     source: SourceLike | Sequence[SourceLike] | None = None
     eta: Weights = 0.0
     prior_check: bool = True
+    noise: Noise = "auto"
     data_norm: None = None
     allocation: Literal["importance", "least-noise"] = "importance"
     source_keys: Mapping[str, Any] | None = None
@@ -117,7 +126,7 @@ class TransferStackingClassifier(StackingClassifier):
         if self.data_norm is not None:
             raise InvalidParameter("data_norm comes from the source; leave it None.")
         sources = self._open_sources()
-        encoder = self._encoder()
+        encoder = self._encoder(facts.n_samples)
         check_same_meaning(
             sources,
             features=facts.features,
@@ -128,15 +137,7 @@ class TransferStackingClassifier(StackingClassifier):
             raise InvalidParameter("n_features must be the source's number of columns.")
         check_classes(sources, facts.n_classes)
         check_losses(sources, self.loss)
-        released, models = _stack_facts(sources[0])
-        rows = GroupRows(
-            tuple(model.features for model in models),
-            released.norms,
-            released.rows,
-            released.clipping,
-            released.constant,
-        )
-        start = _Start(sources, rows, facts.n_classes)
+        start = _Start(sources, self._groups(sources[0], encoder), facts.n_classes)
         if not self.prior_check:
             return self._fit_plan(facts, self.epsilon, start, UNCHECKED)
         prior = start.prior(facts.n_features, 1 - np.asarray(self.eta, dtype=np.float64))
@@ -156,8 +157,8 @@ class TransferStackingClassifier(StackingClassifier):
         """Return the plan of the stack itself, as near to the sources as they are believed."""
         released, models = _stack_facts(start.sources[0])
         importances = np.array([model.importance for model in models])
-        rows = start.rows
-        n_groups = len(rows.groups)
+        groups = start.groups
+        n_groups = len(groups.groups)
         keep = 1 - np.broadcast_to(np.asarray(self.eta, dtype=np.float64), n_groups)
         # Turned round, several classes mean nothing.
         least = -1.0 if facts.n_classes == 2 else 0.0
@@ -165,12 +166,12 @@ class TransferStackingClassifier(StackingClassifier):
         trust = belief.trust if belief.factor >= least else 0.0
         return plan_feature_stack(
             facts.n_samples,
-            rows,
+            groups,
             importances,
             allocate(
                 importances,
-                [len(group) for group in rows.groups],
-                clipping=rows.clipping,
+                [len(group) for group in groups.groups],
+                clipping=groups.clipping,
                 allocation=self.allocation,
             ),
             epsilon=epsilon,
@@ -189,6 +190,25 @@ class TransferStackingClassifier(StackingClassifier):
             high_start=start.high(),
             sources=start.sources,
         )
+
+    def _groups(self, source: Release, encoder: SchemaEncoder | None) -> PlannedGroups:
+        """Return the source's groups: in bodies where its noise was shaped like the rows."""
+        released, models = _stack_facts(source)
+        groups = tuple(model.features for model in models)
+        shaped = encoder is not None and encoder.shaped and source.model.facts.body is not None
+        if self.noise == "schema" and not shaped:
+            raise InvalidParameter(
+                "noise='schema' needs schema= and sources whose noise was shaped by it."
+            )
+        if encoder is not None and shaped and self.noise != "ball":
+            return SchemaGroups.of_encoded(encoder, groups)
+        return GroupRows(
+            groups, released.norms, released.rows, released.clipping, released.constant
+        )
+
+    def _form(self, n_samples: int) -> Form:  # noqa: ARG002
+        """Return how the sources encode columns."""
+        return form_of(self._open_sources())
 
     def plot_groups(self, ax: Any = None) -> Any:
         """Draw every group's importance, share of epsilon and noise; returns the axes."""
@@ -216,7 +236,7 @@ class _Start:
     """Released stacks as one starting point: each group's model, and the high level."""
 
     sources: tuple[Release, ...]
-    rows: GroupRows
+    groups: PlannedGroups
     n_classes: int = 2
 
     @property
@@ -229,11 +249,11 @@ class _Start:
     @property
     def low_precisions(self) -> NDArray[np.float64]:
         """How precisely each source tells a weight of each group, ``(sources, groups)``."""
-        sizes = [len(group) + 1 for group in self.rows.groups]
+        sizes = [len(group) + 1 for group in self.groups.groups]
         found = []
         for source in self.sources:
             facts = _stack_facts(source)[0]
-            spread = sum(sizes) if self.rows.clipping == "joint" else None
+            spread = sum(sizes) if self.groups.clipping == "joint" else None
             gaussian = source.guarantee.delta > 0
             found.append(
                 [
@@ -253,26 +273,18 @@ class _Start:
         """Of the log odds around the combined low level: the mean of the groups'."""
         return float(np.mean([variance_near(each) for each in self.low_precisions.T]))
 
-    def centres(self, keep: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-        """Return every group's point to shrink towards: the sources', shrunk to the baseline's."""
-        baseline = _stack_facts(self.sources[0])[0].baseline
+    def centres(self, keep: NDArray[np.float64]) -> Centres:
+        """Return every group's point to shrink towards: so much of the sources' coefficients.
+
+        The intercept is no opinion about columns: it is kept whatever they are worth.
+        """
         models = [_stack_facts(source)[1] for source in self.sources]
         centres = []
         for k, precise in enumerate(self.low_precisions.T):
-            points = [self._weights(low[k], k) for low in models]
-            combined = np.average(points, axis=0, weights=precise)
-            start = self.rows.baseline(baseline, k)
-            moved = start + keep[k] * (combined - start)
-            # The intercept's part is no opinion about columns: it is kept whatever they are worth.
-            moved[..., -1] = combined[..., -1]
-            centres.append(np.asarray(moved))
+            coef = np.average([low[k].coef for low in models], axis=0, weights=precise)
+            intercept = np.average([low[k].intercept for low in models], axis=0, weights=precise)
+            centres.append((keep[k] * coef, intercept))
         return centres
-
-    def _weights(self, model: LowLevelModel, k: int) -> NDArray[np.float64]:
-        """Return a group's released model in its coordinates, of several classes one row each."""
-        pairs = zip(np.atleast_2d(model.coef), np.atleast_1d(model.intercept), strict=True)
-        rows = [self.rows.weights(coef, float(one), k) for coef, one in pairs]
-        return np.array(rows) if model.coef.ndim == 2 else rows[0]
 
     def high(self) -> HighStart | None:
         """Return the sources' high level; None unless every one of them has it."""
@@ -281,7 +293,7 @@ class _Start:
             return None
         sharpness = stacks[0].groups[0].sharpness
         several = self.n_classes > 2  # there is a weight per group, and no intercept
-        size = len(self.rows.groups) + (not several)
+        size = len(self.groups.groups) + (not several)
         precise, points = [], []
         for source, stack in zip(self.sources, stacks, strict=True):
             facts = _stack_facts(source)[0]
@@ -300,7 +312,7 @@ class _Start:
         several = self.n_classes > 2
         coef = np.zeros((self.n_classes if several else 1, n_features))
         start = self.high()
-        n_groups = len(self.rows.groups)
+        n_groups = len(self.groups.groups)
         # Margins of hinges have the units of log odds once they are as long as their loss has them.
         hinges = self.sources[0].model.facts.loss == "hinge"
         factors = np.full(n_groups, HINGE if hinges else 1.0)
@@ -309,13 +321,12 @@ class _Start:
             shrunk = start.weights / 2 if several else high_level_coefficients(start.weights)[0]
             factors = shrunk * start.sharpness / (2 * n_groups**0.5)
         each = np.broadcast_to(keep, n_groups)
-        for k, (group, centre) in enumerate(
-            zip(self.rows.groups, self.centres(np.ones(n_groups)), strict=True)
-        ):
-            for row, weights in zip(coef, np.atleast_2d(centre), strict=True):
-                row[group] = each[k] * factors[k] * self.rows.coefficients(weights, k)[0]
-        unit = self.rows.rule == "unit"
-        bound = 1.0 if unit else float(max(self.rows.norms))
+        centres = self.centres(each * factors)
+        for group, (scores, _) in zip(self.groups.groups, centres, strict=True):
+            coef[:, group] = scores
+        groups, bound = self.groups, 1.0
+        if isinstance(groups, GroupRows) and groups.rule == "clip":
+            bound = float(max(groups.norms))
         if several:
             return ClassPrior(coef, np.zeros(self.n_classes), self.variance, bound)
         return Prior(

@@ -25,7 +25,7 @@ from confrere.maths.calibration import RidgeTerm, calibrate, calibrate_joint
 from confrere.maths.gaussian import check_delta, group_mu
 from confrere.maths.partition import Clipping
 from confrere.maths.softmax_accountant import calibrate_class_groups
-from confrere.mechanisms.laws import ClassNoise, GaussianNoise, L2Noise, NoiseLaw
+from confrere.mechanisms.laws import BodyNoise, ClassNoise, GaussianNoise, L2Noise, NoiseLaw
 from confrere.mechanisms.noisy_minimiser import (
     SOLVER_SHARE,
     Labels,
@@ -36,6 +36,7 @@ from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.mechanisms.terms import Density, PerturbedObjectiveTerm, PerturbedSoftmaxTerm
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import row_norms
+from confrere.rows.body import Body
 
 THEOREM = "docs/proofs/feature_groups.md"
 
@@ -74,6 +75,8 @@ class FeatureGroupPerturbation:
         More than two have the softmax loss, and noise of its own for every class.
     delta : float, default=0.0
         With one the noise of all groups is Gaussian.
+    bodies : tuple of Body, default=()
+        Where noise is shaped like the rows: every group's own, in whose coordinates its rows are.
     """
 
     epsilon: float
@@ -88,6 +91,7 @@ class FeatureGroupPerturbation:
     prior_norm: float = 0.0
     n_classes: int = 2
     delta: float = 0.0
+    bodies: tuple[Body, ...] = ()
     rho: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -104,6 +108,8 @@ class FeatureGroupPerturbation:
             raise InvalidParameter("loss='capped' is for two classes only.")
         if self.margin != 0:
             check_hinge(self.margin, self.n_classes, self.cap, Neighbours.REPLACE_ONE)
+        if self.bodies:
+            self._check_bodies()
         if self.calibration == "printed":
             self._set_printed(budget)
             return
@@ -121,6 +127,18 @@ class FeatureGroupPerturbation:
         else:
             rho = self._separate_rho(budget)
         object.__setattr__(self, "rho", rho)
+
+    def _check_bodies(self) -> None:
+        if self.n_classes > 2 or self.delta or self.calibration == "printed":
+            raise InvalidParameter(
+                "noise='schema' is for two classes, tight, without a delta; use noise='ball'."
+            )
+        if self.clipping == "joint":
+            raise InvalidParameter(
+                "clipping must be 'separate': a row may be at corners of all bodies."
+            )
+        if tuple(body.size for body in self.bodies) != tuple(self.sizes):
+            raise InvalidParameter("there must be one body per group, of as many columns.")
 
     def _set_printed(self, budget: float) -> None:
         """Set Algorithm 3's rate and ridges.
@@ -178,6 +196,8 @@ class FeatureGroupPerturbation:
         """The law of every group's noise."""
         if self.delta:
             return tuple(GaussianNoise(1 / rate) for rate in self.rates)
+        if self.bodies:
+            return tuple(map(BodyNoise, self.rates, self.bodies))
         if self.n_classes > 2:
             return tuple(ClassNoise(rate, self.n_classes) for rate in self.rates)
         return tuple(L2Noise(rate) for rate in self.rates)

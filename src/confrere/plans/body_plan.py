@@ -190,6 +190,7 @@ def form_for(
     beyond: Mapping[str, bool],
     delta: float = 0.0,
     loss: Loss = "capped",
+    grouped: bool = False,
 ) -> Form:
     """Return how columns are encoded for an estimator with settings that bodies may not know.
 
@@ -201,6 +202,8 @@ def form_for(
         The label set, where the schema declares none.
     beyond : mapping of str to bool
         By name, what noise shaped like the rows does not know, and whether it is set.
+    grouped : bool, default=False
+        Whether importances deal out epsilon to groups of columns, in bodies as in a ball.
     """
     declared = classes if schema.outcome is None else schema.outcome.classes
     known = {**beyond, "more than two classes": declared is not None and np.size(declared) > 2}
@@ -208,6 +211,8 @@ def form_for(
         return "standardised"
     if noise == "schema":
         refuse_beyond(known)
+    if noise == "auto" and grouped:
+        noise = "schema"
     return choose_form(schema, noise, n_samples, epsilon, delta=delta, loss=loss)
 
 
@@ -232,6 +237,7 @@ def schema_frame(
     loss: Loss,
     constant: bool = True,
     log_odds: float = LOG_ODDS,
+    columns: Sequence[int] | None = None,
 ) -> BodyFrame:
     """Return the coordinates of the body that a schema declares, with the ridge that suits it.
 
@@ -251,8 +257,13 @@ def schema_frame(
         Whether there is an intercept.
     log_odds : float, default=4.0
         Prior variance of a row's log-odds around what is shrunk towards.
+    columns : sequence of int, optional
+        Positions of the schema's columns that rows consist of; all unless given.
     """
     curvature = curvature_of(encoder.schema)
+    blocks = encoder.blocks()
+    if columns is not None:
+        blocks = tuple(blocks[j] for j in columns)
     known: dict[str, Any] = {
         "n_samples": n_samples,
         "curvature": curvature,
@@ -260,7 +271,7 @@ def schema_frame(
     }
 
     def division(noise: NoiseModel) -> tuple[list[Factor], tuple[Floats, ...]]:
-        factors, turns = divided(encoder.blocks(), n_samples, curvature, noise)
+        factors, turns = divided(blocks, n_samples, curvature, noise)
         return factors if constant else factors[:-1], turns
 
     laws = noises(n_samples, epsilon, delta=delta, loss=loss)

@@ -49,6 +49,7 @@ from confrere.plans.ridges import (
     noise_budget,
     summed_ridge,
 )
+from confrere.plans.shaped_groups import PlannedGroups, SchemaGroups
 from confrere.plans.stack_plan import (
     Combiner,
     HighStart,
@@ -58,7 +59,10 @@ from confrere.plans.stack_plan import (
     high_level_mechanism,
     high_level_prior,
 )
-from confrere.rows.groups import GroupRows
+from confrere.rows.groups import GroupBodies, GroupRows
+
+#: Coefficients and intercept of every group: a public point to shrink towards.
+Centres = Sequence[tuple[Floats, float | Floats]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,7 +71,7 @@ class FeatureStackPlan(StackPlan):
 
     Attributes
     ----------
-    rows : GroupRows
+    rows : GroupRows or GroupBodies
         The map from rows to bounded group rows.
     importances : array
         Share of importance of every group in use.
@@ -80,7 +84,7 @@ class FeatureStackPlan(StackPlan):
         Released stacks that ``centres`` were made from.
     """
 
-    rows: GroupRows
+    rows: GroupRows | GroupBodies
     importances: Floats
     low: FeatureGroupPerturbation
     centres: list[Floats]
@@ -134,6 +138,7 @@ class FeatureStackPlan(StackPlan):
         return Facts(
             n_samples=sum(len(part) for part in self.parts),
             loss=loss_fact(self.margin),
+            body=self._body,
             stack=StackFacts(
                 norms=tuple(map(float, self.rows.norms)),
                 rows=self.rows.rule,
@@ -145,6 +150,11 @@ class FeatureStackPlan(StackPlan):
                 rates=tuple(map(float, self.low.rates)),
             ),
         )
+
+    @property
+    def _body(self) -> tuple[int, ...] | None:
+        """Columns of every factor of the groups' bodies, without the constants."""
+        return tuple(size for body in self.rows.bodies for size in body.sizes[:-1]) or None
 
     @property
     def clips(self) -> tuple[Clip | None, Clip | None]:
@@ -202,7 +212,7 @@ class FeatureStackPlan(StackPlan):
 
 def plan_feature_stack(
     n_samples: int,
-    rows: GroupRows,
+    groups: PlannedGroups,
     importances: Floats,
     weights: Floats,
     *,
@@ -215,7 +225,7 @@ def plan_feature_stack(
     loss: Loss,
     split_seed: int | None,
     baseline: float = 0.0,
-    centres: list[Floats] | None = None,
+    centres: Centres | None = None,
     variance: float | None = None,
     high_start: HighStart | None = None,
     sources: tuple[Source, ...] = (),
@@ -225,22 +235,30 @@ def plan_feature_stack(
     """Return the plan of a stack; votes and a single group have no high level.
 
     ``centres`` are points to shrink towards in place of the baseline, and ``variance`` that of the
-    log odds around them: ridges then follow from it. ``high_start`` is another organisation's high
-    level. ``alpha`` may be one per group.
+    log odds around them: ridges then follow from it. The automatic ridge of a body is its own.
+    ``high_start`` is another organisation's high level. ``alpha`` may be one per group.
     """
     check_stack_classes(n_classes, baseline)
-    stacked = combiner == "stack" and len(rows.groups) > 1
+    stacked = combiner == "stack" and len(groups.groups) > 1
     share = high_share(high_fraction, n_samples, n_classes) if stacked else 0.0
     low_rows, high_rows = split_rows(n_samples, [1 - share, share], seed=split_seed)
     if not len(low_rows) or (stacked and not len(high_rows)):
         raise InvalidData(f"n_samples = {n_samples} is too few for both levels.")
-    sizes = tuple(len(group) + 1 for group in rows.groups)
+    rows: GroupRows | GroupBodies
+    if isinstance(groups, SchemaGroups):
+        rows = groups.at(len(low_rows), (weights * epsilon).tolist(), loss=loss, variance=variance)
+    else:
+        rows = groups
+    sizes = rows.sizes
     bases = [rows.baseline(baseline, k) for k in range(len(sizes))]
     if n_classes > 2:
         bases = [np.zeros((n_classes, size)) for size in sizes]
+    points = bases
+    if centres is not None:
+        points = [_weights(rows, k, *centre) for k, centre in enumerate(centres)]
     # A hinge's weights are learned as long as its margin says, and so are the points near them.
     margin = margin_of(loss)
-    points = [(margin or 1.0) * point for point in (bases if centres is None else centres)]
+    points = [(margin or 1.0) * point for point in points]
     budget, cap = noise_budget(epsilon), slope_of(loss, n_classes)
     joined = rows.clipping == "joint"
     sigma = 0.0
@@ -253,8 +271,10 @@ def plan_feature_stack(
 
     slope = cap if n_classes == 2 else CLASS_SLOPE
 
-    def ridge(size: int, weight: float, own: Alpha) -> float:
-        own = own_alpha(own, margin)
+    def ridge(k: int, weight: float, own: Alpha) -> float:
+        if isinstance(rows, GroupBodies) and own == "auto":
+            return rows.frames[k].ridge
+        size, own = sizes[k], own_alpha(own, margin)
         noise = sigma**2 if joined else sigma**2 / weight
         if variance is not None and own == "auto":
             known = informed_ridge(
@@ -281,8 +301,8 @@ def plan_feature_stack(
         n_samples=len(low_rows),
         sizes=sizes,
         ridges=tuple(
-            ridge(size, float(q), own)
-            for size, q, own in zip(sizes, weights, group_ridges(alpha, len(sizes)), strict=True)
+            ridge(k, float(weights[k]), own)
+            for k, own in enumerate(group_ridges(alpha, len(sizes)))
         ),
         weights=tuple(float(q) for q in weights),
         clipping=rows.clipping,
@@ -292,6 +312,7 @@ def plan_feature_stack(
         prior_norm=max(float(np.linalg.norm(point)) for point in [*bases, *points]),
         n_classes=n_classes,
         delta=delta,
+        bodies=rows.bodies,
     )
     high = None
     if stacked:
@@ -319,3 +340,13 @@ def plan_feature_stack(
         margin=margin,
         n_classes=n_classes,
     )
+
+
+def _weights(
+    rows: GroupRows | GroupBodies, k: int, coef: Floats, intercept: float | Floats
+) -> Floats:
+    """Return a group's coefficients in its coordinates, of several classes one row each."""
+    if np.ndim(coef) == 1:
+        return rows.weights(coef, float(intercept), k)
+    pairs = zip(coef, np.asarray(intercept), strict=True)
+    return np.array([rows.weights(each, float(one), k) for each, one in pairs])

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confrere.maths.partition import Clipping, Groups
 from confrere.rows.ball import into_ball
+from confrere.rows.body import Body, BodyFrame
 
 RowRule = Literal["clip", "unit"]
 
@@ -39,6 +40,14 @@ class GroupRows:
     rule: RowRule
     clipping: Clipping
     constant: float
+
+    #: Noise is that of a ball.
+    bodies: ClassVar[tuple[Body, ...]] = ()
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of weights of every group."""
+        return tuple(len(group) + 1 for group in self.groups)
 
     def __call__(self, X: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         """Return one ``(n, d_k + 1)`` array per group, whatever the rows hold."""
@@ -86,3 +95,65 @@ class GroupRows:
         """The constant of one group; under joint clipping the groups share its square."""
         joint = self.clipping == "joint"
         return self.constant / math.sqrt(len(self.groups)) if joint else self.constant
+
+
+@dataclass(frozen=True, eq=False)
+class GroupBodies:
+    """The same map where noise is shaped like the rows: every group has a body of its own.
+
+    Parameters
+    ----------
+    groups : tuple of int arrays
+        Columns of every group in use, as encoded.
+    frames : tuple of BodyFrame
+        Of every group's columns and a constant.
+    """
+
+    groups: Groups
+    frames: tuple[BodyFrame, ...]
+
+    #: A row's part lies in its group's body, whatever its other parts are.
+    rule: ClassVar[RowRule] = "clip"
+    clipping: ClassVar[Clipping] = "separate"
+    #: For those who start from such groups in a ball.
+    constant: ClassVar[float] = 0.4
+
+    @property
+    def norms(self) -> tuple[float, ...]:
+        """Encoded rows are no longer than one."""
+        return (1.0,) * len(self.groups)
+
+    @property
+    def bodies(self) -> tuple[Body, ...]:
+        """What noise is shaped like."""
+        return tuple(frame.body for frame in self.frames)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of weights of every group."""
+        return tuple(frame.size for frame in self.frames)
+
+    def __call__(self, X: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        """Return every group's rows in its body's coordinates, whatever the rows hold."""
+        return [frame.rows(X[:, group]) for group, frame in self._pairs()]
+
+    def parts(self, X: NDArray[np.float64]) -> Sequence[NDArray[np.float64]]:
+        """Return the columns of every group."""
+        return [X[:, group] for group in self.groups]
+
+    def coefficients(
+        self, weights: NDArray[np.float64], k: int
+    ) -> tuple[NDArray[np.float64], float]:
+        """Return group ``k``'s weights and intercept on its :meth:`parts`."""
+        return self.frames[k].coefficients(weights)
+
+    def weights(self, coef: NDArray[np.float64], intercept: float, k: int) -> NDArray[np.float64]:
+        """Invert :meth:`coefficients`."""
+        return self.frames[k].weights(coef, intercept)
+
+    def baseline(self, intercept: float, k: int) -> NDArray[np.float64]:
+        """Return the weights of group ``k`` that score every row ``intercept``."""
+        return self.frames[k].weights(None, intercept)
+
+    def _pairs(self) -> list[tuple[NDArray[np.intp], BodyFrame]]:
+        return list(zip(self.groups, self.frames, strict=True))

@@ -146,7 +146,7 @@ def test_a_selection_encodes_once_and_releases_the_encoder(tmp_path):
 
 
 def test_stacks_take_the_schema_s_importances():
-    model = FeatureStackingClassifier(schema=SCHEMA, n_groups=2, **SEEDED).fit(TABLE)
+    model = FeatureStackingClassifier(schema=SCHEMA, noise="ball", n_groups=2, **SEEDED).fit(TABLE)
     given = FeatureStackingClassifier(
         schema=SCHEMA, importance=SCHEMA.importances(), n_groups=2, **SEEDED
     )

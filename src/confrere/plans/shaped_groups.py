@@ -1,0 +1,108 @@
+"""Groups of a schema's columns, each with the body that it declares.
+
+Proof: docs/proofs/feature_groups.md, "Noise shaped like the rows".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from confrere.errors import InvalidParameter
+from confrere.maths.expected_signal import LOG_ODDS
+from confrere.maths.partition import Clipping, Groups
+from confrere.plans.body_plan import schema_frame
+from confrere.plans.linear_plan import Loss
+from confrere.rows.groups import GroupBodies, GroupRows
+from confrere.schema import SchemaEncoder
+
+
+@dataclass(frozen=True, eq=False)
+class SchemaGroups:
+    """Groups of whole columns of a schema, before it is known how many records each has.
+
+    Parameters
+    ----------
+    encoder : SchemaEncoder
+        Of a form for bodies.
+    columns : tuple of int arrays
+        Positions of the schema's columns, of every group in use.
+    """
+
+    encoder: SchemaEncoder
+    columns: Groups
+
+    #: As of :class:`GroupBodies`.
+    clipping: ClassVar[Clipping] = GroupBodies.clipping
+
+    @classmethod
+    def of_encoded(cls, encoder: SchemaEncoder, groups: Groups) -> SchemaGroups:
+        """Return groups of encoded columns as groups of columns.
+
+        Raises
+        ------
+        InvalidParameter
+            If one column's encoded ones are in several groups, or only in part in one.
+        """
+        blocks = encoder.blocks()
+        owner = np.repeat(np.arange(len(blocks)), [block.size for block in blocks])
+        found = cls(encoder, tuple(np.unique(owner[group]) for group in groups))
+        if [np.sort(group).tolist() for group in groups] != [g.tolist() for g in found.groups]:
+            raise InvalidParameter("noise='schema' needs groups of whole columns of the schema.")
+        return found
+
+    @cached_property
+    def groups(self) -> Groups:
+        """Encoded columns of every group."""
+        return encoded_columns([block.size for block in self.encoder.blocks()], self.columns)
+
+    def at(
+        self,
+        n_samples: int,
+        epsilons: Sequence[float],
+        *,
+        loss: Loss,
+        variance: float | None = None,
+    ) -> GroupBodies:
+        """Return the bodies for so many records and every group's part of the price.
+
+        Parameters
+        ----------
+        n_samples : int
+            Public number of records of the low level.
+        epsilons : sequence of float
+            What every group may spend.
+        loss : {"capped", "logistic"}
+            Of the models.
+        variance : float, optional
+            Of the log odds around what groups shrink towards, where that is known.
+        """
+        frames = tuple(
+            schema_frame(
+                self.encoder,
+                n_samples,
+                epsilon=epsilon,
+                loss=loss,
+                log_odds=LOG_ODDS if variance is None else variance,
+                columns=columns.tolist(),
+            )
+            for columns, epsilon in zip(self.columns, epsilons, strict=True)
+        )
+        return GroupBodies(self.groups, frames)
+
+
+def encoded_columns(sizes: Sequence[int], columns: Sequence[NDArray[np.intp]]) -> Groups:
+    """Return the encoded columns of groups of columns that have so many each."""
+    ends = np.cumsum(sizes)
+    return tuple(
+        np.concatenate([np.arange(ends[j] - sizes[j], ends[j]) for j in group]) for group in columns
+    )
+
+
+#: What a plan is made for: groups in a ball, or in bodies that follow from their records.
+PlannedGroups = GroupRows | SchemaGroups

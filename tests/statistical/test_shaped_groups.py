@@ -1,0 +1,201 @@
+"""Groups of columns with a body each: exact ratios of all of them together, and what breaks it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import special, stats
+
+from confrere import FeatureStackingClassifier, TransferStackingClassifier
+from confrere.audit.adversary import worst_body_loss
+from confrere.errors import InvalidParameter
+from confrere.mechanisms import feature_groups
+from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
+from confrere.mechanisms.laws import BodyNoise, L2Noise
+from confrere.mechanisms.noisy_minimiser import SOLVER_SHARE, NoisyMinimiser
+from confrere.noise.sources import SeededSource
+from confrere.rows import body as rows_body
+from confrere.schema import Category, Label, Number, PublicSchema
+from tests.statistical.test_geometry import ABOVE, body_of
+
+WEIGHTS = {"equal": (0.5, 0.5), "skewed": (0.9, 0.1), "three": (0.6, 0.3, 0.1), "one": (1.0,)}
+SCHEMA = PublicSchema(
+    [
+        Number("age", bounds=(0, 1), curve=False, importance=4.0),
+        Category("job", values=("a", "b", "c"), importance=3.0),
+        Number("bent", bounds=(0, 1), curve=(0.0, 0.5, 1.0), importance=2.0),
+        Category("town", values=("d", "e"), importance=1.0),
+    ],
+    outcome=Label("y", positive=1, negative=0),
+)
+
+
+def groups_of(weights, *, epsilon=1.0, ridge=0.4, cap=0.5):
+    bodies = tuple(body_of(name) for name in ("box and two", "two crosses", "prism"))
+    bodies = bodies[: len(weights)]
+    return FeatureGroupPerturbation(
+        epsilon=epsilon,
+        n_samples=10,
+        sizes=tuple(body.size for body in bodies),
+        # A group's ridge is for its own part of epsilon.
+        ridges=tuple(ridge / weight for weight in weights),
+        weights=weights,
+        clipping="separate",
+        cap=cap,
+        bodies=bodies,
+    )
+
+
+def whole_loss(low):
+    """Sum the groups' losses: every group has corners of its own for the two records."""
+    return sum(
+        worst_body_loss(body, rho=rate, ridge=ridge, cap=low.cap, draws=2)
+        for body, rate, ridge in zip(low.bodies, low.rates, low.ridges, strict=True)
+    )
+
+
+@pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS)
+@pytest.mark.parametrize("cap", [1.0, 0.5])
+@pytest.mark.parametrize(("epsilon", "ridge"), [(1.0, 0.4), (4.0, 0.05)])
+def test_groups_in_bodies_never_lose_more_than_epsilon_and_waste_nothing(
+    weights, cap, epsilon, ridge
+):
+    low = groups_of(weights, epsilon=epsilon, ridge=ridge, cap=cap)
+    loss = whole_loss(low)
+    assert 0.95 * epsilon <= loss <= epsilon * (1 - SOLVER_SHARE) * ABOVE
+    assert low.rates == pytest.approx([low.rho * weight for weight in weights])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"clipping": "joint"},
+        {"n_classes": 3, "cap": 1.0},
+        {"delta": 1e-6},
+        {"calibration": "printed", "cap": 1.0},
+        {"bodies": (body_of("prism"),)},
+    ],
+)
+def test_what_the_theorem_does_not_know_is_refused(wrong):
+    low = groups_of((0.5, 0.5))
+    names = ("epsilon", "n_samples", "sizes", "ridges", "weights", "clipping", "cap", "bodies")
+    with pytest.raises(InvalidParameter):
+        FeatureGroupPerturbation(**{name: getattr(low, name) for name in names} | wrong)
+
+
+def table(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "age": rng.uniform(size=n) * 50 - 20,
+            "job": rng.choice(list("abc"), n),
+            "bent": rng.uniform(size=n) * 3 - 1,
+            "town": rng.choice(list("de"), n),
+            "y": rng.integers(0, 2, n),
+        }
+    )
+
+
+def stack(**settings):
+    return FeatureStackingClassifier(schema=SCHEMA, noise="schema", n_groups=2, **settings)
+
+
+def branch():
+    source = stack(epsilon=5.0, random_state=0).fit(table(400)).to_release()
+    return TransferStackingClassifier(
+        source=source, schema=SCHEMA, noise="schema", prior_check=False, random_state=0
+    )
+
+
+def stack_keeps_its_promise(model):
+    """Check ratios, rows and noise of the code that runs; raise AssertionError where one is wrong.
+
+    Noise is read back off releases: at a minimiser the gradient without it is minus the noise.
+    """
+    plan, data = model.prepare(table(), None)
+    low = plan.low
+    loss = whole_loss(low)
+    assert 0.9 <= loss <= (1 - SOLVER_SHARE) * ABOVE
+    # Whatever rows hold, a party maps them into the bodies.
+    (term,) = plan.terms(replace(data, X=30 * data.X))
+    rows, labels = term.data
+    for X, body in zip(rows, low.bodies, strict=True):
+        assert body.factor_norms(X).max() <= 1
+        assert np.linalg.norm(X, axis=1).max() <= 1
+    drawn = low.run_many(rows, labels, source=SeededSource(2), count=400, **term.settings)
+    gauges = []
+    for k, (X, body, weights) in enumerate(zip(rows, low.bodies, drawn, strict=True)):
+        signed = X * labels[:, None]
+        slopes = np.minimum(special.expit(-weights @ signed.T), low.cap)
+        noise = slopes @ signed - low.ridges[k] * (weights - plan.centres[k])
+        gauges.append(body.gauge(noise))
+        law = stats.gamma(body.size, scale=1 / (low.rho * low.weights[k]))
+        assert stats.kstest(gauges[-1], law.cdf).pvalue > 1e-4
+    assert abs(np.corrcoef(gauges)[0, 1]) < 0.25, "groups share their noise"
+
+
+@pytest.mark.parametrize("make", [stack, branch])
+def test_the_code_that_runs_keeps_its_promise(make):
+    stack_keeps_its_promise(make())
+
+
+def _whole_rate_each(monkeypatch):
+    monkeypatch.setattr(
+        FeatureGroupPerturbation, "rates", property(lambda self: (self.rho,) * len(self.sizes))
+    )
+
+
+def _louder(monkeypatch):
+    real = feature_groups.calibrate
+    monkeypatch.setattr(feature_groups, "calibrate", lambda *a: 2 * real(*a))
+
+
+def _one_group_pays(monkeypatch):
+    real = feature_groups.calibrate
+    monkeypatch.setattr(feature_groups, "calibrate", lambda budget, terms: real(budget, terms[:1]))
+
+
+def _quieter(monkeypatch):
+    real = BodyNoise.draw
+    monkeypatch.setattr(BodyNoise, "draw", lambda *a: real(*a) / 3)
+
+
+def _of_the_ball(monkeypatch):
+    def round_noise(self, source, count, size):
+        return L2Noise(self.rho).draw(source, count, size)
+
+    monkeypatch.setattr(BodyNoise, "draw", round_noise)
+
+
+def _unbounded(monkeypatch):
+    monkeypatch.setattr(rows_body, "into_factors", lambda X, sizes, inside=1.0: inside * X)
+
+
+def _shared(monkeypatch):
+    real = NoisyMinimiser.run_many
+    monkeypatch.setattr(
+        NoisyMinimiser,
+        "run_many",
+        lambda self, X, y, *, source, **k: real(self, X, y, source=SeededSource(7), **k),
+    )
+
+
+@pytest.mark.parametrize("make", [stack, branch])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        _whole_rate_each,
+        _louder,
+        _one_group_pays,
+        _quieter,
+        _of_the_ball,
+        _unbounded,
+        _shared,
+    ],
+)
+def test_a_broken_rule_is_found(monkeypatch, make, fault):
+    model = make()
+    fault(monkeypatch)
+    with pytest.raises(AssertionError):
+        stack_keeps_its_promise(model)

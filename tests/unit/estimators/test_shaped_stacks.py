@@ -1,0 +1,160 @@
+"""Stacks whose groups have noise shaped like the rows: chosen by public facts, kept in releases."""
+
+import numpy as np
+import pytest
+
+from confrere import FeatureStackingClassifier, TransferStackingClassifier
+from confrere.errors import InvalidParameter
+from confrere.release import load_release
+from confrere.rows.groups import GroupBodies, GroupRows
+from confrere.schema import Category, Flag, Label, Number, PublicSchema
+from tests.unit.estimators.test_schema_noise import LABEL, SCHEMA, accuracy, table
+
+IMPORTANT = PublicSchema(
+    [
+        Number("age", bounds=(18, 90), importance=3.0),
+        Category("job", values=("a", "b", "c"), importance=1.0),
+        Flag("smoker", share=0.2, importance=0.0),
+    ],
+    outcome=LABEL,
+)
+SEEDED = {"schema": SCHEMA, "n_groups": 3, "random_state": 0}
+
+
+def stacked(**settings):
+    return FeatureStackingClassifier(**{**SEEDED, "epsilon": 6.0, **settings})
+
+
+def test_a_schema_shapes_the_noise_of_every_group_by_default():
+    rows, fresh = table(6000), table(seed=1)
+    model = stacked().fit(rows)
+    assert model.model_.encoder.form == "curves"
+    assert sorted(model.model_.facts.body) == [1, 3, 8]
+    assert model.guarantee_.theorem == "docs/proofs/feature_groups.md"
+    ball = stacked(noise="ball").fit(rows)
+    assert ball.model_.facts.body is None
+    assert accuracy(model, fresh) > accuracy(ball, fresh) + 0.1
+
+
+def test_what_is_released_reads_raw_rows(tmp_path):
+    model, fresh = stacked().fit(table()), table(50, seed=1)
+    folder = model.to_release().save(tmp_path / "r", allow_simulated=True, allow_uncapped=True)
+    read = load_release(folder, allow_simulated=True).model
+    assert read.facts == model.model_.facts
+    proba = read.predict_proba(read.encoded(fresh))
+    assert proba == pytest.approx(model.predict_proba(fresh), abs=1e-12)
+
+
+def test_importances_deal_out_epsilon_to_groups_of_whole_columns():
+    plan, _ = stacked(schema=IMPORTANT, n_groups=3, epsilon=1.0).prepare(table(), None)
+    assert isinstance(plan.rows, GroupBodies)
+    assert plan.low.weights == pytest.approx([0.75, 0.25])  # nobody needs the flag
+    assert plan.low.rates == pytest.approx([0.75 * plan.low.rho, 0.25 * plan.low.rho])
+    # Every group's body and ridge are those of a regression with its part of epsilon.
+    assert [frame.ridge for frame in plan.rows.frames] == list(plan.low.ridges)
+    assert plan.guarantee().epsilon == 1.0
+    named = [feature.tolist() for feature in plan.rows.groups]
+    assert named == [list(range(8)), [8, 9, 10]]
+
+
+@pytest.mark.parametrize("noise", ["ball", "schema", "auto"])
+def test_groups_are_declared_by_the_names_of_columns(noise):
+    model = stacked(groups=[["job"], ["age", "smoker"]], noise=noise)
+    plan, data = model.prepare(table(), None)
+    names = [[data.features[j] for j in group] for group in plan.rows.groups]
+    assert names[0] == ["job=a", "job=b", "job=c"]
+    assert (names[1] == ["age", "smoker"]) == (noise == "ball")
+    assert isinstance(plan.rows, GroupRows if noise == "ball" else GroupBodies)
+    with pytest.raises(InvalidParameter, match="no column 'jobs'"):
+        stacked(groups=[["jobs"], ["age", "smoker"]], noise=noise).prepare(table(), None)
+    with pytest.raises(InvalidParameter, match="exactly once"):
+        stacked(groups=[["job"], ["age"]], noise=noise).prepare(table(), None)
+    with pytest.raises(InvalidParameter, match="there is a schema"):
+        FeatureStackingClassifier(groups=[["a"], ["b"]]).price(100, 2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"calibration": "printed", "loss": "logistic", "clipping": "separate"}, "printed"),
+        ({"prior": [0.0] * 5}, "prior"),
+        ({"delta": 1e-6}, "delta"),
+        ({"rows": "unit"}, "rows="),
+        ({"importance": [1.0] * 5}, "importance="),
+        ({"groups": [[0], [1, 2, 3, 4]]}, "groups by positions"),
+    ],
+)
+def test_what_bodies_do_not_know_is_refused_or_left_to_the_ball(settings, named):
+    with pytest.raises(InvalidParameter, match=f"does not know {named}|does not know .*{named}"):
+        stacked(noise="schema", **settings).price(1000)
+    plan, _ = stacked(**settings, noise="auto").prepare(table(), None)
+    assert isinstance(plan.rows, GroupRows)
+
+
+def test_no_schema_no_shape():
+    with pytest.raises(InvalidParameter, match="schema="):
+        FeatureStackingClassifier(noise="schema").price(1000, 3)
+    several = PublicSchema(SCHEMA.features, outcome=Label("y", classes=("a", "b", "c")))
+    with pytest.raises(InvalidParameter, match="two classes"):
+        stacked(schema=several, noise="schema").price(300)
+    assert stacked(schema=several).price(300).epsilon == 6.0
+
+
+@pytest.mark.parametrize("noise", ["auto", "schema", "ball"])
+def test_a_branch_follows_the_coordinates_of_its_source(noise):
+    source = stacked(epsilon=20.0).fit(table(6000)).to_release()
+    near = TransferStackingClassifier(
+        source=source,
+        schema=SCHEMA,
+        epsilon=1.0,
+        noise=noise,
+        prior_check=False,
+        random_state=0,
+    ).fit(table(600, seed=2))
+    model = near.model_
+    assert model.encoder.form == "curves"
+    assert (model.facts.body is not None) == (noise != "ball")
+    theirs, ours = ([g.features.tolist() for g in m.groups] for m in (source.model, model))
+    assert theirs == ours
+    assert accuracy(near, table(seed=1)) > 0.7
+
+
+def test_a_branch_without_budget_stays_where_its_source_is():
+    source = stacked(epsilon=20.0).fit(table(6000)).to_release()
+    plan, _ = TransferStackingClassifier(
+        source=source, schema=SCHEMA, epsilon=1.0, prior_check=False, random_state=0
+    ).prepare(table(600, seed=2), None)
+    for k, (centre, group) in enumerate(zip(plan.centres, source.model.groups, strict=True)):
+        coef, intercept = plan.rows.coefficients(centre, k)
+        X = np.eye(len(coef)) if len(coef) < 8 else _hats(len(coef))
+        assert X @ coef + intercept == pytest.approx(X @ group.coef + group.intercept)
+
+
+def _hats(size):
+    """Return rows as a curve has them: two neighbouring weights that add up to one."""
+    rows = np.zeros((size - 1, size))
+    for j in range(size - 1):
+        rows[j, j : j + 2] = 0.3, 0.7
+    return rows / 2.0  # encoded rows are divided by a power of two
+
+
+def test_a_branch_of_a_ball_stays_in_the_ball():
+    source = stacked(noise="ball").fit(table()).to_release()
+    settings = {"source": source, "schema": SCHEMA, "random_state": 0}
+    near = TransferStackingClassifier(**settings).fit(table(300, seed=2))
+    assert near.model_.facts.body is None
+    with pytest.raises(InvalidParameter, match="noise='schema'"):
+        TransferStackingClassifier(**settings, noise="schema").fit(table(300, seed=2))
+
+
+def test_a_source_whose_groups_divide_a_column_is_refused():
+    """A stack in a ball whose columns were encoded for a body may have put them anywhere."""
+    lines = SCHEMA.encoder(form="linear")
+    made = FeatureStackingClassifier(
+        schema=lines, groups=[[0, 1], [2, 3, 4]], noise="ball", random_state=0
+    ).fit(table())
+    settings = {"source": made.to_release(), "schema": SCHEMA, "random_state": 0}
+    near = TransferStackingClassifier(**settings).fit(table(300, seed=2))
+    assert near.model_.facts.body is None
+    with pytest.raises(InvalidParameter, match="noise='schema'"):
+        TransferStackingClassifier(**settings, noise="schema").fit(table(300, seed=2))
