@@ -8,24 +8,28 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from confrere.errors import InvalidParameter
 from confrere.extras import extra
 from confrere.guarantee import Guarantee, check_bound, in_sequence
 from confrere.ledger import Entry
 from confrere.maths.gaussian import GaussianObjective
+from confrere.maths.gaussian_groups import GaussianGroups
 
 #: Share of the total delta that is spent on losses beyond the grid.
 _BEYOND = 1e-4
 
 #: What a charge notes of a fit with Gaussian noise.
 _GAUSSIAN = frozenset({"sigma", "ridge", "cap", "n_classes", "output_epsilon"})
+
+#: The same of groups of features of the same records.
+_GROUPS = frozenset({"sigmas", "ridges", "cap", "n_classes", "joint", "output_epsilon"})
 
 #: How well what was noted must agree with what was paid.
 _AGREES = 1e-6
@@ -39,8 +43,8 @@ def total(releases: Iterable[Entry | Guarantee], *, delta: float, step: float = 
     Parameters
     ----------
     releases : iterable of Entry or Guarantee
-        Charges from a ledger, or promises. Entries of Gaussian fits carry what a tight account
-        needs; all else enters by its epsilon and delta alone.
+        Charges from a ledger, or promises. Entries of Gaussian fits and stacks carry what a tight
+        account needs; all else enters by its epsilon and delta alone.
     delta : float
         Of the total; strictly between 0 and 1.
     step : float, default=1e-4
@@ -99,18 +103,35 @@ class _Promised:
 
 
 @dataclass(frozen=True)
-class _GaussianFit:
-    """A minimiser with Gaussian noise, and the pure step that paid for its solver."""
+class _Objective:
+    """One objective with Gaussian noise."""
 
     objective: GaussianObjective
     sigma: float
+
+    def delta(self, epsilon: ArrayLike) -> NDArray[np.float64]:
+        return self.objective.delta(epsilon, self.sigma)
+
+    def profile(self, epsilon: ArrayLike) -> NDArray[np.float64]:
+        return self.objective.profile(epsilon, self.sigma)
+
+
+@dataclass(frozen=True)
+class _GaussianFit:
+    """Minimisers with Gaussian noise, and the pure step that paid for their solver.
+
+    A record is in one of the ``levels`` alone, wherever the split put it: of a stack, in one part
+    of the low level or in the high level.
+    """
+
+    levels: frozenset[_Objective | GaussianGroups]
     output_epsilon: float
 
     def losses(self, tools: _Tools) -> Any:
         """Return the distribution that dominates: the profile's dots, connected from above."""
         last = self._last(tools)
         upward = np.arange(last + 1)
-        above = self.objective.profile(upward * tools.step, self.sigma)
+        above = np.max([level.profile(upward * tools.step) for level in self.levels], axis=0)
         # sup_S P(S) - e^-eps Q(S) is 1 - e^-eps + e^-eps sup_S Q(S) - e^eps P(S).
         mirrored = above[:0:-1]
         below = 1 - np.exp(-upward[:0:-1] * tools.step) * (1 - mirrored)
@@ -124,7 +145,7 @@ class _GaussianFit:
     def _last(self, tools: _Tools) -> int:
         """Return the first dot, doubling, beyond which hardly any loss lies."""
         last = 64
-        while float(self.objective.delta(last * tools.step, self.sigma)) > tools.beyond:
+        while max(float(one.delta(last * tools.step)) for one in self.levels) > tools.beyond:
             last *= 2
             if last * tools.step > 500:
                 raise InvalidParameter("a release promises too little to be composed.")
@@ -147,19 +168,36 @@ def _kind(release: Entry | Guarantee) -> _Promised | _GaussianFit:
         return _Promised(release.epsilon, release.delta)
     facts, price = release.detail, release.guarantee
     promised = _Promised(price.epsilon, price.delta)
-    if not facts.keys() >= _GAUSSIAN:
-        return promised
-    objective = GaussianObjective(
-        ridge=facts["ridge"],
-        cap=facts["cap"],
-        n_classes=facts["n_classes"],
-        neighbours=price.neighbours,
-    )
-    spent = float(objective.delta(price.epsilon - facts["output_epsilon"], facts["sigma"]))
+    noted = facts.get("levels", [facts])
+    levels = [_level(each, price) for each in noted]
     # A release that paid for more than this one fit, such as a check before it, spends less on it.
-    if not math.isclose(spent, price.delta, rel_tol=_AGREES):
+    if None in levels or len({each["output_epsilon"] for each in noted}) != 1:
         return promised
-    return _GaussianFit(objective, facts["sigma"], facts["output_epsilon"])
+    return _GaussianFit(frozenset(filter(None, levels)), noted[0]["output_epsilon"])
+
+
+def _level(facts: Mapping[str, Any], price: Guarantee) -> _Objective | GaussianGroups | None:
+    """Return what was noted of a fit's noise, if it gives the very delta that was paid."""
+    found: _Objective | GaussianGroups
+    if facts.keys() >= _GAUSSIAN:
+        objective = GaussianObjective(
+            ridge=facts["ridge"],
+            cap=facts["cap"],
+            n_classes=facts["n_classes"],
+            neighbours=price.neighbours,
+        )
+        found = _Objective(objective, facts["sigma"])
+    elif facts.keys() >= _GROUPS and facts["n_classes"] == 2:
+        found = GaussianGroups(
+            sigmas=tuple(facts["sigmas"]),
+            ridges=tuple(facts["ridges"]),
+            cap=facts["cap"],
+            joint=facts["joint"],
+        )
+    else:
+        return None
+    spent = float(found.delta(price.epsilon - facts["output_epsilon"]))
+    return found if math.isclose(spent, price.delta, rel_tol=_AGREES) else None
 
 
 def _composed(kinds: Counter[_Promised | _GaussianFit], delta: float, step: float) -> float:

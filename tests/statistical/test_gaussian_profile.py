@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from confrere.audit import audit, exact_audit
 from confrere.errors import InvalidParameter
 from confrere.guarantee import Neighbours
 from confrere.maths import gaussian
-from confrere.maths.gaussian import GaussianObjective, calibrate_gaussian
+from confrere.maths.gaussian import GaussianObjective, calibrate_gaussian, gaussian_delta
+from confrere.maths.gaussian_groups import GaussianGroups, group_mu, jacobian
 from confrere.mechanisms import gaussian_objective, laws
 from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE
@@ -243,20 +245,22 @@ def test_what_the_profile_forgets_is_found(monkeypatch, forgotten):
         profile_holds(ridge=0.4, sigma=sigma, epsilons=(1.0,))
 
 
-def composed_delta(case, epsilon, *, sigma, ridge, count, step=1e-4):
-    """Return delta of ``count`` fits of one pair of neighbours: exact losses, convolved."""
-    reach = (9 * sigma + len(case.first)) / ridge
-    axes = [((np.arange(k) + 0.5) / k * 2 - 1) * reach for k in case.steps]
-    W = case.centre + np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, len(axes))
-    settings = {"sigma": sigma, "ridge": ridge, "cap": 1.0, "centre": case.centre}
-    first, second = (density(W, rows, **settings) for rows in (case.first, case.second))
-    mass = first / first.sum()
-    places = np.rint(np.log(first / second) / step).astype(int)
-    low = int(places.min())
-    one = np.bincount(places - low, weights=mass)
-    size = count * len(one)
-    whole = np.fft.irfft(np.fft.rfft(one, size) ** count, size)
-    losses = (np.arange(size) + count * low) * step
+def composed_delta(cases, epsilon, *, sigmas, ridge, count, step=1e-4):
+    """Return delta of ``count`` times all fits of pairs of neighbours: exact losses, convolved."""
+    found, lowest = [], 0
+    for case, sigma in zip(cases, sigmas, strict=True):
+        reach = (9 * sigma + len(case.first)) / ridge
+        axes = [((np.arange(k) + 0.5) / k * 2 - 1) * reach for k in case.steps]
+        W = case.centre + np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, len(axes))
+        settings = {"sigma": sigma, "ridge": ridge, "cap": 1.0, "centre": case.centre}
+        first, second = (density(W, rows, **settings) for rows in (case.first, case.second))
+        places = np.rint(np.log(first / second) / step).astype(int)
+        low = int(places.min())
+        found.append(np.bincount(places - low, weights=first / first.sum()))
+        lowest += low
+    size = count * sum(map(len, found))
+    whole = np.fft.irfft(np.prod([np.fft.rfft(one, size) ** count for one in found], axis=0), size)
+    losses = (np.arange(size) + count * lowest) * step
     return float((whole * np.maximum(-np.expm1(epsilon - losses), 0.0)).sum())
 
 
@@ -265,13 +269,75 @@ def test_a_tight_total_of_ten_fits_is_true_and_nearly_reached():
     ridge, delta, count = 12.0, 1e-5, 10
     objective = GaussianObjective(ridge=ridge)
     sigma = calibrate_gaussian(0.3, 1e-6, objective)
-    fits = Counter({accounting._GaussianFit(objective, sigma, 1e-9): count})
+    fit = frozenset({accounting._Objective(objective, sigma)})
+    fits = Counter({accounting._GaussianFit(fit, 1e-9): count})
     said = accounting._composed(fits, delta, 1e-4)
     pair = tilted(400.0, 400.0, "replace-one")
-    settings = {"sigma": sigma, "ridge": ridge, "count": count}
-    assert composed_delta(pair, said, **settings) <= delta
-    assert composed_delta(pair, 0.9 * said, **settings) > delta
+    settings = {"sigmas": [sigma], "ridge": ridge, "count": count}
+    assert composed_delta([pair], said, **settings) <= delta
+    assert composed_delta([pair], 0.9 * said, **settings) > delta
     assert said < 1.0  # the sum says 3
+
+
+def shortened(case, length, other):
+    return Case(length * case.first, other * case.second, case.centre, case.steps)
+
+
+def ten_stacks(lengths, others, *, joint):
+    """Return what ten stacks of two groups say, at 1e-5, and the exact delta of a pair there."""
+    ridge, weights = 100.0, (0.5, 0.5)
+    mu = group_mu(0.3, 1e-6, (ridge, ridge), joint=joint)
+    sigmas = tuple(2 / mu if joint else 2 / (mu * math.sqrt(q)) for q in weights)
+    groups = GaussianGroups(sigmas=sigmas, ridges=(ridge, ridge), joint=joint)
+    fits = Counter({accounting._GaussianFit(frozenset({groups}), 1e-9): 10})
+    said = accounting._composed(fits, 1e-5, 1e-4)
+    cases = [
+        shortened(tilted(400.0, 400.0, "replace-one"), a, b)
+        for a, b in zip(lengths, others, strict=True)
+    ]
+    exact = partial(composed_delta, cases, sigmas=sigmas, ridge=ridge, count=10)
+    return said, exact
+
+
+#: Lengths of both records' parts, under joint clipping and apart.
+PARTS = {
+    "separate": ((1.0, 1.0), (1.0, 1.0), False),
+    "joint, alike": ((0.6, 0.8), (0.6, 0.8), True),
+    "joint, unlike": ((0.6, 0.8), (0.8, 0.6), True),
+    "joint, one group": ((0.0, 1.0), (0.0, 1.0), True),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_tight_total_of_ten_stacks_is_true_and_nearly_reached(name):
+    lengths, others, joint = PARTS[name]
+    said, exact = ten_stacks(lengths, others, joint=joint)
+    assert exact(said) <= 1e-5
+    assert exact(0.75 * said) > 1e-5
+    assert said < 1.0  # the sum says 3
+
+
+def test_a_total_that_forgets_a_record_is_found(monkeypatch):
+    whole = GaussianGroups.reach.fget
+    monkeypatch.setattr(GaussianGroups, "reach", property(lambda self: whole(self) / math.sqrt(2)))
+    said, exact = ten_stacks(*PARTS["separate"][:2], joint=False)
+    assert exact(said) > 1e-5
+
+
+@pytest.mark.parametrize("cap", [1.0, 0.5])
+@pytest.mark.parametrize("ridge", [0.4, 2.0, 12.0])
+def test_but_for_its_jacobian_a_record_is_no_easier_to_find_than_between_gaussians(ridge, cap):
+    """At every threshold, below one too, since that is what composes (feature_groups.md)."""
+    sigma = calibrate_gaussian(1.0, 1e-4, GaussianObjective(ridge=ridge))
+    settings = {"sigma": sigma, "ridge": ridge, "cap": cap}
+    taken, unpaid = jacobian([ridge]), []
+    for case in cases(1, "add-remove", epsilon=1.0, sigma=sigma, ridge=ridge):
+        for each in (case, case.swapped()):
+            for epsilon in (-1.0, -0.3, -0.05, 0.0, 0.05, 0.3, 1.0):
+                claimed = float(gaussian_delta(epsilon, cap / sigma)) + 1e-9
+                assert integrated_delta(each, epsilon + taken, **settings) <= claimed
+                unpaid.append(integrated_delta(each, epsilon, **settings) > claimed)
+    assert any(unpaid) or ridge > 10  # it is not for nothing that the Jacobian is apart
 
 
 @pytest.mark.parametrize("change", [str(each) for each in Neighbours])

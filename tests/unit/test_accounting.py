@@ -9,7 +9,13 @@ from dp_accounting.pld import privacy_loss_distribution as reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from confrere import Guarantee, Ledger, PrivateLogisticRegression
+from confrere import (
+    FeatureStackingClassifier,
+    Guarantee,
+    Ledger,
+    PrivateLogisticRegression,
+    SampleStackingClassifier,
+)
 from confrere.accounting import total
 from confrere.errors import CompositionError, InvalidParameter, NotInstalled
 from confrere.guarantee import Neighbours, Unit
@@ -20,10 +26,10 @@ X = RNG.normal(size=(300, 5)) / 3
 Y = (X[:, 0] > 0).astype(int)
 
 
-def charged(count, **settings):
+def charged(count, make=PrivateLogisticRegression, **settings):
     ledger = Ledger()
     for _ in range(count):
-        PrivateLogisticRegression(ledger=ledger, **settings).fit(X, Y)
+        make(ledger=ledger, **settings).fit(X, Y)
     return ledger.entries()
 
 
@@ -76,6 +82,44 @@ def test_a_check_that_was_paid_for_is_in_the_total():
     assert total(entries, delta=1e-5).epsilon == pytest.approx(promised)
     bare = charged(3, epsilon=0.5, delta=1e-6)
     assert total(bare, delta=1e-5).epsilon < promised
+
+
+@pytest.mark.parametrize(
+    ("make", "more"),
+    [
+        (SampleStackingClassifier, {"n_groups": 2}),
+        (FeatureStackingClassifier, {"n_groups": 2}),
+        (FeatureStackingClassifier, {"n_groups": 2, "clipping": "separate"}),
+        (FeatureStackingClassifier, {"n_groups": 2, "combiner": "vote"}),
+    ],
+    ids=["PST-S", "PST-F", "PST-F, separate", "PST-F, votes"],
+)
+def test_a_total_of_stacks_is_far_below_the_sum_and_above_one_of_gaussians(make, more):
+    entries = charged(6, make, epsilon=0.5, delta=1e-6, loss="logistic", **more)
+    found = total(entries, delta=1e-5, step=1e-3).epsilon
+    # The part whose records are moved most, as if there were no Jacobian.
+    reach = max(
+        math.hypot(*(1 / s for s in level["sigmas"][: 1 if level["joint"] else None]))
+        if "sigmas" in level
+        else 1 / level["sigma"]
+        for level in entries[0].detail["levels"]
+    )
+    theirs = reference.from_gaussian_mechanism(1 / (2 * reach), value_discretization_interval=1e-3)
+    floor = theirs.self_compose(6).get_epsilon_for_delta(1e-5)
+    assert floor <= found <= 1.5 * floor
+    assert found < 1.6
+
+
+def test_stacks_of_several_classes_and_checked_ones_enter_by_their_promise():
+    promised = total([Guarantee(0.5, delta=1e-6)] * 2, delta=1e-5).epsilon
+    several = charged(
+        2, FeatureStackingClassifier, epsilon=0.5, delta=1e-6, n_groups=2, classes=[0, 1, 2]
+    )
+    prior = [1.0, 0.0, 0.0, 0.0, 0.0]
+    checked = charged(2, FeatureStackingClassifier, epsilon=0.5, delta=1e-6, prior=prior)
+    for entries in (several, checked):
+        assert "levels" in entries[0].detail
+        assert total(entries, delta=1e-5).epsilon == pytest.approx(promised)
 
 
 def test_pure_and_gaussian_releases_compose():

@@ -14,7 +14,6 @@ docs/proofs/gaussian.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -85,36 +84,6 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         surplus, math.log(1e-12), math.log(1e3 + 4 * math.sqrt(epsilon)), xtol=1e-13
     )
     return float(math.exp(log_mu) * (1 - 1e-9))
-
-
-def group_mu(
-    epsilon: float,
-    delta: float,
-    ridges: Sequence[float],
-    *,
-    n_classes: int = 2,
-    joint: bool = False,
-) -> float:
-    """Return how far one record may move the noise of all groups of features, over sigma.
-
-    Groups that see the same records have residuals of their own: with G groups the loss of privacy
-    is largest at one of ``2^(2G)`` corners (``K^(2G)`` of K > 2 classes), each of which is a
-    Gaussian mechanism, and pays every group's Jacobian; under joint clipping those share one row.
-    """
-    others = n_classes - 1
-    bend = 1 / 4 if n_classes == 2 else others / n_classes  # the largest trace of one record
-    jacobian = (
-        bend / min(ridges)
-        if joint
-        else math.fsum(others * math.log1p(bend / (others * ridge)) for ridge in ridges)
-    )
-    if epsilon <= jacobian:
-        raise CalibrationError(
-            f"no Gaussian noise reaches epsilon={epsilon:g} at these ridges: the Jacobian alone "
-            "costs more. Raise alpha."
-        )
-    corners = float(n_classes) ** (2 * len(ridges))
-    return gaussian_mu(epsilon - jacobian, delta / corners)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,8 @@ from confrere.guarantee import (
     public_facts,
 )
 from confrere.maths.calibration import RidgeTerm, calibrate, calibrate_joint
-from confrere.maths.gaussian import check_delta, group_mu
+from confrere.maths.gaussian import check_delta
+from confrere.maths.gaussian_groups import group_mu
 from confrere.maths.partition import Clipping
 from confrere.maths.softmax_accountant import calibrate_class_groups
 from confrere.mechanisms.laws import BodyNoise, ClassNoise, GaussianNoise, L2Noise, NoiseLaw
@@ -201,6 +203,17 @@ class FeatureGroupPerturbation:
         if self.n_classes > 2:
             return tuple(ClassNoise(rate, self.n_classes) for rate in self.rates)
         return tuple(L2Noise(rate) for rate in self.rates)
+
+    def noise_facts(self) -> dict[str, Any]:
+        """Return all that an accountant needs to compose Gaussian groups with other releases."""
+        return {
+            "sigmas": [1 / rate for rate in self.rates],
+            "ridges": list(self.ridges),
+            "cap": self.cap,
+            "n_classes": self.n_classes,
+            "joint": self.clipping == "joint",
+            "output_epsilon": self.epsilon * SOLVER_SHARE,
+        }
 
     def guarantee(self) -> Guarantee:
         """Return the price of all groups together, without touching data."""

@@ -15,7 +15,7 @@ from scipy import special
 
 from confrere.errors import InvalidData
 from confrere.guarantee import Guarantee, Split
-from confrere.maths.gaussian import group_mu
+from confrere.maths.gaussian_groups import group_mu
 from confrere.maths.partition import high_share, split_rows
 from confrere.maths.prior_ridge import (
     informed_ridge,
@@ -35,6 +35,7 @@ from confrere.plans.linear_plan import (
     Loss,
     Source,
     high_slope,
+    levels_noted,
     loss_fact,
     margin_of,
     own_alpha,
@@ -130,7 +131,10 @@ class FeatureStackPlan(StackPlan):
                     "ridge": high.ridge,
                 }
             )
-        noted = {"parts": parts, "rows_low": len(self.parts[0]), "rows_high": len(self.parts[1])}
+        noted: dict[str, Any] = {"parts": parts}
+        noted |= {"rows_low": len(self.parts[0]), "rows_high": len(self.parts[1])}
+        if self.low.delta:
+            noted["levels"] = [self.low.noise_facts(), *levels_noted([self.high])]
         return noted | sources_noted(self.sources)
 
     def facts(self) -> Facts:

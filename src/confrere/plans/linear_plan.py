@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -226,6 +226,11 @@ def coefficients(frame: Coordinates, weights: Floats) -> tuple[Floats, Floats]:
         weights = weights - weights.mean(axis=0)
     pairs = [frame.coefficients(each) for each in np.atleast_2d(weights)]
     return np.array([coef for coef, _ in pairs]), np.array([one for _, one in pairs])
+
+
+def levels_noted(mechanisms: Iterable[PerturbedObjective | None]) -> list[dict[str, Any]]:
+    """Return what an accountant needs of parts of a stack, whose records are disjoint."""
+    return [one.noise_facts() | {"ridge": one.ridge} for one in mechanisms if one is not None]
 
 
 def sources_noted(sources: tuple[Source, ...]) -> dict[str, Any]:

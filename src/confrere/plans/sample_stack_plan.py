@@ -23,6 +23,7 @@ from confrere.plans.linear_plan import (
     Loss,
     ball_objective,
     high_slope,
+    levels_noted,
     loss_fact,
     margin_of,
     own_alpha,
@@ -77,12 +78,15 @@ class SampleStackPlan(StackPlan):
     def detail(self) -> dict[str, Any]:
         """Return what the ledger notes about the parts."""
         mechanisms = [*self.low, *([] if self.high is None else [self.high])]
-        return {
+        noted: dict[str, Any] = {
             "parts": [
                 {"part": f"part {k}", "rows": m.n_samples, "epsilon": m.epsilon, "rate": m.law.rate}
                 for k, m in enumerate(mechanisms)
             ]
         }
+        if self.guarantee().delta:
+            noted["levels"] = levels_noted(mechanisms)
+        return noted
 
     def facts(self) -> Facts:
         """Return the public facts that a release of this stack carries."""
