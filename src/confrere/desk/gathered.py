@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -59,7 +58,7 @@ class Desk:
     def place(self, kind: str, name: str) -> Place | None:
         """Return a ledger, study, release or run by its short name."""
         places: tuple[Place, ...] = getattr(self.contents(), kind)
-        return next((one for one in places if hmac.compare_digest(one.id, name)), None)
+        return next((one for one in places if one.id == name), None)
 
     def books(self) -> list[Book]:
         """Return all ledgers."""
