@@ -6,6 +6,7 @@ docs/geometry.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -46,6 +47,10 @@ CURVATURE = 0.2
 #: curve needs no line to lean on.
 PLENTY = 0.6
 
+#: Numbers in all roots of a body at the most: more would be too long for a message, and a category
+#: of a stranger's schema could fill any memory.
+LARGEST_ROOTS = 1 << 22
+
 #: A delta is spent where by so much more of the signal is expected to survive.
 WORTH = 1.2
 
@@ -54,6 +59,11 @@ def curvature_of(schema: PublicSchema) -> float:
     """Return the mean of ``p(1-p)`` that the declared base rate implies."""
     rate = None if schema.outcome is None else schema.outcome.base_rate
     return CURVATURE if rate is None else min(CURVATURE, rate * (1 - rate))
+
+
+def fits(blocks: Sequence[BodyBlock]) -> bool:
+    """Whether a body of these blocks is small enough to be written down."""
+    return sum(block.size**2 for block in blocks) <= LARGEST_ROOTS
 
 
 def factors_of(
@@ -65,6 +75,11 @@ def factors_of(
     of one column and a factor of bends. A missing value's corner is one of the bends', or stands
     beside the line where there are none. If they stay ``whole``, all share one rate.
     """
+    if not fits(blocks):
+        raise InvalidParameter(
+            f"noise='schema' takes a category of up to {math.isqrt(LARGEST_ROOTS)} values, or "
+            "several shorter ones; use noise='ball'."
+        )
     factors: list[Factor] = []
     turns: list[Floats] = []
     for block in blocks:
@@ -170,6 +185,8 @@ def choose_form(
     where more of the signal is expected to survive than with straight lines.
     """
     if noise == "ball" or (noise == "auto" and schema.has_importances):
+        return "standardised"
+    if noise == "auto" and not fits(schema.encoder(form="curves").blocks()):
         return "standardised"
     if not any(isinstance(f, Number) and f.curve == "auto" for f in schema.features):
         return "linear"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -304,6 +305,6 @@ def _checked_features(features: object) -> tuple[Feature, ...]:
 
 
 def _refuse_twice(names: list[str], what: str) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise SchemaError(f"{what} declared twice: {', '.join(map(repr, twice))}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -244,7 +245,7 @@ def _check_facts(study: Study) -> None:
 
 def _check_parties(file: StudyFile, method: Method) -> None:
     names = [party.name for party in file.parties]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise StudyError(f"party.name: {twice[0]!r} is there twice.")
     if file.promise.parties_per_unit > len(names):

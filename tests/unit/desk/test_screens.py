@@ -261,3 +261,8 @@ def test_ten_thousand_charges_are_paged(tmp_path):
         time.sleep(0.05)
     else:
         pytest.fail("the sums were never checked")
+
+
+@pytest.mark.parametrize("kind", ["ledger/{}", "studies/{}/main", "runs/{}", "releases/{}"])
+def test_an_address_in_any_letters_is_just_not_there(visitor, kind):
+    assert "No such page" not in visitor.text("/" + kind.format("h%C3%B6rnum"), code=404)

@@ -8,8 +8,10 @@ from confrere.maths.expected_signal import CONSTANT, Factor, pure_noise
 from confrere.maths.geometry import choose_geometry
 from confrere.noise.sources import SeededSource
 from confrere.plans.base_plan import LabelledTable
+from confrere.plans.body_plan import choose_form, schema_frame
 from confrere.plans.linear_plan import plan_linear
 from confrere.rows.body import Body, BodyFrame
+from confrere.schema import Category, Number, PublicSchema
 
 FACTORS = [Factor(1, "number", 0.25), Factor(3, "category", 1 / 3), CONSTANT]
 
@@ -58,3 +60,14 @@ def test_a_public_centre_is_what_a_strong_ridge_returns():
 def test_what_the_theorem_does_not_cover_is_refused(other):
     with pytest.raises(InvalidParameter, match="noise='schema'"):
         plan_linear(1000, body_frame(1000), epsilon=1.0, **other)
+
+
+def test_a_category_of_a_stranger_s_schema_fills_no_memory():
+    """A body writes down one number per pair of values: of 20,000 values 3 GB, several times."""
+    many = Category("icd", values=tuple(f"v{k}" for k in range(20_000)))
+    schema = PublicSchema((many, Number("age", bounds=(18, 100))))
+    assert choose_form(schema, "auto", 10_000, 1.0) == "standardised"
+    with pytest.raises(InvalidParameter, match="up to 2048 values"):
+        schema_frame(schema.encoder(form="linear"), 10_000, epsilon=1.0, loss="capped")
+    few = PublicSchema((Category("icd", values=("a", "b")), Number("age", bounds=(18, 100))))
+    assert choose_form(few, "auto", 10_000, 1.0) != "standardised"
