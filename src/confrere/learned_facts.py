@@ -16,15 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidParameter
-from confrere.guarantee import Guarantee, Neighbours, check_epsilon
+from confrere.guarantee import Guarantee, Neighbours, Unit, check_epsilon, party_guarantee
 from confrere.ledger import Ledger, payer, paying
 from confrere.mechanisms.counts import PrivateCounts
 from confrere.noise.sources import RandomSource, Seed, source_for
+from confrere.plans.party_rows import party_codes
 from confrere.schema import PublicSchema
 from confrere.schema.column_sums import STEPS
 from confrere.schema.fact_counts import FactCounts
 from confrere.schema.paid_facts import PaidFacts
-from confrere.schema.tables import n_rows_of
+from confrere.schema.tables import n_rows_of, party_column
 
 THEOREM = "docs/proofs/learned_facts.md"
 
@@ -42,11 +43,14 @@ class FactsPlan:
     neighbours : Neighbours
         Which change is hidden. Where a record may come or go, the number of records is one more
         sum.
+    unit : Unit
+        Whose data change. Of a party, whose records are hidden all together, means are summed.
     """
 
     counts: FactCounts
     epsilon: float
     neighbours: Neighbours = Neighbours.REPLACE_ONE
+    unit: Unit = Unit.RECORD
 
     def __post_init__(self) -> None:
         if self.neighbours is Neighbours.LABEL_ONLY:
@@ -54,14 +58,23 @@ class FactsPlan:
                 "neighbours must be 'replace-one' or 'add-remove': where features are public, "
                 "declare their facts."
             )
+        if self.unit is Unit.PARTY and self.neighbours is not Neighbours.REPLACE_ONE:
+            raise InvalidParameter(
+                "neighbours must be 'replace-one' where whole parties are hidden: how many there "
+                "are is public."
+            )
 
     @property
     def counter(self) -> PrivateCounts:
         """The mechanism: discrete Laplace noise on all sums at once."""
-        hidden = self.neighbours is Neighbours.ADD_REMOVE
+        moved = self.counts.sensitivity
+        if self.unit is Unit.PARTY:
+            moved = self.counts.party_sensitivity
+        elif self.neighbours is Neighbours.ADD_REMOVE:
+            moved = self.counts.longest + STEPS
         return PrivateCounts(
             epsilon=self.epsilon,
-            sensitivity=self.counts.longest + STEPS if hidden else self.counts.sensitivity,
+            sensitivity=moved,
             neighbours=self.neighbours,
             public=("bounds", "declared values", "which facts are learned"),
         )
@@ -74,11 +87,23 @@ class FactsPlan:
 
     def guarantee(self) -> Guarantee:
         """Return the price, without touching data."""
+        if self.unit is Unit.PARTY:
+            made = party_guarantee(self.epsilon, THEOREM, auxiliary=None)
+            return replace(made, public=("number of parties", *self.counter.public))
         return replace(self.counter.guarantee(), theorem=THEOREM)
 
     def detail(self) -> dict[str, Any]:
         """Return what the ledger notes."""
         return {"sums": self.counts.size, "columns": self.counts.names}
+
+    def summed(self, table: Any, party: Any = None) -> tuple[NDArray[np.int64], int]:
+        """Return the exact sums of a table, and of how many records they are, or parties."""
+        rows = n_rows_of(table)
+        if self.unit is not Unit.PARTY:
+            return self.counts.sums(table), rows
+        parties, codes = party_codes(party_column(table, party), rows)
+        means = self.counts.means(self.counts.sums(table, codes), np.bincount(codes))
+        return means.sum(axis=0), len(parties)
 
     def counted(self, sums: NDArray[np.int64], n_samples: int) -> NDArray[np.int64]:
         """Return all that is noised: the sums, and the number of records where it is hidden."""
@@ -89,7 +114,10 @@ class FactsPlan:
     def run(
         self, sums: NDArray[np.int64], n_samples: int, source: RandomSource
     ) -> tuple[PublicSchema, dict[str, tuple[str, ...]]]:
-        """Draw the noise; return the schema with what was learned, and what that is."""
+        """Draw the noise; return the schema with what was learned, and what that is.
+
+        Where whole parties are hidden, sums of their means, and how many parties there are.
+        """
         noised = self.counter.run(self.counted(sums, n_samples), source=source).astype(np.float64)
         known = float(n_samples)
         if self.neighbours is Neighbours.ADD_REMOVE:
@@ -104,6 +132,7 @@ def learn_facts(
     epsilon: float,
     quantiles: int = 0,
     neighbours: str = "replace-one",
+    party: Any = None,
     ledger: Ledger | None = None,
     account: str | None = None,
     random_state: Seed | None = None,
@@ -122,6 +151,10 @@ def learn_facts(
         Learn so many quantiles of every number that may become a curve, too.
     neighbours : {"replace-one", "add-remove"}, default="replace-one"
         Which change is hidden; as in the fits that are to come.
+    party : array or str, optional
+        Whose record it is, or the column that says so: then all records of a party are hidden
+        together, as in :class:`confrere.MultipartyClassifier`, and facts are means over parties
+        of their means.
     ledger, account, random_state
         As in :class:`confrere.PrivateLogisticRegression`.
 
@@ -133,9 +166,9 @@ def learn_facts(
 
     Notes
     -----
-    Unit : record. Neighbours : replace one row of ``table``, or add or remove one. Guarantee :
-    ``epsilon``-DP, pure. Spends : ``epsilon`` on ``account`` before noise is drawn. Proof :
-    docs/proofs/learned_facts.md.
+    Unit : record, or with ``party`` party. Neighbours : replace one row of ``table``, or add or
+    remove one; or replace all rows of a party. Guarantee : ``epsilon``-DP, pure. Spends :
+    ``epsilon`` on ``account`` before noise is drawn. Proof : docs/proofs/learned_facts.md.
     """
     if not isinstance(schema, PublicSchema):
         raise InvalidParameter("schema must be a PublicSchema.")
@@ -143,10 +176,11 @@ def learn_facts(
         relation = Neighbours(neighbours)
     except ValueError:
         raise InvalidParameter("neighbours must be 'replace-one' or 'add-remove'.") from None
-    plan = FactsPlan(FactCounts(schema, quantiles), check_epsilon(epsilon), relation)
+    unit = Unit.RECORD if party is None else Unit.PARTY
+    plan = FactsPlan(FactCounts(schema, quantiles), check_epsilon(epsilon), relation, unit)
     guarantee = plan.guarantee()
     source = source_for(random_state)
-    sums, n_samples = plan.counts.sums(table), n_rows_of(table)
+    sums, n_samples = plan.summed(table, party)
     book, paid_by = payer(ledger, account, guarantee)
     with paying(
         book,

@@ -362,6 +362,26 @@ def test_a_party_of_one_class_votes_for_it():
     assert told.dtype == np.int64
 
 
+@pytest.mark.parametrize("name", ["statistic", "moments", "cells", "weights", "sums"])
+def test_facts_are_learned_before_a_sum_over_both_engines(example, tmp_path, name):
+    """Rows, and the public ones that are voted on, are encoded by what all have counted."""
+    changes = {", base_rate = 0.12": "", ", mean = 52, sd = 16": ""}
+    how = {"more": "\n[facts]\nepsilon = 0.5\n", "rewritten": changes}
+    method = CATALOGUE[name]
+    study, (one,) = run_here(example, tmp_path / "here", method, **how)
+    _, there = run_between(example, tmp_path / "there", method, **how)
+    (other,) = there.made
+    assert one.release.model.coef.tobytes() == other.release.model.coef.tobytes()
+    schema = one.release.model.encoder.schema
+    assert schema.outcome.base_rate is not None
+    assert schema.paid[0].receipts.keys() == set(PARTIES)
+    assert one.release.guarantee.unit == ("record" if name == "sums" else "party")
+    paid = charged(tmp_path / "here", study)
+    assert paid == charged(tmp_path / "there", study)
+    spent = [[float(one[1]) for one in rows] for rows in paid.values()]
+    assert spent == [[0.5, 1.5]] * 3  # the facts, then all of it
+
+
 def test_other_auxiliary_rows_than_the_studys_are_refused(example, tmp_path):
     folder = tmp_path / "x"
     study = set_up(example, folder, CATALOGUE["vote"], "local")

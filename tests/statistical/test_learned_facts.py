@@ -9,7 +9,7 @@ import pytest
 from confrere import learned_facts
 from confrere.audit import Pair, audit_function
 from confrere.errors import InvalidParameter
-from confrere.guarantee import Neighbours
+from confrere.guarantee import Neighbours, Unit
 from confrere.learned_facts import FactsPlan
 from confrere.mechanisms.counts import PrivateCounts
 from confrere.noise.sources import SeededSource
@@ -104,9 +104,61 @@ def test_what_add_remove_forgets_is_found(forgotten, monkeypatch):
     assert np.abs(there - gone).sum() / plan.counter.scale > CLAIM
 
 
+COLUMNS = PAIRS[0][0].columns
+
+#: All of a party's records become others: the farthest means of every column at once.
+PARTIES = [
+    (
+        pd.DataFrame([(100, 130, "a", "m", "yes")] * 3, columns=COLUMNS),
+        pd.DataFrame([(25, None, "b", "f", "no")] * 5, columns=COLUMNS),
+    ),
+    (
+        pd.DataFrame([(100, 55, "b", "m", "no"), (0, 30, "a", "m", "no")], columns=COLUMNS),
+        pd.DataFrame([(0, None, "c", "f", "no")], columns=COLUMNS),
+    ),
+]
+
+
+def party_loss(plan, first, second):
+    """The same where a party's whole table changes, beside two parties that stay."""
+    others = pd.concat([records((1, 40, "a", "m", "no")), records((99, None, "c", "f", "yes"))])
+    found = []
+    for table in (first, second):
+        party = ["changed"] * len(table) + ["p"] * 4 + ["q"] * 4
+        sums, count = plan.summed(pd.concat([table, others]), party)
+        assert count == 3
+        found.append(sums)
+    return float(np.abs(found[0] - found[1]).sum()) / plan.counter.scale
+
+
+def test_a_whole_party_costs_the_claim():
+    plan = FactsPlan(FactCounts(SCHEMA), CLAIM, unit=Unit.PARTY)
+    assert (plan.guarantee().unit, plan.guarantee().epsilon) == (Unit.PARTY, CLAIM)
+    assert "number of records" not in plan.guarantee().public
+    found = [party_loss(plan, *pair) for pair in PARTIES]
+    assert 0.99 * CLAIM < max(found) <= CLAIM
+
+
+def test_a_party_s_sums_in_place_of_its_means_are_found(monkeypatch):
+    monkeypatch.setattr(FactCounts, "means", staticmethod(lambda sums, n: sums))
+    plan = FactsPlan(FactCounts(SCHEMA), CLAIM, unit=Unit.PARTY)
+    assert max(party_loss(plan, *pair) for pair in PARTIES) > 2 * CLAIM
+
+
+def test_means_are_rounded_by_half_a_step_at_most():
+    rng = np.random.default_rng(0)
+    sums, count = rng.integers(-(10**6), 10**6, size=(50, 4)), rng.integers(1, 1000, size=50)
+    off = FactCounts.means(sums, count) - sums / count[:, None]
+    assert np.abs(off).max() <= 0.5
+    alone = FactCounts.means(sums[3], int(count[3]))
+    np.testing.assert_array_equal(alone, FactCounts.means(sums, count)[3])
+
+
 def test_label_only_has_no_facts_to_pay_for():
     with pytest.raises(InvalidParameter, match="neighbours"):
         FactsPlan(FactCounts(SCHEMA), CLAIM, Neighbours.LABEL_ONLY)
+    with pytest.raises(InvalidParameter, match="how many there are is public"):
+        FactsPlan(FactCounts(SCHEMA), CLAIM, Neighbours.ADD_REMOVE, Unit.PARTY)
 
 
 def _sample(data, count, generator):

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from confrere import Ledger, PrivateLogisticRegression, PrivateSelection
+from confrere import Ledger, MultipartyClassifier, PrivateLogisticRegression, PrivateSelection
 from confrere.errors import BudgetExceeded, InvalidData, InvalidParameter, InvalidRelease
 from confrere.learned_facts import learn_facts
 from confrere.release import Release, load_release, verify_release
@@ -75,6 +75,22 @@ def test_the_card_the_price_and_the_total_say_it(table, ledger, tmp_path):
     twice = PublicSchema(learned.features, learned.outcome, paid=(*learned.paid, *again.paid))
     model = PrivateLogisticRegression(epsilon=0.5, schema=twice, ledger=ledger, account="people")
     assert model.fit(table).to_release().card.epsilon == 1.25
+
+
+def test_facts_of_whole_parties_add_up_with_what_is_learned_from_them(table):
+    """One unit of privacy for both, and a fit per record is refused before it is charged."""
+    ledger = Ledger()
+    ledger.open_account("parties", epsilon=3.0, unit="party")
+    table["clinic"] = np.arange(len(table)) % 200
+    settings = {"ledger": ledger, "account": "parties"}
+    learned = SCHEMA.learn(table, epsilon=1.0, party="clinic", **settings)
+    assert ledger.spent("parties") == 1.0
+    assert learned.features[0].mean == pytest.approx(50, abs=6)
+    model = MultipartyClassifier(epsilon=1.0, schema=learned, **settings)
+    release = model.fit(table, party="clinic", auxiliary=table[["age", "job"]][:300]).to_release()
+    assert release.card.epsilon == 2.0
+    with pytest.raises(InvalidParameter, match="the two do not add up"):
+        PrivateLogisticRegression(schema=learned, ledger=Ledger()).fit(table)
 
 
 def test_who_else_paid_stands_beside(table, ledger):

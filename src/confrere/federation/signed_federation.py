@@ -22,6 +22,7 @@ from confrere.federation.messages import PartyError, Question, SignedAnswer, ref
 from confrere.federation.operation import installed
 from confrere.federation.payload import Payload
 from confrere.federation.run_steps import RunSteps
+from confrere.federation.summing import READY, asked_of
 from confrere.release.card import presentable
 from confrere.release.signing import PrivateKey, PublicKey, read_private_key
 from confrere.release.signing import read_public_key as _public
@@ -108,7 +109,9 @@ class SignedFederation(Federation):
         if expect is None:
             raise FederationError(f"{operation}: nobody says what its answers must be.")
         digest = asked.payload.digest
-        kept = self._journal.kept(operation, step, digest)
+        # One is ready for every sum of a run by itself.
+        entry = f"{READY} {asked_of(READY, asked.payload)[0]}" if operation == READY else operation
+        kept = self._journal.kept(entry, step, digest)
         if kept:
             opened = {name: SignedAnswer.open(c, self._keys) for name, c in kept.items()}
             for name, answer in opened.items():
@@ -119,7 +122,7 @@ class SignedFederation(Federation):
             opened = {name: SignedAnswer.open(c, self._keys) for name, c in kept.items()}
             paid = {name: one.receipt for name, one in opened.items()}
             receipts = {name: one for name, one in paid.items() if one is not None}
-            self._journal.keep(operation, step, digest, kept, receipts)
+            self._journal.keep(entry, step, digest, kept, receipts)
             for name in self.left_out.keys() & set(asked.to):
                 self._told.dropped(operation, step, name, self.left_out[name])
         if installed(operation).noised:

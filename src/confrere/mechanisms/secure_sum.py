@@ -247,19 +247,16 @@ class SecureSum:
 
     def guarantee(self) -> Guarantee:
         """Return the price, without touching data."""
+        # Whoever hides whole parties, or who comes and goes, hides how many records they have.
+        hidden = self.unit is Unit.PARTY or self.neighbours is Neighbours.ADD_REMOVE
+        sizes = () if hidden else ("size of every party",)
         return Guarantee(
             epsilon=self.epsilon,
             delta=self.delta,
             unit=self.unit,
             neighbours=self.neighbours,
             theorem=THEOREM,
-            # Whoever hides whole parties hides how many records they have.
-            public=(
-                "who takes part",
-                *(("size of every party",) if self.unit is Unit.RECORD else ()),
-                "bounds",
-                "every parameter",
-            ),
+            public=("who takes part", *sizes, "bounds", "every parameter"),
             assumptions=sum_assumptions(self.colluding, self.n_parties),
         )
 

@@ -81,14 +81,22 @@ class ColumnSums(ABC):
     def vectors(self, values: Series) -> tuple[Integers, NDArray[np.bool_]]:
         """Return ``(own, rows)`` integers, and which cells are missing."""
 
-    def sums(self, values: Series) -> Integers:
-        """Return the column's sums; refuse what encoding would refuse, and quote nothing."""
+    def sums(self, values: Series, party: NDArray[np.intp] | None = None) -> Integers:
+        """Return the column's sums; refuse what encoding would refuse, and quote nothing.
+
+        Of several parties, whose codes are ``party``, one row each.
+        """
         counted, absent = self.vectors(values)
         if isinstance(self.feature, Feature) and self.feature.missing is None:
             refuse(self.column, absent, "no value; declare what a missing one means")
         counted[:, absent] = 0
-        total = counted.sum(axis=1, dtype=np.int64)
-        return np.append(total, STEPS * np.count_nonzero(absent)) if self.gaps else total
+        if self.gaps:
+            counted = np.vstack([counted, STEPS * absent.astype(np.int64)])
+        if party is None:
+            return np.asarray(counted.sum(axis=1, dtype=np.int64))
+        totals = np.zeros((int(party.max()) + 1, len(counted)), dtype=np.int64)
+        np.add.at(totals, party, counted.T)
+        return totals
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from confrere.errors import InvalidData, InvalidParameter, SchemaError
 from confrere.schema.column_sums import (
@@ -109,12 +110,23 @@ class FactCounts:
         return sum(max(one.longest, STEPS if one.gaps else 0) for one in self.columns)
 
     @property
+    def party_sensitivity(self) -> int:
+        """How far a whole party moves all rounded means together, in L1, when it is replaced."""
+        return self.sensitivity + self.size
+
+    @property
     def names(self) -> list[str]:
         """The columns that a table must have."""
         return list(dict.fromkeys(one.column for one in self.columns))
 
-    def sums(self, table: Any) -> Integers:
+    def sums(self, table: Any, party: NDArray[np.intp] | None = None) -> Integers:
         """Return the exact sums of a table; for its owner alone.
+
+        Parameters
+        ----------
+        table : data frame
+        party : (n,) array of int, optional
+            Whose record it is, from 0: then there is one row of sums per party.
 
         Raises
         ------
@@ -127,12 +139,18 @@ class FactCounts:
         parts, problems = [], []
         for one in self.columns:
             try:
-                parts.append(one.sums(frame[one.column]))
+                parts.append(one.sums(frame[one.column], party))
             except InvalidData as problem:
                 problems.append(str(problem))
         if problems:
             raise InvalidData("\n".join(problems))
-        return np.concatenate(parts)
+        return np.concatenate(parts, axis=-1)
+
+    @staticmethod
+    def means(sums: Integers, n_samples: Integers | int) -> Integers:
+        """Return a party's sums, or one row per party, as means of its records, in whole steps."""
+        count = np.asarray(n_samples, dtype=np.int64)[..., None]
+        return np.asarray((2 * sums + count) // (2 * count))
 
     def learned(
         self, total: Floats, n_samples: float, deviation: float
@@ -146,7 +164,7 @@ class FactCounts:
         total : array
             Noised sums, in lattice steps.
         n_samples : float
-            Public number of records, or what noise has left of it.
+            Public number of records, or what noise has left of it; of sums of means, of parties.
         deviation : float
             Public standard deviation of the noise of an entry.
         """

@@ -189,6 +189,7 @@ class PublicSchema:
         epsilon: float,
         quantiles: int = 0,
         neighbours: str = "replace-one",
+        party: Any = None,
         ledger: Any = None,
         account: str | None = None,
         random_state: Any = None,
@@ -209,13 +210,17 @@ class PublicSchema:
             Also learn so many quantiles of every number that may become a curve.
         neighbours : {"replace-one", "add-remove"}, default="replace-one"
             Which change is hidden; as in the fits that are to come.
+        party : array or str, optional
+            Whose record it is, or the column that says so: all records of a party are hidden
+            together, and facts are means over parties of their means.
         ledger, account, random_state
             As in :class:`confrere.PrivateLogisticRegression`.
 
         Notes
         -----
-        Unit : record. Neighbours : replace one row of ``table``, or add or remove one. Guarantee :
-        ``epsilon``-DP, pure. Proof : docs/proofs/learned_facts.md.
+        Unit : record, or with ``party`` party. Neighbours : replace one row of ``table``, or add or
+        remove one; or replace all rows of a party. Guarantee : ``epsilon``-DP, pure. Proof :
+        docs/proofs/learned_facts.md.
         """
         # Paying is no business of this room, which stands below it: the door is opened when asked.
         learned: PublicSchema = import_module("confrere.learned_facts").learn_facts(
@@ -224,6 +229,7 @@ class PublicSchema:
             epsilon=epsilon,
             quantiles=quantiles,
             neighbours=neighbours,
+            party=party,
             ledger=ledger,
             account=account,
             random_state=random_state,

@@ -21,8 +21,8 @@ from confrere.federation.counting import ERRORS
 from confrere.federation.operation import PartyFacts
 from confrere.federation.payload import Payload
 from confrere.federation.summed_counts import ERRORS_OF_ALL, count_sum, settings_of_count
-from confrere.federation.summed_facts import fact_sum
-from confrere.guarantee import Guarantee, in_sequence
+from confrere.federation.summed_facts import Hides, fact_sum
+from confrere.guarantee import Guarantee, Unit, in_sequence
 from confrere.ledger.accounts import at_most, exact, minus, shown, shown_down
 from confrere.notebook import BAD, bar, grid, panel, word
 from confrere.release import Spending
@@ -302,6 +302,9 @@ def _price_of_facts(study: Study) -> Guarantee:
         study.quorum,
         NOMINAL_ROWS,
     )
+    if study.promise.protects is Unit.PARTY:
+        asked["largest"] = 1
+    asked["hides"] = str(Hides.of(study.promise.protects, study.promise.relation))
     return fact_sum(asked, FactCounts(study.schema)).guarantee()
 
 

@@ -61,15 +61,20 @@ class Given:
     ----------
     releases : mapping of party to Release
         In a transfer, what sources elsewhere have released.
-    auxiliary : array or None
-        The rows that parties vote on, encoded.
+    auxiliary : callable or None
+        From a study to the rows that parties vote on, encoded by its schema: facts of it may be
+        learned first.
     kept : Answers or None
         Where a coordinator that adds noise keeps what it released, once and for all.
     """
 
     releases: Mapping[str, Release] = field(default_factory=dict)
-    auxiliary: Floats | None = None
+    auxiliary: Callable[[Study], Floats] | None = None
     kept: Answers | None = None
+
+    def rows(self, study: Study) -> Floats | None:
+        """Return the rows that parties vote on, encoded; None if there are none."""
+        return None if self.auxiliary is None else self.auxiliary(study)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +153,8 @@ def protocol_of(study: Study, given: Given | None = None, timeout: float | None 
                 federation,
                 study.schema,
                 epsilon=facts.epsilon,
+                unit=study.promise.protects,
+                neighbours=study.promise.relation,
                 colluding=facts.colluding,
                 reserve=facts.reserve,
                 quorum=study.quorum,
@@ -228,11 +235,12 @@ def _together(study: Study, federation: Federation, timeout: float | None) -> Le
 
 def _voted(study: Study, given: Given, federation: Federation, timeout: float | None) -> Learned:
     """Have everyone vote, or upload; the coordinator adds the noise, or everyone a share of it."""
+    auxiliary = given.rows(study)
     facts = PublicFacts(
         n_samples=len(federation.parties()),
         n_features=len(study.columns),
         n_classes=study.n_classes,
-        auxiliary=given.auxiliary,
+        auxiliary=auxiliary,
     )
     estimator = estimator_for(study, study.method)
     voting = replace(estimator.plan(facts).voting, quorum=study.quorum)
@@ -246,7 +254,6 @@ def _voted(study: Study, given: Given, federation: Federation, timeout: float | 
         random_state=study.seed_for("coordinator"),
     )
     coef, intercept = voting.coefficients(elected.released.weights)
-    auxiliary = given.auxiliary
     model = _linear(
         study,
         coef,

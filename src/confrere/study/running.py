@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -94,7 +94,7 @@ class Runner:
             for name in self.locals_
         }
         parties = [
-            local_party(study, local, self.rows[name], policies[name], given.auxiliary)
+            local_party(study, local, self.rows[name], policies[name], given.rows(study))
             for name, local in self.locals_.items()
         ]
         federation = LocalFederation(parties, run=run, study=study.sha256, on_error="raise")
@@ -278,14 +278,15 @@ def _raw_rows(study: Study, local: Local, rows: Rows) -> RawRows | None:
     return RawRows(
         FactCounts(study.schema),
         rows.sums,
+        len(rows.y),
         lambda schema: read_rows(study.with_schema(schema), local.table()).X,
     )
 
 
 def auxiliary_rows(
     study: Study, path: Path | None, locals_: Mapping[str, Local]
-) -> NDArray[np.float64] | None:
-    """Return the public rows that the study names by their hash, encoded; None if it names none."""
+) -> Callable[[Study], NDArray[np.float64]] | None:
+    """Return what encodes the public rows that the study names by their hash, if it does."""
     if study.file.auxiliary is None:
         return None
     own = [local.auxiliary_path for local in locals_.values() if local.auxiliary_path is not None]
@@ -299,7 +300,7 @@ def auxiliary_rows(
     if hashlib.sha256(content).hexdigest() != study.file.auxiliary.sha256:
         raise StudyError("auxiliary.sha256: the file is not the one that the study names.")
     table = read_table(place, set(study.schema.columns), study.schema)
-    return encoded(study, table).to_numpy(dtype=np.float64)
+    return lambda known: encoded(known, table).to_numpy(dtype=np.float64)
 
 
 def _check_parties(study: Study, here: Mapping[str, Local], given: Mapping[str, Release]) -> None:

@@ -161,7 +161,7 @@ def party_session(
     agreed = Grant.load(grant, opened.public_key())
     _compare(agreed, study, local)
     given = Given(auxiliary=auxiliary_rows(study, None, {party.name: local}))
-    answering = local_party(study, local, rows_of(study, local), agreed.policy, given.auxiliary)
+    answering = local_party(study, local, rows_of(study, local), agreed.policy, given.rows(study))
     return PartySession(
         answering,
         agreed,

@@ -10,8 +10,8 @@ from typing import Any
 
 from confrere.catalogue import Method, find_method
 from confrere.errors import ConfrereError, SchemaError, StudyError
-from confrere.federation.summed_facts import FACTS
-from confrere.guarantee import Neighbours, Unit
+from confrere.federation.summed_facts import FACTS, Hides
+from confrere.guarantee import Unit
 from confrere.schema import PublicSchema, SchemaEncoder
 from confrere.schema.fact_counts import FactCounts
 from confrere.study.parameters import check_parameters
@@ -137,7 +137,9 @@ class Study:
         by_sum = self.method.summed if self.trust == "sum" else ()
         asked = by_sum or self.method.operations
         if self.file.facts is not None:
-            asked = tuple(dict.fromkeys(("size", "ready", FACTS.name, *asked)))
+            # Where whole parties are hidden, so is how many records they have.
+            sized = () if self.promise.protects is Unit.PARTY else ("size",)
+            asked = tuple(dict.fromkeys((*sized, "ready", FACTS.name, *asked)))
         return asked + ((self.method.counting,) if self.file.evaluation else ())
 
     def seed_for(self, name: str) -> int | None:
@@ -227,11 +229,15 @@ def _check_facts(study: Study) -> None:
     facts = study.file.facts
     if facts is None:
         return
-    if study.method.shape == "votes":
-        raise StudyError(f"facts: {study.method.name} protects whole parties; declare the facts.")
-    promise = (study.promise.protects, study.promise.relation)
-    if promise != (Unit.RECORD, Neighbours.REPLACE_ONE):
-        raise StudyError("facts: they are learned per record under replace-one; declare them.")
+    if study.method.shape == "votes" and study.trust != "sum":
+        raise StudyError(
+            "facts: where a coordinator adds the noise parties cannot tell what was made of them; "
+            "use trust = 'sum', or declare the facts."
+        )
+    try:
+        Hides.of(study.promise.protects, study.promise.relation)
+    except ConfrereError as error:
+        raise StudyError(f"facts: {error}") from None
     if len(study.payers) <= facts.colluding:
         raise StudyError(
             "facts: a sum needs more parties than may collude; one party alone learns facts with "

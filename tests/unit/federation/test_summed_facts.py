@@ -1,13 +1,14 @@
 """Facts as one sum over all parties: what is summed, who may ask, how rows are encoded after."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from confrere.errors import InvalidMessage, InvalidParameter
-from confrere.federation import Books, LocalFederation, LocalParty, Policy
+from confrere.federation import Books, LocalFederation, LocalParty, Policy, summed_facts
 from confrere.federation.operation import PartyFacts
 from confrere.federation.payload import Payload
 from confrere.federation.summed_counts import settings_of_count
@@ -36,16 +37,17 @@ def people(seed, n=3_000):
     )
 
 
-def federation(**more):
+def federation(unit=Unit.RECORD, neighbours=Neighbours.REPLACE_ONE, **more):
     parties = []
     for seed, name in enumerate("pqr"):
         table, ledger = people(seed), Ledger()
-        ledger.open_account(name)
-        policy = Policy.anything(unit=Unit.RECORD, neighbours=Neighbours.REPLACE_ONE)
+        ledger.open_account(name, unit=unit, neighbours=neighbours)
+        policy = Policy.anything(unit=unit, neighbours=neighbours)
         books = Books(ledger=ledger, account=name, policy=policy)
         raw = RawRows(
             FactCounts(SCHEMA),
             FactCounts(SCHEMA).sums(table),
+            len(table),
             lambda schema, table=table: schema.encoder().transform(table),
         )
         X, y = SCHEMA.encoder().transform(table), SCHEMA.label(table)
@@ -70,7 +72,7 @@ def test_facts_are_those_of_all_records_and_everyone_pays_once():
 
 def test_the_noise_follows_from_the_schema_and_from_nobody_s_word():
     counts = FactCounts(SCHEMA)
-    values = settings_of_count(EPSILON, 3, 1, 0, 1.0, 3_000)
+    values = settings_of_count(EPSILON, 3, 1, 0, 1.0, 3_000) | {"hides": "record"}
     mechanism = fact_sum(values, counts)
     assert mechanism.sensitivity == counts.sensitivity
     assert mechanism.size == counts.size
@@ -84,11 +86,93 @@ def test_the_noise_follows_from_the_schema_and_from_nobody_s_word():
         Payload(values, written("[" * 100_000)),
         Payload(values, {"schema": np.ones(3)}),
         Payload(values | {"sensitivity": 1}, written(text)),
+        Payload(values | {"hides": "nothing"}, written(text)),
+        Payload(values | {"hides": "party"}, written(text)),
         Payload(values, written(text) | {"more": np.ones(1)}),
     ]
     for request in wrong:
         with pytest.raises(InvalidMessage):
             FACTS.mechanism(request, facts)
+
+
+def test_where_records_come_and_go_their_number_is_counted_and_nobody_tells_it():
+    hidden = {"unit": Unit.RECORD, "neighbours": Neighbours.ADD_REMOVE}
+    asked, parties = federation(**hidden)
+    learned = learn_together(asked, SCHEMA, epsilon=EPSILON, **hidden)
+    everyone = pd.concat([people(seed) for seed in range(3)])
+    age, job = learned.features
+    assert age.mean == pytest.approx(everyone["age"].mean(), abs=0.5)
+    assert job.shares == pytest.approx((0.7, 0.3), abs=0.01)
+    for one in parties:
+        (entry,) = one.books.ledger.entries()
+        assert entry.guarantee.neighbours is Neighbours.ADD_REMOVE
+        assert "size of every party" not in entry.guarantee.public
+    steps = rehearse(lambda f: learn_together(f, SCHEMA, epsilon=1.0, **hidden), "pqr", "5" * 64, 3)
+    assert [one.operation for one in steps] == ["ready", "facts_of_all"]
+
+
+def test_where_whole_parties_are_hidden_facts_are_means_of_their_means():
+    hidden = {"unit": Unit.PARTY, "neighbours": Neighbours.REPLACE_ONE}
+    asked, parties = federation(unit=Unit.PARTY)
+    learned = learn_together(asked, SCHEMA, epsilon=1e5, **hidden)
+    age, _ = learned.features
+    means = [people(seed)["age"].clip(0, 120).mean() for seed in range(3)]
+    assert age.mean == pytest.approx(np.mean(means), abs=0.1)
+    assert learned.outcome.base_rate == pytest.approx(0.2, abs=0.02)
+    for one in parties:
+        (entry,) = one.books.ledger.entries()
+        assert entry.guarantee.unit is Unit.PARTY
+    steps = rehearse(lambda f: learn_together(f, SCHEMA, epsilon=1.0, **hidden), "pqr", "5" * 64, 3)
+    assert [one.operation for one in steps] == ["ready", "facts_of_all"]
+
+
+#: What is hidden, and two data sets of a party: one record, or all of them, change.
+WORST = {
+    "presence": (
+        pd.DataFrame({"age": [120.0, 10.0], "job": ["a", "b"], "ill": [1, 0]}),
+        pd.DataFrame({"age": [10.0], "job": ["b"], "ill": [0]}),
+    ),
+    "party": (
+        pd.DataFrame({"age": [120.0] * 3, "job": ["a"] * 3, "ill": [1] * 3}),
+        pd.DataFrame({"age": [30.0] * 7, "job": ["b"] * 7, "ill": [0] * 7}),
+    ),
+}
+
+
+def moved(name):
+    """Return how much of its epsilon a change costs, exactly: steps of the sum over its scale."""
+    counts = FactCounts(SCHEMA)
+    largest = 1 if name == "party" else 3_000
+    values = settings_of_count(EPSILON, 3, 1, 0, 1.0, largest) | {"hides": name}
+    mechanism, (party, *_) = fact_sum(values, counts), federation()[1]
+    text = json.dumps(SCHEMA.to_dict(), sort_keys=True, separators=(",", ":"))
+    request = Payload(values, written(text))
+    sent = []
+    for table in WORST[name]:
+        raw = RawRows(counts, counts.sums(table), len(table), lambda schema: None)
+        sent.append(summed_facts._vector(request, replace(party, raw=raw)))
+    steps = np.abs(sent[0] - sent[1]).sum() / mechanism.spacing
+    return steps / mechanism.scale / EPSILON
+
+
+@pytest.mark.parametrize("name", WORST)
+def test_what_a_party_adds_keeps_its_claim_and_nearly_reaches_it(name):
+    assert 0.99 <= moved(name) <= 1.0
+
+
+@pytest.mark.parametrize("name", WORST)
+def test_a_sensitivity_that_is_too_small_is_found(name, monkeypatch):
+    which = {"presence": "longest", "party": "party_sensitivity"}[name]
+    right = getattr(FactCounts, which).fget
+    monkeypatch.setattr(FactCounts, which, property(lambda self: int(0.95 * right(self))))
+    assert moved(name) > 1.0
+
+
+def test_what_no_proof_hides_is_refused():
+    with pytest.raises(InvalidParameter, match="declare them"):
+        learn_together(
+            federation()[0], SCHEMA, epsilon=1.0, unit=Unit.PARTY, neighbours=Neighbours.ADD_REMOVE
+        )
 
 
 def written(text):

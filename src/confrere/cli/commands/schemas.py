@@ -21,7 +21,7 @@ from confrere.cli.payers import (
 from confrere.cli.views import listing
 from confrere.errors import SchemaError
 from confrere.extras import has_research, research
-from confrere.guarantee import Neighbours, check_epsilon
+from confrere.guarantee import Neighbours, Unit, check_epsilon
 from confrere.learned_facts import FactsPlan
 from confrere.schema import Label, PublicDataOnlyWarning, PublicSchema, draft_schema
 from confrere.schema.declaring import declared_column, feature_of, missing_facts, plain_value
@@ -137,6 +137,10 @@ def learn(
     neighbours: Annotated[
         Neighbours, typer.Option(help="Which change is hidden: replace-one or add-remove.")
     ] = Neighbours.REPLACE_ONE,
+    party: Annotated[
+        str | None,
+        typer.Option(help="The column that says whose record it is: hide whole parties."),
+    ] = None,
     out: OutFile = None,
     yes: SpendUnasked = False,
 ) -> Answer:
@@ -146,12 +150,14 @@ def learn(
     rate. The schema carries the receipt, and every release that is made with it says the price.
     """
     found = _read(schema)
-    price = FactsPlan(FactCounts(found, quantiles), check_epsilon(epsilon), neighbours)
+    unit = Unit.RECORD if party is None else Unit.PARTY
+    price = FactsPlan(FactCounts(found, quantiles), check_epsilon(epsilon), neighbours, unit)
     book = existing_ledger(ledger)
     _refuse_taken(out)
     outcome = () if found.outcome is None else (found.outcome.column,)
-    frame = read_table(table, {*found.columns, *outcome}, found)
-    price.counts.sums(frame)  # what is wrong with the table is said before the price is
+    named = () if party is None else (party,)
+    frame = read_table(table, {*found.columns, *outcome, *named}, found)
+    price.summed(frame, party)  # what is wrong with the table is said before the price is
     told = {
         "pays for": f"{price.counts.size} sums of {', '.join(price.counts.names)}",
         "from then on": "in the total of every release that is made with this schema",
@@ -162,6 +168,7 @@ def learn(
         epsilon=epsilon,
         quantiles=quantiles,
         neighbours=neighbours,
+        party=party,
         ledger=book,
         account=payer,
     )
