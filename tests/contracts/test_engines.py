@@ -272,6 +272,29 @@ def test_noise_shaped_like_the_rows_over_both_engines(example, tmp_path, rounds,
     assert len(chances) == 20
 
 
+@pytest.mark.parametrize("name", ["plr", "simcomb", "pst-f", "pst-h"])
+def test_one_organisation_s_noise_is_shaped_over_both_engines(example, tmp_path, name):
+    method = CATALOGUE[name]
+    how = {"named": f'name = "{name}"\nnoise = "schema"', "rewritten": CURVED}
+    here_study, here = run_here(example, tmp_path / "here", method, **how)
+    there_study, there = run_between(example, tmp_path / "there", method, **how)
+    assert [one.name for one in here] == [one.name for one in there.made]
+    for one, other in zip(here, there.made, strict=True):
+        model, same = one.release.model, other.release.model
+        arrays, others = model.arrays(), same.arrays()
+        assert all(array.tobytes() == others[key].tobytes() for key, array in arrays.items())
+        assert model.facts == same.facts
+        assert any(size > 1 for size in model.facts.body)
+        assert model.features == here_study.columns
+        assert one.release.guarantee == other.release.guarantee
+    paid = charged(tmp_path / "here", here_study)
+    assert paid == charged(tmp_path / "there", there_study)
+    people = pd.read_csv(example / "local/main.csv")[:20]
+    for made in there.made:
+        chances = predict(load_release(there.folders[made.name], allow_simulated=True), people)
+        assert len(chances) == 20
+
+
 def test_a_chain_starts_from_what_the_source_released_in_the_same_run(example, tmp_path):
     method = CATALOGUE["simcomb"]
     _, finished = run_between(example, tmp_path / "there", method, seeded=False)

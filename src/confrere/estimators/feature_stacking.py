@@ -25,7 +25,7 @@ from confrere.maths.partition import (
 )
 from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.plans.base_plan import PublicFacts
-from confrere.plans.body_plan import Noise, encodes, form_for
+from confrere.plans.body_plan import Noise, encodes, form_for, refuse_beyond
 from confrere.plans.checked_plan import CheckedPlan, plan_near
 from confrere.plans.declared_priors import Prior
 from confrere.plans.feature_stack_plan import FeatureStackPlan, plan_feature_stack
@@ -211,15 +211,6 @@ class FeatureStackingClassifier(StackingClassifier):
     def _form(self, n_samples: int) -> Form:
         """Return how a schema's columns are encoded: a rule of public facts."""
         assert isinstance(self.schema, PublicSchema)
-        beyond = {
-            "calibration='printed'": self.calibration == "printed",
-            "delta": self.delta > 0,
-            "loss='hinge'": self.loss == "hinge",
-            "prior": self.prior is not None,
-            "rows='unit'": self.rows == "unit",
-            "importance=": self.importance is not None,
-            "groups by positions": self.groups is not None and not _by_name(self.groups),
-        }
         stacked = self.combiner == "stack"
         share = high_share(self.high_fraction, n_samples, 2) if stacked else 0.0
         return form_for(
@@ -228,10 +219,22 @@ class FeatureStackingClassifier(StackingClassifier):
             max(1, round((1 - share) * n_samples)),
             self.epsilon,
             classes=self.classes,
-            beyond=beyond,
+            beyond=self._beyond(),
             loss=self.loss,
             grouped=True,
         )
+
+    def _beyond(self) -> dict[str, bool]:
+        """Return by name what noise shaped like the rows does not know, and whether it is set."""
+        return {
+            "calibration='printed'": self.calibration == "printed",
+            "delta": self.delta > 0,
+            "loss='hinge'": self.loss == "hinge",
+            "prior": self.prior is not None,
+            "rows='unit'": self.rows == "unit",
+            "importance=": self.importance is not None,
+            "groups by positions": self.groups is not None and not _by_name(self.groups),
+        }
 
     def _rows_and_importances(
         self, facts: PublicFacts
@@ -242,6 +245,8 @@ class FeatureStackingClassifier(StackingClassifier):
         if self.noise == "schema" and not shaped:
             raise InvalidParameter("noise='schema' needs schema=, a PublicSchema of raw columns.")
         if encoder is not None and shaped and self.noise != "ball":
+            if self.noise == "schema":  # an encoder of a body's form comes by no rule
+                refuse_beyond(self._beyond())
             # One column of the schema counts as much as its most important value.
             each = [max(f.importances or (1.0,)) for f in encoder.schema.features]
             important = np.array(each) if encoder.schema.has_importances else None
@@ -288,7 +293,10 @@ class FeatureStackingClassifier(StackingClassifier):
         found = [np.array([place[name] for name in np.ravel(group)]) for group in self.groups]
         if n_columns == len(place):
             return found
-        return encoded_columns([len(f.names) for f in encoder.schema.features], found)
+        sizes = [len(feature.names) for feature in encoder.schema.features]
+        return encoded_columns(
+            [block.size for block in encoder.blocks()] if encoder.shaped else sizes, found
+        )
 
     def _importance(self) -> ArrayLike | None:
         """Return the declared importances: of the schema, unless they are given."""

@@ -28,6 +28,7 @@ from confrere.plans.body_plan import (
     Noise,
     encodes,
     form_for,
+    refuse_beyond,
     schema_frame,
 )
 from confrere.plans.checked_plan import CheckedPlan, plan_near
@@ -226,6 +227,8 @@ class PrivateLogisticRegression(StreamedClassifier):
                 "read at once."
             )
         if encoder is not None and shaped and self.noise != "ball":
+            if self.noise == "schema":  # an encoder of a body's form comes by no rule
+                refuse_beyond(self._beyond())
             return schema_frame(
                 encoder,
                 self._public_rows(facts.n_samples),
@@ -266,13 +269,6 @@ class PrivateLogisticRegression(StreamedClassifier):
     def _form(self, n_samples: int) -> Form:
         """Return how a schema's columns are encoded: a rule of public facts."""
         assert isinstance(self.schema, PublicSchema)
-        beyond = {
-            "calibration='printed'": self.calibration == "printed",
-            "prior": self.prior is not None,
-            "loss='hinge'": self.loss == "hinge",
-            "alpha per column": isinstance(self.alpha, Mapping) or np.ndim(self.alpha) > 0,
-            "feature_scale": self.feature_scale is not None,
-        }
         rows = self._public_rows(n_samples)
         return form_for(
             self.schema,
@@ -280,10 +276,20 @@ class PrivateLogisticRegression(StreamedClassifier):
             rows,
             self.epsilon,
             classes=self.classes,
-            beyond=beyond,
+            beyond=self._beyond(),
             delta=self.delta,
             loss=self.loss,
         )
+
+    def _beyond(self) -> dict[str, bool]:
+        """Return by name what noise shaped like the rows does not know, and whether it is set."""
+        return {
+            "calibration='printed'": self.calibration == "printed",
+            "prior": self.prior is not None,
+            "loss='hinge'": self.loss == "hinge",
+            "alpha per column": isinstance(self.alpha, Mapping) or np.ndim(self.alpha) > 0,
+            "feature_scale": self.feature_scale is not None,
+        }
 
     def _known(self, facts: PublicFacts) -> Prior | None:
         """Return what is declared about the columns; None if that is nothing."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -130,50 +131,58 @@ class TransferClassifier(LinearClassifier):
         check_classes(sources, facts.n_classes)
         check_losses(sources, self.loss)
         prior = self._known(facts, sources)
+        frame_at = cache(partial(self._frame, facts))  # many beliefs lead to the same
+
+        def fit(epsilon: float, belief: Belief) -> LinearPlan:
+            frame = frame_at(epsilon, prior.variance_at(belief))
+            return self._fit_plan(facts, frame, epsilon, prior, belief, sources)
+
         if not self.prior_check or prior.deviation == 0:
-            return self._fit_plan(facts, self.epsilon, prior, UNCHECKED, sources)
+            return fit(self.epsilon, UNCHECKED)
         return plan_near(
             prior,
-            lambda epsilon, belief: self._fit_plan(facts, epsilon, prior, belief, sources),
+            fit,
             epsilon=self.epsilon,
             n_samples=facts.n_samples,
             sources=sources,
         )
 
-    def _fit_plan(
-        self,
-        facts: PublicFacts,
-        epsilon: float,
-        prior: Prior | ClassPrior,
-        belief: Belief,
-        sources: tuple[Release, ...],
-    ) -> LinearPlan:
-        """Return the plan of the fit itself, as near to the sources as they are believed."""
+    def _frame(self, facts: PublicFacts, epsilon: float, variance: float) -> Coordinates:
+        """Return the public coordinates: of a body if the sources have one."""
         encoder = self._encoder(facts.n_samples)
         shaped = encoder is not None and encoder.shaped and self.noise != "ball"
         if self.noise == "schema" and not shaped:
             raise InvalidParameter(
                 "noise='schema' needs schema= and sources whose noise was shaped by it."
             )
-        frame: Coordinates
         if encoder is not None and shaped:
-            frame = schema_frame(
+            return schema_frame(
                 encoder,
                 facts.n_samples,
                 epsilon=epsilon,
                 delta=self.delta,
                 loss=self.loss,
                 constant=self.fit_intercept,
-                log_odds=prior.variance_at(belief),
+                log_odds=variance,
             )
-        else:
-            frame = linear_frame(
-                facts.n_features,
-                data_norm=self.data_norm,
-                fit_intercept=self.fit_intercept,
-                intercept_scale=self.intercept_scale,
-                feature_scale=self.feature_scale,
-            )
+        return linear_frame(
+            facts.n_features,
+            data_norm=self.data_norm,
+            fit_intercept=self.fit_intercept,
+            intercept_scale=self.intercept_scale,
+            feature_scale=self.feature_scale,
+        )
+
+    def _fit_plan(
+        self,
+        facts: PublicFacts,
+        frame: Coordinates,
+        epsilon: float,
+        prior: Prior | ClassPrior,
+        belief: Belief,
+        sources: tuple[Release, ...],
+    ) -> LinearPlan:
+        """Return the plan of the fit itself, as near to the sources as they are believed."""
         return plan_linear(
             facts.n_samples,
             frame,

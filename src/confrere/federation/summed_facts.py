@@ -6,7 +6,6 @@ law. Proof: docs/proofs/learned_facts.md and docs/proofs/secure_sums.md, "Counts
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -15,12 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.errors import InvalidMessage, InvalidParameter, SchemaError
+from confrere.errors import InvalidMessage, InvalidParameter
 from confrere.federation.counting import ask_sizes
 from confrere.federation.federation import Federation
 from confrere.federation.operation import PartyFacts
 from confrere.federation.party import LocalParty
 from confrere.federation.payload import Payload
+from confrere.federation.sent_schema import UNREADABLE, received_schema, sent_schema
 from confrere.federation.summed_counts import count_sum, read_count, settings_of_count
 from confrere.federation.summing import install_sum
 from confrere.guarantee import Neighbours, Unit
@@ -66,18 +66,6 @@ class Hides(StrEnum):
     def neighbours(self) -> Neighbours:
         """How."""
         return Neighbours.ADD_REMOVE if self is Hides.PRESENCE else Neighbours.REPLACE_ONE
-
-
-#: What reading a stranger's schema may raise.
-_UNREADABLE = (
-    SchemaError,
-    TypeError,
-    ValueError,
-    ArithmeticError,
-    LookupError,
-    AttributeError,
-    RecursionError,
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +163,7 @@ def learn_together(
     asked = settings_of_count(epsilon, len(names), colluding, reserve, quorum, largest)
     asked["hides"] = str(hides)
     mechanism = fact_sum(asked, counts)
-    request = Payload(asked, {"schema": _written(schema)})
+    request = Payload(asked, {"schema": sent_schema(schema)})
     summed = federation.sum(FACTS.name, request, mechanism, to=list(sizes), timeout=timeout)
     n_samples = float(sum(sizes[name] for name in summed.roster))
     if hides is Hides.PRESENCE:
@@ -189,17 +177,11 @@ def learn_together(
     return learned
 
 
-def _written(schema: PublicSchema) -> NDArray[np.uint8]:
-    """Return a schema as bytes of JSON: of many columns, it is longer than a text may be."""
-    text = json.dumps(schema.to_dict(), sort_keys=True, separators=(",", ":"))
-    return np.frombuffer(text.encode(), dtype=np.uint8)
-
-
 def _counts(written: NDArray[Any]) -> FactCounts:
     """Read the schema of a request; the sensitivity follows from it, and is nobody's word."""
     try:
-        return FactCounts(PublicSchema.from_dict(json.loads(written.tobytes())))
-    except _UNREADABLE:
+        return FactCounts(received_schema(written))
+    except UNREADABLE:
         raise InvalidMessage("schema is not one whose facts can be learned.") from None
 
 
@@ -216,7 +198,7 @@ def _mechanism(request: Payload, facts: PartyFacts) -> SecureSum:  # noqa: ARG00
 
 def _vector(request: Payload, party: LocalParty) -> Floats:
     raw = party.raw
-    if raw is None or not np.array_equal(_written(raw.counts.schema), request.arrays["schema"]):
+    if raw is None or not np.array_equal(sent_schema(raw.counts.schema), request.arrays["schema"]):
         raise InvalidMessage("this party has no raw rows of that schema to count.")
     hides, sums = Hides(request.values["hides"]), raw.sums
     if hides is Hides.PARTY:

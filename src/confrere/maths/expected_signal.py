@@ -305,8 +305,10 @@ def expected_signal(
     best, most = (_PARTS,) * len(groups), -1.0
     least = [fewest_parts(factors) if group == "corners" else 1 for group in groups]
     for parts in itertools.product(*(range(few, _PARTS + 1) for few in least)):
+        if sum(parts) != _PARTS:
+            continue
         signal = sum(survives[each] for each in zip(groups, parts, strict=True))
-        if sum(parts) == _PARTS and signal > most * (1 + 1e-9):
+        if signal > most * (1 + 1e-9):
             best, most = parts, signal
     return ExpectedSignal(
         signal=most,

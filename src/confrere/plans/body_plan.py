@@ -277,8 +277,7 @@ def schema_frame(
     columns : sequence of int, optional
         Positions of the schema's columns that rows consist of; all unless given.
     """
-    curvature = curvature_of(encoder.schema)
-    blocks = encoder.blocks()
+    curvature, blocks = curvature_of(encoder.schema), encoder.blocks()
     if columns is not None:
         blocks = tuple(blocks[j] for j in columns)
     known: dict[str, Any] = {
@@ -291,8 +290,10 @@ def schema_frame(
         factors, turns = divided(blocks, n_samples, curvature, noise)
         return factors if constant else factors[:-1], turns
 
-    laws = noises(n_samples, epsilon, delta=delta, loss=loss)
-    _, law = _better([(expected_signal(division(law)[0], noise=law, **known), law) for law in laws])
+    law, *others = laws = noises(n_samples, epsilon, delta=delta, loss=loss)
+    if others:
+        found = [(expected_signal(division(law)[0], noise=law, **known), law) for law in laws]
+        law = _better(found)[1]
     factors, turns = division(law)
     chosen = choose_geometry(factors, budget=noise_budget(epsilon), noise=law, **known)
     return BodyFrame(

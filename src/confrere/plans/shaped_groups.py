@@ -6,9 +6,9 @@ Proof: docs/proofs/feature_groups.md, "Noise shaped like the rows".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,8 @@ class SchemaGroups:
 
     encoder: SchemaEncoder
     columns: Groups
+    #: Bodies that were made: many beliefs in a prior lead to the same.
+    _made: dict[Any, GroupBodies] = field(default_factory=dict, init=False)
 
     #: As of :class:`GroupBodies`.
     clipping: ClassVar[Clipping] = GroupBodies.clipping
@@ -82,18 +84,21 @@ class SchemaGroups:
         variance : float, optional
             Of the log odds around what groups shrink towards, where that is known.
         """
-        frames = tuple(
-            schema_frame(
-                self.encoder,
-                n_samples,
-                epsilon=epsilon,
-                loss=loss,
-                log_odds=LOG_ODDS if variance is None else variance,
-                columns=columns.tolist(),
+        asked = (n_samples, tuple(epsilons), loss, variance)
+        if asked not in self._made:
+            frames = tuple(
+                schema_frame(
+                    self.encoder,
+                    n_samples,
+                    epsilon=epsilon,
+                    loss=loss,
+                    log_odds=LOG_ODDS if variance is None else variance,
+                    columns=columns.tolist(),
+                )
+                for columns, epsilon in zip(self.columns, epsilons, strict=True)
             )
-            for columns, epsilon in zip(self.columns, epsilons, strict=True)
-        )
-        return GroupBodies(self.groups, frames)
+            self._made[asked] = GroupBodies(self.groups, frames)
+        return self._made[asked]
 
 
 def encoded_columns(sizes: Sequence[int], columns: Sequence[NDArray[np.intp]]) -> Groups:

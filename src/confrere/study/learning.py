@@ -22,8 +22,9 @@ from confrere.federation.expected import Expected, Numbers
 from confrere.federation.operation import Operation, PartyFacts, check_price, install
 from confrere.federation.party import LocalParty
 from confrere.federation.payload import Payload
+from confrere.federation.sent_schema import received_schema, sent_schema
 from confrere.guarantee import Guarantee
-from confrere.model import Model
+from confrere.model import Encoder, Model
 from confrere.model.model_json import read_model
 from confrere.model.strict_json import json_bytes, read_json
 from confrere.noise.sources import RandomSource
@@ -32,6 +33,7 @@ from confrere.plans.base_plan import ModelPlan, Names
 from confrere.release import Release
 from confrere.rows.engines import opened_engine
 from confrere.rows.frame import LARGEST
+from confrere.schema import PublicSchema, SchemaEncoder
 
 Floats = NDArray[np.float64]
 
@@ -39,6 +41,15 @@ _VALUES = frozenset({"method", "settings", "classes", "features", "sources"})
 _MADE = frozenset({"method", "settings", "n_samples"})
 _GIVEN = frozenset({"kind"})
 _PLAIN = (str, int, float, bool)
+
+
+def body_encoder(schema: PublicSchema) -> SchemaEncoder:
+    """Return what encodes rows for noise that is shaped like them, whatever their number.
+
+    Numbers are lines, unless a column says that it is a curve: how many records there are is not
+    known when they are encoded.
+    """
+    return schema.encoder(form="linear")
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,10 +84,9 @@ class Start:
         sent = {"model": np.frombuffer(written, dtype=np.uint8)}
         return cls(release.kind, release.model, {"kind": release.kind}, sent, release.guarantee)
 
-    @property
-    def release(self) -> Release:
-        """The model as estimators take it."""
-        model = replace(self.model, encoder=None)
+    def release(self, encoder: SchemaEncoder | None = None) -> Release:
+        """Return the model as estimators take it; sources of a study encode as the study does."""
+        model = replace(self.model, encoder=None if encoder is None else Encoder.of(encoder))
         return Release(self.kind, model, self.guarantee, None, simulated=False)
 
 
@@ -103,6 +113,8 @@ class Learning:
         Ridges, one per column or group, where the settings have none for all.
     weights : array, optional
         Importances that rows come weighted by: taken back as far as the prior is not believed.
+    schema : PublicSchema, optional
+        By which rows were encoded, where noise is shaped like them.
     """
 
     method: Method
@@ -113,6 +125,7 @@ class Learning:
     prior: Floats | None = None
     alpha: Floats | None = None
     weights: Floats | None = None
+    schema: PublicSchema | None = None
 
     def plan(self, n_samples: int) -> ModelPlan:
         """Return what an organisation of so many records carries out; touches no data."""
@@ -123,8 +136,11 @@ class Learning:
             given["prior"] = Opinion(self.prior, 0.0, self.weights)
         if self.alpha is not None:
             given["alpha"] = self.alpha.tolist()
+        encoder = None if self.schema is None else body_encoder(self.schema)
+        if encoder is not None:
+            given["schema"] = encoder
         if self.starts:
-            given["source"] = [start.release for start in self.starts]
+            given["source"] = [start.release(encoder) for start in self.starts]
         facts = PublicFacts(
             n_samples=n_samples,
             n_features=len(self.names.features),
@@ -172,6 +188,8 @@ class Learning:
             arrays["alpha"] = self.alpha
         if self.weights is not None:
             arrays["weights"] = self.weights
+        if self.schema is not None:
+            arrays["schema"] = sent_schema(self.schema)
         for k, start in enumerate(self.starts):
             arrays |= {f"source{k}_{name}": array for name, array in start.numbers.items()}
         return Payload(values, arrays)
@@ -186,7 +204,7 @@ class Learning:
             if not isinstance(values[name], list):
                 raise InvalidMessage(f"{name} must be a list.")
         names = Names(tuple(values["classes"]), tuple(values["features"]))
-        told = {
+        told: dict[str, Any] = {
             name: arrays.pop(name, None) for name in ("importance", "prior", "alpha", "weights")
         }
         for name, known in told.items():
@@ -197,6 +215,8 @@ class Learning:
             raise InvalidMessage("weights must be one number per column, of a prior.")
         if weights is not None and not np.all((weights >= 0) & (weights <= LARGEST)):
             raise InvalidMessage(f"weights must be numbers from 0 to {LARGEST:g}.")
+        if "schema" in arrays:
+            told["schema"] = received_schema(arrays.pop("schema"))
         starts = []
         for k, spec in enumerate(values["sources"]):
             prefix = f"source{k}_"
@@ -226,7 +246,7 @@ def _start(
     spec: Any,
     numbers: dict[str, Any],
     names: Names,
-    told: Mapping[str, Floats | None],
+    told: Mapping[str, Any],
 ) -> Start:
     if not isinstance(spec, dict) or spec.keys() not in (_MADE, _GIVEN):
         raise InvalidMessage("a source is a method with its settings and size, or a model.")

@@ -91,10 +91,13 @@ def check_parameters(study: Study) -> None:
             _check_ridges(study, value)
         else:
             _check_kind(name, value, known[name].default)
-    if study.shaped and study.method.name != "average":
+    if study.shaped and study.method.shape == "together" and study.method.name != "average":
         raise StudyError(
-            "method.noise: between organisations noise is shaped like the rows for 'average' alone."
+            "method.noise: of what organisations do together, noise is shaped like the rows for "
+            "'average' alone."
         )
+    if study.shaped and "prior" in study.parameters:
+        raise StudyError('method.prior: noise = "schema" knows no prior; leave out one of the two.')
     for method in methods:
         if method.shape in ("transfer", "as-is"):
             continue  # its price is asked once there is a source; the source's comes first
@@ -180,6 +183,6 @@ def _settled(study: Study) -> dict[str, Any]:
     }
     if study.method.name == "sums":
         settled["second_moments"] = study.encoder().mean_squares()
-    if study.schema.has_importances:
+    if study.schema.has_importances and not study.shaped:  # a body's groups take the schema's own
         settled["importance"] = study.schema.importances()
     return settled

@@ -339,6 +339,7 @@ def learning_of(study: Study, method: Method, starts: tuple[Start, ...] = ()) ->
         encoder.expert_prior() if near else None,
         None if ridges is None else np.asarray(ridges, dtype=np.float64),
         encoder.multipliers() if near and encoder.weighted else None,
+        study.schema if study.shaped else None,
     )
 
 

@@ -14,6 +14,7 @@ from confrere.federation.summed_facts import FACTS, Hides
 from confrere.guarantee import Unit
 from confrere.schema import PublicSchema, SchemaEncoder
 from confrere.schema.fact_counts import FactCounts
+from confrere.study.learning import body_encoder
 from confrere.study.parameters import check_parameters
 from confrere.study.study_tables import Engine, Mode, Party, Promise, StudyFile
 from confrere.study.typed_files import parse_toml, read_bytes
@@ -162,13 +163,9 @@ class Study:
         return replace(self, schema=schema)
 
     def encoder(self) -> SchemaEncoder:
-        """Return the transformer from raw tables to bounded rows.
-
-        For noise that is shaped like the rows numbers are lines, unless a column says that it is a
-        curve: how many records there are is not known when they are encoded.
-        """
+        """Return the transformer from raw tables to bounded rows."""
         if self.shaped:
-            return self.schema.encoder(form="linear")
+            return body_encoder(self.schema)
         return self.schema.encoder(rows=self.file.encoding.rows, weighted=self.weighted)
 
     @property

@@ -1,5 +1,7 @@
 """A study in one process: who pays, when, and what comes out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -27,6 +29,7 @@ from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.mechanisms.prior_check import Belief
 from confrere.plans import PublicFacts
 from confrere.release import generate_key, load_release, read_folder
+from confrere.schema import PublicSchema
 from confrere.study import (
     check_destination,
     check_keys,
@@ -163,10 +166,55 @@ def test_weights_that_are_not_of_a_prior_are_refused(edit):
         Learning.from_payload(Payload(asked.values, arrays))
 
 
-@pytest.mark.parametrize("name", ["plr", "ofpa", "pst-f"])
-def test_noise_shaped_like_the_rows_is_for_averages_alone(edit, name):
-    with pytest.raises(StudyError, match=r"method(\.noise)?: "):
+@pytest.mark.parametrize("name", ["ofpa", "sums", "pst-s"])
+def test_noise_shaped_like_the_rows_is_not_for_every_method(edit, name):
+    with pytest.raises(StudyError, match=r"method\.noise: "):
         ready(edit(name=f'name = "{name}"\nnoise = "schema"'))
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "told"),
+    [
+        ("plr", "alpha = { age = 0.1, bmi = 0.1, Glu0 = 0.1, smoker = 0.1 }", "alpha per column"),
+        ("plr", 'prior = "experts"', "prior"),
+        ("plr", 'loss = "hinge"', "hinge"),
+        ("pst-f", "delta = 1e-6", "delta"),
+        ("pst-f", 'prior = "experts"', "prior"),
+        ("pst-h", 'rows = "unit"', "rows="),
+        ("simcomb", 'calibration = "printed"\nloss = "logistic"', "printed"),
+    ],
+)
+def test_a_study_in_a_body_refuses_what_the_body_does_not_know(edit, name, more, told):
+    with pytest.raises(StudyError, match=f"method.*{told}"):
+        read_study(edit(name=f'name = "{name}"\nnoise = "schema"\n{more}'))
+
+
+@pytest.mark.parametrize("name", ["plr", "pst-f"])
+def test_a_request_for_shaped_noise_brings_the_schema(edit, name):
+    """Whoever reads it makes the plan that the study's own estimator makes."""
+    study = read_study(edit(name=f'name = "{name}"\nnoise = "schema"'))
+    asked = learning_of(study, study.method).to_payload()
+    sent = Learning.from_payload(Payload.decode(asked.encode())).plan(500)
+    facts = PublicFacts(n_samples=500, n_features=len(study.columns), features=study.columns)
+    here = estimator_for(study, study.method).plan(facts)
+    assert sent.guarantee() == here.guarantee()
+    assert sent.detail() == here.detail()
+    if name == "pst-f":  # the schema's own importances deal out epsilon
+        importances = [max(feature.importances) for feature in study.schema.features]
+        assert sum(sent.low.weights) == pytest.approx(1)
+        assert sent.low.weights[0] == pytest.approx(max(importances) / sum(importances))
+    for wrong in (b"", b"{}", b"[1]", b'{"features": 3}', b"\xff\xfe"):
+        arrays = {**asked.arrays, "schema": np.frombuffer(wrong, dtype=np.uint8)}
+        with pytest.raises(InvalidMessage, match="schema"):
+            Learning.from_payload(Payload(asked.values, arrays))
+
+
+def test_a_schema_of_other_columns_makes_no_plan(edit):
+    study = read_study(edit(name='name = "plr"\nnoise = "schema"'))
+    asked = learning_of(study, study.method)
+    other = replace(asked, schema=PublicSchema(study.schema.features[1:], study.schema.outcome))
+    with pytest.raises(InvalidParameter, match="noise='schema'"):
+        Learning.from_payload(other.to_payload()).plan(500)
 
 
 def test_a_prior_that_no_schema_declares_is_refused(edit):
