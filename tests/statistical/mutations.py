@@ -29,6 +29,8 @@ from confrere.mechanisms import (
     noisy_minimiser,
     objective_perturbation,
     output_step,
+    party_statistic,
+    party_votes,
     secure_sum,
 )
 from confrere.mechanisms.functional import FunctionalMechanism
@@ -36,6 +38,8 @@ from confrere.mechanisms.laws import BodyNoise, L2Noise, LaplaceNoise
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.output_step import LatticeStep
 from confrere.mechanisms.party_cells import WHOLE, PartyCells, shares_of_parties
+from confrere.mechanisms.party_moments import PartyMoments
+from confrere.mechanisms.prior_check import PriorCheck
 from confrere.noise.samplers import gaussian_noise, laplace_noise
 from confrere.noise.sources import RandomSource, SeededSource, source_for
 from confrere.plans import multiparty_plan
@@ -223,6 +227,33 @@ def _groups_pay_once(patch: Patch) -> None:
     patch(feature_groups, "calibrate_class_groups", lambda *a, **k: 2 * real(*a, **k))
 
 
+def _votes_of_two_classes(patch: Patch) -> None:
+    """A vote of four classes moves the statistic, or the model, as far as one of two."""
+    for module, name in (
+        (party_statistic, "statistic_sensitivity"),
+        (party_votes, "soft_sensitivity"),
+        (party_votes, "vote_sensitivity"),
+    ):
+        real = getattr(module, name)
+        patch(module, name, lambda *a, _real=real, **k: _real(*a, **k | {"n_classes": 2}))
+
+
+def _moments_move_once(patch: Patch) -> None:
+    """A party's moment leaves one class and is not counted in the one that it comes to."""
+    real = PartyMoments.sensitivity.fget
+    patch(
+        PartyMoments,
+        "sensitivity",
+        property(lambda self: real(self) / (2 if self.n_classes > 2 else 1)),
+    )
+
+
+def _check_pays_once(patch: Patch) -> None:
+    """The check of a prior pays for the record that goes, not for the one that comes."""
+    real = PriorCheck.sensitivity.fget
+    patch(PriorCheck, "sensitivity", property(lambda self: real(self) // 2))
+
+
 def _constant_source(patch: Patch) -> None:
     """Every run has the same noise: nothing is hidden."""
     draw = L2Noise.draw
@@ -392,6 +423,24 @@ MUTATIONS = {
         "groups of several classes pay for the record that goes, not for the one that comes",
         _groups_pay_once,
         ("pst-f",),
+        ("densities",),
+    ),
+    "classes: votes of two": Mutation(
+        "votes of four classes move as far as those of two",
+        _votes_of_two_classes,
+        ("statistic", "soft", "vote"),
+        ("densities",),
+    ),
+    "classes: moments move once": Mutation(
+        "a party's moment of four classes is counted in one of them",
+        _moments_move_once,
+        ("moments",),
+        ("densities",),
+    ),
+    "check: one of two records": Mutation(
+        "the check of a prior pays for one of two records",
+        _check_pays_once,
+        ("simcomb",),
         ("densities",),
     ),
     "shared: parties": Mutation(

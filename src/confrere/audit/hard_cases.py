@@ -222,7 +222,8 @@ def _multiparty(model: Any) -> list[Case]:
         public: Any = {"party": np.repeat(np.arange(3), (size, 1, 1)), "auxiliary": np.ones((1, 1))}
         labels = (np.repeat([first, 1, 0], (size, 1, 1)) for first in (1, 0))
         pairs.append(Pair.of_rows(name, *((np.ones((size + 2, 1)), y) for y in labels), **public))
-    return [Case(model.set_params(fit_intercept=False, alpha=10.0), pairs)]
+    made = model.set_params(fit_intercept=False, alpha=10.0)
+    return [Case(made, pairs), Case(_with(made, classes=_FOUR), [_OTHER_CLASS], _FITS)]
 
 
 def _like(model: Any) -> dict[str, Any]:
@@ -281,6 +282,13 @@ _SURE: dict[str, Any] = {"intercept_scale": _CONSTANT, "prior_intercept": _RARE,
 
 #: One record of one of four classes, which turns round.
 _FOUR = [0, 1, 2, 3]
+#: Of three parties with one record each the first decides between the classes of the others.
+_OTHER_CLASS = Pair.of_rows(
+    "one party of another class",
+    *((np.ones((3, 1)), np.array([first, 0, 3])) for first in (3, 0)),
+    party=np.arange(3),
+    auxiliary=np.ones((1, 1)),
+)
 _ALONE = Pair.of_rows(
     "the only record turned round", *(([[x]], np.ones(1, int)) for x in (1.0, -1.0))
 )

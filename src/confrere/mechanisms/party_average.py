@@ -133,7 +133,9 @@ class PartyMean(PartyTotal):
 
     def terms(self, total: Floats) -> list[Density]:
         """Return what is noised, for an exact audit."""
-        return [NoisedPoint(self._point(total), self.noise.law, self.noise.output_step)]
+        # Once what classes share is taken off, what leaves is not on the lattice any more.
+        step = self.noise.output_step if self.blocks == 1 else None
+        return [NoisedPoint(self._point(total), self.noise.law, step)]
 
     def part(self, upload: Floats) -> Floats:
         """Return what one party adds to the sum: its clipped upload over all parties' number."""
