@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from confrere.errors import InvalidRelease
 from confrere.ledger import Ledger
 from confrere.model import Encoder
 from confrere.release import Adversary, CardNotes, Release, Utility
@@ -33,6 +34,39 @@ def described(
     )
 
 
+def check_words(study: Study, release: Release) -> None:
+    """Refuse a card of a study that says something else about whom it protects, and what for.
+
+    Whoever saves a release writes its card; how many rows a unit has decides about the price.
+
+    Raises
+    ------
+    InvalidRelease
+    """
+    promise, card = study.promise, release.card
+    said = card.guarantee
+    told = {
+        "product.title": (card.product.title, study.title),
+        "product.purpose": (card.product.purpose, study.purpose),
+        "guarantee.unit_detail": (said.unit_detail, f"one {promise.unit}"),
+        "guarantee.max_rows_per_unit": (said.max_rows_per_unit, promise.max_rows_per_unit),
+        "guarantee.across_parties": (
+            said.across_parties.parties_per_unit,
+            _places(study, len(release.parties)),
+        ),
+    }
+    differing = [place for place, (given, agreed) in told.items() if given != agreed]
+    if differing:
+        raise InvalidRelease(
+            f"card.json does not say what the study says: {', '.join(differing)}; do not use it."
+        )
+
+
+def _places(study: Study, n_parties: int) -> int:
+    """Return in how many organisations' data a unit may be, of those that paid."""
+    return min(study.promise.parties_per_unit, max(1, n_parties))
+
+
 def _notes(study: Study, learned: Learned, n_parties: int, n_here: int) -> CardNotes:
     promise = study.promise
     operator = Adversary(
@@ -45,7 +79,7 @@ def _notes(study: Study, learned: Learned, n_parties: int, n_here: int) -> CardN
         purpose=study.purpose,
         unit_detail=f"one {promise.unit}",
         max_rows_per_unit=promise.max_rows_per_unit,
-        parties_per_unit=min(promise.parties_per_unit, max(1, n_parties)),
+        parties_per_unit=_places(study, n_parties),
         adversaries=(operator,) if n_here > 1 else (),
         trust=_trust(study, n_here),
         preprocessing=(_bounded(study),),

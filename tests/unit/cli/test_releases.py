@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,9 @@ import onnxruntime
 import pandas as pd
 import pytest
 
+from confrere.release import CardNotes, load_release
+from confrere.release.folder import write_folder
+from confrere.release.release import release_files
 from confrere_research.packaged_schemas import load_schema
 
 
@@ -18,6 +22,26 @@ def test_verify_with_study_and_ledger(line, fitted):
     answer = line.json("verify", fitted, "--study", "study.toml", "--ledger", "local/main.ledger")
     assert len(answer["data"]["checked"]) == 5
     assert "give --key" in answer["message"]
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        ({"max_rows_per_unit": 2}, "guarantee.max_rows_per_unit"),
+        ({"purpose": "anything"}, "product.purpose"),
+        ({"unit_detail": "one ward"}, "guarantee.unit_detail"),
+    ],
+)
+def test_verify_compares_the_card_with_what_the_study_says(line, fitted, words, place):
+    """Whoever saves a release writes the card, and all sums with it."""
+    real, study = load_release(fitted), Path("study.toml").read_bytes()
+    notes = CardNotes(study_sha256=real.card.study_sha256, **words)
+    if "purpose" not in words:
+        notes = replace(notes, title=real.card.product.title, purpose=real.card.product.purpose)
+    card = real.describe(notes).card
+    write_folder("forged", release_files(real.model, card, onnx=False, study=study), {})
+    line("verify", "forged")
+    assert place in line("verify", "forged", "--study", "study.toml", code=5).stderr
 
 
 def test_verify_refuses_a_changed_file_another_study_and_another_ledger(line, fitted):

@@ -85,6 +85,11 @@ def verify(
         release_id=release_id,
         allow_simulated=allow_simulated,
     )
+    if study is not None:
+        from confrere.study.study_card import check_words
+        from confrere.study.study_file import read_study
+
+        check_words(read_study(study), found.release)
     card = found.release.card
     message = "verified"
     if not keys:
