@@ -3,8 +3,8 @@
 ``python -m benchmarks classes`` fills docs/classes.md. Pure epsilon, accuracy on the test part.
 Rows are principal components of public rows, which are used for nothing else. One against the rest
 has one model per class, each at epsilon over the number of classes, near the share that a class has
-if all are alike. The ridge's floor was chosen on MNIST, and kept on HAR; what the high level of
-stacks learns from, and from how many rows, on training rows of both.
+if all are alike. The ridge's floor, what the high level of stacks learns from, and from how many
+rows, were chosen on training rows of both and on other tables.
 """
 
 from __future__ import annotations
