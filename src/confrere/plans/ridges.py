@@ -26,8 +26,8 @@ Alpha = float | Literal["auto"]
 Alphas = Alpha | ArrayLike | Mapping[str, float]
 
 #: By how much the automatic ridge's floor is raised for more than two classes. Chosen on training
-#: rows of two tables and on two others, by regressions, averages and stacks together: 10/epsilon has
-#: .006 less accuracy than 20/epsilon, 15/epsilon .002 less, 30/epsilon as much.
+#: rows of two tables and on two others, by regressions, averages and stacks together: 10/epsilon
+#: has .006 less accuracy than 20/epsilon, 15/epsilon .002 less, 30/epsilon as much.
 MANY_CLASSES = 10.0
 
 
