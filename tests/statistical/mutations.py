@@ -254,6 +254,11 @@ def _check_pays_once(patch: Patch) -> None:
     patch(PriorCheck, "sensitivity", property(lambda self: real(self) // 2))
 
 
+def _one_body_pays(patch: Patch) -> None:
+    real = feature_groups.calibrate
+    patch(feature_groups, "calibrate", lambda budget, terms: real(budget, terms[:1]))
+
+
 def _constant_source(patch: Patch) -> None:
     """Every run has the same noise: nothing is hidden."""
     draw = L2Noise.draw
@@ -441,6 +446,12 @@ MUTATIONS = {
         "the check of a prior pays for one of two records",
         _check_pays_once,
         ("simcomb",),
+        ("densities",),
+    ),
+    "groups: one body pays": Mutation(
+        "of groups with a body each only the first is paid for",
+        _one_body_pays,
+        ("pst-f",),
         ("densities",),
     ),
     "shared: parties": Mutation(

@@ -129,10 +129,9 @@ def _logistic(model: Any) -> list[Case]:
 
 def _shaped(model: Any) -> list[Any]:
     """Return the classifier with noise for two bodies, and for one with a curve in it."""
-    blocks = Category("block", values=(0, 1)), Number("block", bounds=(0, 1), curve=(0, 1))
     made = _with(model, noise="schema", fit_intercept=False, alpha=_STRONG)
-    line = Number("line", bounds=(-1, 1), curve=False)
-    return [_with(made, schema=PublicSchema((line, block))) for block in blocks]
+    bent = PublicSchema((_LINE, Number("block", bounds=(0, 1), curve=(0, 1))))
+    return [_with(made, schema=schema) for schema in (_LINE_AND_BLOCK, bent)]
 
 
 def _transfer(model: Any) -> list[Case]:
@@ -171,6 +170,10 @@ def _feature_stack(model: Any) -> list[Case]:
             _FITS,
         ),
     ]
+    if model.loss != "hinge" and not model.delta and model.calibration == "tight":
+        named = {"groups": [["line"], ["block"]], "combiner": "vote", "alpha": _STRONG}
+        shaped = _with(model, schema=_LINE_AND_BLOCK, noise="schema", **named)
+        cases.append(Case(shaped, [_OTHER_CORNER], _FEWER))
     return _of_two(cases, model)
 
 
@@ -292,6 +295,9 @@ _OTHER_CLASS = Pair.of_rows(
 _ALONE = Pair.of_rows(
     "the only record turned round", *(([[x]], np.ones(1, int)) for x in (1.0, -1.0))
 )
+
+_LINE = Number("line", bounds=(-1, 1), curve=False)
+_LINE_AND_BLOCK = PublicSchema((_LINE, Category("block", values=(0, 1))))
 
 #: A number turns round, and another column of a block is one; so many rows make two bodies.
 _AMONG, _POSITIVE = np.tile([[1.0, 1.0], [-1.0, 0.0]], (10, 1)), np.append(1, np.zeros(20, int))
