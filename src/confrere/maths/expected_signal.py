@@ -37,7 +37,7 @@ LOG_ODDS = 4.0
 
 #: How much a column of every kind can matter: the mean square of what a line does to the log-odds;
 #: of a flag, a level of a category (and all of a large one, per level) and a hat, by itself.
-SLOPE, FLAG, LEVEL, PER_LEVEL = 2.0, 0.5, 1.0, 0.15
+SLOPE, FLAG, LEVEL, PER_LEVEL = 2.0, 0.5, 1.0, 0.3
 
 #: What six hats between a curve's ends can do on top of a line: where nothing but bounds is known,
 #: and where mean and deviation are.
@@ -58,10 +58,6 @@ _NOISE = 0.9
 
 #: Shares of the rate are whole numbers of parts of one.
 _PARTS = 16
-
-#: One-hot blocks have at least so much of the rate, times their part of the raw columns: what
-#: matters may be among them alone, and then a bet on lines costs most.
-CORNERS = 2 / 3
 
 
 @dataclass(frozen=True)
@@ -303,8 +299,7 @@ def expected_signal(
         for parts in range(1, _PARTS + 1)
     }
     best, most = (_PARTS,) * len(groups), -1.0
-    least = [fewest_parts(factors) if group == "corners" else 1 for group in groups]
-    for parts in itertools.product(*(range(few, _PARTS + 1) for few in least)):
+    for parts in itertools.product(range(1, _PARTS + 1), repeat=len(groups)):
         if sum(parts) != _PARTS:
             continue
         signal = sum(survives[each] for each in zip(groups, parts, strict=True))
@@ -319,13 +314,6 @@ def expected_signal(
         ),
         shares={group: parts / _PARTS for group, parts in zip(groups, best, strict=True)},
     )
-
-
-def fewest_parts(factors: Sequence[Factor]) -> int:
-    """Return how many parts of the rate one-hot blocks have at least."""
-    raw = [factor for factor in factors if factor.kind not in ("constant", "bend")]
-    blocks = sum(factor.group == "corners" for factor in raw)
-    return max(1, round(CORNERS * _PARTS * blocks / len(raw)))
 
 
 def surviving(factor: Factor, scale: float, noise: Floats, records: float) -> float:

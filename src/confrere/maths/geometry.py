@@ -1,15 +1,18 @@
 r"""Public choices of a geometry: roots, groups and the ridge that suits a body.
 
-All follow from the model of :mod:`confrere.maths.expected_signal`: the rate is dealt out so that
+All follow from the model of :mod:`confrere.maths.expected_signal`: with the best shares of the rate
 most signal survives, and ``A = (1 + s2/h) (t R)^{-1}`` is the ridge of the least expected squared
-error. A curve is a line with bends, which get their own part of the rate. Nothing here is
-needed for privacy: every block ridge has its exact price, see docs/proofs/geometry.md.
+error. But the model guesses which columns matter, and a wrong guess costs most where it is sure. So
+what is used lies between its answer and that of somebody who knows nothing, :data:`BELIEF` of the
+way on the scale of logarithms. A curve is a line with bends, which get their own part of the rate.
+Nothing here is needed for privacy: every block ridge has its exact price, see
+docs/proofs/geometry.md.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +23,7 @@ from confrere.maths.expected_signal import (
     SEEN,
     ExpectedSignal,
     Factor,
+    Group,
     NoiseModel,
     coordinate_variance,
     expected_signal,
@@ -33,6 +37,13 @@ Floats = NDArray[np.float64]
 
 #: Part of epsilon that the Jacobian may cost.
 JACOBIAN = 0.15
+
+#: How far the model is believed: 1 is all the way, 0 deals out the rate by the number of columns
+#: and shrinks all columns alike.
+BELIEF = 0.6
+
+#: Shares of the rate are whole numbers of parts of one, the same on every machine.
+_PARTS = 64
 
 #: Roots are shorter by this share, so that rounding keeps rows in the unit ball.
 _HAIR = 1e-9
@@ -89,19 +100,52 @@ def choose_geometry(
     expected = expected_signal(
         factors, n_samples=n_samples, curvature=curvature, noise=noise, log_odds=log_odds
     )
+    shares = hedged_shares(factors, expected)
     scale = prior_scale(factors, log_odds)
-    inverses, ridge = _block_ridge(factors, expected, SEEN * n_samples * curvature, noise, scale)
-    reach = sum(float(np.diagonal(inverse).max()) for inverse in inverses)
-    names = list(expected.shares)
+    inverses, ridge = _block_ridge(factors, shares, SEEN * n_samples * curvature, noise, scale)
+    reach = _reach(inverses)
+    names = list(shares)
     return Geometry(
         tuple(
             np.asarray(np.linalg.cholesky(inverse / reach).T * (1 - _HAIR)) for inverse in inverses
         ),
         tuple(names.index(factor.group) for factor in factors),
-        tuple(expected.shares.values()),
+        tuple(shares.values()),
         # The Jacobian costs at most log(1 + s/4).
         max(ridge / reach, _least_ridge(JACOBIAN * budget)),
     )
+
+
+def hedged_shares(factors: Sequence[Factor], expected: ExpectedSignal) -> dict[Group, float]:
+    """Return the shares of the rate that are used: the model's, half believed.
+
+    Bends keep what the model gives them, since a line says most of what a curve does. The rest is
+    dealt out to lines and one-hot blocks.
+    """
+    sizes = {
+        group: sum(count * factor.size for factor, count in counts.items())
+        for group, counts in grouped(factors).items()
+    }
+    rest = 1 - expected.shares.get("bends", 0.0)
+    wanted = {
+        group: share**BELIEF * sizes[group] ** (1 - BELIEF)
+        for group, share in expected.shares.items()
+        if group != "bends"
+    }
+    parts = {
+        group: round(_PARTS * rest * wanted[group] / sum(wanted.values()))
+        if group in wanted
+        else round(_PARTS * share)
+        for group, share in expected.shares.items()
+    }
+    first = next(iter(parts))
+    parts[first] += _PARTS - sum(parts.values())
+    return {group: part / _PARTS for group, part in parts.items()}
+
+
+def _reach(inverses: Sequence[Floats]) -> float:
+    """Return the largest squared length of a row in coordinates with the ridge 1."""
+    return sum(float(np.diagonal(inverse).max()) for inverse in inverses)
 
 
 def _least_ridge(jacobian: float) -> float:
@@ -111,16 +155,17 @@ def _least_ridge(jacobian: float) -> float:
 
 def _block_ridge(
     factors: Sequence[Factor],
-    expected: ExpectedSignal,
+    shares: Mapping[Group, float],
     records: float,
     noise: NoiseModel,
     scale: float,
 ) -> tuple[list[Floats], float]:
     """Return ``A^{-1}`` of every factor up to a scale, and the ridge that goes with that scale."""
     found: dict[Factor, Floats] = {}
+    best: dict[Factor, Floats] = {}
     ridges, signals = [], []
     for group, counts in grouped(factors).items():
-        share, length = expected.shares[group], squared_length(counts)
+        share, length = shares[group], squared_length(counts)
         for factor, count, each in noise.variances(counts, share):
             raised = 1 + each / (records * factor.spread)
             if noise.gaussian:
@@ -130,9 +175,15 @@ def _block_ridge(
                 ridges.append(float(np.median(raised)) * mine / (scale * factor.weight))
                 signals.append(count * surviving(factor, scale, each, records))
             else:
-                found[factor] = scale * factor.weight / float(raised[0]) * factor.kernel
+                level = scale * factor.weight / float(raised[0])
+                best[factor], found[factor] = (
+                    power * factor.kernel for power in (level, level**BELIEF)
+                )
     inverses = [found[factor] for factor in factors]
-    if not noise.gaussian or not sum(signals) > 0:
+    if not noise.gaussian:
+        # Belief moves what columns have beside each other; how much there is in all stays.
+        return inverses, _reach(inverses) / _reach([best[factor] for factor in factors])
+    if not sum(signals) > 0:
         return inverses, 1.0
     return inverses, float(np.average(ridges, weights=signals))
 
@@ -166,13 +217,14 @@ def weight_noise(
     expected = expected_signal(
         factors, n_samples=n_samples, curvature=curvature, noise=noise, log_odds=log_odds
     )
+    shares = hedged_shares(factors, expected)
     scale = prior_scale(factors, log_odds)
-    inverses, _ = _block_ridge(factors, expected, SEEN * n_samples * curvature, noise, scale)
-    reach = sum(float(np.diagonal(inverse).max()) for inverse in inverses)
+    inverses, _ = _block_ridge(factors, shares, SEEN * n_samples * curvature, noise, scale)
+    reach = _reach(inverses)
     found = []
     for factor, inverse in zip(factors, inverses, strict=True):
         dimension = sum(other.size for other in factors if other.group == factor.group)
-        share = expected.shares[factor.group]
+        share = shares[factor.group]
         each = coordinate_variance(dimension, factor.size) / (rate * share) ** 2
         inverse = np.asarray(np.linalg.inv(inverse), dtype=np.float64)
         found.append((each * np.eye(factor.size), ridge * reach * inverse))

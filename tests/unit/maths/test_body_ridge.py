@@ -21,7 +21,13 @@ from confrere.maths.expected_signal import (
     prior_scale,
     pure_noise,
 )
-from confrere.maths.geometry import JACOBIAN, choose_geometry, weight_noise
+from confrere.maths.geometry import (
+    BELIEF,
+    JACOBIAN,
+    choose_geometry,
+    hedged_shares,
+    weight_noise,
+)
 
 NUMBER = Factor(1, "number", 1 / 3)
 FLAG = Factor(1, "flag", 0.5)
@@ -97,7 +103,7 @@ def test_no_other_shares_let_more_signal_survive(n_samples, gaussian):
     assert found.signal == pytest.approx(signal(found.shares))
     assert 0 < found.kept < 1
     for parts in itertools.product(range(1, 16), repeat=3):
-        if sum(parts) == 16 and parts[1] >= 4:
+        if sum(parts) == 16:
             shares = dict(zip(groups, np.array(parts) / 16, strict=True))
             assert signal(shares) <= found.signal * (1 + 1e-6)
 
@@ -115,8 +121,42 @@ def test_where_little_can_be_learned_lines_have_nearly_all_of_the_rate():
     noise = pure_noise(0.1, 0.5)
     few = expected_signal(FACTORS, n_samples=300, curvature=0.2, noise=noise)
     many = expected_signal(FACTORS, n_samples=10**6, curvature=0.2, noise=noise)
-    assert few.shares == {"lines": 11 / 16, "corners": 4 / 16, "bends": 1 / 16}
+    assert few.shares == {"lines": 14 / 16, "corners": 1 / 16, "bends": 1 / 16}
     assert many.shares["bends"] > many.shares["lines"]
+
+
+@pytest.mark.parametrize("n_samples", [300, 10**6])
+def test_the_model_is_believed_a_part_of_the_way(n_samples):
+    """Shares lie between the model's and those by columns, and so do weights' variances."""
+    noise = pure_noise(0.1, 0.5)
+    expected = expected_signal(FACTORS, n_samples=n_samples, curvature=0.2, noise=noise)
+    shares = hedged_shares(FACTORS, expected)
+    assert sum(shares.values()) == 1
+    assert shares["bends"] == expected.shares["bends"]
+    mine, best, columns = (
+        one["corners"] / one["lines"]
+        for one in (shares, expected.shares, {"lines": 3, "corners": 5})
+    )
+    assert math.log(mine) == pytest.approx(
+        BELIEF * math.log(best) + (1 - BELIEF) * math.log(columns), abs=0.1
+    )
+    chosen = choose_geometry(FACTORS, n_samples=n_samples, budget=0.1, curvature=0.2, noise=noise)
+    number, category = chosen.roots[0][0, 0] ** 2, chosen.roots[2][0, 0] ** 2
+    records = SEEN * n_samples * 0.2
+    levels = [
+        factor.weight
+        / (
+            1
+            + coordinate_variance(size, factor.size)
+            / (noise.rate * share) ** 2
+            / (records * factor.spread)
+        )
+        for factor, size, share in (
+            (NUMBER, 3, shares["lines"]),
+            (CATEGORY, 5, shares["corners"]),
+        )
+    ]
+    assert category / number == pytest.approx((levels[1] / levels[0]) ** BELIEF, rel=1e-6)
 
 
 def test_the_signal_of_a_form_is_a_part_of_all_there_could_be():
