@@ -247,28 +247,35 @@ def _measured(table: Loaded, n: int, epsilon: float, facts: str) -> dict[str, An
         model = PrivateLogisticRegression(
             epsilon=epsilon, schema=PublicSchema(own), classes=[0, 1], noise=noise, random_state=0
         )
-        plan, data = model.prepare(used.iloc[train], labels[train].astype(int))
-        encoder = PublicSchema(own).encoder(form=_form(form))
-        assert encoder.names == tuple(data.features)
-        fresh = encoder.transform(used.iloc[test])
-        names = Names((0, 1), tuple(data.features))
-        found[form] = [
-            round(
-                float(
-                    roc_auc_score(
-                        labels[test],
-                        plan.assemble({"weights": run}, names).decision_function(fresh),
-                    )
-                ),
-                4,
-            )
-            for run in plan.run_many(data, SeededSource(1), DRAWS)
-        ]
+        found[form] = areas(model, _form(form), used, labels, train, test, DRAWS)
     rule = choose_form(PublicSchema(features), "auto", n, epsilon)
     chosen = next(form for form in FORMS if _form(form) == rule)
     rate = float(np.mean(labels[train]))
     seen = n * epsilon * rate * (1 - rate)
     return {"auc": found, "chosen": chosen, "seen": round(seen, 1)}
+
+
+def areas(
+    model: PrivateLogisticRegression,
+    form: Any,
+    rows: pd.DataFrame,
+    labels: NDArray[np.bool_],
+    train: NDArray[np.intp],
+    test: NDArray[np.intp],
+    draws: int,
+) -> list[float]:
+    """Return the area on test rows for so many draws of a model's noise."""
+    plan, data = model.prepare(rows.iloc[train], labels[train].astype(int))
+    encoder = model.schema.encoder(form=form)
+    assert encoder.names == tuple(data.features)
+    fresh, names = encoder.transform(rows.iloc[test]), Names((0, 1), tuple(data.features))
+    made = (
+        plan.assemble({"weights": run}, names)
+        for run in plan.run_many(data, SeededSource(1), draws)
+    )
+    return [
+        round(float(roc_auc_score(labels[test], one.decision_function(fresh))), 4) for one in made
+    ]
 
 
 def _form(form: str) -> Any:
