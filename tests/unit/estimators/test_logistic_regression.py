@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.datasets import make_classification
+from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
@@ -285,3 +286,18 @@ def test_a_gaussian_release_is_a_source_like_any_other():
     ]
     model = TransferClassifier(source=sources, epsilon=1.0).fit(X, Y)
     assert model.coef_.shape == (1, 6)
+
+
+def test_a_kernel_is_a_fixed_public_map():
+    """Random Fourier features come from a seed and the number of columns, and from no record."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(6_000, 2))
+    inside = (rows**2).sum(axis=1) < 1.4
+    phi = RBFSampler(gamma=0.5, n_components=40, random_state=0).fit(np.zeros((1, 2)))
+    lifted = phi.transform(rows)
+    assert np.linalg.norm(lifted, axis=1).max() <= 1.5
+    settings = {"epsilon": 1.0, "random_state": 0}
+    flat = PrivateLogisticRegression(**settings, data_norm=3.0).fit(rows, inside)
+    bent = PrivateLogisticRegression(**settings, data_norm=1.5).fit(lifted, inside)
+    assert roc_auc_score(inside, flat.decision_function(rows)) < 0.65
+    assert roc_auc_score(inside, bent.decision_function(lifted)) > 0.85
