@@ -121,6 +121,8 @@ def answer(question: Question, local: LocalParty | PartyGroup) -> Payload:
                 masks = agreed_masks(act, question, local)
                 terms = _terms(act, question.payload, local, question.step)
             receipt = stack.enter_context(_paying(local, key, price, question.study, terms))
+            if act.sum_of is not None and receipt is not None:
+                _recognise(receipt, local, key)
         except (LedgerError, CompositionError, OperationRefused):
             answers.withdraw(key)  # nothing was paid for this answer
             raise
@@ -203,6 +205,22 @@ def _paying(
         yield receipt
 
 
+def _recognise(receipt: Receipt, local: LocalParty | PartyGroup, key: Key) -> None:
+    """Refuse another sum of a run whose earlier ones the answer file does not know any more.
+
+    One charge pays for so many sums, and only that file tells which tries were used: put back from
+    a copy, it would let noise be drawn again for nothing. The ledger names what has left.
+    """
+    kept = local.books.answers.kept(key.run)
+    known = {Payload.decode(one).digest for (slot, _), one in kept.items() if slot == key.operation}
+    if not known.issuperset(local.books.ledger.entry(receipt).models):
+        raise OperationRefused(
+            "the ledger knows sums of this run that the answer file does not: was it restored from "
+            "a copy? Bring back the newest one, or agree to a new run.",
+            "repeated",
+        )
+
+
 def _signable(
     made: Payload, receipt: Receipt | None, local: LocalParty | PartyGroup, question: Question
 ) -> Payload:
@@ -226,6 +244,8 @@ def _sent(
         # charge for several sums has no one digest.
         digest = answer.digest if act.sum_of is None else None
         local.books.ledger.mark_released(receipt, digest=digest)
+        if act.sum_of is not None:
+            local.books.ledger.note_model(receipt, digest=answer.digest)
     logger.info(
         "%s: %s step %d of run %s %s, %s, digest %s",
         local.name,

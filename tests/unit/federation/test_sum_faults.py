@@ -15,7 +15,7 @@ from confrere.ledger import paying
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.noise.sources import SeededSource
 from confrere.plans import sums_plan
-from tests.unit.federation.summers import FOUR, ROUNDS, Summers, asked_for, carrier_with
+from tests.unit.federation.summers import FOUR, ONE, ROUNDS, Summers, asked_for, carrier_with
 
 # What a party does on purpose or by accident.
 
@@ -122,6 +122,26 @@ def test_an_upload_that_makes_the_sum_wrap_is_refused_and_tells_nothing(tmp_path
         }
         with pytest.raises(InvalidMessage, match="nobody can tell who"):
             summing.added(mechanism, answers)
+
+
+@pytest.mark.parametrize("plan", [ONE, ROUNDS])
+def test_a_restored_answer_file_draws_no_noise_again_for_what_was_paid_once(tmp_path, plan):
+    """Attack: sizes were asked for yesterday, of which everybody's file is; a sum is, twice."""
+    there = Summers(tmp_path, plan=plan)
+    evidence = there.begun()
+    copies = {file: file.read_bytes() for file in tmp_path.glob("*.answers*")}
+    roster = [there.announcement(name, evidence) for name in FOUR]
+    for name in FOUR:
+        there.words(there.share(name, roster, evidence))
+    for file, yesterday in copies.items():
+        file.write_bytes(yesterday)
+    for name in FOUR:
+        there.restart(name)
+    for step in range(there.mechanism().releases):
+        again = [there.announcement(name, evidence, step) for name in FOUR]
+        told = {there.share(name, again, evidence, step) for name in FOUR}
+        assert told == {"OperationRefused:repeated"}
+    assert [there.spent(name) for name in FOUR] == [1.0] * 4
 
 
 # Faults in our own code: each is found by an attack on what runs.
