@@ -53,6 +53,12 @@ BRANCHES = (
     ("average near the experts", 0.1),
     ("the same average without noise", 1.0),
     ("average without noise or ridge", 1.0),
+    ("one message near the experts", 1.0),
+    ("one message near the experts", 0.1),
+    ("one curator of all rows", 1.0),
+    ("one curator of all rows", 0.1),
+    ("source, released without privacy", 1.0),
+    ("near a source without privacy", 1.0),
 )
 
 #: So much epsilon that there is no noise to speak of.
@@ -194,6 +200,23 @@ def _branches(seed: int) -> dict[tuple[str, float], float]:
         model = CollaborativeClassifier(epsilon=epsilon, random_state=seed, **experts)
         model.fit(*pooled, party=party)
         found["average near the experts", epsilon] = mean([model] * len(targets))
+        moments = schema.encoder(weighted=True).mean_squares()
+        model = CollaborativeClassifier(
+            method="sums", epsilon=epsilon, second_moments=moments, random_state=seed, **experts
+        )
+        model.fit(*pooled, party=party)
+        found["one message near the experts", epsilon] = mean([model] * len(targets))
+        # What no number of parties can be expected to beat: all rows in one hand, one noise.
+        model = PrivateLogisticRegression(epsilon=epsilon, random_state=seed, **experts)
+        found["one curator of all rows", epsilon] = mean([model.fit(*pooled)] * len(targets))
+    # What the main hospital's records could tell at best.
+    model = PrivateLogisticRegression(epsilon=_CLEAR, random_state=seed, **experts)
+    bare = model.fit(problem.source.X, y)
+    found["source, released without privacy", 1.0] = mean([bare] * len(targets))
+    told = bare.to_release()
+    found["near a source without privacy", 1.0] = mean(
+        each(lambda **k: TransferClassifier(source=told, **k))
+    )
     # What noise takes, and what the ridge that it calls for does.
     count = len(pooled[1])
     for name, ridge in (

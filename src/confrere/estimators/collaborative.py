@@ -25,6 +25,7 @@ from confrere.estimators.constraints import (
 )
 from confrere.estimators.experts import Opinion, check_hinge_prior, opinion_of
 from confrere.guarantee import Guarantee
+from confrere.mechanisms.prior_check import UNCHECKED
 from confrere.plans.base_plan import LabelledTable, PublicFacts
 from confrere.plans.body_plan import Noise, encodes, form_for
 from confrere.plans.checked_average import CheckedAveraging
@@ -116,7 +117,8 @@ class CollaborativeClassifier(LinearClassifier):
         For ``"average"``: pay a twentieth of ``epsilon`` for every party's noised answer to how far
         ``prior`` holds on its records, and use it so far.
     prior_intercept : float, default=0.0
-        Public intercept to shrink towards.
+        Log-odds of a declared base rate, public: the intercept to shrink towards, set further out
+        where a ``prior`` spreads the scores around it.
     noise : {"auto", "ball", "schema"}, default="auto"
         Which body noise is made for, as in :class:`PrivateLogisticRegression`; ``"schema"`` is for
         ``"average"`` without a ``prior``; asked of others it needs the encoder of all parties.
@@ -321,9 +323,12 @@ class CollaborativeClassifier(LinearClassifier):
             norm="l1" if self.method == "ofpa" else "l2",
         )
         opinion = self._opinion()
-        has_prior = opinion.coef is not None or opinion.intercept != 0
+        known = opinion.prior(self.data_norm, n_features, self.feature_scale)
+        intercept = opinion.intercept if known is None else known.intercept_at(UNCHECKED)
         longer = margin_of(self.loss) or 1.0  # as a hinge's weights are
-        prior = longer * frame.weights(opinion.coef, opinion.intercept) if has_prior else None
+        prior = None
+        if opinion.coef is not None or intercept != 0:
+            prior = longer * frame.weights(opinion.coef, intercept)
         if self.method == "sums":
             return self._sums(frame, prior, n_classes)
         if self.method == "ofaa":
@@ -336,7 +341,6 @@ class CollaborativeClassifier(LinearClassifier):
                 prior=prior,
             )
         averaging = self._averaging(frame, prior, n_classes)
-        known = opinion.prior(self.data_norm, n_features, self.feature_scale)
         if known is None or self.method != "average":
             return averaging
         if self.prior_check:

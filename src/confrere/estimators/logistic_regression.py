@@ -91,7 +91,8 @@ class PrivateLogisticRegression(StreamedClassifier):
         Pay a twentieth to three tenths of ``epsilon`` for a noised answer to how far ``prior``
         holds on these records, and use it so far. Without, a wrong prior is believed.
     prior_intercept : float, default=0.0
-        Public intercept to shrink towards: the log-odds of a declared base rate.
+        Log-odds of a declared base rate, public: the intercept to shrink towards, set further out
+        where a ``prior`` spreads the scores around it.
     noise : {"auto", "ball", "schema"}, default="auto"
         Which body noise is made for. ``"schema"`` is the one that the schema declares, in which a
         number lies in an interval or on a curve and one of a category's columns is one; it knows
@@ -196,7 +197,7 @@ class PrivateLogisticRegression(StreamedClassifier):
         known: dict[str, Any] = {}
         if prior is not None:
             coef = prior.factor_at(belief) * prior.coef
-            known["prior"] = frame.weights(coef, prior.intercept)
+            known["prior"] = frame.weights(coef, prior.intercept_at(belief))
             known |= {"variance": prior.variance_at(belief), "base_rate": prior.base_rate}
         elif self.prior_intercept != 0 and facts.n_classes == 2:
             known["prior"] = frame.weights(None, self.prior_intercept)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, Literal
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 from sklearn.base import clone
 
 from confrere.errors import InvalidParameter
@@ -25,7 +24,7 @@ from confrere.estimators.starting_points import (
     open_sources,
     precisions,
 )
-from confrere.maths.prior_ridge import variance_near
+from confrere.maths.prior_ridge import MISSED, share_of, variance_near
 from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.model import Encoder, Linear
 from confrere.notebook import progress_bar
@@ -192,7 +191,7 @@ class TransferClassifier(LinearClassifier):
             alpha=self.alpha,
             loss=self.loss,
             calibration=self.calibration,
-            prior=shortened(_weights(frame, prior, prior.factor_at(belief)), margin_of(self.loss)),
+            prior=shortened(_weights(frame, prior, belief), margin_of(self.loss)),
             variance=prior.variance_at(belief),
             base_rate=prior.base_rate,
             sources=sources,
@@ -223,28 +222,34 @@ class TransferClassifier(LinearClassifier):
             "data_norm": self.data_norm,
             "feature_scale": None if scale is None else np.asarray(scale, dtype=np.float64),
         }
+        coefs = longer * np.array([model.coef for model in models])
+        encoder = self._encoder(facts.n_samples)
+
+        def around(coef: NDArray[np.float64], intercept: float, variance: float = 0.0) -> Prior:
+            shaped = encoder is not None and encoder.shaped
+            moments = encoder.score_moments(coef) if encoder is not None and shaped else None
+            known = Prior(coef, variance=variance, most=1.0, moments=moments, **declared)
+            # Intercepts, and how scores spread around them, say about how many are positive.
+            middle = intercept + (0.0 if moments is None else moments[0])
+            share = float(np.clip(share_of(middle, known.deviation), -4, 4))
+            return replace(known, intercept=share, released=intercept)
+
         if facts.n_classes == 2:
-            # Their own intercepts say about how many are positive.
-            rate = float(special.expit(np.clip(intercepts.mean(), -4, 4)))
+            rate = around(coefs.mean(axis=0)[0], float(intercepts.mean())).base_rate
         precise = precisions(sources, size, rate)
         keep = (1 - self.eta) * precise / precise.sum()
-        coef = longer * np.tensordot(keep, np.array([model.coef for model in models]), 1)
+        coef = np.tensordot(keep, coefs, 1)
         intercept = keep @ intercepts
         if facts.n_classes > 2:
             return ClassPrior(coef, intercept, variance_near(precise), **declared)
-        return Prior(
-            coef[0],
-            float(intercept[0]),
-            variance=variance_near(precise),
-            most=1.0,
-            **declared,
-        )
+        return around(coef[0], float(intercept[0]), variance_near(precise, missed=MISSED))
 
 
-def _weights(frame: Coordinates, prior: Prior | ClassPrior, factor: float) -> NDArray[np.float64]:
+def _weights(frame: Coordinates, prior: Prior | ClassPrior, belief: Belief) -> NDArray[np.float64]:
     """Return a prior in the frame's coordinates, of several classes one row each."""
+    factor = prior.factor_at(belief)
     if isinstance(prior, Prior):
-        return frame.weights(factor * prior.coef, prior.intercept)
+        return frame.weights(factor * prior.coef, prior.intercept_at(belief))
     pairs = zip(factor * prior.coef, prior.intercept, strict=True)
     return np.array([frame.weights(coef, float(one)) for coef, one in pairs])
 

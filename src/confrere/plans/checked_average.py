@@ -108,7 +108,7 @@ class CheckedAveraging(AroundAveraging):
             whole,
             frame=frame,
             epsilon=rest_of(whole.epsilon, self.check_epsilon),
-            prior=frame.weights(coef, self.prior.intercept),
+            prior=frame.weights(coef, self.prior.intercept_at(belief)),
             variance=self.prior.variance_at(belief),
             base_rate=self.prior.base_rate,
         )

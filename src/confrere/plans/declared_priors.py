@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse, special
 
 from confrere.errors import InvalidParameter
-from confrere.maths.prior_ridge import DECLARED, UNKNOWN
+from confrere.maths.prior_ridge import DECLARED, UNKNOWN, intercept_of
 from confrere.mechanisms.prior_check import Belief, class_parts
 from confrere.rows.frame import Frame
 from confrere.rows.row_source import as_source
@@ -38,7 +38,7 @@ class Prior:
     coef : (n_features,) array
         Log odds per unit of each column, for rows as given.
     intercept : float, default=0.0
-        Log odds of the declared base rate.
+        Log odds of the declared base rate; :meth:`intercept_at` is what a model starts from.
     variance : float, default=0.2
         Of the log odds around the prior, if it is right.
     data_norm : float, default=1.0
@@ -50,6 +50,11 @@ class Prior:
     importance : (n_features,) array, optional
         Public factors that the rows were encoded with: taken back as far as the prior is not
         believed.
+    released : float, optional
+        The intercept of others' models: kept as it is, however far they are believed.
+    moments : pair of float, optional
+        Mean and deviation of its log odds without the intercept, where a schema implies them; by
+        default rows are centred, and their norm is the bound.
     """
 
     coef: Floats
@@ -59,6 +64,8 @@ class Prior:
     feature_scale: Floats | None = None
     most: float = 1.5
     importance: Floats | None = None
+    released: float | None = None
+    moments: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         coef = np.asarray(self.coef, dtype=np.float64)
@@ -83,7 +90,9 @@ class Prior:
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of the prior's log odds on rows whose norm is the bound."""
+        """Standard deviation of the prior's log odds, on rows whose norm is the bound."""
+        if self.moments is not None:
+            return self.moments[1]
         weights = self.frame.weights(self.coef)
         return float(np.linalg.norm(weights)) / math.sqrt(len(self.coef))
 
@@ -94,8 +103,9 @@ class Prior:
         return Frame(len(self.coef), data_norm=self.data_norm, constant=0.0, feature_scale=scale)
 
     def scores(self, X: Any) -> Floats:
-        """Return the prior's log odds of bounded rows, without its intercept."""
-        return row_scores(self.frame, self.frame.weights(self.coef)[None], X)[:, 0]
+        """Return the prior's log odds of bounded rows around their public mean."""
+        scores = row_scores(self.frame, self.frame.weights(self.coef)[None], X)[:, 0]
+        return scores if self.moments is None else np.asarray(scores - self.moments[0])
 
     def variance_at(self, belief: Belief) -> float:
         """Return the variance around the prior: all is open where it is not to be trusted."""
@@ -116,6 +126,12 @@ class Prior:
     def factor_at(self, belief: Belief) -> float:
         """Return what the prior is multiplied by."""
         return max(-self.most, min(self.most, belief.factor))
+
+    def intercept_at(self, belief: Belief) -> float:
+        """Return the intercept to start from: the believed prior then has the base rate."""
+        if self.released is not None:
+            return self.released
+        return intercept_of(self.intercept, self.factor_at(belief) * self.deviation)
 
 
 def declared_prior(

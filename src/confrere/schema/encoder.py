@@ -196,6 +196,26 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise InvalidParameter('form must be "linear" or "curves" for rows in a body.')
         return tuple(f.in_body(self.form == "curves")[1] for f in self.schema.features)
 
+    def score_moments(self, coef: NDArray[np.float64]) -> tuple[float, float]:
+        """Return mean and deviation of the scores that ``coef`` gives to rows in a body.
+
+        As the declared facts imply them, if raw columns were independent, and values of a category
+        and knots of a curve equally frequent. Unlike standardised columns these are not centred.
+        """
+        mean = variance = 0.0
+        begin = 0
+        for block in self.blocks():
+            part = coef[begin : begin + block.size]
+            begin += block.size
+            if block.kind in ("number", "flag"):
+                variance += block.spread * float(part @ part)
+                continue
+            corners = part[: block.smooth or block.size]
+            mean += float(corners.mean())
+            variance += float(corners.var())
+        norm = self.encoding().norm
+        return mean / norm, math.sqrt(variance) / norm
+
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the encoded columns."""

@@ -256,6 +256,27 @@ def test_a_branch_follows_the_form_of_its_source(noise):
     assert accuracy(branch, table(seed=1)) > 0.75
 
 
+def test_a_source_in_a_body_is_believed_by_a_branch_like_it():
+    """Rows there are not centred: what is known of them says what to expect of the check."""
+    schema = PublicSchema(
+        [Number("age", bounds=(18, 90), curve=True), Category("job", values=("a", "b", "c"))],
+        outcome=LABEL,
+    )
+
+    def people(n, seed):
+        rng = np.random.default_rng(seed)
+        found = pd.DataFrame({"age": rng.uniform(18, 90, n), "job": rng.choice(list("abc"), n)})
+        score = -2 + 1.5 * (found["age"] > 60) + 1.5 * (found["job"] == "a")
+        found["y"] = (rng.uniform(size=n) < 1 / (1 + np.exp(-score))).astype(int)
+        return found
+
+    source = PrivateLogisticRegression(epsilon=8.0, schema=schema, random_state=0)
+    release = source.fit(people(4000, 0)).to_release()
+    for seed in (1, 2, 3):
+        branch = TransferClassifier(source=release, epsilon=2.0, schema=schema, random_state=seed)
+        assert branch.fit(people(2000, seed)).model_.facts.prior.factor > 0.65
+
+
 def test_a_branch_of_a_ball_stays_in_the_ball():
     source = PrivateLogisticRegression(
         epsilon=4.0, schema=SCHEMA, noise="ball", random_state=0

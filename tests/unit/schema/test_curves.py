@@ -154,3 +154,29 @@ def test_declared_quantiles_are_the_knots_of_a_curve_that_has_none():
     for wrong in ((0, 10), (1, 10, 40), (0, 10, 10, 40), "abc", (0, 10, 39)):
         with pytest.raises(SchemaError, match="quantiles must be"):
             Number("a", bounds=(0, 40), quantiles=wrong)
+
+
+def test_moments_of_scores_follow_from_the_declared_facts():
+    """Hats and one-hot columns are not centred: their mean is no part of what tells rows apart."""
+    schema = PublicSchema(
+        [
+            Number("age", bounds=(0, 70), curve=True),
+            Category("job", values=("a", "b", "c", "d")),
+            Flag("smoker"),
+        ]
+    )
+    encoder = schema.encoder(form="curves")
+    rng = np.random.default_rng(0)
+    knots = np.linspace(0, 70, 8)
+    rows = pd.DataFrame(
+        {
+            "age": rng.choice(knots, 20_000),
+            "job": rng.choice(list("abcd"), 20_000),
+            "smoker": rng.choice([True, False], 20_000),
+        }
+    )
+    coef = rng.normal(3.0, 2.0, len(encoder.names))
+    scores = encoder.transform(rows) @ coef
+    mean, deviation = encoder.score_moments(coef)
+    assert mean == pytest.approx(scores.mean(), abs=0.02 * deviation)
+    assert deviation == pytest.approx(scores.std(), rel=0.02)
