@@ -5,7 +5,8 @@ a row are off by a variance ``tau2``. Rows of mean square norm one have ``1/d`` 
 ``d`` coordinates, so every weight is off by the variance ``tau2``. Data show ``H w + e`` in each
 coordinate, with the curvature ``H = n v / d`` and an error of variance ``s2 + H``, where ``s2`` is
 the variance of the noise. The ridge with the least mean square error is ``(s2 + H)/(H tau2)``. Its
-second part, ``1/tau2``, is below the floor; the first is :func:`informed_ridge`. What a source
+first part is :func:`informed_ridge`; the second, ``1/tau2``, counts near a source, where little is
+left open. What a source
 leaves unknown is the posterior variance of the same model, :func:`variance_near`.
 """
 

@@ -297,6 +297,8 @@ def plan_linear(
             curvature=mean_curvature(base_rate),
             variance=variance,
         )
+        if sources and n_classes == 2:
+            informed += 1 / variance  # so near that the error of these few records counts as well
         least = ridge_floor if delta else class_floor(n_classes, ridge_floor)
         ridge = with_floor(informed, budget, least)
     else:
