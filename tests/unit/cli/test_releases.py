@@ -12,9 +12,11 @@ import onnxruntime
 import pandas as pd
 import pytest
 
+from confrere.plans.body_plan import choose_form
 from confrere.release import CardNotes, load_release
 from confrere.release.folder import write_folder
 from confrere.release.release import release_files
+from confrere.schema import Category, Number, PublicSchema
 from confrere_research.packaged_schemas import load_schema
 
 
@@ -181,6 +183,29 @@ def test_plan_says_what_a_delta_buys(line, folder):
     assert found["by_epsilon"]["1"] > found["by_epsilon_pure"]["1"] + 0.01
     assert "pure" in line(*facts).stdout
     line(*facts[:-1], "0.05", code=3)
+
+
+def test_plan_says_what_a_schema_brings(line, folder):
+    """The rule by which estimators choose lines or curves, and whether a delta is spent."""
+    bounds = [Number(f"n{j}", bounds=(0, 1)) for j in range(4)]
+    schema = PublicSchema([*bounds, Category("job", values=("a", "b", "c"))])
+    Path("schema.toml").write_text(schema.to_toml())
+    facts = ("plan", "--features", "40", "--schema", "schema.toml", "--records")
+    used = {n: line.json(*facts, n)["data"]["schema"] for n in ("300", "100000")}
+    for n, found in used.items():
+        form = choose_form(schema, "auto", int(n), 1.0)
+        assert found["used"]["form"] == {"linear": "lines", "curves": "curves"}[form]
+        assert [one["form"] for one in found["expected"]] == ["lines", "curves"]
+        assert found["used"] in found["expected"]
+        assert not found["ball"]
+    assert used["300"]["used"]["kept"] < used["100000"]["used"]["kept"]
+    assert {one["used"]["form"] for one in used.values()} == {"lines", "curves"}
+    assert "of the signal" in line(*facts, "300").stdout
+    important = [replace(feature, importance=1.0) for feature in schema.features]
+    Path("schema.toml").write_text(PublicSchema(important).to_toml())
+    assert line.json(*facts, "300")["data"]["schema"]["ball"]
+    assert "schema" not in line.json("plan", "--records", "300", "--features", "40")["data"]
+    line("plan", "--records", "300", "--features", "40", "--schema", "none.toml", code=3)
 
 
 def test_plan_chooses_between_an_average_and_sums(line, folder):
