@@ -26,6 +26,7 @@ from confrere.maths.partition import allocate
 from confrere.maths.prior_ridge import (
     DECLARED,
     UNKNOWN,
+    intercept_of,
     mean_curvature,
     noise_variance,
     precision_of,
@@ -320,12 +321,16 @@ class _Start:
             # A meta feature is tanh(s/2)/sqrt(K), about s/2 where scores are small.
             shrunk = start.weights / 2 if several else high_level_coefficients(start.weights)[0]
             factors = shrunk * start.sharpness / (2 * n_groups**0.5)
+        groups, moments, bound = self.groups, None, 1.0
+        if isinstance(groups, SchemaGroups) and start is not None:
+            factors = factors / self._bent(groups, start)
         each = np.broadcast_to(keep, n_groups)
         centres = self.centres(each * factors)
-        for group, (scores, _) in zip(self.groups.groups, centres, strict=True):
+        for group, (scores, _) in zip(groups.groups, centres, strict=True):
             coef[:, group] = scores
-        groups, bound = self.groups, 1.0
-        if isinstance(groups, GroupRows) and groups.rule == "clip":
+        if isinstance(groups, SchemaGroups):
+            moments = groups.encoder.score_moments(coef[0])
+        elif groups.rule == "clip":
             bound = float(max(groups.norms))
         if several:
             return ClassPrior(coef, np.zeros(self.n_classes), self.variance, bound)
@@ -335,7 +340,24 @@ class _Start:
             variance=self.variance,
             data_norm=bound,
             most=1.0,
+            moments=moments,
         )
+
+    def _bent(self, groups: SchemaGroups, start: HighStart) -> NDArray[np.float64]:
+        """Return by how much less than in the middle ``tanh`` grows with scores that spread.
+
+        Rows in bodies are not shrunk to a bound, and neither are scores: groups that tell much lie
+        where a meta feature is nearly full.
+        """
+        found = []
+        for group, (scores, _) in zip(
+            groups.groups, self.centres(np.ones(len(groups.groups))), strict=True
+        ):
+            coef = np.zeros(len(groups.encoder.names))
+            coef[group] = scores
+            deviation = groups.encoder.score_moments(coef)[1]
+            found.append(intercept_of(1.0, start.sharpness * deviation))
+        return np.array(found)
 
 
 def _stack_facts(release: Release) -> tuple[StackFacts, tuple[LowLevelModel, ...]]:

@@ -119,6 +119,18 @@ def test_a_branch_follows_the_coordinates_of_its_source(noise):
     assert accuracy(near, table(seed=1)) > 0.7
 
 
+def test_the_check_believes_a_right_source_and_not_a_wrong_one():
+    """Scores of rows in bodies are neither centred nor as long as a bound: the check knows."""
+    source = stacked(epsilon=20.0).fit(table(6000)).to_release()
+    settings = {"source": source, "schema": SCHEMA, "epsilon": 3.0, "random_state": 0}
+    rows = table(2000, seed=2)
+    right = TransferStackingClassifier(**settings).fit(rows)
+    assert right.model_.facts.prior.factor > 0.6
+    assert accuracy(right, table(seed=1)) > 0.75
+    wrong = TransferStackingClassifier(**settings).fit(rows.assign(y=1 - rows["y"]))
+    assert wrong.model_.facts.prior.factor < 0
+
+
 def test_a_branch_without_budget_stays_where_its_source_is():
     source = stacked(epsilon=20.0).fit(table(6000)).to_release()
     plan, _ = TransferStackingClassifier(
