@@ -236,6 +236,7 @@ class PrivateLogisticRegression(StreamedClassifier):
                 epsilon=epsilon,
                 delta=self.delta,
                 loss=self.loss,
+                neighbours=self.neighbours,
                 constant=self.fit_intercept,
             )
         factors = self._ridges(facts)[1]
@@ -280,6 +281,7 @@ class PrivateLogisticRegression(StreamedClassifier):
             beyond=self._beyond(),
             delta=self.delta,
             loss=self.loss,
+            neighbours=self.neighbours,
         )
 
     def _beyond(self) -> dict[str, bool]:

@@ -325,9 +325,19 @@ def surviving(factor: Factor, scale: float, noise: Floats, records: float) -> fl
     return float(factor.spread * (prior * kept).sum())
 
 
-def pure_noise(budget: float, cap: float) -> NoiseModel:
-    """Return the noise of the body's own law, as it is reckoned with before the ridge is known."""
-    return NoiseModel(rate=_NOISE * budget / (2 * cap))
+def pure_noise(budget: float, cap: float, records: int = 2) -> NoiseModel:
+    """Return the noise of the body's own law, as it is reckoned with before the ridge is known.
+
+    Parameters
+    ----------
+    budget : float
+        What pays for noise and Jacobian.
+    cap : float
+        Largest slope of the loss.
+    records : int, default=2
+        How many records of two neighbouring tables differ: one goes and another comes, or one only.
+    """
+    return NoiseModel(rate=_NOISE * budget / (records * cap))
 
 
 def gaussian_noise(sigma: float) -> NoiseModel:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidParameter
+from confrere.guarantee import Neighbours
 from confrere.maths.expected_signal import (
     CONSTANT,
     LOG_ODDS,
@@ -122,14 +123,19 @@ def divided(
 
 
 def noises(
-    n_samples: int, epsilon: float, *, delta: float = 0.0, loss: Loss = "capped"
+    n_samples: int,
+    epsilon: float,
+    *,
+    delta: float = 0.0,
+    loss: Loss = "capped",
+    neighbours: str = "replace-one",
 ) -> list[NoiseModel]:
     """Return the laws that a price may pay for: the body's own, and with a delta the Gaussian."""
-    budget, cap = noise_budget(epsilon), slope_of(loss)
-    found = [pure_noise(budget, cap)]
+    budget, cap, relation = noise_budget(epsilon), slope_of(loss), Neighbours(neighbours)
+    found = [pure_noise(budget, cap, 1 if relation is Neighbours.ADD_REMOVE else 2)]
     if delta > 0:
         check_delta(delta, n_samples)
-        free = GaussianObjective(ridge=float("inf"), cap=cap)
+        free = GaussianObjective(ridge=float("inf"), cap=cap, neighbours=relation)
         found.append(gaussian_noise(calibrate_gaussian(budget, delta, free)))
     return found
 
@@ -142,13 +148,14 @@ def expect(
     *,
     delta: float = 0.0,
     loss: Loss = "capped",
+    neighbours: str = "replace-one",
 ) -> tuple[ExpectedSignal, NoiseModel]:
     """Return what lines or curves in a schema's body are expected to learn, and by which noise.
 
     Of one and the same log-odds, those of curves, so that forms can be compared.
     """
     curvature = curvature_of(schema)
-    laws = noises(n_samples, epsilon, delta=delta, loss=loss)
+    laws = noises(n_samples, epsilon, delta=delta, loss=loss, neighbours=neighbours)
     blocks = schema.encoder(form=form).blocks()
     among, _ = divided(schema.encoder(form="curves").blocks(), n_samples, curvature, laws[0])
 
@@ -177,6 +184,7 @@ def choose_form(
     *,
     delta: float = 0.0,
     loss: Loss = "capped",
+    neighbours: str = "replace-one",
 ) -> Form:
     """Return how a schema's columns are encoded: a rule of public facts.
 
@@ -191,7 +199,9 @@ def choose_form(
     if not any(isinstance(f, Number) and f.curve == "auto" for f in schema.features):
         return "linear"
     lines, curves = (
-        expect(schema, form, n_samples, epsilon, delta=delta, loss=loss)[0].signal
+        expect(schema, form, n_samples, epsilon, delta=delta, loss=loss, neighbours=neighbours)[
+            0
+        ].signal
         for form in ("linear", "curves")
     )
     return "curves" if curves > lines else "linear"
@@ -208,12 +218,13 @@ def form_for(
     delta: float = 0.0,
     loss: Loss = "capped",
     grouped: bool = False,
+    neighbours: str = "replace-one",
 ) -> Form:
     """Return how columns are encoded for an estimator with settings that bodies may not know.
 
     Parameters
     ----------
-    schema, noise, n_samples, epsilon, delta, loss
+    schema, noise, n_samples, epsilon, delta, loss, neighbours
         As in :func:`choose_form`.
     classes : array-like or None
         The label set, where the schema declares none.
@@ -230,7 +241,9 @@ def form_for(
         refuse_beyond(known)
     if noise == "auto" and grouped:
         noise = "schema"
-    return choose_form(schema, noise, n_samples, epsilon, delta=delta, loss=loss)
+    return choose_form(
+        schema, noise, n_samples, epsilon, delta=delta, loss=loss, neighbours=neighbours
+    )
 
 
 def refuse_beyond(settings: Mapping[str, bool]) -> None:
@@ -252,6 +265,7 @@ def schema_frame(
     epsilon: float,
     delta: float = 0.0,
     loss: Loss,
+    neighbours: str = "replace-one",
     constant: bool = True,
     log_odds: float = LOG_ODDS,
     columns: Sequence[int] | None = None,
@@ -270,6 +284,8 @@ def schema_frame(
         What may be paid with as well; noise is Gaussian where that is expected to be better.
     loss : {"logistic", "capped"}
         Of the model.
+    neighbours : str, default="replace-one"
+        Which change of the data is hidden: that one record is there or not takes less noise.
     constant : bool, default=True
         Whether there is an intercept.
     log_odds : float, default=4.0
@@ -290,7 +306,8 @@ def schema_frame(
         factors, turns = divided(blocks, n_samples, curvature, noise)
         return factors if constant else factors[:-1], turns
 
-    law, *others = laws = noises(n_samples, epsilon, delta=delta, loss=loss)
+    laws = noises(n_samples, epsilon, delta=delta, loss=loss, neighbours=neighbours)
+    law, *others = laws
     if others:
         found = [(expected_signal(division(law)[0], noise=law, **known), law) for law in laws]
         law = _better(found)[1]

@@ -172,6 +172,20 @@ def test_the_number_of_rows_decides_nothing_where_it_is_private():
         assert np.array_equal(first, second)
 
 
+def test_the_rule_knows_that_add_remove_neighbours_take_half_of_the_noise():
+    """One record that is there or not moves half as much as one that becomes another."""
+    hidden = {"neighbours": "add-remove", "declared_samples": 1000}
+    plan, _ = PrivateLogisticRegression(epsilon=0.5, schema=KNOWN, **hidden).prepare(
+        table(1000), None
+    )
+    twice, _ = PrivateLogisticRegression(epsilon=1.0, schema=KNOWN).prepare(table(1000), None)
+    assert plan.mechanism.rho == pytest.approx(twice.mechanism.rho, rel=0.1)
+    assert plan.frame.body.shares == pytest.approx(twice.frame.body.shares, abs=0.05)
+    assert [one.shape for one in plan.frame.body.roots] == [
+        one.shape for one in twice.frame.body.roots
+    ]
+
+
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
