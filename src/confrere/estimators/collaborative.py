@@ -117,8 +117,7 @@ class CollaborativeClassifier(LinearClassifier):
         For ``"average"``: pay a twentieth of ``epsilon`` for every party's noised answer to how far
         ``prior`` holds on its records, and use it so far.
     prior_intercept : float, default=0.0
-        Log-odds of a declared base rate, public: the intercept to shrink towards, set further out
-        where a ``prior`` spreads the scores around it.
+        Log-odds of a declared base rate: as in :class:`PrivateLogisticRegression`.
     noise : {"auto", "ball", "schema"}, default="auto"
         Which body noise is made for, as in :class:`PrivateLogisticRegression`; ``"schema"`` is for
         ``"average"`` without a ``prior``; asked of others it needs the encoder of all parties.
@@ -326,9 +325,8 @@ class CollaborativeClassifier(LinearClassifier):
         known = opinion.prior(self.data_norm, n_features, self.feature_scale)
         intercept = opinion.intercept if known is None else known.intercept_at(UNCHECKED)
         longer = margin_of(self.loss) or 1.0  # as a hinge's weights are
-        prior = None
-        if opinion.coef is not None or intercept != 0:
-            prior = longer * frame.weights(opinion.coef, intercept)
+        has_prior = opinion.coef is not None or intercept != 0
+        prior = longer * frame.weights(opinion.coef, intercept) if has_prior else None
         if self.method == "sums":
             return self._sums(frame, prior, n_classes)
         if self.method == "ofaa":
