@@ -157,6 +157,14 @@ def test_in_the_plane_and_nothing_wasted(change, cap, epsilon, delta, ridge, rea
     assert promise_holds(2, change, cap, epsilon, delta, ridge) >= reached
 
 
+@pytest.fixture(autouse=True)
+def searched_again():
+    """Nothing that was found before the code was broken is believed after it, or the reverse."""
+    gaussian._smallest_sigma.cache_clear()
+    yield
+    gaussian._smallest_sigma.cache_clear()
+
+
 def test_noise_too_small_by_a_twentieth_is_found(monkeypatch):
     def smaller(*arguments):
         return 0.95 * calibrate_gaussian(*arguments)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -214,6 +215,12 @@ def calibrate_gaussian(epsilon: float, delta: float, objective: GaussianObjectiv
     check_epsilon(epsilon)
     if not 0 < delta < 1:
         raise InvalidParameter("delta must lie strictly between 0 and 1.")
+    return _smallest_sigma(epsilon, delta, objective)
+
+
+@lru_cache(maxsize=4096)
+def _smallest_sigma(epsilon: float, delta: float, objective: GaussianObjective) -> float:
+    """Search: a checked fit plans one at every belief, and everybody plans them all again."""
 
     def enough(sigma: float) -> bool:
         return float(objective.delta(epsilon, sigma)) <= delta
