@@ -133,13 +133,16 @@ def hedged_shares(factors: Sequence[Factor], expected: ExpectedSignal) -> dict[G
         if group != "bends"
     }
     parts = {
-        group: round(_PARTS * rest * wanted[group] / sum(wanted.values()))
+        group: max(1, round(_PARTS * rest * wanted[group] / sum(wanted.values())))
         if group in wanted
         else round(_PARTS * share)
         for group, share in expected.shares.items()
     }
     first = next(iter(parts))
     parts[first] += _PARTS - sum(parts.values())
+    if parts[first] < 1:  # beside thousands of columns
+        parts[max(parts, key=lambda group: parts[group])] -= 1 - parts[first]
+        parts[first] = 1
     return {group: part / _PARTS for group, part in parts.items()}
 
 

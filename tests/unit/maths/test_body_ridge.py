@@ -206,3 +206,19 @@ def test_the_noise_of_weights_is_that_of_the_law_and_the_ridge_that_of_the_body(
     ):
         each = coordinate_variance(sizes[group], factor.size) / (noise.rate * share) ** 2
         assert covariance == pytest.approx(each * np.eye(factor.size))
+
+
+@pytest.mark.parametrize(
+    "factors",
+    [
+        [Factor(2000, "category", 1 / 2000)] * 20 + [CONSTANT],
+        [NUMBER] * 20_000 + [Factor(2, "category", 0.5), CONSTANT],
+    ],
+    ids=["thousands of values", "thousands of numbers"],
+)
+def test_every_group_has_a_part_of_the_rate_whatever_the_others_are(factors):
+    noise = pure_noise(0.1, 0.5)
+    expected = expected_signal(factors, n_samples=300, curvature=0.2, noise=noise)
+    shares = hedged_shares(factors, expected)
+    assert sum(shares.values()) == 1
+    assert min(shares.values()) > 0
