@@ -29,7 +29,6 @@ check: .venv/.ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python benchmarks/module_sizes.py
 	$(BIN)/python benchmarks/private_names.py
 
 docs: .venv/.ready
