@@ -4,12 +4,15 @@ import pickle
 import subprocess
 import sys
 import threading
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 from joblib import Parallel, delayed
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
 
 from confrere import Guarantee, Ledger, PrivateLogisticRegression
 from confrere.errors import BudgetExceeded, InvalidData, PrivacyWarning, UnknownAccount
@@ -45,12 +48,14 @@ class TestEveryEstimator:
 
     def test_cross_validation_pays_for_every_fold(self, estimator, ledger):
         model = estimator(epsilon=0.25, ledger=ledger, account="study")
-        cross_val_score(model, X, Y, cv=5)
+        with pytest.warns(PrivacyWarning, match=r"5 times.*epsilon 1\.25 in all"):
+            cross_val_score(model, X, Y, cv=5)
         assert ledger.spent("study") == 1.25
 
     def test_workers_reach_the_same_file(self, estimator, ledger):
         model = estimator(epsilon=0.25, ledger=ledger, account="study")
-        cross_val_score(model, X, Y, cv=5, n_jobs=2)
+        with pytest.warns(PrivacyWarning, match=r"5 times.*epsilon 1\.25 in all"):
+            cross_val_score(model, X, Y, cv=5, n_jobs=2)
         assert ledger.spent("study") == 1.25
         assert ledger.verify()
 
@@ -139,7 +144,11 @@ def test_every_fit_of_a_search_pays_its_delta(tmp_path):
     search = GridSearchCV(model, {"alpha": [1e-2, 1e-1]}, cv=5, error_score="raise")
     with pytest.warns(PrivacyWarning), pytest.raises(BudgetExceeded, match="delta"):
         search.fit(X, Y)
-    # Ten fits are paid for; the refit of the best is one too many.
+    # Ten fits would be covered; the refit of the best is one too many.
+    assert ledger.count() == 0
+    search.refit = False
+    with pytest.warns(PrivacyWarning):
+        search.fit(X, Y)
     assert [entry.guarantee.delta for entry in ledger.entries("study")] == [1e-6] * 10
     with pytest.raises(BudgetExceeded, match="delta"):
         clone(model).fit(X, Y)
@@ -156,12 +165,30 @@ def test_without_a_cap_on_delta_only_pure_fits_are_covered(tmp_path):
     assert ledger.spent("study") == 0.25
 
 
-def test_a_cap_stops_a_search(ledger):
-    model = PrivateLogisticRegression(epsilon=0.5, ledger=ledger, account="study")
-    search = GridSearchCV(model, {"alpha": [1e-2, 1e-1]}, cv=5, error_score="raise", n_jobs=2)
-    with pytest.warns(PrivacyWarning), pytest.raises(BudgetExceeded):
+@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("seed", [None, 0])
+def test_a_search_that_the_cap_does_not_cover_spends_nothing(ledger, n_jobs, seed):
+    model = PrivateLogisticRegression(
+        epsilon=0.5, ledger=ledger, account="study", random_state=seed
+    )
+    told = pytest.warns(PrivacyWarning) if seed is None else nullcontext()
+    search = GridSearchCV(model, {"alpha": [1e-2, 1e-1, 1]}, cv=2, n_jobs=n_jobs)
+    with told, pytest.raises(BudgetExceeded) as caught:
         search.fit(X, Y)
-    assert ledger.spent("study") == 3.0
+    assert (caught.value.asked, caught.value.left, caught.value.currency) == (3.5, 3.0, "epsilon")
+    for validate in (cross_val_score, cross_val_predict):
+        with told, pytest.raises(BudgetExceeded) as caught:
+            validate(model, X, Y, cv=7, n_jobs=n_jobs)
+        assert caught.value.asked == 3.5
+    assert ledger.count() == 0
+
+
+def test_what_a_cap_covers_to_the_last_digit_is_not_refused(tmp_path):
+    ledger = Ledger(tmp_path / "budget.ledger")
+    ledger.open_account("study", epsilon=0.3)
+    model = PrivateLogisticRegression(epsilon=0.1, ledger=ledger, account="study", random_state=0)
+    assert np.isfinite(cross_val_score(make_pipeline(Normalizer(), model), X, Y, cv=3)).all()
+    assert ledger.left("study") == 0
 
 
 def fit_once(ledger):

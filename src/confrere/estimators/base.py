@@ -22,10 +22,10 @@ from confrere.estimators.constraints import (
 )
 from confrere.estimators.predicting import Predicting, carried, sorted_labels, who_paid
 from confrere.estimators.traps import (
+    announce_fits,
     tell_owner_about_length,
     warn_about_cap,
     warn_about_norm,
-    warn_about_search,
     warn_about_steps,
 )
 from confrere.guarantee import Guarantee
@@ -245,19 +245,21 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         return model
 
     def __sklearn_clone__(self) -> Self:
-        if self.random_state is None:
-            warn_about_search(self)
+        if total := announce_fits(self):
+            self._open_ledger(*total)
         copy: Self = super().__sklearn_clone__()
         return copy
 
     def _purpose(self) -> str:
         return f"fit {type(self).__name__}"
 
-    def _open_ledger(self) -> Ledger:
-        """Return the ledger to charge, or say that the account does not exist."""
+    def _open_ledger(self, epsilon: float = 0.0, delta: float = 0.0) -> Ledger:
+        """Return the ledger to charge, or say that the account does not exist, or cover a total."""
         ledger = default_ledger() if self.ledger is None else self.ledger
         if self.ledger is not None or self.account is not None or not ledger.ephemeral:
             ledger.account_for(self.account)
+            if epsilon:
+                ledger.require(self.account, epsilon, delta)
         return ledger
 
     def _checked(self, *arrays: Any, **rules: Any) -> Any:

@@ -11,37 +11,42 @@ import math
 import sys
 import warnings
 from collections.abc import Iterator
-from types import FrameType
+from functools import reduce
+from inspect import currentframe
+from traceback import walk_stack
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 from sklearn.utils import get_tags
 
 from confrere.errors import PrivacyWarning
+from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
+from confrere.ledger.accounts import at_least, exact, plus
 from confrere.schema import SchemaEncoder
 
 #: For the owner of the data alone: nothing here crosses a wire.
 OWNER = logging.getLogger("confrere.owner")
 
-#: Rows that are looked at to say that most are too long, and frames around a fit.
-_ROWS, _FRAMES = 1000, 30
+#: Rows that are looked at to say that most are too long.
+_ROWS = 1000
 
 #: What was logged already: once per process is enough.
 _told: set[str] = set()
 
+#: Cross-validations that were announced, each by the pool of workers that it made for itself.
+_announced: WeakSet[Any] = WeakSet()
 
-def _around() -> Iterator[FrameType]:
-    """Yield the frames of whoever called, from the inside.
+
+def _callers(*names: str) -> Iterator[dict[str, Any]]:
+    """Yield what is at hand in functions of these names around a fit, from the inside.
 
     Neither a pipeline nor a search tells its steps about itself, so the stack is asked.
     """
-    frame = sys._getframe(2)
-    for _ in range(_FRAMES):
-        if frame.f_back is None:
-            return
-        frame = frame.f_back
-        yield frame
+    for frame, _ in walk_stack(currentframe()):
+        if frame.f_code.co_name in names:
+            yield frame.f_locals
 
 
 def _loaded(module: str, name: str) -> Any:
@@ -52,8 +57,8 @@ def _loaded(module: str, name: str) -> Any:
 def warn_about_steps(estimator: Any) -> None:
     """Warn if a pipeline fits something else on the same private rows first."""
     kind = _loaded("sklearn.pipeline", "Pipeline")
-    for frame in _around():
-        pipeline = frame.f_locals.get("self")
+    for around in _callers("fit"):
+        pipeline = around.get("self")
         if not isinstance(pipeline, kind) or pipeline.steps[-1][1] is not estimator:
             continue
         learning = [
@@ -94,33 +99,83 @@ def warn_about_norm(encoder: SchemaEncoder | None, data_norm: Any) -> None:
         warnings.warn(told, PrivacyWarning, stacklevel=2)
 
 
-def warn_about_search(estimator: Any) -> None:
-    """Warn what a search will spend, once: where it makes the copy that it copies."""
-    kind = _loaded("sklearn.model_selection", "GridSearchCV")
-    for frame in _around():
-        search = frame.f_locals.get("self")
-        if not isinstance(search, kind) or frame.f_code.co_name != "fit":
-            continue
-        splits = frame.f_locals.get("n_splits") or getattr(search, "n_splits_", None)
-        if "base_estimator" in frame.f_locals or splits is None:
-            return
-        grid = list(sys.modules["sklearn.model_selection"].ParameterGrid(search.param_grid))
-        prices = [_epsilon(candidate, estimator) for candidate in grid]
-        fits = len(grid) * splits + bool(search.refit)
-        spent = splits * math.fsum(prices) + max(prices) * bool(search.refit)
+def announce_fits(estimator: Any) -> tuple[float, float] | None:
+    """Say what a search or a cross-validation around a copy will spend, and return it: once.
+
+    Both ask for copies of the estimator before they fit one. Whoever is asked compares this with
+    what is left: scikit-learn takes a fit that is refused for a score of nan, and goes on.
+    """
+    planned = _searching(estimator) or _cross_validating(estimator)
+    if planned is None:
+        return None
+    who, instead, prices = planned
+    epsilon, delta = (
+        at_least(reduce(plus, map(exact, each))) for each in zip(*prices, strict=True)
+    )
+    if estimator.random_state is None:
         warnings.warn(
-            f"GridSearchCV will fit {type(estimator).__name__} {fits} times, each at its own "
-            f"price: epsilon {spent:g} in all, and its scores are read off private rows for "
-            "nothing. PrivateSelection chooses for one epsilon.",
+            f"{who} will fit {type(estimator).__name__} {len(prices)} times, each at its own "
+            f"price: epsilon {epsilon:g} in all, and its scores are read off private rows for "
+            f"nothing. {instead}",
             PrivacyWarning,
             stacklevel=2,
         )
-        return
+    return epsilon, delta
 
 
-def _epsilon(candidate: dict[str, Any], estimator: Any) -> float:
-    own = [value for name, value in candidate.items() if name.split("__")[-1] == "epsilon"]
-    return float(own[0] if own else estimator.epsilon)
+_Planned = tuple[str, str, list[tuple[float, float]]]
+
+
+def _searching(estimator: Any) -> _Planned | None:
+    """Return the prices of all fits of the search that asks for its first copy, if one does."""
+    kind = _loaded("sklearn.model_selection", "GridSearchCV")
+    for around in _callers("fit"):
+        search = around.get("self")
+        if not isinstance(search, kind):
+            continue
+        if "base_estimator" in around or not _ends_in(search.estimator, estimator):
+            return None  # copies of the copy, or of a search around another one
+        grid = sys.modules["sklearn.model_selection"].ParameterGrid(search.param_grid)
+        prices = [_price(candidate, estimator) for candidate in grid]
+        fits = prices * (around.get("n_splits") or search.n_splits_)
+        if search.refit:
+            fits.append((max(one[0] for one in prices), max(one[1] for one in prices)))
+        return "GridSearchCV", "PrivateSelection chooses for one epsilon.", fits
+    return None
+
+
+def _cross_validating(estimator: Any) -> _Planned | None:
+    """Return the prices of all folds of the cross-validation that asks for its first copy."""
+    for around in _callers("cross_validate", "cross_val_predict"):
+        workers: Any = around.get("parallel")
+        cv: Any = around.get("cv")
+        if workers is None or not hasattr(cv, "get_n_splits"):
+            continue  # somebody else's function
+        if workers in _announced or not _ends_in(around.get("estimator"), estimator):
+            return None
+        _announced.add(workers)
+        folds = cv.get_n_splits(around.get("X"), around.get("y"), around.get("groups"))
+        instead = "confrere.evaluation.evaluate measures for one epsilon."
+        return "Cross-validation", instead, [_price({}, estimator)] * folds
+    return None
+
+
+def _ends_in(model: Any, estimator: Any) -> bool:
+    """Whether a model is an estimator, or a pipeline that ends in it."""
+    while isinstance(model, _loaded("sklearn.pipeline", "Pipeline")):
+        model = model.steps[-1][1]
+    return model is estimator
+
+
+def _price(candidate: dict[str, Any], estimator: Any) -> tuple[float, float]:
+    """Return epsilon and delta of one fit; nothing, if it will be refused for what they are."""
+    told = {name.split("__")[-1]: value for name, value in candidate.items()}
+    epsilon, delta = (told.get(name, getattr(estimator, name, 0)) for name in ("epsilon", "delta"))
+    try:
+        price = Guarantee(epsilon, delta)
+    except (ValueError, TypeError):
+        return 0.0, 0.0
+    return price.epsilon, price.delta
 
 
 def warn_about_cap(ledger: Ledger, account: str | None) -> None:

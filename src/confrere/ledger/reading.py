@@ -61,6 +61,21 @@ class LedgerReader(Handle):
         balance = self._balance(account)
         return balance is None or _covers(balance, guarantee)
 
+    def require(self, account: str | None, epsilon: float, delta: float = 0.0) -> None:
+        """Refuse what the caps do not cover now, as :meth:`charge` would: for several charges.
+
+        Raises
+        ------
+        BudgetExceeded
+            If a cap does not cover so much: which one, and what is left.
+        AccountFrozen
+            If its owner lets nothing more be charged.
+        """
+        balance = self._balance(account)
+        if balance is not None and balance.unit is not None and balance.neighbours is not None:
+            total = Guarantee(epsilon, delta, unit=balance.unit, neighbours=balance.neighbours)
+            balance.after(total, now())
+
     def spent(self, account: str | None = None) -> float:
         """Return the sum of the epsilons charged, however the charges ended."""
         balance = self._balance(account)

@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 from confrere import CollaborativeClassifier, Ledger, PrivateLogisticRegression
-from confrere.errors import BudgetExceeded, InvalidData, InvalidParameter
+from confrere.errors import BudgetExceeded, InvalidData, InvalidParameter, PrivacyWarning
 from confrere.federation import Frame
 from confrere.maths.prior_ridge import intercept_of
 from confrere.maths.solver import minimise
@@ -125,7 +125,8 @@ def test_parties_of_a_fold_are_routed():
 
     with sklearn.config_context(enable_metadata_routing=True):
         model = CollaborativeClassifier(epsilon=5.0).set_fit_request(party=True)
-        scores = cross_val_score(clone(model), X, Y, params={"party": PARTY}, cv=3)
+        with pytest.warns(PrivacyWarning, match="3 times.*epsilon 15 in all"):
+            scores = cross_val_score(clone(model), X, Y, params={"party": PARTY}, cv=3)
     assert np.mean(scores) > 0.6
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.decomposition import PCA
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, LeavePGroupsOut, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 
@@ -79,7 +79,28 @@ def test_a_search_says_once_what_it_costs(model, ledger):
     refused(lambda: search.fit(X, Y), ledger, "4 times.*epsilon 5 in all")
 
 
-def test_a_simulation_spends_nothing_and_needs_no_word(model):
+def test_a_cross_validation_says_once_what_it_costs(model, ledger):
+    refused(lambda: cross_val_score(model, X, Y, cv=3), ledger, "3 times.*epsilon 3 in all.*evalua")
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        cross_val_score(make_pipeline(Normalizer(), model), X, Y, cv=3)
+        cross_validate(model, X, Y, cv=LeavePGroupsOut(1), groups=np.arange(len(Y)) % 4)
+    assert [one.category for one in said] == [PrivacyWarning] * 2
+    assert ledger.spent("capped") == 7
+
+
+def test_what_is_around_a_search_leaves_it_to_the_search(model, ledger):
+    search = GridSearchCV(model, {"alpha": [0.1, 0.2], "epsilon": [1.0, "much"]}, cv=2)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        cross_val_score(search, X, Y, cv=2)
+    assert [str(one.message)[:12] for one in said if one.category is PrivacyWarning] == [
+        "GridSearchCV"
+    ] * 2
+    assert ledger.spent("capped") == 10
+
+
+def test_a_simulation_needs_no_word(model):
     seeded = model.set_params(random_state=0, account="open")
     make_pipeline(StandardScaler(), seeded).fit(X, Y)
     GridSearchCV(seeded, {"alpha": [0.1, 0.2]}, cv=2).fit(X, Y)
