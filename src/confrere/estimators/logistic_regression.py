@@ -30,6 +30,7 @@ from confrere.plans.body_plan import (
     form_for,
     refuse_beyond,
     schema_frame,
+    spent_delta,
 )
 from confrere.plans.checked_plan import CheckedPlan, plan_near
 from confrere.plans.declared_priors import Prior
@@ -193,7 +194,7 @@ class PrivateLogisticRegression(StreamedClassifier):
         self, facts: PublicFacts, epsilon: float, prior: Prior | None, belief: Belief
     ) -> LinearPlan:
         """Return the plan of the fit itself, as near to a prior as it is believed."""
-        frame = self._frame(facts, epsilon, prior, belief)
+        frame, delta = self._frame(facts, epsilon, prior, belief)
         known: dict[str, Any] = {}
         if prior is not None:
             coef = prior.factor_at(belief) * prior.coef
@@ -205,7 +206,7 @@ class PrivateLogisticRegression(StreamedClassifier):
             facts.n_samples,
             frame,
             epsilon=epsilon,
-            delta=self.delta,
+            delta=delta,
             n_classes=facts.n_classes,
             alpha=self._ridges(facts)[0],
             ridge_floor=self.ridge_floor,
@@ -218,8 +219,8 @@ class PrivateLogisticRegression(StreamedClassifier):
 
     def _frame(
         self, facts: PublicFacts, epsilon: float, prior: Prior | None, belief: Belief
-    ) -> Coordinates:
-        """Return the public coordinates: of a body if the rows are encoded for one."""
+    ) -> tuple[Coordinates, float]:
+        """Return the public coordinates, of a body if the rows are encoded for one, and delta."""
         encoder = self._encoder(facts.n_samples)
         shaped = encoder is not None and encoder.shaped and encodes(encoder, facts.features)
         if self.noise == "schema" and not shaped:
@@ -230,26 +231,27 @@ class PrivateLogisticRegression(StreamedClassifier):
         if encoder is not None and shaped and self.noise != "ball":
             if self.noise == "schema":  # an encoder of a body's form comes by no rule
                 refuse_beyond(self._beyond())
-            return schema_frame(
-                encoder,
-                self._public_rows(facts.n_samples),
-                epsilon=epsilon,
-                delta=self.delta,
-                loss=self.loss,
-                neighbours=self.neighbours,
-                constant=self.fit_intercept,
-            )
+            asked: dict[str, Any] = {
+                "n_samples": self._public_rows(facts.n_samples),
+                "epsilon": epsilon,
+                "loss": self.loss,
+                "neighbours": self.neighbours,
+                "constant": self.fit_intercept,
+            }
+            delta = spent_delta(encoder, delta=self.delta, **asked)
+            return schema_frame(encoder, delta=delta, **asked), delta
         factors = self._ridges(facts)[1]
         scale = self.feature_scale if prior is None else prior.scale_at(belief)
         if factors is not None:
             scale = factors if scale is None else factors * np.asarray(scale, dtype=np.float64)
-        return linear_frame(
+        frame = linear_frame(
             facts.n_features,
             data_norm=self.data_norm,
             fit_intercept=self.fit_intercept,
             intercept_scale=self.intercept_scale,
             feature_scale=scale,
         )
+        return frame, self.delta
 
     def _ridges(self, facts: PublicFacts) -> tuple[float | Literal["auto"], Floats | None]:
         """Return the smallest ridge, and the factors by which larger ones shorten columns."""

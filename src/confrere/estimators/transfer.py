@@ -29,7 +29,7 @@ from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.model import Encoder, Linear
 from confrere.notebook import progress_bar
 from confrere.plans.base_plan import PublicFacts
-from confrere.plans.body_plan import Noise, schema_frame
+from confrere.plans.body_plan import Noise, schema_frame, spent_delta
 from confrere.plans.checked_plan import CheckedPlan, plan_near
 from confrere.plans.declared_priors import ClassPrior, Prior
 from confrere.plans.linear_plan import (
@@ -41,6 +41,7 @@ from confrere.plans.linear_plan import (
     shortened,
 )
 from confrere.release import Release
+from confrere.schema import SchemaEncoder
 from confrere.schema.encoder import Form
 
 #: Kinds of releases that hold a linear model.
@@ -130,11 +131,14 @@ class TransferClassifier(LinearClassifier):
         check_classes(sources, facts.n_classes)
         check_losses(sources, self.loss)
         prior = self._known(facts, sources)
-        frame_at = cache(partial(self._frame, facts))  # many beliefs lead to the same
+        # Many beliefs lead to the same coordinates, and all of them to the same law.
+        frame_at = cache(partial(self._frame, facts))
+        delta_at = cache(partial(self._spent_delta, facts, prior))
 
         def fit(epsilon: float, belief: Belief) -> LinearPlan:
-            frame = frame_at(epsilon, prior.variance_at(belief))
-            return self._fit_plan(facts, frame, epsilon, prior, belief, sources)
+            delta = delta_at(epsilon)
+            frame = frame_at(epsilon, delta, prior.variance_at(belief))
+            return self._fit_plan(facts, frame, epsilon, delta, prior, belief, sources)
 
         if not self.prior_check or prior.deviation == 0:
             return fit(self.epsilon, UNCHECKED)
@@ -146,20 +150,42 @@ class TransferClassifier(LinearClassifier):
             sources=sources,
         )
 
-    def _frame(self, facts: PublicFacts, epsilon: float, variance: float) -> Coordinates:
-        """Return the public coordinates: of a body if the sources have one."""
+    def _body_encoder(self, facts: PublicFacts) -> SchemaEncoder | None:
+        """Return the encoder of a body's rows, if the sources have one and noise is shaped so."""
         encoder = self._encoder(facts.n_samples)
         shaped = encoder is not None and encoder.shaped and self.noise != "ball"
         if self.noise == "schema" and not shaped:
             raise InvalidParameter(
                 "noise='schema' needs schema= and sources whose noise was shaped by it."
             )
-        if encoder is not None and shaped:
+        return encoder if shaped else None
+
+    def _spent_delta(self, facts: PublicFacts, prior: Prior | ClassPrior, epsilon: float) -> float:
+        """Return the delta of the fit: as if the sources held, whatever their check will show."""
+        encoder = self._body_encoder(facts)
+        if encoder is None:
+            return self.delta
+        return spent_delta(
+            encoder,
+            facts.n_samples,
+            epsilon=epsilon,
+            delta=self.delta,
+            loss=self.loss,
+            constant=self.fit_intercept,
+            log_odds=prior.variance,
+        )
+
+    def _frame(
+        self, facts: PublicFacts, epsilon: float, delta: float, variance: float
+    ) -> Coordinates:
+        """Return the public coordinates: of a body if the sources have one."""
+        encoder = self._body_encoder(facts)
+        if encoder is not None:
             return schema_frame(
                 encoder,
                 facts.n_samples,
                 epsilon=epsilon,
-                delta=self.delta,
+                delta=delta,
                 loss=self.loss,
                 constant=self.fit_intercept,
                 log_odds=variance,
@@ -177,6 +203,7 @@ class TransferClassifier(LinearClassifier):
         facts: PublicFacts,
         frame: Coordinates,
         epsilon: float,
+        delta: float,
         prior: Prior | ClassPrior,
         belief: Belief,
         sources: tuple[Release, ...],
@@ -186,7 +213,7 @@ class TransferClassifier(LinearClassifier):
             facts.n_samples,
             frame,
             epsilon=epsilon,
-            delta=self.delta,
+            delta=delta,
             n_classes=facts.n_classes,
             alpha=self.alpha,
             loss=self.loss,

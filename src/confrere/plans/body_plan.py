@@ -258,6 +258,47 @@ def encodes(encoder: SchemaEncoder, features: Sequence[str] | None) -> bool:
     return features is None or encoder.names == tuple(features)
 
 
+def spent_delta(
+    encoder: SchemaEncoder,
+    n_samples: int,
+    *,
+    epsilon: float,
+    delta: float,
+    loss: Loss,
+    neighbours: str = "replace-one",
+    constant: bool = True,
+    log_odds: float = LOG_ODDS,
+) -> float:
+    """Return what of a delta is spent in a schema's body: all of it, or nothing.
+
+    A choice of public facts, made once: a fit that follows from a release must have the law that
+    was promised, whatever the release has shown. Parameters are those of :func:`schema_frame`.
+    """
+    if not delta:
+        return 0.0
+    curvature, blocks = curvature_of(encoder.schema), encoder.blocks()
+    found = []
+    for law in noises(n_samples, epsilon, delta=delta, loss=loss, neighbours=neighbours):
+        factors, _ = _division(blocks, n_samples, curvature, law, constant)
+        signal = expected_signal(
+            factors, n_samples=n_samples, curvature=curvature, noise=law, log_odds=log_odds
+        )
+        found.append((signal, law))
+    return delta if _better(found)[1].gaussian else 0.0
+
+
+def _division(
+    blocks: Sequence[BodyBlock],
+    n_samples: int,
+    curvature: float,
+    noise: NoiseModel,
+    constant: bool,
+) -> tuple[list[Factor], tuple[Floats, ...]]:
+    """Return the factors and maps that are used, without the constant where there is none."""
+    factors, turns = divided(blocks, n_samples, curvature, noise)
+    return factors if constant else factors[:-1], turns
+
+
 def schema_frame(
     encoder: SchemaEncoder,
     n_samples: int,
@@ -281,7 +322,7 @@ def schema_frame(
     epsilon : float
         The whole price.
     delta : float, default=0.0
-        What may be paid with as well; noise is Gaussian where that is expected to be better.
+        What is spent of it, see :func:`spent_delta`; with one the noise is Gaussian.
     loss : {"logistic", "capped"}
         Of the model.
     neighbours : str, default="replace-one"
@@ -296,28 +337,20 @@ def schema_frame(
     curvature, blocks = curvature_of(encoder.schema), encoder.blocks()
     if columns is not None:
         blocks = tuple(blocks[j] for j in columns)
-    known: dict[str, Any] = {
-        "n_samples": n_samples,
-        "curvature": curvature,
-        "log_odds": log_odds,
-    }
-
-    def division(noise: NoiseModel) -> tuple[list[Factor], tuple[Floats, ...]]:
-        factors, turns = divided(blocks, n_samples, curvature, noise)
-        return factors if constant else factors[:-1], turns
-
-    laws = noises(n_samples, epsilon, delta=delta, loss=loss, neighbours=neighbours)
-    law, *others = laws
-    if others:
-        found = [(expected_signal(division(law)[0], noise=law, **known), law) for law in laws]
-        law = _better(found)[1]
-    factors, turns = division(law)
-    chosen = choose_geometry(factors, budget=noise_budget(epsilon), noise=law, **known)
+    *_, law = noises(n_samples, epsilon, delta=delta, loss=loss, neighbours=neighbours)
+    factors, turns = _division(blocks, n_samples, curvature, law, constant)
+    chosen = choose_geometry(
+        factors,
+        budget=noise_budget(epsilon),
+        noise=law,
+        n_samples=n_samples,
+        curvature=curvature,
+        log_odds=log_odds,
+    )
     return BodyFrame(
         Body(chosen.roots, chosen.groups, chosen.shares),
         chosen.ridge,
         encoder.encoding().norm,
         constant,
         turns,
-        law.gaussian,
     )

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from confrere.errors import CompositionError
 from confrere.guarantee import Guarantee, Neighbours
 from confrere.ledger.accounts import at_most, exact, minus
 from confrere.mechanisms.hidden_size import RowCount, declared_count
@@ -52,7 +53,8 @@ class CheckedPlan(ModelPlan):
     check : PriorCheck
         The check's noise and price.
     fit : callable
-        From what is believed to the plan of the fit, which spends the rest.
+        From what is believed to the plan of the fit, which spends the rest: of epsilon, and of
+        delta what the likely fit does, whatever is believed.
     sources : tuple
         Released models that the prior was made from.
     """
@@ -69,7 +71,10 @@ class CheckedPlan(ModelPlan):
         return self.fit(self.check.before)
 
     def guarantee(self) -> Guarantee:
-        """Return the price of check and fit: releases of the same records add up."""
+        """Return the price of check and fit: releases of the same records add up.
+
+        It is that of every outcome: :meth:`fit` refuses a fit that costs more than the likely one.
+        """
         return replace(self.likely.guarantee(), epsilon=self.epsilon, theorem=THEOREM)
 
     def detail(self) -> dict[str, Any]:
@@ -191,7 +196,12 @@ def plan_near(
 
     def fitted(belief: Belief) -> ModelPlan:
         if belief not in plans:
-            plans[belief] = fit(left, belief)
+            plan = fit(left, belief)
+            price = plan.guarantee()
+            promised = price if belief == check.before else fitted(check.before).guarantee()
+            if price.epsilon > left or price.delta > promised.delta:
+                raise CompositionError("a fit after a check costs more than was promised.")
+            plans[belief] = plan
         return plans[belief]
 
     return CheckedPlan(epsilon, prior, check, fitted, sources)

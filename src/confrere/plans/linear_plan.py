@@ -258,8 +258,8 @@ def plan_linear(
 ) -> LinearPlan:
     """Return the plan of a private linear model on ``n_samples`` rows.
 
-    Noise is shaped like a body if ``frame`` is one's, unless the frame says that a ``delta`` buys a
-    better one; the automatic ridge of a body is its own. In a ball it is Gaussian with a ``delta``.
+    With a ``delta`` noise is Gaussian; without, it is shaped like a body if ``frame`` is one's. The
+    automatic ridge of a body is its own.
     ``prior`` is a point in the unit ball's coordinates. ``variance`` is that of the log odds around
     it, where it is known: the automatic ridge is then :func:`informed_ridge`, with the curvature
     that ``base_rate`` implies.
@@ -319,8 +319,7 @@ def plan_linear(
         "prior_norm": 0.0 if prior is None else float(np.linalg.norm(prior)),
     }
     mechanism: PerturbedObjective
-    if isinstance(frame, BodyFrame) and not frame.gaussian:
-        # A delta that buys nothing is not spent.
+    if isinstance(frame, BodyFrame) and not delta:
         mechanism = BodyObjectivePerturbation(**common, body=frame.body)
     else:
         mechanism = ball_objective(delta, calibration, **common)

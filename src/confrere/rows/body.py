@@ -172,8 +172,6 @@ class BodyFrame:
     turns : tuple of arrays, optional
         Public maps from blocks of encoded columns to the columns of the body, block after block:
         of the hats of a curve to its line and its bends. Without them the columns are the body's.
-    gaussian : bool, default=False
-        Whether a delta pays for noise that is normal in the body's coordinates.
     """
 
     body: Body
@@ -181,7 +179,6 @@ class BodyFrame:
     scale: float = 1.0
     constant: bool = True
     turns: tuple[Floats, ...] = ()
-    gaussian: bool = False
 
     #: What frames of balls have.
     norm = "body"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ RESERVED = frozenset(
 #: it costs up to .06 AUC (docs/priors.md, "The base rate"), from here on nothing.
 BASE_RATE_FROM = 0.5
 
-#: A number of rows to ask a price with: the price does not depend on it.
+#: A number of rows to ask a price with: a study's price does not depend on it.
 NOMINAL_ROWS = 10_000
 
 
@@ -59,12 +60,17 @@ def settings_for(study: Study, method: Method, **more: Any) -> dict[str, Any]:
 
 
 def price_for(study: Study, model: Any, n_samples: int = NOMINAL_ROWS) -> Guarantee:
-    """Return what one of the study's estimators costs each party."""
+    """Return what one of the study's estimators costs each party, whatever its number of rows.
+
+    In a schema's body the number of rows decides whether a delta is spent, for a target too: a
+    study's price has all of it.
+    """
     shape, count = study.method.shape, len(study.parties)
     more = {"n_parties": count} if shape == "together" else {}
     sized = count if shape == "votes" else n_samples
     price: Guarantee = model.price(sized, len(study.columns), **more)
-    return price
+    declared = float(study.parameters.get("delta", 0.0))
+    return replace(price, delta=max(price.delta, declared)) if study.shaped else price
 
 
 def check_parameters(study: Study) -> None:
