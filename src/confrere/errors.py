@@ -40,6 +40,7 @@ Messages name the argument, what is wrong and what to do. They never contain a d
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Self
 
 
@@ -216,7 +217,17 @@ class GrantRefused(FederationError):
 
 
 class QuorumMissed(FederationError):
-    """Too few parties answered in time."""
+    """Too few parties answered in time.
+
+    Attributes
+    ----------
+    codes : dict of str to str
+        Who did not, and why.
+    """
+
+    def __init__(self, message: str, codes: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.codes = dict(codes or {})
 
 
 class EngineFailed(FederationError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 
 from confrere.errors import InvalidMessage, InvalidParameter, QuorumMissed
 from confrere.federation.expected import Expect
+from confrere.federation.lost_tries import LostTries
+from confrere.federation.masks import Announcement
 from confrere.federation.messages import PartyError, check_run, new_run
 from confrere.federation.payload import Payload
 from confrere.federation.summing import (
     READY,
+    SpoiledSum,
     Summed,
     added,
     expected_key,
@@ -30,6 +33,9 @@ from confrere.schema import PublicSchema
 
 logger = logging.getLogger("confrere.federation")
 
+#: Why a party is left out without whom a sum is good that was spoiled with it.
+SPOILED = "InvalidReply:sum"
+
 
 @dataclass(frozen=True, eq=False)
 class Round:
@@ -41,6 +47,10 @@ class Round:
         As they were given.
     to : tuple of str
         Who is asked.
+    whole : callable or None
+        Is given all answers together before they are kept, and raises if they are not to be.
+    later : int
+        Of a sum: how many more of the run need a try of their own.
     """
 
     operation: str
@@ -50,6 +60,8 @@ class Round:
     timeout: float | None = None
     quorum: float = 1.0
     expect: Expect | None = None
+    whole: Callable[[Mapping[str, Payload]], object] | None = None
+    later: int = 0
 
 
 class Federation(ABC):
@@ -76,6 +88,7 @@ class Federation(ABC):
         self.run = new_run() if run is None else check_run(run)
         self.left_out: dict[str, str] = {}
         self._tries: dict[str, int] = {}
+        self._lost = LostTries()
 
     @abstractmethod
     def parties(self) -> list[str]:
@@ -174,8 +187,11 @@ class Federation(ABC):
         if not payloads or len(payloads) < asked.quorum * len(answers):
             raise QuorumMissed(
                 f"{asked.operation}: {len(payloads)} of {len(answers)} parties answered, the "
-                f"quorum is {asked.quorum:g}. {_told(answers)}"
+                f"quorum is {asked.quorum:g}. {_told(bad)}",
+                bad,
             )
+        if asked.whole is not None:
+            asked.whole(payloads)
         return payloads
 
     def sum(
@@ -186,12 +202,15 @@ class Federation(ABC):
         *,
         to: Sequence[str],
         timeout: float | None = None,
+        later: int = 0,
     ) -> Summed:
         """Add up what parties have, each under masks that only the sum of all undoes.
 
         Whoever is not ready is left out, down to the shortest roster that the noise was made for.
-        If somebody who was ready sends nothing, the try is lost, and paid for; the next one has
-        another roster, fresh keys and fresh noise, as long as the price covers another.
+        If somebody who was ready sends nothing, or what no honest sum can hold, the try is lost,
+        and paid for. The next one has fresh keys, fresh noise and a roster without those who sent
+        nothing; who spoiled a sum is found by leaving parties out in turn (:class:`LostTries`). It
+        goes on as long as the price covers another try, and each sum that follows.
 
         Parameters
         ----------
@@ -205,48 +224,95 @@ class Federation(ABC):
             Whom to ask.
         timeout : float, optional
             Seconds to wait, for keys and again for the sum.
+        later : int, default=0
+            How many sums of the same operation follow in this run.
 
         Raises
         ------
         QuorumMissed
             If too few are ready, or no try is left.
-        InvalidMessage
-            If the sum is longer than honest parties can make it.
         """
-        return self._added(Round(operation, payload, tuple(to), timeout=timeout), mechanism)
+        asked = Round(operation, payload, tuple(to), timeout=timeout, later=later)
+        return self._added(asked, mechanism)
 
     def _added(self, asked: Round, mechanism: SecureSum) -> Summed:
         """Do what :meth:`sum` says."""
-        operation, payload, timeout = asked.operation, asked.payload, asked.timeout
-        while (step := self._tries.get(operation, 0)) < mechanism.releases:
+        operation, most = asked.operation, mechanism.releases - asked.later
+        while (step := self._tries.get(operation, 0)) < most:
             self._tries[operation] = step + 1
-            keys = self.gather(
-                READY,
-                ready_question(operation, payload),
-                to=asked.to,
-                step=step,
-                timeout=timeout,
-                quorum=min(1.0, mechanism.roster / len(asked.to)),
-                expect=lambda _: expected_key(),
-            )
-            roster = [read_key(name, answer) for name, answer in keys.items()]
+            known = self._lost_before(operation, step)
+            if known is not None:
+                self._lost.lost(list(known), {name: code for name, code in known.items() if code})
+                continue
+            roster = self._roster(asked, mechanism, step, most - step)
+            names = [one.party for one in roster]
+            codes: dict[str, str] = {}
             try:
-                answers = self.gather(
-                    operation,
-                    share_question(payload, roster),
-                    to=[one.party for one in roster],
-                    step=step,
-                    timeout=timeout,
-                    expect=lambda _: expected_share(mechanism),
+                answers = self._gathered(
+                    Round(
+                        operation,
+                        share_question(asked.payload, roster),
+                        tuple(names),
+                        step,
+                        asked.timeout,
+                        expect=lambda _: expected_share(mechanism),
+                        whole=lambda found: added(mechanism, found),
+                    )
                 )
+            except SpoiledSum as error:
+                logger.error("%s: try %d is lost: %s", operation, step, error)
             except QuorumMissed as error:
                 logger.warning("%s: try %d is lost: %s", operation, step, error)
-                continue
-            return added(mechanism, answers)
+                codes = error.codes
+            else:
+                for name in self._lost.good(names):
+                    logger.error(
+                        "%s: a sum was spoiled with %s and is good without", operation, name
+                    )
+                    self.left_out[name] = SPOILED
+                return added(mechanism, answers)
+            self._lost.lost(names, codes)
+            if not codes or step + 1 < most:
+                # What is silent in the last try may still come, if the run is started again.
+                self._lose(operation, step, {name: codes.get(name, "") for name in names})
         raise QuorumMissed(
-            f"{operation}: no try is left of the {mechanism.releases} that a run pays for. Begin a "
-            "new run, which everyone pays again, or declare a larger reserve."
+            f"{operation}: no try is left of the {mechanism.releases} that a run pays for. "
+            f"{self._lost.told()}Begin a new run, which everyone pays again, or declare a larger "
+            "reserve.",
+            self._lost.silent,
         )
+
+    def _roster(
+        self, asked: Round, mechanism: SecureSum, step: int, tries: int
+    ) -> list[Announcement]:
+        """Return the keys of those who are ready for a try, of those who are to be in it."""
+        fewest = mechanism.roster
+        chosen = self._lost.roster(asked.to, fewest=fewest, tries=tries)
+        question = ready_question(asked.operation, asked.payload)
+        for to in (chosen, asked.to):
+            try:
+                keys = self.gather(
+                    READY,
+                    question,
+                    to=to,
+                    step=step,
+                    timeout=asked.timeout,
+                    quorum=min(1.0, fewest / len(to)),
+                    expect=lambda _: expected_key(),
+                )
+            except QuorumMissed:
+                if len(to) == len(asked.to):
+                    raise
+            else:
+                break
+        return [read_key(name, answer) for name, answer in keys.items()]
+
+    def _lost_before(self, operation: str, step: int) -> Mapping[str, str] | None:  # noqa: ARG002
+        """Return who was in a try that was lost before the run was started again, and why not."""
+        return None
+
+    def _lose(self, operation: str, step: int, roster: Mapping[str, str]) -> None:  # noqa: B027
+        """Keep in mind, beyond this process, that a try is lost."""
 
 
 def checked(answer: Payload | PartyError, name: str, expect: Expect) -> Payload | PartyError:
@@ -257,8 +323,8 @@ def checked(answer: Payload | PartyError, name: str, expect: Expect) -> Payload 
     return answer if fault is None else PartyError(f"InvalidReply:{fault}")
 
 
-def _told(answers: Mapping[str, Payload | PartyError]) -> str:
-    codes = [f"{n}: {a.code}" for n, a in answers.items() if isinstance(a, PartyError)]
+def _told(bad: Mapping[str, str]) -> str:
+    codes = [f"{name}: {code}" for name, code in bad.items()]
     more = f", and {len(codes) - 5} more" if len(codes) > 5 else ""
     return ", ".join(codes[:5]) + more
 

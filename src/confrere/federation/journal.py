@@ -3,8 +3,9 @@
 Parties answer a question once and re-send it for ever, so a protocol started again under the same
 run asks the same questions and spends nothing; but only if it *does* ask the same. Where a quorum
 let a round go on without someone, the next question depends on who had answered. The journal
-keeps the answers that were used, and gives them back. Only answers that were found valid get here:
-a journal cannot hold one that a run would fail on again.
+keeps the answers that were used, and gives them back. Only answers that were found valid get here,
+those to a sum together: a journal cannot hold one that a run would fail on again. Tries of a sum
+that were lost are noted as such, so that a run goes on after them.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS journal (run TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS gathered (
     operation TEXT, step INTEGER, party TEXT, question TEXT NOT NULL, answer BLOB,
+    PRIMARY KEY (operation, step, party)
+);
+CREATE TABLE IF NOT EXISTS lost (
+    operation TEXT, step INTEGER, party TEXT, code TEXT NOT NULL,
     PRIMARY KEY (operation, step, party)
 );
 CREATE TABLE IF NOT EXISTS heads (
@@ -90,6 +95,23 @@ class Journal:
                 [(operation, step, name, question, answer) for name, answer in answers.items()],
             )
             db.executemany("INSERT OR IGNORE INTO heads VALUES (?, ?, ?, ?)", heads)
+
+    def lost(self, operation: str, step: int) -> dict[str, str] | None:
+        """Return who was in a try that was lost, and each one's code; None if it was not."""
+        with self._writing() as db:
+            rows = db.execute(
+                "SELECT party, code FROM lost WHERE operation = ? AND step = ? ORDER BY rowid",
+                (operation, step),
+            ).fetchall()
+        return dict(rows) or None
+
+    def lose(self, operation: str, step: int, roster: Mapping[str, str]) -> None:
+        """Put on disk that a try is lost: its roster, with a code for who sent nothing."""
+        with self._writing() as db:
+            db.executemany(
+                "INSERT INTO lost VALUES (?, ?, ?, ?)",
+                [(operation, step, name, code) for name, code in roster.items()],
+            )
 
     def continues(self, party: str, receipt: Receipt) -> bool:
         """Whether a receipt follows on what the party's ledger was seen to hold.

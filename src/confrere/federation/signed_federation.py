@@ -114,6 +114,8 @@ class SignedFederation(Federation):
         kept = self._journal.kept(entry, step, digest)
         if kept:
             opened = {name: SignedAnswer.open(c, self._keys) for name, c in kept.items()}
+            if asked.whole is not None:
+                asked.whole({name: answer.payload for name, answer in opened.items()})
             for name, answer in opened.items():
                 self._told.answered(operation, step, name, answer.receipt)
         else:
@@ -128,6 +130,12 @@ class SignedFederation(Federation):
         if installed(operation).noised:
             self._steps.append(self._question(asked).sign(self._key, list(kept.values())))
         return {name: answer.payload for name, answer in opened.items()}
+
+    def _lost_before(self, operation: str, step: int) -> Mapping[str, str] | None:
+        return self._journal.lost(operation, step)
+
+    def _lose(self, operation: str, step: int, roster: Mapping[str, str]) -> None:
+        self._journal.lose(operation, step, roster)
 
     def hand_out(
         self,

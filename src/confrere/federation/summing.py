@@ -38,6 +38,10 @@ READY = "ready"
 _OF, _ROSTER = "sum", "roster"
 
 
+class SpoiledSum(InvalidMessage):
+    """A sum that honest parties cannot have made; masks hide whose part it was."""
+
+
 @dataclass(frozen=True, eq=False)
 class Summed:
     """A sum, as everybody may know it.
@@ -213,14 +217,19 @@ def added(mechanism: SecureSum, answers: Mapping[str, Payload]) -> Summed:
     """Add up; refuse a sum that honest parties cannot have made.
 
     One who lies can move the sum by as much as everybody together could, and no further.
+
+    Raises
+    ------
+    SpoiledSum
+        If it is longer.
     """
     uploads = [answer.arrays["masked"].view(np.uint64) for answer in answers.values()]
     value = mechanism.decode(add_masked(uploads))
     bound = 1.01 * (len(uploads) * mechanism.largest + mechanism.longest_noise)
     if not float(np.abs(value).max()) <= bound:
-        raise InvalidMessage(
+        raise SpoiledSum(
             "the sum is longer than honest parties can make it: somebody sent something else. "
-            "Nothing of it is used; nobody can tell who it was."
+            "Nothing of it is used."
         )
     paid = {name: receipt_of(answer) for name, answer in answers.items()}
     receipts = {name: () if one is None else (one,) for name, one in paid.items()}

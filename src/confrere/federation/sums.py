@@ -74,7 +74,14 @@ def add_up(
     receipts: dict[str, Any] = {}
     for number in range(plan.rounds):
         asked = _request(plan, sizes, mechanism, descent.weights, round=number)
-        summed = federation.sum(GRADIENT.name, asked, mechanism, to=names, timeout=timeout)
+        summed = federation.sum(
+            GRADIENT.name,
+            asked,
+            mechanism,
+            to=names,
+            timeout=timeout,
+            later=plan.rounds - number - 1,
+        )
         receipts = joined(receipts, summed.receipts)
         descent.take(_whole(summed, sizes))
     return _outcome(plan, descent.average, sizes, summed, receipts)

@@ -103,10 +103,12 @@ def test_a_party_lost_before_its_upload_costs_a_try_and_no_second_price(tmp_path
     outcome = there.protocol(federation)
     assert lost
     assert federation._tries == {GRADIENT.name: ROUNDS.rounds + 1}
-    assert set(outcome.sizes) == set(FOUR)
+    assert set(outcome.sizes) == set(FOUR) - {"b"}  # who did not deliver is not waited for again
     assert [there.spent(name) for name in FOUR] == [1.0] * 4
     files = {"weights": outcome.weights.tobytes()}
-    assert all(isinstance(s, bytes) for s in federation.hand_out(files).values())
+    signed = federation.hand_out(files)
+    assert signed.pop("b") == PartyError("OperationRefused:left-out")
+    assert all(isinstance(one, bytes) for one in signed.values())
 
 
 def test_a_restart_between_ready_and_share_refuses_and_the_next_try_does_it(tmp_path):
@@ -126,7 +128,7 @@ def test_a_restart_between_ready_and_share_refuses_and_the_next_try_does_it(tmp_
     there.protocol(federation)
     assert federation.left_out["c"] == "OperationRefused:not-ready"
     assert federation._tries[GRADIENT.name] == ROUNDS.rounds + 1
-    assert [there.spent(name) for name in FOUR] == [1.0] * 4
+    assert [there.spent(name) for name in FOUR] == [1.0, 1.0, 0.0, 1.0]
 
 
 def test_a_restarted_party_has_paid_nothing_and_the_others_are_not_refunded(tmp_path):
@@ -285,21 +287,6 @@ def test_a_request_that_does_not_follow_is_refused(tmp_path):
         question = summing.ready_question(there.operation, bad)
         told = there.ask("a", "ready", question, evidence=evidence)
         assert told in ("OperationRefused:request", "InvalidMessage")
-
-
-def test_a_liar_is_found_by_everybody_and_named_by_nobody(tmp_path):
-    there = Summers(tmp_path)
-
-    class Lying(type(there.sessions["d"]._local.masking)):
-        def agree(self, *args, **more):
-            masks = super().agree(*args, **more)
-            hide = masks.hide
-            masks.hide = lambda vector: hide(vector) + np.uint64(1 << 62)
-            return masks
-
-    there.sessions["d"]._local.masking.__class__ = Lying
-    with pytest.raises(InvalidMessage, match="nobody can tell who"):
-        there.protocol(there.federation())
 
 
 def test_a_group_has_no_masks(tmp_path):
