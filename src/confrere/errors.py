@@ -13,6 +13,7 @@
     │   ├── LedgerTampered                 the hash chain is broken
     │   │   └── WitnessMismatch            rows that were there are gone: what to do
     │   ├── AccountFrozen                  its owner lets nothing more be charged
+    │   ├── StudyRefused                   somebody said no to the study: who, and how that ends
     │   ├── UnknownAccount (KeyError)      no such account
     │   └── BudgetExceeded                 the cap does not cover the price: asked, left
     ├── SchemaError (ValueError)           a public schema is wrong; names the column
@@ -106,6 +107,10 @@ class WitnessMismatch(LedgerTampered):
 
 class AccountFrozen(LedgerError):
     """The account's owner lets nothing more be charged to it."""
+
+
+class StudyRefused(LedgerError):
+    """Somebody said no to the study, or took a yes back: nothing is charged for it."""
 
 
 class UnknownAccount(LedgerError, KeyError):

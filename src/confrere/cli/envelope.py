@@ -44,6 +44,7 @@ class NotConfirmed(errors.ConfrereError):
 _ENDINGS: tuple[tuple[type[BaseException], ExitCode, str], ...] = (
     (NotConfirmed, ExitCode.NOT_CONFIRMED, "type the amount as shown, or give --yes"),
     (errors.BudgetExceeded, ExitCode.BUDGET, "see what was spent: confrere ledger show LEDGER"),
+    (errors.StudyRefused, ExitCode.BUDGET, "confrere approve STUDY, by who may lift it"),
     (errors.AccountFrozen, ExitCode.BUDGET, "open another account, or ask the owner of this one"),
     (errors.WitnessMismatch, ExitCode.VERIFICATION, "see both: confrere ledger witness LEDGER"),
     (errors.LedgerTampered, ExitCode.VERIFICATION, "compare with a head kept elsewhere"),

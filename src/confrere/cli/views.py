@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from confrere.guarantee import Guarantee
-from confrere.ledger import Account, Entry, Receipt
+from confrere.ledger import Account, Decision, Entry, Receipt
 from confrere.ledger.accounts import shown, shown_down
 
 if TYPE_CHECKING:
@@ -135,8 +135,12 @@ def _cap(account: Account) -> str:
     return f"{shown_down(account.epsilon)}{each}"
 
 
-def owner_table(accounts: Iterable[Account], resets: Iterable[Mapping[str, object]]) -> Table:
-    """Show what owners did: accounts opened, caps raised, accounts frozen, witnesses reset."""
+def owner_table(
+    accounts: Iterable[Account],
+    resets: Iterable[Mapping[str, object]] = (),
+    decisions: Iterable[Decision] = (),
+) -> Table:
+    """Show what owners did: to accounts, about studies, and to the witness."""
     columns = ("row", "when", "account", "what", "cap", "why")
     table = listing("Owners' acts", *columns, right=("row",))
     for one in accounts:
@@ -145,6 +149,9 @@ def owner_table(accounts: Iterable[Account], resets: Iterable[Mapping[str, objec
             table.add_row(
                 str(change.row), _moment(change.time), one.name, change.kind, cap, change.reason
             )
+    for said in decisions:
+        what = f"{said.study} {said}"
+        table.add_row(str(said.row), _moment(said.time), "", what, "", said.reason)
     for reset in resets:
         told = (str(reset["since"]), _moment(str(reset["time"])), "", "witness reset", "")
         table.add_row(*told, str(reset["reason"]))

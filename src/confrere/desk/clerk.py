@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from confrere.errors import ConfrereError, StudyError
-from confrere.federation.grant import Grant
 from confrere.ledger import LedgerReader
 from confrere.planning import plan
 from confrere.release.signing import has_passphrase, read_private_key
@@ -31,6 +30,7 @@ from confrere.study import (
     make_plan,
     read_study,
     refuse_study,
+    standing_refusal,
 )
 from confrere.study.priced_plan import price_of
 from confrere.study.running import has_answered
@@ -130,16 +130,13 @@ def _decided(study: Study, file: Path, local: Local) -> Facts:
     grants = [] if key is None else list(earlier_grants(file.parent, key))
     agreed = next((g for g in grants if g.grant.study_sha256 == study.sha256), None)
     before = next((g for g in grants if g.grant.study_sha256 != study.sha256), None)
-    refusals = []
-    if local.ledger_path.is_file():
-        told = LedgerReader.look(local.ledger_path).refusals()
-        refusals = [one for one in told if one["study"]["sha256"] == study.sha256]
-    state, said = "waiting", {}
-    if refusals:
-        last = refusals[-1]
-        state, said = "refused", {"name": last["name"], "reason": last["reason"]}
-        said |= {"time": last["time"], "justification": None}
-    if agreed is not None and (not refusals or said["time"] < _utc(agreed.grant)):
+    refusal = standing_refusal(study, local)
+    state = "waiting"
+    said: Facts = {}
+    if refusal is not None:
+        state, said = refusal.said, {"name": refusal.name, "reason": refusal.reason}
+        said |= {"time": refusal.time, "justification": None}
+    elif agreed is not None:
         grant = agreed.grant
         over = grant.expires <= datetime.now(UTC)
         state = "expired" if over else "agreed"
@@ -148,10 +145,6 @@ def _decided(study: Study, file: Path, local: Local) -> Facts:
         said = {**grant.approval.to_dict(), "expires": grant.expires.isoformat()}
         said.setdefault("justification", None)
     return {"state": state, "said": said, "changes": _changes(before, study)}
-
-
-def _utc(grant: Grant) -> str:
-    return grant.approved_at.astimezone(UTC).isoformat()
 
 
 def _changes(before: Any, study: Study) -> Facts | None:
@@ -210,7 +203,7 @@ def decide(
     grant: str,
     passphrase: str | None = None,
 ) -> Facts:
-    """Write a grant, signed by the party's key, or note a refusal in its ledger.
+    """Write a grant, signed by the party's key, or say no in its ledger: at any time.
 
     Parameters
     ----------
@@ -230,8 +223,8 @@ def decide(
         raise StudyError("the study has changed since it was shown; look at it again.")
     local = gather_locals(study, file)[party]
     if not agree:
-        refuse_study(study, local, name=words["name"], reason=words["reason"])
-        return {"state": "refused"}
+        said = {"name": words["name"], "reason": words["reason"]}
+        return {"state": refuse_study(study, local, grant=Path(grant), **said).said}
     if local.key_path is None:
         raise StudyError("key_path: the local file names no key to sign with.")
     key = read_private_key(local.key_path, passphrase)

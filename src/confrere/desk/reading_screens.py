@@ -203,7 +203,7 @@ def _rows(desk: Desk, book: Book, account: str | None, page: int) -> dict[str, A
         "pages": pages,
         "count": count,
         "paid": desk.paid_rows(),
-        "refusals": reader.refusals(),
+        "decisions": reader.decisions(),
         "resets": reader.resets(),
     }
 

@@ -92,6 +92,8 @@ def answer(question: Question, local: LocalParty | PartyGroup) -> Payload:
         raise OperationRefused(f"this party speaks protocol {PROTOCOL}.", "protocol")
     if question.study != policy.study:
         raise OperationRefused("the question is about another study or schema.", "study")
+    if question.study is not None:  # a no holds for what is free, and for what was paid, too
+        local.books.ledger.check_agreed(question.study, policy.approval)
     _check_step(question.step)
     check_run(question.run)
     policy.check(question.operation, question.step, question.payload, question.run)

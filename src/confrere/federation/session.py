@@ -22,6 +22,7 @@ from confrere.errors import (
     InvalidParameter,
     OperationRefused,
     SignatureError,
+    StudyRefused,
 )
 from confrere.federation.expected import receipt_of
 from confrere.federation.grant import Grant
@@ -71,7 +72,7 @@ class PartySession(Generic[T]):
     finished : bool
         Whether there is nothing more to do.
     state : str
-        "waiting", "asked", "answered", "released" or "left out": for people.
+        "waiting", "asked", "answered", "released", "left out" or "withdrawn by ...": for people.
     """
 
     def __init__(
@@ -121,6 +122,9 @@ class PartySession(Generic[T]):
             except SignatureError as error:
                 logger.warning("%s: a message was not answered: %s", self.name, error)
                 return refusal(PartyError("OperationRefused:signature"))
+            except StudyRefused as error:
+                self._end_refused(error)
+                return refusal(PartyError.of(error))
             except ConfrereError as error:
                 logger.warning("%s: a question was not answered: %s", self.name, error)
                 return refusal(PartyError.of(error))
@@ -150,6 +154,7 @@ class PartySession(Generic[T]):
             raise OperationRefused("the question is about another study.", "study")
         if question.run not in self._grant.runs:
             raise OperationRefused("the run is not one that was agreed to.", "run")
+        self._local.books.ledger.check_agreed(question.study, self._grant.approval)
         steps = [Step.open(one, self._coordinator, self._keys) for one in evidence]
         for step in steps:
             if (step.question.run, step.question.study) != (question.run, question.study):
@@ -172,6 +177,13 @@ class PartySession(Generic[T]):
         self._steps.answered(question.operation, question.step, self.name, receipt_of(made))
         self.state = "answered"
         return SignedAnswer.sign(made, self._key).encode()
+
+    def _end_refused(self, error: StudyRefused) -> None:
+        """Have nothing more to do with a study that somebody here said no to."""
+        logger.warning("%s: nothing more is answered: %s", self.name, error)
+        standing = self._local.books.ledger.refusal(self._grant.study_sha256)
+        self.finished = True
+        self.state = "agreed to anew since" if standing is None else str(standing)
 
     def _encoded(self, schema: PublicSchema | None) -> LocalParty:
         """Return the party with rows as the evidence has them encoded, read again once."""

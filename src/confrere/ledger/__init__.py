@@ -1,6 +1,7 @@
 """The append-only record of what was spent."""
 
 from confrere.ledger.accounts import Account, Change
+from confrere.ledger.decisions import Decision
 from confrere.ledger.entries import Entry, Receipt
 from confrere.ledger.facts import ChargeApproval
 from confrere.ledger.ledger import Ledger
@@ -13,6 +14,7 @@ __all__ = [
     "Account",
     "Change",
     "ChargeApproval",
+    "Decision",
     "Entry",
     "Ledger",
     "LedgerReader",

@@ -42,8 +42,12 @@ class Kind(StrEnum):
     FROZEN = "frozen"
     DECLARED = "declared"
     REFUSED = "refused"
+    AGREED = "agreed"
     WITNESS = "witness"
 
+
+#: What the owner says about a study; the last word stands.
+DECISIONS = frozenset({Kind.REFUSED, Kind.AGREED})
 
 #: What the owner does to an account after opening it.
 CHANGES = frozenset({Kind.RAISED, Kind.FROZEN, Kind.DECLARED})

@@ -14,6 +14,7 @@ from confrere.errors import InvalidParameter
 from confrere.guarantee import Guarantee
 from confrere.ledger.accounts import Account, at_least, minus
 from confrere.ledger.chain import FORMAT, Kind, Row, canonical
+from confrere.ledger.decisions import Decision
 from confrere.ledger.facts import ChargeApproval
 
 if TYPE_CHECKING:
@@ -256,18 +257,31 @@ def to_frame(entries: Iterable[Entry]) -> pd.DataFrame:
     return frame.astype(texts).set_index("row")
 
 
-def to_csv(entries: Iterable[Entry]) -> str:
-    """Make one line per charge after a header; details are JSON."""
+def to_csv(entries: Iterable[Entry], decisions: Iterable[Decision] = ()) -> str:
+    """Make one line per charge after a header; details are JSON.
+
+    A decision about a study is a line that costs nothing, after the charges: its state says which,
+    and its detail who.
+    """
     text = io.StringIO()
     writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
     writer.writeheader()
     for entry in entries:
         writer.writerow(_flat(entry) | {"detail": canonical(entry.detail)})
+    for one in decisions:
+        told = {name: getattr(one, name) for name in ("row", "time", "study", "study_sha256")}
+        told |= {"epsilon": 0.0, "delta": 0.0, "state": one.said, "reason": one.reason}
+        writer.writerow(told | {"detail": canonical({"name": one.name})})
     return text.getvalue()
 
 
 def to_json(
-    *, ledger_id: str, head: str, accounts: Iterable[Account], entries: Iterable[Entry]
+    *,
+    ledger_id: str,
+    head: str,
+    accounts: Iterable[Account],
+    decisions: Iterable[Decision],
+    entries: Iterable[Entry],
 ) -> str:
     """Make one document of everything, with the head that it was taken at."""
     document = {
@@ -275,6 +289,7 @@ def to_json(
         "ledger_id": ledger_id,
         "head": head,
         "accounts": [account.to_dict() for account in accounts],
+        "decisions": [one.to_dict() for one in decisions],
         "entries": [entry.to_dict() for entry in entries],
     }
     return json.dumps(document, indent=2, allow_nan=False)

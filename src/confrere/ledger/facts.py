@@ -113,6 +113,15 @@ def study_facts(study: tuple[str, str]) -> dict[str, str]:
     return {"id": check_text(name, "study"), "sha256": sha256}
 
 
+def decision_facts(study: tuple[str, str], name: str, reason: str) -> dict[str, Any]:
+    """Say who decides about which study, and why."""
+    return {
+        "study": study_facts(study),
+        "name": check_text(name, "name"),
+        "reason": check_text(reason, "reason"),
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class ChargeApproval:
     """Who agreed that something is paid for, and why.

@@ -9,6 +9,7 @@ from confrere.errors import BudgetExceeded, InvalidParameter, LedgerError
 from confrere.guarantee import Guarantee, Neighbours, Unit, check_epsilon
 from confrere.ledger.accounts import at_most, exact, minus
 from confrere.ledger.chain import Kind, canonical, now
+from confrere.ledger.decisions import Decision, check_agreed
 from confrere.ledger.entries import Receipt
 from confrere.ledger.facts import (
     ChargeApproval,
@@ -16,11 +17,10 @@ from confrere.ledger.facts import (
     change_facts,
     charge_facts,
     check_delta,
-    check_text,
     counted_facts,
+    decision_facts,
     ended_facts,
     failed_facts,
-    study_facts,
 )
 from confrere.ledger.reading import LedgerReader
 
@@ -142,23 +142,31 @@ class Ledger(LedgerReader):
             if log.index.balance(account).frozen is None:
                 self._store.append(log, Kind.FROZEN, facts)
 
-    def refuse(self, study: tuple[str, str], *, name: str, reason: str) -> None:
-        """Note that a study was not agreed to; nothing is charged, and it can be approved later.
+    def refuse(
+        self, study: tuple[str, str], *, name: str, reason: str, withdrawn: bool = False
+    ) -> None:
+        """Say no to a study: from now on nothing is charged for it, until :meth:`agree_again`.
 
         Parameters
         ----------
         study : pair of str
             The study's id, and the sha256 of its text.
         name, reason : str
-            Who refused, and why.
+            Who refuses, and why.
+        withdrawn : bool, default=False
+            Whether it had been agreed to before.
         """
-        facts = {
-            "study": study_facts(study),
-            "name": check_text(name, "name"),
-            "reason": check_text(reason, "reason"),
-        }
+        facts = decision_facts(study, name, reason) | ({"withdrawn": True} if withdrawn else {})
         with self._store.writing() as log:
             self._store.append(log, Kind.REFUSED, facts)
+
+    def agree_again(self, study: tuple[str, str], approval: ChargeApproval) -> None:
+        """Lift the no to a study, if one stands, for what is approved from this approval on."""
+        facts = decision_facts(study, approval.name, approval.reason) | {"since": approval.time}
+        with self._store.writing() as log:
+            earlier = log.index.decisions(study[1])
+            if earlier and Decision.of(earlier[-1]).stops:
+                self._store.append(log, Kind.AGREED, facts)
 
     def declare(
         self, account: str, *, unit: Unit | str, neighbours: Neighbours | str, reason: str
@@ -224,6 +232,8 @@ class Ledger(LedgerReader):
             If the account counts another unit or other neighbours.
         AccountFrozen
             If its owner lets nothing more be charged.
+        StudyRefused
+            If somebody said no to the study since it was approved.
         UnknownAccount
             If there is no such account, or None does not say which.
         LedgerError
@@ -232,6 +242,8 @@ class Ledger(LedgerReader):
         facts = charge_facts(guarantee, purpose, detail, simulated, key, study, approval)
         most = None if limit is None else exact(check_epsilon(limit))
         with self._store.writing() as log:
+            if study is not None:
+                check_agreed([Decision.of(r) for r in log.index.decisions(study[1])], approval)
             name = facts["account"] = self._resolve(log, account)
             if not log.index.has(name):
                 told = (guarantee.unit, guarantee.neighbours)

@@ -14,7 +14,9 @@ from confrere.guarantee import Guarantee
 from confrere.ledger import entries as views
 from confrere.ledger.accounts import Account, Balance
 from confrere.ledger.chain import audit, now
+from confrere.ledger.decisions import Decision, check_agreed
 from confrere.ledger.entries import Entry, Receipt
+from confrere.ledger.facts import ChargeApproval
 from confrere.ledger.logfile import LogFile
 from confrere.ledger.store import Handle, Store
 
@@ -145,11 +147,26 @@ class LedgerReader(Handle):
         with self._store.reading() as log:
             return log.index.by_study()
 
-    def refusals(self) -> list[dict[str, Any]]:
-        """Return which studies were not agreed to, by whom and why."""
+    def decisions(self) -> list[Decision]:
+        """Return who said no to a study, or took that back, and why."""
         with self._store.reading() as log:
-            rows = log.index.refusals()
-            return [{"row": row.seq, "time": row.time} | row.facts for row in rows]
+            return [Decision.of(row) for row in log.index.decisions()]
+
+    def refusal(self, study_sha256: str) -> Decision | None:
+        """Return the no to a study that stands, if one does."""
+        with self._store.reading() as log:
+            found = [Decision.of(row) for row in log.index.decisions(study_sha256)]
+        return found[-1] if found and found[-1].stops else None
+
+    def check_agreed(self, study_sha256: str, approval: ChargeApproval | None) -> None:
+        """Refuse a study that its owner has said no to since; see :class:`Decision`.
+
+        Raises
+        ------
+        StudyRefused
+        """
+        with self._store.reading() as log:
+            check_agreed([Decision.of(r) for r in log.index.decisions(study_sha256)], approval)
 
     def sampled(self, account: str, most: int = 200) -> list[Entry]:
         """Return charges of an account, evenly over all of them, the last one among them."""
@@ -163,8 +180,8 @@ class LedgerReader(Handle):
         return views.to_frame(self.entries())
 
     def to_csv(self) -> str:
-        """Return every charge as CSV."""
-        return views.to_csv(self.entries())
+        """Return every charge as CSV, and every decision about a study."""
+        return views.to_csv(self.entries(), self.decisions())
 
     def to_json(self) -> str:
         """Return accounts, charges and head, all of one moment, as JSON."""
@@ -173,6 +190,7 @@ class LedgerReader(Handle):
                 ledger_id=log.index.ledger_id,
                 head=log.tail.hash,
                 accounts=log.index.accounts(),
+                decisions=map(Decision.of, log.index.decisions()),
                 entries=map(log.index.entry, log.index.charges(None)),
             )
 

@@ -11,7 +11,7 @@ from decimal import Decimal
 
 from confrere.errors import LedgerError, NotALedger, UnknownAccount
 from confrere.ledger.accounts import Account, Balance, at_least, exact, minus, plus
-from confrere.ledger.chain import CHANGES, FORMAT, Kind, Row, now
+from confrere.ledger.chain import CHANGES, DECISIONS, FORMAT, Kind, Row, now
 from confrere.ledger.entries import Entry, Receipt
 from confrere.ledger.facts import check_text
 
@@ -41,7 +41,7 @@ class RowIndex:
         self._all_charges: list[int] = []
         self._models: dict[int, list[int]] = {}
         self._resets: list[int] = []
-        self._refusals: list[int] = []
+        self._decisions: dict[str, list[int]] = {}
         self._years: dict[str, dict[int, int]] = {}
         self._studies: dict[tuple[str, str, str], Decimal] = {}
         self.ledger_id = ""
@@ -75,8 +75,8 @@ class RowIndex:
             self._models.setdefault(facts["charge"], []).append(row.seq)
         elif row.kind is Kind.WITNESS:
             self._resets.append(row.seq)
-        elif row.kind is Kind.REFUSED:
-            self._refusals.append(row.seq)
+        elif row.kind in DECISIONS:
+            self._decisions.setdefault(facts["study"]["sha256"], []).append(row.seq)
         else:
             if facts["format"] not in (1, FORMAT):
                 raise NotALedger(
@@ -167,9 +167,11 @@ class RowIndex:
         """Return the rows by which the owner went on from a file that was not as it was left."""
         return [self._row(row) for row in self._resets]
 
-    def refusals(self) -> list[Row]:
-        """Return the rows that say which studies were not agreed to."""
-        return [self._row(row) for row in self._refusals]
+    def decisions(self, study_sha256: str | None = None) -> list[Row]:
+        """Return the rows that say no to a study, or take that back; of all studies by default."""
+        asked = [study_sha256] if study_sha256 is not None else list(self._decisions)
+        rows = [row for study in asked for row in self._decisions.get(study, ())]
+        return [self._row(row) for row in sorted(rows)]
 
     def _listed(self) -> str:
         return ", ".join(map(repr, self._accounts)) or "none, open one with open_account"

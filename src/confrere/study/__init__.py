@@ -6,6 +6,7 @@ from confrere.study.approving import (
     approve_study,
     changed_facts,
     earlier_grants,
+    lift_refusal,
     refuse_study,
 )
 from confrere.study.data_check import check_table, evaluation_rows, header_of, save_report
@@ -17,6 +18,7 @@ from confrere.study.local_file import (
     budget_of,
     gather_locals,
     read_local,
+    standing_refusal,
 )
 from confrere.study.priced_plan import Agreed, Price, StudyPlan, make_plan, read_plan
 from confrere.study.running import (
@@ -65,6 +67,7 @@ __all__ = [
     "evaluation_rows",
     "gather_locals",
     "header_of",
+    "lift_refusal",
     "make_grant",
     "make_plan",
     "party_session",
@@ -79,6 +82,7 @@ __all__ = [
     "refuse_taken",
     "save_made",
     "save_report",
+    "standing_refusal",
     "study_from_bytes",
     "unit_column_of",
     "write_example",

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from confrere.errors import ConfrereError, StudyError
 from confrere.federation.grant import Grant
 from confrere.files import write_new
-from confrere.ledger import ChargeApproval, Ledger
+from confrere.ledger import ChargeApproval, Decision, Ledger
 from confrere.release.card import Text as CardText
 from confrere.release.signing import (
     PrivateKey,
@@ -25,10 +25,13 @@ from confrere.release.signing import (
     read_private_key,
     read_public_key,
 )
-from confrere.study.local_file import Local
+from confrere.study.local_file import Local, standing_refusal
 from confrere.study.priced_plan import make_plan
 from confrere.study.sessions import make_grant
 from confrere.study.study_file import Study
+
+#: How the name of a grant ends that was taken back.
+_WITHDRAWN = "-withdrawn"
 
 _CARD_TEXT: TypeAdapter[str] = TypeAdapter(CardText)
 
@@ -103,16 +106,68 @@ def approve_study(
         days=days,
     )
     _put_aside(grant, opened.public_key(), study)
+    lift_refusal(study, local, agreed.approval)
     _write_grant(grant, agreed.document(opened, study.content))
     return agreed
 
 
-def refuse_study(study: Study, local: Local, *, name: str, reason: str) -> None:
-    """Note in the party's ledger that it does not agree to a study; nothing is spent."""
-    study.party(local.party)
+def refuse_study(
+    study: Study, local: Local, *, name: str, reason: str, grant: Path | None = None
+) -> Decision:
+    """Say no to a study in the party's ledger, and put aside what was granted for it.
+
+    From then on nothing is charged and nothing answered for it: not by who holds an earlier grant,
+    nor by a party that is running. :func:`approve_study` lifts it.
+
+    Parameters
+    ----------
+    study : Study
+    local : Local
+    name, reason : str
+        Who refuses, and why.
+    grant : Path, optional
+        Where a grant may lie; others of this study beside it are put aside too.
+
+    Returns
+    -------
+    Decision
+        "withdrawn" if it had been granted or charged before.
+    """
+    party = study.party(local.party)
     said = approval_of(name=name, reason=reason)
     ledger = Ledger(local.ledger_path)
-    ledger.refuse((study.id, study.sha256), name=said.name, reason=said.reason)
+    granted = []
+    if grant is not None and party.key is not None:
+        places = dict.fromkeys([grant, *sorted(grant.parent.glob("grant*.json"))])
+        found = {place: _granted(place, party.key) for place in places}
+        granted = [p for p, g in found.items() if g and g.study_sha256 == study.sha256]
+    charged = any(sha256 == study.sha256 for _, _, sha256 in ledger.by_study())
+    # The row first: it is what stops, whatever becomes of the files.
+    ledger.refuse(
+        (study.id, study.sha256),
+        name=said.name,
+        reason=said.reason,
+        withdrawn=bool(granted) or charged,
+    )
+    standing = ledger.refusal(study.sha256)
+    assert standing is not None
+    for place in granted:
+        if not place.stem.endswith(_WITHDRAWN):
+            place.rename(place.with_name(f"{place.stem}-{standing.row}{_WITHDRAWN}.json"))
+    return standing
+
+
+def lift_refusal(study: Study, local: Local, approval: ChargeApproval) -> None:
+    """Say yes again in the party's ledger, where a no stands."""
+    if standing_refusal(study, local) is not None:
+        Ledger(local.ledger_path).agree_again((study.id, study.sha256), approval)
+
+
+def _granted(path: Path, key: PublicKey) -> Grant | None:
+    try:
+        return Grant.load(path, key)
+    except ConfrereError:
+        return None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, ValidationInfo
 
 from confrere.errors import BudgetExceeded, OperationRefused, StudyError
 from confrere.guarantee import Guarantee, Neighbours, Unit
-from confrere.ledger import Ledger
+from confrere.ledger import Decision, Ledger, LedgerReader
 from confrere.ledger.accounts import at_most, exact, minus, plus
 from confrere.rows.row_tables import RowTable, Sql, open_table
 from confrere.study.own_classifier import OwnClassifier
@@ -297,6 +297,13 @@ def budget_of(party: Party, local: Local | None) -> Budget:
     by = min(limits, key=lambda name: limits[name]) if limits else ""
     per_run = None if policy is None else policy.max_epsilon_per_run
     return Budget(spent, limits.get(by), by, per_run, min(deltas, default=party.cap.delta))
+
+
+def standing_refusal(study: Study, local: Local) -> Decision | None:
+    """Return the no to a study that stands in a party's ledger, if one does; no ledger is made."""
+    if not local.ledger_path.is_file():
+        return None
+    return LedgerReader.look(local.ledger_path).refusal(study.sha256)
 
 
 def open_account(party: Party, local: Local, price: Guarantee) -> Ledger:

@@ -31,7 +31,7 @@ from confrere.release import Release, card_page, read_private_key, sign_release
 from confrere.rows.csv_files import read_table
 from confrere.schema.fact_counts import FactCounts
 from confrere.study.encoded_rows import Rows, encoded, read_rows
-from confrere.study.local_file import Local, limit_for_life, open_account
+from confrere.study.local_file import Local, limit_for_life, open_account, standing_refusal
 from confrere.study.priced_plan import StudyPlan, price_of
 from confrere.study.protocols import Given, Learned, protocol_of
 from confrere.study.study_card import described
@@ -155,6 +155,9 @@ def prepare(
         local = here[price.party]
         if local.policy is not None:
             local.policy.check(study, price.party)
+        refusal = standing_refusal(study, local)
+        if refusal is not None:
+            raise refusal.error()
         if not has_answered(local, (plan.plan_id,)):
             price.budget.check(price.account, price.guarantee)
         if price.budget.limit is None and not (allow_uncapped or study.simulated):

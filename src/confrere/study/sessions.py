@@ -24,6 +24,7 @@ from confrere.federation.messages import PartyError
 from confrere.federation.run_steps import RunSteps
 from confrere.federation.session import PartySession
 from confrere.federation.signed_federation import SignedFederation
+from confrere.ledger import LedgerReader
 from confrere.ledger.accounts import exact
 from confrere.release import (
     load_release,
@@ -160,6 +161,8 @@ def party_session(
     opened = read_private_key(key if key is not None else str(local.key_path))
     agreed = Grant.load(grant, opened.public_key())
     _compare(agreed, study, local)
+    if local.ledger_path.is_file():
+        LedgerReader.look(local.ledger_path).check_agreed(study.sha256, agreed.approval)
     given = Given(auxiliary=auxiliary_rows(study, None, {party.name: local}))
     answering = local_party(study, local, rows_of(study, local), agreed.policy, given.rows(study))
     return PartySession(

@@ -16,6 +16,7 @@ from confrere.errors import EngineFailed
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.release import load_release
+from confrere.study import gather_locals, read_study, refuse_study
 from tests.scenarios.deployment import name_keys
 
 with warnings.catch_warnings():
@@ -192,8 +193,53 @@ def test_a_study_can_be_refused_and_the_ledger_says_so(line, study):
     approve = ["approve", "study.toml", "--local", "local/main.toml", "--grant", "main.grant"]
     line(*approve, "--refuse", "--name", "the officer", "--reason", "not our purpose")
     assert not Path("main.grant").exists()
-    (told,) = Ledger("local/main.ledger").refusals()
-    assert (told["name"], told["reason"]) == ("the officer", "not our purpose")
+    (told,) = Ledger("local/main.ledger").decisions()
+    assert (told.said, told.name, told.reason) == ("refused", "the officer", "not our purpose")
+    assert "refused" in line("ledger", "show", "local/main.ledger").stdout
+    shown = line.json("ledger", "show", "local/main.ledger")["data"]["decisions"]
+    assert shown == [told.to_dict()]
+
+
+def test_a_party_that_is_started_does_not_say_yes_in_the_officer_s_stead(line, study, sessions):
+    """A service starts again by itself, with --yes: what was withdrawn stays withdrawn."""
+    approve = ["approve", "study.toml", "--local", "local/main.toml", "--grant", "main.grant"]
+    line(*approve, "--yes")
+    no = ["--refuse", "--name", "the officer", "--reason", "changed our mind"]
+    assert "withdrawn by the officer" in line(*approve, *no).stdout
+    assert not Path("main.grant").exists()
+    told = line(*_party("main"), "--yes", code=4)
+    assert "withdrawn by the officer" in told.stderr
+    assert not Path("main.grant").exists()
+    assert Ledger("local/main.ledger").entries() == []
+    line(*approve, "--yes")
+    line(*_party("main"), "--yes")
+
+
+def test_a_party_that_waits_ends_when_it_is_withdrawn(line, study, monkeypatch):
+    approve = ["approve", "study.toml", "--local", "local/main.toml", "--grant", "main.grant"]
+    line(*approve, "--yes")
+
+    def run_party(session, *, stopped, **_):
+        assert not stopped()
+        found = read_study("study.toml")
+        (local,) = gather_locals(found, Path("study.toml"), [Path("local/main.toml")]).values()
+        refuse_study(found, local, name="the officer", reason="no", grant=Path("main.grant"))
+        assert stopped()
+
+    monkeypatch.setattr(answering, "run_party", run_party)
+    assert "withdrawn by the officer" in line(*_party("main"), code=4).stderr
+    assert line.json("status", "nodes/main")["data"]["state"] == "withdrawn by the officer"
+
+
+def test_a_study_in_one_process_that_was_refused_is_not_learned(line, study):
+    path = Path("study.toml")
+    path.write_text(path.read_text().replace('engine = "flower"', 'engine = "local"'))
+    approve = ["approve", "study.toml", "--local", "local/main.toml", "--grant", "main.grant"]
+    line(*approve, "--refuse", "--name", "the officer", "--reason", "not our purpose")
+    assert "refused by the officer" in line("fit", "study.toml", "--yes", code=4).stderr
+    assert [Ledger(one).entries() for one in Path("local").glob("*.ledger")] == [[]]
+    assert "agreed again" in line(*approve, "--name", "the officer", "--reason", "now it is").stdout
+    line("fit", "study.toml", "--yes")
 
 
 def test_what_is_approved_is_signed_and_is_all(line, study, sessions):

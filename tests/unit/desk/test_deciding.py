@@ -95,8 +95,8 @@ def test_a_refusal_is_a_row_of_the_ledger_and_can_be_taken_back(world, visitor):
     sha256 = read_study(world.study).sha256
     visitor.fill(study, sha256=sha256, **fields)
     assert grant_of(world) == before
-    (told,) = Ledger(world.ledger).refusals()
-    assert (told["name"], told["reason"]) == ("B. Kim", "not our purpose")
+    (told,) = Ledger(world.ledger).decisions()
+    assert (told.said, told.name, told.reason) == ("refused", "B. Kim", "not our purpose")
     assert "Refused by B. Kim" in words(visitor.text(study))
     visitor.fill(study, decision="approve", sha256=sha256, **SAID)
     assert "Approved by" in words(visitor.text(study))
@@ -230,3 +230,20 @@ def test_the_desk_s_grant_is_the_command_s(world, visitor):
     key = (world.party / "main.key.pub").read_text()
     agreed = Grant.load(world.party / "grant.json", key)
     assert agreed.policy.approval.name == SAID["name"]
+
+
+def test_what_was_approved_is_withdrawn_by_a_button_and_stops(world, visitor, tmp_path):
+    study = visitor.link("/studies", STUDY)
+    sha256 = read_study(world.study).sha256
+    visitor.fill(study, decision="approve", sha256=sha256, **SAID)
+    assert 'value="refuse">Withdraw<' in visitor.text(study)
+    no = {"name": "B. Kim", "reason": "the purpose has changed", "decision": "refuse"}
+    visitor.fill(study, sha256=sha256, **no)
+    assert not (world.party / "grant.json").exists()
+    assert "Withdrawn by B. Kim" in words(visitor.text(study))
+    assert "withdrawn" in words(visitor.text("/studies"))
+    listed = words(visitor.text(visitor.link("/", r"/ledger/\w+")))
+    assert "study diabetes-2026 withdrawn by B. Kim" in listed
+    visitor.fill(study, decision="approve", sha256=sha256, **SAID)
+    answer_all(world, tmp_path / "run")
+    assert "cannot be called back" in words(visitor.text(study))

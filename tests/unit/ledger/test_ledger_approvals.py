@@ -79,9 +79,9 @@ def test_anything_else_is_no_approval(ledger, tenth):
 
 def test_a_refusal_is_in_the_chain_and_spends_nothing(ledger, path):
     ledger.refuse(STUDY, name="A. Reuter", reason="no purpose of ours")
-    (told,) = Ledger(path).refusals()
-    assert told["study"] == {"id": "diabetes", "sha256": "ab" * 32}
-    assert (told["name"], told["reason"], told["row"]) == ("A. Reuter", "no purpose of ours", 3)
+    (told,) = Ledger(path).decisions()
+    assert (told.said, told.study, told.study_sha256) == ("refused", "diabetes", "ab" * 32)
+    assert (told.name, told.reason, told.row) == ("A. Reuter", "no purpose of ours", 3)
     assert ledger.spent("study") == 0.0
     assert ledger.verify() == 3
 

@@ -170,9 +170,9 @@ def test_a_file_that_is_no_grant_is_left_alone(place):
 def test_refusing_is_recorded_and_a_later_yes_is_possible(place):
     study, locals_ = locals_of(place)
     refuse_study(study, locals_["main"], name="A. Reuter", reason="not our purpose")
-    (told,) = Ledger(locals_["main"].ledger_path).refusals()
-    assert told["study"] == {"id": study.id, "sha256": study.sha256}
-    assert (told["name"], told["reason"]) == ("A. Reuter", "not our purpose")
+    (told,) = Ledger(locals_["main"].ledger_path).decisions()
+    assert (told.study, told.study_sha256) == (study.id, study.sha256)
+    assert (told.name, told.reason) == ("A. Reuter", "not our purpose")
     assert isinstance(approve(place), Grant)
 
 

@@ -26,7 +26,7 @@ from confrere.cli.options import (
 )
 from confrere.cli.payers import confirm
 from confrere.cli.views import price_table, promise_line, receipt_table
-from confrere.errors import FederationError, StudyError
+from confrere.errors import FederationError, StudyError, StudyRefused
 from confrere.federation.offline import without_network
 from confrere.federation.run_steps import RunSteps
 from confrere.federation.session import PartySession
@@ -34,13 +34,16 @@ from confrere.study import (
     CoordinatorSession,
     Local,
     Study,
+    approval_of,
     approve_study,
     check_destination,
     gather_locals,
+    lift_refusal,
     make_plan,
     party_session,
     read_study,
     refuse_study,
+    standing_refusal,
 )
 
 if TYPE_CHECKING:
@@ -62,7 +65,10 @@ def approve(
     reason: Reason = None,
     justification: Justification = None,
     refuse: Annotated[
-        bool, typer.Option("--refuse", help="Do not agree; the ledger keeps who and why.")
+        bool,
+        typer.Option(
+            "--refuse", help="Do not agree, or not any more: nothing is charged from then on."
+        ),
     ] = False,
     attempts: Annotated[
         int, typer.Option(min=1, max=100, help="Runs that may be paid for, each anew.")
@@ -74,13 +80,24 @@ def approve(
 
     Writes a grant, signed by the party's key: the study's hash, every question that may be asked,
     relation and unit, the price, the number of runs and a last day. Nothing else is answered.
+    With --refuse, at any time, the ledger says no: the grant is put aside, a running party ends,
+    and nothing is charged for the study until it is approved again.
     """
     found = read_study(study)
     own = _own(found, study, local, ledger)
     if refuse:
-        refuse_study(found, own, name=approver(name), reason=reason or "no reason was given")
-        return Answer(f"{own.party} does not agree; its ledger says so", {"party": own.party})
+        why = reason or "no reason was given"
+        standing = refuse_study(found, own, name=approver(name), reason=why, grant=grant)
+        return Answer(
+            f"{standing}: nothing is charged to {own.party} for {found.id} from now on (ledger row "
+            f"{standing.row}); what was charged before stays charged",
+            {"party": own.party, "decision": standing.to_dict()},
+        )
     said = {"name": approver(name), "reason": reason_of(reason, found)}
+    if found.engine == "local" and standing_refusal(found, own) is not None:
+        # It needs no grant, only that the no is lifted.
+        lift_refusal(found, own, approval_of(name=said["name"], reason=said["reason"]))
+        return Answer(f"agreed again; next: confrere fit {study}", {"party": own.party})
     words = {**said, "justification": justification}
     _agree(found, own, grant, words, yes=yes, attempts=attempts, days=days)
     return Answer(
@@ -257,6 +274,7 @@ def party(
     released = Answer(f"{own.party} has the release", {"party": own.party, "state": "released"})
     if (before.get("study"), before.get("state")) == (found.sha256, "released"):
         return released
+    _check_not_refused(found, own)
     node = read_node_key(
         node_key, passphrase_of(node_key, NODE_PASSPHRASE, locked=is_locked(node_key))
     )
@@ -302,14 +320,26 @@ def party(
                 key=node,
                 progress=progress,
                 patience=timeout,
+                stopped=lambda: standing_refusal(found, own) is not None,
             )
+            _check_not_refused(found, own)
             if session.state != "released":
                 raise FederationError(f"{own.party} is {session.state}: it signs no release.")
+        except StudyRefused:
+            progress.say(str(standing_refusal(found, own)), steps=session.told)
+            raise
         except Exception as error:
             failed = f"failed: {type(error).__name__}; started again it goes on"
             progress.say(failed, steps=session.told)
             raise
     return released
+
+
+def _check_not_refused(study: Study, own: Local) -> None:
+    """End here if somebody said no: a party that is started does not say yes in their stead."""
+    standing = standing_refusal(study, own)
+    if standing is not None:
+        raise standing.error()
 
 
 def _where(states: Mapping[str, str]) -> str:

@@ -38,7 +38,7 @@ def desk(
     """Show budgets, waiting studies, runs and releases in a browser; approve or refuse studies.
 
     Prints an address with a token that is good once. Reads what lies in the folders; writes
-    nothing but a grant that a party's key signs, or a refusal in its ledger.
+    nothing but a grant that a party's key signs, or a refusal or withdrawal in its ledger.
     """
     try:
         from confrere.desk.serving_desk import serve_desk

@@ -63,7 +63,7 @@ def show(
     pages = max(1, math.ceil(count / rows))
     entries = book.entries(account, last=rows, skip=rows * (page - 1))
     accounts = [one for one in book.accounts() if account in (None, one.name)]
-    resets = book.resets()
+    resets, decisions = book.resets(), book.decisions()
     head = book.head()
     together = {} if delta is None else {one.name: _together(book, one, delta) for one in accounts}
     composed = [together_table(accounts, together)] if together else []
@@ -74,6 +74,7 @@ def show(
             "head": head,
             "accounts": [one.to_dict() for one in accounts],
             "resets": resets,
+            "decisions": [one.to_dict() for one in decisions],
             "charges": count,
             "page": page,
             "pages": pages,
@@ -83,7 +84,7 @@ def show(
         [
             account_table(accounts),
             *composed,
-            owner_table(accounts, resets),
+            owner_table(accounts, resets, decisions),
             entry_table(entries),
         ],
     )
@@ -223,7 +224,7 @@ def take_over(ledger: LedgerPath) -> Answer:
 def _account(book: Ledger, name: str, what: str) -> Answer:
     (one,) = (one for one in book.accounts() if one.name == name)
     data = {"account": one.to_dict(), "head": book.head()}
-    return Answer(f"{name} {what}", data, [account_table([one]), owner_table([one], [])])
+    return Answer(f"{name} {what}", data, [account_table([one]), owner_table([one])])
 
 
 def _head(head: Head | None) -> str:

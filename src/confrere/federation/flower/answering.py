@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -32,6 +32,7 @@ def run_party(
     key: NodeKey,
     progress: Progress,
     patience: float = 3600.0,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> None:
     """Answer a coordinator until the release is here.
 
@@ -49,6 +50,8 @@ def run_party(
         Where the state is told.
     patience : float, default=3600
         Seconds without a coordinator after which waiting is given up.
+    stopped : callable, optional
+        Is asked while waiting; once it says so, nothing more is waited for.
 
     Raises
     ------
@@ -62,7 +65,7 @@ def run_party(
             with Line(coordinator, context, key.key) as line, _beating(line):
                 progress.say("connected", steps=session.told)
                 pause = _AGAIN_SECONDS
-                while True:
+                while not stopped():
                     asked = line.poll()
                     last = time.monotonic()
                     if asked is None:
@@ -74,10 +77,13 @@ def run_party(
                     progress.say(session.state, steps=session.told)
                     if session.finished:
                         return
+            return
         except LineLost as lost:
             if session.finished and time.monotonic() - last > _FAREWELL_SECONDS:
                 return  # the release is here; that it is could not be told
             progress.say(lost.state, steps=session.told)
+            if stopped():
+                return
             if time.monotonic() - last > patience:
                 raise EngineFailed(
                     f"no coordinator at {coordinator} for {patience:g} s: {lost.state}. "

@@ -79,7 +79,7 @@ class Wire:
         raw = socket.create_connection(("127.0.0.1", self.port), 30)
         return context.wrap_socket(raw, server_hostname="127.0.0.1")
 
-    def send(self, name, session, *, patience=60.0):
+    def send(self, name, session, *, patience=60.0, **more):
         """Let a party connect and answer."""
         home = self.folder / f"home of {name}"
         home.mkdir(exist_ok=True)
@@ -93,6 +93,7 @@ class Wire:
                     key=self.key(name),
                     progress=Progress(home),
                     patience=patience,
+                    **more,
                 )
             except Exception as error:
                 self.errors[name] = error

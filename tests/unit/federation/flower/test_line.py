@@ -116,6 +116,21 @@ def test_nobody_is_waited_for_in_vain(wire):
     assert "nobody at this address yet" in str(wire.errors["a"])
 
 
+def test_a_party_that_is_told_to_stop_does_so_while_it_waits(wire, monkeypatch):
+    monkeypatch.setattr("confrere.federation.flower.link.HOLD_SECONDS", 0.2)
+    over = threading.Event()
+    with wire.open(end=False):
+        home = wire.send("a", Echo(), stopped=over.is_set)
+        until(lambda: (read_progress(home) or {}).get("state") == "connected")
+        over.set()
+        wire.threads["a"].join(30)
+        assert not wire.threads["a"].is_alive()
+    wire.send("b", Echo(), stopped=over.is_set)  # nor where nobody is there to ask
+    wire.threads["b"].join(30)
+    assert not wire.threads["b"].is_alive()
+    assert wire.errors == {}
+
+
 def test_who_is_slow_or_hoards_is_turned_away(wire, monkeypatch):
     from confrere.federation.flower import door
 
