@@ -14,6 +14,7 @@ test: .venv/.ready
 
 test-slow: .venv/.ready
 	$(ONE_THREAD) $(BIN)/python -m pytest -m slow
+	$(ONE_THREAD) $(BIN)/python -m pytest -m hypothesis --hypothesis-profile=default -n 2
 
 test-deployment: .venv/.ready
 	$(ONE_THREAD) $(BIN)/python -m pytest -m deployment -k "not namespaces" tests/scenarios

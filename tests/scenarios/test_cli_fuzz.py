@@ -1,16 +1,19 @@
 """Whatever is typed and whatever a study file holds: no traceback, a known code, nothing spent."""
 
+import itertools
 import json
 import os
 import shutil
 from importlib.resources import files
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from typer.main import get_group
 from typer.testing import CliRunner
 
 from confrere.cli import app
+from confrere.cli.app import load_command
 from confrere.ledger import Ledger
 from confrere.study import write_example
 
@@ -33,8 +36,8 @@ TOKENS = [
     *("--party", "--records", "--features", "5", "-1", "1e400", "nan", "--epsilon", "--label"),
     *("--this-table-is-public", "--account", "--allow-simulated", "--example", "brfss2022", "--"),
 ]
-# No path leads out of the folder: a slash comes only in the names above. No argument holds a zero.
-words = st.text(st.characters(exclude_characters="/\\\x00", exclude_categories=("Cs",)), max_size=8)
+# No path leads out of the folder: a slash comes only in the names above.
+words = st.text(st.characters(exclude_characters="/\\"), max_size=8)
 command_lines = st.tuples(
     st.sampled_from(COMMANDS), st.lists(st.sampled_from(TOKENS) | words, max_size=6)
 ).map(lambda parts: parts[0] + parts[1])
@@ -67,26 +70,26 @@ def studies(draw):
 
 
 @pytest.fixture(scope="module")
-def example(tmp_path_factory):
+def first_study(tmp_path_factory):
     place = tmp_path_factory.mktemp("fuzz") / "deep" / "deeper"
     write_example(place)
     return place
 
 
 @pytest.fixture
-def here(example, tmp_path, monkeypatch):
-    place = shutil.copytree(example, tmp_path / "deep" / "deeper")
+def here(first_study, tmp_path, monkeypatch):
+    place = shutil.copytree(first_study, tmp_path / "deep" / "deeper")
     monkeypatch.chdir(place)
     for name in [name for name in os.environ if name.startswith("CONFRERE_")]:
         monkeypatch.delenv(name)
     return place
 
 
-def run(arguments):
+def run(arguments, codes=CODES):
     result = CliRunner().invoke(app, arguments, input="")
     told = result.stdout + result.stderr
     assert result.exception is None or isinstance(result.exception, SystemExit), arguments
-    assert result.exit_code in CODES, (arguments, told)
+    assert result.exit_code in codes, (arguments, told)
     assert "run it again with --debug" not in told, (arguments, told)
     assert "Traceback" not in told or "--debug" in arguments, (arguments, told)
     if "--json" in arguments and result.stdout.startswith("{"):
@@ -105,8 +108,50 @@ def spent(folder):
     max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(arguments=command_lines)
+@example(arguments=["keys", "new", ""])
+@example(arguments=["keys", "new", "/"])
+@example(arguments=["keys", "node", "/"])
 def test_any_command_line_ends_well_and_spends_nothing(here, arguments):
     run(arguments)
+    assert spent(here) == 0
+
+
+#: What names nothing, and what cannot be a file's name.
+NO_NAMES = ["", ".", "..", " ", "~", "=", "x\ny", "\0", "\udc80", "a" * 300, "a" * 5000]
+#: Something valid for arguments that must be there besides.
+VALID = {
+    "study": "study.toml",
+    "local": "local/main.toml",
+    "table": "local/main.csv",
+    "data": "local/main.csv",
+    "account": "main",
+    "party": "main",
+    "name": "main",
+    "epsilon": "0.5",
+}
+
+
+def told(parameter, value):
+    return [value] if parameter.param_type_name == "argument" else [parameter.opts[0], value]
+
+
+@pytest.mark.parametrize("name", sorted({*get_group(app).list_commands(None)} - {"demo", "desk"}))
+def test_what_names_nothing_is_refused_by_every_argument(here, name):
+    found = load_command(name)
+    for word, leaf in getattr(found, "commands", {"": found}).items():
+        needed = {
+            one.name: told(one, VALID.get(one.name, "nowhere"))
+            for one in leaf.params
+            if one.required
+        }
+        taking = [one for one in leaf.params if not getattr(one, "is_flag", False)]
+        for parameter, value in itertools.product(taking, NO_NAMES):
+            given = needed | {parameter.name: told(parameter, value)}
+            line = [name, *([word] if word else []), *itertools.chain(*given.values())]
+            result = run(line, CODES | {130})  # nobody answers what `schema new` asks
+            if value in ("", "\0", "\udc80"):
+                assert result.exit_code == 2
+                assert "an argument" in result.stderr
     assert spent(here) == 0
 
 

@@ -39,6 +39,7 @@ class Group(TyperGroup):
         """Run a command line; in standalone mode, exit with its code."""
         given = list(sys.argv[1:] if args is None else args)
         try:
+            _check_words(given)
             code = super().main(
                 given,
                 prog_name=prog_name,
@@ -68,6 +69,15 @@ class Group(TyperGroup):
         if standalone_mode:
             sys.exit(code)
         return code
+
+
+def _check_words(words: Sequence[str]) -> None:
+    """Refuse what names no file, account or party, before any command takes it for one."""
+    for word in words:
+        if not word or (word.startswith("--") and word.endswith("=")):
+            raise typer.BadParameter("an argument is empty; say what is meant, or leave it out.")
+        if re.search("[\0\ud800-\udfff]", word):
+            raise typer.BadParameter("an argument holds a zero, or bytes that are no UTF-8.")
 
 
 def _report(error: Exception, program: str, *, as_json: bool) -> ExitCode:

@@ -12,6 +12,10 @@ from confrere.cli.envelope import Answer, command
 from confrere.cli.key_access import NODE_PASSPHRASE, need_flower, signing_key
 from confrere.release import fingerprint, generate_key
 
+NewKey = Annotated[
+    Path,
+    typer.Argument(dir_okay=False, help="The private key's file; nothing is overwritten."),
+]
 Passphrase = Annotated[
     bool, typer.Option("--passphrase", help="Lock the node key with a passphrase.")
 ]
@@ -22,7 +26,7 @@ Own = Annotated[Path, typer.Option(help="The party's folder, in which its keys l
 
 @command("keys new")
 def new(
-    path: Annotated[Path, typer.Argument(help="The private key's file; nothing is overwritten.")],
+    path: NewKey,
     comment: Annotated[str, typer.Option(help="Whose key it is.")] = "",
 ) -> Answer:
     """Make an Ed25519 key pair in OpenSSH's files."""
@@ -36,7 +40,7 @@ def new(
 
 @command("keys node")
 def node(
-    path: Annotated[Path, typer.Argument(help="The private key's file; nothing is overwritten.")],
+    path: NewKey,
     passphrase: Passphrase = False,
 ) -> Answer:
     """Make the key with which a party connects to a coordinator, and its certificate."""
