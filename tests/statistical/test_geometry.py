@@ -5,25 +5,28 @@ import pytest
 from scipy import special, stats
 
 from confrere.audit.adversary import worst_body_loss
-from confrere.errors import InvalidData
+from confrere.errors import InvalidData, InvalidMessage, InvalidParameter
 from confrere.federation import Payload
 from confrere.federation.averaging import ReleaseRequest
+from confrere.federation.operation import OPERATIONS, PartyFacts
 from confrere.guarantee import Neighbours
 from confrere.maths import calibration
 from confrere.maths.geometry import coordinate_variance
-from confrere.mechanisms import body_objective
+from confrere.mechanisms import body_objective, laws
 from confrere.mechanisms.body_objective import BodyObjectivePerturbation
 from confrere.mechanisms.hidden_size import HiddenSize
-from confrere.mechanisms.laws import BodyNoise, L2Noise
+from confrere.mechanisms.laws import FARTHEST, BodyNoise, L2Noise
 from confrere.mechanisms.noisy_minimiser import SOLVER_SHARE
 from confrere.noise import samplers
 from confrere.noise.sources import SeededSource
+from confrere.plans.body_plan import schema_frame
 from confrere.rows import body as rows_body
-from confrere.rows.body import Body, BodyFrame
+from confrere.rows.body import LEAST_SHARE, Body, BodyFrame
+from confrere.schema import Category, Flag, Label, Number, PublicSchema
 
 ABOVE = 1 + 1e-9
 
-#: Sizes of factors, groups, shares: in one to four dimensions, as one product and as two bodies.
+#: Sizes of factors, groups, shares: in one to five dimensions, as one product or as several bodies.
 BODIES = {
     "interval": ((1,), (0,), (1.0,)),
     "cross-polytope": ((2,), (0,), (1.0,)),
@@ -32,6 +35,7 @@ BODIES = {
     "two": ((1, 2), (0, 1), (0.3, 0.7)),
     "box and two": ((1, 1, 2), (0, 0, 1), (2.0, 1.0)),
     "two crosses": ((2, 2), (0, 1), (1.0, 1.0)),
+    "three": ((1, 2, 2), (0, 1, 2), (0.2, 0.5, 0.3)),
 }
 
 
@@ -97,6 +101,7 @@ def keeps_its_promise(name="box and two"):
     drawn = mechanism.law.draw(SeededSource(1), 4000, body.size)
     gauges = stats.gamma(body.size, scale=1 / mechanism.rho)
     assert stats.kstest(body.gauge(drawn), gauges.cdf).pvalue > 1e-4
+    assert_groups_have_their_law(drawn, body, mechanism.rho)
     norms = body.factor_norms(drawn)
     for k, (size, group) in enumerate(zip(body.sizes, body.groups, strict=True)):
         dimension = sum(s for s, g in zip(body.sizes, body.groups, strict=True) if g == group)
@@ -112,6 +117,15 @@ def keeps_its_promise(name="box and two"):
         assert abs(turned[:, j].var() / variance - 1) < 0.15
 
 
+def assert_groups_have_their_law(drawn, body, rho):
+    """A group's part of the gauge is Gamma of its own columns, at its own share of the rate."""
+    norms, groups = body.factor_norms(drawn), np.array(body.groups)
+    for group, share in enumerate(body.shares):
+        mine = groups == group
+        law = stats.gamma(np.array(body.sizes)[mine].sum(), scale=1 / (rho * share))
+        assert stats.kstest(norms[:, mine].max(axis=1), law.cdf).pvalue > 1e-4
+
+
 def _whole(body):
     whole = np.zeros((body.size, body.size))
     for part, root in zip(body.parts, body.roots, strict=True):
@@ -124,9 +138,85 @@ def _columns(body):
         yield from [(size, group)] * size
 
 
-@pytest.mark.parametrize("name", ["box and two", "prism", "two crosses"])
+@pytest.mark.parametrize("name", ["box and two", "prism", "two crosses", "three"])
 def test_the_code_that_runs_keeps_its_promise(name):
     keeps_its_promise(name)
+
+
+def schema_body(numbers, flags, categories, n_samples, epsilon, curve=False):
+    """Return the body that the rules make of a schema."""
+    features = [Number(f"x{j}", bounds=(0, 1), curve=curve) for j in range(numbers)]
+    features += [Flag(f"f{j}") for j in range(flags)]
+    for j, size in enumerate(categories):
+        features.append(Category(f"c{j}", values=tuple(f"v{i}" for i in range(size))))
+    schema = PublicSchema(features, outcome=Label("y", positive=1, negative=0))
+    encoder = schema.encoder(form="curves" if curve else "linear")
+    return schema_frame(encoder, n_samples, epsilon=epsilon, loss="capped").body
+
+
+#: Lines, one-hot blocks and bends: three groups.
+BENT = (3, 2, (4,), 300, 1.0, True)
+
+
+def test_lines_blocks_and_bends_each_have_noise_of_their_own_law():
+    body = schema_body(*BENT)
+    assert len(body.shares) == 3
+    drawn = BodyNoise(0.5, body).draw(SeededSource(1), 4000, body.size)
+    assert_groups_have_their_law(drawn, body, 0.5)
+
+
+@pytest.mark.parametrize("quiet", [0, 1, 2])
+@pytest.mark.parametrize("body", [schema_body(*BENT), body_of("three")], ids=["bent", "three"])
+def test_one_group_of_three_that_is_quieter_is_found(monkeypatch, quiet, body):
+    """Four fifths of the noise in one group: little of the whole gauge, all of its columns."""
+    real, drawn = laws.product_noise, []
+
+    def quieter(rho, *a, **k):
+        drawn.append(rho)
+        return real(rho, *a, **k) * (0.8 if len(drawn) == quiet + 1 else 1.0)
+
+    monkeypatch.setattr(laws, "product_noise", quieter)
+    noise = BodyNoise(0.5, body).draw(SeededSource(1), 4000, body.size)
+    with pytest.raises(AssertionError):
+        assert_groups_have_their_law(noise, body, 0.5)
+
+
+#: Bodies that rules make; in the gauge's unit ball there are vectors up to eleven times a row.
+RULED = [
+    (10, 0, (5,), 1000, 1.0),
+    (0, 38, (3, 3), 100_000, 1.0),
+    (0, 60, (30,), 1000, 1.0),
+    (0, 200, (10,), 10_000, 0.1),
+    (200, 0, (50,), 1000, 1.0),
+    (5, 0, (300, 300), 100_000, 1.0),
+    BENT,
+]
+
+
+def group_corners(body):
+    """Return, for every group, a vector of gauge one that is as long as any of that group alone."""
+    found = np.zeros((len(body.shares), body.size))
+    for part, root, group in zip(body.parts, body.roots, body.groups, strict=True):
+        longest = part.start + int(np.argmax(np.square(root).sum(axis=0)))
+        found[group, longest] = 1 / body.shares[group]
+    return body.coordinates(found)
+
+
+@pytest.mark.parametrize("facts", RULED, ids=str)
+def test_no_noise_is_longer_than_a_certificate_reckons_with(facts):
+    body = schema_body(*facts)
+    far = np.concatenate(
+        [group_corners(body), BodyNoise(1.0, body).draw(SeededSource(0), 200, body.size)]
+    )
+    lengths, gauges = np.linalg.norm(far, axis=1), body.gauge(far)
+    assert (lengths <= body.longest_of_gauge * gauges * ABOVE).all()
+    # It is attained, and was above one wherever there is more than one group.
+    corner = float(np.max(lengths[: len(body.shares)] / gauges[: len(body.shares)]))
+    assert corner == pytest.approx(body.longest_of_gauge)
+    assert corner > 1.0
+    # The gauge is Gamma of all columns: its quantile in that direction is what is reckoned with.
+    quantile = stats.gamma(body.size).isf(FARTHEST)
+    assert BodyNoise(1.0, body).longest(body.size) >= corner * quantile * (1 - 1e-9)
 
 
 def _wrong_shape(rho, dimension, count, source):
@@ -272,14 +362,46 @@ def answer_is_private(name, shares=None):
     noise = slopes @ (rows * y[:, None]) - mechanism.ridge * answers
     law = stats.gamma(body.size, scale=1 / mechanism.rho)
     assert stats.kstest(body.gauge(noise), law.cdf).pvalue > 1e-4
+    assert_groups_have_their_law(noise, body, mechanism.rho)
 
 
 @pytest.mark.parametrize(
     ("name", "shares"),
-    [("box and two", None), ("box and two", (0.999, 0.001)), ("box and two", (40.0, 2.0))],
+    [
+        ("box and two", None),
+        ("box and two", (0.999, 0.001)),
+        ("box and two", (40.0, 2.0)),
+        ("three", (0.6, 0.3, 0.1)),
+    ],
 )
 def test_an_answer_in_a_body_that_others_chose_is_private(name, shares):
     answer_is_private(name, shares)
+
+
+@pytest.mark.parametrize("share", [LEAST_SHARE * (1 - 1e-9), 1e-6, 1e-9, 1e-12])
+def test_a_share_so_small_that_runs_could_fail_is_refused_before_a_price_is_said(share):
+    asked = asked_by_others("two", (share, 1 - share))
+    with pytest.raises((InvalidMessage, InvalidParameter), match="shares must each be at least"):
+        OPERATIONS["objective"].price(asked, PartyFacts(100, 3))
+    with pytest.raises(InvalidParameter, match="shares must each be at least"):
+        Body(body_of("two").roots, (0, 1), (share, 1 - share))
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "ridge"), [(0.01, 26.0), (0.01, 1e5), (1.0, 0.2), (1.0, 1e4), (20.0, 1e-6)]
+)
+@pytest.mark.parametrize("rows", [1, 100, 3000])
+def test_at_the_least_share_every_run_is_certified_and_within_its_length(epsilon, ridge, rows):
+    """What is paid for is answered: no draw is so long that rounding hides the gradient."""
+    rng = np.random.default_rng(rows)
+    body = Body((np.array([[0.5**0.5]]), np.array([[0.7]])), (0, 1), (LEAST_SHARE, 1 - LEAST_SHARE))
+    X = body.coordinates(rng.uniform(-0.999, 0.999, (rows, 2)))
+    y = rng.choice([-1.0, 1.0], rows)
+    mechanism = BodyObjectivePerturbation(
+        epsilon=epsilon, n_samples=rows, n_features=2, ridge=ridge, cap=0.5, body=body
+    )
+    answers = mechanism.run_many(X, y, source=SeededSource(4), count=300)
+    assert np.linalg.norm(answers, axis=1).max() <= mechanism.minimiser.longest
 
 
 def _unshared(monkeypatch):

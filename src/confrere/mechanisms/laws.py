@@ -190,8 +190,9 @@ class BodyNoise(NoiseLaw):
         return body.coordinates(noise)
 
     def longest(self, size: int) -> float:
-        """Return a quantile of the gauge, Gamma(size) again: the unit ball contains the body."""
-        return float(special.gammainccinv(size, FARTHEST)) / self.rho
+        """Return a quantile of the gauge, Gamma(size) again, in the length that it can have."""
+        gauge = float(special.gammainccinv(size, FARTHEST)) / self.rho
+        return gauge * self.body.longest_of_gauge
 
     def log_density(self, noise: Floats) -> float:
         """Return ``-rho ||b||`` in the body's gauge."""

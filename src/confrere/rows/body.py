@@ -30,6 +30,10 @@ _MAX = float(np.finfo(np.float64).max)
 #: away from the bound for rounding's sake.
 LARGEST_FACTOR, LARGEST_MARGIN = 4096, 1e-6
 
+#: The least share of a group; no rule gives less than 2^-6. Noise is as much longer as a share is
+#: smaller, and a certificate must stand above the rounding of all of it.
+LEAST_SHARE = 2.0**-10
+
 
 @dataclass(frozen=True, eq=False)
 class Body:
@@ -46,7 +50,8 @@ class Body:
     groups : tuple of int
         Which group every factor belongs to, from 0 on.
     shares : tuple of float
-        ``c_g`` of every group; they are scaled to add up to one.
+        ``c_g`` of every group; they are scaled to add up to one, of which each must be
+        :data:`LEAST_SHARE`.
     """
 
     roots: tuple[Floats, ...]
@@ -60,7 +65,10 @@ class Body:
             raise InvalidParameter("shares must have one entry per group, and no group be empty.")
         if not all(0 < share < np.inf for share in self.shares):
             raise InvalidParameter("shares must be finite numbers above 0.")
-        object.__setattr__(self, "shares", tuple(np.array(self.shares) / sum(self.shares)))
+        scaled = tuple((np.array(self.shares) / sum(self.shares)).tolist())
+        if not min(scaled) >= LEAST_SHARE:
+            raise InvalidParameter(f"shares must each be at least {LEAST_SHARE:g} of their sum.")
+        object.__setattr__(self, "shares", scaled)
         for root in self.roots:
             if root.ndim != 2 or root.shape[0] != root.shape[1] or not np.isfinite(root).all():
                 raise InvalidParameter("the roots of a body must be square and finite.")
@@ -92,7 +100,23 @@ class Body:
         ``||T x||^2`` is convex and a sum over factors, so it is largest at corners: the sum over
         factors of the longest column of the root.
         """
-        return float(sum(np.square(root).sum(axis=0).max() for root in self.roots))
+        return float(sum(self._squared_reaches))
+
+    @property
+    def longest_of_gauge(self) -> float:
+        """The largest Euclidean norm of coordinates whose gauge is one.
+
+        ``||T_k b_k||`` is at most ``||b_k||_1`` times the longest column of the root, so a group is
+        at most ``sqrt(reach_g)`` times its part of the gauge; the best that a gauge can buy is the
+        group in which that over the share is largest. Above one where there are several groups:
+        their shares let a vector of one group alone be longer than any row.
+        """
+        reaches = np.bincount(self.groups, weights=self._squared_reaches)
+        return float(np.max(np.sqrt(reaches) / np.array(self.shares)))
+
+    @property
+    def _squared_reaches(self) -> list[float]:
+        return [float(np.square(root).sum(axis=0).max()) for root in self.roots]
 
     @cached_property
     def inverses(self) -> tuple[Floats, ...]:
