@@ -122,7 +122,7 @@ class UnknownAccount(LedgerError, KeyError):
 
 
 class BudgetExceeded(LedgerError):
-    """The account's cap does not cover the price.
+    """A limit does not cover the price.
 
     Attributes
     ----------
@@ -131,24 +131,55 @@ class BudgetExceeded(LedgerError):
     asked : float
         What the operation costs.
     left : float
-        What the account still has.
+        What the limit still allows.
     currency : str
         Which of the two ran short: ``"epsilon"`` or ``"delta"``.
+    bound : str
+        Which limit it is: one of :data:`LIMITS`.
     """
 
-    def __init__(self, account: str, asked: float, left: float, currency: str = "epsilon") -> None:
-        super().__init__(account, asked, left, currency)
+    def __init__(
+        self,
+        account: str,
+        asked: float,
+        left: float,
+        currency: str = "epsilon",
+        bound: str = "ledger",
+    ) -> None:
+        super().__init__(account, asked, left, currency, bound)
         self.account = account
         self.asked = asked
         self.left = left
         self.currency = currency
+        self.bound = bound
 
     def __str__(self) -> str:
+        limit, remedy = LIMITS[self.bound]
         return (
             f"account {self.account!r}: asked for {self.currency} {self.asked:g}, "
-            f"{self.left:g} left; nothing was spent. "
-            "Ask for less; who set the cap may open another account."
+            f"{self.left:g} left under {limit}; nothing was spent. Ask for less, or "
+            f"{remedy.format(currency=self.currency)}."
         )
+
+
+_RAISE = "its owner raises it: confrere ledger raise LEDGER ACCOUNT --{currency} CAP --reason WHY"
+#: Which limits there are, by who set them: what people call one, and how it is raised.
+LIMITS = {
+    "ledger": ("the account's cap in the ledger", _RAISE),
+    "ledger, this year": ("the account's cap for this year", f"wait for the next one, or {_RAISE}"),
+    "local policy": (
+        "lifetime_epsilon of the party's policy, over all studies of these data",
+        "the organisation raises it in its policy",
+    ),
+    "local policy, one run": (
+        "max_epsilon_per_run of the party's policy",
+        "the organisation raises it in its policy",
+    ),
+    "study": (
+        "the party's cap in the study, which counts what other studies spent too",
+        "agree on a study with a higher one",
+    ),
+}
 
 
 class SchemaError(ConfrereError, ValueError):

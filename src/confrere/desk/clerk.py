@@ -113,7 +113,7 @@ def _price(study: Study, local: Local) -> Facts:
     told = price.to_dict()
     fault = None
     try:
-        price.budget.check(price.account, price.guarantee)
+        price.budget.check(price.guarantee)
     except ConfrereError as error:
         fault = str(error)
     return {

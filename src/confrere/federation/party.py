@@ -17,7 +17,7 @@ from confrere.federation.masks import Masking
 from confrere.federation.operation import Operation, PartyFacts
 from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee, Split, in_parallel
-from confrere.ledger import Ledger
+from confrere.ledger import Ledger, Limit
 from confrere.noise.sources import RandomSource, Seed, source_for
 from confrere.plans.party_rows import PartyRows
 from confrere.rows.engines import check_engine
@@ -43,15 +43,15 @@ class Books:
         What is agreed to: what is answered, and for which unit and relation.
     answers : Answers
         The file that every answer is in before it leaves; a temporary one by default.
-    limit : float, optional
-        A cap on all that the account may ever have spent, besides the ledger's own.
+    limit : Limit, optional
+        A cap on all that may ever be spent on these data, besides the account's own.
     """
 
     ledger: Ledger
     policy: Policy
     account: str | None = None
     answers: Answers = field(default_factory=Answers)
-    limit: float | None = None
+    limit: Limit | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.ledger, Ledger) or not isinstance(self.policy, Policy):

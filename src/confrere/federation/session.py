@@ -136,14 +136,14 @@ class PartySession(Generic[T]):
         books, grant = self._local.books, self._grant
         if grant.party != self.name or self.name not in self._keys:
             raise InvalidParameter("grant: it is another party's.")
-        if books.policy != grant.policy or books.account != grant.account:
-            raise InvalidParameter("books: their ledger, account and policy must be the grant's.")
+        if books.policy != grant.policy:
+            raise InvalidParameter("books: their policy must be the grant's.")
         if public_line(self._key.public_key()) != public_line(self._keys[self.name]):
             raise InvalidParameter("key: it is not the key that the study names for this party.")
         account = next(a for a in books.ledger.accounts() if a.name == books.account)
         if account.epsilon is None:
             raise InvalidParameter(
-                f"account {grant.account!r} has no lifetime cap: between organisations it needs "
+                f"account {account.name!r} has no lifetime cap: between organisations it needs "
                 "one; give it to the study's party, or to the local policy."
             )
 

@@ -1,6 +1,6 @@
 """The append-only record of what was spent."""
 
-from confrere.ledger.accounts import Account, Change
+from confrere.ledger.accounts import Account, Change, Limit
 from confrere.ledger.decisions import Decision
 from confrere.ledger.entries import Entry, Receipt
 from confrere.ledger.facts import ChargeApproval
@@ -18,6 +18,7 @@ __all__ = [
     "Entry",
     "Ledger",
     "LedgerReader",
+    "Limit",
     "Receipt",
     "default_ledger",
     "payer",

@@ -14,7 +14,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, Inexact
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from confrere.errors import AccountFrozen, BudgetExceeded, CompositionError, InvalidParameter
-from confrere.guarantee import Guarantee, Neighbours, Unit
+from confrere.guarantee import Guarantee, Neighbours, Unit, check_epsilon
 
 if TYPE_CHECKING:
     from confrere.ledger.chain import Row
@@ -126,10 +126,10 @@ class Balance:
         delta = plus(self.delta_spent, exact(guarantee.delta))
         if self.epsilon_cap is not None:
             if minus(epsilon, self.epsilon_earlier) > self.epsilon_cap:
-                raise BudgetExceeded(self.account, guarantee.epsilon, self.left)
+                raise BudgetExceeded(self.account, guarantee.epsilon, self.left, bound=self._bound)
             if minus(delta, self.delta_earlier) > self.delta_cap:
                 left = at_most(minus(self.delta_cap, minus(self.delta_spent, self.delta_earlier)))
-                raise BudgetExceeded(self.account, guarantee.delta, left, "delta")
+                raise BudgetExceeded(self.account, guarantee.delta, left, "delta", self._bound)
         return replace(self, epsilon_spent=epsilon, delta_spent=delta)
 
     def _check_composable(self, guarantee: Guarantee) -> None:
@@ -143,13 +143,17 @@ class Balance:
         if self.unit is not guarantee.unit:
             raise CompositionError(
                 f"account {self.account!r} counts per {self.unit}, the guarantee is per "
-                f"{guarantee.unit}: open another account for it. Nothing was spent."
+                f"{guarantee.unit}: the two do not add up. Nothing was spent."
             )
         if self.neighbours is not guarantee.neighbours:
             raise CompositionError(
                 f"account {self.account!r} counts {self.neighbours} neighbours, the guarantee is "
-                f"for {guarantee.neighbours}: open another account for it. Nothing was spent."
+                f"for {guarantee.neighbours}: the two do not add up. Nothing was spent."
             )
+
+    @property
+    def _bound(self) -> str:
+        return "ledger" if self.period is None else "ledger, this year"
 
     @property
     def facts(self) -> dict[str, float | str | None]:
@@ -192,6 +196,33 @@ class Balance:
         if self.epsilon_cap is None:
             return math.inf
         return at_most(minus(self.epsilon_cap, minus(self.epsilon_spent, self.epsilon_earlier)))
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A cap on all that was ever spent on the same data, besides the account's own.
+
+    Attributes
+    ----------
+    epsilon : float
+    by : str
+        Who set it: one of :data:`confrere.errors.LIMITS`.
+    over : tuple of str
+        The accounts of these data, where there are others than the one that pays: a ledger of an
+        older version has one for every name that studies gave them.
+    """
+
+    epsilon: float
+    by: str
+    over: tuple[str, ...] = ()
+
+    def check(self, account: str, spent: Sequence[Decimal], price: Guarantee) -> None:
+        """Refuse a price that does not fit beside what was spent."""
+        left = exact(check_epsilon(self.epsilon))
+        for one in spent:
+            left = minus(left, one)
+        if exact(price.epsilon) > left:
+            raise BudgetExceeded(account, price.epsilon, max(0.0, at_most(left)), bound=self.by)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, final
 
-from confrere.errors import BudgetExceeded, InvalidParameter, LedgerError
+from confrere.errors import InvalidParameter, LedgerError
 from confrere.guarantee import Guarantee, Neighbours, Unit, check_epsilon
-from confrere.ledger.accounts import at_most, exact, minus
+from confrere.ledger.accounts import Limit
 from confrere.ledger.chain import Kind, canonical, now
 from confrere.ledger.decisions import Decision, check_agreed
 from confrere.ledger.entries import Receipt
@@ -195,7 +195,7 @@ class Ledger(LedgerReader):
         key: str | None = None,
         study: tuple[str, str] | None = None,
         approval: ChargeApproval | None = None,
-        limit: float | None = None,
+        limit: Limit | None = None,
     ) -> Receipt:
         """Pay for a release; when this returns, the price is on disk.
 
@@ -220,9 +220,9 @@ class Ledger(LedgerReader):
             The id of the study that asks for it, and the sha256 of the study's text.
         approval : ChargeApproval, optional
             Who agreed to it, and why.
-        limit : float, optional
-            A cap on all that the account has ever spent, besides its own: whoever else charges at
-            the same moment, both together keep to it.
+        limit : Limit, optional
+            A cap on all that was ever spent on the same data, besides the account's own: whoever
+            else charges at the same moment, both together keep to it.
 
         Raises
         ------
@@ -240,7 +240,6 @@ class Ledger(LedgerReader):
             If ``key`` was used for a charge of other content.
         """
         facts = charge_facts(guarantee, purpose, detail, simulated, key, study, approval)
-        most = None if limit is None else exact(check_epsilon(limit))
         with self._store.writing() as log:
             if study is not None:
                 check_agreed([Decision.of(r) for r in log.index.decisions(study[1])], approval)
@@ -250,11 +249,11 @@ class Ledger(LedgerReader):
                 self._store.append(log, Kind.ACCOUNT, account_facts(name, None, 0.0, *told))
             if key is None or key not in log.index.keys:
                 time = now()
-                before = log.index.balance(name)
-                balance = before.after(guarantee, time)
-                if most is not None and balance.epsilon_spent > most:
-                    left = at_most(minus(most, before.epsilon_spent))
-                    raise BudgetExceeded(name, guarantee.epsilon, max(0.0, left))
+                balance = log.index.balance(name).after(guarantee, time)
+                if limit is not None:
+                    same = {name, *(one for one in limit.over if log.index.has(one))}
+                    spent = [log.index.balance(one).epsilon_spent for one in sorted(same)]
+                    limit.check(name, spent, guarantee)
                 if self.ephemeral or balance.epsilon_cap is None:
                     facts["uncapped"] = True
                 facts["spent"] = balance.totals

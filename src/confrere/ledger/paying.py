@@ -11,6 +11,7 @@ from typing import Any
 
 from confrere.errors import LedgerError
 from confrere.guarantee import Guarantee
+from confrere.ledger.accounts import Limit
 from confrere.ledger.entries import Receipt
 from confrere.ledger.facts import ChargeApproval
 from confrere.ledger.ledger import Ledger
@@ -61,7 +62,7 @@ def paying(
     key: str | None = None,
     study: tuple[str, str] | None = None,
     approval: ChargeApproval | None = None,
-    limit: float | None = None,
+    limit: Limit | None = None,
     resumes: bool = False,
 ) -> Iterator[Receipt]:
     """Charge, let the block act, and mark the charge released, or failed if the block raised.

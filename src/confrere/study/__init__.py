@@ -9,13 +9,12 @@ from confrere.study.approving import (
     lift_refusal,
     refuse_study,
 )
+from confrere.study.budget import Budget, budget_of
 from confrere.study.data_check import check_table, evaluation_rows, header_of, save_report
 from confrere.study.encoded_rows import Rows, predict, read_rows, unit_column_of
 from confrere.study.local_file import (
-    Budget,
     Local,
     LocalPolicy,
-    budget_of,
     gather_locals,
     read_local,
     standing_refusal,

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
-from confrere.errors import BudgetExceeded, OperationRefused, StudyError
-from confrere.guarantee import Guarantee, Neighbours, Unit
-from confrere.ledger import Decision, Ledger, LedgerReader
-from confrere.ledger.accounts import at_most, exact, minus, plus
+from confrere.errors import OperationRefused, StudyError
+from confrere.guarantee import Neighbours, Unit
+from confrere.ledger import Decision, LedgerReader
 from confrere.rows.row_tables import RowTable, Sql, open_table
 from confrere.study.own_classifier import OwnClassifier
 from confrere.study.study_file import Study
-from confrere.study.study_tables import Party
 from confrere.study.typed_files import (
     Name,
     Positive,
@@ -52,7 +48,7 @@ class LocalPolicy(Table):
     max_epsilon_per_run : float or None
         The most that one run may spend.
     lifetime_epsilon : float or None
-        The most that may ever be spent on its data.
+        The most that may ever be spent on its data, by all studies, whatever they call them.
     """
 
     protects: Annotated[Unit, Field(strict=False)]
@@ -221,103 +217,8 @@ def _files(study_path: Path, paths: Sequence[Path]) -> list[Path]:
     return files
 
 
-@dataclass(frozen=True)
-class Budget:
-    """An account before a study spends.
-
-    Attributes
-    ----------
-    spent : float
-        What was charged to it so far.
-    limit : float or None
-        The strictest cap on all that is ever charged; None if nobody set one.
-    limit_by : str
-        Who set it: "study", "local policy" or "ledger".
-    per_run : float or None
-        What one run may spend.
-    delta : float
-        The cap on the sum of deltas, where epsilon has a limit.
-    """
-
-    spent: float
-    limit: float | None
-    limit_by: str
-    per_run: float | None
-    delta: float = 0.0
-
-    @property
-    def left(self) -> float:
-        """What can still be charged; infinite without a limit."""
-        if self.limit is None:
-            return math.inf
-        return max(0.0, at_most(minus(exact(self.limit), exact(self.spent))))
-
-    def check(self, account: str, price: Guarantee) -> None:
-        """Refuse a price that a limit does not cover; nothing is spent."""
-        if self.per_run is not None and price.epsilon > self.per_run:
-            raise BudgetExceeded(account, price.epsilon, self.per_run, "epsilon per run")
-        if price.epsilon > self.left:
-            raise BudgetExceeded(account, price.epsilon, self.left)
-        if self.limit is not None and price.delta > self.delta:
-            raise BudgetExceeded(account, price.delta, self.delta, "delta")
-
-
-def _caps(party: Party, local: Local | None) -> dict[str, float | None]:
-    """Return the caps on all that is ever charged that stand in files, by who set them."""
-    policy = None if local is None else local.policy
-    lifetime = None if policy is None else policy.lifetime_epsilon
-    return {"study": party.cap.epsilon, "local policy": lifetime}
-
-
-def limit_for_life(party: Party, local: Local) -> float | None:
-    """Return what the account may ever have spent, as far as study and local file say.
-
-    The ledger may allow more: every charge looks at this too, since another study may have been
-    paid for between the look at the budget and the charge.
-    """
-    return min((cap for cap in _caps(party, local).values() if cap is not None), default=None)
-
-
-def budget_of(party: Party, local: Local | None) -> Budget:
-    """Return a party's budget: the strictest limit wins; no ledger is made."""
-    policy = None if local is None else local.policy
-    caps = _caps(party, local)
-    deltas = [] if party.cap.epsilon is None else [party.cap.delta]
-    spent = 0.0
-    if local is not None and local.ledger_path.exists():
-        for account in Ledger(local.ledger_path).accounts():
-            if account.name == party.account:
-                spent = account.spent
-                if account.epsilon is not None:
-                    # Where the cap is on a year, what earlier ones spent does not count.
-                    earlier = minus(exact(account.spent), exact(account.counted))
-                    caps["ledger"] = at_most(plus(exact(account.epsilon), earlier))
-                deltas += [] if account.epsilon is None else [account.delta]
-    limits = {name: cap for name, cap in caps.items() if cap is not None}
-    by = min(limits, key=lambda name: limits[name]) if limits else ""
-    per_run = None if policy is None else policy.max_epsilon_per_run
-    return Budget(spent, limits.get(by), by, per_run, min(deltas, default=party.cap.delta))
-
-
 def standing_refusal(study: Study, local: Local) -> Decision | None:
     """Return the no to a study that stands in a party's ledger, if one does; no ledger is made."""
     if not local.ledger_path.is_file():
         return None
     return LedgerReader.look(local.ledger_path).refusal(study.sha256)
-
-
-def open_account(party: Party, local: Local, price: Guarantee) -> Ledger:
-    """Return the ledger with the party's account open, once every limit covers the price."""
-    budget = budget_of(party, local)
-    budget.check(party.account, price)
-    ledger = Ledger(local.ledger_path)
-    if party.account not in {account.name for account in ledger.accounts()}:
-        delta = 0.0 if budget.limit is None else budget.delta
-        ledger.open_account(
-            party.account,
-            epsilon=budget.limit,
-            delta=delta,
-            unit=price.unit,
-            neighbours=price.neighbours,
-        )
-    return ledger

@@ -28,7 +28,8 @@ from confrere.notebook import BAD, bar, grid, panel, word
 from confrere.release import Spending
 from confrere.release.paid_receipts import receipts_for_facts
 from confrere.schema.fact_counts import FactCounts
-from confrere.study.local_file import Budget, FilePath, Local, budget_of
+from confrere.study.budget import Budget, budget_of
+from confrere.study.local_file import FilePath, Local
 from confrere.study.parameters import NOMINAL_ROWS, estimator_for, price_for
 from confrere.study.study_file import Study
 from confrere.study.typed_files import (
@@ -50,20 +51,24 @@ class Price:
 
     Attributes
     ----------
-    party, account : str
+    party : str
     guarantee : Guarantee
         What is charged, per record.
     budget : Budget
-        Its account before.
+        Its data before, over all studies.
     here : bool
         Whether the party lives here, so that its ledger was read.
     """
 
     party: str
-    account: str
     guarantee: Guarantee
     budget: Budget
     here: bool
+
+    @property
+    def account(self) -> str:
+        """The account that pays; elsewhere, what the study calls it."""
+        return self.budget.account
 
     @property
     def left_after(self) -> float:
@@ -126,7 +131,7 @@ class StudyPlan:
         BudgetExceeded
         """
         for price in self.prices:
-            price.budget.check(price.account, price.guarantee)
+            price.budget.check(price.guarantee)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -187,9 +192,8 @@ def make_plan(study: Study, locals_: Mapping[str, Local], plan_id: str | None = 
     prices = tuple(
         Price(
             party.name,
-            party.account,
             guarantee,
-            budget_of(party, locals_.get(party.name)),
+            budget_of(party, locals_.get(party.name), guarantee),
             party.name in locals_,
         )
         for party in study.payers
@@ -286,7 +290,9 @@ def price_of(study: Study) -> Guarantee:
 def _with_earlier(price: Price, study: Study) -> Guarantee:
     """Return a party's price with what its own account paid before for facts of the schema."""
     earlier = [
-        one.guarantee for one in receipts_for_facts(study.schema) if one.account == price.account
+        one.guarantee
+        for one in receipts_for_facts(study.schema)
+        if one.account == price.account or one.account.startswith(f"{price.party}/")
     ]
     return in_sequence([*earlier, price.guarantee]) if earlier else price.guarantee
 

@@ -30,8 +30,9 @@ from confrere.model import Encoder
 from confrere.release import Release, card_page, read_private_key, sign_release
 from confrere.rows.csv_files import read_table
 from confrere.schema.fact_counts import FactCounts
+from confrere.study.budget import budget_of, open_account
 from confrere.study.encoded_rows import Rows, encoded, read_rows
-from confrere.study.local_file import Local, limit_for_life, open_account, standing_refusal
+from confrere.study.local_file import Local, standing_refusal
 from confrere.study.priced_plan import StudyPlan, price_of
 from confrere.study.protocols import Given, Learned, protocol_of
 from confrere.study.study_card import described
@@ -159,7 +160,7 @@ def prepare(
         if refusal is not None:
             raise refusal.error()
         if not has_answered(local, (plan.plan_id,)):
-            price.budget.check(price.account, price.guarantee)
+            price.budget.check(price.guarantee)
         if price.budget.limit is None and not (allow_uncapped or study.simulated):
             raise StudyError(
                 f"party.cap: nothing caps what {price.party} may ever spend; give it one in the "
@@ -224,7 +225,7 @@ def local_party(
 
     Where it is to vote on auxiliary rows and has a classifier of its own, that is trained first.
     """
-    party = study.party(local.party)
+    party, price = study.party(local.party), price_of(study)
     assert policy.runs is not None
     X, y = rows.X, rows.codes(study)
     ballot = None
@@ -233,13 +234,14 @@ def local_party(
     if has_answered(local, policy.runs):
         ledger = Ledger(local.ledger_path)  # who goes on need not afford all of it again
     else:
-        ledger = open_account(party, local, price_of(study))
+        ledger = open_account(party, local, price)
+    budget = budget_of(party, local, price)
     books = Books(
         ledger=ledger,
-        account=party.account,
+        account=budget.account,
         policy=policy,
         answers=Answers(_answer_file(local)),
-        limit=limit_for_life(party, local),
+        limit=budget.for_life,
     )
     seed = study.seed_for(party.name)
     return LocalParty(

@@ -34,6 +34,7 @@ from confrere.release import (
 from confrere.release.folder import SIGNATURES, SUMS, add_file, read_folder
 from confrere.release.signing import PrivateKey
 from confrere.study.accepting import accept_releases, released_numbers_of
+from confrere.study.budget import budget_of
 from confrere.study.local_file import Local
 from confrere.study.priced_plan import price_of
 from confrere.study.protocols import Given, Learned, protocol_of
@@ -101,7 +102,7 @@ def make_grant(
     began = now or datetime.now(UTC)
     return Grant(
         party=party.name,
-        account=party.account,
+        account=budget_of(party, local, price).account,
         study_id=study.id,
         study_sha256=study.sha256,
         requests=requests,
@@ -356,7 +357,9 @@ def _compare(grant: Grant, study: Study, local: Local) -> None:
     )
     if grant.study_sha256 != study.sha256:
         raise GrantRefused("grant: it is for other bytes than this study's; approve it again.")
-    if again.model_copy(update={"expires": grant.expires}) != grant:
+    # Which of its accounts pays is the party's own affair: another study may have opened one since.
+    same = {"expires": grant.expires, "account": grant.account}
+    if again.model_copy(update=same) != grant:
         raise GrantRefused(
             "grant: it does not say what this study asks for and costs now; approve it again."
         )

@@ -10,7 +10,7 @@ import pytest
 
 from confrere.errors import BudgetExceeded, InvalidParameter, LedgerError
 from confrere.guarantee import Guarantee, Unit
-from confrere.ledger import Ledger, Receipt
+from confrere.ledger import Ledger, Limit, Receipt
 
 
 def test_a_receipt_says_what_was_paid(ledger, tenth):
@@ -287,18 +287,20 @@ def test_a_limit_beside_the_cap_is_looked_at_with_the_charge(ledger):
     ledger.open_account("wide", epsilon=10.0)
     half = Guarantee(0.5)
     for _ in range(3):
-        ledger.charge("wide", half, purpose="fit", limit=1.5)
+        ledger.charge("wide", half, purpose="fit", limit=Limit(1.5, "study"))
     with pytest.raises(BudgetExceeded) as refused:
-        ledger.charge("wide", half, purpose="fit", limit=1.5)
+        ledger.charge("wide", half, purpose="fit", limit=Limit(1.5, "study"))
     assert (refused.value.asked, refused.value.left) == (0.5, 0.0)
     assert ledger.spent("wide") == 1.5
     # Without one, or with another, the account's own cap decides.
-    ledger.charge("wide", half, purpose="fit", limit=2.0)
+    ledger.charge("wide", half, purpose="fit", limit=Limit(2.0, "study"))
     ledger.charge("wide", half, purpose="fit")
     with pytest.raises(InvalidParameter):
-        ledger.charge("wide", half, purpose="fit", limit=math.nan)
+        ledger.charge("wide", half, purpose="fit", limit=Limit(math.nan, "study"))
 
 
 def test_a_key_that_was_paid_under_a_limit_is_paid(ledger, tenth):
-    first = ledger.charge("study", tenth, purpose="fit", key="once", limit=0.1)
-    assert ledger.charge("study", tenth, purpose="fit", key="once", limit=0.1) == first
+    first = ledger.charge("study", tenth, purpose="fit", key="once", limit=Limit(0.1, "study"))
+    assert (
+        ledger.charge("study", tenth, purpose="fit", key="once", limit=Limit(0.1, "study")) == first
+    )

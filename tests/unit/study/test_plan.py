@@ -8,7 +8,7 @@ from confrere.errors import BudgetExceeded, StudyError
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.study import gather_locals, make_plan, prepare, read_local, read_plan, read_study
-from confrere.study.local_file import open_account
+from confrere.study.budget import open_account
 from tests.unit.study.conftest import ready
 
 
@@ -65,7 +65,7 @@ def test_what_a_limit_does_not_cover_is_refused_before_anything_is_spent(edit, f
 def test_a_party_limits_every_single_run(edit, folder):
     local = folder / "local" / "main.toml"
     local.write_text(local.read_text() + "max_epsilon_per_run = 0.5\n")
-    with pytest.raises(BudgetExceeded, match="epsilon per run"):
+    with pytest.raises(BudgetExceeded, match="max_epsilon_per_run"):
         ready(edit())[2].check()
 
 
@@ -167,7 +167,7 @@ def test_a_limit_that_does_not_mention_delta_covers_pure_methods_only(edit, fold
     text = path.read_text()
     path.write_text(text.replace("epsilon = 3.0 }", "epsilon = 3.0, delta = 1e-5 }"))
     main = ready(path)[2].prices[0]
-    main.budget.check(main.account, main.guarantee)
+    main.budget.check(main.guarantee)
     assert main.budget.delta == 1e-5
 
 
@@ -188,4 +188,4 @@ def test_an_account_is_opened_with_both_caps(edit, folder):
     study, locals_, plan = ready(path)
     main = study.parties[0]
     ledger = open_account(main, locals_[main.name], plan.prices[0].guarantee)
-    assert [(one.epsilon, one.delta) for one in ledger.accounts()] == [(3.0, 1e-5)]
+    assert [(one.epsilon, one.delta) for one in ledger.accounts()] == [(30.0, 1e-5)]

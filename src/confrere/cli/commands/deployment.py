@@ -289,6 +289,7 @@ def party(
         _agree(found, own, grant, {**said, "justification": justification}, yes=yes)
     console = aside()
     place = out or Path("confrere-out") / found.id
+    paying = {one.party: one.account for one in make_plan(found, {own.party: own}).prices}
 
     def make() -> PartySession[Any]:
         key = signing_key(own.key_path)
@@ -310,7 +311,7 @@ def party(
             study_id=found.id,
             coordinator=coordinator,
             ledger=str(own.ledger_path.resolve()),
-            account=found.party(own.party).account,
+            account=paying[own.party],
         )
         try:
             run_party(
