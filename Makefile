@@ -31,6 +31,7 @@ check: .venv/.ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python benchmarks/private_names.py
+	$(ONE_THREAD) $(BIN)/python -m benchmarks.ratchet
 
 docs: .venv/.ready
 	$(PIP) --group docs

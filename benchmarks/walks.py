@@ -6,12 +6,14 @@ runs; importing it does not count.
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from inspect import CO_OPTIMIZED
 from pathlib import Path
 from types import FrameType
 
@@ -34,6 +36,8 @@ class Walk:
 
     files: set[str] = field(default_factory=set)
     calls: int = 0
+    #: How often the next function is of another room than the last one.
+    switches: int = 0
 
     @property
     def rooms(self) -> set[str]:
@@ -46,12 +50,21 @@ def walked() -> Iterator[Walk]:
     """Note every function of the package that is entered, in any thread."""
     walk = Walk()
     root = f"{PACKAGE}/"
+    last = ""
 
     def note(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(root):
-            walk.calls += 1
-            if frame.f_code.co_name != "<module>":
-                walk.files.add(frame.f_code.co_filename[len(root) :])
+        nonlocal last
+        code = frame.f_code
+        if event != "call" or not code.co_filename.startswith(root):
+            return
+        if not code.co_flags & CO_OPTIMIZED:
+            return  # the body of a module or a class, which is imported now
+        name = code.co_filename[len(root) :]
+        room = name.split("/")[0] if "/" in name else ""
+        walk.calls += 1
+        walk.files.add(name)
+        walk.switches += room != last
+        last = room
 
     threading.setprofile(note)
     sys.setprofile(note)
@@ -91,6 +104,7 @@ def study() -> Callable[[], object]:
     from confrere.study.template import write_example
 
     folder = Path(tempfile.mkdtemp())
+    os.environ["CONFRERE_WITNESS"] = str(folder / "witness")  # nothing is left in anybody's home
     write_example(folder)
     runner = CliRunner()
     line = ["fit", str(folder / "study.toml"), "--yes", "--out", str(folder / "out")]
@@ -138,7 +152,10 @@ def main() -> None:
         act = prepare()
         with walked() as walk:
             act()
-        print(f"{name}: {len(walk.files)} files, {len(walk.rooms)} rooms, {walk.calls} calls")
+        print(
+            f"{name}: {len(walk.files)} files, {len(walk.rooms)} rooms, {walk.calls} calls, "
+            f"{walk.switches} switches between rooms"
+        )
         if verbose:
             print("  " + "\n  ".join(sorted(walk.files)))
 
