@@ -129,8 +129,19 @@ class Balance:
                 raise BudgetExceeded(self.account, guarantee.epsilon, self.left, bound=self._bound)
             if minus(delta, self.delta_earlier) > self.delta_cap:
                 left = at_most(minus(self.delta_cap, minus(self.delta_spent, self.delta_earlier)))
-                raise BudgetExceeded(self.account, guarantee.delta, left, "delta", self._bound)
+                raise BudgetExceeded(
+                    self.account, guarantee.delta, max(0.0, left), "delta", self._bound
+                )
         return replace(self, epsilon_spent=epsilon, delta_spent=delta)
+
+    def booked(self, guarantee: Guarantee, time: str) -> Self:
+        """Take over what was spent in rows that are gone; nothing is refused: it was spent."""
+        begun = self.at(time)
+        return replace(
+            begun,
+            epsilon_spent=plus(begun.epsilon_spent, exact(guarantee.epsilon)),
+            delta_spent=plus(begun.delta_spent, exact(guarantee.delta)),
+        )
 
     def _check_composable(self, guarantee: Guarantee) -> None:
         if self.unit is None or self.neighbours is None:
@@ -195,7 +206,9 @@ class Balance:
             return 0.0
         if self.epsilon_cap is None:
             return math.inf
-        return at_most(minus(self.epsilon_cap, minus(self.epsilon_spent, self.epsilon_earlier)))
+        spent = minus(self.epsilon_spent, self.epsilon_earlier)
+        # What was booked may be more than the cap.
+        return max(0.0, at_most(minus(self.epsilon_cap, spent)))
 
 
 @dataclass(frozen=True, slots=True)

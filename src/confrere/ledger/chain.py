@@ -216,7 +216,8 @@ class _Books:
             # In old files the first charge said what an account counts.
             before = replace(before, unit=guarantee.unit, neighbours=guarantee.neighbours)
             self._implied.add(before.account)
-        after = before.after(guarantee, row.time)
+        paid = before.booked if facts.get("booked") else before.after
+        after = paid(guarantee, row.time)
         if before.resumed(facts) != after or facts["key"] in self._keys:
             raise ValueError("the running totals are the sums, and a key charges once")
         self._balances[after.account] = after

@@ -18,8 +18,9 @@ from typing import Any, Self
 
 from confrere.errors import InvalidParameter, LedgerTampered, NotALedger, WitnessMismatch
 from confrere.files import write_new
-from confrere.ledger.chain import FORMAT, Kind, Row
-from confrere.ledger.facts import check_text
+from confrere.guarantee import Guarantee, Neighbours, Unit
+from confrere.ledger.chain import CHANGES, FORMAT, Kind, Row, now
+from confrere.ledger.facts import charge_facts, check_text, failed_facts
 from confrere.ledger.logfile import (
     BUSY_SECONDS,
     ONE_AT_A_TIME,
@@ -27,7 +28,7 @@ from confrere.ledger.logfile import (
     rolled_back,
     transaction,
 )
-from confrere.ledger.witness import Head, Witness, witness_folder
+from confrere.ledger.witness import Head, Spent, Witness, witness_folder
 
 __all__ = ["BUSY_SECONDS", "ONE_AT_A_TIME", "Handle", "Store"]
 
@@ -60,6 +61,7 @@ class Store:
         self.witness = witness
         self.ledger_id = ledger_id
         self._seen: Row | None = None
+        self._accounts: set[str] = set()
 
     def create_if_missing(self) -> None:
         """Make the file, readable by its owner only, unless it is or was there."""
@@ -91,6 +93,7 @@ class Store:
                 self.witness.keep_place(log.index.ledger_id, self.path)
                 if self.witness.head_of(log.index.ledger_id) is None:
                     self.witness.keep(log)
+                self.witness.keep_spent(log, self.witness.lacks_spent(log))
 
     def reading(self) -> AbstractContextManager[LogFile]:
         """Show one consistent state of the rows."""
@@ -107,15 +110,19 @@ class Store:
             if exclusive and self.witness is not None:
                 self.witness.check(log, self.path)
             before = log.tail.seq
+            self._accounts = set()
             yield log
             self._seen = log.tail
             if log.tail.seq > before and self.witness is not None:
                 self.witness.keep(log)
+                self.witness.keep_spent(log, self._accounts)
 
     def append(
         self, log: LogFile, kind: Kind, facts: Mapping[str, Any], *, time: str | None = None
     ) -> Row:
         """Add a row; when this returns it is on disk, if this file is one to last."""
+        if kind in (Kind.CHARGE, Kind.ACCOUNT) or kind in CHANGES:
+            self._accounts.add(facts["name" if kind is Kind.ACCOUNT else "account"])
         return log.append(kind, facts, durable=self.durable, time=time)
 
     def _recognise(self, log: LogFile) -> None:
@@ -256,8 +263,11 @@ def reset_witness(
     *,
     reason: str,
     witness: str | os.PathLike[str] | None = None,
-) -> None:
+) -> dict[str, float]:
     """Go on from the file as it is, on the owner's word, which stays in the chain.
+
+    What the witness knows as spent and the file does not show is booked as spent, whatever the cap:
+    what it paid for has left.
 
     Parameters
     ----------
@@ -267,6 +277,11 @@ def reset_witness(
         Why the file is not as it was left.
     witness : path-like, optional
         As for :class:`Ledger`.
+
+    Returns
+    -------
+    dict of str to float
+        The epsilon that was booked, by account.
     """
     store = _store_at(path, witness)
     kept = store.witness
@@ -279,9 +294,33 @@ def reset_witness(
             head = kept.head_of(ledger_id)
             if head is not None:
                 facts |= {"ledger_id": head.ledger_id, "row": head.row, "hash": head.hash}
+        lost = kept.lost(log, store.path)
         store.append(log, Kind.WITNESS, facts)
+        for one in lost:
+            _book(store, log, one)
         kept.keep(log)
+        kept.keep_spent(log, [account.name for account in log.index.accounts()])
         kept.keep_place(log.index.ledger_id, store.path)
+    return {one.account: one.epsilon for one in lost}
+
+
+def _book(store: Store, log: LogFile, lost: Spent) -> None:
+    """Charge an account, above its cap too, with what it had spent in rows that are gone."""
+    if not log.index.has(lost.account):
+        store.append(log, Kind.ACCOUNT, {"name": lost.account, **lost.facts})
+    before = log.index.balance(lost.account)
+    guarantee = Guarantee(
+        lost.epsilon,
+        lost.delta,
+        unit=before.unit or Unit.RECORD,
+        neighbours=before.neighbours or Neighbours.REPLACE_ONE,
+    )
+    facts = charge_facts(guarantee, "spent in rows that are gone", None, False, None)
+    time = now()
+    facts |= {"account": lost.account, "booked": True}
+    facts["spent"] = before.booked(guarantee, time).totals
+    row = store.append(log, Kind.CHARGE, facts, time=time)
+    store.append(log, Kind.FAILED, failed_facts(row.seq, "LostRows"))
 
 
 def _store_at(path: str | os.PathLike[str], witness: str | os.PathLike[str] | None) -> Store:

@@ -6,6 +6,9 @@ are whole chains. So the last row's number and hash are also kept in a folder th
 ledger does not touch, and compared at every opening and before every charge. The witness may be
 behind, if a kill came before it was told: a head that is in the chain is fine. A head that is not
 in the chain means that rows which were there are gone.
+
+Beside the head lies what every account had spent: when the owner goes on from a file in which rows
+are gone, what they had charged is not, since what it paid for has left.
 """
 
 from __future__ import annotations
@@ -13,17 +16,22 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from confrere.errors import LedgerError, WitnessMismatch
+from confrere.ledger.accounts import at_least, exact, minus
 from confrere.ledger.logfile import LogFile
 
 #: A head fits a sector, so that it is written whole or not at all.
 _RECORD = 512
+#: An account's name may be long.
+_LONG_RECORD = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,27 @@ class Head:
     time: str
 
 
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What an account had spent, and what it was.
+
+    Attributes
+    ----------
+    ledger_id : str
+    account : str
+    epsilon, delta : float
+        All that was charged to it, never less.
+    facts : mapping
+        Caps, unit, neighbours and period: what opens it again, should its own row be gone.
+    """
+
+    ledger_id: str
+    account: str
+    epsilon: float
+    delta: float
+    facts: Mapping[str, Any]
+
+
 def witness_folder(folder: str | os.PathLike[str] | None = None) -> Path:
     """Return where heads are kept.
 
@@ -60,7 +89,16 @@ def witness_folder(folder: str | os.PathLike[str] | None = None) -> Path:
 
 @lru_cache
 def _head_file(folder: Path, ledger_id: str) -> Path:
-    return folder / f"{hashlib.sha256(ledger_id.encode()).hexdigest()[:32]}.head"
+    return folder / f"{_hashed(ledger_id)}.head"
+
+
+@lru_cache
+def _spent_file(folder: Path, ledger_id: str, account: str) -> Path:
+    return folder / f"{_hashed(ledger_id)}.{_hashed(account)}.spent"
+
+
+def _hashed(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()[:32]
 
 
 class Witness:
@@ -131,6 +169,55 @@ class Witness:
         }
         self._write(self.file_of(log.index.ledger_id), head)
 
+    def keep_spent(self, log: LogFile, accounts: Iterable[str]) -> None:
+        """Keep what accounts of a ledger have spent."""
+        ledger_id = log.index.ledger_id
+        for account in accounts:
+            balance = log.index.balance(account)
+            told = {
+                "ledger_id": ledger_id,
+                "account": account,
+                "epsilon": balance.spent,
+                "delta": at_least(balance.delta_spent),
+                "facts": balance.facts,
+            }
+            self._write(_spent_file(self.folder, ledger_id, account), told, _LONG_RECORD)
+
+    def lacks_spent(self, log: LogFile) -> list[str]:
+        """Return accounts of which nothing is kept: an older version kept heads only."""
+        ledger_id = log.index.ledger_id
+        names = [account.name for account in log.index.accounts()]
+        return [one for one in names if not _spent_file(self.folder, ledger_id, one).exists()]
+
+    def spent_of(self, ledger_id: str) -> list[Spent]:
+        """Return what accounts of a ledger had spent."""
+        files = sorted(self.folder.glob(f"{_hashed(ledger_id)}.*.spent"))
+        return [Spent(**values) for values in map(self._read, files) if values is not None]
+
+    def lost(self, log: LogFile, path: Path) -> list[Spent]:
+        """Return what accounts had spent that the file does not show, as far as is known.
+
+        Of a file that is shorter than it was, the difference. Of a chain that was rebuilt, or a
+        ledger that another one was put in the place of, all of it: nothing says that what the file
+        shows is the same.
+        """
+        own, before = log.index.ledger_id, self.ledger_at(path)
+        found = [] if before in (None, own) else self.spent_of(str(before))
+        head = self.head_of(own)
+        row = None if head is None else log.at(head.row)
+        if head is None or (row is not None and row.hash == head.hash):
+            return found
+        for kept in self.spent_of(own):
+            shown = (Decimal(0), Decimal(0))
+            if row is None and log.index.has(kept.account):
+                balance = log.index.balance(kept.account)
+                shown = (exact(balance.spent), exact(at_least(balance.delta_spent)))
+            epsilon = at_least(minus(exact(kept.epsilon), shown[0]))
+            delta = at_least(minus(exact(kept.delta), shown[1]))
+            if epsilon > 0:
+                found.append(replace(kept, epsilon=epsilon, delta=max(0.0, delta)))
+        return found
+
     def keep_place(self, ledger_id: str, path: Path) -> None:
         """Keep which ledger a path holds."""
         if self.ledger_at(path) != ledger_id:
@@ -160,8 +247,8 @@ class Witness:
             ) from error
         return values
 
-    def _write(self, file: Path, values: dict[str, Any]) -> None:
-        record = json.dumps(values).encode().ljust(_RECORD - 1) + b"\n"
+    def _write(self, file: Path, values: dict[str, Any], size: int = _RECORD) -> None:
+        record = json.dumps(values, ensure_ascii=False).encode().ljust(size - 1) + b"\n"
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
             try:
@@ -189,6 +276,6 @@ class Witness:
         return WitnessMismatch(
             f"{had}, as {self.folder} remembers; {found}. What was charged in between would be "
             "forgotten. Put the newest copy back. Only if its owner knows why: `confrere ledger "
-            f"witness {path.name} --reset --reason ...` goes on from here and writes that down in "
-            "the chain."
+            f"witness {path.name} --reset --reason ...` goes on from here, writes that down in "
+            "the chain, and books what is missing as spent."
         )

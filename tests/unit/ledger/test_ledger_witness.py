@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from confrere.errors import InvalidParameter, LedgerError, WitnessMismatch
+from confrere.errors import BudgetExceeded, InvalidParameter, LedgerError, WitnessMismatch
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger, reset_witness, witnessed
 from confrere.ledger.chain import Kind, Row
@@ -169,7 +169,7 @@ class TestReset:
             lost.hash,
         )
         assert witnessed(path)["complaint"] is None
-        assert ledger.verify() == 4
+        assert ledger.verify() == 6
         ledger.charge("study", TENTH, purpose="fit")
 
     def test_of_a_file_that_is_gone(self, spent, path):
@@ -179,7 +179,70 @@ class TestReset:
         ledger = Ledger(path)
         assert ledger.ledger_id != before
         assert ledger.resets()[0]["ledger_id"] == before
-        assert ledger.accounts() == []
+        (account,) = ledger.accounts()
+        assert (account.name, account.spent) == ("study", 0.1)
+
+    def test_gives_nothing_back(self, ledger, path):
+        """Ten restores used to be ten times the cap."""
+        copy = path.read_bytes()
+        for _ in range(10):
+            ledger.charge("study", TENTH, purpose="fit")
+            put_back(path, copy)
+            reset_witness(path, reason="restored")
+            copy, ledger = path.read_bytes(), Ledger(path)
+        assert ledger.spent("study") == 1.0
+        assert {one.state for one in ledger.entries()} == {"failed"}
+        ledger.verify()
+        with pytest.raises(BudgetExceeded):
+            ledger.charge("study", TENTH, purpose="fit")
+
+    def test_books_above_a_cap_whose_raise_is_gone_too(self, spent, path):
+        copy = path.read_bytes()
+        spent.raise_cap("study", epsilon=3.0, delta=0.5, reason="board")
+        spent.charge("study", Guarantee(2.5, 0.25), purpose="fit")
+        put_back(path, copy)
+        assert reset_witness(path, reason="restored") == {"study": 2.5}
+        ledger = Ledger(path)
+        (account,) = ledger.accounts()
+        assert (account.spent, account.left, account.epsilon) == (2.6, 0.0, 1.0)
+        assert ledger.verify() == 6
+        with pytest.raises(BudgetExceeded, match="0 left"):
+            ledger.charge("study", TENTH, purpose="fit")
+        assert ledger.entries()[-1].guarantee.delta == 0.25
+
+    def test_books_all_that_a_chain_had_spent_that_was_rebuilt(self, spent, path):
+        copy = path.read_bytes()
+        spent.charge("study", TENTH, purpose="fit")
+        put_back(path, copy)
+        elsewhere = Ledger(path, witness=path.parent / "another witness")
+        elsewhere.charge("study", Guarantee(0.3), purpose="fit")
+        assert "rebuilt" in witnessed(path)["complaint"]
+        reset_witness(path, reason="two machines")
+        assert Ledger(path).spent("study") == pytest.approx(0.1 + 0.3 + 0.2)
+
+    def test_of_a_whole_file_books_nothing(self, spent, path):
+        assert reset_witness(path, reason="to be sure") == {}
+        assert spent.spent("study") == 0.1
+
+    def test_a_witness_of_heads_alone_learns_what_was_spent(
+        self, spent, path, witness_of_this_test
+    ):
+        """Version 0.2 kept heads."""
+        (kept,) = witness_of_this_test.glob("*.spent")
+        kept.unlink()
+        Ledger(path)
+        assert kept.exists()
+
+    def test_a_cap_of_a_year_counts_it_in_this_one(self, tmp_path):
+        path = tmp_path / "years.ledger"
+        ledger = Ledger(path)
+        copy = path.read_bytes()
+        ledger.open_account("yearly", epsilon=1.0, period="year", reason="board")
+        ledger.charge("yearly", Guarantee(0.75), purpose="fit")
+        put_back(path, copy)
+        reset_witness(path, reason="restored")
+        (account,) = Ledger(path).accounts()
+        assert (account.period, account.counted, account.left) == ("year", 0.75, 0.25)
 
     def test_needs_a_reason(self, spent, path):
         head = spent.head()

@@ -17,6 +17,7 @@ from confrere.cli.views import facts as facts_table
 from confrere.errors import InvalidParameter
 from confrere.guarantee import Guarantee, Neighbours, Unit
 from confrere.ledger import Account, Ledger, reset_witness, upgrade, witnessed
+from confrere.ledger.accounts import shown
 from confrere.ledger.store import no_ledger
 from confrere.ledger.witness import Head
 
@@ -193,9 +194,13 @@ def witness(
     ] = False,
     reason: Reason = None,
 ) -> Answer:
-    """Show what is remembered of a ledger elsewhere; on its owner's word, begin again."""
+    """Show what is remembered of a ledger elsewhere; on its owner's word, go on from the file.
+
+    What is remembered as spent, and is not in the file, is booked as spent.
+    """
+    booked: dict[str, float] = {}
     if reset:
-        reset_witness(ledger, reason=_said(reason))
+        booked = reset_witness(ledger, reason=_said(reason))
     elif not ledger.is_file() and witnessed(ledger)["kept"] is None:
         raise no_ledger(ledger)
     seen = witnessed(ledger)
@@ -203,9 +208,11 @@ def witness(
     heads = {name: _head(seen[name]) for name in ("kept", "found")}
     data = {"folder": seen["folder"], "agrees": complaint is None, "complaint": complaint}
     data |= {name: seen[name] and asdict(seen[name]) for name in heads}
+    lost = ", ".join(f"epsilon {shown(spent)} on {name}" for name, spent in booked.items())
+    told = f"booked as spent, for rows that are gone: {lost}" if lost else "it is as it was left"
     return Answer(
-        complaint or "the ledger is as it was left",
-        data,
+        complaint or told,
+        {**data, "booked": booked},
         [facts_table("Witness", {"kept in": seen["folder"], **heads})],
     )
 
