@@ -16,13 +16,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from confrere.errors import LedgerError, WitnessMismatch
 from confrere.ledger.accounts import at_least, exact, minus
@@ -32,6 +33,8 @@ from confrere.ledger.logfile import LogFile
 _RECORD = 512
 #: An account's name may be long.
 _LONG_RECORD = 2048
+#: How blanks are written in the system's list of mounts.
+_OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,39 @@ def witness_folder(folder: str | os.PathLike[str] | None = None) -> Path:
         return Path(chosen).expanduser().absolute()
     state = os.environ.get("XDG_STATE_HOME")
     return (Path(state) if state else Path.home() / ".local" / "state") / "confrere" / "witness"
+
+
+def shared_storage(ledger: Path, witness: Path) -> Literal["mount", "device"] | None:
+    """Say what a ledger's folder and its witness have in common.
+
+    On one mount, whoever puts back a volume puts back both, and nothing is noticed. Two mounts of
+    one device (two volumes on a disk) are put back apart, but for a snapshot of all of it.
+
+    Parameters
+    ----------
+    ledger, witness : Path
+        Their folders; what is not there yet is where its nearest parent is.
+    """
+    first, second = (_there(folder) for folder in (ledger, witness))
+    if _mount_of(first) == _mount_of(second):
+        return "mount"
+    return "device" if first.stat().st_dev == second.stat().st_dev else None
+
+
+def _there(folder: Path) -> Path:
+    return next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
+
+
+def _mount_of(folder: Path) -> Path:
+    """Return the mount point of a folder; on Linux mounts of one device differ by their place."""
+    real = folder.resolve()
+    try:
+        lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return next(one for one in (real, *real.parents) if one.is_mount())
+    points = [Path(_OCTAL.sub(lambda m: chr(int(m[1], 8)), line.split(" ")[4])) for line in lines]
+    inside = [one for one in points if real.is_relative_to(one)]
+    return max(inside, key=lambda one: len(one.parts), default=Path(real.anchor))
 
 
 @lru_cache

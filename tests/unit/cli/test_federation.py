@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import tempfile
 import time
 import warnings
 from contextlib import contextmanager, nullcontext
@@ -23,7 +24,8 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", category=DeprecationWarning)
     from confrere.federation.flower import answering, carrying
     from confrere.federation.flower.keys import make_authority
-    from confrere.progress import private
+    from confrere.ledger.witness import shared_storage
+from confrere.progress import private
 
 NAMES = ("main", "branch-1", "branch-2")
 NODES = [
@@ -351,3 +353,27 @@ def test_without_flower_the_extra_is_named(line, study, monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", refuse)
     assert "confrere[flower]" in line(*_party("main"), "--yes", code=6).stderr
+
+
+def test_a_witness_that_a_restored_volume_would_take_back_is_loud(line, study, sessions):
+    assert "WARNING: the ledger" in " ".join(line(*_party("main"), typed="1\n").stderr.split())
+
+
+def test_a_service_does_not_start_with_its_witness_on_the_ledger_s_mount(
+    line, study, sessions, monkeypatch
+):
+    monkeypatch.setenv("CONFRERE_SERVICE", "1")
+    told = line.json(*_party("main"), "--yes", code=3)
+    assert "are on one mount" in told["message"]
+    assert "--same-mount" in told["message"]
+    assert not list(Path().rglob("*.ledger"))
+    line(*_party("main"), "--yes", "--same-mount")
+
+
+def test_a_witness_elsewhere_is_not_mentioned(line, study, sessions, monkeypatch):
+    if shared_storage(Path(), Path("/dev/shm")) is not None:
+        pytest.skip("there is no second mount here")
+    monkeypatch.setenv("CONFRERE_SERVICE", "1")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as elsewhere:
+        monkeypatch.setenv("CONFRERE_WITNESS", elsewhere)
+        assert "WARNING" not in line(*_party("main"), "--yes").stderr

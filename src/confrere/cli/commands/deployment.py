@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 from collections.abc import Iterator, Mapping
@@ -30,6 +31,7 @@ from confrere.errors import FederationError, StudyError, StudyRefused
 from confrere.federation.offline import without_network
 from confrere.federation.run_steps import RunSteps
 from confrere.federation.session import PartySession
+from confrere.ledger.witness import shared_storage, witness_folder
 from confrere.study import (
     CoordinatorSession,
     Local,
@@ -252,6 +254,12 @@ def party(
     justification: Justification = None,
     out: Out = None,
     yes: Yes = False,
+    same_mount: Annotated[
+        bool,
+        typer.Option(
+            "--same-mount", help="As a service, start though ledger and witness share a mount."
+        ),
+    ] = False,
 ) -> Answer:
     """Answer a study's coordinator: what was approved, and nothing else.
 
@@ -275,6 +283,7 @@ def party(
     if (before.get("study"), before.get("state")) == (found.sha256, "released"):
         return released
     _check_not_refused(found, own)
+    _check_witness(own.ledger_path, allowed=same_mount)
     node = read_node_key(
         node_key, passphrase_of(node_key, NODE_PASSPHRASE, locked=is_locked(node_key))
     )
@@ -341,6 +350,28 @@ def _check_not_refused(study: Study, own: Local) -> None:
     standing = standing_refusal(study, own)
     if standing is not None:
         raise standing.error()
+
+
+def _check_witness(ledger: Path, *, allowed: bool) -> None:
+    """Warn of a witness that a restored volume would take back with its ledger; refuse in services.
+
+    Services say that they are one by the environment variable ``CONFRERE_SERVICE``: an image, unit
+    or manifest can give the witness a mount of its own, and somebody who tries it out need not.
+    """
+    witness = witness_folder()
+    shared = shared_storage(ledger.parent, witness)
+    if shared is None:
+        return
+    text = (
+        f"the ledger ({ledger.parent}) and its witness ({witness}) are on one {shared}: whoever "
+        "puts back a copy of it puts back both, what was spent since is forgotten, and nothing "
+        "notices. Name a folder on another mount in CONFRERE_WITNESS"
+    )
+    if shared == "mount" and os.environ.get("CONFRERE_SERVICE") and not allowed:
+        raise StudyError(f"{text}, or say --same-mount. Nothing was spent.").hinting(
+            "mount another disk or volume, and name it: CONFRERE_WITNESS=/var/lib/confrere-witness"
+        )
+    aside().print(f"WARNING: {text}.", style="bold red")
 
 
 def _where(states: Mapping[str, str]) -> str:
