@@ -8,7 +8,6 @@ from confrere.ledger.ledger import Ledger
 from confrere.ledger.paying import default_ledger, payer, paying
 from confrere.ledger.reading import LedgerReader
 from confrere.ledger.store import reset_witness, witnessed
-from confrere.ledger.upgrade import upgrade
 
 __all__ = [
     "Account",
@@ -24,6 +23,5 @@ __all__ = [
     "payer",
     "paying",
     "reset_witness",
-    "upgrade",
     "witnessed",
 ]

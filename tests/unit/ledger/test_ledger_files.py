@@ -39,7 +39,7 @@ class TestWhatIsNoLedger:
     def test_a_database(self, path):
         with closing(sqlite3.connect(path)) as connection:
             connection.execute("CREATE TABLE rows (seq INTEGER PRIMARY KEY)")
-        with pytest.raises(NotALedger, match=r"is a database.*confrere ledger upgrade"):
+        with pytest.raises(NotALedger, match=r"is a database.*ledger upgrade` of version 0.2"):
             Ledger(path)
         with closing(sqlite3.connect(path)) as connection:
             assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("rows",)]

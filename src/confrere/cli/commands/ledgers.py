@@ -16,7 +16,7 @@ from confrere.cli.views import account_table, entry_table, owner_table, together
 from confrere.cli.views import facts as facts_table
 from confrere.errors import InvalidParameter
 from confrere.guarantee import Guarantee, Neighbours, Unit
-from confrere.ledger import Account, Ledger, reset_witness, upgrade, witnessed
+from confrere.ledger import Account, Ledger, reset_witness, witnessed
 from confrere.ledger.accounts import shown
 from confrere.ledger.store import no_ledger
 from confrere.ledger.witness import Head
@@ -215,17 +215,6 @@ def witness(
         {**data, "booked": booked},
         [facts_table("Witness", {"kept in": seen["folder"], **heads})],
     )
-
-
-@command("ledger upgrade")
-def take_over(ledger: LedgerPath) -> Answer:
-    """Take over a ledger of the first format: the same rows with the same hashes."""
-    if not ledger.is_file():
-        raise no_ledger(ledger)
-    old = upgrade(ledger)
-    rows = Ledger(ledger).verify()
-    message = f"{rows} rows taken over; the old file, {old.name}, must not be charged any more"
-    return Answer(message, {"rows": rows, "old": str(old)})
 
 
 def _account(book: Ledger, name: str, what: str) -> Answer:
