@@ -311,8 +311,7 @@ def sum_assumptions(colluding: int, n_parties: int | None) -> tuple[str, ...]:
         f"at most {colluding} of {those} pool what they know, with the coordinator or without",
         "towards the coordinator: X25519, HKDF and AES-256 are not broken",
         "floats move a share of the noise by less than one lattice step (measured)",
-        "nothing about truth: one party that lies moves the sum as far as all could together, and "
-        "nobody can tell which it was",
+        "nothing about truth: one party that lies moves the sum as far as all could together",
     )
 
 

@@ -27,7 +27,7 @@ from confrere.study import (
     write_example,
 )
 from confrere.study.own_classifier import OwnClassifier
-from tests.unit.federation.signed_run import Loopback
+from tests.unit.federation.signed_run import Loopback, confirm_all
 
 PARTIES = ("main", "branch-1", "branch-2")
 ROWS = 400
@@ -100,6 +100,7 @@ def set_up(
             f'[policy]\nprotects = "{"party" if votes else "record"}"\nrelation = "replace-one"\n'
             "lifetime_epsilon = 9.0\n" + (own if name == "main" else "")
         )
+    confirm_all(folder, PARTIES)
     return read_study(folder / "study.toml")
 
 

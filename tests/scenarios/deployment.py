@@ -31,6 +31,7 @@ from confrere.release import generate_key, load_release
 from confrere.study import Study, read_rows, read_study, write_example
 from confrere.study.local_file import read_local
 from confrere.study.protocols import protocol_of
+from tests.unit.federation.signed_run import confirm_all
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", category=DeprecationWarning)
@@ -376,6 +377,7 @@ def name_keys(folder: Path, parties: Sequence[str] = PARTIES) -> None:
         local = folder / f"local/{name}.toml"
         own = f'key_path = "{name}.key"\ncoordinator = "{asking}"\n'
         local.write_text(own + local.read_text())
+    confirm_all(folder, parties)
 
 
 def free_ports(count: int) -> list[int]:

@@ -35,7 +35,7 @@ def worst_slope(rate, size, parts, shares):
 
 
 @pytest.mark.parametrize("size", [1, 2, 10, 50])
-@pytest.mark.parametrize("colluding", [1, 2])
+@pytest.mark.parametrize("colluding", [1, 2, "auto"])
 def test_what_colluders_leave_still_keeps_the_promise(size, colluding):
     sums = mechanism(size=size, n_parties=12, colluding=colluding)
     for shares in range(sums.parts, sums.n_parties + 1):
@@ -45,12 +45,23 @@ def test_what_colluders_leave_still_keeps_the_promise(size, colluding):
     assert at_the_floor * sums.sensitivity >= 0.99 * sums.epsilon
 
 
+@pytest.mark.parametrize("fewest", range(2, 60))
+def test_by_default_a_majority_is_honest_and_the_noise_hardly_louder(fewest):
+    sums = mechanism(size=3, n_parties=fewest)
+    assert sums.parts == max(1, min(fewest // 2 + 1, fewest - 1))
+    assert sums.parts + sums.colluders == fewest
+    assert sums.colluders < fewest / 2 or fewest == 2  # of two each adds all of the noise
+    loudest = mechanism(size=3, n_parties=fewest, colluding=1)
+    assert sums.rate == loudest.rate  # the price is the same
+    assert sums.deviation <= math.sqrt(2) * loudest.deviation
+
+
 @pytest.mark.parametrize("size", [1, 10, 50])
 def test_counting_on_everyones_share_is_found(size, monkeypatch):
     """Mutation: m = M. One colluder subtracts its share, and the promise is broken."""
     monkeypatch.setattr(SecureSum, "parts", property(lambda self: self.n_parties))
-    sums = mechanism(size=size, n_parties=12)
-    left = sums.n_parties - sums.colluding
+    sums = mechanism(size=size, n_parties=12, colluding=1)
+    left = sums.n_parties - sums.colluders
     assert worst_slope(sums.rate, size, sums.parts, left) > 1.1 * sums.epsilon
 
 

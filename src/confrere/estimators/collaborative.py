@@ -13,6 +13,7 @@ from scipy import special
 from confrere.errors import InvalidParameter
 from confrere.estimators.base import LinearClassifier
 from confrere.estimators.constraints import (
+    AutoCount,
     Bound,
     Count,
     Delta,
@@ -72,9 +73,9 @@ class CollaborativeClassifier(LinearClassifier):
     delta : float, default=0.0
         Probability with which epsilon may not hold; 0 is pure. With one, noise is Gaussian, and for
         ``method="sums"`` parties answer in rounds. Not for ``"ofpa"``, whose noise is Laplace's.
-    colluding : int, default=1
+    colluding : int or "auto", default="auto"
         For ``method="sums"``: how many parties may pool what they know. The noise is made by the
-        shares of the others.
+        shares of the others. By default fewer than half of them.
     reserve : int, default=0
         For ``method="sums"``: how many lost sums the price covers besides the others. Between
         machines somebody may vanish in the middle of one; the noise is made for all of them.
@@ -172,7 +173,7 @@ class CollaborativeClassifier(LinearClassifier):
     method: Literal["average", "ofpa", "ofaa", "laplace", "sums"] = "average"
     epsilon: Epsilon = 1.0
     delta: Delta = 0.0
-    colluding: Count = 1
+    colluding: AutoCount = "auto"
     reserve: Spare = 0
     data_norm: Bound = 1.0
     alpha: Ridge = "auto"
@@ -223,7 +224,8 @@ class CollaborativeClassifier(LinearClassifier):
         if self.method != "sums":
             return super().price(n_samples, n_features, n_classes)
         check_parameters(self)
-        count = self.colluding + 1 if n_parties is None else n_parties
+        least = 1 if self.colluding == "auto" else self.colluding
+        count = least + 1 if n_parties is None else n_parties
         public = self._sizes(n_samples, n_features, n_classes)
         rows = public.n_samples
         sizes = {str(party): rows for party in range(count)}

@@ -100,6 +100,11 @@ def _count(value: Any, name: str) -> None:
         raise InvalidParameter(f"{name} must be at least 1.")
 
 
+def _auto_count(value: Any, name: str) -> None:
+    if not (isinstance(value, str) and value == "auto"):
+        _count(value, name)
+
+
 def _opinion(value: Any, name: str) -> None:
     if isinstance(value, str) and value != "experts":
         raise InvalidParameter(f'{name} must be "experts" or one number per column.')
@@ -140,6 +145,7 @@ Finite = Annotated[float, _finite]
 Experts = Annotated[ArrayLike | Literal["experts"] | None, _opinion]
 #: A whole number from 1.
 Count = Annotated[int, _count]
+AutoCount = Annotated[int | Literal["auto"], _auto_count]
 #: A whole number that may be zero.
 Spare = Annotated[int, _spare]
 #: A declared label set.

@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators.base import LinearClassifier
 from confrere.estimators.constraints import (
+    AutoCount,
     Bound,
-    Count,
     Delta,
     Epsilon,
     Positive,
@@ -93,9 +93,9 @@ class MultipartyClassifier(LinearClassifier):
         Who adds the noise. ``"sum"``: nobody; every party draws a share of it, so that nobody has
         to see what a party sends (docs/sums.md). Not for ``"soft"`` and ``"vote"``, whose
         coordinator noises a model of all votes and is trusted with them.
-    colluding : int, default=1
+    colluding : int or "auto", default="auto"
         For ``trust="sum"``: how many parties may pool what they know. The noise is made by the
-        shares of the others.
+        shares of the others. By default fewer than half of them.
     reserve : int, default=0
         For ``trust="sum"``: how many lost sums the price covers besides. Between machines somebody
         may vanish in the middle of one; the noise is made for all of them.
@@ -183,7 +183,7 @@ class MultipartyClassifier(LinearClassifier):
     normalise: bool = False
     calibration: Literal["tight", "printed"] = "tight"
     trust: Literal["coordinator", "sum"] = "coordinator"
-    colluding: Count = 1
+    colluding: AutoCount = "auto"
     reserve: Spare = 0
     on_faulty: Literal["leave-out", "refuse"] = "leave-out"
     fit_intercept: bool = True

@@ -90,7 +90,7 @@ def _request(plan: Voting, n_parties: int, mechanism: SecureSum) -> Payload:
         "method": plan.method,
         "n_parties": int(n_parties),
         "n_classes": int(plan.n_classes),
-        "colluding": int(plan.colluding),
+        "colluding": int(mechanism.colluders),
         "reserve": int(plan.reserve),
         "quorum": float(plan.quorum),
         "alpha": float(alpha),

@@ -30,7 +30,13 @@ from confrere.federation.party import LocalParty
 from confrere.federation.payload import Payload
 from confrere.federation.summing import Summed, install_sum
 from confrere.guarantee import Neighbours
-from confrere.mechanisms.secure_sum import SecureSum, check_tries, fewest_of
+from confrere.mechanisms.secure_sum import (
+    Colluding,
+    SecureSum,
+    check_tries,
+    colluders_of,
+    fewest_of,
+)
 
 Floats = NDArray[np.float64]
 
@@ -70,8 +76,8 @@ def total_records(
     federation: Federation,
     *,
     epsilon: float,
-    colluding: int = 1,
-    reserve: int = 0,
+    colluding: Colluding = "auto",
+    reserve: int = 1,
     quorum: float = 1.0,
     timeout: float | None = None,
 ) -> Summed:
@@ -83,7 +89,8 @@ def total_records(
     epsilon : float
         What each party spends.
     colluding, reserve : int
-        How many parties may pool what they know, and how many lost sums are paid for.
+        How many parties may pool what they know, by default a minority of those of a sum, and how
+        many lost sums are paid for.
     quorum, timeout
         As for :meth:`~confrere.federation.Federation.sum`.
     """
@@ -99,8 +106,8 @@ def evaluate_together(
     intercept: float = 0.0,
     *,
     epsilon: float,
-    colluding: int = 1,
-    reserve: int = 0,
+    colluding: Colluding = "auto",
+    reserve: int = 1,
     sizes: Mapping[str, int] | None = None,
     quorum: float = 1.0,
     timeout: float | None = None,
@@ -112,7 +119,8 @@ def evaluate_together(
     federation, coef, intercept, epsilon, sizes, quorum, timeout
         As for :func:`confrere.federation.evaluate`.
     colluding, reserve : int
-        How many parties may pool what they know, and how many lost sums are paid for.
+        How many parties may pool what they know, by default a minority of those of a sum, and how
+        many lost sums are paid for.
     """
     known = sizes
     if known is None:
@@ -126,13 +134,18 @@ def evaluate_together(
 
 
 def settings_of_count(
-    epsilon: float, n_parties: int, colluding: int, reserve: int, quorum: float, largest: int
+    epsilon: float,
+    n_parties: int,
+    colluding: Colluding,
+    reserve: int,
+    quorum: float,
+    largest: int,
 ) -> dict[str, Any]:
     """Return what every request for counts of all parties says."""
     return {
         "epsilon": float(epsilon),
         "n_parties": int(n_parties),
-        "colluding": int(colluding),
+        "colluding": colluders_of(colluding, n_parties, quorum),
         "reserve": int(reserve),
         "quorum": float(quorum),
         "largest": int(largest),

@@ -24,7 +24,7 @@ from confrere.federation.sent_schema import UNREADABLE, received_schema, sent_sc
 from confrere.federation.summed_counts import count_sum, read_count, settings_of_count
 from confrere.federation.summing import install_sum
 from confrere.guarantee import Neighbours, Unit
-from confrere.mechanisms.secure_sum import SecureSum
+from confrere.mechanisms.secure_sum import Colluding, SecureSum
 from confrere.schema import PublicSchema
 from confrere.schema.column_sums import STEPS
 from confrere.schema.fact_counts import FactCounts
@@ -120,8 +120,8 @@ def learn_together(
     unit: Unit = Unit.RECORD,
     neighbours: Neighbours = Neighbours.REPLACE_ONE,
     most_records: int = MOST_HIDDEN,
-    colluding: int = 1,
-    reserve: int = 0,
+    colluding: Colluding = "auto",
+    reserve: int = 1,
     quorum: float = 1.0,
     timeout: float | None = None,
 ) -> PublicSchema:
@@ -144,7 +144,8 @@ def learn_together(
         Where records may come or go, a public bound on a party's number of them: sums beyond it
         are cut.
     colluding, reserve : int
-        How many parties may pool what they know, and how many lost sums are paid for.
+        How many parties may pool what they know, by default a minority of those of a sum, and how
+        many lost sums are paid for.
     quorum, timeout
         As for :meth:`~confrere.federation.Federation.sum`.
 

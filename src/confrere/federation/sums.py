@@ -25,7 +25,7 @@ from confrere.federation.outcome import Outcome, joined
 from confrere.federation.party import LocalParty
 from confrere.federation.payload import Payload
 from confrere.federation.summing import Summed, install_sum
-from confrere.mechanisms.secure_sum import SecureSum
+from confrere.mechanisms.secure_sum import SecureSum, colluders_of
 from confrere.plans.linear_plan import shortened
 from confrere.plans.party_rows import Sizes
 from confrere.plans.sums_plan import GradientRounds, OneMessage
@@ -61,7 +61,9 @@ def add_up(
     Outcome
         Weights of all parties in the last sum.
     """
-    plan = replace(plan, quorum=float(quorum))
+    # Who does not tell its size must not lower the number of those who may collude.
+    colluding = colluders_of(plan.colluding, len(federation.parties()), quorum)
+    plan = replace(plan, quorum=float(quorum), colluding=colluding)
     sizes = ask_sizes(federation, quorum=quorum, timeout=timeout)
     mechanism = plan.mechanism(sizes)
     names = list(sizes.counts)
@@ -106,7 +108,7 @@ def _request(
     values: dict[str, Any] = {
         "epsilon": float(plan.epsilon),
         "cap": float(plan.cap),
-        "colluding": int(plan.colluding),
+        "colluding": int(mechanism.colluders),
         "reserve": int(plan.reserve),
         "quorum": float(plan.quorum),
         "sizes": {name: int(count) for name, count in sizes.counts.items()},

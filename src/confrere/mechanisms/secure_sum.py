@@ -41,6 +41,8 @@ THEOREM = "docs/proofs/secure_sums.md"
 Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
 Law = Literal["l2", "laplace", "gaussian", "integer"]
+#: How many parties may pool what they know; "auto" is :func:`honest_majority`'s.
+Colluding = int | Literal["auto"]
 
 #: Shares of epsilon that may pay for every rounding, for floats and for the solver: the one that
 #: leaves the least noise in all is taken.
@@ -68,6 +70,7 @@ class SecureSum:
 
     Any ``fewest - colluding`` shares make the law, so that it still covers the records of the
     others when up to ``colluding`` parties subtract what they know or leave their shares out.
+    One party's share alone covers little: with more colluders than that, nothing is promised.
 
     Parameters
     ----------
@@ -85,8 +88,9 @@ class SecureSum:
         everyone draws.
     largest : float
         Public bound on the absolute entries of one party's vector; what exceeds it is clipped.
-    colluding : int, default=1
-        How many may pool what they know. At least one: every party knows its own share.
+    colluding : int or "auto", default="auto"
+        How many may pool what they know. At least one: every party knows its own share. By default
+        a minority of the shortest roster, see :func:`honest_majority`.
     law : {"l2", "laplace", "gaussian", "integer"}, default="l2"
         Of the noise. ``"gaussian"`` needs a delta. ``"integer"`` is for whole numbers: nothing is
         rounded, and integer noise, which is exact, is all there is.
@@ -109,7 +113,7 @@ class SecureSum:
     n_parties: int
     largest: float
     fewest: int | None = None
-    colluding: int = 1
+    colluding: Colluding = "auto"
     law: Law = "l2"
     delta: float = 0.0
     releases: int = 1
@@ -126,11 +130,11 @@ class SecureSum:
         check_positive(self.largest, "largest")
         if self.size < 1 or self.releases < 1:
             raise InvalidParameter("size and releases must be at least 1.")
-        if self.colluding < 1:
+        if self.colluders < 1:
             raise InvalidParameter(
                 "colluding must be at least 1: every party knows its own share of the noise."
             )
-        if self.roster - self.colluding < 1:
+        if self.parts < 1:
             raise InvalidParameter(
                 "n_parties and fewest must exceed colluding: somebody's shares have to make the "
                 "noise."
@@ -152,9 +156,14 @@ class SecureSum:
         return self.n_parties if self.fewest is None else self.fewest
 
     @property
+    def colluders(self) -> int:
+        """How many may pool what they know, as a number."""
+        return honest_majority(self.roster) if self.colluding == "auto" else self.colluding
+
+    @property
     def parts(self) -> int:
         """How many shares make the law of the noise."""
-        return self.roster - self.colluding
+        return self.roster - self.colluders
 
     @property
     def continuous_epsilon(self) -> float:
@@ -257,7 +266,7 @@ class SecureSum:
             neighbours=self.neighbours,
             theorem=THEOREM,
             public=("who takes part", *sizes, "bounds", "every parameter"),
-            assumptions=sum_assumptions(self.colluding, self.n_parties),
+            assumptions=sum_assumptions(self.colluders, self.n_parties),
         )
 
     def upload(self, vector: Floats, *, source: RandomSource) -> Words:
@@ -357,6 +366,29 @@ def check_tries(reserve: int, quorum: float) -> None:
 def fewest_of(n_parties: int, quorum: float) -> int:
     """Return how many of the parties make a sum."""
     return max(1, math.ceil(quorum * n_parties - 1e-9))
+
+
+def quorum_of_sums(n_parties: int) -> float:
+    """Return the share of the parties that a sum needs where nobody says it: all but one.
+
+    Of two or three everybody is needed: fewer would leave no majority that hides anybody.
+    """
+    return 1.0 if n_parties <= 3 else (n_parties - 1) / n_parties
+
+
+def honest_majority(fewest: int) -> int:
+    """Return how many may collude where nobody says it: a minority, and at least one.
+
+    More than half of the shortest roster are taken to be honest, and their shares make the noise,
+    which is at most ``sqrt(2)`` times as loud as with one colluder when everybody of that roster is
+    there. Of two parties each adds all of it.
+    """
+    return fewest - min(fewest // 2 + 1, fewest - 1)
+
+
+def colluders_of(colluding: Colluding, n_parties: int, quorum: float) -> int:
+    """Return how many of the parties may pool what they know."""
+    return honest_majority(fewest_of(n_parties, quorum)) if colluding == "auto" else colluding
 
 
 @dataclass(frozen=True)

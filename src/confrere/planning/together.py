@@ -15,6 +15,7 @@ from typing import Any, Literal
 from confrere.errors import InvalidParameter
 from confrere.guarantee import check_epsilon, check_positive
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
+from confrere.mechanisms.secure_sum import Colluding
 from confrere.planning.forecast import DECAY
 from confrere.planning.working_model import (
     PlannedObjective,
@@ -120,7 +121,7 @@ def choose(
     base_rate: float = 0.5,
     decay: float = DECAY,
     row_norm: float = 1.0,
-    colluding: int = 1,
+    colluding: Colluding = "auto",
 ) -> Choice:
     """Compare the ways in which organisations may learn one model; touches no data.
 
@@ -134,8 +135,8 @@ def choose(
         What every party may spend. Rounds need a delta.
     auc, base_rate, decay, row_norm
         Guesses about the data, as for :func:`confrere.planning.plan`.
-    colluding : int, default=1
-        How many parties may pool what they know.
+    colluding : int or "auto", default="auto"
+        How many parties may pool what they know; by default a minority.
 
     Returns
     -------

@@ -20,7 +20,7 @@ from confrere.maths.logistic import residual
 from confrere.maths.solver import minimise, minimise_softmax, smallest_tolerance
 from confrere.mechanisms.noisy_minimiser import Labels, check_hinge
 from confrere.mechanisms.output_step import coordinate_rounding, coordinates
-from confrere.mechanisms.secure_sum import SecureSum, check_tries, fewest_of
+from confrere.mechanisms.secure_sum import Colluding, SecureSum, check_tries, fewest_of
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, Term
 from confrere.plans.linear_plan import shortened
@@ -75,8 +75,8 @@ class OneMessage:
         Largest slope of the loss, and what is taken off scores: above 0 it is a smooth hinge.
     prior : array, optional
         Public weights to shrink towards.
-    colluding : int, default=1
-        How many parties may pool what they know.
+    colluding : int or "auto", default="auto"
+        How many parties may pool what they know; by default a minority of those of a sum.
     reserve : int, default=0
         How often a sum that came to nothing may be tried again at the same price; the noise is
         that of one sum more each time.
@@ -93,7 +93,7 @@ class OneMessage:
     cap: float = 0.5
     margin: float = 0.0
     prior: Floats | None = None
-    colluding: int = 1
+    colluding: Colluding = "auto"
     reserve: int = 0
     quorum: float = 1.0
     curvature: float = 0.2
@@ -235,8 +235,8 @@ class GradientRounds:
         As for :class:`OneMessage`.
     prior : array, optional
         Public weights to start from and shrink towards.
-    colluding : int, default=1
-        How many parties may pool what they know.
+    colluding : int or "auto", default="auto"
+        As for :class:`OneMessage`.
     reserve, quorum
         As for :class:`OneMessage`.
     curvature : float, default=0.2
@@ -258,7 +258,7 @@ class GradientRounds:
     cap: float = 0.5
     margin: float = 0.0
     prior: Floats | None = None
-    colluding: int = 1
+    colluding: Colluding = "auto"
     reserve: int = 0
     quorum: float = 1.0
     curvature: float = 0.2
@@ -374,12 +374,12 @@ def _check_loss(n_classes: int, cap: float, margin: float, prior: Floats | None)
         check_hinge(margin, n_classes, cap, Neighbours.REPLACE_ONE)
 
 
-def _enough(sizes: Sizes, colluding: int) -> int:
+def _enough(sizes: Sizes, colluding: Colluding) -> int:
     """Return the number of parties, if it is one that can hide anything."""
-    count = len(sizes.counts)
-    if count <= colluding:
+    count, least = len(sizes.counts), 1 if colluding == "auto" else colluding
+    if count <= least:
         raise InvalidParameter(
-            f"method='sums' with colluding={colluding} needs at least {colluding + 1} parties: a "
-            "sum of fewer hides nobody."
+            f"method='sums' with colluding={colluding} needs at least {least + 1} parties: a sum "
+            "of fewer hides nobody."
         )
     return count

@@ -24,7 +24,14 @@ from confrere.mechanisms.party_cells import PartyCells
 from confrere.mechanisms.party_moments import PartyMoments
 from confrere.mechanisms.party_statistic import PartyStatistic, Radius
 from confrere.mechanisms.party_votes import PartyVotes
-from confrere.mechanisms.secure_sum import SecureSum, SharedNoise, check_tries, fewest_of
+from confrere.mechanisms.secure_sum import (
+    Colluding,
+    SecureSum,
+    SharedNoise,
+    check_tries,
+    colluders_of,
+    fewest_of,
+)
 from confrere.noise.sources import RandomSource
 from confrere.plans.cells_plan import CellRows, cells_for
 from confrere.plans.linear_plan import coefficients
@@ -98,8 +105,8 @@ class Voting:
     trust : {"coordinator", "sum"}, default="coordinator"
         Who sees what parties send, and adds the noise: a coordinator whom they trust, or nobody.
         ``"soft"`` and ``"vote"`` noise a model, which no sum can do: they need the coordinator.
-    colluding : int, default=1
-        For ``trust="sum"``: how many parties may pool what they know.
+    colluding : int or "auto", default="auto"
+        For ``trust="sum"``: how many parties may pool what they know; by default a minority.
     reserve : int, default=0
         For ``trust="sum"``: how often a sum that came to nothing may be tried again at the price.
     quorum : float, default=1.0
@@ -122,7 +129,7 @@ class Voting:
     normalise: bool = False
     calibration: Calibration = "tight"
     trust: Trust = "coordinator"
-    colluding: int = 1
+    colluding: Colluding = "auto"
     reserve: int = 0
     quorum: float = 1.0
     partition: Cells | None = None
@@ -154,7 +161,7 @@ class Voting:
                 f"trust='sum': method={self.method!r} noises a model of all votes, which somebody "
                 "has to see: use trust='coordinator', or method='statistic'."
             )
-        if self.trust == "sum" and self.colluding < 1:
+        if self.trust == "sum" and self.colluding != "auto" and self.colluding < 1:
             raise InvalidParameter(
                 "colluding must be at least 1: every party knows its own share of the noise."
             )
@@ -209,14 +216,16 @@ class Voting:
             theorem,
             auxiliary=known if self.uses_auxiliary else None,
             jointly=self.auxiliary_private,
-            colluding=self._sharing,
+            colluding=self._sharing(n_parties),
             n_parties=n_parties,
             delta=self.delta,
         )
 
-    @property
-    def _sharing(self) -> int:
-        return self.colluding if self.trust == "sum" else 0
+    def _sharing(self, n_parties: int | None) -> int:
+        if self.trust != "sum":
+            return 0
+        # Of a number that nobody has said, one may collude at the least.
+        return colluders_of(self.colluding, n_parties or 2, self.quorum if n_parties else 1.0)
 
     def _summing(self, n_parties: int) -> dict[str, Any]:
         """Return who makes the noise, of so many parties."""
@@ -224,7 +233,7 @@ class Voting:
             return {"n_parties": n_parties}
         return {
             "n_parties": n_parties,
-            "colluding": self.colluding,
+            "colluding": self._sharing(n_parties),
             "fewest": fewest_of(n_parties, self.quorum),
             "releases": 1 + self.reserve,
         }

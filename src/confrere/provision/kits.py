@@ -43,11 +43,10 @@ from confrere.release.signing import (
     verify_bytes,
 )
 from confrere.study.priced_plan import price_of
-from confrere.study.study_file import Study, study_from_bytes
+from confrere.study.study_file import COORDINATOR, Study, study_from_bytes
 
 NAMESPACE = "confrere-kit"
 SIGNATURE = f"{SUMS}.sig"
-COORDINATOR = "coordinator"
 ADDRESS = "address"
 _LARGEST = 1 << 20
 _MEMBERS = 2100  # a thousand parties' certificates, and what else a coordinator has

@@ -19,6 +19,7 @@ from confrere.study.local_file import (
     read_local,
     standing_refusal,
 )
+from confrere.study.peers import check_peers, confirm_peers, peer_lines
 from confrere.study.priced_plan import Agreed, Price, StudyPlan, make_plan, read_plan
 from confrere.study.running import (
     Made,
@@ -61,7 +62,9 @@ __all__ = [
     "changed_facts",
     "check_destination",
     "check_keys",
+    "check_peers",
     "check_table",
+    "confirm_peers",
     "earlier_grants",
     "evaluation_rows",
     "gather_locals",
@@ -70,6 +73,7 @@ __all__ = [
     "make_grant",
     "make_plan",
     "party_session",
+    "peer_lines",
     "predict",
     "prepare",
     "read_local",

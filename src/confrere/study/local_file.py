@@ -15,6 +15,7 @@ from confrere.rows.row_tables import RowTable, Sql, open_table
 from confrere.study.own_classifier import OwnClassifier
 from confrere.study.study_file import Study
 from confrere.study.typed_files import (
+    Fingerprint,
     Name,
     Positive,
     PublicKeyLine,
@@ -112,6 +113,8 @@ class Local(Table):
         Its copy of the public rows that a study names by their hash.
     classifier : OwnClassifier or None
         What votes for it, where a study has parties vote; logistic regression by default.
+    peers : mapping of str to str
+        Other parties' fingerprints, ``SHA256:...``, that people have compared with them.
     """
 
     party: Name
@@ -124,6 +127,7 @@ class Local(Table):
     coordinator: PublicKeyLine | None = None
     auxiliary_path: FilePath | None = None
     classifier: OwnClassifier | None = None
+    peers: dict[Name, Fingerprint] = Field(default_factory=dict)
 
     @property
     def has_table(self) -> bool:

@@ -12,6 +12,7 @@ from confrere.catalogue import Method, find_method
 from confrere.errors import CalibrationError, InvalidData, InvalidParameter, StudyError
 from confrere.guarantee import Guarantee
 from confrere.plans.ridges import named_ridges
+from confrere.study.study_tables import RESERVE
 
 if TYPE_CHECKING:
     from confrere.study.study_file import Study
@@ -187,6 +188,11 @@ def _settled(study: Study) -> dict[str, Any]:
         "classes": [-1, 1] if outcome.classes is None else list(outcome.classes),
         "split_seed": study.file.random.split_seed,
     }
+    if study.adds_up:
+        settled |= {
+            "colluding": study.colluding,
+            "reserve": study.parameters.get("reserve", RESERVE),
+        }
     if study.method.name == "sums":
         settled["second_moments"] = study.encoder().mean_squares()
     if study.schema.has_importances and not study.shaped:  # a body's groups take the schema's own

@@ -305,7 +305,7 @@ def _price_of_facts(study: Study) -> Guarantee:
         len(study.payers),
         facts.colluding,
         facts.reserve,
-        study.quorum,
+        study.quorum_of_sums,
         NOMINAL_ROWS,
     )
     if study.promise.protects is Unit.PARTY:

@@ -157,7 +157,7 @@ def protocol_of(study: Study, given: Given | None = None, timeout: float | None 
                 neighbours=study.promise.relation,
                 colluding=facts.colluding,
                 reserve=facts.reserve,
-                quorum=study.quorum,
+                quorum=study.quorum_of_sums,
                 timeout=timeout,
             )
             known = study.with_schema(schema)

@@ -36,6 +36,7 @@ from confrere.release.signing import PrivateKey
 from confrere.study.accepting import accept_releases, released_numbers_of
 from confrere.study.budget import budget_of
 from confrere.study.local_file import Local
+from confrere.study.peers import check_peers
 from confrere.study.priced_plan import price_of
 from confrere.study.protocols import Given, Learned, protocol_of
 from confrere.study.running import (
@@ -94,6 +95,7 @@ def make_grant(
     if local.policy is None:
         raise StudyError(f"policy: {party.name} needs a local file that says what it allows.")
     local.policy.check(study, party.name)
+    check_peers(study, local)
     price = price_of(study)
     given = Given(auxiliary=auxiliary_rows(study, None, {party.name: local}))
     requests = requests_of(study, party.name, given)

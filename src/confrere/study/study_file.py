@@ -11,13 +11,19 @@ from typing import Any
 from confrere.catalogue import Method, find_method
 from confrere.errors import ConfrereError, SchemaError, StudyError
 from confrere.federation.summed_facts import FACTS, Hides
+from confrere.federation.summing import READY
 from confrere.guarantee import Unit
+from confrere.mechanisms.secure_sum import colluders_of, quorum_of_sums
+from confrere.release.signing import public_line, read_public_key
 from confrere.schema import PublicSchema, SchemaEncoder
 from confrere.schema.fact_counts import FactCounts
 from confrere.study.learning import body_encoder
 from confrere.study.parameters import check_parameters
 from confrere.study.study_tables import Engine, Mode, Party, Promise, StudyFile
 from confrere.study.typed_files import parse_toml, read_bytes
+
+#: Whoever asks; no party has this name, under which kits and signatures of the asker lie.
+COORDINATOR = "coordinator"
 
 
 @dataclass(frozen=True)
@@ -100,7 +106,27 @@ class Study:
     @property
     def quorum(self) -> float:
         """Share of the parties that must take part."""
-        return self.file.federation.quorum
+        given = self.file.federation.quorum
+        if given is not None or not self.adds_up:
+            return 1.0 if given is None else given
+        return self.quorum_of_sums
+
+    @property
+    def quorum_of_sums(self) -> float:
+        """Share of the parties that must be in a sum, of the method or of facts."""
+        given = self.file.federation.quorum
+        return quorum_of_sums(len(self.payers)) if given is None else given
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether the method's answers are added up where nobody sees into the sum."""
+        return READY in self._asked
+
+    @property
+    def colluding(self) -> int:
+        """How many parties of a sum may pool what they know."""
+        said = self.parameters.get("colluding", "auto")
+        return colluders_of(said, len(self.payers), self.quorum_of_sums)
 
     @property
     def sources(self) -> tuple[Party, ...]:
@@ -135,13 +161,27 @@ class Study:
     @property
     def operations(self) -> tuple[str, ...]:
         """What parties are asked, and their policies must allow."""
-        by_sum = self.method.summed if self.trust == "sum" else ()
-        asked = by_sum or self.method.operations
+        asked = self._asked
         if self.file.facts is not None:
             # Where whole parties are hidden, so is how many records they have.
             sized = () if self.promise.protects is Unit.PARTY else ("size",)
-            asked = tuple(dict.fromkeys((*sized, "ready", FACTS.name, *asked)))
+            asked = tuple(dict.fromkeys((*sized, READY, FACTS.name, *asked)))
         return asked + ((self.method.counting,) if self.file.evaluation else ())
+
+    @property
+    def _asked(self) -> tuple[str, ...]:
+        by_sum = self.method.summed if self.trust == "sum" else ()
+        return by_sum or self.method.operations
+
+    @property
+    def peers_needed(self) -> int:
+        """How many of the others a party must know, so that made-up ones hide nobody's absence."""
+        said = [self.colluding] if self.adds_up else []
+        if self.file.facts is not None:
+            facts = self.file.facts.colluding
+            said.append(colluders_of(facts, len(self.payers), self.quorum_of_sums))
+        count = len(self.payers)
+        return min(count - 1, count - min(said)) if said else 0
 
     def seed_for(self, name: str) -> int | None:
         """In a simulation, the seed of one party's noise: each draws its own."""
@@ -235,7 +275,8 @@ def _check_facts(study: Study) -> None:
         Hides.of(study.promise.protects, study.promise.relation)
     except ConfrereError as error:
         raise StudyError(f"facts: {error}") from None
-    if len(study.payers) <= facts.colluding:
+    least = 1 if facts.colluding == "auto" else facts.colluding
+    if len(study.payers) <= least:
         raise StudyError(
             "facts: a sum needs more parties than may collude; one party alone learns facts with "
             "confrere schema learn."
@@ -251,6 +292,18 @@ def _check_parties(file: StudyFile, method: Method) -> None:
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise StudyError(f"party.name: {twice[0]!r} is there twice.")
+    if any(name.casefold() == COORDINATOR for name in names):
+        raise StudyError(f"party.name: {COORDINATOR!r} is who asks; give the party another name.")
+    # A comment behind a key makes it no other key.
+    keys = [(public_line(read_public_key(p.key)), p.name) for p in file.parties if p.key]
+    owner: dict[str, str] = {}
+    for key, name in keys:
+        if key in owner:
+            raise StudyError(
+                f"party.key: {owner[key]} and {name} have the same key; whoever holds it would "
+                "count as two. Every party makes its own: confrere keys request."
+            )
+        owner[key] = name
     if file.promise.parties_per_unit > len(names):
         raise StudyError(f"privacy.parties_per_unit: is more than the {len(names)} parties.")
     sources = [party for party in file.parties if party.role == "source"]

@@ -27,6 +27,10 @@ Mode = Literal["private", "simulation"]
 Engine = Literal["local", "flower"]
 Role = Literal["source", "member"]
 
+#: How many lost sums a study pays for unless it says so: one party that is lost, or lies, must not
+#: cost the others what they paid.
+RESERVE = 1
+
 
 class About(Table):
     """``[study]``: for people; a simulation's noise is seeded, its card can never be released."""
@@ -131,10 +135,13 @@ class Party(Table):
 
 
 class FederationTable(Table):
-    """``[federation]``: what carries the questions, and the share of parties that must answer."""
+    """``[federation]``: what carries the questions, and the share of parties that must answer.
+
+    By default all of them; in a sum of more than three parties all but one.
+    """
 
     engine: Engine = "local"
-    quorum: Share = 1.0
+    quorum: Share | None = None
 
 
 class RandomTable(Table):
@@ -158,15 +165,15 @@ class FactsTable(Table):
     Attributes
     ----------
     epsilon : float
-    colluding : int
-        How many parties may pool what they know.
+    colluding : int or "auto"
+        How many parties may pool what they know; by default a minority of those of a sum.
     reserve : int
         How many lost sums are paid for.
     """
 
     epsilon: Positive
-    colluding: Count = 1
-    reserve: Annotated[int, Field(ge=0)] = 0
+    colluding: Count | Literal["auto"] = "auto"
+    reserve: Annotated[int, Field(ge=0)] = RESERVE
 
 
 class AuxiliaryTable(Table):

@@ -179,6 +179,12 @@ def _public_key(line: str) -> str:
     return line
 
 
+def _fingerprint(text: str) -> str:
+    if not re.fullmatch("SHA256:[A-Za-z0-9+/]{43}", text):
+        raise fault("must be a fingerprint, 'SHA256:...', as confrere keys show prints it")
+    return text
+
+
 def _digest(text: str) -> str:
     if not re.fullmatch("[0-9a-f]{64}", text):
         raise fault("must be a SHA-256: 64 of 0-9 and a-f")
@@ -204,4 +210,5 @@ Delta = Annotated[float, BeforeValidator(_number), Field(ge=0, lt=1, allow_inf_n
 Count = Annotated[int, Field(ge=1, lt=2**53)]
 Seed = Annotated[int, Field(ge=0, lt=2**53)]
 Digest = Annotated[str, AfterValidator(_digest)]
+Fingerprint = Annotated[str, AfterValidator(_fingerprint)]
 PublicKeyLine = Annotated[Text, AfterValidator(_public_key)]

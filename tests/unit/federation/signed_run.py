@@ -26,7 +26,7 @@ from confrere.federation.signed_federation import SignedFederation
 from confrere.federation.transcript import rehearse
 from confrere.ledger import Ledger
 from confrere.plans.sums_plan import GradientRounds, OneMessage
-from confrere.release.signing import sign_bytes
+from confrere.release.signing import fingerprint, sign_bytes
 from tests.unit.federation.conftest import make_data
 
 STUDY = "5" * 64
@@ -169,3 +169,12 @@ def protocol_for(plan):
 def code_of(reply):
     told = refused(reply)
     return reply if told is None else told.code
+
+
+def confirm_all(folder, parties):
+    """Have everybody know everybody: fingerprints were compared."""
+    prints = {name: fingerprint(folder / f"local/{name}.key.pub") for name in parties}
+    lines = "".join(f'{name} = "{one}"\n' for name, one in prints.items())
+    for name in parties:
+        local = folder / f"local/{name}.toml"
+        local.write_text(f"{local.read_text()}\n[peers]\n{lines}")

@@ -32,6 +32,7 @@ from confrere.release import (
 )
 from confrere.release.folder import sums_of
 from confrere.release.release import release_files
+from confrere.release.signing import fingerprint
 from confrere.study import (
     CoordinatorSession,
     gather_locals,
@@ -56,13 +57,15 @@ def place(folder):
     text = path.read_text().replace(OLD["engine"], 'engine = "flower"')
     for name in (*NAMES, "coordinator"):
         generate_key(folder / f"{name}.key")
+    prints = {name: fingerprint(folder / f"{name}.key.pub") for name in NAMES}
+    peers = "\n[peers]\n" + "".join(f'{name} = "{one}"\n' for name, one in prints.items())
     for name in NAMES:
         line = (folder / f"{name}.key.pub").read_text().strip()
         text = text.replace(f'name = "{name}"\n', f'name = "{name}"\nkey = "{line}"\n')
         local = folder / "local" / f"{name}.toml"
         pinned = (folder / "coordinator.key.pub").read_text().strip()
         own = f'key_path = "../{name}.key"\ncoordinator = "{pinned}"\n[policy]'
-        local.write_text(local.read_text().replace("[policy]", own))
+        local.write_text(local.read_text().replace("[policy]", own) + peers)
     path.write_text(text)
     return folder
 
@@ -336,8 +339,8 @@ def test_a_party_that_signs_nonsense_keeps_no_other_signature_away(place):
 @pytest.mark.parametrize(
     ("settings", "asked"),
     [
-        ('name = "sums"', [("size", 1), ("ready", 1), ("minimiser", 1)]),
-        ('name = "sums"\nreserve = 1', [("size", 1), ("ready", 2), ("minimiser", 2)]),
+        ('name = "sums"\nreserve = 0', [("size", 1), ("ready", 1), ("minimiser", 1)]),
+        ('name = "sums"', [("size", 1), ("ready", 2), ("minimiser", 2)]),
         (
             'name = "sums"\ndelta = 1e-6\nrounds = 3\nreserve = 1',
             [("size", 1), ("ready", 4), ("gradient", 4)],

@@ -39,10 +39,13 @@ from confrere.study import (
     approval_of,
     approve_study,
     check_destination,
+    check_peers,
+    confirm_peers,
     gather_locals,
     lift_refusal,
     make_plan,
     party_session,
+    peer_lines,
     read_study,
     refuse_study,
     standing_refusal,
@@ -76,6 +79,13 @@ def approve(
         int, typer.Option(min=1, max=100, help="Runs that may be paid for, each anew.")
     ] = 1,
     days: Annotated[float, typer.Option(min=0.01, help="How long it is good for.")] = 30.0,
+    peer: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=SHA256:...",
+            help="Another party's fingerprint, as told by telephone; kept in the local file.",
+        ),
+    ] = None,
     yes: Yes = False,
 ) -> Answer:
     """Agree to what a study asks of a party, once, at its price.
@@ -101,6 +111,10 @@ def approve(
         lift_refusal(found, own, approval_of(name=said["name"], reason=said["reason"]))
         return Answer(f"agreed again; next: confrere fit {study}", {"party": own.party})
     words = {**said, "justification": justification}
+    if peer:
+        told = {name: str(said) for name, said in pairs(peer, "--peer").items()}
+        confirm_peers(found, local, told)
+        own = _own(found, study, local, ledger)
     _agree(found, own, grant, words, yes=yes, attempts=attempts, days=days)
     return Answer(
         f"approved; next: confrere party {study}",
@@ -404,6 +418,9 @@ def _agree(
     console = aside()
     console.print(price_table(plan))
     console.print(promise_line(plan, study.promise.unit))
+    for line in peer_lines(study, own):
+        console.print(line, soft_wrap=True)
+    check_peers(study, own)
     if attempts > 1:
         console.print(f"for each of {attempts} runs")
     if not yes:
