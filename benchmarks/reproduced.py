@@ -1,6 +1,7 @@
 """What the papers' experiments gave, from the records of a whole run, for README and documentation.
 
-``confrere reproduce all --out OUT`` and then ``python -m benchmarks.reproduced OUT``.
+``python -m confrere_research reproduce all --out OUT``, and then
+``python -m benchmarks.reproduced OUT``.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def record_of(out: Path) -> dict[str, Any]:
     """Return every item's verdict and table."""
     specs, records = load_specs(), recorded(out)
     if missing := [item for item in specs if item not in records]:
-        raise SystemExit(f"no records of {', '.join(missing)}: run confrere reproduce all.")
+        raise SystemExit(f"no records of {', '.join(missing)}: run reproduce all.")
     head, *rows = summary_table(records)
     items = {}
     for item, found in records.items():

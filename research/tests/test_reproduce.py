@@ -41,7 +41,7 @@ def test_a_changed_number_is_noticed(one_branch):
 
 def test_the_second_run_only_reads(one_branch):
     out, records = one_branch
-    command = [sys.executable, "-m", "confrere.cli", "reproduce"]
+    command = [sys.executable, "-m", "confrere_research", "reproduce"]
     again = subprocess.run(
         [*command, "T2-simulated", "--quick", "--out", out],
         capture_output=True,

@@ -27,7 +27,7 @@ COMMANDS = [
     *(["schema", "show"], ["schema", "draft"], ["schema", "diff"], ["schema", "fingerprint"]),
     *(["release", "show"], ["release", "page"], ["release", "onnx"], []),
     *(["release", "sign"], ["keys", "show"]),
-    *(["audit", "none"], ["status"], ["reproduce", "none"], ["nonsense"]),
+    *(["audit", "none"], ["status"], ["nonsense"]),
 ]
 TOKENS = [
     *("study.toml", "local", "local/main.toml", "local/main.csv", "plan.json", "nowhere", ""),

@@ -1,8 +1,9 @@
-"""``confrere reproduce``: what the core's command line asks for, when this is installed."""
+"""``reproduce``: the papers' experiments, from written specifications."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -20,8 +21,19 @@ from confrere_research.verdicts import Verdict, judge
 _FEW = 3
 
 
-def reproduce(items: list[str], *, quick: bool, out: Path, jobs: int, fresh: bool) -> Answer:
-    """Run items, or list them if there is none, and report on all that have records."""
+def reproduce(
+    items: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ITEM]...", help="Such as S1, or all; none lists them."),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats.")] = False,
+    out: Annotated[Path, typer.Option(envvar="CONFRERE_OUT", help="Where records go.")] = Path(
+        "confrere-out"
+    ),
+    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Run every cell again.")] = False,
+) -> Answer:
+    """Run the papers' experiments: what has no record yet is run, and everything is reported."""
     specs = load_specs()
     if not items:
         return _listed()
@@ -65,7 +77,9 @@ def _listed() -> Answer:
     for item, spec in load_specs().items():
         table.add_row(item, spec.title, spec.source)
     data = {item: {"title": s.title, "source": s.source} for item, s in load_specs().items()}
-    return Answer("next: confrere reproduce ITEM --quick", {"items": data}, [table])
+    return Answer(
+        "next: python -m confrere_research reproduce ITEM --quick", {"items": data}, [table]
+    )
 
 
 def _table(spec: Spec, points: list[Point]) -> Table:

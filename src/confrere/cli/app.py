@@ -133,7 +133,6 @@ _MODULES = {
     "schema": "schemas",
     "audit": "audit",
     "plan": "planning",
-    "reproduce": "reproduce",
     "keys": "key_files",
     **dict.fromkeys(("provision", "kit"), "provisioning"),
     **dict.fromkeys(("approve", "coordinator", "party"), "deployment"),

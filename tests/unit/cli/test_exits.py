@@ -64,7 +64,7 @@ def test_usage_errors_have_code_2_in_both_forms(line):
 
 def test_every_command_has_help_and_the_two_common_options(line):
     top = line("--help").stdout
-    names = "demo init check price fit predict release verify ledger schema audit plan reproduce"
+    names = "demo init check price fit predict release verify ledger schema audit plan"
     for name in [*names.split(), "keys", "coordinator", "party", "status", "version"]:
         assert name in top
     for path in (["fit"], ["ledger", "show"], ["schema", "diff"], ["demo"], ["keys", "new"]):

@@ -12,6 +12,8 @@ import onnxruntime
 import pandas as pd
 import pytest
 
+from confrere.errors import NotInstalled
+from confrere.extras import research
 from confrere.plans.body_plan import choose_form
 from confrere.release import CardNotes, load_release
 from confrere.release.folder import write_folder
@@ -223,39 +225,12 @@ def test_plan_chooses_between_an_average_and_sums(line, folder):
     assert "votes" not in line.json(*facts)["data"]
 
 
-def test_reproduce_lists_and_runs(line, folder, monkeypatch):
-    from confrere_research import commands, load_specs
-
-    assert "S1" in line("reproduce").stdout
-    assert "UsageError" in line.json("reproduce", "S99", code=2)["error_code"]
-    asked = {}
-
-    def run_items(items, **options):
-        asked.update(options, items=items)
-        return {item: [] for item in items}
-
-    monkeypatch.setattr(commands, "run_items", run_items)
-    line("reproduce", "S1", "--quick", "--out", "here")
-    assert asked == {
-        "items": ["S1"],
-        "quick": True,
-        "out": Path("here"),
-        "n_jobs": 2,
-        "fresh": False,
-    }
-    assert Path("here", "report.html").exists()
-    data = line.json("reproduce", "all", "--out", "here")["data"]
-    assert list(data["verdicts"]) == asked["items"] == list(load_specs())
-    assert set(data["verdicts"].values()) == {"no data"}
-
-
 def test_without_the_papers_it_is_said_how_to_install_them(line, folder, monkeypatch):
     for name in [name for name in sys.modules if name.startswith("confrere_research")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "confrere_research", None)
-    answer = line.json("reproduce", "S1", code=3)
-    assert answer["error_code"] == "NotInstalled"
-    assert "pip install confrere-research" in answer["message"]
+    with pytest.raises(NotInstalled, match="pip install confrere-research"):
+        research("commands")
     line("schema", "show", "brfss2022", code=3)
     assert "Glu0" in line("schema", "show", "study.toml").stdout
 

@@ -1,0 +1,19 @@
+"""``python -m confrere_research``: its own command line, in the manner of confrere's."""
+
+import typer
+
+from confrere.cli.app import Group
+from confrere.cli.envelope import runnable
+from confrere_research.commands import reproduce
+
+app = typer.Typer(cls=Group, no_args_is_help=True, pretty_exceptions_enable=False)
+app.command("reproduce")(runnable(reproduce))
+
+
+@app.callback()
+def papers() -> None:
+    """Run what the papers behind confrere print, from written specifications."""
+
+
+if __name__ == "__main__":
+    app(prog_name="python -m confrere_research")
