@@ -36,7 +36,7 @@ def weights(root: Path) -> Iterator[tuple[str, int]]:
     for room in sorted(path.parent for path in package.glob("*/__init__.py")):
         yield f"lines.{room.name}", lines(room)
     yield "lines.src", lines(package)
-    yield "lines.research", lines(root / "research" / "src")
+    yield "lines.papers", lines(root / "research" / "src")
     yield "lines.tests", lines(root / "tests", root / "research" / "tests")
 
 
