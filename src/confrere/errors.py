@@ -77,6 +77,10 @@ class InvalidData(ConfrereError, ValueError):
     """The data contradict a declared public fact."""
 
 
+class NoRows(InvalidData):
+    """A table without rows, where one at least is needed."""
+
+
 class NotInstalled(ConfrereError, ImportError):
     """An optional part is used and not installed; the message says how to install it."""
 

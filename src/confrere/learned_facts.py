@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.errors import InvalidParameter
+from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Guarantee, Neighbours, Unit, check_epsilon, party_guarantee
 from confrere.ledger import Ledger, payer, paying
 from confrere.mechanisms.counts import PrivateCounts
@@ -99,6 +99,8 @@ class FactsPlan:
     def summed(self, table: Any, party: Any = None) -> tuple[NDArray[np.int64], int]:
         """Return the exact sums of a table, and of how many records they are, or parties."""
         rows = n_rows_of(table)
+        if not rows and self.neighbours is not Neighbours.ADD_REMOVE:
+            raise InvalidData("table has no rows; a minimum of 1 is required.")
         if self.unit is not Unit.PARTY:
             return self.counts.sums(table), rows
         parties, codes = party_codes(party_column(table, party), rows)

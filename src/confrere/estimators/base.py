@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -289,6 +290,11 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         """Return how a schema's columns are encoded: a rule of public facts."""
         return "standardised"
 
+    @property
+    def _least_rows(self) -> int:
+        """The fewest rows that can be learned from: none where their number is not public."""
+        return 0 if getattr(self, "neighbours", None) == "add-remove" else 1
+
     def _table(self, X: Any, y: Any) -> LabelledTable:
         """Return rows and class codes, checked."""
         if isinstance(X, RowTable | RowSource):
@@ -300,7 +306,8 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         encoder = self._encoder(None if self.schema is None else n_rows_of(X))
         if encoder is None:
             sparse = "csr" if tags.input_tags.sparse else False
-            rows, labels = self._checked(X, y, accept_sparse=sparse, dtype=self._dtype)
+            least = {"ensure_min_samples": self._least_rows}
+            rows, labels = self._checked(X, y, accept_sparse=sparse, dtype=self._dtype, **least)
             if labels.dtype.kind not in "biu":  # whole numbers are classes
                 check_classification_targets(labels)
         else:
@@ -327,7 +334,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
     def _encoded(self, encoder: SchemaEncoder, X: Any) -> NDArray[np.float64]:
         """Return bounded rows of a raw table."""
         rows = np.asarray(encoder.transform(X), dtype=np.float64)
-        if not len(rows):
+        if len(rows) < self._least_rows:
             raise InvalidData("X has no rows; a minimum of 1 is required.")
         self.n_features_in_ = len(encoder.schema.columns)
         self.feature_names_in_ = np.array(encoder.schema.columns, dtype=object)
@@ -396,7 +403,14 @@ class LinearClassifier(FittedLinear, PrivateClassifier):
 
 
 def _without_values(error: ValueError) -> ValueError:
-    """Return an error of the same meaning that quotes nothing from the data."""
-    if "could not convert" in str(error):
+    """Return an error of the same meaning that quotes nothing from the data, nor their number."""
+    told = str(error)
+    if "could not convert" in told:
         return InvalidData("X must be numeric; give schema=PublicSchema(...) to fit raw tables.")
+    if "array=" in told:
+        return InvalidData("X must be a matrix. Reshape your data: one row per record.")
+    if "inconsistent numbers of samples" in told:
+        return InvalidData("y must hold one label per row of X.")
+    if "shape=(" in told:
+        return ValueError(re.sub(r"shape=\(\d+", "shape=(", told))
     return error

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators.base import LinearClassifier
@@ -329,7 +329,8 @@ class MultipartyClassifier(LinearClassifier):
             ensure_all_finite=False,
         )
         labels = column_or_1d(y, warn=True)
-        check_consistent_length(rows, labels)
+        if rows.shape[0] != len(labels):
+            raise InvalidData("y must hold one label per row of X.")
         if self.on_faulty == "refuse":
             assert_all_finite(labels, input_name="y")
             check_classification_targets(labels)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from confrere.errors import InvalidData, InvalidParameter
+from confrere.errors import InvalidData, InvalidParameter, NoRows
 from confrere.estimators.base import LinearClassifier
 from confrere.estimators.constraints import RowEngine
 from confrere.ledger import Ledger
@@ -77,7 +79,10 @@ class StreamedClassifier(LinearClassifier):
         label = y if outcome is None else outcome.column
         if not isinstance(label, str):
             raise InvalidParameter("y must be the name of the table's label column.")
-        batches = declared_batches(X, [*encoder.schema.columns, label], encoder.schema)
+        columns = [*encoder.schema.columns, label]
+        batches = declared_batches(X, columns, encoder.schema)
+        if not self._least_rows:
+            batches = _or_none(batches, columns)
         blocks = (
             (
                 self._encoded(encoder, batch),
@@ -86,3 +91,11 @@ class StreamedClassifier(LinearClassifier):
             for batch in batches
         )
         return gathered(blocks, len(encoder.schema.feature_names), X.rows)
+
+
+def _or_none(batches: Iterator[pd.DataFrame], columns: list[str]) -> Iterator[pd.DataFrame]:
+    """Return the batches of a table; of one without rows, one that is empty."""
+    try:
+        yield from batches
+    except NoRows:
+        yield pd.DataFrame({name: pd.Series(dtype=object) for name in columns})

@@ -16,7 +16,7 @@ from confrere.federation.grant import Policy
 from confrere.federation.masks import Masking
 from confrere.federation.operation import Operation, PartyFacts
 from confrere.federation.payload import Payload
-from confrere.guarantee import Guarantee, Split, in_parallel
+from confrere.guarantee import Guarantee, Neighbours, Split, in_parallel
 from confrere.ledger import Ledger, Limit
 from confrere.noise.sources import RandomSource, Seed, source_for
 from confrere.plans.party_rows import PartyRows
@@ -134,7 +134,7 @@ class LocalParty(_Holder):
         _check_name(self.name)
         object.__setattr__(self, "X", np.asarray(self.X, dtype=np.float64))
         object.__setattr__(self, "y", np.asarray(self.y, dtype=np.float64))
-        _check_data(self.X, self.y, self.n_classes)
+        _check_data(self.X, self.y, self.n_classes, least=_least_rows(self.books))
 
     def encoded_by(self, schema: PublicSchema) -> LocalParty:
         """Return the party with rows that are encoded by a schema whose facts were learned."""
@@ -193,13 +193,14 @@ class PartyGroup(_Holder):
         object.__setattr__(self, "offsets", np.asarray(self.offsets, dtype=np.int64))
         object.__setattr__(self, "X", np.asarray(self.X, dtype=np.float64))
         object.__setattr__(self, "y", np.asarray(self.y, dtype=np.float64))
-        _check_data(self.X, self.y)
+        least = _least_rows(self.books)
+        _check_data(self.X, self.y, least=least)
         check_names(self.names)
         if (
             self.offsets.shape != (len(self.names) + 1,)
             or self.offsets[0] != 0
             or self.offsets[-1] != len(self.y)
-            or np.any(np.diff(self.offsets) < 1)
+            or np.any(np.diff(self.offsets) < least)
         ):
             raise InvalidParameter("offsets must rise from 0 to the number of rows, by party.")
 
@@ -264,9 +265,14 @@ def _check_name(name: object) -> None:
         raise InvalidParameter("a party's name must be a printable text of 1 to 64 characters.")
 
 
-def _check_data(X: Floats, y: Floats, n_classes: int = 2) -> None:
+def _least_rows(books: Books) -> int:
+    """Return the fewest rows of a party: none where nobody may know how many there are."""
+    return 0 if books.policy.neighbours == Neighbours.ADD_REMOVE else 1
+
+
+def _check_data(X: Floats, y: Floats, n_classes: int = 2, least: int = 1) -> None:
     # Checked when a party is set up, so that no question can find it out.
-    if X.ndim != 2 or X.shape[0] < 1 or X.shape[1] < 1 or y.shape != X.shape[:1]:
+    if X.ndim != 2 or X.shape[0] < least or X.shape[1] < 1 or y.shape != X.shape[:1]:
         raise InvalidData("X needs rows and columns, and y one label per row.")
     # In parts: the rows may be larger than memory.
     if not all(np.isfinite(X[i : i + 65_536]).all() for i in range(0, len(X), 65_536)):

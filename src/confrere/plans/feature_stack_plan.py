@@ -247,7 +247,7 @@ def plan_feature_stack(
     share = high_share(high_fraction, n_samples, n_classes) if stacked else 0.0
     low_rows, high_rows = split_rows(n_samples, [1 - share, share], seed=split_seed)
     if not len(low_rows) or (stacked and not len(high_rows)):
-        raise InvalidData(f"n_samples = {n_samples} is too few for both levels.")
+        raise InvalidData("n_samples is too small: each of both levels needs one sample.")
     rows: GroupRows | GroupBodies
     if isinstance(groups, SchemaGroups):
         rows = groups.at(len(low_rows), (weights * epsilon).tolist(), loss=loss, variance=variance)

@@ -158,7 +158,7 @@ def plan_sample_stack(
     fractions = [(1 - share) / n_groups] * n_groups + [share] * stacked
     parts = split_rows(n_samples, fractions, seed=split_seed)
     if any(len(part) == 0 for part in parts):
-        raise InvalidData(f"n_samples = {n_samples} is fewer than the parts; lower n_groups.")
+        raise InvalidData("n_samples is too small: every part needs one sample; lower n_groups.")
     margin = margin_of(loss)
     alpha = own_alpha(alpha, margin)
     centre = (margin or 1.0) * frame.weights(None, baseline)

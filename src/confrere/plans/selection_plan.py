@@ -246,7 +246,7 @@ def _split(n_samples: int, fractions: Sequence[float], seed: int | None) -> list
     parts = split_rows(n_samples, fractions, seed=seed)
     if any(len(part) == 0 for part in parts):
         raise InvalidData(
-            f"n_samples = {n_samples} is too few for {len(fractions)} disjoint parts."
+            f"n_samples is too small: {len(fractions)} disjoint parts need one sample each."
         )
     return parts
 

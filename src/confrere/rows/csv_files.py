@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from confrere.errors import InvalidData
+from confrere.errors import InvalidData, NoRows
 from confrere.rows.row_tables import Csv, RowTable, open_table
 from confrere.schema import Number, PublicSchema
 from confrere.schema.cells import MISSING_TEXTS, Value, texts_of
@@ -158,7 +158,8 @@ def _read(
         hint = ""
         if columns is not None and len(header) == 1 and ";" in header[0]:
             hint = " It is separated by semicolons: save it with commas."
-        raise InvalidData(f"data: {name} has no rows with the declared columns.{hint}")
+        kind = NoRows if wanted else InvalidData
+        raise kind(f"data: {name} has no rows with the declared columns.{hint}")
 
 
 def _check_lengths(name: str, block: list[list[str]], width: int, before: int) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 import pandas as pd
 
-from confrere.errors import ConfrereError, InvalidData, InvalidParameter
+from confrere.errors import ConfrereError, InvalidData, InvalidParameter, NoRows
 from confrere.extras import extra, installed
 
 #: Rows of a batch; fewer where that many would be more numbers than these.
@@ -65,13 +65,12 @@ class RowTable(ABC):
             raise
         except Exception as error:
             raise InvalidData(
-                f"{self.name} cannot be read after {found} rows ({type(error).__name__})."
-                f"{self._advice()}"
+                f"{self.name} cannot be read to its end ({type(error).__name__}).{self._advice()}"
             ) from None
         if self.rows is not None and found != self.rows:
             raise InvalidData(f"{self.name} has another number of rows than it said: it changed.")
         if not found:
-            raise InvalidData(f"{self.name} has no rows.")
+            raise NoRows(f"{self.name} has no rows.")
 
     def _advice(self) -> str:
         """Return what to do about a table that cannot be read, where that is known."""

@@ -33,11 +33,9 @@ _PLAIN = (str, bool, np.bool_, numbers.Real, Decimal)
 
 
 def refuse(column: str, bad: NDArray[np.bool_], what: str) -> None:
-    """Raise if any row is bad: the column and how many, never what is in them."""
-    count = int(np.count_nonzero(bad))
-    if count:
-        rows = "row has" if count == 1 else "rows have"
-        raise InvalidData(f"column {column!r}: {count} {rows} {what}.")
+    """Raise if any row is bad: the column, never how many there are nor what is in them."""
+    if bad.any():
+        raise InvalidData(f"column {column!r}: some rows have {what}.")
 
 
 def texts_of(value: Value) -> tuple[str, ...]:

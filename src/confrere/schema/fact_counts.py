@@ -33,7 +33,7 @@ from confrere.schema.column_sums import (
 from confrere.schema.discrete import Category, Flag, Ordered
 from confrere.schema.feature import Feature, Number
 from confrere.schema.public_schema import PublicSchema
-from confrere.schema.tables import declared_columns, n_rows_of
+from confrere.schema.tables import declared_columns
 
 
 @final
@@ -133,8 +133,6 @@ class FactCounts:
         InvalidData
             Naming every column in which something is wrong, and never a value.
         """
-        if not n_rows_of(table):
-            raise InvalidData("table has no rows; a minimum of 1 is required.")
         frame = declared_columns(table, self.names)
         parts, problems = [], []
         for one in self.columns:

@@ -196,13 +196,13 @@ BAD = {
     "lacks the declared columns 'age'": lambda t: t.drop(columns="age"),
     "more than once": lambda t: pd.concat([t, t[["age"]]], axis=1),
     "no rows": lambda t: t.head(0),
-    "'age': 600 rows have no number": lambda t: t.assign(age="S3CRET"),
-    "'smoker': 1 row has a value that is not declared": lambda t: t.assign(
+    "'age': some rows have no number": lambda t: t.assign(age="S3CRET"),
+    "'smoker': some rows have a value that is not declared": lambda t: t.assign(
         smoker=["S3CRET", *t["smoker"][1:]]
     ),
-    "'town': 1 row has no value": lambda t: t.assign(town=[None, *t["town"][1:]]),
+    "'town': some rows have no value": lambda t: t.assign(town=[None, *t["town"][1:]]),
     "not plain values": lambda t: t.assign(town=[[1]] * len(t)),
-    "'ill': 1 row has a label that is not": lambda t: t.assign(ill=["S3CRET", *t["ill"][1:]]),
+    "'ill': some rows have a label that is not": lambda t: t.assign(ill=["S3CRET", *t["ill"][1:]]),
     "one column 'ill'": lambda t: t.drop(columns="ill"),
     "must be a data frame, or an array": lambda t: np.zeros((5, 2)),
 }

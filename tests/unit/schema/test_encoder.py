@@ -211,8 +211,8 @@ def test_all_bad_columns_are_named_at_once_and_no_value_is():
     with pytest.raises(InvalidData) as caught:
         SCHEMA.encoder().transform(table)
     text = str(caught.value)
-    assert "'age': 2 rows have an infinite value" in text
-    assert "'smoker': 1 row has a value that is not declared" in text
+    assert "'age': some rows have an infinite value" in text
+    assert "'smoker': some rows have a value that is not declared" in text
     assert "secret" not in text
 
 

@@ -135,15 +135,14 @@ def test_what_encoding_refuses_is_refused_without_a_value():
     frame["income"] = frame["income"].astype(object)
     frame.loc[3, "income"] = "S3CRET"
     frame.loc[4, "stage"] = 77
-    with pytest.raises(InvalidData, match="'stage': 1 row has a value that is not") as error:
+    with pytest.raises(InvalidData, match="'stage': some rows have a value that is not") as error:
         FactCounts(SCHEMA).sums(frame)
-    assert "'income': 1 row has no number" in str(error.value)
+    assert "'income': some rows have no number" in str(error.value)
     assert "S3CRET" not in str(error.value)
     assert "77" not in str(error.value)
     with pytest.raises(InvalidData, match="no value; declare what a missing one means"):
         FactCounts(SCHEMA).sums(table(50).assign(income=np.nan))
-    with pytest.raises(InvalidData, match="no rows"):
-        FactCounts(SCHEMA).sums(table(50)[:0])
+    assert not FactCounts(SCHEMA).sums(table(50)[:0]).any()  # nothing adds up to nothing
     with pytest.raises(InvalidParameter, match="quantiles must be 0, or"):
         FactCounts(SCHEMA, 2)
 

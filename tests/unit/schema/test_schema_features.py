@@ -134,21 +134,21 @@ def test_an_indicator_puts_the_rest_at_the_centre(feature, value):
 @pytest.mark.parametrize("nothing", [None, np.nan, pd.NA])
 def test_undeclared_missing_is_refused_with_column_and_count(feature, nothing):
     good = 1.0 if isinstance(feature, Number) else "a"
-    with pytest.raises(InvalidData, match="'x': 2 rows have no value"):
+    with pytest.raises(InvalidData, match="'x': some rows have no value"):
         encode(feature, pd.Series([nothing, good, nothing], dtype=object))
 
 
 @pytest.mark.parametrize(
     ("feature", "values", "message"),
     [
-        (Number("x", bounds=(0, 1)), [0.5, np.inf, -np.inf], "2 rows have an infinite"),
-        (Number("x", bounds=(0, 1)), ["secret", "0.5"], "1 row has no number"),
+        (Number("x", bounds=(0, 1)), [0.5, np.inf, -np.inf], "some rows have an infinite"),
+        (Number("x", bounds=(0, 1)), ["secret", "0.5"], "some rows have no number"),
         (Number("x", bounds=(0, 1)), [0.5, "secret"], "no number"),
         (Number("x", bounds=(0, 1)), [True, False], "no number"),
         (Number("x", bounds=(0, 1)), [1j, 2j], "no number"),
-        (Flag("x"), [True, "secret"], "1 row has a value that is not declared"),
-        (Ordered("x", levels=["a", "b"]), ["secret", "a"], "1 row has a value"),
-        (Category("x", values=["a", "b"]), ["secret", "secret", "a"], "2 rows have a value"),
+        (Flag("x"), [True, "secret"], "some rows have a value that is not declared"),
+        (Ordered("x", levels=["a", "b"]), ["secret", "a"], "some rows have a value"),
+        (Category("x", values=["a", "b"]), ["secret", "secret", "a"], "some rows have a value"),
         (Category("x", values=["a", "b"]), [["secret"], "a"], "not plain values"),
     ],
 )
@@ -242,7 +242,9 @@ def test_labels_are_plus_and_minus_one_or_classes():
     assert loose.label(table).tolist() == [1, -1, -1]
     assert loose.label(table["y"]).tolist() == [1, -1, -1]
     strict = PublicSchema(features, Label("y", positive="Yes", negative="No"))
-    with pytest.raises(InvalidData, match="'y': 1 row has a label that is not declared") as caught:
+    with pytest.raises(
+        InvalidData, match="'y': some rows have a label that is not declared"
+    ) as caught:
         strict.label(table)
     assert "Perhaps" not in str(caught.value)
     several = PublicSchema(features, Label("y", classes=["No", "Yes", "Perhaps"]))
@@ -253,7 +255,7 @@ def test_labels_are_plus_and_minus_one_or_classes():
 
 def test_labels_refuse_missing_values_columns_and_schemas():
     schema = PublicSchema([Number("x", bounds=(0, 1))], Label("y", positive=1))
-    with pytest.raises(InvalidData, match="'y': 1 row has no label"):
+    with pytest.raises(InvalidData, match="'y': some rows have no label"):
         schema.label(pd.Series([1.0, np.nan]))
     with pytest.raises(InvalidData, match="one column 'y'"):
         schema.label(pd.DataFrame({"z": [1]}))

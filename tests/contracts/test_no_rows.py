@@ -1,0 +1,225 @@
+"""Where nobody may know how many records there are, none at all is a number like any other.
+
+Under add-remove neighbours a data set without rows is the neighbour of one with a single row: what
+happens to one must happen to the other. And no error says how many records there are.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from confrere import Ledger, PrivateLogisticRegression
+from confrere.catalogue import CATALOGUE
+from confrere.errors import ConfrereError, InvalidData
+from confrere.federation import Books, LocalFederation, LocalParty, Policy, average
+from confrere.learned_facts import learn_facts
+from confrere.plans.checked_average import CheckedAveraging
+from confrere.plans.collaborative_plan import Averaging
+from confrere.plans.declared_priors import Prior
+from confrere.rows import Frames, open_table
+from confrere.rows.frame import Frame
+from confrere.schema import Category, Flag, Label, Number, PublicSchema
+from tests.contracts.catalogue import PRIVATE, maker, parameters
+
+SCHEMA = PublicSchema(
+    [Number("x", bounds=(0, 1)), Category("c", values=("a", "b")), Flag("f")],
+    outcome=Label("y", positive="yes", negative="no"),
+)
+HIDDEN = {"neighbours": "add-remove", "declared_samples": 50}
+
+
+def table(n):
+    found = {"x": [0.5] * n, "c": ["a"] * n, "f": [True] * n, "y": ["yes"] * n}
+    return pd.DataFrame(found).astype({"x": float, "c": object, "f": object, "y": object})
+
+
+def arrays(n, width=3):
+    return np.full((n, width), 0.1), np.ones(n, dtype=int)
+
+
+def learned(model, *data):
+    """Return what everybody sees of a fit: its price, and the shapes of what it releases."""
+    ledger = Ledger()
+    ledger.open_account("all", epsilon=10.0, delta=0.1, neighbours="add-remove")
+    model = model.set_params(ledger=ledger, account="all").fit(*data)
+    (entry,) = ledger.entries()
+    facts = model.model_.facts
+    return {
+        "price": str(model.guarantee_),
+        "state": entry.state,
+        "noted": entry.detail,
+        "shape": model.coef_.shape,
+        "n": facts.n_samples,
+        "noise": (facts.rho, facts.sigma, facts.ridge),
+        "classes": model.classes_.tolist(),
+        "features": model.model_.features,
+    }
+
+
+KINDS = {
+    "plain": {},
+    "Gaussian": {"delta": 1e-6},
+    "logistic": {"loss": "logistic"},
+    "hinge": {"loss": "hinge"},
+    "three classes": {"classes": [0, 1, 2]},
+    "three classes, Gaussian": {"classes": [0, 1, 2], "delta": 1e-6},
+    "prior": {"prior": [1.0, 0.0, 0.0], "prior_intercept": -0.3},
+    "unchecked prior": {"prior": [1.0, 0.0, 0.0], "prior_check": False},
+}
+
+
+@pytest.mark.parametrize("settings", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_a_fit_on_no_rows_looks_like_one_on_a_single_row(settings, form):
+    none, one = (
+        learned(PrivateLogisticRegression(**HIDDEN, **settings), form(X), y)
+        for X, y in (arrays(0), arrays(1))
+    )
+    if "prior" in settings and settings.get("prior_check", True):
+        # The fit follows from what was released before: noise, for both.
+        none.pop("noise"), one.pop("noise")
+    assert none == one
+
+
+@pytest.mark.parametrize("settings", [{}, {"noise": "ball"}, {"noise": "schema", "delta": 1e-6}])
+@pytest.mark.parametrize("form", ["frame", "batches", "csv", "parquet"])
+def test_a_raw_table_without_rows_looks_like_one_with_a_single_row(settings, form, tmp_path):
+    if form != "frame" and settings.get("noise") == "schema":
+        settings = {"noise": "ball", "delta": 1e-6}  # tables that are read in batches are in a ball
+    found = []
+    for n in (0, 1):
+        rows = table(n)
+        if form == "batches":
+            rows = Frames(rows)
+        elif form == "csv":
+            rows.to_csv(tmp_path / f"{n}.csv", index=False)
+            rows = open_table(tmp_path / f"{n}.csv")
+        elif form == "parquet":
+            rows.astype({"f": bool, "c": str, "y": str}).to_parquet(tmp_path / f"{n}.parquet")
+            rows = open_table(tmp_path / f"{n}.parquet")
+        found.append(learned(PrivateLogisticRegression(schema=SCHEMA, **HIDDEN, **settings), rows))
+    assert found[0] == found[1]
+
+
+def test_every_estimator_that_hides_the_number_of_rows_is_tested():
+    hiding = {m.name for m in CATALOGUE.values() if m.proof and hides(m)}
+    assert hiding == {"plr"}
+
+
+def hides(method):
+    return "neighbours" in parameters(method.estimator)
+
+
+@pytest.mark.parametrize("quantiles", [0, 4])
+def test_facts_of_a_table_without_rows_are_noise_like_those_of_one_row(quantiles):
+    for n in (0, 1):
+        ledger = Ledger()
+        ledger.open_account("all", epsilon=1.0, neighbours="add-remove")
+        made = learn_facts(
+            SCHEMA,
+            table(n),
+            epsilon=1.0,
+            quantiles=quantiles,
+            neighbours="add-remove",
+            ledger=ledger,
+            account="all",
+        )
+        (entry,) = ledger.entries()
+        assert entry.state == "released"
+        assert made.paid
+
+
+def test_facts_of_no_rows_are_refused_where_their_number_is_public():
+    with pytest.raises(InvalidData, match="no rows"):
+        learn_facts(SCHEMA, table(0), epsilon=1.0, random_state=0)
+
+
+def party(name, n):
+    ledger = Ledger()
+    ledger.open_account("all", epsilon=1.0, delta=1e-3, neighbours="add-remove")
+    policy = Policy(
+        operations=("count", "check", "objective"), unit="record", neighbours="add-remove"
+    )
+    X, y = arrays(n)
+    books = Books(ledger=ledger, policy=policy, account="all")
+    return LocalParty(name, X, 2.0 * y - 1, books=books), ledger
+
+
+@pytest.mark.parametrize("checked", [False, True])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_party_without_rows_answers_like_one_with_a_single_row(checked, delta):
+    plan = Averaging(frame=Frame(3), epsilon=1.0, delta=delta, count_epsilon=0.1)
+    if checked:
+        plan = CheckedAveraging(plan, Prior(np.array([1.0, 0.0, 0.0])))
+    seen = []
+    for n in (0, 1):
+        (own, ledger), (other, _) = party("a", n), party("b", 200)
+        outcome = average(LocalFederation([own, other], on_error="raise"), plan)
+        paid = [str(receipt.guarantee) for receipt in outcome.receipts["a"]]
+        seen.append((paid, [entry.state for entry in ledger.entries()], outcome.weights.shape))
+    assert seen[0] == seen[1]
+
+
+ROWS = 173  # a number that stands in no message
+
+
+def numbers_of(error):
+    return [str(ROWS + k) for k in (-1, 0, 1) if str(ROWS + k) in str(error)]
+
+
+def wrong_data():
+    X, y = np.random.default_rng(0).normal(size=(ROWS, 6)), np.ones(ROWS, dtype=int)
+    yield "labels that are one too few", X, y[1:]
+    yield "no columns", X[:, :0], y
+    yield "one dimension", X[:, 0], y
+    yield "NaN", np.where(np.arange(6) == 2, np.nan, X), y
+    yield "texts", np.full((ROWS, 6), "S3CRET", dtype=object), y
+    yield "other labels", X, np.full(ROWS, 7)
+
+
+@pytest.mark.parametrize("what", [what for what, *_ in wrong_data()])
+@pytest.mark.parametrize("name", PRIVATE)
+def test_no_error_says_how_many_records_there_are(name, what):
+    model = maker(PRIVATE[name], {})(epsilon=1.0, random_state=0)
+    model.set_params(classes=[0, 1])
+    data = next(rest for told, *rest in wrong_data() if told == what)
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        model.fit(*data)
+    assert not numbers_of(caught.value)
+    assert "S3CRET" not in str(caught.value)
+
+
+BROKEN = {
+    "x": ["S3CRET", None, np.inf],
+    "c": ["S3CRET", None],
+    "f": ["S3CRET", None],
+    "y": ["S3CRET", None],
+}
+
+
+@pytest.mark.parametrize(
+    ("column", "bad"), [(c, bad) for c, all_ in BROKEN.items() for bad in all_]
+)
+def test_no_error_says_how_many_cells_are_wrong(column, bad, tmp_path):
+    rows = pd.concat([table(1), table(ROWS).assign(**{column: bad})])
+    with pytest.raises(ConfrereError) as caught:
+        PrivateLogisticRegression(schema=SCHEMA, random_state=0).fit(rows)
+    assert not numbers_of(caught.value)
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    with pytest.raises(ConfrereError) as caught:
+        PrivateLogisticRegression(schema=SCHEMA, random_state=0).fit(
+            open_table(tmp_path / "rows.csv")
+        )
+    assert not numbers_of(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"), [("pst-s", {"n_groups": ROWS + 1}), ("pst-f", {"high_fraction": 1e-9})]
+)
+def test_too_few_rows_for_a_stack_are_refused_without_their_number(name, settings):
+    X, y = np.zeros((ROWS, 6)), np.arange(ROWS) % 2
+    model = CATALOGUE[name].make(epsilon=1.0, random_state=0, **settings)
+    with pytest.raises(ConfrereError) as caught:
+        model.fit(X, y)
+    assert str(ROWS) not in str(caught.value).replace(str(ROWS + 1), "")
