@@ -49,6 +49,7 @@ NAMESPACE = "confrere-kit"
 SIGNATURE = f"{SUMS}.sig"
 ADDRESS = "address"
 _LARGEST = 1 << 20
+_WHOLE = 1 << 24  # of all files together
 _MEMBERS = 2100  # a thousand parties' certificates, and what else a coordinator has
 _PLAIN = re.compile(r"(nodes/|authority/)?[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
 #: What belongs to the party from the day on that it was written: never written over.
@@ -205,14 +206,26 @@ def make_kits(
     return written
 
 
-def show_kit(path: str | os.PathLike[str]) -> OpenedKit:
-    """Check a kit against the key that it says it is signed by, and write nothing."""
+def show_kit(path: str | os.PathLike[str], expected: str | None = None) -> OpenedKit:
+    """Check a kit against the key that it says it is signed by, and write nothing.
+
+    Parameters
+    ----------
+    path : path-like
+        The archive.
+    expected : str, optional
+        The fingerprint that this key must have: compared before anything else of it is read.
+    """
     files = _members(Path(path))
     signature, sums = files.pop(SIGNATURE, None), files.pop(SUMS, None)
     needed = {"coordinator.pub", "study.toml", ADDRESS}
     if signature is None or sums is None or not needed <= files.keys():
         raise SignatureError(f"{Path(path).name} is no kit; ask the coordinator for it again.")
     key = read_key_line(files["coordinator.pub"])
+    if expected is not None and fingerprint(key) != expected.strip():
+        raise SignatureError(
+            "the kit was signed by another key than the one of this fingerprint; do not use it."
+        )
     verify_bytes(signature, sums, key, namespace=NAMESPACE)
     if sums != sums_of(files):
         raise SignatureError(f"{Path(path).name} was changed after it was signed.")
@@ -251,11 +264,7 @@ def open_kit(
     expected : str
         The coordinator's fingerprint, ``SHA256:...``, as it was told by telephone.
     """
-    kit = show_kit(path)
-    if kit.fingerprint != expected.strip():
-        raise SignatureError(
-            "the kit was signed by another key than the one of this fingerprint; do not use it."
-        )
+    kit = show_kit(path, expected)
     place = Path(into)
     if kit.participant != COORDINATOR:
         _check_own_keys(place, kit)
@@ -334,6 +343,7 @@ def _members(path: Path) -> dict[str, bytes]:
     """Return the plain files of an archive; anything else in it is refused."""
     wrong = SignatureError(f"{path.name} is no kit; ask the coordinator for it again.")
     files: dict[str, bytes] = {}
+    left = _WHOLE
     try:
         with tarfile.open(path, mode="r:") as archive:
             for entry in archive:
@@ -343,7 +353,8 @@ def _members(path: Path) -> dict[str, bytes]:
                 bad_name = not _PLAIN.fullmatch(entry.name) or ".." in entry.name
                 if stream is None or bad_name or entry.name in files or len(files) >= _MEMBERS:
                     raise wrong
-                if entry.size > _LARGEST:
+                left -= entry.size
+                if entry.size > _LARGEST or left < 0:
                     raise wrong
                 files[entry.name] = stream.read(_LARGEST)
     except (tarfile.TarError, OSError, EOFError) as error:

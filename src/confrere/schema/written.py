@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from confrere.errors import SchemaError
+from confrere.schema.bounded_toml import TooDeep, parse_bounded
 from confrere.schema.discrete import Category, Flag, Ordered
 from confrere.schema.feature import Feature, Number
 from confrere.schema.label import Label
@@ -153,8 +154,8 @@ def read_toml(source: str | Path) -> Mapping[str, Any]:
     else:
         text = source
     try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as problem:
+        tables = parse_bounded(text)
+    except (tomllib.TOMLDecodeError, TooDeep) as problem:
         raise SchemaError(f"the schema is not valid TOML: {problem}.") from None
     data = tables.get("data")
     if not isinstance(data, dict):

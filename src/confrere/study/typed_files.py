@@ -23,6 +23,7 @@ from pydantic_core import PydanticCustomError
 
 from confrere.errors import InvalidParameter, StudyError
 from confrere.release.signing import read_key_line
+from confrere.schema.bounded_toml import TooDeep, parse_bounded
 
 _LARGEST_FILE = 1 << 20
 # Cards refuse the word; better to hear it before anything is spent.
@@ -149,8 +150,10 @@ def read_bytes(path: Path, what: str, largest: int = _LARGEST_FILE) -> bytes:
 def parse_toml(content: bytes, what: str) -> dict[str, Any]:
     """Return what a TOML file holds."""
     try:
-        return tomllib.loads(content.decode("utf-8"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        return parse_bounded(content.decode("utf-8"))
+    except TooDeep as error:
+        raise StudyError(f"{what} is not read: {error}.") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         told = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
         raise StudyError(f"{what} is not valid TOML: {told}.") from None
 

@@ -22,6 +22,7 @@ from confrere.federation.flower.keys import read_authority, read_certificate
 from confrere.provision import (
     admit,
     expiry_warnings,
+    kits,
     make_kits,
     make_request,
     open_kit,
@@ -65,6 +66,35 @@ def made(tmp_path_factory):
 @pytest.fixture
 def work(made, tmp_path):
     return shutil.copytree(made, tmp_path / "work")
+
+
+def test_the_fingerprint_is_compared_before_a_strangers_files_are_read(work, monkeypatch):
+    files = dict(_members(work / "kits" / "main.kit"))
+    for name in ("SHA256SUMS", "SHA256SUMS.sig"):
+        del files[name]
+    files["study.toml"] = b".".join([b"a"] * 60_000) + b" = 1\n"
+    other = read_private_key(generate_key(work / "other.key", "x").with_suffix(""))
+    files["coordinator.pub"] = (work / "other.key.pub").read_bytes()
+    evil = _write(work / "evil.kit", files, other)
+    with pytest.raises(StudyError, match="a key of more than 32 parts"):
+        show_kit(evil)
+    monkeypatch.setattr(kits, "study_from_bytes", lambda _: pytest.fail("parsed"))
+    monkeypatch.setattr(kits, "request_from_bytes", lambda _: pytest.fail("parsed"))
+    with pytest.raises(SignatureError, match="another key than the one of this fingerprint"):
+        open_kit(evil, work / "main", _own(work))
+
+
+def test_many_large_files_are_no_kit(work):
+    entries = [(tarfile.TarInfo(f"a{k}"), bytes(1 << 20)) for k in range(17)]
+    with pytest.raises(SignatureError, match="no kit"):
+        show_kit(_archive(work / "evil.kit", entries))
+
+
+def test_units_leave_no_core_behind(work):
+    kit = show_kit(work / "kits" / "main.kit")
+    own = show_kit(work / "kits" / "coordinator.kit")
+    for made_, name in ((kit, "main"), (own, "coordinator")):
+        assert "\nLimitCORE=0\n" in made_.pages[f"confrere-{name}.service"].decode()
 
 
 def _own(work: Path) -> str:

@@ -93,12 +93,13 @@ def verify(
     card = found.release.card
     message = "verified"
     if not keys:
-        message += "; whole, but who made it is not shown: give --key PARTY=FILE"
+        signed = "signatures not looked at" if found.signers else "unsigned"
+        message = f"consistent, {signed}: who made it is not shown; give --key PARTY=FILE"
     told = {"release_id": card.release_id, "status": card.status, "epsilon": card.epsilon}
-    signed = {"signers": dict(found.signers), "verified_signers": list(keys)}
+    signers = {"signers": dict(found.signers), "verified_signers": list(keys)}
     return Answer(
         message,
-        {**told, **signed, "checked": list(found.checked)},
+        {**told, **signers, "checked": list(found.checked)},
         [good("ok", line) for line in found.checked],
     )
 
