@@ -20,6 +20,7 @@ import pytest
 
 from confrere.catalogue import CATALOGUE, find_method
 from confrere.estimators import PrivateLogisticRegression, ReleasedClassifier
+from confrere.release import load_release
 from confrere.schema import Number, PublicSchema
 from confrere.schema.encoding import NumberColumn
 from tests.contracts.raw_tables import random_schema, random_table
@@ -98,7 +99,7 @@ def released(tmp_path_factory):
         for name in RELEASABLE:
             if fits(name, seed):
                 model = fitted(name, schema, table)
-                folder = model.to_release().save(place / name, allow_uncapped=True, onnx=True)
+                folder = model.to_release().save(place / name, allow_uncapped=True)
                 found[name, seed] = model, folder, table
     folders = [str(folder) for _, folder, _ in found.values()]
     for options, source in ((["-I", "-S"], PROGRAMS), ([], COMMANDS)):
@@ -161,7 +162,7 @@ def named(model, probabilities):
 @cache
 def session_of(folder):
     return onnxruntime.InferenceSession(
-        (folder / "model.onnx").read_bytes(), providers=["CPUExecutionProvider"]
+        load_release(folder).to_onnx(), providers=["CPUExecutionProvider"]
     )
 
 

@@ -29,7 +29,6 @@ from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger, Receipt
 from confrere.model import Clip, Facts, Linear, Model, read_model
 from confrere.model.model_json import model_document, npz_bytes
-from confrere.model.onnx_graph import onnx_bytes
 from confrere.model.strict_json import json_bytes
 from confrere.release import (
     CardNotes,
@@ -105,7 +104,6 @@ def world(tmp_path_factory) -> World:
             place / name,
             sign_with=place / "key",
             party="main",
-            onnx=True,
             study=place / f"{name}.toml",
         )
     receipts["failed"] = charged(ledger, STUDY, None)
@@ -147,7 +145,7 @@ def redo(folder: Path) -> None:
     card = json.loads((folder / "card.json").read_bytes())
     card["files"] = {
         name: digest(folder, name)
-        for name in ("model.json", "model.npz", "model.onnx", "study.toml")
+        for name in ("model.json", "model.npz", "study.toml")
         if (folder / name).exists()
     }
     (folder / "card.json").write_bytes(json_bytes(card))
@@ -199,12 +197,11 @@ def in_model(**changes: Any) -> Callable[[World, Path], None]:
 
 
 def everywhere(learned: Model) -> Callable[[World, Path], None]:
-    """Another model in all three files, under the same card."""
+    """Another model in both files, under the same card."""
 
     def forge(_: World, folder: Path) -> None:
         (folder / "model.json").write_bytes(model_document(learned, "plr"))
         (folder / "model.npz").write_bytes(npz_bytes(learned.arrays()))
-        (folder / "model.onnx").write_bytes(onnx_bytes(learned))
         redo(folder)
 
     return forge
@@ -254,11 +251,11 @@ EDITED = {
     "weights with the other sign": (in_model(coef=[-1.0, 2.0]), "model.npz does not hold"),
     "one weight a little larger": (in_model(coef=[1.0, -2.000001]), "model.npz does not hold"),
     "another intercept": (in_model(intercept=-0.5), "model.npz does not hold"),
-    "labels exchanged": (in_model(classes=["yes", "no"]), "model.onnx is not the graph"),
+    "labels exchanged": (in_model(classes=["yes", "no"]), "another release"),
     "columns exchanged": (in_model(features=["bmi", "age"]), "another release"),
     "another clipping bound": (
         in_model(clip={"norm": 2, "bound": 9.0, "radius": 1.0}),
-        "model.onnx is not the graph",
+        "another release",
     ),
     "other facts": (in_model(facts={"n_samples": 100_000, "data_norm": 2.0}), "another release"),
     "another declared norm": (
@@ -315,13 +312,6 @@ EDITED = {
         "each once",
     ),
     "an empty archive": (in_file("model.npz", lambda _: b""), "each once"),
-    # model.onnx
-    "a foreign graph": (
-        in_file("model.onnx", lambda _: onnx_bytes(model(9.0, 9.0))),
-        "not the graph",
-    ),
-    "a graph with a tail": (in_file("model.onnx", lambda c: c + b"\x00"), "not the graph"),
-    "an empty graph": (in_file("model.onnx", lambda _: b""), "not the graph"),
     # README.md and study.toml
     "a README with a smaller epsilon": (
         in_file("README.md", lambda c: c.replace(b"epsilon 1,", b"epsilon 0.05,")),
@@ -374,7 +364,6 @@ EDITED = {
     "the card of an older release": (from_old("card.json", "README.md"), "describes other files"),
     "model.json of an older release": (from_old("model.json"), "model.npz does not hold"),
     "model.npz of an older release": (from_old("model.npz"), "each once"),
-    "model.onnx of an older release": (from_old("model.onnx"), "not the graph"),
     "the README of an older release": (from_old("README.md"), "README.md says something else"),
     "the study of an older release": (from_old("study.toml"), "study.toml is not"),
     "the signature of an older release": (

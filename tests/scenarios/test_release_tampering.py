@@ -48,7 +48,6 @@ def sent(tmp_path_factory):
         place / "out",
         sign_with=place / "key",
         party="main",
-        onnx=True,
         study=place / "study.toml",
     )
     return folder, public
@@ -85,7 +84,7 @@ def test_untouched_it_loads(sent, received):
 
 def test_one_changed_byte_in_any_file_is_refused(sent, received):
     files = sorted(path for path in received.rglob("*") if path.is_file())
-    assert len(files) == 8
+    assert len(files) == 7
     tried = 0
     for path in files:
         whole = path.read_bytes()
@@ -122,7 +121,7 @@ def test_one_changed_byte_is_refused_without_signatures_too(received):
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "SHA256SUMS", "card.json", "model.json", "model.npz", "model.onnx"]
+    "name", ["README.md", "SHA256SUMS", "card.json", "model.json", "model.npz"]
 )
 def test_a_missing_file_is_refused(received, name):
     (received / name).unlink()

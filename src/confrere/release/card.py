@@ -29,7 +29,7 @@ from confrere.ledger import Receipt
 from confrere.model.strict_json import validated
 from confrere.release.spending import Spending, facts_of_spending
 
-SCHEMA = "confrere-card/2"
+SCHEMA = "confrere-card/3"
 
 #: Differential privacy bounds a risk; nothing in a card may claim that there is none.
 _FORBIDDEN = re.compile("anonym", re.IGNORECASE)
@@ -274,7 +274,7 @@ class Card(_Part):
         Naming the key that is wrong, never its value.
     """
 
-    schema_: Literal["confrere-card/2"] = Field(alias="schema")
+    schema_: Literal["confrere-card/3"] = Field(alias="schema")
     release_id: ReleaseId
     created: Time
     product: Product
@@ -370,7 +370,9 @@ class Card(_Part):
     def from_dict(cls, document: Mapping[str, Any]) -> Card:
         """Read what :meth:`to_dict` wrote."""
         if isinstance(document, Mapping) and document.get("schema") not in (None, SCHEMA):
-            raise InvalidRelease(f"the card is not a {SCHEMA}; update confrere, or ask again.")
+            raise InvalidRelease(
+                f"the card is of another version than {SCHEMA}: update confrere, or ask again."
+            )
         return validated(_CARD, document, "card")
 
 

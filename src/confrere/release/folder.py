@@ -26,7 +26,7 @@ SUMS = "SHA256SUMS"
 SIGNATURES = "signatures"
 ADDITIONS = "additions"
 REQUIRED = frozenset({"card.json", "model.json", "model.npz", "README.md"})
-OPTIONAL = frozenset({"model.onnx", "study.toml"})
+OPTIONAL = frozenset({"study.toml"})
 PARTY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 _LIMITS = {SUMS: 1 << 12, "card.json": 1 << 20, "README.md": 1 << 20, "study.toml": 1 << 20}

@@ -140,6 +140,10 @@ class Release:
         """Return the same release with a card that says more; see :func:`build_card`."""
         return replace(self, _card=build_card(self, notes, ledger=ledger))
 
+    def to_onnx(self) -> bytes:
+        """Return model and encoder as a graph for any ONNX runtime; equal models, equal bytes."""
+        return onnx_bytes(self.model)
+
     def save(
         self,
         folder: str | os.PathLike[str],
@@ -149,7 +153,6 @@ class Release:
         overwrite: bool = False,
         allow_simulated: bool = False,
         allow_uncapped: bool = False,
-        onnx: bool = False,
         study: str | os.PathLike[str] | None = None,
     ) -> Path:
         """Write the release as a folder, whole or not at all.
@@ -169,8 +172,6 @@ class Release:
         allow_uncapped : bool, default=False
             Write what was paid for on an account without a cap, or in a ledger that does not last;
             the card says so.
-        onnx : bool, default=False
-            Write ``model.onnx`` too.
         study : path, optional
             The study file; the same bytes go along and their hash into the card.
 
@@ -204,14 +205,14 @@ class Release:
         added = None if study is None else Path(study).read_bytes()
         if added is not None:
             card = _with_study(card, sha256(added))
-        files = release_files(self.model, card, onnx=onnx, study=added)
+        files = release_files(self.model, card, study=added)
         signatures = {}
         if sign_with is not None and party is not None:
             signatures[check_party(party)] = sign_sums(sums_of(files), sign_with)
         return write_folder(folder, files, signatures, overwrite=overwrite)
 
 
-def release_files(model: Model, card: Card, *, onnx: bool, study: bytes | None) -> dict[str, bytes]:
+def release_files(model: Model, card: Card, *, study: bytes | None) -> dict[str, bytes]:
     """Return every file of a release but sums and signatures: all follow from model and card.
 
     Parameters
@@ -220,8 +221,6 @@ def release_files(model: Model, card: Card, *, onnx: bool, study: bytes | None) 
         What was learned.
     card : Card
         What is said about it; its ``files`` are filled in.
-    onnx : bool
-        Whether there is a graph.
     study : bytes or None
         The study file.
     """
@@ -229,8 +228,6 @@ def release_files(model: Model, card: Card, *, onnx: bool, study: bytes | None) 
         "model.npz": npz_bytes(model.stored()),
         "model.json": model_document(model, card.product.kind),
     }
-    if onnx:
-        files["model.onnx"] = onnx_bytes(model)
     if study is not None:
         files["study.toml"] = study
     card = card.changed(files={name: sha256(files[name]) for name in sorted(files)})

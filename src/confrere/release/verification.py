@@ -1,7 +1,7 @@
 """Load and verify a release: whole, then parsed, then every part made again from the others.
 
 A folder whose sums are right can still be forged, by whoever can redo them. So nothing in it is
-believed because it is written there: arrays, graph and README follow from model and card, the
+believed because it is written there: arrays and README follow from model and card, the
 card's price from its receipts, and the receipts from the ledger, if it is at hand.
 """
 
@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from confrere.errors import InvalidParameter, InvalidRelease, LedgerError, SimulatedRelease
 from confrere.ledger import Entry, Ledger, Receipt
 from confrere.model.model_json import check_npz, read_document
-from confrere.model.onnx_graph import onnx_bytes
 from confrere.model.strict_json import json_bytes, read_json
 from confrere.release.additions import SignedAddition, check_addition, read_additions
 from confrere.release.card import Card
@@ -114,7 +113,7 @@ def verify_release(
     release = _consistent(whole, allow_simulated=allow_simulated)
     checked = [
         "every file is the one that SHA256SUMS lists",
-        "arrays, graph and README are those of the model and the card",
+        "arrays and README are those of the model and the card",
         "the card fits its receipts",
         *(f"{party} signed it" for party in require_signature_from or ()),
     ]
@@ -171,8 +170,6 @@ def _consistent(folder: VerifiedFolder, *, allow_simulated: bool) -> Release:
         )
     kind, model = read_document(files["model.json"])
     check_npz(files["model.npz"], model.stored())
-    if "model.onnx" in files and files["model.onnx"] != onnx_bytes(model):
-        raise InvalidRelease("model.onnx is not the graph of model.json; do not use it.")
     if "study.toml" in files and card.study_sha256 != sha256(files["study.toml"]):
         raise InvalidRelease("study.toml is not the study that card.json names; do not use it.")
     said = list(preprocessing(model))

@@ -43,7 +43,7 @@ def test_verify_compares_the_card_with_what_the_study_says(line, fitted, words, 
     if "purpose" not in words:
         notes = replace(notes, title=real.card.product.title, purpose=real.card.product.purpose)
     card = real.describe(notes).card
-    write_folder("forged", release_files(real.model, card, onnx=False, study=study), {})
+    write_folder("forged", release_files(real.model, card, study=study), {})
     line("verify", "forged")
     assert place in line("verify", "forged", "--study", "study.toml", code=5).stderr
 

@@ -41,7 +41,7 @@ def contents(folder):
 @pytest.mark.parametrize("which", ["release", "stack_release"])
 def test_a_release_survives(which, request, tmp_path):
     release = request.getfixturevalue(which)
-    back = load_release(release.save(tmp_path / "out", onnx=True))
+    back = load_release(release.save(tmp_path / "out"))
     assert back.kind == release.kind
     assert back.model.facts == release.model.facts
     assert back.guarantee == release.guarantee
@@ -58,21 +58,18 @@ def test_a_release_survives(which, request, tmp_path):
 def test_the_folder_holds_what_it_says(release, tmp_path, key_pair):
     study = tmp_path / "mine.toml"
     study.write_text("schema = 1\n")
-    folder = release.save(
-        tmp_path / "out", onnx=True, study=study, sign_with=key_pair[0], party="main"
-    )
+    folder = release.save(tmp_path / "out", study=study, sign_with=key_pair[0], party="main")
     assert sorted(contents(folder)) == [
         "README.md",
         "SHA256SUMS",
         "card.json",
         "model.json",
         "model.npz",
-        "model.onnx",
         "signatures/main.sig",
         "study.toml",
     ]
     card = json.loads((folder / "card.json").read_text())
-    assert sorted(card["files"]) == ["model.json", "model.npz", "model.onnx", "study.toml"]
+    assert sorted(card["files"]) == ["model.json", "model.npz", "study.toml"]
     assert card["study_sha256"] == hashlib.sha256(study.read_bytes()).hexdigest()
     model = json.loads((folder / "model.json").read_text())
     assert model["kind"] == "test-linear"
@@ -93,11 +90,12 @@ def _umask():
 
 def test_bytes_are_the_same_every_time(make_release, tmp_path):
     card = build_card(make_release(), created=datetime(2026, 11, 15, tzinfo=UTC))
-    first = make_release(_card=card).save(tmp_path / "first", onnx=True)
+    first = make_release(_card=card).save(tmp_path / "first")
     time.sleep(0.01)
-    second = make_release(_card=card).save(tmp_path / "second", onnx=True)
-    again = load_release(first).save(tmp_path / "third", onnx=True)
+    second = make_release(_card=card).save(tmp_path / "second")
+    again = load_release(first).save(tmp_path / "third")
     assert contents(first) == contents(second) == contents(again)
+    assert load_release(first).to_onnx() == make_release().to_onnx()
 
 
 def test_an_id_names_the_content(make_release, linear_model, guarantee):
@@ -333,7 +331,7 @@ def test_the_text_of_the_readme_is_part_of_the_format(linear_model, guarantee, r
     """Releases are compared with it: another text needs another version of the card's schema."""
     release = Release("plr", linear_model(), guarantee, receipt, False)
     text = readme(release.card, release.model).replace(release.release_id, "ID")
-    assert SCHEMA == "confrere-card/2"
+    assert SCHEMA == "confrere-card/3"
     assert hashlib.sha256(text.encode()).hexdigest() == README
     assert set(re.findall(r"`(\w+\.\w+|SHA256SUMS)`", text)) == {
         "card.json",

@@ -258,7 +258,7 @@ def test_a_card_or_model_that_says_something_else_is_not_signed(place, monkeypat
             patch.setattr(study_card, "_notes", lambda *facts: replace(said(*facts), **words))
             made = running.made_of(study, found)
         release = made.release
-        inside = release_files(release.model, release.card, onnx=False, study=study.content)
+        inside = release_files(release.model, release.card, study=study.content)
         return {f"{made.name}/{name}": content for name, content in inside.items()}
 
     def hand_out(self, files, **more):

@@ -13,7 +13,6 @@ from confrere.cli.options import AllowSimulated, Keys, Release, pairs
 from confrere.cli.payers import existing_ledger
 from confrere.cli.views import facts
 from confrere.errors import StudyError
-from confrere.model.onnx_graph import onnx_bytes
 from confrere.release import (
     SignedAddition,
     card_page,
@@ -163,7 +162,7 @@ def onnx(
         require_signature_from=pairs(key, "--key") or None,
         allow_simulated=allow_simulated,
     )
-    out.write_bytes(onnx_bytes(found.model))
+    out.write_bytes(found.to_onnx())
     return Answer(f"the graph is in {out}", {"onnx": str(out)})
 
 
