@@ -66,7 +66,7 @@ def write_study(folder: Path, count: int, trust: str) -> tuple[Study, pd.DataFra
         (folder / f"local/{name}.toml").write_text(
             f'party = "{name}"\ndata_path = "{name}.csv"\nkey_path = "{name}.key"\n'
             f'coordinator = "{asking}"\nauxiliary_path = "../public.csv"\n'
-            '[policy]\nprotects = "party"\nrelation = "replace-one"\n'
+            '[policy]\nprotects = "party"\nrelation = "replace-one"\ntrust = "coordinator"\n'
         )
     text = (folder / "study.toml").read_text()
     begin, end = text.index("[[party]]"), text.index("[federation]")

@@ -98,7 +98,7 @@ def set_up(
             f'party = "{name}"\ndata_path = "{name}.csv"\nkey_path = "{name}.key"\n'
             f'coordinator = "{asking}"\nauxiliary_path = "../public.csv"\n'
             f'[policy]\nprotects = "{"party" if votes else "record"}"\nrelation = "replace-one"\n'
-            "lifetime_epsilon = 9.0\n" + (own if name == "main" else "")
+            'trust = "coordinator"\nlifetime_epsilon = 9.0\n' + (own if name == "main" else "")
         )
     confirm_all(folder, PARTIES)
     return read_study(folder / "study.toml")

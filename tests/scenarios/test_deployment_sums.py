@@ -60,7 +60,7 @@ def test_two_of_five_are_killed_and_the_others_finish(tmp_path):
     with Deployment(tmp_path, warm=True, more=(LOST, SENT), changes=changes) as deployment:
         for name in deployment.parties:
             local = deployment.folder / f"local/{name}.toml"
-            asked = 'operations = ["size", "ready", "minimiser", "gradient"]'
+            asked = 'trust = "1 of 5"\noperations = ["size", "ready", "minimiser", "gradient"]'
             local.write_text(
                 local.read_text().replace(
                     'operations = ["size", "check", "objective", "learn"]', asked

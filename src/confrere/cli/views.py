@@ -72,11 +72,11 @@ def price_table(plan: StudyPlan) -> Table:
 
 
 def promise_line(plan: StudyPlan, unit: str) -> str:
-    """Say what a unit is promised."""
+    """Say what a unit is promised, and who must be trusted for it."""
     text = f"Promise: {plan.prices[0].guarantee}; one {unit} pays epsilon {shown(plan.promised)}."
     if plan.mode == "simulation":
         text += " SIMULATION: seeded noise protects nobody, and its card can never be released."
-    return text
+    return f"{text}\n{plan.trusted}"
 
 
 def receipt_table(made: Iterable[Made]) -> Table:

@@ -34,6 +34,7 @@ from confrere.study import (
 )
 from confrere.study.priced_plan import price_of
 from confrere.study.running import has_answered
+from confrere.study.study_trust import trust_of
 
 Facts = dict[str, Any]
 
@@ -43,7 +44,20 @@ _QUESTIONS = {
     "check": "how well the agreed expectation fits the records here, with noise",
     "objective": "coefficients learned from the records here, with noise",
     "learn": "a model learned from the records here, with noise",
+    "coefficients": "sums over the records here, with noise",
+    "output": "a model learned from the records here, with noise",
     "errors": "how many records the finished model gets wrong, with noise",
+    "ready": "whether it is there for the next sum",
+    "minimiser": "a part of a model update, by secure aggregation",
+    "gradient": "a part of a model update, by secure aggregation",
+    "party_share": "a part of what all parties send together, by secure aggregation",
+    "errors_of_all": "a part of how many records the finished model gets wrong, by secure "
+    "aggregation",
+    "facts_of_all": "a part of counts over the records of all, by secure aggregation",
+    "ballot": "votes of the classifier here on public rows, without noise",
+    "upload": "weights of the classifier here, without noise",
+    "moments": "sums over votes of the classifier here, without noise",
+    "shares": "shares of classes over public cells, without noise",
 }
 
 
@@ -92,6 +106,8 @@ def study_facts(path: str) -> Facts:
         "members": [{"name": p.name, "dataset": p.dataset, "role": p.role} for p in study.parties],
         "quorum": study.quorum,
         "promised": make_plan(study, locals_).promised,
+        "trust": str(trust_of(study)),
+        "trust_words": trust_of(study).words,
         "risk": risk_in_words(price.epsilon, price.delta, price.unit, price.neighbours)["text"],
         "parties": {name: _standing(study, file, local) for name, local in locals_.items()},
     }

@@ -31,6 +31,7 @@ from confrere.guarantee import Guarantee, Neighbours, Unit
 from confrere.ledger import ChargeApproval
 from confrere.ledger.accounts import exact
 from confrere.release.signing import PrivateKey, PublicKey, sign_bytes, verify_bytes
+from confrere.trust import OWN_NOISE
 
 FORMAT: Literal["confrere-grant/1"] = "confrere-grant/1"
 NAMESPACE = "confrere-grant"
@@ -117,6 +118,8 @@ class Policy(Stated):
         What people call it, for the ledger.
     approval : ChargeApproval, optional
         Who agreed, and why, for the ledger.
+    trust : str, optional
+        Who must be trusted, for the ledger; the requests say which sums may be asked for.
     runs : frozenset of str, optional
         The only runs that are answered.
     requests : tuple of Request, optional
@@ -131,6 +134,7 @@ class Policy(Stated):
     study: str | None = None
     study_id: str | None = None
     approval: ChargeApproval | None = None
+    trust: str | None = None
     runs: frozenset[str] | None = None
     requests: tuple[Request, ...] | None = None
 
@@ -189,6 +193,8 @@ class Grant(Stated):
         What may be asked in a run.
     unit, relation : str
         Whom every answer protects, and against which change.
+    trust : str
+        Who must be trusted for that: see :class:`~confrere.trust.Trust`.
     epsilon_per_run, delta_per_run : float
         What one run costs.
     epsilon, delta : float
@@ -212,6 +218,7 @@ class Grant(Stated):
     requests: Annotated[tuple[Request, ...], Field(min_length=1)]
     unit: Unit
     relation: Neighbours
+    trust: Name = str(OWN_NOISE)
     epsilon_per_run: Epsilon
     delta_per_run: Delta
     epsilon: Epsilon
@@ -265,6 +272,7 @@ class Grant(Stated):
             study=self.study_sha256,
             study_id=self.study_id,
             approval=self.approval,
+            trust=self.trust,
             runs=frozenset(self.runs),
             requests=self.requests,
         )

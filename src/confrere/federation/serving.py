@@ -186,6 +186,7 @@ def _paying(
         return
     detail: dict[str, Any] = {"run": key.run, "party": local.name}
     detail |= {"step": key.step} if sums is None else {"sums": sums}
+    detail |= {} if books.policy.trust is None else {"trust": books.policy.trust}
     columns = key.columns if sums is None else key.columns[:2]
     study_id = books.policy.study_id
     named = None if study is None or study_id is None else (study_id, study)

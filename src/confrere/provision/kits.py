@@ -44,6 +44,7 @@ from confrere.release.signing import (
 )
 from confrere.study.priced_plan import price_of
 from confrere.study.study_file import COORDINATOR, Study, study_from_bytes
+from confrere.study.study_trust import trust_of
 
 NAMESPACE = "confrere-kit"
 SIGNATURE = f"{SUMS}.sig"
@@ -314,6 +315,7 @@ def _pages(
         "fingerprint": fingerprint(key),
         "ends": read_authority_text(authority).not_valid_after_utc,
         "price": price_of(study),
+        "trust": trust_of(study),
         "line": public_line(key, COORDINATOR),
     }
     kind = "coordinator" if own else "party"

@@ -28,6 +28,7 @@ from confrere.errors import ConfrereError, InvalidRelease
 from confrere.ledger import Receipt
 from confrere.model.strict_json import validated
 from confrere.release.spending import Spending, facts_of_spending
+from confrere.trust import TRUST
 
 SCHEMA = "confrere-card/3"
 
@@ -169,9 +170,10 @@ class CardPromise(_Part):
     adversaries: Annotated[list[Seen], Field(min_length=2)]
 
 
-class Trust(_Part):
-    """Who has to be trusted with what."""
+class CardTrust(_Part):
+    """Who has to be trusted with what; ``kind`` as :class:`~confrere.trust.Trust` says it."""
 
+    kind: Annotated[str, _pattern(TRUST)] | None = None
     model: Text
     assumptions: Texts
 
@@ -281,7 +283,7 @@ class Card(_Part):
     curators: list[Curator]
     guarantee: CardPromise
     unprotected: Annotated[Texts, Field(min_length=1)]
-    trust: Trust
+    trust: CardTrust
     mechanism: Mechanism
     accounting: Accounting
     prior_spend: PriorSpend | None

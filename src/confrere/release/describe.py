@@ -18,6 +18,7 @@ from confrere.ledger.accounts import at_most, exact, minus
 from confrere.model import Model, Stack
 from confrere.release.card import SCHEMA, Approval, Card, Curator, Utility
 from confrere.release.spending import NOT_STATED, Spending, facts_of_spending
+from confrere.trust import Trust
 
 if TYPE_CHECKING:
     from confrere.release.release import Release
@@ -56,6 +57,8 @@ class CardNotes:
         Who else sees what.
     trust : str, optional
         Who has to be trusted with what.
+    trust_kind : Trust, optional
+        The same in the words that policies and grants are made of.
     unprotected, preprocessing, post_processing : tuple of str
         In words, after what the library itself knows.
     tuning : str, optional
@@ -82,6 +85,7 @@ class CardNotes:
     across_parties: str | None = None
     adversaries: tuple[Adversary, ...] = ()
     trust: str | None = None
+    trust_kind: Trust | None = None
     unprotected: tuple[str, ...] = ()
     preprocessing: tuple[str, ...] = ()
     tuning: str | None = None
@@ -161,7 +165,10 @@ def build_card(
             },
             "adversaries": seen,
         },
-        "trust": {"model": said.trust or _trust(spending)},
+        "trust": {
+            "kind": None if said.trust_kind is None else str(said.trust_kind),
+            "model": said.trust or _trust(spending),
+        },
         "mechanism": {},
         "accounting": spending.to_dict(),
         "prior_spend": None if ledger is None else prior_spend(ledger, spending.receipt),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
 from confrere.errors import OperationRefused, StudyError
 from confrere.guarantee import Neighbours, Unit
@@ -14,6 +14,7 @@ from confrere.ledger import Decision, LedgerReader
 from confrere.rows.row_tables import RowTable, Sql, open_table
 from confrere.study.own_classifier import OwnClassifier
 from confrere.study.study_file import Study
+from confrere.study.study_trust import trust_of
 from confrere.study.typed_files import (
     Fingerprint,
     Name,
@@ -24,6 +25,7 @@ from confrere.study.typed_files import (
     parse_toml,
     read_bytes,
 )
+from confrere.trust import OWN_NOISE, Trust
 
 
 def _beside(text: Path, info: ValidationInfo) -> Path:
@@ -44,6 +46,9 @@ class LocalPolicy(Table):
         Whose data must be hidden: a study that says otherwise is not answered.
     relation : Neighbours
         Against which change.
+    trust : Trust
+        The weakest that it is content with: "own noise" by default, so that nobody else has to be
+        trusted; "1 of 3" and the like for a sum, "coordinator" where one may see its answers.
     operations : list of str or None
         The only operations that it answers; None allows whatever is installed.
     max_epsilon_per_run : float or None
@@ -54,6 +59,7 @@ class LocalPolicy(Table):
 
     protects: Annotated[Unit, Field(strict=False)]
     relation: Annotated[Neighbours, Field(strict=False)]
+    trust: Annotated[Trust, BeforeValidator(Trust.parse)] = OWN_NOISE
     operations: list[Text] | None = None
     max_epsilon_per_run: Positive | None = None
     lifetime_epsilon: Positive | None = None
@@ -71,6 +77,15 @@ class LocalPolicy(Table):
                 f"{party}: its policy protects a {self.protects} under {self.relation}, the study "
                 f"a {study.promise.protects} under {study.promise.relation}; nothing was spent.",
                 "relation",
+            )
+        needed = trust_of(study)
+        # In one process whoever runs it reads all tables: nothing is sent that a policy could hold.
+        if study.engine != "local" and not self.trust.allows(needed):
+            raise OperationRefused(
+                f"{party}: its policy asks for {self.trust} ({self.trust.words}), the study needs "
+                f"{needed} ({needed.words}); nothing was spent. Who wants that writes trust = "
+                f'"{needed}" under [policy] in the local file.',
+                "trust",
             )
 
 

@@ -32,6 +32,7 @@ from confrere.study.budget import Budget, budget_of
 from confrere.study.local_file import FilePath, Local
 from confrere.study.parameters import NOMINAL_ROWS, estimator_for, price_for
 from confrere.study.study_file import Study
+from confrere.study.study_trust import trust_of
 from confrere.study.typed_files import (
     Digest,
     Name,
@@ -40,6 +41,7 @@ from confrere.study.typed_files import (
     parse_json,
     read_bytes,
 )
+from confrere.trust import Trust
 
 SCHEMA = "confrere-plan/1"
 _AGAIN = "price it again: confrere price STUDY --out NEW_PLAN"
@@ -105,6 +107,10 @@ class StudyPlan:
     study_id, study_sha256, method, mode : str
     promised : float
         Epsilon of one unit, with all its rows and at all organisations it may be in.
+    trust : Trust
+        Whom every party has to trust for that.
+    together : int
+        How many organisations' tables one process would read; 0 where each reads its own.
     prices : tuple of Price
     """
 
@@ -115,6 +121,8 @@ class StudyPlan:
     method: str
     mode: str
     promised: float
+    trust: Trust
+    together: int
     prices: tuple[Price, ...]
 
     @property
@@ -122,6 +130,16 @@ class StudyPlan:
         """What every party that lives here is asked to spend."""
         here = [price.guarantee.epsilon for price in self.prices if price.here]
         return max(here or [price.guarantee.epsilon for price in self.prices])
+
+    @property
+    def trusted(self) -> str:
+        """Whom every party has to trust, in one sentence."""
+        if self.together > 1:
+            return (
+                f"Trust: one process reads the tables of {self.together} organisations; whoever "
+                "runs it sees them."
+            )
+        return f"Trust: {self.trust}; {self.trust.words}."
 
     def check(self) -> None:
         """Refuse what a budget that is known here does not cover.
@@ -136,6 +154,7 @@ class StudyPlan:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
         facts = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        facts["trust"] = str(self.trust)
         return {"schema": SCHEMA, **facts, "prices": [price.to_dict() for price in self.prices]}
 
     def _repr_html_(self) -> str:
@@ -150,7 +169,9 @@ class StudyPlan:
             for one in self.prices
         ]
         names = ("party", "spends", "of its limit", "left after", "limit set by")
-        note = f"One unit pays epsilon {shown(self.promised)}. Nothing was spent yet."
+        note = (
+            f"One unit pays epsilon {shown(self.promised)}. {self.trusted} Nothing was spent yet."
+        )
         if self.mode == "simulation":
             note += " SIMULATION: seeded noise protects nobody."
         title = f"Plan: {self.study_id} by {self.method}"
@@ -202,6 +223,7 @@ def make_plan(study: Study, locals_: Mapping[str, Local], plan_id: str | None = 
     promised, _ = Spending(guarantee, parties=paid).price(
         study.promise.max_rows_per_unit, study.promise.parties_per_unit
     )
+    together = sum(price.here for price in prices) if study.engine == "local" else 0
     return StudyPlan(
         plan_id=plan_id or uuid.uuid4().hex,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -210,6 +232,8 @@ def make_plan(study: Study, locals_: Mapping[str, Local], plan_id: str | None = 
         method=study.method.name,
         mode=study.mode,
         promised=promised,
+        trust=trust_of(study, together),
+        together=together,
         prices=prices,
     )
 

@@ -37,6 +37,7 @@ from confrere.study.priced_plan import StudyPlan, price_of
 from confrere.study.protocols import Given, Learned, protocol_of
 from confrere.study.study_card import described
 from confrere.study.study_file import Study
+from confrere.study.study_trust import trust_of
 from confrere.study.typed_files import read_bytes
 
 
@@ -209,6 +210,7 @@ def policy_of(
         study=study.sha256,
         study_id=study.id,
         approval=approval,
+        trust=str(trust_of(study, 1 if among is None else len(among))),
         runs=frozenset(runs),
         requests=requests,
     )

@@ -49,6 +49,7 @@ from confrere.study.running import (
     save_made,
 )
 from confrere.study.study_file import Study
+from confrere.study.study_trust import trust_of
 
 _JOURNAL, _RELEASES = "journal", "releases"
 
@@ -110,6 +111,7 @@ def make_grant(
         requests=requests,
         unit=study.promise.protects,
         relation=study.promise.relation,
+        trust=str(trust_of(study)),
         epsilon_per_run=price.epsilon,
         delta_per_run=price.delta,
         epsilon=float(attempts * exact(price.epsilon)),

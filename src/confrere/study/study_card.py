@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from confrere.errors import InvalidRelease
 from confrere.ledger import Ledger
@@ -10,6 +11,8 @@ from confrere.model import Encoder
 from confrere.release import Adversary, CardNotes, Release, Utility
 from confrere.study.protocols import Learned
 from confrere.study.study_file import Study
+from confrere.study.study_trust import trust_of
+from confrere.trust import Trust, TrustKind
 
 
 def described(
@@ -45,7 +48,7 @@ def check_words(study: Study, release: Release) -> None:
     """
     promise, card = study.promise, release.card
     said = card.guarantee
-    told = {
+    told: dict[str, tuple[Any, Any]] = {
         "product.title": (card.product.title, study.title),
         "product.purpose": (card.product.purpose, study.purpose),
         "guarantee.unit_detail": (said.unit_detail, f"one {promise.unit}"),
@@ -55,6 +58,9 @@ def check_words(study: Study, release: Release) -> None:
             _places(study, len(release.parties)),
         ),
     }
+    kind = card.trust.kind
+    if kind is not None and not Trust.parse(kind).allows(trust_of(study)):
+        told["trust.kind"] = (kind, str(trust_of(study)))
     differing = [place for place, (given, agreed) in told.items() if given != agreed]
     if differing:
         raise InvalidRelease(
@@ -82,6 +88,7 @@ def _notes(study: Study, learned: Learned, n_parties: int, n_here: int) -> CardN
         parties_per_unit=_places(study, n_parties),
         adversaries=(operator,) if n_here > 1 else (),
         trust=_trust(study, n_here),
+        trust_kind=trust_of(study, n_here),
         preprocessing=(_bounded(study),),
         tuning="none on the data: every parameter stands in the study file",
         utility=_utility(learned),
@@ -93,10 +100,14 @@ def _notes(study: Study, learned: Learned, n_parties: int, n_here: int) -> CardN
 def _trust(study: Study, n_here: int) -> str:
     if n_here > 1:
         return f"one process read the data of {n_here} organisations; its operator is trusted"
-    if study.method.shape == "votes" and study.trust == "sum":
-        return "each organisation added a share of the noise to a sum that nobody could see into"
-    if study.method.shape == "votes":
+    needed = trust_of(study)
+    if needed.kind is TrustKind.COORDINATOR:
         return "the coordinator saw what parties sent, without noise, and is trusted to add it"
+    if needed.kind is TrustKind.SUM:
+        return (
+            "each organisation added a share of the noise to sums that nobody could see into; "
+            f"for each of them that is {needed.words}"
+        )
     return "each organisation computed on its own data; nobody else saw them"
 
 

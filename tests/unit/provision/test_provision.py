@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 pytest.importorskip("flwr")
 
 from confrere.cli import app
-from confrere.errors import InvalidParameter, SignatureError, StudyError
+from confrere.errors import InvalidParameter, OperationRefused, SignatureError, StudyError
 from confrere.federation.flower.keys import read_authority, read_certificate
 from confrere.provision import (
     admit,
@@ -465,3 +465,18 @@ def test_an_address_is_one_word_of_a_command(work, address):
     requests = [read_request(work / party / f"{party}.request") for party in PARTIES]
     with pytest.raises(InvalidParameter, match="host must be"):
         make_kits(content, requests, key, work / "new", host="a b", port=8443)
+
+
+def test_no_kit_says_for_a_party_whom_it_trusts(work):
+    """The local file is as strict as the study allows; what is weaker a party writes itself."""
+    content = (work / "study/study.toml").read_text().replace('name = "average"', 'name = "sums"')
+    requests = [read_request(work / party / f"{party}.request") for party in PARTIES]
+    key = read_private_key(work / "coordinator.key")
+    make_kits(content.encode(), requests, key, work / "sums", host="10.0.0.1", port=8443)
+    open_kit(work / "sums/main.kit", work / "main", _own(work))
+    local, study = work / "main/local.toml", read_study(work / "main/study.toml")
+    assert '# This study needs trust = "1 of 3"' in local.read_text()
+    with pytest.raises(OperationRefused, match='trust = "1 of 3"'):
+        read_local(local).policy.check(study, "main")
+    local.write_text(local.read_text().replace('\ntrust = "own noise"', '\ntrust = "1 of 3"'))
+    read_local(local).policy.check(study, "main")

@@ -14,7 +14,7 @@ from confrere.release import load_release, verify_release
 from confrere.study import protocols, read_study, study_from_bytes, write_example
 from tests.unit.federation.signed_run import Loopback
 from tests.unit.study import test_sessions
-from tests.unit.study.test_sessions import NAMES, approve, coordinator, session
+from tests.unit.study.test_sessions import NAMES, approve, content_with, coordinator, session
 
 place = test_sessions.place
 
@@ -110,6 +110,7 @@ def test_facts_that_were_learned_serve_the_next_study_and_are_in_its_price(here)
 def test_between_machines_rows_are_encoded_by_what_all_have_counted(place):
     study = place / "study.toml"
     study.write_text(bounds_only(study.read_text()))
+    content_with(place, "1 of 3")
     for name in NAMES:
         approve(place, name)
     sessions = {name: session(place, name) for name in NAMES}

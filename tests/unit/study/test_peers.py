@@ -50,7 +50,7 @@ def invented(folder):
         (folder / "study.toml").write_text(text)
         local = folder / "local/main.toml"
         asking = (folder / "asking.key.pub").read_text().strip()
-        own = f'key_path = "../main.key"\ncoordinator = "{asking}"\n[policy]'
+        own = f'key_path = "../main.key"\ncoordinator = "{asking}"\n[policy]\ntrust = "1 of 20"'
         local.write_text(local.read_text().replace("[policy]", own))
         for other in (folder / "local").glob("branch*.toml"):
             other.unlink()
