@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy import special, stats
+from scipy import optimize, special, stats
 
 from confrere import PrivateLogisticRegression, accounting
 from confrere.audit import audit, exact_audit
@@ -18,6 +18,7 @@ from confrere.maths.gaussian import GaussianObjective, calibrate_gaussian, gauss
 from confrere.maths.gaussian_groups import GaussianGroups, group_mu, jacobian
 from confrere.mechanisms import gaussian_objective, laws
 from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
+from confrere.mechanisms.hidden_size import HiddenSize
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE
 from confrere.noise import samplers as noise
 from confrere.noise.sources import SeededSource
@@ -373,6 +374,77 @@ def test_more_classes_stay_below_delta(change):
     found = np.maximum(-np.expm1(epsilon - loss), 0)
     error = found.std() / np.sqrt(len(found))
     assert 0.2 * delta < found.mean() <= delta + 4 * error
+
+
+def worst_epsilon_of_classes(n_classes, epsilon, delta, change):
+    """Return the exact epsilon, at delta, of the worst pair that a mechanism of classes has.
+
+    Both records are of class 2 and a public centre far out makes class 1 all but sure for both, so
+    each gradient is a constant, the longest that there is: opposite rows add up to sqrt(8). The
+    loss is then that of one Gaussian mechanism, read off the densities that the code says it has.
+    """
+    hidden = change == "add-remove"
+    mechanism = GaussianObjectivePerturbation(
+        epsilon=epsilon,
+        delta=delta,
+        n_samples=HiddenSize(1) if hidden else 1,
+        n_features=2,
+        n_classes=n_classes,
+        ridge=max(20.0, 200 / epsilon),
+        neighbours=Neighbours(change),
+    )
+    rows = {
+        "replace-one": (np.array([1.0, 1e-2]), np.array([-1.0, 1e-2])),
+        "add-remove": (np.array([1.0, 1e-2]), np.zeros(2)),
+    }[change]
+    centre = np.zeros((n_classes, 2))
+    centre[:2, 1] = -1e5, 1e5
+    first, second = (
+        mechanism.terms(row[None] / max(1.0, np.linalg.norm(row)), np.array([2]), centre)[0]
+        for row in rows
+    )
+    basis = mechanism.minimiser.class_basis
+    sure = np.eye(n_classes)[1] - np.eye(n_classes)[2]
+    pull = basis.T @ np.outer(sure, first.X[0])
+    rng = np.random.default_rng(0)
+    normal = rng.normal(size=(400, first.size))
+    drawn = mechanism.sigma * np.concatenate([np.zeros((1, first.size)), normal])
+    points = basis.T @ centre - (drawn.reshape(-1, *pull.shape) + pull) / mechanism.ridge
+    losses = [first.log_density(w.ravel()) - second.log_density(w.ravel()) for w in points]
+    mu = math.sqrt(2 * losses[0])
+    assert np.std(losses) == pytest.approx(mu, rel=0.15)  # one Gaussian, and nothing else
+    return optimize.brentq(lambda e: float(gaussian_delta(e, mu)) - delta, 1e-9, 10 * epsilon + 10)
+
+
+CLASS_CASES = [
+    (k, epsilon, delta) for k in (3, 4, 8) for epsilon in (0.3, 1.0, 3.0) for delta in (1e-6, 1e-10)
+]
+
+
+@pytest.mark.parametrize("change", ["replace-one", "add-remove"])
+def test_the_worst_pair_of_more_classes_reaches_the_promise_and_no_more(change):
+    found = [worst_epsilon_of_classes(*case, change) / case[1] for case in CLASS_CASES]
+    assert max(found) <= 1.0
+    assert max(found) >= 0.9
+    assert min(found) >= 0.8  # the union over classes costs the rest
+
+
+@pytest.mark.parametrize(("root", "change"), [(8, "replace-one"), (2, "add-remove")])
+def test_a_move_of_classes_that_is_too_short_is_found(monkeypatch, root, change):
+    """The longest move at the length of the next: sqrt(6) for sqrt(8), one gradient for two."""
+    shorter = {8: 6.0, 2: 1.5}[root]
+    real = gaussian.Move
+
+    def move(reach, *facts):
+        return real(math.sqrt(shorter) if math.isclose(reach**2, root) else reach, *facts)
+
+    monkeypatch.setattr(gaussian, "Move", move)
+    gaussian._smallest_sigma.cache_clear()
+    try:
+        worst = max(worst_epsilon_of_classes(*case, change) / case[1] for case in CLASS_CASES)
+    finally:
+        gaussian._smallest_sigma.cache_clear()
+    assert worst > 1.05
 
 
 def noise_in_releases():

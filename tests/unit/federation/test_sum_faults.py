@@ -1,17 +1,20 @@
 """Sums that are broken: parties that vanish, fail or send nonsense, and faults in our own code."""
 
 import hashlib
+import math
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from confrere.errors import ConfrereError, InvalidMessage, QuorumMissed
-from confrere.federation import PartyError, Payload, serving, summing
+from confrere.errors import ConfrereError, InvalidMessage, OperationRefused, QuorumMissed
+from confrere.federation import PartyError, Payload, Policy, serving, summing
 from confrere.federation import masks as masks_module
 from confrere.federation.masks import Masking, SumKey, add_masked
 from confrere.federation.sums import GRADIENT
 from confrere.ledger import paying
+from confrere.maths.gaussian import gaussian_delta
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.noise.sources import SeededSource
 from confrere.plans import sums_plan
@@ -245,3 +248,88 @@ def test_a_refund_is_found(tmp_path, monkeypatch):
 
     monkeypatch.setattr(serving, "paying", late)
     assert is_paid_back(Summers(tmp_path, plan=ROUNDS), monkeypatch)
+
+
+# As many sums leave a party as its price was calculated for, and not one more.
+
+
+def uploads_in_a_run(there, most=9):
+    """Return how often a party uploads in a run in which it is asked again and again.
+
+    By itself, without a grant or a protocol that says what is next: it counts its own tries.
+    """
+    own = {}
+    for name in FOUR:
+        party = there.local(name, there.grant(name))
+        policy = Policy.anything(unit="record", neighbours="replace-one")
+        masking = Masking(name, there.keys[name], there.public)
+        own[name] = replace(party, masking=masking, books=replace(party.books, policy=policy))
+    request, given = there.request(), 0
+    ready = summing.ready_question(there.operation, request)
+    for step in range(most):
+        asked = {"run": there.run, "step": step}
+        try:
+            told = {name: serving.serve("ready", ready, own[name], **asked) for name in FOUR}
+            roster = [summing.read_key(*one) for one in told.items()]
+            question = summing.share_question(request, roster)
+            serving.serve(there.operation, question, own["a"], **asked)
+        except OperationRefused:
+            continue
+        given += 1
+    return given
+
+
+def price_of_uploads(mechanism, count):
+    """Return epsilon (and delta) of so many sums with the noise that each of them has."""
+    rounded = count * mechanism._moved(mechanism.spacing) / mechanism.scale
+    if mechanism.law == "gaussian":
+        mu = math.sqrt(count) * mechanism.sensitivity * mechanism.rate
+        return mechanism.epsilon, float(gaussian_delta(mechanism.epsilon - rounded, mu))
+    return count * mechanism.sensitivity * mechanism.rate + rounded, 0.0
+
+
+def pays_for_every_try(folder, plan):
+    there = Summers(folder, plan=plan)
+    mechanism = there.mechanism()
+    given = uploads_in_a_run(there)
+    assert given == plan.rounds + plan.reserve, "no try that was promised is refused"
+    epsilon, delta = price_of_uploads(mechanism, given)
+    assert epsilon <= plan.epsilon * (1 + 1e-9)
+    assert delta <= plan.delta * (1 + 1e-6)
+    assert epsilon >= 0.99 * plan.epsilon, "nothing that nobody can ask for is paid for"
+    more_epsilon, more_delta = price_of_uploads(mechanism, given + 1)
+    assert more_epsilon > plan.epsilon or more_delta > plan.delta
+    assert there.spent("a") == plan.epsilon
+
+
+TRIED = {
+    "one message": ONE,
+    "one message and a reserve": replace(ONE, reserve=2),
+    "rounds": replace(ROUNDS, reserve=0),
+    "rounds and a reserve": ROUNDS,
+}
+
+
+@pytest.mark.parametrize("plan", TRIED.values(), ids=TRIED)
+def test_a_party_uploads_as_often_as_was_priced_however_often_it_is_asked(tmp_path, plan):
+    pays_for_every_try(tmp_path, plan)
+
+
+@pytest.mark.parametrize("plan", TRIED.values(), ids=TRIED)
+def test_one_try_more_than_was_priced_is_found(tmp_path, monkeypatch, plan):
+    real = summing.check_try
+    monkeypatch.setattr(serving, "check_try", lambda made, step: real(made, max(0, step - 1)))
+    with pytest.raises(AssertionError):
+        pays_for_every_try(tmp_path, plan)
+
+
+@pytest.mark.parametrize("name", ["one message and a reserve", "rounds and a reserve"])
+def test_a_reserve_that_is_not_priced_is_found(tmp_path, monkeypatch, name):
+    real = sums_plan.SecureSum
+
+    def unpriced(**facts):
+        return real(**{**facts, "releases": facts["releases"] - TRIED[name].reserve})
+
+    monkeypatch.setattr(sums_plan, "SecureSum", unpriced)
+    with pytest.raises(AssertionError):
+        pays_for_every_try(tmp_path, TRIED[name])
