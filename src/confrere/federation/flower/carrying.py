@@ -13,7 +13,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from confrere.errors import EngineFailed, InvalidParameter
-from confrere.federation.flower.door import server_context
+from confrere.federation.flower.door import Listener, server_context
 from confrere.federation.flower.keys import (
     Authority,
     certificate_text,
@@ -141,7 +141,7 @@ def carrying(
         [certificate_text(certificate) for certificate in certificates.values()],
     )
     link = Link(keys)
-    with _logging(log), link.serving(_listen(host, port), context):
+    with _logging(log), link.serving(_listen(host, port, len(nodes)), context):
         yield FlowerCarrier(link, list(nodes), tell)
 
 
@@ -152,7 +152,7 @@ def _logging(path: Path | None) -> Iterator[None]:
     if path is not None:
         handler = RotatingFileHandler(path, maxBytes=1 << 20, backupCount=1, delay=True)
         handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(message)s"))
-    loggers = [logging.getLogger(name) for name in ("flwr", "uvicorn.error")]
+    loggers = [logging.getLogger(name) for name in ("flwr", "uvicorn.error", "asyncio")]
     for logger in loggers:
         logger.handlers = [handler]
         logger.propagate = False
@@ -165,10 +165,10 @@ def _logging(path: Path | None) -> Iterator[None]:
             logger.handlers = [logging.NullHandler()]
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int, parties: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=128)
+        return Listener.on((host, port), family, parties=parties)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise EngineFailed(

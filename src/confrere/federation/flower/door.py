@@ -1,13 +1,20 @@
 """The one door of a coordinator: TLS with known certificates only, five paths, bounded in all.
 
 Whoever has no registered certificate fails in the handshake, before a byte of HTTP is read. A party
-that has one can still be hostile: its bodies, its waiting and its connections are bounded here.
+that has one can still be hostile: its bodies, its waiting and its connections are bounded here,
+each party's by themselves, so that none takes the place of the others. Of those who have not shown
+a certificate yet no more are let in than leave files for the coordinator's own work.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import socket
 import ssl
+import sys
+import weakref
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +22,9 @@ from typing import Any
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+if sys.platform != "win32":
+    import resource
 
 from confrere.federation.flower.wire import HOLD_SECONDS, MAX_BODY
 
@@ -26,8 +36,50 @@ BODY_SECONDS = 60.0
 #: How long a whole request may take, a slow reader's included.
 REQUEST_SECONDS = HOLD_SECONDS + 2 * BODY_SECONDS
 
-#: Bodies that are being received, all together.
+#: Bodies that are being received: all together, and one party's.
 _MAX_HELD = 4 * MAX_BODY
+_MAX_HELD_EACH = MAX_BODY + (1 << 20)
+
+#: Connections of one certificate. A party has two; those of one that was killed linger a while.
+MAX_CONNECTIONS = 8
+
+#: Connections beyond those of parties: handshakes, of strangers too.
+_STRANGERS = 256
+
+#: Names the certificate in a request's state.
+_PEER = "confrere.peer"
+
+
+class Listener(socket.socket):
+    """A listening socket that accepts no more connections than leave files for others.
+
+    Beyond, it says what a system says that has no more files: event loops then wait a second, and
+    go on.
+    """
+
+    most = 0
+    _accepted: weakref.WeakSet[socket.socket]
+
+    @classmethod
+    def on(cls, address: tuple[str, int], family: int, *, parties: int) -> Listener:
+        """Listen for so many parties."""
+        made = socket.create_server(address, family=family, backlog=128)
+        found = cls(made.family, made.type, made.proto, fileno=made.detach())
+        found.most = MAX_CONNECTIONS * parties + _STRANGERS
+        if sys.platform != "win32":
+            files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+            if files != resource.RLIM_INFINITY:
+                found.most = max(1, min(found.most, files // 2))
+        found._accepted = weakref.WeakSet()
+        return found
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Take the next connection, if there is a place for it."""
+        if sum(one.fileno() >= 0 for one in self._accepted) >= self.most:
+            raise OSError(errno.EMFILE, "too many connections")
+        found, address = super().accept()
+        self._accepted.add(found)
+        return found, address
 
 
 def server_context(certificate: Path, key: Path, clients: Sequence[str]) -> ssl.SSLContext:
@@ -69,10 +121,19 @@ class Punctual(H11Protocol):
     """Connections that are closed when the head of a request does not come whole in time."""
 
     _due: asyncio.TimerHandle | None = None
+    peer: bytes | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a request."""
+        """Begin to wait for a request, unless the party has connections enough."""
         super().connection_made(transport)
+        encrypted = transport.get_extra_info("ssl_object")
+        self.peer = None if encrypted is None else encrypted.getpeercert(binary_form=True)
+        self.app_state = {**self.app_state, _PEER: self.peer}
+        own = [one for one in self.connections if getattr(one, "peer", None) == self.peer]
+        if len(own) > MAX_CONNECTIONS:
+            transport.write(b"HTTP/1.1 429 \r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
+            transport.close()
+            return
         self._due = self.loop.call_later(HEAD_SECONDS, transport.abort)
 
     def handle_events(self) -> None:
@@ -113,7 +174,7 @@ class Door:
     def __init__(self, app: ASGIApp, *, paths: frozenset[str]) -> None:
         self._app = app
         self._paths = paths
-        self._held = 0
+        self._held: Counter[Any] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or turn it away."""
@@ -137,11 +198,12 @@ class Door:
 
     async def _let_in(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = bytearray()
+        peer = scope.get("state", {}).get(_PEER)
         try:
             status = 0
             try:
                 async with asyncio.timeout(BODY_SECONDS):
-                    status = await self._read(body, receive)
+                    status = await self._read(body, receive, peer)
             except TimeoutError:
                 status = 408
             if status:
@@ -149,9 +211,11 @@ class Door:
             else:
                 await self._app(scope, _replayed(bytes(body), receive), send)
         finally:
-            self._held -= len(body)
+            self._held[peer] -= len(body)
+            if not self._held[peer]:
+                del self._held[peer]
 
-    async def _read(self, body: bytearray, receive: Receive) -> int:
+    async def _read(self, body: bytearray, receive: Receive, peer: bytes | None) -> int:
         """Take a whole body in; return the code with which it is turned away, or 0."""
         more = True
         while more:
@@ -160,12 +224,14 @@ class Door:
                 return 400  # gone before it had said all
             part = message.get("body", b"")
             body += part
-            self._held += len(part)
+            self._held[peer] += len(part)
             more = message.get("more_body", False)
             # Chunked bodies declare no size: they are counted as they come.
             if len(body) > MAX_BODY:
                 return 413
-            if self._held > _MAX_HELD:
+            if self._held[peer] > _MAX_HELD_EACH:
+                return 429
+            if self._held.total() > _MAX_HELD:
                 return 503
         return 0
 

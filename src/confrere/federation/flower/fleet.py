@@ -250,7 +250,9 @@ _STATES = {
     401: "refused: the coordinator does not know this key, or the clocks differ",
     403: "refused: the coordinator does not know this key",
     412: "the coordinator was started again",
-    503: "the coordinator ends",
+    410: "the coordinator ends",
+    429: "refused: too many connections with this node key; who else has it?",
+    503: "the coordinator is busy; it is asked again",
 }
 
 

@@ -47,7 +47,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from confrere.errors import EngineFailed, InvalidParameter
-from confrere.federation.flower.door import Door, Loop, Punctual
+from confrere.federation.flower.door import MAX_CONNECTIONS, Door, Loop, Punctual
 from confrere.federation.flower.wire import (
     CONTENT,
     HOLD_SECONDS,
@@ -209,7 +209,7 @@ class Link:
             proxy_headers=False,
             timeout_keep_alive=60,
             timeout_graceful_shutdown=_STOP_SECONDS,
-            limit_concurrency=64 + 8 * len(self._nodes),
+            limit_concurrency=64 + MAX_CONNECTIONS * len(self._nodes),
             ssl_context_factory=lambda *_: context,
         )
         server = uvicorn.Server(config)
@@ -282,7 +282,7 @@ class Link:
             if self._sessions[node] != session:
                 return _told(409, "another process with this node key has connected since")
             if self._closing:
-                return _told(503, "the coordinator ends")
+                return _told(410, "the coordinator ends")
             self._bells[node].clear()
         if isinstance(asked, PushMessagesRequest) and not _is_own_reply(asked, node):
             return _told(400, "not a reply of this node")

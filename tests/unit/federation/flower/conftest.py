@@ -76,7 +76,7 @@ class Wire:
     def raw(self, name):
         """Return a connection with a party's certificate, for saying anything."""
         context = self.key(name).client_context(self.authority.certificate)
-        raw = socket.create_connection(("127.0.0.1", self.port), 30)
+        raw = socket.create_connection(("127.0.0.1", self.port))
         return context.wrap_socket(raw, server_hostname="127.0.0.1")
 
     def send(self, name, session, *, patience=60.0, **more):

@@ -1,6 +1,10 @@
 """A real line: what was signed crosses it unchanged, and whoever is lost is found again."""
 
+import socket
+import subprocess
+import sys
 import threading
+from contextlib import ExitStack
 
 import httpx
 import numpy as np
@@ -8,6 +12,7 @@ import pytest
 
 from confrere.errors import EngineFailed, InvalidParameter
 from confrere.federation import Averaging, Expansion, Frame, PartyError
+from confrere.federation.flower import door
 from confrere.federation.flower.wire import MAX_CONTENT
 from confrere.progress import private, read_progress
 from tests.unit.federation.flower.conftest import Echo, Wire, answering, until
@@ -132,22 +137,81 @@ def test_a_party_that_is_told_to_stop_does_so_while_it_waits(wire, monkeypatch):
 
 
 def test_who_is_slow_or_hoards_is_turned_away(wire, monkeypatch):
-    from confrere.federation.flower import door
-
-    monkeypatch.setattr(door, "BODY_SECONDS", 0.5)
-    monkeypatch.setattr(door, "_MAX_HELD", 1 << 20)
     with wire.open():
         sent = b"POST /v1/fleet/push-messages HTTP/1.1\r\nhost: x\r\n"
+        monkeypatch.setattr(door, "BODY_SECONDS", 0.1)
         with wire.raw("a") as line:  # a body that never ends
             line.sendall(sent + b"content-length: 1000\r\n\r\nabc")
             assert line.recv(1000).startswith(b"HTTP/1.1 408")
-        with wire.raw("a") as line:  # one after the other
-            line.sendall(sent + b"transfer-encoding: chunked\r\n\r\n")
-            line.sendall((b"%x\r\n" % (1 << 20) + bytes(1 << 20) + b"\r\n") * 2)
-            assert line.recv(1000).startswith(b"HTTP/1.1 503")
+        monkeypatch.setattr(door, "BODY_SECONDS", 3600.0)  # what follows is about sizes alone
+        for bound, code in (("_MAX_HELD_EACH", b"429"), ("_MAX_HELD", b"503")):
+            with monkeypatch.context() as patched, wire.raw("a") as line:
+                patched.setattr(door, bound, 1 << 20)
+                line.sendall(sent + b"transfer-encoding: chunked\r\n\r\n")
+                line.sendall((b"%x\r\n" % (1 << 20) + bytes(1 << 20) + b"\r\n") * 2)
+                assert line.recv(1000).startswith(b"HTTP/1.1 " + code)
         with wire.raw("a") as line:
             line.sendall(sent + b"content-length: 67108865\r\n\r\n")
             assert line.recv(1000).startswith(b"HTTP/1.1 413")
+
+
+def test_one_party_does_not_take_the_places_of_the_others(wire):
+    """A registered party holds as many slow requests as it can; another one speaks all the same."""
+    head = b"POST /v1/fleet/pull-messages HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\na"
+    with wire.open() as carrier, ExitStack() as held:
+        answers = []
+        for _ in range(door.MAX_CONNECTIONS):
+            held.enter_context(wire.raw("a")).sendall(head)
+        for _ in range(120):
+            line = held.enter_context(wire.raw("a"))
+            answers.append(line.recv(12))
+        assert answers == [b"HTTP/1.1 429"] * 120
+        wire.send("b", Echo())
+        assert carrier.exchange({"b": b"1"}, None) == {"b": b"1"}
+
+
+FLOODED = """
+import resource, sys, time
+from pathlib import Path
+resource.setrlimit(resource.RLIMIT_NOFILE, (160, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+from confrere.federation.journal import Journal
+from tests.unit.federation.flower.conftest import Echo, Wire
+folder = Path(sys.argv[1])
+wire = Wire(folder, ["a"])
+journal = Journal(folder / "journal")
+with wire.open() as carrier:
+    print(wire.port, flush=True)
+    sys.stdin.readline()  # the flood has begun
+    for step in range(150):
+        journal.keep("size", step, "", {"a": b""})
+        time.sleep(0.02)
+    print("kept", flush=True)
+    sys.stdin.readline()  # and is over
+    wire.send("a", Echo())
+    print(carrier.exchange({"a": b"1"}, None), flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts files as Linux does")
+def test_idle_connections_leave_the_coordinator_files_to_work_with(tmp_path):
+    """More strangers connect and say nothing than the process may have files."""
+    with subprocess.Popen(
+        [sys.executable, "-c", FLOODED, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as flooded:
+        port = int(flooded.stdout.readline())
+        with ExitStack() as idle:
+            for _ in range(300):
+                stranger = idle.enter_context(socket.socket())
+                stranger.setblocking(False)
+                stranger.connect_ex(("127.0.0.1", port))
+            print(file=flooded.stdin, flush=True)
+            assert flooded.stdout.readline() == "kept\n"
+        print(file=flooded.stdin, flush=True)
+        assert flooded.stdout.readline() == f"{{'a': {b'1'!r}}}\n"
+        assert flooded.wait() == 0
 
 
 def test_an_answer_without_bounds_is_not_read(wire, monkeypatch):
