@@ -43,6 +43,9 @@ def _decide(
     place = desk.place("studies", name)
     if place is None:
         return screens.missing(request, "That study is not in the desk's folders any more.")
+    if not screens.keeper.may_decide(visitor(request)):
+        what = "You may look, and are not among those who decide. Nothing was done."
+        return screens.page(request, "missing.html.j2", 403, title="Not taken", what=what)
     if visitor(request):
         form["name"] = visitor(request)  # who signed in is who approves
     agree = form.get("decision") == "approve"

@@ -21,6 +21,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LARGEST_BODY = 1 << 16
 
+#: In which a front that is reached over an address shows that it is the front.
+SECRET_HEADER = "x-confrere-desk-secret"  # noqa: S105  its name, not what it holds
+
+_LONGEST_NAME = 200
+
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -50,10 +55,14 @@ class Doorkeeper:
     cookie : str
         Its name; browsers do not keep those of two ports apart.
     header : str, optional
-        Who has signed in, as the organisation's own front says it. Off by default: whoever reaches
-        the port could write it.
-    fronts : frozenset of str
-        The addresses that such a front calls from.
+        Who has signed in, as the organisation's own front says it; then there are no tokens. It
+        counts from a front that proves itself: whoever reaches the port could write it.
+    secret : str, optional
+        What the front sends besides, in the header :data:`SECRET_HEADER`.
+    by_socket : bool, default=False
+        Whether the desk listens on a Unix socket, which the system opens to the front alone.
+    approvers : frozenset of str
+        Behind a sign-in, who may decide about studies; the others look.
     renewed : callable, optional
         Is given the next token whenever one was used.
     """
@@ -61,15 +70,25 @@ class Doorkeeper:
     hosts: frozenset[str]
     cookie: str = "confrere-desk"
     header: str | None = None
-    fronts: frozenset[str] = frozenset({"127.0.0.1", "::1"})
+    secret: str | None = field(default=None, repr=False)
+    by_socket: bool = False
+    approvers: frozenset[str] = frozenset()
     renewed: Callable[[str], None] | None = None
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     _cookies: set[str] = field(default_factory=set, repr=False)
 
+    @property
+    def way_in(self) -> str:
+        """How somebody comes in who is not in yet."""
+        if self.header is not None:
+            return "Come through the organisation's own sign-in."
+        return "Open the address that `confrere desk` printed in its terminal."
+
     def admit(self, token: str) -> str | None:
         """Return a fresh cookie for the token, which is good once; None for another."""
-        if not hmac.compare_digest(token.encode(), self.token.encode()):
+        right = hmac.compare_digest(token.encode(), self.token.encode())
+        if self.header is not None or not right:
             return None
         self.token = secrets.token_urlsafe(32)
         if self.renewed is not None:
@@ -78,12 +97,11 @@ class Doorkeeper:
         self._cookies.add(_digest(cookie))
         return cookie
 
-    def visitor(self, headers: Headers, address: str) -> str | None:
+    def visitor(self, headers: Headers) -> str | None:
         """Return who it is: a name, "" for whoever has a cookie, None for nobody."""
-        if self.header is not None and address in self.fronts:
+        if self.header is not None:
             named = headers.get(self.header, "").strip()
-            if named:
-                return named[:200]
+            return named if 0 < len(named) <= _LONGEST_NAME and self._is_front(headers) else None
         try:
             found = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
         except CookieError:
@@ -91,6 +109,16 @@ class Doorkeeper:
         if found is not None and _digest(found.value) in self._cookies:
             return ""
         return None
+
+    def _is_front(self, headers: Headers) -> bool:
+        """Whether it is the organisation's own sign-in that speaks."""
+        told = headers.get(SECRET_HEADER, "").encode()
+        knows = self.secret is not None and hmac.compare_digest(told, self.secret.encode())
+        return self.by_socket or knows
+
+    def may_decide(self, visitor: str) -> bool:
+        """Whether somebody may approve, refuse or withdraw; others may look."""
+        return self.header is None or visitor in self.approvers
 
     def may_measure(self, headers: Headers) -> bool:
         """Whether a program may read the counts: it sends the token, which stays good."""
@@ -151,15 +179,14 @@ class Guarded:
             return _no(403, "The desk takes forms from its own pages only.")
         if method == "POST" and not _small(headers):
             return _no(413, "That is too long for a form.")
-        client = scope.get("client") or ("", 0)
-        visitor = self._keeper.visitor(headers, client[0])
+        visitor = self._keeper.visitor(headers)
         scope.setdefault("state", {})["visitor"] = visitor
         if path == "/metrics" and self._keeper.may_measure(headers):
             return None
         if path == "/enter" and method == "GET":
             return self._enter(scope)
         if visitor is None and not path.startswith("/static/"):
-            return _no(401, "Open the address that `confrere desk` printed in its terminal.")
+            return _no(401, self._keeper.way_in)
         return None
 
     def _enter(self, scope: Scope) -> Response:

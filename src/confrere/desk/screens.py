@@ -53,6 +53,7 @@ class Screens:
             here=request.url.path,
             visitor=visitor(request),
             form_key=self.keeper.form_key(visitor(request)),
+            may_decide=self.keeper.may_decide(visitor(request)),
             contents=self.desk.contents(),
             year=datetime.now(UTC).year,
             **values,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +20,9 @@ from confrere.desk.guarding import Doorkeeper, Guarded
 from confrere.desk.reading_screens import reading_routes
 from confrere.desk.screens import Screens
 from confrere.errors import ConfrereError, EngineFailed, InvalidParameter
+
+#: A secret that is guessed is none.
+_SHORTEST_SECRET = 32
 
 _STATIC = Path(__file__).parent / "static"
 
@@ -62,7 +66,9 @@ def serve_desk(
     port: int = 0,
     names: Sequence[str] = (),
     header: str | None = None,
-    fronts: Sequence[str] = (),
+    at_socket: Path | None = None,
+    secret: Path | None = None,
+    approvers: Path | None = None,
     tell: Callable[[str], None],
     ask_passphrase: Callable[[str], str | None] | None = None,
 ) -> None:
@@ -79,8 +85,12 @@ def serve_desk(
         Further names, with ports, by which the desk may be called: the front's.
     header : str, optional
         The header in which an organisation's own sign-in names who is there.
-    fronts : sequence of str
-        Addresses that the sign-in calls from; by default this machine's.
+    at_socket : Path, optional
+        A Unix socket to listen on instead, for the sign-in: its owner and group can connect.
+    secret : Path, optional
+        A file, its owner's alone, with what the sign-in sends besides to show that it is the one.
+    approvers : Path, optional
+        A file of the names, one in a line, that may decide about studies behind a sign-in.
     tell : callable
         Is given what to print: the address, and the next one once it was used.
     ask_passphrase : callable, optional
@@ -93,15 +103,29 @@ def serve_desk(
             f"host: {host} can be reached by others; over a network the desk runs only behind the "
             "organisation's own sign-in: name its header with --sign-in-header."
         )
-    listening = _listen(host, port)
-    address, number = listening.getsockname()[:2]
-    called = {f"{name}:{number}" for name in (_bracketed(address), "localhost")} | set(names)
-    where = f"http://{_bracketed(address)}:{number}"
+    if (header is None) != (at_socket is None and secret is None):
+        raise InvalidParameter(
+            "sign_in_header: whoever reaches the desk could write it, so the sign-in has to prove "
+            "itself: give --sign-in-header together with --socket FILE, or with --front-secret "
+            "FILE, and neither without it."
+        )
+    shown = None if secret is None else _own_secret(secret)
+    listed = frozenset(_lines(approvers)) if approvers is not None else frozenset[str]()
+    number: object = at_socket
+    if at_socket is not None:
+        listening, called, where = _listen_at(at_socket), set(names), f"the socket {at_socket}"
+    else:
+        listening = _listen(host, port)
+        address, number = listening.getsockname()[:2]
+        called = {f"{name}:{number}" for name in (_bracketed(address), "localhost")} | set(names)
+        where = f"http://{_bracketed(address)}:{number}"
     keeper = Doorkeeper(
         hosts=frozenset(called),
         cookie=f"confrere-desk-{number}",
         header=header,
-        fronts=frozenset(fronts or ("127.0.0.1", "::1")),
+        secret=shown,
+        by_socket=at_socket is not None,
+        approvers=listed,
         renewed=lambda token: tell(f"opened; another browser uses: {where}/enter?token={token}"),
     )
     desk = Desk(folders, ask_passphrase=ask_passphrase)
@@ -116,7 +140,10 @@ def serve_desk(
             limit_concurrency=100,
         )
     )
-    tell(f"the desk is at {where}/enter?token={keeper.token}")
+    if header is None:
+        tell(f"the desk is at {where}/enter?token={keeper.token}")
+    else:
+        tell(f"the desk is at {where}, behind its sign-in; {len(listed)} may decide, others look")
     tell(f"counts for Prometheus: {where}/metrics with bearer token {keeper.metrics_token}")
     desk.clerk.warm_up()
     try:
@@ -135,6 +162,45 @@ def _own(host: str) -> bool:
 
 def _bracketed(address: str) -> str:
     return f"[{address}]" if ":" in address else address
+
+
+def _own_secret(path: Path) -> str:
+    """Return what a sign-in shows, from a file that nobody else can read."""
+    lines = _lines(path)
+    if path.stat().st_mode & 0o077:
+        raise InvalidParameter(f"front_secret: {path.name} can be read by others: chmod 600 it.")
+    if len(lines) != 1 or len(lines[0]) < _SHORTEST_SECRET:
+        raise InvalidParameter(
+            f"front_secret: {path.name} must hold one line of {_SHORTEST_SECRET} characters or "
+            "more: openssl rand -hex 32 makes one."
+        )
+    return lines[0]
+
+
+def _lines(path: Path) -> list[str]:
+    """Return what a small file says, without comments and empty lines."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise InvalidParameter(f"{path.name}: it cannot be read as a text.") from None
+    return [line.strip() for line in text.splitlines() if line.strip() and line[0] != "#"]
+
+
+def _listen_at(path: Path) -> socket.socket:
+    """Listen on a socket to which its owner and group can connect, and nobody else."""
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o117)
+    try:
+        if path.is_socket():
+            path.unlink()  # of a desk that has ended
+        listening.bind(str(path))
+        listening.listen()
+    except OSError as error:
+        listening.close()
+        raise EngineFailed(f"cannot listen at {path} ({error.strerror}).") from None
+    finally:
+        os.umask(before)
+    return listening
 
 
 def _listen(host: str, port: int) -> socket.socket:

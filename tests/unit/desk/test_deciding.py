@@ -192,7 +192,10 @@ def test_who_signed_in_is_who_approves(world):
     from confrere.desk.guarding import Doorkeeper
 
     keeper = Doorkeeper(
-        hosts=frozenset({HOST}), header="x-remote-user", fronts=frozenset({"testclient"})
+        hosts=frozenset({HOST}),
+        header="x-remote-user",
+        by_socket=True,
+        approvers=frozenset({"b.kim@hospital"}),
     )
     visitor = visit(world.root, keeper=keeper)
     visitor.headers["x-remote-user"] = "b.kim@hospital"

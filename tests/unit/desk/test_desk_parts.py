@@ -7,11 +7,13 @@ import json
 import os
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ET
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
+import httpx
 import pytest
 
 from confrere.desk import pictures
@@ -278,6 +280,58 @@ def test_what_serves_holds_no_numbers_and_no_studies():
 def test_over_a_network_only_behind_a_sign_in(tmp_path, host):
     with pytest.raises(InvalidParameter, match="--sign-in-header"):
         serve_desk([tmp_path], host=host, tell=print)
+
+
+SIGN_IN = {"header": "X-Remote-User"}
+
+
+def test_a_sign_in_has_to_prove_itself(tmp_path):
+    secret = tmp_path / "secret"
+    with pytest.raises(InvalidParameter, match="--front-secret"):
+        serve_desk([tmp_path], tell=print, **SIGN_IN)
+    with pytest.raises(InvalidParameter, match="--sign-in-header"):
+        serve_desk([tmp_path], at_socket=tmp_path / "s", tell=print)
+    with pytest.raises(InvalidParameter, match="cannot be read"):
+        serve_desk([tmp_path], secret=secret, tell=print, **SIGN_IN)
+    secret.write_text("5f0c" * 16)
+    secret.chmod(0o644)
+    with pytest.raises(InvalidParameter, match="chmod 600"):
+        serve_desk([tmp_path], secret=secret, tell=print, **SIGN_IN)
+    secret.chmod(0o600)
+    secret.write_text("short\n")
+    with pytest.raises(InvalidParameter, match="32 characters"):
+        serve_desk([tmp_path], secret=secret, tell=print, **SIGN_IN)
+
+
+def test_a_desk_at_a_socket_answers_its_front_and_nobody_else_can_connect(tmp_path):
+    place = tmp_path / "desk.sock"
+    (tmp_path / "approvers").write_text("# the office\nDr. Officer\n")
+    told = tmp_path / "told"
+    options = ["desk", str(tmp_path), "--socket", str(place), "--name", "desk"]
+    options += ["--sign-in-header", "X-Remote-User", "--approvers", str(tmp_path / "approvers")]
+    with told.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "confrere.cli", *options],
+            stderr=out,
+            stdout=out,
+        )
+    try:
+        deadline = time.monotonic() + 60
+        while not place.is_socket():
+            assert process.poll() is None, told.read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert place.stat().st_mode & 0o777 == 0o660
+        transport = httpx.HTTPTransport(uds=str(place))
+        with httpx.Client(transport=transport, base_url="http://desk", timeout=60) as front:
+            assert front.get("/").status_code == 401
+            answer = front.get("/", headers={"X-Remote-User": "Dr. Officer"})
+            assert (answer.status_code, "Dr. Officer" in answer.text) == (200, True)
+        assert "token=" not in told.read_text()
+        assert "1 may decide" in told.read_text()
+    finally:
+        process.terminate()
+        process.wait(30)
 
 
 def test_a_taken_port_is_told(tmp_path):

@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from confrere.desk.guarding import LARGEST_BODY, POLICY, Doorkeeper
+from confrere.desk.guarding import LARGEST_BODY, POLICY, SECRET_HEADER, Doorkeeper
 from tests.unit.desk.conftest import HOST, visit
 
 ADDRESSES = ["/", "/studies", "/runs", "/releases", "/plan", "/metrics", "/nothing", "/enter"]
@@ -157,18 +157,70 @@ def test_a_form_of_elsewhere_does_nothing(world, visitor):
     assert tree(world.root) == before
 
 
-def test_a_sign_in_s_header_counts_only_if_told_so(tmp_path):
+SECRET = "5f0c" * 16
+
+
+@pytest.mark.parametrize("proof", [{"secret": SECRET}, {"by_socket": True}], ids=str)
+def test_a_sign_in_s_header_counts_only_from_a_front_that_proves_itself(tmp_path, proof):
     named = {"x-remote-user": "dr.who@hospital"}
     assert visit(tmp_path).get("/", headers=named).status_code == 401
-    keeper = Doorkeeper(
-        hosts=frozenset({HOST}), header="x-remote-user", fronts=frozenset({"testclient"})
-    )
-    answer = visit(tmp_path, keeper=keeper).get("/", headers=named)
+    unproven = Doorkeeper(hosts=frozenset({HOST}), header="x-remote-user")
+    assert visit(tmp_path, keeper=unproven).get("/", headers=named).status_code == 401
+    keeper = Doorkeeper(hosts=frozenset({HOST}), header="x-remote-user", **proof)
+    shown = {SECRET_HEADER: SECRET} if "secret" in proof else {}
+    answer = visit(tmp_path, keeper=keeper).get("/", headers=named | shown)
     assert answer.status_code == 200
     assert "dr.who@hospital" in answer.text
-    assert visit(tmp_path, keeper=keeper).get("/").status_code == 401
-    elsewhere = Doorkeeper(hosts=frozenset({HOST}), header="x-remote-user")
-    assert visit(tmp_path, keeper=elsewhere).get("/", headers=named).status_code == 401
+    assert visit(tmp_path, keeper=keeper).get("/", headers=shown).status_code == 401
+    long = {"x-remote-user": "x" * 201} | shown
+    assert visit(tmp_path, keeper=keeper).get("/", headers=long).status_code == 401
+    # Nor is there another way in beside the front.
+    entering = visit(tmp_path, keeper=keeper).get(f"/enter?token={keeper.token}", headers=shown)
+    assert entering.status_code == 401
+
+
+@pytest.mark.parametrize("guess", ["", SECRET[:-1], SECRET + "0", "é" * 32])
+def test_another_local_user_is_not_the_officer(world, guess):
+    """Whoever is on the machine reaches the port, and can write any header but the secret."""
+    officer = {"x-remote-user": "Dr. Officer"}
+    keeper = Doorkeeper(
+        hosts=frozenset({HOST}),
+        header="x-remote-user",
+        secret=SECRET,
+        approvers=frozenset({"Dr. Officer"}),
+    )
+    before = tree(world.root)
+    attacker = visit(world.root, keeper=keeper)
+    wrong = officer | ({SECRET_HEADER.encode(): guess.encode()} if guess else {})
+    assert attacker.get("/studies", headers=wrong).status_code == 401
+    posted = attacker.post(
+        "/studies/a/main",
+        data={"decision": "approve", "form_key": keeper.form_key("Dr. Officer")},
+        headers=wrong | OWN,
+    )
+    assert posted.status_code == 401
+    assert tree(world.root) == before
+
+
+def test_others_may_look_and_not_sign(world):
+    keeper = Doorkeeper(
+        hosts=frozenset({HOST}),
+        header="x-remote-user",
+        secret=SECRET,
+        approvers=frozenset({"Dr. Officer"}),
+    )
+    guest = visit(world.root, keeper=keeper)
+    guest.headers.update({SECRET_HEADER: SECRET, "x-remote-user": "an operator"})
+    study = guest.link("/studies", r"/studies/\w+/main")
+    page = guest.text(study)
+    assert "may look, and is not among those who decide" in page
+    assert "Approve and sign" not in page
+    before = tree(world.root)
+    fields = {"form_key": keeper.form_key("an operator"), "decision": "refuse", "reason": "no"}
+    answer = guest.post(study, data=fields, headers=OWN)
+    assert (answer.status_code, tree(world.root)) == (403, before)
+    guest.headers["x-remote-user"] = "Dr. Officer"
+    assert "Approve and sign" in guest.text(study)
 
 
 def test_forms_of_one_visitor_are_not_another_s():

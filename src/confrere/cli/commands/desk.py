@@ -30,9 +30,17 @@ def desk(
         list[str] | None,
         typer.Option(metavar="HOST[:PORT]", help="Another name that it is called by."),
     ] = None,
-    front: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ADDRESS", help="Where the sign-in calls from; this machine if none."),
+    at_socket: Annotated[
+        Path | None,
+        typer.Option("--socket", metavar="FILE", help="Listen for the sign-in on a Unix socket."),
+    ] = None,
+    front_secret: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Holds what the sign-in sends to prove itself."),
+    ] = None,
+    approvers: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Who may decide behind a sign-in, a name in a line."),
     ] = None,
 ) -> Answer:
     """Show budgets, waiting studies, runs and releases in a browser; approve or refuse studies.
@@ -51,7 +59,9 @@ def desk(
         port=port,
         names=name or (),
         header=sign_in_header,
-        fronts=front or (),
+        at_socket=at_socket,
+        secret=front_secret,
+        approvers=approvers,
         tell=lambda text: console.print(text, soft_wrap=True),
         ask_passphrase=_ask,
     )
