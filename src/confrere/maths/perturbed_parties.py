@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.maths.party_newton import solve_each
-from confrere.maths.solver import minimise, smallest_tolerance
+from confrere.maths.solver import UNSOLVED, minimise, smallest_tolerance
 
 Floats = NDArray[np.float64]
 
@@ -60,7 +60,7 @@ def minimise_parties(
     -------
     (m, d) array
         What :func:`~confrere.maths.solver.minimise` would certify for every party. The few that
-        the stacks do not certify are left to it.
+        the stacks do not certify are left to it; what it cannot solve is as without rows.
     """
     sizes = np.diff(offsets)
     origin = np.zeros((len(sizes), X.shape[1]))
@@ -86,16 +86,19 @@ def minimise_parties(
     certified &= _roomy(sizes, ridge, tolerance, linear, centre_norm, X.shape[1])
     for party in np.flatnonzero(~certified):
         own = slice(offsets[party], offsets[party + 1])
-        points[party] = minimise(
-            X[own],
-            y[own],
-            ridge=float(ridge[party]),
-            linear=None if linear is None else linear[party],
-            centre=centre,
-            cap=cap,
-            margin=margin,
-            tolerance=float(tolerance[party]),
-        ).w
+        try:
+            points[party] = minimise(
+                X[own],
+                y[own],
+                ridge=float(ridge[party]),
+                linear=None if linear is None else linear[party],
+                centre=centre,
+                cap=cap,
+                margin=margin,
+                tolerance=float(tolerance[party]),
+            ).w
+        except UNSOLVED:
+            points[party] = origin[party]
     return np.asarray(points)
 
 

@@ -18,7 +18,7 @@ from scipy import sparse
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Neighbours
 from confrere.maths.perturbed_parties import ROOM, minimise_parties
-from confrere.maths.solver import minimise_many, minimise_softmax, smallest_tolerance
+from confrere.maths.solver import UNSOLVED, minimise_many, minimise_softmax, smallest_tolerance
 from confrere.mechanisms.hidden_size import HiddenSize, RowCount, largest_count, row_patterns
 from confrere.mechanisms.laws import NoiseLaw
 from confrere.mechanisms.output_step import LatticeStep, check_repeated
@@ -180,8 +180,19 @@ class NoisyMinimiser:
     def _solver(
         self, X: Rows, y: Labels, centre: Floats | None
     ) -> Callable[[NDArray[np.intp] | slice, Floats], Floats]:
-        """Return the certified solver for some of the rows and one problem per noise vector."""
+        """Return the certified solver for some of the rows and one problem per noise vector.
+
+        What it cannot solve has the solution that it would have without rows: noise alone.
+        """
         tolerance = SOLVER_PART * self.tolerance
+
+        def total(which: NDArray[np.intp] | slice, noise: Floats) -> Floats:
+            try:
+                return solve(which, noise)
+            except UNSOLVED:
+                towards = np.zeros(self.shape) if centre is None else centre
+                drawn = noise if self.n_classes == 2 else np.array([*map(self.class_noise, noise)])
+                return np.asarray(towards - drawn / self.ridge)
 
         def solve(which: NDArray[np.intp] | slice, noise: Floats) -> Floats:
             rows, labels = some_rows(X, y, which)
@@ -211,7 +222,7 @@ class NoisyMinimiser:
                 ]
             )
 
-        return solve
+        return total
 
 
 def run_parties(

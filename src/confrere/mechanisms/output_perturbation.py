@@ -23,7 +23,7 @@ from confrere.guarantee import (
 )
 from confrere.maths.gaussian import check_delta
 from confrere.maths.perturbed_parties import minimise_parties
-from confrere.maths.solver import minimise, minimise_softmax, smallest_tolerance
+from confrere.maths.solver import UNSOLVED, minimise, minimise_softmax, smallest_tolerance
 from confrere.mechanisms.hidden_size import (
     HiddenSize,
     RowCount,
@@ -187,7 +187,13 @@ class OutputPerturbation:
         certify_rows(X)
 
     def _point(self, X: Rows, y: Labels) -> Floats:
-        """Return the certified minimiser in the coordinates of the noise."""
+        """Return the certified minimiser in the coordinates of the noise; zero if there is none."""
+        try:
+            return self._solved(X, y)
+        except UNSOLVED:
+            return np.zeros(self.noise.size)
+
+    def _solved(self, X: Rows, y: Labels) -> Floats:
         if self.n_classes == 2:
             return minimise(
                 X,

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from confrere.errors import ConfrereError, InvalidParameter
+from confrere.errors import InvalidParameter
 from confrere.guarantee import Guarantee, Neighbours, check_epsilon
 from confrere.maths.logistic import residual
-from confrere.maths.solver import minimise, minimise_softmax, smallest_tolerance
+from confrere.maths.solver import UNSOLVED, minimise, minimise_softmax, smallest_tolerance
 from confrere.mechanisms.noisy_minimiser import Labels, check_hinge
 from confrere.mechanisms.output_step import coordinate_rounding, coordinates
 from confrere.mechanisms.secure_sum import Colluding, SecureSum, check_tries, fewest_of
@@ -173,7 +173,7 @@ class OneMessage:
             else:
                 codes = np.asarray(y, dtype=np.intp)
                 solved = minimise_softmax(X, codes, self.n_classes, **near).w
-        except ConfrereError:
+        except UNSOLVED:
             # A party that stays away because of its data would tell: it sends the centre.
             solved = self.centre
         return coordinates(share * (solved - self.centre))

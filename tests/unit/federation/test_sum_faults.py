@@ -8,13 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from confrere.errors import ConfrereError, InvalidMessage, OperationRefused, QuorumMissed
+from confrere.errors import InvalidMessage, OperationRefused, QuorumMissed
 from confrere.federation import PartyError, Payload, Policy, serving, summing
 from confrere.federation import masks as masks_module
 from confrere.federation.masks import Masking, SumKey, add_masked
 from confrere.federation.sums import GRADIENT
 from confrere.ledger import paying
 from confrere.maths.gaussian import gaussian_delta
+from confrere.maths.solver import UNSOLVED
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.noise.sources import SeededSource
 from confrere.plans import sums_plan
@@ -61,14 +62,17 @@ def test_a_party_gone_before_its_upload_costs_the_try_of_the_others(tmp_path):
     assert [there.spent(name) for name in FOUR] == [1.0, 1.0, 1.0, 0.0]
 
 
-def test_a_party_that_cannot_solve_sends_the_centre_and_nobody_can_tell(tmp_path, monkeypatch):
+@pytest.mark.parametrize("failure", UNSOLVED)
+def test_a_party_that_cannot_solve_sends_the_centre_and_nobody_can_tell(
+    tmp_path, monkeypatch, failure
+):
     """Staying away because of one's data would tell: what is sent has the same form."""
     there = Summers(tmp_path)
     real = sums_plan.minimise
 
     def fails(X, y, **settings):
         if len(y) == there.sizes["b"]:
-            raise ConfrereError("not solved")
+            raise failure("not solved")
         return real(X, y, **settings)
 
     monkeypatch.setattr(sums_plan, "minimise", fails)

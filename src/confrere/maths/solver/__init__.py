@@ -12,12 +12,14 @@ How many passes a run took depends on the data; it is not returned.
 """
 
 from confrere.maths.solver.certificate import (
+    UNSOLVED,
     rounding_bound,
     smallest_tolerance,
 )
 from confrere.maths.solver.certified import minimise, minimise_many, minimise_softmax
 
 __all__ = [
+    "UNSOLVED",
     "minimise",
     "minimise_many",
     "minimise_softmax",

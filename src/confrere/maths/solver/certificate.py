@@ -102,6 +102,11 @@ UNIT = 2.0**-53
 HEADROOM = 1.5
 
 
+#: How a solver can fail: by a tolerance that rounding hides, or by arithmetic. No rows in the ball
+#: make it, and no noise but one draw in 10^18; whoever has paid answers all the same, as if there
+#: were no rows, since a failure would be seen by everybody.
+UNSOLVED = (InvalidParameter, ArithmeticError, np.linalg.LinAlgError)
+
 #: Numbers in a partition, about: work for tens of milliseconds.
 _PARTITION_ENTRIES = 2**24
 

@@ -1,0 +1,93 @@
+"""A solver that fails after the charge: what leaves is noise in the form of every other release."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from confrere import Ledger, PrivateLogisticRegression
+from confrere.errors import InvalidParameter
+from confrere.maths import perturbed_parties
+from confrere.maths.solver import UNSOLVED
+from confrere.mechanisms import noisy_minimiser, output_perturbation
+from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
+from confrere.mechanisms.noisy_minimiser import run_parties
+from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
+from confrere.mechanisms.output_perturbation import OutputPerturbation, run_output_parties
+from confrere.noise.sources import SeededSource
+
+X = np.random.default_rng(0).normal(size=(40, 3)) / 4
+Y = np.where(X[:, 0] > 0, 1.0, -1.0)
+RIDGE = 5.0
+FACTS = {"epsilon": 1.0, "n_samples": 40, "n_features": 3, "ridge": RIDGE}
+
+
+@pytest.fixture(params=UNSOLVED, ids=lambda kind: kind.__name__)
+def broken(request, monkeypatch):
+    """Every solver that a mechanism calls fails."""
+
+    def fails(*_, **__):
+        raise request.param("not solved")
+
+    for module in (noisy_minimiser, output_perturbation, perturbed_parties):
+        for name in ("minimise", "minimise_many", "minimise_softmax"):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, fails)
+
+
+@pytest.mark.parametrize("centre", [None, np.array([1.0, -2.0, 0.5])])
+@pytest.mark.parametrize("kind", [ObjectivePerturbation, GaussianObjectivePerturbation])
+def test_an_objective_that_is_not_solved_releases_its_noise(broken, kind, centre):
+    more = {"delta": 1e-6} if kind is GaussianObjectivePerturbation else {}
+    mechanism = kind(**FACTS, **more, prior_norm=3.0)
+    found = mechanism.run_many(X, Y, source=SeededSource(0), count=2000, centre=centre)
+    noise = RIDGE * ((0.0 if centre is None else centre) - found)
+    drawn = mechanism.law.draw(SeededSource(1), 2000, 3)
+    lengths = [np.linalg.norm(each, axis=1) for each in (noise, drawn)]
+    assert stats.ks_2samp(*lengths).pvalue > 1e-3
+    assert np.linalg.norm(found, axis=1).max() <= mechanism.minimiser.longest
+
+
+@pytest.mark.parametrize("n_classes", [3, 5])
+def test_classes_that_are_not_solved_release_their_noise(broken, n_classes):
+    mechanism = ObjectivePerturbation(**FACTS, n_classes=n_classes)
+    codes = np.arange(40) % n_classes
+    found = mechanism.run_many(X, codes, source=SeededSource(0), count=50)
+    assert found.shape == (50, n_classes, 3)
+    assert np.linalg.norm(found.reshape(50, -1), axis=1).max() <= mechanism.minimiser.longest
+    assert np.all(found.std(axis=0) > 0)
+
+
+def test_an_output_that_is_not_solved_is_noise_around_zero(broken):
+    mechanism = OutputPerturbation(**FACTS)
+    found = mechanism.run_many(X, Y, source=SeededSource(0), count=2000)
+    drawn = mechanism.noise.law.draw(SeededSource(1), 2000, 3)
+    lengths = [np.linalg.norm(each, axis=1) for each in (found, drawn)]
+    assert stats.ks_2samp(*lengths).pvalue > 1e-3
+
+
+def test_of_many_parties_only_the_one_that_fails_releases_noise_alone(monkeypatch, broken):
+    offsets = np.array([0, 20, 40])
+    facts = {**FACTS, "n_samples": 20}
+    never = np.zeros(2, dtype=bool)
+    monkeypatch.setattr(perturbed_parties, "_roomy", lambda *_: never)  # all go to the solver
+    one, other = ObjectivePerturbation(**facts), OutputPerturbation(**facts)
+    made = run_parties({20: one.minimiser}, X, Y, offsets, source=SeededSource(0))
+    assert made.shape == (2, 3)
+    assert np.isfinite(made).all()
+    made = run_output_parties({20: other}, X, Y, offsets, source=SeededSource(0))
+    assert made.shape == (2, 3)
+    assert np.isfinite(made).all()
+
+
+def test_a_fit_whose_solver_fails_is_paid_for_and_released_like_any_other(broken):
+    ledger = Ledger()
+    ledger.open_account("all", epsilon=1.0)
+    model = PrivateLogisticRegression(ledger=ledger, account="all").fit(X, (Y > 0).astype(int))
+    assert model.coef_.shape == (1, 3)
+    (entry,) = ledger.entries()
+    assert entry.state == "released"
+
+
+def test_what_is_wrong_with_a_request_is_still_said_before_the_charge():
+    with pytest.raises(InvalidParameter, match="epsilon"):
+        PrivateLogisticRegression(epsilon=-1.0).fit(X, (Y > 0).astype(int))
