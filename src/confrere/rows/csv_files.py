@@ -249,9 +249,7 @@ def _refuse_formulas(column: str, values: Any, schema: PublicSchema | None) -> N
         for feature in schema.features:
             if feature.column == column:
                 known = {*feature.na, *feature.declared_values()}
-    count = sum(type(cell) is str and cell[:1] in "=@" and cell not in known for cell in values)
-    if count:
-        rows = "row has" if count == 1 else "rows have"
+    if any(type(cell) is str and cell[:1] in "=@" and cell not in known for cell in values):
         raise InvalidData(
-            f"column {column!r}: {count} {rows} a spreadsheet's formula; save its values."
+            f"column {column!r}: some rows have a spreadsheet's formula; save its values."
         )
