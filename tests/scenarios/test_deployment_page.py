@@ -122,7 +122,7 @@ def test_the_page_s_commands_work_as_written(shell):
 
 
 def test_from_kits_to_a_release_that_everybody_signed(shell):
-    requests, kits, opening, party, coordinator = blocks_of("kits.md", shell.address)
+    requests, kits, opening, party, coordinator, following = blocks_of("kits.md", shell.address)
     for block in (requests, kits, opening):
         done(shell(block))
     asking = shell(coordinator)
@@ -131,6 +131,11 @@ def test_from_kits_to_a_release_that_everybody_signed(shell):
         done(process)
     (release,) = {one.parent for one in shell.here.glob("coordinator/**/card.json")}
     assert sorted(one.stem for one in release.glob("signatures/*.sig")) == sorted(PARTIES)
+    # The next study finds what this one spent, under another name for the data.
+    told = done(shell(following))
+    (priced,) = (row for row in told.splitlines() if re.match(r" +main +epsilon", row))
+    assert priced.split()[:5] == ["main", "epsilon", "1", "1", "2"], told
+    assert "main/checkups" in told
 
 
 def blocks_of(page: str, address: str) -> list[str]:

@@ -133,6 +133,7 @@ _MODULES = {
     "schema": "schemas",
     "audit": "audit",
     "plan": "planning",
+    "home": "home",
     "keys": "key_files",
     **dict.fromkeys(("provision", "kit"), "provisioning"),
     **dict.fromkeys(("approve", "coordinator", "party"), "deployment"),
@@ -147,7 +148,7 @@ _GROUPS = {
     "ledger": "Show, verify or export what was spent; open and change accounts.",
     "schema": "Write, draft, show and compare public schemas.",
     "keys": "Make keys, and show fingerprints to compare by telephone.",
-    "kit": "Look into a kit, or open it in its participant's folder.",
+    "kit": "Look into a kit, or open it in its participant's home or folder.",
 }
 
 

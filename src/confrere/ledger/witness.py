@@ -260,6 +260,29 @@ class Witness:
             now = datetime.now(UTC).isoformat(timespec="microseconds")
             self._write(self._path_file(path), {"ledger_id": ledger_id, "time": now})
 
+    def check_source(self, source: str, ledger_id: str | None, path: Path) -> None:
+        """Refuse data that are counted in another ledger; ``source`` tells them from others.
+
+        Raises
+        ------
+        WitnessMismatch
+            Naming that ledger.
+        """
+        known = self._read(self._source_file(source))
+        if known is not None and known["ledger_id"] != ledger_id and known["path"] != str(path):
+            raise WitnessMismatch(
+                f"these data are counted in another ledger already, {known['path']}: a second one "
+                "would forget what was spent there. Nothing was spent."
+            ).hinting("name the home that they are in: CONFRERE_HOME=FOLDER, and see confrere home")
+
+    def keep_source(self, source: str, ledger_id: str, path: Path) -> None:
+        """Keep in which ledger data are counted."""
+        told = {"ledger_id": ledger_id, "path": str(path)}
+        self._write(self._source_file(source), told, _LONG_RECORD)
+
+    def _source_file(self, source: str) -> Path:
+        return self.folder / f"{_hashed(source)}.data"
+
     def _path_file(self, path: Path) -> Path:
         return self.folder / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:32]}.path"
 

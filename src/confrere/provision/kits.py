@@ -42,6 +42,7 @@ from confrere.release.signing import (
     sign_bytes,
     verify_bytes,
 )
+from confrere.study.home import Home, home_folder, open_home
 from confrere.study.priced_plan import price_of
 from confrere.study.study_file import COORDINATOR, Study, study_from_bytes
 from confrere.study.study_trust import trust_of
@@ -252,29 +253,58 @@ def _names(participant: str, study: Study) -> set[str]:
 
 
 def open_kit(
-    path: str | os.PathLike[str], into: str | os.PathLike[str], expected: str
-) -> OpenedKit:
+    path: str | os.PathLike[str],
+    into: str | os.PathLike[str] | None,
+    expected: str,
+    *,
+    dataset: str | None = None,
+) -> tuple[OpenedKit, Path]:
     """Check a kit; write its files and what is made of them into a folder of its owner's alone.
+
+    A party's go into its home, under the study's id: every study finds the same keys, policy and
+    ledgers there. A folder that holds the study already (of an older version, or a coordinator's)
+    gets the kit's own files anew.
 
     Parameters
     ----------
     path : path-like
         The archive.
-    into : path-like
-        The participant's folder: for a party the one in which its keys lie.
+    into : path-like or None
+        The party's home, which is made if it is not there; or the coordinator's folder. By default
+        the organisation's home, or where one is.
     expected : str
         The coordinator's fingerprint, ``SHA256:...``, as it was told by telephone.
+    dataset : str, optional
+        Which of its data sets the party answers for; by default the only one.
+
+    Returns
+    -------
+    OpenedKit
+    Path
+        The folder.
     """
     kit = show_kit(path, expected)
-    place = Path(into)
-    if kit.participant != COORDINATOR:
+    own, pages = kit.participant == COORDINATOR, kit.pages
+    place = Path(into) if into is not None else Path() if own else home_folder()
+    if not own and (place / "study.toml").exists():
         _check_own_keys(place, kit)
+        pages = {}  # of an older version, whose parties had no home: they stay as they are
+    elif not own:
+        _check_own_keys(Home(place).keys, kit)
+        home = open_home(place)
+        study, key = study_from_bytes(kit.files["study.toml"]), kit.files["coordinator.pub"]
+        chosen = home.matched(dataset)
+        pages = _pages(kit.participant, study, read_key_line(key), kit.files, chosen)
+        place = home.studies / study.id
     for name in _FIXED:
         if (place / name).exists() and (place / name).read_bytes() != kit.files[name]:
-            raise StudyError(f"--into: there is another {name}; give another folder.")
+            raise StudyError(
+                f"there is another {name} in {place}: a study has an id of its own, and a "
+                "coordinator a folder."
+            )
     place.mkdir(parents=True, exist_ok=True, mode=0o700)
     place.chmod(0o700)
-    for name, content in {**kit.files, **kit.pages}.items():
+    for name, content in {**kit.files, **pages}.items():
         target = place / name
         if name in _OWN and target.exists():
             continue
@@ -282,7 +312,7 @@ def open_kit(
         handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
-    return kit
+    return kit, place
 
 
 def _check_own_keys(place: Path, kit: OpenedKit) -> None:
@@ -291,18 +321,25 @@ def _check_own_keys(place: Path, kit: OpenedKit) -> None:
     request = request_from_bytes(kit.files[f"{kit.participant}.request"])
     if not public.is_file():
         raise InvalidParameter(
-            f"--into: {public.name} is not there; open the kit where keys request made the keys."
+            f"{public.name} is not in {place}; open the kit in the home where keys request made it."
         )
     if fingerprint(public) != request.fingerprint:
         raise InvalidParameter(
-            f"--into: the kit of {kit.participant} was made for another key than the one here."
+            f"the kit of {kit.participant} was made for another key than the one in {place}."
         )
 
 
 def _pages(
-    participant: str, study: Study, key: Ed25519PublicKey, files: Mapping[str, bytes]
+    participant: str,
+    study: Study,
+    key: Ed25519PublicKey,
+    files: Mapping[str, bytes],
+    dataset: str | None = None,
 ) -> dict[str, bytes]:
-    """Return what a participant obeys, by the templates of this installation."""
+    """Return what a participant obeys, by the templates of this installation.
+
+    ``dataset`` is what a party calls its data; by default as the study does.
+    """
     own = participant == COORDINATOR
     reached = _REACHED.fullmatch(files[ADDRESS].decode("ascii", "replace"))
     authority = files.get("authority/ca.pem" if own else "ca.pem")
@@ -317,6 +354,7 @@ def _pages(
         "price": price_of(study),
         "trust": trust_of(study),
         "line": public_line(key, COORDINATOR),
+        "dataset": None if own else dataset or study.party(participant).dataset,
     }
     kind = "coordinator" if own else "party"
     templates = {

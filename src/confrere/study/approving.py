@@ -25,6 +25,7 @@ from confrere.release.signing import (
     read_private_key,
     read_public_key,
 )
+from confrere.study.budget import check_data
 from confrere.study.local_file import Local, standing_refusal
 from confrere.study.priced_plan import make_plan
 from confrere.study.sessions import make_grant
@@ -96,6 +97,7 @@ def approve_study(
     if own is not None and public_line(opened.public_key()) != public_line(read_public_key(own)):
         raise StudyError(f"key_path: it is not the key that the study names for {local.party}.")
     make_plan(study, {local.party: local}).check()
+    check_data(local)
     agreed = make_grant(
         study,
         local,

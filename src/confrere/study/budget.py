@@ -1,21 +1,25 @@
 """What a party's data have paid, over all studies, and what they may still pay.
 
-A study calls a party's data what it likes; what counts is the party's own word for them, which is
-the ledger that its local file names. Every account of the party in that ledger is counted, and one
-of them pays: the first that is open for the kind of promise, whatever a study's data are called.
+A study calls a party's data what it likes; what counts is the party's own word for them: the data
+set of its home, or the ledger that its local file names. Every account of these data in that ledger
+is counted, and one of them pays: the first that is open for the kind of promise, whatever a study's
+data are called.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 
-from confrere.errors import BudgetExceeded
+from confrere.errors import BudgetExceeded, StudyError
 from confrere.guarantee import Guarantee
-from confrere.ledger import Account, Ledger, Limit
+from confrere.ledger import Account, Ledger, LedgerReader, Limit
 from confrere.ledger.accounts import at_least, at_most, exact, minus, plus
+from confrere.ledger.witness import Witness, witness_folder
 from confrere.study.local_file import Local
 from confrere.study.study_tables import Party
 
@@ -93,7 +97,7 @@ def budget_of(party: Party, local: Local | None, price: Guarantee) -> Budget:
     limit, limit_by = _strictest(caps)
     most, most_by = _strictest(told)
     return Budget(
-        account=party.account if paying is None else paying.name,
+        account=_new_account(party, local) if paying is None else paying.name,
         spent=at_least(_sum([one.spent for one in accounts])),
         limit=limit,
         limit_by=limit_by,
@@ -110,7 +114,12 @@ def open_account(party: Party, local: Local, price: Guarantee) -> Ledger:
     """
     budget = budget_of(party, local, price)
     budget.check(price)
+    sources = check_data(local)
     ledger = Ledger(local.ledger_path)
+    if local.dataset is not None:
+        witness = Witness(witness_folder())
+        for source in sources:
+            witness.keep_source(source, ledger.ledger_id, ledger.path)
     if budget.account not in {account.name for account in ledger.accounts()}:
         policy = local.policy
         own = None if policy is None else policy.lifetime_epsilon
@@ -125,12 +134,60 @@ def open_account(party: Party, local: Local, price: Guarantee) -> Ledger:
     return ledger
 
 
+def check_data(local: Local) -> list[str]:
+    """Refuse data that are counted in another ledger, or are not what the home says.
+
+    Returns
+    -------
+    list of str
+        What tells them from others: where they lie, and what they are.
+    """
+    sources = []
+    if local.data is not None:
+        sources.append(f"query {local.data.connection}\n{local.data.sql}")
+    elif local.data_path is not None:
+        sources.append(f"path {local.data_path.resolve()}")
+        digest = _digest(local.data_path)
+        if digest is not None:
+            sources.append(f"sha256 {digest}")
+        if local.sha256 not in (None, digest):
+            raise StudyError(
+                "sha256: the table is not the one that datasets.toml names; correct it there, if "
+                "the organisation knows why. Nothing was spent."
+            )
+    there = local.ledger_path.is_file()
+    ledger_id = LedgerReader.look(local.ledger_path).ledger_id if there else None
+    for source in sources:
+        Witness(witness_folder()).check_source(source, ledger_id, local.ledger_path.resolve())
+    return sources
+
+
+def _digest(path: Path) -> str | None:
+    """Return the SHA-256 of a table's file, or of a folder's files together; None of nothing."""
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    digests = []
+    for file in files:
+        if file.is_file():
+            with file.open("rb") as stream:
+                digests.append(hashlib.file_digest(stream, "sha256").hexdigest())
+    together = hashlib.sha256("\n".join(digests).encode()).hexdigest()
+    return digests[0] if len(digests) == 1 else together if digests else None
+
+
 def _accounts(local: Local) -> list[Account]:
     """Return every account that was charged for a party's data, by whatever name."""
     if not local.ledger_path.exists():
         return []
+    found = Ledger(local.ledger_path).accounts()
+    # The ledger of a data set is about nothing else; others may be several parties'.
     named = f"{local.party}/"
-    return [one for one in Ledger(local.ledger_path).accounts() if one.name.startswith(named)]
+    return [one for one in found if local.dataset is not None or one.name.startswith(named)]
+
+
+def _new_account(party: Party, local: Local | None) -> str:
+    if local is None or local.dataset is None:
+        return party.account
+    return f"{party.name}/{local.dataset}"
 
 
 def _paying(accounts: Sequence[Account], price: Guarantee) -> Account | None:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
+from pydantic import BeforeValidator, Field
 
 from confrere.errors import OperationRefused, StudyError
 from confrere.guarantee import Neighbours, Unit
 from confrere.ledger import Decision, LedgerReader
 from confrere.rows.row_tables import RowTable, Sql, open_table
+from confrere.study.home import FilePath, Query, home_of
 from confrere.study.own_classifier import OwnClassifier
 from confrere.study.study_file import Study
 from confrere.study.study_trust import trust_of
 from confrere.study.typed_files import (
+    Digest,
     Fingerprint,
     Name,
     Positive,
@@ -26,15 +28,6 @@ from confrere.study.typed_files import (
     read_bytes,
 )
 from confrere.trust import OWN_NOISE, Trust
-
-
-def _beside(text: Path, info: ValidationInfo) -> Path:
-    """Take a path of a file as relative to the file."""
-    folder = (info.context or {}).get("folder")
-    return text if folder is None else Path(folder) / text.expanduser()
-
-
-FilePath = Annotated[Path, Field(strict=False), AfterValidator(_beside)]
 
 
 class LocalPolicy(Table):
@@ -84,24 +77,9 @@ class LocalPolicy(Table):
             raise OperationRefused(
                 f"{party}: its policy asks for {self.trust} ({self.trust.words}), the study needs "
                 f"{needed} ({needed.words}); nothing was spent. Who wants that writes trust = "
-                f'"{needed}" under [policy] in the local file.',
+                f'"{needed}" into its policy.',
                 "trust",
             )
-
-
-class Query(Table):
-    """A table in a database: ``[data]``.
-
-    Attributes
-    ----------
-    connection : str
-        Its address; ``${NAME}`` in it stands for that environment variable, where secrets belong.
-    sql : str
-        What to ask; with an ``ORDER BY`` rows come in the same order every time.
-    """
-
-    connection: Text
-    sql: Text
 
 
 class Local(Table):
@@ -130,6 +108,11 @@ class Local(Table):
         What votes for it, where a study has parties vote; logistic regression by default.
     peers : mapping of str to str
         Other parties' fingerprints, ``SHA256:...``, that people have compared with them.
+    dataset : str or None
+        Which of the data sets in the organisation's home: their table, ledger and the policy stand
+        there, and every study of them adds up.
+    unit_column, sha256 : str or None
+        What the home says about that table.
     """
 
     party: Name
@@ -143,6 +126,9 @@ class Local(Table):
     auxiliary_path: FilePath | None = None
     classifier: OwnClassifier | None = None
     peers: dict[Name, Fingerprint] = Field(default_factory=dict)
+    dataset: Name | None = None
+    unit_column: Text | None = None
+    sha256: Digest | None = None
 
     @property
     def has_table(self) -> bool:
@@ -172,9 +158,32 @@ def read_local(path: str | Path) -> Local:
     """Read a local file; its paths are relative to it."""
     file = Path(path)
     values = parse_toml(read_bytes(file, "the local file"), "the local file")
-    if "ledger_path" not in values and isinstance(values.get("party"), str):
+    if isinstance(values.get("dataset"), str):
+        values |= _from_home(values, file)
+    elif "ledger_path" not in values and isinstance(values.get("party"), str):
         values["ledger_path"] = f"{values['party']}.ledger"
     return LocalFile.read(values, "the local file", folder=file.parent)
+
+
+def _from_home(values: Mapping[str, Any], file: Path) -> dict[str, Any]:
+    """Return what the organisation's home says about the data set that a local file names."""
+    twice = [key for key in ("data_path", "data", "ledger_path", "policy") if key in values]
+    if twice:
+        raise StudyError(
+            f"{twice[0]}: with a dataset the organisation's home says it, in datasets.toml and "
+            "policy.toml; leave it out of the local file."
+        )
+    home = home_of(file)
+    name = home.matched(values["dataset"])
+    one = home.datasets()[name]
+    return {
+        "ledger_path": str(home.ledger_of(name)),
+        "data_path": None if one.path is None else str(one.path),
+        "data": None if one.data is None else one.data.model_dump(),
+        "unit_column": one.unit_column,
+        "sha256": one.sha256,
+        "policy": home.policy(),
+    }
 
 
 def gather_locals(
@@ -204,6 +213,11 @@ def gather_locals(
     for path in _files(study_path, paths):
         local = read_local(path)
         study.party(local.party)
+        if local.unit_column not in (None, study.promise.unit_column):
+            raise StudyError(
+                f"privacy.unit_column: {local.party} counts by another column than the study; "
+                "nothing was spent."
+            )
         if local.party in found:
             raise StudyError(f"party: {local.party!r} has two local files.")
         found[local.party] = local
@@ -216,6 +230,9 @@ def gather_locals(
         if party in found:
             found[party] = found[party].model_copy(update={"key_path": path})
     if ledger is not None:
+        owned = [local.dataset for local in found.values() if local.dataset is not None]
+        if owned:
+            raise StudyError(f"--ledger: the data set {owned[0]} has one ledger, in its home.")
         found = {n: local.model_copy(update={"ledger_path": ledger}) for n, local in found.items()}
     return {party.name: found[party.name] for party in study.parties if party.name in found}
 

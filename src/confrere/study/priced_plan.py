@@ -29,7 +29,8 @@ from confrere.release import Spending
 from confrere.release.paid_receipts import receipts_for_facts
 from confrere.schema.fact_counts import FactCounts
 from confrere.study.budget import Budget, budget_of
-from confrere.study.local_file import FilePath, Local
+from confrere.study.home import FilePath
+from confrere.study.local_file import Local
 from confrere.study.parameters import NOMINAL_ROWS, estimator_for, price_for
 from confrere.study.study_file import Study
 from confrere.study.study_trust import trust_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from importlib.resources import files
 from pathlib import Path
 
@@ -60,6 +61,7 @@ def _write(texts: dict[Path, str]) -> list[Path]:
 def _simulated(study: Study, party: str, seed: int) -> pd.DataFrame:
     """Draw patients from the template's own public facts: none of them exists."""
     count = _EXAMPLE_ROWS[party]
+    one = secrets.token_hex(4)  # two examples are two data sets, each with a ledger of its own
     rng = np.random.default_rng([seed, *party.encode()])
     age, bmi, glucose = rng.normal(size=(3, count))
     chance = 1 / (1 + np.exp(2.6 - 0.5 * age - 0.6 * bmi - 1.1 * glucose))
@@ -68,7 +70,7 @@ def _simulated(study: Study, party: str, seed: int) -> pd.DataFrame:
     clipped = [np.clip(x, *b).round(1) for x, b in zip(numbers, bounds, strict=True)]
     return pd.DataFrame(
         {
-            "patient_id": [f"simulated-{party}-{number}" for number in range(count)],
+            "patient_id": [f"simulated-{party}-{one}-{number}" for number in range(count)],
             **dict(zip(("age", "bmi", "Glu0"), clipped, strict=True)),
             "smoker": rng.choice(["never", "former", "current"], size=count, p=[0.6, 0.2, 0.2]),
             "diabetes": np.where(rng.random(count) < chance, "yes", "no"),

@@ -36,7 +36,10 @@ from confrere.provision.kits import _members, _write
 from confrere.release import fingerprint, generate_key
 from confrere.release.signing import read_private_key
 from confrere.study import read_study
+from confrere.study.budget import open_account
+from confrere.study.home import open_home
 from confrere.study.local_file import read_local
+from confrere.study.priced_plan import price_of
 from confrere.study.template import write_template
 
 PARTIES = ("main", "branch-1", "branch-2")
@@ -50,11 +53,14 @@ def made(tmp_path_factory):
     study = folder / "study" / "study.toml"
     study.write_text(study.read_text().replace('engine = "local"', 'engine = "flower"'))
     for party in PARTIES:
-        make_request(folder / party, party)
+        home = open_home(folder / party)
+        make_request(home.keys, party)
+        (folder / f"{party}.csv").write_text("patient_id\n")
+        home.add("checkups-2010", folder / f"{party}.csv", "patient_id")
     generate_key(folder / "coordinator.key", "coordinator")
     make_kits(
         study.read_bytes(),
-        [read_request(folder / party / f"{party}.request") for party in PARTIES],
+        [read_request(folder / party / "keys" / f"{party}.request") for party in PARTIES],
         read_private_key(folder / "coordinator.key"),
         folder / "kits",
         host="10.0.0.1",
@@ -109,13 +115,18 @@ def _archive(path: Path, entries: list[tuple[tarfile.TarInfo, bytes]]) -> Path:
     return path
 
 
+def _content(folder: Path) -> dict[Path, bytes]:
+    return {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
 def _files(path: Path) -> dict[str, bytes]:
     with tarfile.open(path) as archive:
         return {m.name: archive.extractfile(m).read() for m in archive.getmembers()}
 
 
 def test_a_party_gets_what_it_needs_and_nothing_secret(work):
-    kit = open_kit(work / "kits" / "main.kit", work / "main", _own(work))
+    kit, place = open_kit(work / "kits" / "main.kit", work / "main", _own(work))
+    assert place == work / "main" / "studies" / "diabetes-2026"
     assert kit.participant == "main"
     assert set(kit.files) == {
         "address",
@@ -125,18 +136,19 @@ def test_a_party_gets_what_it_needs_and_nothing_secret(work):
         "study.toml",
     }
     assert set(kit.pages) == {"README.md", "confrere-main.service", "local.toml"}
-    assert {p.name for p in (work / "main").iterdir()} >= {*kit.files, *kit.pages}
+    assert {p.name for p in place.iterdir()} == {*kit.files, *kit.pages}
     assert b"--coordinator 10.0.0.1:8443 " in kit.pages["confrere-main.service"]
     assert b"PRIVATE" not in b"".join(kit.files.values())
-    study = read_study(work / "main" / "study.toml")
+    study = read_study(place / "study.toml")
     assert [party.key is not None for party in study.parties] == [True] * 3
-    local = read_local(work / "main" / "local.toml")
+    local = read_local(place / "local.toml")
     assert local.policy is not None
     local.policy.check(study, "main")
-    assert local.policy.lifetime_epsilon == local.policy.max_epsilon_per_run == study.epsilon
+    assert local.ledger_path == work / "main" / "ledgers" / "checkups-2010.ledger"
+    assert local.key_path.resolve() == work / "main" / "keys" / "main.key"
     assert fingerprint(local.coordinator) == _own(work)
     assert stat.S_IMODE((work / "main").stat().st_mode) == 0o700
-    assert stat.S_IMODE((work / "main" / "local.toml").stat().st_mode) == 0o600
+    assert stat.S_IMODE((place / "local.toml").stat().st_mode) == 0o600
 
 
 def test_the_coordinators_kit_lets_exactly_the_parties_in(work):
@@ -175,7 +187,7 @@ def test_another_fingerprint_writes_nothing(work):
     generate_key(work / "other.key")
     with pytest.raises(SignatureError, match="another key"):
         open_kit(work / "kits" / "main.kit", work / "main", fingerprint(work / "other.key.pub"))
-    assert not (work / "main" / "study.toml").exists()
+    assert not list((work / "main" / "studies").iterdir())
 
 
 @pytest.mark.parametrize("name", ["study.toml", "ca.pem", "address", "coordinator.pub"])
@@ -186,7 +198,7 @@ def test_a_changed_file_is_refused(work, name):
     changed = _archive(work / "changed.kit", entries)
     with pytest.raises((SignatureError, InvalidParameter)):
         open_kit(changed, work / "main", _own(work))
-    assert not (work / "main" / "study.toml").exists()
+    assert not list((work / "main" / "studies").iterdir())
 
 
 @pytest.mark.parametrize("name", ["../evil", "/etc/evil", "a/../../b", "nodes/../../x", ".hidden"])
@@ -216,28 +228,28 @@ def test_what_is_not_an_archive_is_refused(tmp_path):
 
 
 def test_a_kit_is_opened_where_its_keys_are(work, tmp_path):
-    with pytest.raises(InvalidParameter, match="is not there"):
+    with pytest.raises(InvalidParameter, match=r"main\.key\.pub is not in"):
         open_kit(work / "kits" / "main.kit", tmp_path / "empty", _own(work))
-    make_request(tmp_path / "foreign", "main")
+    make_request(tmp_path / "foreign" / "keys", "main")
     with pytest.raises(InvalidParameter, match="another key"):
         open_kit(work / "kits" / "main.kit", tmp_path / "foreign", _own(work))
 
 
 def test_opened_again_the_local_file_stays_and_another_study_is_refused(work):
-    open_kit(work / "kits" / "main.kit", work / "main", _own(work))
-    own = work / "main" / "local.toml"
+    _, place = open_kit(work / "kits" / "main.kit", work / "main", _own(work))
+    own = place / "local.toml"
     own.write_text(own.read_text() + "# ours\n")
     open_kit(work / "kits" / "main.kit", work / "main", _own(work))
     assert own.read_text().endswith("# ours\n")
-    study = work / "main" / "study.toml"
+    study = place / "study.toml"
     study.write_text(study.read_text() + "# changed\n")
     with pytest.raises(StudyError, match=r"another study\.toml"):
         open_kit(work / "kits" / "main.kit", work / "main", _own(work))
 
 
 def test_kits_are_renewed_only_when_asked(work):
-    study = (work / "main" / "main.request", work / "study" / "study.toml")
-    requests = [read_request(work / party / f"{party}.request") for party in PARTIES]
+    study = (work / "main" / "keys" / "main.request", work / "study" / "study.toml")
+    requests = [read_request(work / party / "keys" / f"{party}.request") for party in PARTIES]
     key = read_private_key(work / "coordinator.key")
     content = study[1].read_bytes()
     with pytest.raises(StudyError, match="is there already"):
@@ -250,7 +262,7 @@ def test_kits_are_renewed_only_when_asked(work):
 
 
 def test_a_missing_request_and_a_foreign_key_are_named(work, tmp_path):
-    requests = [read_request(work / party / f"{party}.request") for party in PARTIES]
+    requests = [read_request(work / party / "keys" / f"{party}.request") for party in PARTIES]
     key = read_private_key(work / "coordinator.key")
     content = (work / "study" / "study.toml").read_bytes()
     with pytest.raises(StudyError, match="branch-2: its request is missing"):
@@ -265,8 +277,8 @@ def test_a_missing_request_and_a_foreign_key_are_named(work, tmp_path):
 
 
 def test_a_request_that_was_changed_is_refused(work):
-    path = work / "main" / "main.request"
-    other = (work / "branch-1" / "branch-1.request").read_text()
+    path = work / "main" / "keys" / "main.request"
+    other = (work / "branch-1" / "keys" / "branch-1.request").read_text()
     path.write_text(path.read_text().replace('"party": "main"', '"party": "branch-1"'))
     with pytest.raises(SignatureError, match="branch-1"):
         read_request(path)
@@ -278,8 +290,8 @@ def test_a_request_that_was_changed_is_refused(work):
 def test_a_node_key_is_rotated_and_the_old_one_never_let_in_again(work):
     open_kit(work / "kits" / "coordinator.kit", work / "coordinator", _own(work))
     nodes, study = work / "coordinator" / "nodes", read_study(work / "coordinator" / "study.toml")
-    old = read_request(work / "main" / "main.request")
-    new = renew_node_key(work / "main", "main", work / "main" / "main.key")
+    old = read_request(work / "main" / "keys" / "main.request")
+    new = renew_node_key(work / "main" / "keys", "main", work / "main" / "keys" / "main.key")
     assert new.key == old.key
     assert new.certificate != old.certificate
     admit(nodes, study, new)
@@ -310,7 +322,7 @@ def test_a_request_of_another_signer_is_not_admitted(work, tmp_path):
 
 
 def test_ends_are_told_thirty_days_before(work):
-    certificate = read_certificate(work / "main" / "node.key.pem")
+    certificate = read_certificate(work / "main" / "keys" / "node.key.pem")
     end = certificate.not_valid_after_utc
     named = {"main": certificate}
     assert expiry_warnings(named, end - timedelta(days=31)) == []
@@ -335,8 +347,12 @@ def test_the_commands_from_keys_to_kits(tmp_path, monkeypatch):
     study.write_text(study.read_text().replace('engine = "local"', 'engine = "flower"'))
     (tmp_path / "requests").mkdir()
     for party in PARTIES:
-        ok("keys", "request", party, "--folder", party)
-        shutil.copy(f"{party}/{party}.request", "requests")
+        monkeypatch.setenv("CONFRERE_HOME", party)
+        ok("keys", "request", party)
+        shutil.copy(f"{party}/keys/{party}.request", "requests")
+        (tmp_path / f"{party}.csv").write_text("patient_id\n")
+        ok("home", "--data", f"checkups={party}.csv", "--unit-column", "patient_id")
+    monkeypatch.setenv("CONFRERE_HOME", "main")
     ok("keys", "new", "coordinator.key")
     told = ok(
         *("provision", str(study), "--requests", "requests", "--key", "coordinator.key"),
@@ -345,13 +361,14 @@ def test_the_commands_from_keys_to_kits(tmp_path, monkeypatch):
     own = fingerprint("coordinator.key.pub")
     assert own in "".join(told.split())
     assert "the kit of main" in ok("kit", "show", "kits/main.kit")
-    ok("kit", "open", "kits/main.kit", "--fingerprint", own, "--into", "main")
+    ok("kit", "open", "kits/main.kit", "--fingerprint", own)
     ok("kit", "open", "kits/coordinator.kit", "--fingerprint", own, "--into", "coordinator")
-    ok("keys", "rotate", "main", "--folder", "main")
+    ok("keys", "rotate", "main")
     nodes = ("--nodes", "coordinator/nodes")
-    ok("keys", "admit", "main/main.request", "--study", "coordinator/study.toml", *nodes)
+    ok("keys", "admit", "main/keys/main.request", "--study", "coordinator/study.toml", *nodes)
     ok("keys", "revoke", "branch-2", *nodes)
-    ok("check", "main/study.toml")
+    (tmp_path / "main.csv").unlink()
+    ok("check", "main/studies/diabetes-2026/study.toml")
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
@@ -396,10 +413,10 @@ def test_a_kit_writes_over_nothing_of_a_party_s_own(work, name):
     files = dict(show_kit(work / "kits" / "main.kit").files)
     key = read_private_key(work / "coordinator.key")
     path = _write(work / "kits" / "main.kit", files | {name: b"not yours"}, key)
-    before = {p: p.read_bytes() for p in (work / "main").rglob("*")}
+    before = _content(work / "main")
     with pytest.raises(SignatureError, match="is no kit"):
         open_kit(path, work / "main", _own(work))
-    assert {p: p.read_bytes() for p in (work / "main").rglob("*")} == before
+    assert _content(work / "main") == before
 
 
 def test_a_coordinators_kit_has_its_own_names_only(work):
@@ -429,13 +446,13 @@ def test_a_local_file_of_the_coordinator_s_is_never_obeyed(work):
         path = _write(work / "kits" / "main.kit", {**real.files, name: content}, key)
         with pytest.raises(SignatureError, match="is no kit"):
             open_kit(path, work / "main", _own(work))
-        assert not (work / "main" / name).exists()
-    opened = open_kit(
+        assert not list((work / "main").rglob(name))
+    opened, place = open_kit(
         _write(work / "kits" / "main.kit", real.files, key), work / "main", _own(work)
     )
-    assert {name: (work / "main" / name).read_bytes() for name in hostile} == real.pages
+    assert {name: (place / name).read_bytes() for name in hostile} == real.pages
     assert opened.pages == real.pages
-    local = read_local(work / "main" / "local.toml")
+    local = read_local(place / "local.toml")
     assert (local.classifier, local.engine, local.data) == (None, None, None)
     assert not mark.exists()
 
@@ -460,9 +477,9 @@ def test_an_address_is_one_word_of_a_command(work, address):
     path = _write(work / "kits" / "main.kit", files | {"address": address}, key)
     with pytest.raises(SignatureError, match="where the coordinator is"):
         open_kit(path, work / "main", _own(work))
-    assert not (work / "main" / "README.md").exists()
+    assert not list((work / "main").rglob("README.md"))
     content = (work / "study" / "study.toml").read_bytes()
-    requests = [read_request(work / party / f"{party}.request") for party in PARTIES]
+    requests = [read_request(work / party / "keys" / f"{party}.request") for party in PARTIES]
     with pytest.raises(InvalidParameter, match="host must be"):
         make_kits(content, requests, key, work / "new", host="a b", port=8443)
 
@@ -470,13 +487,92 @@ def test_an_address_is_one_word_of_a_command(work, address):
 def test_no_kit_says_for_a_party_whom_it_trusts(work):
     """The local file is as strict as the study allows; what is weaker a party writes itself."""
     content = (work / "study/study.toml").read_text().replace('name = "average"', 'name = "sums"')
-    requests = [read_request(work / party / f"{party}.request") for party in PARTIES]
+    requests = [read_request(work / party / "keys" / f"{party}.request") for party in PARTIES]
     key = read_private_key(work / "coordinator.key")
     make_kits(content.encode(), requests, key, work / "sums", host="10.0.0.1", port=8443)
-    open_kit(work / "sums/main.kit", work / "main", _own(work))
-    local, study = work / "main/local.toml", read_study(work / "main/study.toml")
+    _, place = open_kit(work / "sums/main.kit", work / "main", _own(work))
+    local, study = place / "local.toml", read_study(place / "study.toml")
     assert '# This study needs trust = "1 of 3"' in local.read_text()
     with pytest.raises(OperationRefused, match='trust = "1 of 3"'):
         read_local(local).policy.check(study, "main")
-    local.write_text(local.read_text().replace('\ntrust = "own noise"', '\ntrust = "1 of 3"'))
+    policy = work / "main" / "policy.toml"
+    policy.write_text(f'trust = "1 of 3"\n{policy.read_text()}')
     read_local(local).policy.check(study, "main")
+
+
+class TestTheSecondStudy:
+    """It used to want a new folder, hence an empty ledger: 2.5 were paid under a cap of 2."""
+
+    @pytest.fixture
+    def second(self, work, monkeypatch):
+        """A second study of the same data, which calls them otherwise and costs more."""
+        text = (work / "study" / "study.toml").read_text()
+        for old, new in {
+            "diabetes-2026": "diabetes-2027",
+            "checkups-2010": "checkups-2011",
+            "epsilon = 1.0  ": "epsilon = 1.5  ",
+        }.items():
+            assert old in text
+            text = text.replace(old, new)
+        requests = [read_request(work / p / "keys" / f"{p}.request") for p in PARTIES]
+        key = read_private_key(work / "coordinator.key")
+        make_kits(text.encode(), requests, key, work / "next", host="10.0.0.1", port=8443)
+        policy = work / "main" / "policy.toml"
+        told = policy.read_text().replace("lifetime_epsilon = 3.0", "lifetime_epsilon = 2.0")
+        policy.write_text(told.replace("max_epsilon_per_run = 1.0", "max_epsilon_per_run = 2.0"))
+        return work / "next" / "main.kit"
+
+    def test_is_opened_into_the_same_home_and_adds_up(self, work, second, monkeypatch):
+        _, first = open_kit(work / "kits" / "main.kit", work / "main", _own(work))
+        local = read_local(first / "local.toml")
+        study = read_study(first / "study.toml")
+        ledger = open_account(study.party("main"), local, price_of(study))
+        ledger.charge("main/checkups-2010", price_of(study), purpose="the first study")
+        _, place = open_kit(second, work / "main", _own(work))
+        assert read_local(place / "local.toml").ledger_path == local.ledger_path
+        monkeypatch.chdir(place)
+        result = CliRunner().invoke(app, ["approve", "study.toml", "--yes"])
+        assert result.exit_code == 4, result.output
+        assert "1 left under lifetime_epsilon" in " ".join(result.output.split())
+        assert not (place / "grant.json").exists()
+
+    def test_in_a_new_folder_with_the_same_keys_and_a_copy_is_refused(
+        self, work, second, monkeypatch
+    ):
+        _, first = open_kit(work / "kits" / "main.kit", work / "main", _own(work))
+        study = read_study(first / "study.toml")
+        open_account(study.party("main"), read_local(first / "local.toml"), price_of(study))
+        shutil.copytree(work / "main" / "keys", work / "main-2" / "keys")
+        table = next(iter(open_home(work / "main").datasets().values())).path
+        shutil.copy(table, work / "copy.csv")
+        open_home(work / "main-2").add("checkups-2011", work / "copy.csv", None)
+        shutil.copy(work / "main" / "policy.toml", work / "main-2")
+        _, place = open_kit(second, work / "main-2", _own(work))
+        monkeypatch.chdir(place)
+        result = CliRunner().invoke(app, ["approve", "study.toml", "--yes"])
+        assert result.exit_code == 5, result.output
+        assert "counted in another ledger already" in " ".join(result.output.split())
+        assert not (place / "grant.json").exists()
+
+    def test_which_data_it_is_about_the_party_says(self, work, second):
+        (work / "staff.csv").write_text("staff_id\n")
+        home = open_home(work / "main")
+        home.add("staff", work / "staff.csv", "staff_id")
+        with pytest.raises(StudyError, match="checkups-2010, staff"):
+            open_kit(second, work / "main", _own(work))
+        _, place = open_kit(second, work / "main", _own(work), dataset="checkups-2010")
+        assert 'dataset = "checkups-2010"' in (place / "local.toml").read_text()
+
+
+def test_a_folder_of_version_0_2_gets_a_renewed_certificate(work):
+    """Its keys and books lie beside the study: nothing but the kit's own files is written."""
+    old = work / "old"
+    shutil.copytree(work / "main" / "keys", old)
+    kit = show_kit(work / "kits" / "main.kit")
+    (old / "study.toml").write_bytes(kit.files["study.toml"])
+    (old / "local.toml").write_text('party = "main"\n')
+    _, place = open_kit(work / "kits" / "main.kit", old, _own(work))
+    assert place == old
+    assert (old / "ca.pem").read_bytes() == kit.files["ca.pem"]
+    assert (old / "local.toml").read_text() == 'party = "main"\n'
+    assert not (old / "README.md").exists()

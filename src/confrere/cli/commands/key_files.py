@@ -21,7 +21,9 @@ Passphrase = Annotated[
 ]
 PartyName = Annotated[str, typer.Argument(metavar="PARTY", help="Its name in the study.")]
 Nodes = Annotated[Path, typer.Option(help="The coordinator's folder of certificates.")]
-Own = Annotated[Path, typer.Option(help="The party's folder, in which its keys lie.")]
+Own = Annotated[
+    Path | None, typer.Option(help="The folder of the party's keys; by default its home's.")
+]
 
 
 @command("keys new")
@@ -64,26 +66,30 @@ def show(
 
 
 @command("keys request")
-def request(party: PartyName, folder: Own = Path(), passphrase: Passphrase = False) -> Answer:
+def request(party: PartyName, folder: Own = None, passphrase: Passphrase = False) -> Answer:
     """Make a party's keys, and the request that it sends to whoever coordinates."""
     need_flower()
     from confrere.provision import make_request
     from confrere.release.folder import check_party
+    from confrere.study.home import home_folder, open_home
 
-    made = make_request(folder, check_party(party), _word(passphrase))
-    return _asked(folder, party, made.fingerprint)
+    place = folder or open_home(home_folder()).keys
+    made = make_request(place, check_party(party), _word(passphrase))
+    return _asked(place, party, made.fingerprint)
 
 
 @command("keys rotate")
-def rotate(party: PartyName, folder: Own = Path(), passphrase: Passphrase = False) -> Answer:
+def rotate(party: PartyName, folder: Own = None, passphrase: Passphrase = False) -> Answer:
     """Make a new node key in place of the old one, and a new request; the study stays good."""
     need_flower()
     from confrere.provision import renew_node_key
     from confrere.release.folder import check_party
+    from confrere.study.home import Home, home_folder
 
-    key = signing_key(folder / f"{check_party(party)}.key")
-    made = renew_node_key(folder, party, key, _word(passphrase))
-    return _asked(folder, party, made.fingerprint)
+    place = folder or Home(home_folder()).keys
+    key = signing_key(place / f"{check_party(party)}.key")
+    made = renew_node_key(place, party, key, _word(passphrase))
+    return _asked(place, party, made.fingerprint)
 
 
 @command("keys admit")

@@ -79,17 +79,28 @@ def open_(
         str, typer.Option(help="The coordinator's, SHA256:..., as told by telephone.")
     ],
     into: Annotated[
-        Path, typer.Option(help="The participant's folder: a party's keys lie there.")
-    ] = Path(),
+        Path | None,
+        typer.Option(
+            help="A party's home, by default CONFRERE_HOME or the user's; a coordinator's folder."
+        ),
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(help="Which of the home's data sets the study is about, if it has several."),
+    ] = None,
 ) -> Answer:
     """Check a kit's signature; write its files, a local file, a unit and a README made here."""
     need_flower()
     from confrere.provision import open_kit
 
-    found = open_kit(kit, into, fingerprint)
+    found, place = open_kit(kit, into, fingerprint, dataset=dataset)
     return Answer(
-        f"the kit of {found.participant}; next: read {into / 'README.md'}",
-        {"participant": found.participant, "study_sha256": found.study_sha256},
+        f"the kit of {found.participant}; next: read {place / 'README.md'}",
+        {
+            "participant": found.participant,
+            "study_sha256": found.study_sha256,
+            "folder": str(place),
+        },
     )
 
 

@@ -1,0 +1,178 @@
+"""One home per organisation: every study finds the same ledger, whatever it calls the data."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from confrere.guarantee import Guarantee
+from confrere.ledger import Ledger
+
+PARTIES = ("main", "branch-1", "branch-2")
+
+
+@pytest.fixture
+def homes(line, folder, monkeypatch):
+    """A home for every party of the example, and a local file that names its data set."""
+    monkeypatch.delenv("CONFRERE_HOME", raising=False)
+    for party in PARTIES:
+        table = f"checkups=local/{party}.csv"
+        line("home", f"at-{party}", "--data", table, "--unit-column", "patient_id")
+    Path("study.toml").rename("base.toml")
+    return folder
+
+
+def month(number: int, *, party: str = "main") -> list[str]:
+    """Write a month's study with a folder in every home; return the words that fit it."""
+    text = Path("base.toml").read_text().replace("checkups-2010", f"month-{number}")
+    text = text.replace("diabetes-2026", f"s{number}").replace('name = "main"', f'name = "{party}"')
+    study = Path(f"s{number}.toml")
+    study.write_text(text)
+    words = [str(study), "--out", f"out-{number}"]
+    for home in PARTIES:
+        place = Path(f"at-{home}/studies/s{number}")
+        place.mkdir(parents=True, exist_ok=True)
+        name = party if home == "main" else home
+        (place / "local.toml").write_text(f'party = "{name}"\ndataset = "checkups"\n')
+        words += ["--local", str(place / "local.toml")]
+    return words
+
+
+def test_four_months_by_one_home_keep_one_cap(line, homes):
+    policy = Path("at-main/policy.toml")
+    assert "lifetime_epsilon = 3.0" in policy.read_text()
+    # The study's own caps are wide: the home's limit is to decide.
+    base = Path("base.toml")
+    base.write_text(re.sub(r"cap = \{ epsilon = \d", "cap = { epsilon = 9", base.read_text()))
+    for number in (1, 2, 3):
+        study, *words = month(number)
+        words = [one for one in words if one != "--out" and not one.startswith("out-")]
+        spent = [p["spent"] for p in line.json("price", study, *words)["data"]["prices"]]
+        assert spent == [number - 1.0] * 3
+        line("fit", *month(number), "--yes")
+    told = line.json("fit", *month(4), "--yes", code=4)
+    assert "0 left under" in told["message"]
+    for party in PARTIES:
+        (account,) = Ledger(f"at-{party}/ledgers/checkups.ledger").accounts()
+        assert (account.name, account.spent) == (f"{party}/checkups", 3.0)
+    told = line.json("home", "at-main")["data"]
+    assert [one["spent"] for one in told["datasets"]["checkups"]["accounts"]] == [3.0]
+    policy.write_text(policy.read_text().replace("= 3.0", "= 4.0"))
+    told = line.json("fit", *month(4), "--yes", code=4)  # raised in one place only
+    assert "cap in the ledger" in told["message"]
+
+
+def test_a_party_that_a_study_calls_otherwise_pays_from_the_same_budget(line, homes):
+    line("fit", *month(1), "--yes")
+    policy = Path("at-main/policy.toml")
+    policy.write_text(
+        policy.read_text().replace("lifetime_epsilon = 3.0", "lifetime_epsilon = 1.5")
+    )
+    told = line.json("fit", *month(2, party="clinic"), "--yes", code=4)
+    assert "0.5 left under" in told["message"]
+
+
+def test_a_ledger_of_version_0_2_is_taken_into_a_home(line, homes):
+    """Its accounts are called as studies called the data; all of them count."""
+    book = Ledger("at-main/ledgers/checkups.ledger")
+    for name in ("main/january", "clinic/february"):
+        book.open_account(name, epsilon=3.0)
+        book.charge(name, Guarantee(1.25), purpose="earlier")
+    told = line.json("fit", *month(1), "--yes", code=4)
+    assert "0.5 left under" in told["message"]
+
+
+class TestASecondLedger:
+    def test_by_a_second_home_with_a_copy_of_the_table(self, line, homes):
+        line("fit", *month(1), "--yes")
+        shutil.copy("local/main.csv", "copy.csv")
+        line("home", "again", "--data", "patients=copy.csv")
+        words = month(2)
+        again = Path("again/studies/s2")
+        again.mkdir()
+        (again / "local.toml").write_text('party = "main"\ndataset = "patients"\n')
+        words[words.index("at-main/studies/s2/local.toml")] = str(again / "local.toml")
+        told = line.json("fit", *words, "--yes", code=5)
+        assert "counted in another ledger already" in told["message"]
+        assert "at-main/ledgers/checkups.ledger" in told["message"]
+        assert not Path("again/ledgers/patients.ledger").exists()
+
+    def test_by_a_local_file_without_a_home(self, line, homes):
+        line("fit", *month(1), "--yes")
+        month(2)
+        told = line.json("fit", "s2.toml", "--out", "out", "--yes", code=5)  # local/ is beside it
+        assert "counted in another ledger already" in told["message"]
+
+    def test_by_two_names_for_one_table(self, line, homes):
+        told = line.json("home", "at-main", "--data", "other=local/main.csv", code=3)
+        assert "checkups and other are one table" in told["message"]
+        assert '"other"' not in Path("at-main/datasets.toml").read_text()
+
+    def test_by_the_option(self, line, homes):
+        told = line.json("fit", *month(1), "--ledger", "new.ledger", "--yes", code=3)
+        assert "has one ledger, in its home" in told["message"]
+
+    def test_by_a_ledger_that_was_removed(self, line, homes):
+        line("fit", *month(1), "--yes")
+        Path("at-main/ledgers/checkups.ledger").unlink()
+        told = line.json("fit", *month(2), "--yes", code=5)
+        assert "the file was deleted, moved or replaced" in told["message"]
+
+
+def test_a_home_that_is_moved_goes_on(line, homes):
+    line("fit", *month(1), "--yes")
+    Path("at-main").rename("moved")
+    Path("at-main").symlink_to("moved")
+    line("fit", *month(2), "--yes")
+    (account,) = Ledger("moved/ledgers/checkups.ledger").accounts()
+    assert account.spent == 2.0
+
+
+def test_a_table_that_grows_is_the_same_data_set(line, homes):
+    line("fit", *month(1), "--yes")
+    with Path("local/main.csv").open("a") as table:
+        table.write("new,50,25,5.5,never,no\n")
+    line("fit", *month(2), "--yes")
+    (account,) = Ledger("at-main/ledgers/checkups.ledger").accounts()
+    assert account.spent == 2.0
+
+
+@pytest.mark.parametrize(
+    ("line_of", "words"),
+    [
+        ('unit_column = "visit_id"', "counts by another column"),
+        (f'unit_column = "patient_id"\nsha256 = "{"0" * 64}"', "is not the one that datasets.toml"),
+    ],
+)
+def test_what_the_home_says_of_a_table_must_hold(line, homes, line_of, words):
+    datasets = Path("at-main/datasets.toml")
+    told = datasets.read_text().rsplit("unit_column", 1)[0]
+    datasets.write_text(told + line_of + "\n")
+    assert words in line.json("fit", *month(1), "--yes", code=3)["message"]
+    assert not list(Path("at-main").rglob("*.ledger"))
+
+
+def test_what_the_home_says_is_not_said_twice(line, homes):
+    words = month(1)
+    local = Path("at-main/studies/s1/local.toml")
+    local.write_text(local.read_text() + 'ledger_path = "own.ledger"\n')
+    assert "ledger_path: with a dataset" in line.json("fit", *words, "--yes", code=3)["message"]
+
+
+def test_where_the_home_is(line, tmp_path, monkeypatch):
+    monkeypatch.delenv("CONFRERE_HOME", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    assert line.json("home")["data"]["home"] == str(tmp_path / "data" / "confrere")
+    monkeypatch.setenv("CONFRERE_HOME", str(tmp_path / "ours"))
+    assert line.json("home")["data"]["home"] == str(tmp_path / "ours")
+    made = tmp_path / "ours"
+    assert made.stat().st_mode & 0o777 == 0o700
+    assert {one.name for one in made.iterdir()} == {
+        *("keys", "ledgers", "studies", "policy.toml", "datasets.toml")
+    }
+    (made / "policy.toml").write_text("ours")
+    line("home")
+    assert (made / "policy.toml").read_text() == "ours"
