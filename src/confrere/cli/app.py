@@ -133,7 +133,7 @@ _MODULES = {
     "schema": "schemas",
     "audit": "audit",
     "plan": "planning",
-    "home": "home",
+    "home": "homes",
     "keys": "key_files",
     **dict.fromkeys(("provision", "kit"), "provisioning"),
     **dict.fromkeys(("approve", "coordinator", "party"), "deployment"),
