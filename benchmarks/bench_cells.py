@@ -1,4 +1,4 @@
-"""Cells against votes and moments of many parties: the papers' items, and data for the rule.
+"""Cells against votes of many parties: the papers' items, and data for the rule.
 
 Settings of cells, and the rule for when to use them, were chosen on the data of :data:`OTHERS`:
 data that no reproduced item uses, and training rows alone of two that are used, cut in other ways.
@@ -34,7 +34,7 @@ from confrere_research.problems.shapes import ManyParties, Rows
 
 Found = dict[str, dict[str, list[float]]]
 
-METHODS = ("statistic", "moments", "cells")
+METHODS = ("statistic", "cells")
 
 #: Items and epsilons; their best methods are run, with the settings that the item gives them.
 ITEMS = {"M1": (0.1, 0.3, 1.0, 3.0), "M2": (0.1, 1.0), "M3": (0.1, 1.0)}

@@ -214,7 +214,7 @@ def many_parties() -> list[dict[str, Any]]:
     y = (X[:, 0] + 0.1 * rng.normal(size=len(X)) > 0).astype(int)
     party, auxiliary = np.repeat(np.arange(20_000), 10), X[:2000]
     found = []
-    for method in ("statistic", "moments", "weights"):
+    for method in ("statistic", "weights"):
         taken = {}
         for trust in ("coordinator", "sum"):
             model = MultipartyClassifier(method=method, trust=trust, classes=[0, 1], random_state=0)

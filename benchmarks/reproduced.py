@@ -31,7 +31,7 @@ CHOICES = (
     ("S6", "average near the experts", "best"),
     ("M2-20k", "statistic", "best"),
     ("M3", "statistic", "best"),
-    ("M3", "moments", "best"),
+    ("M3", "cells", "best"),
 )
 README = "../README.md"
 PAGE = "reproduced.md"

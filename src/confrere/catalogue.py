@@ -30,7 +30,7 @@ _MULTIPARTY = "Hamm, Cao and Belkin (2016), Learning Privately from Multiparty D
 _OURS = "this library"
 
 #: What one of many parties is asked where it does not vote.
-_VOTED = {"moments": "moments", "cells": "shares", "weights": "upload"}
+_VOTED = {"cells": "shares", "weights": "upload"}
 
 #: What a party is asked where it learns by itself.
 _ALONE = ("size", "learn")
@@ -255,7 +255,6 @@ _METHODS = (
     _votes("soft", "the fractions of many parties' votes", "Algorithm 2", "multiparty"),
     _votes("weights", "the average of many parties' classifiers", "baseline", "party_average"),
     _votes("statistic", "the one vector through which votes enter", "", "statistic", _OURS),
-    _votes("moments", "the one vector through which labels enter", "", "moments", _OURS),
     _votes("cells", "how classes are shared over public cells", "", "cells", _OURS),
 )
 

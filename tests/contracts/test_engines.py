@@ -205,9 +205,7 @@ def test_everyone_ends_with_the_releases_and_has_signed_its_own(example, tmp_pat
             verify_release(place, ledgers=ledgers)
 
 
-@pytest.mark.parametrize(
-    "name", ["vote", "soft", "statistic", "moments", "cells", "weights", "trusted moments"]
-)
+@pytest.mark.parametrize("name", ["vote", "soft", "statistic", "cells", "weights", "trusted cells"])
 def test_polls_of_three_classes_give_the_same_bytes_over_both_engines(example, tmp_path, name):
     method = CATALOGUE[name.split()[-1]]
     how = {"rewritten": SMOKERS, "own": TREE}
@@ -388,7 +386,7 @@ def test_a_party_of_one_class_votes_for_it():
     assert told.dtype == np.int64
 
 
-@pytest.mark.parametrize("name", ["statistic", "moments", "cells", "weights", "sums"])
+@pytest.mark.parametrize("name", ["statistic", "cells", "weights", "sums"])
 def test_facts_are_learned_before_a_sum_over_both_engines(example, tmp_path, name):
     """Rows, and the public ones that are voted on, are encoded by what all have counted."""
     changes = {", base_rate = 0.12": "", ", mean = 52, sd = 16": ""}

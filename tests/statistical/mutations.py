@@ -38,7 +38,6 @@ from confrere.mechanisms.laws import BodyNoise, L2Noise, LaplaceNoise
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.output_step import LatticeStep
 from confrere.mechanisms.party_cells import WHOLE, PartyCells, shares_of_parties
-from confrere.mechanisms.party_moments import PartyMoments
 from confrere.mechanisms.prior_check import PriorCheck
 from confrere.noise.samplers import gaussian_noise, laplace_noise
 from confrere.noise.sources import RandomSource, SeededSource, source_for
@@ -238,16 +237,6 @@ def _votes_of_two_classes(patch: Patch) -> None:
         patch(module, name, lambda *a, _real=real, **k: _real(*a, **k | {"n_classes": 2}))
 
 
-def _moments_move_once(patch: Patch) -> None:
-    """A party's moment leaves one class and is not counted in the one that it comes to."""
-    real = PartyMoments.sensitivity.fget
-    patch(
-        PartyMoments,
-        "sensitivity",
-        property(lambda self: real(self) / (2 if self.n_classes > 2 else 1)),
-    )
-
-
 def _check_pays_once(patch: Patch) -> None:
     """The check of a prior pays for the record that goes, not for the one that comes."""
     real = PriorCheck.sensitivity.fget
@@ -317,7 +306,7 @@ def _wrong_gamma(patch: Patch) -> None:
 
 
 _ALL_OBJECTIVES = ("plr", "simcomb", "pst-s", "pst-f", "pst-h", "average", "ofpa")
-_ALL_ADDED = ("ofaa", "laplace", "vote", "soft", "statistic", "moments")
+_ALL_ADDED = ("ofaa", "laplace", "vote", "soft", "statistic")
 
 MUTATIONS = {
     "noise / 20": Mutation(
@@ -329,7 +318,7 @@ MUTATIONS = {
     "noise / 2": Mutation(
         "half of the noise is drawn",
         _quieter(2),
-        (*_ALL_OBJECTIVES, "laplace", "vote", "soft", "statistic", "moments"),
+        (*_ALL_OBJECTIVES, "laplace", "vote", "soft", "statistic"),
         ("events",),
     ),
     "rate * 2": Mutation(
@@ -434,12 +423,6 @@ MUTATIONS = {
         "votes of four classes move as far as those of two",
         _votes_of_two_classes,
         ("statistic", "soft", "vote"),
-        ("densities",),
-    ),
-    "classes: moments move once": Mutation(
-        "a party's moment of four classes is counted in one of them",
-        _moments_move_once,
-        ("moments",),
         ("densities",),
     ),
     "check: one of two records": Mutation(

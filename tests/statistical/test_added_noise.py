@@ -16,7 +16,6 @@ from confrere.mechanisms.laws import GaussianNoise
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.mechanisms.output_step import ROUNDING_SHARE
 from confrere.mechanisms.party_average import PartyAverage
-from confrere.mechanisms.party_moments import PartyMoments
 from confrere.mechanisms.party_statistic import PartyStatistic
 from confrere.noise.sources import SeededSource
 from confrere.plans.party_rows import Sizes
@@ -154,7 +153,6 @@ PARTY_MEANS = {
     "average, classes": PartyAverage(
         epsilon=EPSILON, delta=DELTA, n_parties=5, n_features=2, alpha=0.1, n_classes=3
     ),
-    "moments": PartyMoments(epsilon=EPSILON, delta=DELTA, n_parties=5, n_features=2),
 }
 
 

@@ -53,16 +53,13 @@ class MultipartyClassifier(LinearClassifier):
 
     Parameters
     ----------
-    method : {"statistic", "moments", "cells", "soft", "vote", "weights"}, default="statistic"
+    method : {"statistic", "cells", "soft", "vote", "weights"}, default="statistic"
         Where noise goes. ``"statistic"``: on the one vector through which votes enter the risk of
-        public auxiliary rows; training is post-processing. ``"moments"``: on the same vector of the
-        parties' own labels, which needs no local classifiers and comes near to learning from all
-        rows together where parties are many or epsilon is large. ``"cells"``: on how the parties'
-        rows are shared over classes and public cells, clusters of the auxiliary rows; by far the
-        best for three classes and more, and for two where rows are clustered. ``"soft"``: on the
-        model of the votes' fractions.
-        ``"vote"``: on the model of their majority, as a baseline. ``"weights"``: on the mean of
-        the parties' own weights, without auxiliary rows.
+        public auxiliary rows; training is post-processing. ``"cells"``: on how the parties' rows
+        are shared over classes and public cells, clusters of the auxiliary rows; by far the best
+        for three classes and more, and for two where rows are clustered. ``"soft"``: on the model
+        of the votes' fractions. ``"vote"``: on the model of their majority, as a baseline.
+        ``"weights"``: on the mean of the parties' own weights, without auxiliary rows.
     epsilon : float, default=1.0
         Price of one ``fit``, for each whole party.
     delta : float, default=0.0
@@ -73,11 +70,11 @@ class MultipartyClassifier(LinearClassifier):
     alpha : float or "auto", default="auto"
         Ridge of the released model on the mean loss of the auxiliary rows; for ``"weights"`` of the
         parties' own; for ``"cells"`` on half-white rows. ``"auto"`` is a public rule, for
-        ``"statistic"``, ``"moments"`` and ``"cells"`` one that also looks at what was released.
+        ``"statistic"`` and ``"cells"`` one that also looks at what was released.
     local : classifier, list or callable, optional
         What parties train: a scikit-learn classifier that is cloned for each, one per party in the
         order of their names, or a function from a party's name to one. By default logistic
-        regression, all parties at once. Not for ``"weights"``, ``"moments"`` and ``"cells"``.
+        regression, all parties at once. Not for ``"weights"`` and ``"cells"``.
     local_alpha : float, default=1e-4
         Ridge of the default local classifier on the mean loss of a party's rows.
     radius : {"ellipsoid", "spectral", "unit"}, default="ellipsoid"
@@ -128,8 +125,8 @@ class MultipartyClassifier(LinearClassifier):
     alpha_ : float
         The ridge behind them.
     statistic_ : array
-        For ``"statistic"`` and ``"moments"``: what was released; every other model of it costs
-        nothing more. For ``"cells"`` the share of all rows in every cell and class, with noise.
+        For ``"statistic"``: what was released; every other model of it costs nothing more. For
+        ``"cells"`` the share of all rows in every cell and class, with noise.
     n_parties_ : int
         Public number of parties.
     classes_ : array
@@ -153,10 +150,10 @@ class MultipartyClassifier(LinearClassifier):
     :Releases: ``coef_``, ``intercept_``, ``statistic_``
     :Proof: docs/proofs/multiparty.md
 
-    ``"statistic"`` rests on docs/proofs/statistic.md, ``"moments"`` on docs/proofs/moments.md,
-    ``"cells"`` on docs/proofs/cells.md and ``"weights"`` on docs/proofs/party_average.md. With
-    ``trust="coordinator"`` whoever runs ``fit`` is trusted with what parties send and with adding
-    the noise. Local classifiers must learn from their party's rows alone.
+    ``"statistic"`` rests on docs/proofs/statistic.md, ``"cells"`` on docs/proofs/cells.md and
+    ``"weights"`` on docs/proofs/party_average.md. With ``trust="coordinator"`` whoever runs ``fit``
+    is trusted with what parties send and with adding the noise. Local classifiers must learn from
+    their party's rows alone.
 
     Examples
     --------
@@ -246,7 +243,7 @@ class MultipartyClassifier(LinearClassifier):
 
         ``facts.n_samples`` is the number of parties: how many rows they have is not public.
         """
-        if self.local is not None and self.method in ("weights", "moments", "cells"):
+        if self.local is not None and self.method in ("weights", "cells"):
             raise InvalidParameter(
                 f"local: method={self.method!r} has no use for other classifiers (only weights of "
                 "the built-in one have a bound to average under); use method='statistic'."

@@ -1,8 +1,8 @@
-"""Parties send votes on public rows, weights or moments; the coordinator adds up and adds noise.
+"""Parties send votes on public rows, or weights; the coordinator adds up and adds noise.
 
 **Whom to trust.** With ``trust="coordinator"`` what a party sends carries no noise of its own. The
 promise is about what the coordinator publishes: everyone else sees noised numbers only, and the
-coordinator sees votes on the auxiliary rows (or weights, or moments), never rows or labels of a
+coordinator sees votes on the auxiliary rows (or weights), never rows or labels of a
 party. With ``trust="sum"`` nobody sees what a party adds, and the parties' shares make the noise:
 :mod:`confrere.federation.party_sums`. A party pays its whole price when it answers, published or
 not.
@@ -41,7 +41,6 @@ from confrere.federation.party_sums import (
     cell_arrays,
     check_classes,
     own_ballot,
-    own_moments,
     own_shares,
     own_solution,
     read_cells,
@@ -66,10 +65,9 @@ OnFaulty = Literal["leave-out", "refuse"]
 _FIELDS: dict[str, set[str]] = {
     "ballot": {"alpha", "auxiliary_private"},
     "upload": {"alpha"},
-    "moments": set(),
     "shares": set(),
 }
-_SENT = {"ballot": "ballot", "upload": "weights", "moments": "moments", "shares": "shares"}
+_SENT = {"ballot": "ballot", "upload": "weights", "shares": "shares"}
 _ARRAYS: dict[str, set[str]] = {"ballot": {"auxiliary"}, "shares": {"directions", "offsets"}}
 
 
@@ -242,7 +240,7 @@ def _elected(
 
 
 def _operation(method: Method) -> Operation:
-    return {"weights": UPLOAD, "moments": MOMENTS, "cells": SHARES}.get(method, BALLOT)
+    return {"weights": UPLOAD, "cells": SHARES}.get(method, BALLOT)
 
 
 def _request(plan: Voting, n_parties: int, digest: str, releases: str) -> Payload:
@@ -257,8 +255,6 @@ def _request(plan: Voting, n_parties: int, digest: str, releases: str) -> Payloa
         values["delta"] = float(plan.delta)
     if plan.method == "weights":
         return framed(plan.frame, values | {"alpha": plan.average(1).alpha})
-    if plan.method == "moments":
-        return framed(plan.frame, values)
     if plan.method == "cells":
         return framed(plan.frame, values, **cell_arrays(plan.cells(n_parties)))
     values |= {
@@ -353,10 +349,6 @@ def _upload(asked: _Asked, party: LocalParty) -> NDArray[Any]:
     return np.asarray(own_solution(party, asked.frame, asked.alpha).W[0])
 
 
-def _moments(asked: _Asked, party: LocalParty) -> NDArray[Any]:
-    return own_moments(party, asked.frame)
-
-
 def _shares(asked: _Asked, party: LocalParty) -> NDArray[Any]:
     assert asked.cells is not None
     return own_shares(party, asked.frame, asked.cells)
@@ -387,5 +379,4 @@ def _poll(name: str, sent: Callable[[_Asked, LocalParty], NDArray[Any]]) -> Oper
 
 BALLOT = _poll("ballot", _ballot)
 UPLOAD = _poll("upload", _upload)
-MOMENTS = _poll("moments", _moments)
 SHARES = _poll("shares", _shares)

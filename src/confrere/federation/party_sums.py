@@ -1,4 +1,4 @@
-"""Votes, moments, shares or weights of many parties, added up where nobody sees into the sum.
+"""Votes, shares or weights of many parties, added up where nobody sees into the sum.
 
 Every party draws a share of the noise, so that no coordinator has to be trusted with what parties
 send, or with adding noise to it; what is made of the noised sum everybody can compute. All of a
@@ -33,14 +33,13 @@ from confrere.maths.voting import count_votes
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_cells import PartyCells, shares_of_parties
-from confrere.mechanisms.party_moments import PartyMoments, moments_of_parties
 from confrere.mechanisms.party_statistic import PartyStatistic, Radius
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.plans.voting_plan import Released, Voting
 from confrere.rows.frame import Frame
 
 Floats = NDArray[np.float64]
-Part = Literal["statistic", "moments", "cells", "weights"]
+Part = Literal["statistic", "cells", "weights"]
 
 #: The arrays that a request of a method has besides the frame's.
 _ARRAYS: dict[str, set[str]] = {"statistic": {"auxiliary"}, "cells": {"directions", "offsets"}}
@@ -157,8 +156,6 @@ def _part(request: Payload, party: LocalParty) -> Floats:
     """Return what a party adds; one whose own problem cannot be solved adds nothing."""
     plan, alpha, n_parties = _read(request, party.facts)
     mechanism = plan.summand(n_parties)
-    if isinstance(mechanism, PartyMoments):
-        return mechanism.part(own_moments(party, plan.frame))
     if isinstance(mechanism, PartyCells):
         return mechanism.part(own_shares(party, plan.frame, plan.cells(n_parties)))
     if isinstance(mechanism, PartyStatistic):
@@ -198,13 +195,6 @@ def ballot_of(W: Floats, rows: Floats) -> NDArray[np.bool_] | NDArray[np.int64]:
     """Return how one linear classifier votes on every row; of more than two classes, codes."""
     votes = count_votes(W, rows)
     return votes > 0 if votes.ndim == 1 else np.argmax(votes, axis=1).astype(np.int64)
-
-
-def own_moments(party: LocalParty, frame: Frame) -> Floats:
-    """Return the mean of a party's labels times features."""
-    offsets = np.array([0, len(party.y)])
-    moments = moments_of_parties(frame.rows(party.X), party.codes, offsets, party.n_classes)
-    return np.asarray(moments[0])
 
 
 def cell_arrays(cells: Cells) -> dict[str, Floats]:

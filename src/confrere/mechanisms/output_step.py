@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from confrere.errors import InvalidParameter
 from confrere.guarantee import check_epsilon
 from confrere.maths.gaussian import gaussian_mu
-from confrere.mechanisms.laws import ClassNoise, GaussianNoise, L2Noise
+from confrere.mechanisms.laws import GaussianNoise, L2Noise
 from confrere.noise.samplers import discrete_laplace, in_sum_zero_space, sum_zero_basis
 from confrere.noise.sources import RandomSource
 
@@ -99,9 +99,6 @@ class AddedNoise:
         No computed point is longer.
     size : int
         Number of coordinates.
-    blocks : int, default=1
-        Without a delta: into how many vectors of one size the point falls, each with noise of its
-        own; the sensitivity is then in the sum of their L2 norms.
     """
 
     epsilon: float
@@ -109,19 +106,17 @@ class AddedNoise:
     reach: float
     size: int
     delta: float = 0.0
-    blocks: int = 1
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
 
     @property
-    def law(self) -> L2Noise | ClassNoise | GaussianNoise:
+    def law(self) -> L2Noise | GaussianNoise:
         """The law of the noise."""
         budget = self.epsilon * (1 - ROUNDING_SHARE)
         if self.delta > 0:
             return GaussianNoise(self.sensitivity / gaussian_mu(budget, self.delta))
-        rho = budget / self.sensitivity
-        return L2Noise(rho) if self.blocks == 1 else ClassNoise(rho, self.blocks)
+        return L2Noise(budget / self.sensitivity)
 
     @property
     def deviation(self) -> float:
@@ -129,7 +124,7 @@ class AddedNoise:
         law = self.law
         if isinstance(law, GaussianNoise):
             return law.sigma
-        return math.sqrt(self.size // self.blocks + 1) / law.rho
+        return math.sqrt(self.size + 1) / law.rho
 
     @property
     def output_step(self) -> LatticeStep:

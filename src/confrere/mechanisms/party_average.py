@@ -5,7 +5,6 @@ Proof: docs/proofs/party_average.md.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,8 +32,8 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartyMean(PartyTotal):
-    """Clip, add up, divide by the public number of parties, add noise.
+class PartyAverage(PartyTotal):
+    """Clip the weights that parties upload, divide their sum by all parties' number, add noise.
 
     Parameters
     ----------
@@ -43,135 +42,6 @@ class PartyMean(PartyTotal):
         have a K x d matrix whose columns sum to zero.
     n_features : int
         Number of columns of an upload.
-    """
-
-    n_features: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.n_parties < 1 or self.n_features < 1:
-            raise InvalidData("an average needs at least one party and one column.")
-
-    @property
-    @abstractmethod
-    def norm(self) -> float:
-        """The norm that no upload exceeds once it is clipped."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of one upload."""
-        return (self.n_features,) if self.n_classes == 2 else (self.n_classes, self.n_features)
-
-    @property
-    def sensitivity(self) -> float:
-        """Largest L2 move of the computed mean between neighbours."""
-        return 2 * self.norm / self.n_parties + self._rounding
-
-    @property
-    def noise(self) -> AddedNoise | SharedNoise:
-        """The noise on the mean."""
-        blocks = self.blocks
-        size = self.n_features * (self.n_classes - 1 if blocks == 1 else blocks)
-        if not self.colluding:
-            return self.added_noise(size, self.norm, blocks)
-        return self.shared_noise(size, 2 * self.norm / self.n_parties, blocks=blocks)
-
-    @property
-    def blocks(self) -> int:
-        """How many vectors have noise of their own: one, where columns sum to zero, or a class's.
-
-        One norm is that of all numbers; of blocks it is the sum of theirs.
-        """
-        return 1
-
-    @property
-    def deviation(self) -> float:
-        """Standard deviation of one coordinate of the noise."""
-        return self.noise.deviation
-
-    @property
-    def longest_upload(self) -> float:
-        """What no clipped upload exceeds in :meth:`length`."""
-        return self.norm
-
-    def length(self, upload: Floats) -> float:
-        """Return the norm by which uploads are clipped."""
-        return float(np.linalg.norm(upload))
-
-    @property
-    def _rounding(self) -> float:
-        # A float sum of M vectors, in any order, is off by at most M units of each.
-        summing = 2 * (self.n_parties + 8) * _EPS * self.longest_upload
-        return summing + 2 * coordinate_rounding(self.longest_upload, self.n_classes)
-
-    def clipped(self, uploads: Floats, *, directions: bool = False) -> Floats:
-        """Return uploads, one per party, as they are added up: none is longer than :attr:`norm`.
-
-        Parameters
-        ----------
-        uploads : (m, ...) array
-            What parties sent.
-        directions : bool, default=False
-            Bring every upload that is not zero to that norm.
-        """
-        if uploads.shape[1:] != self.shape or not np.all(np.isfinite(uploads)):
-            raise InvalidData("an upload must be finite, with one number per weight.")
-        if uploads.ndim == 3:
-            with np.errstate(over="ignore", invalid="ignore"):
-                uploads = uploads - uploads.mean(axis=1, keepdims=True)
-        flat = into_ball(uploads.reshape(len(uploads), -1), self.norm, unit=directions)
-        return np.asarray(self.norm * flat).reshape(uploads.shape)
-
-    def run(self, total: Floats, *, source: RandomSource) -> Floats:
-        """Return the noised mean, from the sum of the clipped uploads."""
-        return np.asarray(self.run_many(total, source=source, count=1)[0])
-
-    def run_many(self, total: Floats, *, source: RandomSource, count: int) -> Floats:
-        """Return ``count`` independent releases; more than one needs a seeded source."""
-        released = self.noise.release_many(self._point(total), source, count)
-        return self._means(released)
-
-    def terms(self, total: Floats) -> list[Density]:
-        """Return what is noised, for an exact audit."""
-        # Once what classes share is taken off, what leaves is not on the lattice any more.
-        step = self.noise.output_step if self.blocks == 1 else None
-        return [NoisedPoint(self._point(total), self.noise.law, step)]
-
-    def part(self, upload: Floats) -> Floats:
-        """Return what one party adds to the sum: its clipped upload over all parties' number."""
-        return self._flat(self.clipped(upload[None])[0] / self.n_parties)
-
-    def of_parts(self, released: Floats) -> Floats:
-        """Return the mean from the noised sum of all parts; who is not there counts as zero."""
-        return np.asarray(self._means(released[None])[0])
-
-    def _means(self, released: Floats) -> Floats:
-        """Return vectors, or matrices whose columns sum to zero, one per row of numbers."""
-        if self.blocks == 1:
-            return from_coordinates(released, self.n_classes)
-        matrices = released.reshape(-1, *self.shape)
-        return np.asarray(matrices - matrices.mean(axis=1, keepdims=True))
-
-    def _flat(self, matrix: Floats) -> Floats:
-        """Return the numbers that get noise."""
-        return coordinates(matrix) if self.blocks == 1 else matrix.ravel()
-
-    def _point(self, total: Floats) -> Floats:
-        if total.shape != self.shape:
-            raise InvalidData("the sum of the uploads does not have the shape of one.")
-        if not self.length(total) <= self.n_parties * self.longest_upload * (1 + 1e-6):
-            raise InvalidData("the uploads were not clipped before they were added up.")
-        return self._flat(total / self.n_parties)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PartyAverage(PartyMean):
-    """Average the weights that parties upload, then add noise.
-
-    Parameters
-    ----------
-    epsilon, n_parties, n_features, n_classes
-        As for :class:`PartyMean`.
     alpha : float
         Ridge of the parties' own problems, on the mean loss.
     normalise : bool, default=False
@@ -183,12 +53,15 @@ class PartyAverage(PartyMean):
     theorem = "docs/proofs/party_average.md"
     auxiliary = None
 
+    n_features: int
     alpha: float
     normalise: bool = False
     calibration: Calibration = "tight"
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.n_parties < 1 or self.n_features < 1:
+            raise InvalidData("an average needs at least one party and one column.")
         check_bound(self.alpha, "alpha")
         if self.normalise and self.calibration != "tight":
             raise InvalidParameter(
@@ -201,17 +74,73 @@ class PartyAverage(PartyMean):
         return 1.0 if self.normalise else largest_norm(self.alpha, self.n_classes)
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one upload."""
+        return (self.n_features,) if self.n_classes == 2 else (self.n_classes, self.n_features)
+
+    @property
     def sensitivity(self) -> float:
         """Largest L2 move of the computed mean between neighbours."""
         if self.calibration == "tight":
-            return super().sensitivity
+            return 2 * self.norm / self.n_parties + self._rounding
         printed = average_sensitivity(
             self.alpha, self.n_parties, n_classes=self.n_classes, bound="printed"
         )
         return printed + self._rounding
 
-    def clipped(self, uploads: Floats, *, directions: bool | None = None) -> Floats:
-        """Return uploads as they are added up; directions if the mean is one of directions."""
-        return super().clipped(
-            uploads, directions=self.normalise if directions is None else directions
-        )
+    @property
+    def noise(self) -> AddedNoise | SharedNoise:
+        """The noise on the mean."""
+        size = self.n_features * (self.n_classes - 1)
+        if not self.colluding:
+            return self.added_noise(size, self.norm)
+        return self.shared_noise(size, 2 * self.norm / self.n_parties)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of one coordinate of the noise."""
+        return self.noise.deviation
+
+    @property
+    def _rounding(self) -> float:
+        # A float sum of M vectors, in any order, is off by at most M units of each.
+        summing = 2 * (self.n_parties + 8) * _EPS * self.norm
+        return summing + 2 * coordinate_rounding(self.norm, self.n_classes)
+
+    def clipped(self, uploads: Floats) -> Floats:
+        """Return uploads, one per party, as they are added up: none is longer than :attr:`norm`."""
+        if uploads.shape[1:] != self.shape or not np.all(np.isfinite(uploads)):
+            raise InvalidData("an upload must be finite, with one number per weight.")
+        if uploads.ndim == 3:
+            with np.errstate(over="ignore", invalid="ignore"):
+                uploads = uploads - uploads.mean(axis=1, keepdims=True)
+        flat = into_ball(uploads.reshape(len(uploads), -1), self.norm, unit=self.normalise)
+        return np.asarray(self.norm * flat).reshape(uploads.shape)
+
+    def run(self, total: Floats, *, source: RandomSource) -> Floats:
+        """Return the noised mean, from the sum of the clipped uploads."""
+        return np.asarray(self.run_many(total, source=source, count=1)[0])
+
+    def run_many(self, total: Floats, *, source: RandomSource, count: int) -> Floats:
+        """Return ``count`` independent releases; more than one needs a seeded source."""
+        released = self.noise.release_many(self._point(total), source, count)
+        return from_coordinates(released, self.n_classes)
+
+    def terms(self, total: Floats) -> list[Density]:
+        """Return what is noised, for an exact audit."""
+        return [NoisedPoint(self._point(total), self.noise.law, self.noise.output_step)]
+
+    def part(self, upload: Floats) -> Floats:
+        """Return what one party adds to the sum: its clipped upload over all parties' number."""
+        return coordinates(self.clipped(upload[None])[0] / self.n_parties)
+
+    def of_parts(self, released: Floats) -> Floats:
+        """Return the mean from the noised sum of all parts; who is not there counts as zero."""
+        return np.asarray(from_coordinates(released[None], self.n_classes)[0])
+
+    def _point(self, total: Floats) -> Floats:
+        if total.shape != self.shape:
+            raise InvalidData("the sum of the uploads does not have the shape of one.")
+        if not float(np.linalg.norm(total)) <= self.n_parties * self.norm * (1 + 1e-6):
+            raise InvalidData("the uploads were not clipped before they were added up.")
+        return coordinates(total / self.n_parties)

@@ -68,7 +68,7 @@ class PartyTotal(ABC):
             delta=self.delta,
         )
 
-    def added_noise(self, size: int, reach: float, blocks: int = 1) -> AddedNoise:
+    def added_noise(self, size: int, reach: float) -> AddedNoise:
         """Return noise that a trusted coordinator adds to a point no longer than ``reach``."""
         return AddedNoise(
             epsilon=self.epsilon,
@@ -76,11 +76,10 @@ class PartyTotal(ABC):
             reach=reach,
             size=size,
             delta=self.delta,
-            blocks=blocks,
         )
 
     def shared_noise(
-        self, size: int, largest: float, law: Literal["l2", "integer"] = "l2", blocks: int = 1
+        self, size: int, largest: float, law: Literal["l2", "integer"] = "l2"
     ) -> SharedNoise:
         """Return noise that is made of the parties' own shares.
 
@@ -92,8 +91,6 @@ class PartyTotal(ABC):
             Bound on the absolute entries of one party's part.
         law : {"l2", "integer"}, default="l2"
             As for :class:`~confrere.mechanisms.secure_sum.SecureSum`, without a delta.
-        blocks : int, default=1
-            As there.
         """
         return SharedNoise(
             SecureSum(
@@ -108,6 +105,5 @@ class PartyTotal(ABC):
                 releases=self.releases,
                 largest=largest,
                 unit=Unit.PARTY,
-                blocks=blocks,
             )
         )

@@ -24,7 +24,7 @@ from confrere.guarantee import (
     sum_assumptions,
 )
 from confrere.maths.gaussian import gaussian_mu
-from confrere.mechanisms.laws import ClassNoise, GaussianNoise, L2Noise, LaplaceNoise
+from confrere.mechanisms.laws import GaussianNoise, L2Noise, LaplaceNoise
 from confrere.mechanisms.output_step import check_repeated
 from confrere.mechanisms.terms import NoisedPoint
 from confrere.noise.shares import (
@@ -102,9 +102,6 @@ class SecureSum:
         Public bound on the error of one party's computed vector, per entry: floats and solver.
     unit : Unit, default=Unit.RECORD
         Whose presence is hidden.
-    blocks : int, default=1
-        For ``law="l2"``: into how many vectors of one length the sum falls, each with noise of its
-        own; the sensitivity is then in the sum of their L2 norms.
     """
 
     epsilon: float
@@ -120,12 +117,9 @@ class SecureSum:
     error: float = 0.0
     unit: Unit = Unit.RECORD
     neighbours: Neighbours = Neighbours.REPLACE_ONE
-    blocks: int = 1
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
-        if self.blocks < 1 or self.size % self.blocks or (self.blocks > 1 and self.law != "l2"):
-            raise InvalidParameter("blocks must divide size, and be 1 for other laws than 'l2'.")
         check_positive(self.sensitivity, "sensitivity")
         check_positive(self.largest, "largest")
         if self.size < 1 or self.releases < 1:
@@ -186,7 +180,7 @@ class SecureSum:
         rate = self._rate_at(self.epsilon * (1 - share))
         moved = self._moved(_FINENESS / rate)
         steps = moved * self.releases / (self.epsilon * share)
-        once = {"gaussian": 1.0, "laplace": 2.0}.get(self.law, self.size // self.blocks + 1.0)
+        once = {"gaussian": 1.0, "laplace": 2.0}.get(self.law, self.size + 1.0)
         return (once + 2 * (steps * _FINENESS) ** 2) / rate**2
 
     @cached_property
@@ -250,7 +244,7 @@ class SecureSum:
     def deviation(self) -> float:
         """Standard deviation of an entry of the sum's noise when every party is there."""
         laplace = math.sqrt(2.0)
-        norm = math.sqrt(self.size // self.blocks + 1.0)
+        norm = math.sqrt(self.size + 1.0)
         once = {"gaussian": 1.0, "l2": norm}.get(self.law, laplace)
         return once / self.rate * math.sqrt(self.n_parties / self.parts)
 
@@ -345,9 +339,7 @@ class SecureSum:
         elif self.law == "laplace":
             noise = laplace_shares(self.rate, self.size, self.parts, count, source=source)
         else:
-            each, drawn = self.size // self.blocks, count * self.blocks
-            noise = l2_shares(self.rate, each, self.parts, drawn, source=source)
-            noise = noise.reshape(count, self.size)
+            noise = l2_shares(self.rate, self.size, self.parts, count, source=source)
         # A share too long for the lattice would not be an integer of 64 bits; its probability is
         # far below that of anything that is claimed, and clipping is the same for all data.
         steps = np.rint(np.clip(noise / self.spacing, -(2.0**62), 2.0**62)).astype(np.int64)
@@ -404,15 +396,14 @@ class SharedNoise:
     summed: SecureSum
 
     @property
-    def law(self) -> L2Noise | ClassNoise | LaplaceNoise | GaussianNoise:
+    def law(self) -> L2Noise | LaplaceNoise | GaussianNoise:
         """The law that is counted on, whoever colludes; integers have Laplace's on their grid."""
         summed = self.summed
         if summed.law == "gaussian":
             return GaussianNoise(1 / summed.rate)
         if summed.law == "integer":
             return LaplaceNoise(summed.rate)
-        blocks = summed.blocks
-        return L2Noise(summed.rate) if blocks == 1 else ClassNoise(summed.rate, blocks)
+        return L2Noise(summed.rate)
 
     @property
     def output_step(self) -> None:

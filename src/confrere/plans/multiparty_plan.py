@@ -22,8 +22,7 @@ from confrere.maths.parties import solve_parties, solve_parties_softmax
 from confrere.maths.public_cells import Cells
 from confrere.maths.voting import Tally, accumulate_votes, count_votes
 from confrere.mechanisms.party_average import PartyAverage
-from confrere.mechanisms.party_cells import PartyCells, shares_of_parties
-from confrere.mechanisms.party_moments import moments_of_parties
+from confrere.mechanisms.party_cells import shares_of_parties
 from confrere.model import Facts, Linear
 from confrere.noise.sources import RandomSource
 from confrere.notebook import progress_bar
@@ -205,15 +204,13 @@ def total_uploads(
     mechanism: Mean,
     cells: Cells | None = None,
 ) -> Floats:
-    """Add up every party's clipped weights, moments or shares; who is left out is zero."""
+    """Add up every party's clipped weights or shares; who is left out is zero."""
     total = np.zeros(mechanism.shape)
     if isinstance(mechanism, PartyAverage):
         uploads = _solutions(parties, frame, blocks, mechanism.alpha)
-    elif isinstance(mechanism, PartyCells):
+    else:
         assert cells is not None
         uploads = _by_block(parties, frame, blocks, partial(_shares, cells=cells), mechanism.shape)
-    else:
-        uploads = _by_block(parties, frame, blocks, _moments)
     work = float(len(parties)) * _ROWS * blocks.n_features**2
     with progress_bar("parties", len(parties), shown=work >= _LONG) as step:
         for first, block, _ in uploads:
@@ -324,13 +321,6 @@ def _by_block(
                 rows, codes, offsets, blocks.n_classes
             )
         yield first, W, present
-
-
-def _moments(
-    rows: Floats, codes: NDArray[np.intp], offsets: NDArray[np.int64], n_classes: int
-) -> tuple[Floats, Flags]:
-    moments = moments_of_parties(rows, codes, offsets, n_classes)
-    return moments, np.ones(len(moments), dtype=bool)
 
 
 def _shares(

@@ -1,4 +1,4 @@
-"""The model of a released statistic of labels, or of votes: post-processing, with any ridge."""
+"""The model of a released statistic of votes: post-processing, with any ridge."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from confrere.maths.weighted_risk import (
     weighted_tolerance,
 )
 from confrere.mechanisms.objective_perturbation import TOLERANCE
-from confrere.mechanisms.party_moments import PartyMoments
 from confrere.plans.ridges import Alpha
 
 Floats = NDArray[np.float64]
@@ -54,13 +53,3 @@ def model_of_statistic(
     )
     tolerance = max(TOLERANCE * len(rows), 2 * smallest)
     return minimise_weighted(rows, statistic, alpha=chosen, tolerance=tolerance), chosen
-
-
-def model_of_moments(
-    rows: Floats, statistic: Floats, mechanism: PartyMoments, alpha: Alpha
-) -> tuple[Floats, float]:
-    """Return the same of moments, which are uncertain by sampling besides noise."""
-    values, directions = np.linalg.eigh(rows.T @ rows / len(rows))
-    sampling = mechanism.sampling_variances(np.maximum(values, 0.0), len(rows))
-    uncertain = np.sqrt(mechanism.deviation**2 + sampling)
-    return model_of_statistic(rows, statistic, uncertain, directions, 1.0, alpha=alpha)

@@ -1,4 +1,4 @@
-"""A model from what many parties vote, or from their weights or moments: the coordinator's part.
+"""A model from what many parties vote, or from their weights: the coordinator's part.
 
 Proof: docs/proofs/multiparty.md.
 """
@@ -21,7 +21,6 @@ from confrere.mechanisms import party_cells, party_votes
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_cells import PartyCells
-from confrere.mechanisms.party_moments import PartyMoments
 from confrere.mechanisms.party_statistic import PartyStatistic, Radius
 from confrere.mechanisms.party_votes import PartyVotes
 from confrere.mechanisms.secure_sum import (
@@ -36,13 +35,13 @@ from confrere.noise.sources import RandomSource
 from confrere.plans.cells_plan import CellRows, cells_for
 from confrere.plans.linear_plan import coefficients
 from confrere.plans.ridges import Alpha
-from confrere.plans.statistic_model import model_of_moments, model_of_statistic
+from confrere.plans.statistic_model import model_of_statistic
 from confrere.rows.frame import Frame
 
 Floats = NDArray[np.float64]
 Trust = Literal["coordinator", "sum"]
-Method = Literal["statistic", "moments", "cells", "soft", "vote", "weights"]
-Mean = PartyAverage | PartyMoments | PartyCells
+Method = Literal["statistic", "cells", "soft", "vote", "weights"]
+Mean = PartyAverage | PartyCells
 
 #: Weights of about this length are expected where a ridge is chosen before anything is seen.
 _EXPECTED_NORM = 5.0
@@ -80,13 +79,12 @@ class Voting:
         The public coordinates, in L2.
     epsilon : float
         The price, for each whole party.
-    method : {"statistic", "moments", "cells", "soft", "vote", "weights"}, default="statistic"
-        Noise on the votes' statistic, or on that of the parties' own labels; on the shares of
-        classes in public cells; on the model of the votes' fractions, or of their majority; on
-        the mean of the parties' weights.
+    method : {"statistic", "cells", "soft", "vote", "weights"}, default="statistic"
+        Noise on the votes' statistic; on the shares of classes in public cells; on the model of
+        the votes' fractions, or of their majority; on the mean of the parties' weights.
     auxiliary : (N, n_features) array, optional
-        Unlabelled rows, as encoded, to vote on or (``"moments"``, ``"cells"``) to learn with; not
-        used by ``"weights"``.
+        Unlabelled rows, as encoded, to vote on or (``"cells"``) to learn with; not used by
+        ``"weights"``.
     n_classes : int, default=2
         Number of classes.
     alpha : float or "auto", default="auto"
@@ -167,7 +165,7 @@ class Voting:
             )
         if self.normalise and self.method != "weights":
             raise InvalidParameter("normalise=True is for method='weights'.")
-        ours = self.method in ("statistic", "moments", "cells")
+        ours = self.method in ("statistic", "cells")
         if self.calibration == "printed" and (ours or self.normalise):
             raise InvalidParameter(
                 "calibration='printed' was published for 'soft', 'vote' and 'weights' without "
@@ -185,8 +183,8 @@ class Voting:
 
     @property
     def votes(self) -> bool:
-        """Whether parties send votes, and not weights, moments or shares."""
-        return self.method not in ("weights", "moments", "cells")
+        """Whether parties send votes, and not weights or shares."""
+        return self.method not in ("weights", "cells")
 
     @property
     def uses_auxiliary(self) -> bool:
@@ -206,7 +204,6 @@ class Voting:
         """Return what one run promises every party, whatever their number."""
         theorem = {
             "statistic": PartyStatistic.theorem,
-            "moments": PartyMoments.theorem,
             "cells": PartyCells.theorem,
             "weights": PartyAverage.theorem,
         }.get(self.method, party_votes.THEOREM)
@@ -264,9 +261,7 @@ class Voting:
 
     def mean(self, n_parties: int) -> Mean:
         """Return the mechanism that clips, and averages, what so many parties upload."""
-        if self.method == "cells":
-            return self.shares(n_parties)
-        return self.average(n_parties) if self.method == "weights" else self.moments(n_parties)
+        return self.shares(n_parties) if self.method == "cells" else self.average(n_parties)
 
     @cached_property
     def _public(self) -> CellRows:
@@ -290,16 +285,6 @@ class Voting:
         return PartyCells(
             epsilon=self.epsilon,
             n_cells=len(self.cells(n_parties)),
-            n_classes=self.n_classes,
-            **self._summing(n_parties),
-        )
-
-    def moments(self, n_parties: int) -> PartyMoments:
-        """Return the mechanism that noises the mean of so many parties' moments."""
-        return PartyMoments(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            n_features=self.frame.size,
             n_classes=self.n_classes,
             **self._summing(n_parties),
         )
@@ -347,7 +332,7 @@ class Voting:
         )
 
     def release_mean(self, total: Floats, n_parties: int, *, source: RandomSource) -> Released:
-        """Return the model from the sum of the clipped weights, moments or shares; draws noise."""
+        """Return the model from the sum of the clipped weights or shares; draws noise."""
         mechanism = self.mean(n_parties)
         return self._of_mean(mechanism, mechanism.run(total, source=source))
 
@@ -362,19 +347,14 @@ class Voting:
     def _of_mean(self, mechanism: Mean, mean: Floats) -> Released:
         if isinstance(mechanism, PartyAverage):
             return Released(mean, mechanism.alpha)
-        if isinstance(mechanism, PartyCells):
-            weights, ridge = self._public.model(
-                self.cells(mechanism.n_parties),
-                mean,
-                deviation=mechanism.deviation,
-                n_parties=mechanism.n_parties,
-                alpha=None if self.alpha == "auto" else float(self.alpha),
-            )
-            return Released(weights, ridge, mean)
-        # Split evenly, labels would leave the mean of the public rows over the classes.
-        statistic = mean + self.rows.mean(axis=0) / self.n_classes
-        weights, alpha = model_of_moments(self.rows, statistic, mechanism, self.alpha)
-        return Released(weights, alpha, statistic)
+        weights, ridge = self._public.model(
+            self.cells(mechanism.n_parties),
+            mean,
+            deviation=mechanism.deviation,
+            n_parties=mechanism.n_parties,
+            alpha=None if self.alpha == "auto" else float(self.alpha),
+        )
+        return Released(weights, ridge, mean)
 
     def release_votes(self, tally: Tally, *, source: RandomSource) -> Released:
         """Return the model from the sum of the votes; draws noise."""

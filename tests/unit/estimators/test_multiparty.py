@@ -28,7 +28,7 @@ PARTY = np.repeat(np.arange(M), N)
 AUXILIARY = RNG.normal(size=(200, D)) / 3
 TEST = RNG.normal(size=(400, D)) / 3
 TRUTH = (TEST[:, 0] + 0.5 * TEST[:, 1] > 0).astype(int)
-METHODS = ["statistic", "moments", "cells", "soft", "vote", "weights"]
+METHODS = ["statistic", "cells", "soft", "vote", "weights"]
 QUIET = {"epsilon": 1e7, "random_state": 0}
 
 
@@ -87,9 +87,9 @@ def test_what_cannot_be_done_costs_nothing(tmp_path):
         {"auxiliary_private": True},
         {"calibration": "printed"},
         {"method": "weights", "local": GaussianNB()},
-        {"method": "moments", "local": GaussianNB()},
-        {"method": "moments", "auxiliary_private": True},
-        {"method": "moments", "calibration": "printed"},
+        {"method": "cells", "local": GaussianNB()},
+        {"method": "cells", "auxiliary_private": True},
+        {"method": "cells", "calibration": "printed"},
         {"data_norm": np.inf},
     ],
     ids=str,
@@ -397,7 +397,7 @@ def test_blocks_follow_public_sizes_and_do_not_change_the_votes():
     labels = (rows[:, 0] > 0).astype(int)
     party = np.repeat(np.arange(1000), 3)
     kw = {"epsilon": 1e7, "random_state": 0}
-    for method in ("statistic", "moments", "weights"):
+    for method in ("statistic", "weights"):
         whole = fit(rows, labels, party, method=method, **kw).coef_
         parts = fit(rows, labels, party, method=method, memory=0.1, **kw).coef_
         np.testing.assert_allclose(parts, whole, atol=1e-5)
@@ -457,7 +457,7 @@ def test_the_old_name_of_a_method_names_the_new_one():
         fit(method="average")
 
 
-@pytest.mark.parametrize("method", ["statistic", "moments", "soft", "vote", "weights"])
+@pytest.mark.parametrize("method", ["statistic", "soft", "vote", "weights"])
 @pytest.mark.parametrize("trust", ["coordinator", "sum"])
 def test_a_delta_is_promised_and_paid(method, trust):
     model = MultipartyClassifier(method=method, trust=trust, delta=1e-6, random_state=0)

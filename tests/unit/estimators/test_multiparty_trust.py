@@ -12,7 +12,7 @@ from confrere.mechanisms.party_statistic import PartyStatistic
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.noise.sources import SeededSource, SystemSource
 
-SUMMED = ("statistic", "moments", "cells", "weights")
+SUMMED = ("statistic", "cells", "weights")
 
 
 def make(method, **more):

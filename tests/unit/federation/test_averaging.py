@@ -349,7 +349,7 @@ def test_a_delta_is_in_the_question_and_in_the_grant(ask, n_classes):
         "sums": lambda there: add_up(there, GradientRounds(**common, **cap, rounds=3)),
         "votes": lambda there: poll(there, Voting(**common, method="weights")),
         "summed votes": lambda there: poll(
-            there, Voting(**common, method="moments", auxiliary=np.eye(3), trust="sum")
+            there, Voting(**common, method="statistic", auxiliary=np.eye(3), trust="sum")
         ),
     }
     if "votes" in ask and n_classes > 2:

@@ -1,4 +1,4 @@
-"""Votes, moments and weights through sums that nobody sees into, one whole party as the unit."""
+"""Votes and weights through sums that nobody sees into, one whole party as the unit."""
 
 from dataclasses import replace
 
@@ -38,7 +38,6 @@ FRAME = Frame(D, data_norm=1.5)
 SETTINGS = [
     {"method": "statistic"},
     {"method": "statistic", "radius": "spectral", "local_alpha": 0.1},
-    {"method": "moments"},
     {"method": "cells"},
     {"method": "weights"},
     {"method": "weights", "normalise": True, "alpha": 0.1},
