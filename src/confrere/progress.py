@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +20,15 @@ STATUS = "status.json"
 _LARGEST = 1 << 24
 
 #: States of a party that has a line to its coordinator, or needs none any more.
-_CONNECTED = ("connected", "asked", "answered", "released", "left out")
+_CONNECTED = (
+    "connected",
+    "asked",
+    "replied, not checked yet",
+    "answered",
+    "released",
+    "left out",
+    "dropped",
+)
 
 
 class Progress:
@@ -88,7 +96,7 @@ def summary(told: Mapping[str, Any]) -> dict[str, Any]:
             if "epsilon" in one:
                 paid.add(name)
     counts = {
-        "connected": sum(where in _CONNECTED for where in parties.values()),
+        "connected": sum(where.startswith(_CONNECTED) for where in parties.values()),
         "asked": len(last),
         "answered": sum(where == "answered" for where in last.values()),
         "paid": len(paid),
@@ -96,6 +104,24 @@ def summary(told: Mapping[str, Any]) -> dict[str, Any]:
     }
     role = "coordinator" if own is None else "party"
     return {"role": role, "parties": parties, "steps": steps, "counts": counts}
+
+
+def places(states: Mapping[str, str], steps: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return where everyone is: what the line knows, in the words of what was made of it.
+
+    A reply is no answer yet. It is one when it was checked, which is when all are here; and it may
+    be why the party is left out.
+    """
+    last: dict[str, Mapping[str, Any]] = {}
+    for step in steps:
+        last |= step["parties"]
+    found = dict(states)
+    for name, state in states.items():
+        told = last.get(name, {})
+        if state == "answered" and told.get("state") != "answered":
+            dropped = told.get("state") == "dropped"
+            found[name] = f"dropped ({told['code']})" if dropped else "replied, not checked yet"
+    return found
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import pytest
 
 from confrere.cli.commands import deployment
 from confrere.errors import EngineFailed
+from confrere.federation.run_steps import RunSteps
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.release import load_release
@@ -25,7 +26,7 @@ with warnings.catch_warnings():
     from confrere.federation.flower import answering, carrying
     from confrere.federation.flower.keys import make_authority
     from confrere.ledger.witness import shared_storage
-from confrere.progress import private
+from confrere.progress import Progress, places, private
 
 NAMES = ("main", "branch-1", "branch-2")
 NODES = [
@@ -377,3 +378,23 @@ def test_a_witness_elsewhere_is_not_mentioned(line, study, sessions, monkeypatch
     with tempfile.TemporaryDirectory(dir="/dev/shm") as elsewhere:
         monkeypatch.setenv("CONFRERE_WITNESS", elsewhere)
         assert "WARNING" not in line(*_party("main"), "--yes").stderr
+
+
+def test_a_reply_is_no_answer_before_it_was_checked(line, tmp_path):
+    """Status said "main answered" and "answered 0" as long as the others were waited for."""
+    steps = RunSteps()
+    steps.asked("objective", 0, NAMES)
+    steps.dropped("objective", 0, "branch-2", "StudyRefused")
+    where = {"main": "answered", "branch-1": "asked", "branch-2": "answered"}
+    now = places(where, steps.to_list())
+    assert now == {
+        "main": "replied, not checked yet",
+        "branch-1": "asked",
+        "branch-2": "dropped (StudyRefused)",
+    }
+    Progress(tmp_path, study="ab").say("running", parties=now, steps=steps.to_list())
+    told = line.json("status", tmp_path)["data"]
+    answered = [state for state in told["parties"].values() if state == "answered"]
+    assert (len(answered), told["counts"]["connected"]) == (told["counts"]["answered"], 3)
+    steps.answered("objective", 0, "main", None)
+    assert places(where, steps.to_list())["main"] == "answered"

@@ -239,3 +239,17 @@ def test_version_names_every_method(line):
     answer = line.json("version")
     assert {m["name"] for m in answer["data"]["methods"]} >= {"plr", "pst-h", "average", "vote"}
     assert "numpy" in line("version").stdout
+
+
+def test_quality_that_was_paid_for_is_shown(line, folder):
+    study = folder / "study.toml"
+    text = study.read_text().replace("epsilon = 2.0", "epsilon = 3.0")
+    study.write_text(text + "\n[evaluation]\nepsilon = 0.5\n")
+    for file in (folder / "local").glob("*.toml"):
+        wider = file.read_text().replace('"learn"]', '"learn", "errors"]')
+        file.write_text(wider.replace("max_epsilon_per_run = 1.0", "max_epsilon_per_run = 2.0"))
+    made = line.json("fit", "study.toml", "--yes")["data"]["releases"][0]["folder"]
+    shown = " ".join(line("release", "show", made).stdout.split())
+    assert "share of records that it gets wrong" in shown
+    assert "charged to the ledger" in shown
+    assert "not measured" not in shown

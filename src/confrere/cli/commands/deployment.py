@@ -171,7 +171,7 @@ def coordinator(
     opened = signing_key(key)
     from confrere.federation.flower.carrying import carrying
     from confrere.federation.flower.keys import read_authority, read_certificate
-    from confrere.progress import Progress, private
+    from confrere.progress import Progress, places, private
 
     place = out or Path("confrere-out") / found.id
     console = aside()
@@ -187,7 +187,9 @@ def coordinator(
 
         def tell(states: Mapping[str, str]) -> None:
             where.update(states)
-            progress.say(_where(where), parties=where, steps=steps.to_list())
+            done = steps.to_list()
+            now = places(where, done)
+            progress.say(_where(now), parties=now, steps=done)
 
         steps.changed = lambda: tell({})
 
@@ -217,15 +219,17 @@ def coordinator(
                 ).run()
         except Exception as error:
             failed = f"failed: {type(error).__name__}; started again it goes on"
-            progress.say(failed, parties=where, steps=steps.to_list())
+            done = steps.to_list()
+            progress.say(failed, parties=places(where, done), steps=done)
             raise
+        done = steps.to_list()
         first, *_ = finished.folders.values()
         progress.say(
             "released",
             release=str(first),
             unsigned=dict(finished.unsigned),
-            parties=where,
-            steps=steps.to_list(),
+            parties=places(where, done),
+            steps=done,
         )
     for name, code in finished.left_out.items():
         console.print(f"left out: {name} ({code})")

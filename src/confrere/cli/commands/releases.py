@@ -15,6 +15,7 @@ from confrere.cli.views import facts
 from confrere.errors import StudyError
 from confrere.release import (
     SignedAddition,
+    Utility,
     card_page,
     load_release,
     read_additions,
@@ -113,6 +114,7 @@ def show(release: Release) -> Answer:
         + ("NOT PROTECTED" if one.epsilon is None else f"epsilon {shown(one.epsilon)}")
         for one in card.guarantee.adversaries
     ]
+    measured = _quality_lines(card.utility, added)
     told = {
         "status": card.status,
         "purpose": card.product.purpose,
@@ -120,15 +122,20 @@ def show(release: Release) -> Answer:
         "in words": card.risk_in_words.text,
         "against": "\n".join(against),
         "not protected": "\n".join(card.unprotected),
-        "quality": "\n".join(_quality_lines(added)) or "not measured: confrere evaluate",
+        "quality": "\n".join(measured) or "not measured: confrere evaluate",
         "proof": card.mechanism.theorem,
     }
     data = {**card.to_dict(), "additions": [one.addition.to_dict() for one in added]}
     return Answer("", data, [facts(card.product.title, told)])
 
 
-def _quality_lines(added: Sequence[SignedAddition]) -> list[str]:
-    return [
+def _quality_lines(paid: Sequence[Utility], added: Sequence[SignedAddition]) -> list[str]:
+    """Say how good it is: as it was paid for with the release, and as partners measured it."""
+    first = [
+        f"{one.metric}: {one.value:.3f}, measured on {one.measured_on} ({one.basis})"
+        for one in paid
+    ]
+    return first + [
         f"{one.name} {one.value:.3f} ({one.low:.3f} to {one.high:.3f}), measured by "
         f"{each.addition.party} on {each.addition.quality.records} records"
         for each in added
