@@ -3,7 +3,7 @@
 A study calls a party's data what it likes; the party says which of its data sets they are. A data
 set has one ledger, to which every study adds, whatever it calls the data and whenever it comes::
 
-    keys/  policy.toml  datasets.toml  ledgers/<data set>.ledger  studies/<study>/
+    keys/  peers.toml  policy.toml  datasets.toml  ledgers/<data set>.ledger  studies/<study>/
 """
 
 from __future__ import annotations
@@ -116,6 +116,17 @@ class Home:
     def ledger_of(self, dataset: str) -> Path:
         """Return the one ledger of a data set."""
         return self.folder / "ledgers" / f"{dataset}.ledger"
+
+    @property
+    def peers_file(self) -> Path:
+        """The file of other parties' fingerprints that people have compared."""
+        return self.folder / "peers.toml"
+
+    def peers(self) -> Any:
+        """Return what it holds; nothing until somebody was confirmed."""
+        if not self.peers_file.exists():
+            return {}
+        return parse_toml(read_bytes(self.peers_file, "peers.toml"), "peers.toml").get("peers", {})
 
     def policy(self) -> dict[str, Any]:
         """Return what ``policy.toml`` holds."""

@@ -167,11 +167,12 @@ def read_local(path: str | Path) -> Local:
 
 def _from_home(values: Mapping[str, Any], file: Path) -> dict[str, Any]:
     """Return what the organisation's home says about the data set that a local file names."""
-    twice = [key for key in ("data_path", "data", "ledger_path", "policy") if key in values]
+    told = ("data_path", "data", "ledger_path", "policy", "peers")
+    twice = [key for key in told if key in values]
     if twice:
         raise StudyError(
-            f"{twice[0]}: with a dataset the organisation's home says it, in datasets.toml and "
-            "policy.toml; leave it out of the local file."
+            f"{twice[0]}: with a dataset the organisation's home says it, in datasets.toml, "
+            "policy.toml or peers.toml; leave it out of the local file."
         )
     home = home_of(file)
     name = home.matched(values["dataset"])
@@ -183,6 +184,7 @@ def _from_home(values: Mapping[str, Any], file: Path) -> dict[str, Any]:
         "unit_column": one.unit_column,
         "sha256": one.sha256,
         "policy": home.policy(),
+        "peers": home.peers(),
     }
 
 

@@ -17,8 +17,10 @@ from confrere.errors import StudyError
 from confrere.files import write_whole
 from confrere.mechanisms.secure_sum import fewest_of
 from confrere.release.signing import fingerprint
+from confrere.study.home import home_of
 from confrere.study.local_file import Local, read_local
 from confrere.study.study_file import Study
+from confrere.study.typed_files import parse_toml
 
 _HEADER = re.compile(r"^[ \t]*\[peers\][ \t]*(#.*)?$", re.MULTILINE)
 
@@ -49,7 +51,7 @@ def peers_of(study: Study, local: Local) -> list[Peer]:
             raise StudyError(
                 f"peers: the study names another key for {party.name} than the one that was "
                 "confirmed. Ask that organisation by telephone; if it has a new key, correct "
-                "[peers] in the local file."
+                "[peers], in the local file or the home's peers.toml."
             )
         found.append(Peer(party.name, print_, known is not None))
     return found
@@ -98,6 +100,8 @@ def _lost(study: Study) -> str:
 def confirm_peers(study: Study, path: Path, told: Mapping[str, str]) -> Local:
     """Write fingerprints that people have compared into ``[peers]`` of a local file.
 
+    In a home they go into its ``peers.toml``: the next study finds them confirmed.
+
     Parameters
     ----------
     study : Study
@@ -123,20 +127,23 @@ def confirm_peers(study: Study, path: Path, told: Mapping[str, str]) -> Local:
             lines += f"{json.dumps(name)} = {json.dumps(said.strip())}\n"
     if not lines:
         return local
-    text = path.read_text(encoding="utf-8")
+    home = None if local.dataset is None else home_of(path)
+    file = path if home is None else home.peers_file
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
     header = _HEADER.search(text)
     if header is None:
         text = f"{text.rstrip()}\n\n# Whose keys were compared by telephone.\n[peers]\n{lines}"
     else:
         text = f"{text[: header.end()]}\n{lines.rstrip()}{text[header.end() :]}"
-    draft = path.with_name(f".{path.name}.peers")
+    draft = file.with_name(f".{file.name}.peers")
     write_whole(draft, text.encode())
     try:
-        read_local(draft)  # what a hand has written may not take another table
+        # What a hand has written may not take another table.
+        read_local(draft) if home is None else parse_toml(text.encode(), file.name)
     except StudyError:
         draft.unlink()
         raise StudyError(
-            f"--peer: {path.name} cannot be added to; write into its [peers]: {lines.strip()}"
+            f"--peer: {file.name} cannot be added to; write into its [peers]: {lines.strip()}"
         ) from None
-    draft.replace(path)
+    draft.replace(file)
     return read_local(path)

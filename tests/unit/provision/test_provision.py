@@ -35,7 +35,7 @@ from confrere.provision import (
 from confrere.provision.kits import _members, _write
 from confrere.release import fingerprint, generate_key
 from confrere.release.signing import read_private_key
-from confrere.study import read_study
+from confrere.study import confirm_peers, peer_lines, read_study
 from confrere.study.budget import open_account
 from confrere.study.home import open_home
 from confrere.study.local_file import read_local
@@ -553,6 +553,19 @@ class TestTheSecondStudy:
         assert result.exit_code == 5, result.output
         assert "counted in another ledger already" in " ".join(result.output.split())
         assert not (place / "grant.json").exists()
+
+    def test_finds_the_peers_that_were_confirmed_in_the_first(self, work, second):
+        _, first = open_kit(work / "kits" / "main.kit", work / "main", _own(work))
+        said = fingerprint(work / "branch-1" / "keys" / "branch-1.key.pub")
+        study = read_study(first / "study.toml")
+        confirm_peers(study, first / "local.toml", {"branch-1": said})
+        _, place = open_kit(second, work / "main", _own(work))
+        assert read_local(place / "local.toml").peers == {"branch-1": said}
+        one, two, *_ = peer_lines(
+            read_study(place / "study.toml"), read_local(place / "local.toml")
+        )
+        assert one.endswith(", confirmed")
+        assert two.endswith("NOT CONFIRMED")
 
     def test_which_data_it_is_about_the_party_says(self, work, second):
         (work / "staff.csv").write_text("staff_id\n")
