@@ -45,6 +45,7 @@ from confrere.release.paid_receipts import promised_with, schema_of, seeded_fact
 from confrere.rows.row_source import RowSource
 from confrere.rows.row_tables import RowTable
 from confrere.schema import SchemaEncoder
+from confrere.schema.cells import plain_labels
 from confrere.schema.encoder import Form
 from confrere.schema.tables import is_table, n_rows_of, plain_series
 
@@ -308,6 +309,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
             sparse = "csr" if tags.input_tags.sparse else False
             least = {"ensure_min_samples": self._least_rows}
             rows, labels = self._checked(X, y, accept_sparse=sparse, dtype=self._dtype, **least)
+            labels = plain_labels("y", plain_series(labels))
             if labels.dtype.kind not in "biu":  # whole numbers are classes
                 check_classification_targets(labels)
         else:
@@ -351,7 +353,7 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         if outcome is not None:
             found = outcome.encode(outcome.column_of(labels))
         else:
-            found = plain_series(labels).to_numpy()
+            found = plain_labels("y", plain_series(labels))
             check_classification_targets(found)
         if len(found) != n_rows_of(X):
             raise InvalidData("y must hold one label per row of X.")

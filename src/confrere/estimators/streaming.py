@@ -15,11 +15,10 @@ from confrere.estimators.base import LinearClassifier
 from confrere.estimators.constraints import RowEngine
 from confrere.ledger import Ledger
 from confrere.plans.base_plan import LabelledTable, Plan, encode_labels
-from confrere.rows.csv_files import declared_batches
 from confrere.rows.decoding import decoded, gathered
 from confrere.rows.engines import opened_engine
 from confrere.rows.row_source import RowSource
-from confrere.rows.row_tables import RowTable
+from confrere.rows.row_tables import RowTable, declared_batches
 from confrere.rows.spill import WatchedMap, mapped_file
 from confrere.schema import SchemaEncoder
 

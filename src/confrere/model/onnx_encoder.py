@@ -1,7 +1,8 @@
 """The encoder of a model as part of its ONNX graph: one input per raw column.
 
 Numbers are doubles, NaN where one is missing; every other cell is a string, empty where it is
-missing. A graph cannot refuse a row: what the encoder refuses becomes NaN, and so does the answer.
+missing, without spaces around it and in a spelling that the encoding lists. A graph cannot refuse a
+row: what the encoder refuses becomes NaN, and so does the answer.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from confrere.schema.cells import MISSING
+from confrere.schema.cells import MISSING, meaning
 from confrere.schema.encoding import Encoding, NumberColumn, OneHotColumn, ScoreColumn
 
 if TYPE_CHECKING:
@@ -49,8 +50,9 @@ def _number(graph: Graph, column: NumberColumn) -> list[str]:
     x = column.column
     absent = graph.add("IsNaN", x)
     for token in column.na:
-        if not isinstance(token, str):
-            absent = graph.add("Or", absent, graph.add("Equal", x, _one(graph, float(token))))
+        number = meaning(token)
+        if isinstance(number, float):
+            absent = graph.add("Or", absent, graph.add("Equal", x, _one(graph, number)))
     low, high = column.clip
     u = graph.add("Clip", x, _one(graph, low), _one(graph, high))
     if column.log:

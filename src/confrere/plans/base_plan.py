@@ -17,6 +17,8 @@ from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.terms import Density
 from confrere.model import Facts, Model
 from confrere.noise.sources import RandomSource
+from confrere.schema.cells import meaning, read_places, spelt
+from confrere.schema.tables import plain_series
 
 Floats = NDArray[np.float64]
 #: Labels beyond which codes take one byte.
@@ -230,8 +232,12 @@ def declared_classes(classes: Any, y: Any, *, simulated: bool) -> NDArray[Any]:
     """
     if classes is not None:
         declared = np.unique(np.asarray(classes))
-        if declared.ndim != 1 or len(declared) != np.size(classes):
-            raise InvalidParameter("classes must be a flat list of different labels.")
+        meant = {meaning(label) for label in declared.tolist()}
+        if declared.ndim != 1 or len(meant) != np.size(classes) or None in meant:
+            raise InvalidParameter(
+                "classes must be a flat list of labels that mean different things: texts of one "
+                "number are one label, and texts such as NA are none."
+            )
         if len(declared) < 2:
             raise InvalidParameter("classes must name at least two labels.")
         return declared
@@ -239,10 +245,9 @@ def declared_classes(classes: Any, y: Any, *, simulated: bool) -> NDArray[Any]:
     if categories is not None and len(categories) > 1:
         return np.unique(np.asarray(categories))
     values = np.asarray(y)
-    if values.dtype == bool:
-        return np.array([False, True])
-    if np.issubdtype(values.dtype, np.number) and bool(((values == 0) | (values == 1)).all()):
-        return np.array([0, 1], dtype=values.dtype)
+    if values.dtype.kind in "biuf" and bool(((values == 0) | (values == 1)).all()):
+        # A list has the type of the strangest thing in it, which no record may choose.
+        return np.array([0, 1], dtype=values.dtype if hasattr(y, "dtype") else np.int64)
     if not simulated:
         raise InvalidParameter(
             "classes must be declared unless the labels are 0 and 1: a label set learned from y "
@@ -252,15 +257,20 @@ def declared_classes(classes: Any, y: Any, *, simulated: bool) -> NDArray[Any]:
 
 
 def encode_labels(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the position of every label in ``classes``, or refuse what was not declared."""
+    """Return the position of every label in ``classes``, or refuse what was not declared.
+
+    Where one of them may hold texts, a label is what it means: one cannot change the others' type.
+    """
     if len(y) > _MANY and len(classes) < 128:
         return _encoded_in_parts(y, classes)
-    try:
-        codes = np.searchsorted(classes, y)
-    except TypeError:
-        raise InvalidData("y and classes have labels of different types.") from None
-    codes = np.minimum(codes, len(classes) - 1)
-    if np.any(classes[codes] != y):
+    if y.dtype.kind in "biuf" and classes.dtype.kind in "biuf":
+        codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+        known = classes[codes] == y
+    else:
+        places = {spelt(meaning(label) or 0.0): k for k, label in enumerate(classes.tolist())}
+        codes = read_places("y", plain_series(y), places)
+        known = codes >= 0
+    if not known.all():
         raise InvalidData("y has labels outside classes; declare them or drop the rows.")
     return np.asarray(codes, dtype=np.intp)
 

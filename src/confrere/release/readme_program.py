@@ -14,7 +14,7 @@ from confrere.schema.encoding import Encoding, NumberColumn, OneHotColumn
 def program(model: Model) -> list[str]:
     """Return lines that define ``decision(x)`` and, with an encoder, ``predict(row)``."""
     lines = [
-        "import json, math",
+        "import json, math, re" if model.encoder else "import json, math",
         'm = json.load(open("model.json", encoding="utf-8"))["model"]',
     ]
     if model.encoder is not None:
@@ -30,14 +30,20 @@ def _encoder_lines(encoding: Encoding) -> list[str]:
     others = [column for column in encoding.columns if not isinstance(column, NumberColumn)]
     lines = [
         'e = m["encoder"]["encoding"]',
+        "def meaning(v):",
+        '    t = "" if v is None else str(v).strip()',
+        '    if t in e["na"]: return None',
+        "    try: u = float(t)",
+        "    except ValueError:",
+        '        if re.fullmatch("0[xX][0-9a-fA-F]{1,16}", t): return float(int(t, 16))',
+        '        return {"true": 1.0, "false": 0.0}.get(t.lower(), t)',
+        '    return t if "_" in t or not t.isascii() else u if u == u else None',
         "def cell(c, v):",
-        '    t = "" if v is None or v != v else str(v)',
+        "    u = meaning(v)",
     ]
     number = [
-        '        if t in e["na"] or t in c["na"]: return c["missing"]',
-        "        u = float(t)",
-        '        if u != u or u in c["na"]: return c["missing"]',
-        '        u = max(c["clip"][0], min(c["clip"][1], u))',
+        '        if u is None or u in map(meaning, c["na"]): return c["missing"]',
+        '        u = max(c["clip"][0], min(c["clip"][1], float(u)))',
     ]
     if any(column.log for column in numbers):
         number.append('        if c["log"]: u = math.log1p(u - c["clip"][0])')
@@ -51,7 +57,8 @@ def _encoder_lines(encoding: Encoding) -> list[str]:
     else:
         number.append("        b = [u]")
     place = [
-        '        k = c["codes"].get(t, -1 if t in e["na"] else -2)',
+        '        if isinstance(u, float): u = "%d" % u if u.is_integer() else "%.15g" % u',
+        '        k = -1 if u is None else c["codes"].get(u, -2)',
         '        if k < 0: return c["missing"] if k == -1 else c["unknown"]',
     ]
     ones, score = '[float(j == k) for j in range(len(c["centre"]))]', '[c["scores"][k]]'

@@ -15,6 +15,7 @@ from confrere.errors import InvalidData
 from confrere.rows.row_source import ArraySource, RowSource
 from confrere.rows.row_tables import RowTable
 from confrere.rows.spill import SpillFolder, SpillWriter
+from confrere.schema.cells import plain_labels, read_numbers
 
 #: Numbers that are kept in memory: 128 MB.
 _IN_MEMORY = 2**24
@@ -77,7 +78,7 @@ def decoded(
     def blocks() -> Iterator[tuple[NDArray[Any], NDArray[Any] | None]]:
         for batch in _chained(first, batches):
             rows = _numbers(batch[list(names)], single, table.name)
-            yield rows, None if label is None else _small(batch[label].to_numpy())
+            yield rows, None if label is None else _small(label, batch[label])
 
     X, y = gathered(blocks(), len(names), table.rows, progress)
     return Decoded(X, y, names)
@@ -120,15 +121,16 @@ def _chained(first: pd.DataFrame, rest: Iterator[pd.DataFrame]) -> Iterator[pd.D
 
 def _numbers(batch: pd.DataFrame, single: bool, name: str) -> NDArray[Any]:
     """Return a batch as numbers, or say that it holds something else; nothing is quoted."""
-    try:
-        if not all(_is_number(batch[column]) for column in batch.columns):
-            raise TypeError
-        rows = batch.to_numpy(dtype=np.float32 if single else np.float64)
-    except (TypeError, ValueError):
-        raise InvalidData(
-            f"{name} has columns that are no numbers; declare them in a PublicSchema, or name the "
-            "columns to learn from."
-        ) from None
+    for column in batch:
+        if not isinstance(batch[column].dtype, np.dtype) or batch[column].dtype.kind not in "biuf":
+            x, strange = read_numbers(str(column), batch[column])
+            if strange.any():
+                raise InvalidData(
+                    f"{name} has columns that are no numbers; declare them in a PublicSchema, or "
+                    "name the columns to learn from."
+                )
+            batch = batch.assign(**{str(column): x})
+    rows = batch.to_numpy(dtype=np.float32 if single else np.float64)
     if not np.isfinite(rows).all():
         raise InvalidData(
             f"{name} has missing or infinite values; declare them in a PublicSchema, or drop the "
@@ -137,15 +139,9 @@ def _numbers(batch: pd.DataFrame, single: bool, name: str) -> NDArray[Any]:
     return rows
 
 
-def _is_number(column: pd.Series[Any]) -> bool:
-    """Whether a column holds numbers; text that looks like a number is text."""
-    if column.dtype != object:
-        return pd.api.types.is_numeric_dtype(column.dtype)
-    return pd.api.types.infer_dtype(column) in ("decimal", "integer", "floating", "boolean")
-
-
-def _small(labels: NDArray[Any]) -> NDArray[Any]:
+def _small(column: str, values: pd.Series[Any]) -> NDArray[Any]:
     """Return labels 0 and 1 in one byte each; others as they are."""
+    labels = plain_labels(column, values)
     if labels.dtype.kind in "biuf" and bool(((labels == 0) | (labels == 1)).all()):
         return labels.astype(np.int8)
     return labels

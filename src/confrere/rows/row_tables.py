@@ -12,22 +12,24 @@ import re
 import socket
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import pandas as pd
 
 from confrere.errors import ConfrereError, InvalidData, InvalidParameter, NoRows
 from confrere.extras import extra, installed
+from confrere.rows.csv_files import text_batches
+from confrere.schema import PublicSchema
+from confrere.schema.cells import read_numbers
 
 #: Rows of a batch; fewer where that many would be more numbers than these.
 BATCH = 65_536
 _BATCH_ENTRIES = 2**22
-
-#: Digits are read to the nearest double, as other sources hold them; newer pandas does it unasked.
-_EXACTLY: dict[str, Any] = {"float_precision": "round_trip"} if pd.__version__ < "3" else {}
 
 
 class RowTable(ABC):
@@ -48,19 +50,21 @@ class RowTable(ABC):
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pd.DataFrame]:
         """Return the rows in order, as data frames; of the columns, those that are named."""
 
-    def read(self, columns: Sequence[str] | None = None) -> Iterator[pd.DataFrame]:
-        """Return :meth:`batches`, with errors that quote nothing."""
+    def read(
+        self, columns: Sequence[str] | None = None, *, all_of_them: bool = True
+    ) -> Iterator[pd.DataFrame]:
+        """Return :meth:`batches`, with errors that quote nothing: one is that a column lacks."""
         found = 0
         try:
             for batch in self.batches(columns):
                 lacking = [name for name in columns or () if name not in batch.columns]
-                if lacking:
+                if lacking and all_of_them:
                     raise InvalidData(
                         f"{self.name} has no column {lacking[0]!r} ({len(lacking)} of the declared "
                         "columns are missing)."
                     )
                 found += len(batch)
-                yield batch if columns is None else batch[list(columns)]
+                yield batch if columns is None else batch.filter(list(columns))
         except (ConfrereError, GeneratorExit):
             raise
         except Exception as error:
@@ -90,7 +94,7 @@ class Frames(RowTable):
             if isinstance(self.frame, pd.DataFrame):
                 batch = self.frame.iloc[start : start + BATCH]
             else:
-                batch = self.frame.slice(start, BATCH).to_pandas()
+                batch = _frame(nw.from_native(self.frame).to_arrow().slice(start, BATCH))
             yield batch if columns is None else batch.filter(list(columns))
 
 
@@ -168,22 +172,19 @@ class Parquet(Files):
             rows = min(BATCH, _BATCH_ENTRIES // max(1, len(wanted)) + 1)
             for group in range(opened.num_row_groups):
                 for batch in opened.iter_batches(rows, row_groups=[group], columns=wanted):
-                    yield batch.to_pandas()
+                    yield _frame(batch)
                 _give_back()
 
 
 class Csv(Files):
-    """A file of comma-separated values, or a folder of them."""
+    """A file of comma-separated values, or a folder of them; cells are texts."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__(path, "*.csv")
 
     def file_batches(self, file: Path, columns: Sequence[str] | None) -> Iterator[pd.DataFrame]:
         """Return the lines of one file, in batches."""
-        wanted = None if columns is None else (lambda name: name in columns)
-        # Types are guessed batch by batch, so batches of text are large.
-        with pd.read_csv(file, usecols=wanted, chunksize=4 * BATCH, **_EXACTLY) as reader:
-            yield from reader
+        yield from text_batches(file, columns)
 
 
 class Sql(RowTable):
@@ -217,11 +218,10 @@ class Sql(RowTable):
         if self.kind == "duckdb":
             return self._duckdb(address.partition("://")[2].removeprefix("/"))
         plain = "+" not in self._given.partition(":")[0]
-        driver = {"postgresql": "adbc_driver_postgresql", "sqlite": "adbc_driver_sqlite"}
-        if plain and self.kind in driver and installed(driver[self.kind]):
-            return self._adbc(f"{driver[self.kind]}.dbapi", address)
+        if plain and self.kind == "postgresql" and installed("adbc_driver_postgresql"):
+            return self._adbc("adbc_driver_postgresql.dbapi", address)
         if plain and self.kind == "sqlite":
-            return self._sqlite(f"file:{_place(address)}?mode=ro")
+            return self._sqlite(f"file:{address.partition('://')[2].removeprefix('/')}?mode=ro")
         return self._sqlalchemy(address)
 
     def _advice(self) -> str:
@@ -238,35 +238,45 @@ class Sql(RowTable):
         duckdb: Any = extra("sql", "duckdb")
         with duckdb.connect(place or ":memory:", read_only=bool(place)) as opened:
             for batch in opened.sql(self._sql).to_arrow_reader(BATCH):
-                yield batch.to_pandas()
+                yield _frame(batch)
         _give_back()
 
     def _adbc(self, driver: str, address: str) -> Iterator[pd.DataFrame]:
         dbapi: Any = extra("sql", driver)
         extra("sql", "pyarrow")
-        where = _place(address) if self.kind == "sqlite" else address
-        with dbapi.connect(where) as opened, opened.cursor() as cursor:
+        with dbapi.connect(address) as opened, opened.cursor() as cursor:
             cursor.execute(self._sql)
             for batch in cursor.fetch_record_batch():
-                yield batch.to_pandas()
+                yield _frame(batch)
         _give_back()
 
     def _sqlite(self, address: str) -> Iterator[pd.DataFrame]:
         with closing(sqlite3.connect(address, uri=True)) as opened:
-            yield from self._chunks(opened)
+            found = opened.execute(self._sql)
+            yield from _untyped(found, [name for name, *_ in found.description])
 
     def _sqlalchemy(self, address: str) -> Iterator[pd.DataFrame]:
         sqlalchemy: Any = extra("sql", "sqlalchemy")
         engine = sqlalchemy.create_engine(address)
         try:
             with engine.connect().execution_options(stream_results=True) as opened:
-                yield from self._chunks(opened, sqlalchemy.text(self._sql))
+                found = opened.execute(sqlalchemy.text(self._sql))
+                yield from _untyped(found, list(found.keys()))
         finally:
             engine.dispose()
 
-    def _chunks(self, opened: Any, query: Any = None) -> Iterator[pd.DataFrame]:
-        query = self._sql if query is None else query
-        yield from pd.read_sql_query(query, opened, chunksize=BATCH)
+
+def _untyped(found: Any, names: list[str]) -> Iterator[pd.DataFrame]:
+    """Return what a cursor holds, its cells as they are: their types guessed, some would change."""
+    while rows := found.fetchmany(BATCH):
+        yield pd.DataFrame([tuple(row) for row in rows], columns=names, dtype=object)
+
+
+def _frame(batch: Any) -> pd.DataFrame:
+    """Return a batch of Arrow; truth values keep their type beside a missing one."""
+    pyarrow: Any = extra("parquet", "pyarrow")
+    found: pd.DataFrame = batch.to_pandas(types_mapper={pyarrow.bool_(): pd.BooleanDtype()}.get)
+    return found
 
 
 def _give_back() -> None:
@@ -287,11 +297,6 @@ def from_environment(text: str) -> str:
         return value
 
     return re.sub(r"\$\{(\w+)\}", found, text)
-
-
-def _place(address: str) -> str:
-    """Return the file of an address such as ``sqlite:///rows.db``."""
-    return address.partition("://")[2].removeprefix("/")
 
 
 def open_table(where: Any, *, sql: str | None = None) -> RowTable:
@@ -315,3 +320,89 @@ def open_table(where: Any, *, sql: str | None = None) -> RowTable:
     if place.is_dir():
         return Parquet(place) if any(place.rglob("*.parquet")) else Csv(place)
     return Parquet(place) if place.suffix in (".parquet", ".pq") else Csv(place)
+
+
+def declared_batches(
+    table: RowTable,
+    columns: Sequence[str] | None,
+    schema: PublicSchema | None,
+    *,
+    all_of_them: bool = True,
+) -> Iterator[pd.DataFrame]:
+    """Return a table's columns in batches; of files of text, without a spreadsheet's formulas.
+
+    Raises
+    ------
+    InvalidData
+        If it cannot be read, or a column is lacking; the message quotes nothing from it.
+    """
+    for batch in table.read(columns, all_of_them=all_of_them):
+        if isinstance(table, Csv):
+            for column in batch:
+                _refuse_formulas(str(column), batch[column], schema)
+        yield batch
+
+
+def read_table(
+    path: Path | RowTable,
+    columns: Collection[str] | None = None,
+    schema: PublicSchema | None = None,
+    texts: Collection[str] = (),
+) -> pd.DataFrame:
+    """Read a whole table; of its columns, only those that are needed.
+
+    Parameters
+    ----------
+    path : Path or RowTable
+        A CSV file in UTF-8, whose first line names the columns; a Parquet file, a folder, or a
+        table in a database.
+    columns : collection of str, optional
+        Columns to keep, as far as they are there; all by default.
+    schema : PublicSchema, optional
+        What columns hold. Without one, columns whose texts all say a number become numbers.
+    texts : collection of str
+        Columns whose cells stay as they are written even so: identifiers.
+
+    Raises
+    ------
+    InvalidData
+        If it cannot be read; the message quotes nothing from it.
+    """
+    table = open_table(path)
+    wanted = None if columns is None else sorted(columns)
+    batches = [*declared_batches(table, wanted, schema, all_of_them=False)]
+    if any(list(batch) != list(batches[0]) for batch in batches):
+        raise InvalidData(f"data: the files of {table.name} have different columns.")
+    wide = pd.concat(batches, ignore_index=True)
+    if schema is not None or not isinstance(table, Csv):
+        return wide
+    return pd.DataFrame(
+        {name: wide[name] if name in texts else _numbers_if_all(wide[name]) for name in wide}
+    )
+
+
+def _numbers_if_all(cells: pd.Series[Any]) -> pd.Series[Any]:
+    numbers, strange = read_numbers(str(cells.name), cells)
+    if strange.any():
+        return cells
+    found = pd.Series(numbers)
+    return found.astype("int64") if (found % 1 == 0).all() else found
+
+
+def _refuse_formulas(column: str, values: pd.Series[Any], schema: PublicSchema | None) -> None:
+    """Refuse what a spreadsheet would calculate; its result is what was meant."""
+    if not {"=", "@"} & {*map(itemgetter(0), filter(None, values.to_numpy()))}:
+        return
+    features = () if schema is None else schema.features
+    known = {
+        value
+        for feature in features
+        if feature.column == column
+        for value in (*feature.na, *feature.declared_values())
+    }
+    count = sum(cell[0] in "=@" and cell not in known for cell in values if cell)
+    if count:
+        rows = "row has" if count == 1 else "rows have"
+        raise InvalidData(
+            f"column {column!r}: {count} {rows} a spreadsheet's formula; save its values."
+        )

@@ -1,13 +1,17 @@
-"""Cells of a raw table: which are missing, which number one holds, which declared text it is.
+"""What a cell of a raw table means: nothing, a number or a text.
 
-A cell means the same in a data frame and in a file, whatever stands in other rows: a number is a
-number or a text that says one, and any other cell is looked up by its text.
+One function says it, of one cell, whatever type its column has and whatever stands in other rows:
+readers choose a column's type by all of its cells, so a meaning that hung on the type would let one
+record decide about all the others. Labels, tokens for missing values and declared values go
+through the same function.
 """
 
 from __future__ import annotations
 
+import math
 import numbers
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, TypeAlias
 
@@ -20,16 +24,20 @@ from confrere.errors import InvalidData
 Series: TypeAlias = "pd.Series[Any]"
 Value: TypeAlias = str | int | float | bool
 
-#: Texts that stand for no value wherever they are not declared: those that pandas takes for it.
+#: Texts that stand for no value: those that pandas takes for it.
 MISSING_TEXTS = (
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
     *("<NA>", "N/A", "NA", "NULL", "NaN", "NaT", "None", "n/a", "nan", "null"),
 )
+_NOTHING = frozenset(MISSING_TEXTS)
+_TRUTH = {"true": 1.0, "false": 0.0}
+#: Some readers take it for a number.
+_HEXADECIMAL = re.compile("0[xX][0-9a-fA-F]{1,16}")
 
 #: Places of cells that have none in a table of declared texts.
 MISSING, UNKNOWN = -1, -2
 
-_PLAIN = (str, bool, np.bool_, numbers.Real, Decimal)
+_PLAIN = (str, bool, np.bool_, numbers.Real, Decimal, type(None), type(pd.NA), type(pd.NaT))
 
 
 def refuse(column: str, bad: NDArray[np.bool_], what: str) -> None:
@@ -38,101 +46,120 @@ def refuse(column: str, bad: NDArray[np.bool_], what: str) -> None:
         raise InvalidData(f"column {column!r}: some rows have {what}.")
 
 
-def texts_of(value: Value) -> tuple[str, ...]:
-    """Return how tables write a declared value: its own text first, then other spellings.
+def meaning(cell: Any) -> str | float | None:
+    """Return what one cell means: a text without spaces around it, the nearest double, or None.
 
-    Files and data frames turn 1 into 1.0 where another row has no value, and truth values into
-    numbers.
+    Truth values, and texts that say one in whatever capitals, are the numbers 1 and 0. Texts say a
+    number in digits of ASCII without underscores. Whatever says NaN is missing.
     """
-    if isinstance(value, str):
-        number_in_text = _number(value)
-        if number_in_text is None or not np.isfinite(number_in_text):
-            return (value,)
-        return (value, *_number_texts(number_in_text))
-    found = (str(value), *_number_texts(value))
-    if value in (0, 1):  # True and 1 are one declared fact
-        word = str(bool(value))
-        found += (word, word.lower(), word.upper())
-    return found
+    if isinstance(cell, str):
+        text = cell.strip()
+        try:
+            number = float(text)
+        except ValueError:
+            if text in _NOTHING:
+                return None
+            if _HEXADECIMAL.fullmatch(text):
+                return float(int(text, 16))
+            return _TRUTH.get(text.lower(), text)
+        if "_" in text or not text.isascii():
+            return text
+    elif isinstance(cell, bool | np.bool_ | numbers.Real | Decimal):
+        try:
+            number = float(cell)
+        except OverflowError:
+            number = math.inf if abs(cell) == cell else -math.inf
+    else:
+        return None
+    return number + 0.0 if number == number else None
 
 
-def _number_texts(number: float) -> tuple[str, ...]:
-    whole = (str(int(number)),) if float(number).is_integer() else ()
-    return (*whole, repr(float(number)))
+def spelt(meant: str | float) -> str:
+    """Return the one text of a meaning: whole numbers in digits, others with 15 of them."""
+    if isinstance(meant, str):
+        return meant
+    return str(int(meant)) if meant.is_integer() else f"{meant:.15g}"
 
 
-def codes_of(places: Mapping[Value, int], na: Sequence[Value]) -> dict[str, int]:
+def codes_of(places: Mapping[Value, int], na: Iterable[Value]) -> dict[str, int]:
     """Return the place of every text that stands for a declared value or for none.
 
-    Sorted by text. A value's own text goes before other spellings of another one.
+    Sorted by text. Beside the one text of a meaning there are its usual spellings, for readers of a
+    release that cannot compute a meaning.
     """
-    declared = {**places, **dict.fromkeys(na, MISSING)}
-    codes = {str(value): place for value, place in declared.items()}
-    for value, place in declared.items():
-        for text in texts_of(value):
-            codes.setdefault(text, place)
+    codes: dict[str, int] = {}
+    for value, place in {**places, **dict.fromkeys(na, MISSING)}.items():
+        meant = meaning(value)
+        texts = [str(value)]
+        if meant is not None:
+            texts.append(spelt(meant))
+        if isinstance(meant, float):
+            texts.append(repr(meant))
+            if meant in (0, 1) and not isinstance(value, str):
+                word = str(bool(meant))
+                texts += [word, word.lower(), word.upper()]
+        codes.update(dict.fromkeys(texts, place))
     return dict(sorted(codes.items()))
 
 
-def read_places(
-    column: str, values: Series, codes: Mapping[str, int], na: Sequence[str] = MISSING_TEXTS
-) -> NDArray[np.intp]:
+def read_places(column: str, values: Series, codes: Mapping[str, int]) -> NDArray[np.intp]:
     """Return each row's place among declared texts: -1 where it is missing, -2 if undeclared."""
-    known = {**dict.fromkeys(na, MISSING), **codes}
-    found, distinct = _distinct(column, values)
-    places = [known.get(str(value), UNKNOWN) for value in distinct]
+    if pd.api.types.is_bool_dtype(values.dtype) and not codes.keys() >= {"0", "1"}:
+        raise InvalidData(
+            f"column {column!r}: has the type of truth values, and none are declared for it; read "
+            "it as text, or declare true and false."
+        )
+    found, meant = _meanings(column, values)
+    places = [MISSING if one is None else codes.get(spelt(one), UNKNOWN) for one in meant]
     # The code -1 of a missing value picks the last entry.
     return np.array([*places, MISSING], dtype=np.intp)[found]
 
 
 def read_numbers(
-    column: str, values: Series, na: Sequence[Value] = (), markers: Sequence[str] = MISSING_TEXTS
-) -> NDArray[np.float64]:
-    """Return numbers, NaN where one is missing; refuse cells that hold something else."""
+    column: str, values: Series, na: Sequence[Value] = ()
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return numbers, NaN where one is missing or is none, and where there is another text."""
+    tokens = {meaning(token) for token in na}
     types = pd.api.types
-    numeric = types.is_numeric_dtype(values.dtype) and not types.is_complex_dtype(values.dtype)
-    if numeric and not types.is_bool_dtype(values.dtype):
-        x = np.array(values.to_numpy(dtype=np.float64, na_value=np.nan))
+    if types.is_numeric_dtype(values.dtype) and not types.is_complex_dtype(values.dtype):
+        x = values.to_numpy(dtype=np.float64, na_value=np.nan) + 0.0
+        strange = np.zeros(len(x), dtype=np.bool_)
     else:
-        found, distinct = _distinct(column, values)
-        missing = {*markers, *(token for token in na if isinstance(token, str))}
-        read = [np.nan if value in missing else _number(value) for value in distinct]
-        wrong = np.array([*(number is None for number in read), False])[found]
-        refuse(
-            column,
-            wrong,
-            "no number, as is declared; name such texts in na, or declare another kind",
-        )
-        x = np.array([*read, np.nan], dtype=np.float64)[found]
-    for token in na:
-        if not isinstance(token, str):
+        found, meant = _meanings(column, values)
+        x = np.array([*(one if isinstance(one, float) else np.nan for one in meant), np.nan])[found]
+        texts = (isinstance(one, str) and one not in tokens for one in meant)
+        strange = np.array([*texts, False])[found]
+    for token in tokens:
+        if isinstance(token, float):
             x[x == token] = np.nan
-    return x
+    return x, strange
 
 
-def _number(value: object) -> float | None:
-    """Return the number that a cell holds or says, or None."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, str | numbers.Real | Decimal):
-        return None
+def _meanings(column: str, values: Series) -> tuple[NDArray[np.intp], list[str | float | None]]:
+    """Return where each row stands among the distinct cells, -1 if missing, and their meanings.
+
+    Cells that are equal mean the same (1, 1.0 and True too), so each is asked about once.
+    """
     try:
-        return float(value)
-    except (ValueError, OverflowError):
-        return None
-
-
-def _distinct(column: str, values: Series) -> tuple[NDArray[np.intp], Sequence[Any]]:
-    """Return where each row stands among the distinct cells, -1 if missing, and those cells."""
-    try:
-        if values.dtype == object and pd.api.types.infer_dtype(values, skipna=True) != "string":
-            # 1, 1.0 and True are equal to pandas, but not as texts.
-            absent = values.isna().to_numpy()
-            cells = values.to_numpy()
-            if not all(isinstance(cell, _PLAIN) for cell in cells[~absent]):
-                raise TypeError
-            keys = pd.Series([(type(cell), cell) for cell in cells], dtype=object)
-            found, distinct = pd.factorize(keys.where(~absent, None))
-            return found, [cell for _, cell in distinct]
         found, distinct = pd.factorize(values)
+        # Equal cells may have many types, texts of a column have one.
+        kinds = {*map(type, values.to_numpy() if values.dtype == object else distinct)}
+        if not all(issubclass(kind, _PLAIN) for kind in kinds):
+            raise TypeError
     except TypeError:
         raise InvalidData(f"column {column!r}: holds things that are not plain values.") from None
-    return found, list(distinct)
+    return found, [meaning(cell) for cell in distinct]
+
+
+def plain_labels(column: str, values: Series) -> NDArray[Any]:
+    """Return labels that nobody declared: of a type, as they are; else what their cells mean."""
+    if values.dtype != object and not values.isna().any():
+        typed: NDArray[Any] = values.to_numpy()
+        return typed
+    found, meant = _meanings(column, values)
+    refuse(column, np.array([*(one is None for one in meant), True])[found], "no label; drop them")
+    if all(isinstance(one, float) for one in meant):
+        numbers_ = np.array(meant, dtype=np.float64)
+        whole = numbers_.astype(np.int64) if np.all(np.abs(numbers_) <= 2**53) else numbers_
+        return (whole if np.array_equal(whole, numbers_) else numbers_)[found]
+    return np.array([spelt(one or 0.0) for one in meant])[found]

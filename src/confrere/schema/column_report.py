@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,7 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData
-from confrere.schema.discrete import Category, Flag, Ordered
+from confrere.schema.cells import MISSING, UNKNOWN, Value, read_numbers, read_places
+from confrere.schema.encoding import NumberColumn
 from confrere.schema.feature import Feature, Number
 from confrere.schema.other_units import likely_conversion, likely_sentinel, likely_token
 
@@ -91,24 +92,23 @@ class ColumnLook:
     def __init__(self, feature: Feature, values: pd.Series[Any]) -> None:
         self.feature = feature
         self.values = values
-        na = list(getattr(feature, "na", None) or ())
-        self.absent: NDArray[np.bool_] = np.asarray(values.isna() | values.isin(na))
         self.x = np.full(len(values), np.nan)
-        if isinstance(feature, Number):
-            if not pd.api.types.is_bool_dtype(values.dtype):
-                numbers = pd.to_numeric(values.mask(self.absent), errors="coerce")
-                self.x = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
-            self.strange = ~self.absent & np.isnan(self.x)
-        else:
-            self.strange = ~self.absent & ~np.asarray(values.isin(list(_declared(feature))))
+        self.absent, self.strange = np.zeros((2, len(values)), dtype=np.bool_)
         self.refusal = self._refusal()
 
     def _refusal(self) -> str | None:
-        """Return what encoding says of the column, if it refuses it; set whether it is constant."""
+        """Read the column; return what encoding says of it, if it refuses it."""
         self.constant = False
         encoded = np.empty((len(self.feature.names), len(self.values)))
+        column = self.feature.compiled()
         try:
-            self.feature.compiled().write(self.values, encoded)
+            if isinstance(column, NumberColumn):
+                self.x, self.strange = read_numbers(column.column, self.values, column.na)
+                self.absent = np.isnan(self.x) & ~self.strange
+            else:
+                places = read_places(column.column, self.values, column.codes)
+                self.absent, self.strange = places == MISSING, places == UNKNOWN
+            column.write(self.values, encoded)
         except InvalidData as error:
             return str(error)
         self.constant = len(self.values) > 1 and not np.ptp(encoded, axis=1).any()
@@ -165,7 +165,7 @@ class ColumnLook:
             text = f"{counted(count, len(self.values))} hold {what}"
             if collected:
                 text += f" (encoded as unknown = {getattr(self.feature, 'unknown', None)!r})"
-            hint = spelling(strange, _declared(self.feature))
+            hint = spelling(strange, self.feature.declared_values())
             yield self._finding("undeclared", count, text, hint, refused=not collected)
 
     def _numbers(self) -> Iterator[Finding]:
@@ -215,15 +215,7 @@ class ColumnLook:
         return Finding(self.feature.column, kind, severity, rows, text, hint)
 
 
-def _declared(feature: Feature) -> set[Any]:
-    if isinstance(feature, Ordered):
-        return {*feature.levels}
-    if isinstance(feature, Flag):
-        return {*feature.true, *feature.false}
-    return {*feature.values} if isinstance(feature, Category) else set()
-
-
-def spelling(strange: pd.Series[Any], known: set[Any]) -> str:
+def spelling(strange: pd.Series[Any], known: Iterable[Value]) -> str:
     """Say whether only the spelling differs from what is declared."""
     folded = {str(value).strip().lower() for value in known}
     if folded and all(str(value).strip().lower() in folded for value in strange.unique()):

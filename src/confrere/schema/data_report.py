@@ -13,9 +13,11 @@ from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from confrere.errors import InvalidData
+from confrere.schema.cells import MISSING, UNKNOWN
 from confrere.schema.column_report import ColumnCounts, ColumnLook, Finding, counted, spelling
 from confrere.schema.label import Label
 from confrere.schema.public_schema import PublicSchema
@@ -177,32 +179,35 @@ def _label(outcome: Label, table: pd.DataFrame) -> Iterator[Finding]:
         yield _lacking(column, table, twice=column in table.columns)
         return
     values = table[column]
-    missing = int(values.isna().sum())
+    try:
+        places = outcome.places(values)
+    except InvalidData as error:
+        kind = str(error).removeprefix(f"column {column!r}: ").rstrip(".")
+        yield Finding(column, "label", "refused", len(values), kind, "convert the column")
+        return
+    missing = int(np.count_nonzero(places == MISSING))
     if missing:
         hint = "drop them by a rule that does not look at other rows"
         text = f"{counted(missing, len(values))} have no label"
         yield Finding(column, "label", "refused", missing, text, hint)
-    known = {*(outcome.classes or ()), *(outcome.positive or ()), *(outcome.negative or ())}
-    present = values[values.notna()]
-    strange = ~present.isin(list(known))
-    odd = int(strange.sum())
+    strange = values[places == UNKNOWN]
+    odd, present = len(strange), len(values) - missing
     if odd and (outcome.classes is not None or outcome.negative is not None):
         text = f"{counted(odd, len(values))} have a label that is not declared"
-        yield Finding(column, "label", "refused", odd, text, spelling(present[strange], known))
+        yield Finding(column, "label", "refused", odd, text, spelling(strange, outcome.known))
         return
-    if outcome.positive is None or not len(present):
+    if outcome.positive is None or not present:
         return
-    share = 1 - odd / len(present) if outcome.negative is None else _positives(outcome, present)
+    positive = (places >= 0) & (places < len(outcome.positive))
+    share = float(np.count_nonzero(positive)) / present
     if share in (0.0, 1.0):
         side = "no" if share == 0 else "every"
-        hint = spelling(present, {*outcome.positive}) if share == 0 else "declare what is positive"
+        hint = "declare what is positive"
+        if share == 0:
+            hint = spelling(values[places != MISSING], outcome.positive)
         text = f"{side} row has a positive label"
-        yield Finding(column, "label", "warning", len(present), text, hint)
+        yield Finding(column, "label", "warning", present, text, hint)
     elif outcome.base_rate is not None and not 1 / 3 <= share / outcome.base_rate <= 3:
         text = "the share of positive labels is not within three times of the declared base_rate"
         hint = "declare what is positive, or a rate of people like these from the literature"
-        yield Finding(column, "label", "warning", len(present), text, hint)
-
-
-def _positives(outcome: Label, present: pd.Series[Any]) -> float:
-    return float(present.isin(list(outcome.positive or ())).mean())
+        yield Finding(column, "label", "warning", present, text, hint)

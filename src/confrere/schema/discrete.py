@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import SchemaError
-from confrere.schema.cells import Value, codes_of
+from confrere.schema.cells import Value, codes_of, meaning
 from confrere.schema.curves import REACH, SPREAD, BodyBlock
 from confrere.schema.encoding import OneHotColumn, ScoreColumn
 from confrere.schema.feature import (
@@ -52,19 +52,22 @@ class Discrete(Feature):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if any(token in self._places() for token in self.na):
+        if self._meant() & {meaning(token) for token in self.na}:
             raise self._error("na names a value that is declared too")
 
     def declared_values(self) -> tuple[Value, ...]:
         """Return the values that the table may hold, beside those that mean missing."""
         return tuple(self._places())
 
+    def _meant(self) -> set[str | float | None]:
+        return {meaning(value) for value in self._places()}
+
     def _codes(self) -> dict[str, int]:
         return codes_of(self._places(), self.na)
 
     def _settle_missing(self, value: object) -> Value:
         found = declared_value(self.column, "missing", value)
-        if found not in self._places():
+        if meaning(found) not in self._meant():
             raise self._error("the value for missing is not a declared one")
         return found
 

@@ -35,6 +35,7 @@ Floats: TypeAlias = NDArray[np.float64]
 RowRule: TypeAlias = Literal["clip", "unit"]
 
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+_NO_NUMBER = "no number, as is declared; name such texts in na, or declare another kind"
 _NO_VALUE = "no value, and the schema does not say what missing means"
 
 
@@ -68,12 +69,12 @@ class RawColumn:
         return len(self.centre) + len(self.present)
 
     @abstractmethod
-    def _write(self, values: Series, out: Floats, na: tuple[str, ...]) -> NDArray[np.bool_]:
+    def _write(self, values: Series, out: Floats) -> NDArray[np.bool_]:
         """Write scaled basis numbers into the rows of ``out``; return which cells are missing."""
 
-    def write(self, values: Series, out: Floats, na: tuple[str, ...] = MISSING_TEXTS) -> None:
+    def write(self, values: Series, out: Floats) -> None:
         """Write one row per encoded column into ``out`` of shape (width, rows)."""
-        absent = self._write(values, out, na)
+        absent = self._write(values, out)
         for place, number in enumerate(self.present, start=len(self.centre)):
             out[place] = number
         if self.missing is None:
@@ -130,19 +131,17 @@ class NumberColumn(RawColumn):
     log: bool = False
     knots: tuple[float, ...] = ()
 
-    def _write(self, values: Series, out: Floats, na: tuple[str, ...]) -> NDArray[np.bool_]:
-        u, absent = self.places(values, na)
+    def _write(self, values: Series, out: Floats) -> NDArray[np.bool_]:
+        u, absent = self.places(values)
         basis = self._hats(u) if self.knots else iter((u,))
         for row, b, centre, scale in zip(out, basis, self.centre, self.scale, strict=False):
             np.divide(b - centre, scale, out=row)
         return absent
 
-    def places(
-        self, values: Series, na: tuple[str, ...] = MISSING_TEXTS
-    ) -> tuple[Floats, NDArray[np.bool_]]:
+    def places(self, values: Series) -> tuple[Floats, NDArray[np.bool_]]:
         """Return ``u`` of every cell, on the scale of the logarithm, and which are missing."""
-        x = read_numbers(self.column, values, self.na, na)
-        refuse(self.column, np.isinf(x), "an infinite value")
+        x, strange = read_numbers(self.column, values, self.na)
+        refuse(self.column, strange, _NO_NUMBER)
         u = np.clip(x, *self.clip)
         return np.log1p(u - self.clip[0]) if self.log else u, np.asarray(np.isnan(x))
 
@@ -180,8 +179,8 @@ class TextColumn(RawColumn):
     def _basis(self) -> Iterator[Floats]:
         """Return, for each encoded column, the number of every place."""
 
-    def _write(self, values: Series, out: Floats, na: tuple[str, ...]) -> NDArray[np.bool_]:
-        places = read_places(self.column, values, self.codes, na)
+    def _write(self, values: Series, out: Floats) -> NDArray[np.bool_]:
+        places = read_places(self.column, values, self.codes)
         absent, unknown = places == MISSING, places == UNKNOWN
         if self.unknown is None:
             refuse(self.column, unknown, "a value that is not declared")
@@ -234,7 +233,7 @@ class Encoding:
     columns : tuple of NumberColumn, ScoreColumn and OneHotColumn
         In the order of the encoded columns.
     na : tuple of str
-        Cells that mean missing in every column, where they are not declared.
+        Texts that mean missing in every column, for readers without this library.
     weights : tuple of float or None
         Factors on the encoded columns.
     rows : {"clip", "unit"}
@@ -272,7 +271,7 @@ class Encoding:
         for column in self.columns:
             stop = start + column.width
             try:
-                column.write(table[column.column], out[start:stop], self.na)
+                column.write(table[column.column], out[start:stop])
             except InvalidData as problem:
                 problems.append(str(problem))
             start = stop

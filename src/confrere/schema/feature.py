@@ -14,7 +14,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from confrere.errors import SchemaError
-from confrere.schema.cells import Value
+from confrere.schema.cells import Value, meaning
 from confrere.schema.curves import (
     HAIR,
     HATS,
@@ -62,16 +62,29 @@ def declared_value(column: str, key: str, value: object) -> Value:
     raise SchemaError(f"column {column!r}: {key} must hold texts, numbers or truth values.")
 
 
-def declared_values(column: str, key: str, values: object) -> tuple[Value, ...]:
-    """Return a non-empty tuple of different values; a lone value stands for itself."""
+def declared_values(
+    column: str, key: str, values: object, *, differ: bool = True
+) -> tuple[Value, ...]:
+    """Return a non-empty tuple of values; a lone value stands for itself.
+
+    Unless they need not ``differ``, each means something, and something else than the others.
+    """
     if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
         values = (values,)
     found = tuple(declared_value(column, key, value) for value in values)
     if not found:
         raise SchemaError(f"column {column!r}: {key} must not be empty.")
-    # Written forms must differ too: tables keyed by value are keyed by its text in TOML.
-    if len(set(found)) < len(found) or len({str(value) for value in found}) < len(found):
-        raise SchemaError(f"column {column!r}: {key} names a value twice.")
+    meant = [meaning(value) for value in found]
+    if differ and None in meant:
+        raise SchemaError(
+            f"column {column!r}: {key} names a text that means no value, in files and elsewhere; "
+            "write the value in another way."
+        )
+    if differ and len({*meant}) < len(meant):
+        raise SchemaError(
+            f"column {column!r}: {key} names a value twice; texts of one number or truth value "
+            "are one, and so are whole numbers beyond 2**53 that doubles do not tell apart."
+        )
     return found
 
 
@@ -109,7 +122,7 @@ class Feature(ABC):
         if not isinstance(self.column, str) or not self.column:
             raise SchemaError("every feature needs a column name: a non-empty text.")
         self._settle()
-        self._set("na", declared_values(self.column, "na", self.na) if self._some_na() else ())
+        self._set("na", self._settle_na())
         if self.missing_share is not None:
             if not self.has_indicator:
                 raise self._error('missing_share needs missing = "indicator"')
@@ -162,8 +175,10 @@ class Feature(ABC):
     def _is_rule(missing: object, *rules: str) -> bool:
         return isinstance(missing, str) and missing in (rules or (INDICATOR, CENTER))
 
-    def _some_na(self) -> bool:
-        return not isinstance(self.na, tuple | list | np.ndarray) or len(self.na) > 0
+    def _settle_na(self) -> tuple[Value, ...]:
+        if isinstance(self.na, tuple | list | np.ndarray) and not len(self.na):
+            return ()
+        return declared_values(self.column, "na", self.na, differ=False)
 
     @property
     def names(self) -> tuple[str, ...]:

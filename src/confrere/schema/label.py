@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData, SchemaError
-from confrere.schema.cells import MISSING, UNKNOWN, Value, codes_of, read_places, refuse
+from confrere.schema.cells import MISSING, UNKNOWN, Value, codes_of, meaning, read_places, refuse
 from confrere.schema.feature import declared_share, declared_values
 from confrere.schema.tables import column_names, declared_columns, is_table, plain_series
 
@@ -66,6 +66,11 @@ class Label:
             object.__setattr__(self, "base_rate", rate)
 
     @property
+    def known(self) -> tuple[Value, ...]:
+        """All declared labels: the classes, or the positive ones and then the negative ones."""
+        return self.classes or (self.positive or ()) + (self.negative or ())
+
+    @property
     def names(self) -> tuple[Value, ...]:
         """What predictions are called: of -1 and of 1, or the sorted classes."""
         if self.classes is not None:
@@ -85,21 +90,27 @@ class Label:
             return (self.negative[0], self.positive[0])
         return (" or ".join(map(str, self.negative)), positive)
 
-    def encode(self, values: Any) -> NDArray[Any]:
-        """Return -1 and 1, or the declared classes; refuse missing and undeclared values.
+    def places(self, values: Any) -> NDArray[np.intp]:
+        """Return which of the known labels each cell is: -1 where it is missing, -2 if it is none.
 
-        Numbers -1 and 1 stand for the sides where neither is a declared label.
+        The numbers 1 and -1 stand for the sides where all declared labels are texts of no number.
         """
-        column = plain_series(values)
-        known = self.classes or (self.positive or ()) + (self.negative or ())
+        known = self.known
         codes = codes_of({value: place for place, value in enumerate(known)}, ())
-        paired = self.classes is None and not {"1", "-1"} & {*codes} and _holds_numbers(column)
-        if paired:
-            codes |= {"1": 0, "1.0": 0, "-1": len(known), "-1.0": len(known)}
-        places = read_places(self.column, column, codes)
+        if self.classes is None:
+            other = len(known)
+            if not any(isinstance(meaning(value), float) for value in known):
+                codes |= {"1": 0, "-1": other}
+            elif self.negative is None and codes.keys() & {"0", "1"}:
+                codes = {"0": other, "1": other, **codes}  # both truth values have a side
+        return read_places(self.column, plain_series(values), codes)
+
+    def encode(self, values: Any) -> NDArray[Any]:
+        """Return -1 and 1, or the declared classes; refuse missing and undeclared values."""
+        places = self.places(values)
         absent = places == MISSING
         refuse(self.column, absent, "no label; drop them by a rule that does not look at others")
-        if self.classes is not None or self.negative is not None or paired:
+        if self.classes is not None or self.negative is not None:
             refuse(self.column, places == UNKNOWN, "a label that is not declared")
         if self.classes is not None:
             named: NDArray[Any] = np.array(self.classes)[places]
@@ -126,8 +137,3 @@ class Label:
 
     def _error(self, what: str) -> SchemaError:
         return SchemaError(f"label {self.column!r}: {what}.")
-
-
-def _holds_numbers(column: pd.Series[Any]) -> bool:
-    types = pd.api.types
-    return types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype)

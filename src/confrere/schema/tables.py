@@ -86,7 +86,8 @@ def plain_series(values: Any) -> pd.Series[Any]:
         return pd.Series(array)
     if opened.dtype in (nw.Categorical, nw.Enum):
         opened = opened.cast(nw.String)
-    return pd.Series(opened.to_numpy())
+    # Truth values keep their type beside a missing one.
+    return pd.Series(opened.to_numpy(), dtype="boolean" if opened.dtype == nw.Boolean else None)
 
 
 def _opened(X: Any) -> Any:

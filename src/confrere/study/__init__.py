@@ -1,6 +1,6 @@
 """A study from its file: read, priced before any data are touched, and run over any engine."""
 
-from confrere.rows.csv_files import read_table
+from confrere.rows.row_tables import read_table
 from confrere.study.approving import (
     approval_of,
     approve_study,

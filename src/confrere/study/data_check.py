@@ -9,8 +9,7 @@ from typing import Any
 from confrere.errors import InvalidData, StudyError
 from confrere.files import write_whole
 from confrere.release import Release, read_folder
-from confrere.rows.csv_files import read_table
-from confrere.rows.row_tables import RowTable
+from confrere.rows.row_tables import RowTable, read_table
 from confrere.schema import DataReport, data_report
 from confrere.study.encoded_rows import UnitCounts, encoded_rows
 from confrere.study.study_file import Study, study_from_bytes
@@ -37,7 +36,7 @@ def check_table(study: Study, table: Path | RowTable) -> DataReport:
     promise = study.promise
     return data_report(
         study.schema,
-        read_table(table, schema=study.schema, texts={promise.unit_column or ""}),
+        read_table(table, schema=study.schema),
         unit_column=promise.unit_column,
         max_rows_per_unit=promise.max_rows_per_unit,
     )

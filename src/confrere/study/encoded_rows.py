@@ -16,9 +16,8 @@ from confrere.model import Model
 from confrere.plans.base_plan import encode_labels
 from confrere.release import Release
 from confrere.release.folder import read_folder
-from confrere.rows.csv_files import declared_batches
 from confrere.rows.decoding import gathered
-from confrere.rows.row_tables import RowTable
+from confrere.rows.row_tables import RowTable, declared_batches
 from confrere.schema.fact_counts import FactCounts
 from confrere.study.study_file import Study, study_from_bytes
 
@@ -56,7 +55,7 @@ def read_rows(study: Study, table: RowTable, *, counted: bool = False) -> Rows:
     sums = np.zeros(0 if counts is None else counts.size, dtype=np.int64)
 
     def blocks() -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        for batch in declared_batches(table, list(columns), schema, {unit or ""}):
+        for batch in declared_batches(table, list(columns), schema):
             kept = seen.bounded(batch)
             if len(kept):
                 if counts is not None:

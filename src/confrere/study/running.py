@@ -28,7 +28,7 @@ from confrere.guarantee import Guarantee
 from confrere.ledger import ChargeApproval, Ledger, Receipt
 from confrere.model import Encoder
 from confrere.release import Release, card_page, read_private_key, sign_release
-from confrere.rows.csv_files import read_table
+from confrere.rows.row_tables import read_table
 from confrere.schema.fact_counts import FactCounts
 from confrere.study.budget import budget_of, open_account
 from confrere.study.encoded_rows import Rows, encoded, read_rows

@@ -22,9 +22,16 @@ from confrere.rows import csv_files as csv_files_module
 from confrere.rows import decoding as decoding_module
 from confrere.rows import row_tables as tables_module
 from confrere.rows import spill as spill_module
-from confrere.rows.csv_files import declared_batches
 from confrere.rows.decoding import decoded
-from confrere.rows.row_tables import Csv, Frames, Parquet, RowTable, Sql, open_table
+from confrere.rows.row_tables import (
+    Csv,
+    Frames,
+    Parquet,
+    RowTable,
+    Sql,
+    declared_batches,
+    open_table,
+)
 from confrere.rows.spill import MappedRows, SpillFolder, SpillWriter, mapped, spill_folder
 from confrere.schema import Category, Label, Number, PublicSchema
 from tests.unit.rows.postgres import postgres
@@ -168,8 +175,12 @@ def test_with_a_schema_a_cell_of_text_means_the_same_in_every_batch(tmp_path, mo
     )
     lines = ["age,ward,ill", "1,1,yes", "2,2,no", "3,x,yes", "4,1,no", "5,2.0,yes", "6,2,no"]
     (tmp_path / "raw.csv").write_text("\n".join(lines), encoding="utf-8")
-    batches = declared_batches(Csv(tmp_path / "raw.csv"), ["ward"], schema)
-    assert [cell for batch in batches for cell in batch["ward"]] == ["1", "2", "x", "1", "2", "2"]
+    batches = [*declared_batches(Csv(tmp_path / "raw.csv"), ["age", "ward"], schema)]
+    assert [len(batch) for batch in batches] == [2, 2, 2]
+    encoder = schema.encoder()
+    rows = np.concatenate([encoder.transform(batch) for batch in batches])[:, 1:]
+    wards = np.argmax(rows, axis=1).tolist()
+    assert wards == [0, 1, 2, 0, 1, 1]
 
 
 def test_a_source_and_labels_are_taken_too(tmp_path):
@@ -200,7 +211,7 @@ def test_wrong_tables_are_refused_before_anything_is_spent(tmp_path):
         (lambda: open_table(tmp_path / "missing.csv"), "cannot be read"),
         (lambda: open_table(tmp_path / "empty"), "holds no"),
         (lambda: open_table(tmp_path / "mixed"), "b.parquet has other columns"),
-        (lambda: Frames(frame.assign(lab="12345")), "no numbers"),
+        (lambda: Frames(frame.assign(lab="no. 12345")), "no numbers"),
         (lambda: Frames(frame.assign(lab=np.nan)), "missing or infinite"),
         (lambda: Frames(frame[:0]), "no rows"),
         (lambda: Frames(frame.drop(columns="ill")), "no column 'ill'"),
@@ -362,14 +373,16 @@ def test_an_array_of_single_precision_is_not_copied():
     assert "_dtype" not in model.get_params()
 
 
-def test_decimals_are_numbers_and_text_is_not():
+def test_decimals_and_texts_of_numbers_are_numbers():
     X, y = made(4)
     frame = frame_of(X, y)
     exact = frame.assign(lab=[Decimal("0.1"), Decimal("2"), Decimal("-3"), Decimal("0.25")])
     assert decoded(Frames(exact)).X.read(slice(0, 4))[:, 2].tolist() == [0.1, 2.0, -3.0, 0.25]
-    for text in (["1", "2", "3", "4"], [1, "2", 3, 4]):
-        with pytest.raises(InvalidData, match="no numbers"):
-            decoded(Frames(frame.assign(lab=pd.Series(text, dtype=object))))
+    for cells in (["1", "2", "3", "4"], [1, "2.0", 3, Decimal(4)]):
+        table = Frames(frame.assign(lab=pd.Series(cells, dtype=object)))
+        assert decoded(table).X.read(slice(0, 4))[:, 2].tolist() == [1.0, 2.0, 3.0, 4.0]
+    with pytest.raises(InvalidData, match="no numbers"):
+        decoded(Frames(frame.assign(lab=pd.Series([1, "2", 3, "four"], dtype=object))))
 
 
 def test_progress_is_told(monkeypatch):

@@ -25,6 +25,7 @@ def test_number_uses_middle_and_half_width_of_its_bounds():
         -1,
         1,
     ]
+    assert encode(Number("x", bounds=(0, 10)), [np.inf, -np.inf]).ravel().tolist() == [1, -1]
 
 
 def test_number_uses_public_mean_and_sd_after_clipping():
@@ -141,11 +142,10 @@ def test_undeclared_missing_is_refused_with_column_and_count(feature, nothing):
 @pytest.mark.parametrize(
     ("feature", "values", "message"),
     [
-        (Number("x", bounds=(0, 1)), [0.5, np.inf, -np.inf], "some rows have an infinite"),
         (Number("x", bounds=(0, 1)), ["secret", "0.5"], "some rows have no number"),
         (Number("x", bounds=(0, 1)), [0.5, "secret"], "no number"),
-        (Number("x", bounds=(0, 1)), [True, False], "no number"),
-        (Number("x", bounds=(0, 1)), [1j, 2j], "no number"),
+        (Number("x", bounds=(0, 1)), [1j, 2j], "not plain values"),
+        (Category("x", values=["yes", "no"], unknown="zeros"), [True, False], "truth values"),
         (Flag("x"), [True, "secret"], "some rows have a value that is not declared"),
         (Ordered("x", levels=["a", "b"]), ["secret", "a"], "some rows have a value"),
         (Category("x", values=["a", "b"]), ["secret", "secret", "a"], "some rows have a value"),
@@ -200,6 +200,12 @@ BAD = {
     "sign of a category is a table": lambda: Category("x", values=["a", "b"], sign=1),
     "names a value that is not declared": lambda: Category("x", values=["a", "b"], sign={"c": 1}),
     "for every value": lambda: Category("x", values=["a", "b"], importance={"a": 1}),
+    "means no value": lambda: Category("x", values=["NA", "EU", "US"]),
+    "values names a value twice": lambda: Category("x", values=["01", "1"]),
+    "levels names a value twice": lambda: Ordered("x", levels=[10**18 + 1, 10**18 + 3]),
+    "true names a value twice": lambda: Flag("x", true=[1, "TRUE"], false=0),
+    "classes names a value twice": lambda: Label("x", classes=[1, True, 2]),
+    "na names a value that is declared": lambda: Category("x", values=[1, 2], na=["2.0"]),
     "texts, numbers or truth": lambda: Category("x", values=["a", None]),
     "must not be empty": lambda: Category("x", values=[]),
     "positive .two sides. or classes": lambda: Label("x"),
