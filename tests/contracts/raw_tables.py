@@ -60,7 +60,7 @@ def ordered(name, rng, rule, shared):
 
 
 def category(name, rng, rule, shared):
-    values = [["a", "b", "c, d"], ['say "x"', "ö", "None", "1"], [10, 20, 30]][rng.integers(3)]
+    values = [["a", "b", "c, d"], ['say "x"', "ö", "none", "1"], [10, 20, 30]][rng.integers(3)]
     unknown = [None, "zeros", "other", values[0]][rng.integers(4)]
     unknown = unknown if unknown is None or isinstance(unknown, str) else "other"
     count = len(values) + (unknown == "other")

@@ -71,9 +71,7 @@ def _read(
     if columns and not wanted:
         one = len(header) == 1 and ";" in header[0]
         hint = " It is separated by semicolons: save it with commas." if one else ""
-        raise InvalidData(
-            f"{name} has no column {next(iter(columns))!r}, nor others of them.{hint}"
-        )
+        raise InvalidData(f"{name} has no column {next(iter(columns))!r}, nor the others.{hint}")
     count = 0
     while block := list(islice(rows, _ROWS_AT_ONCE)):
         block = [row for row in block if row]  # blank lines
