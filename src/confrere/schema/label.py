@@ -32,7 +32,8 @@ class Label:
     positive : value or list of values
         What counts as 1.
     negative : value or list of values, optional
-        What counts as -1; unless declared, every other value does.
+        What counts as -1; unless declared, every other value does. Where all declared labels are
+        words, the numbers 1 and -1 stand for the sides.
     base_rate : float, optional
         Public share of the positive side.
     classes : list of values, optional
