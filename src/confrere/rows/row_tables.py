@@ -400,9 +400,7 @@ def _refuse_formulas(column: str, values: pd.Series[Any], schema: PublicSchema |
         if feature.column == column
         for value in (*feature.na, *feature.declared_values())
     }
-    count = sum(cell[0] in "=@" and cell not in known for cell in values if cell)
-    if count:
-        rows = "row has" if count == 1 else "rows have"
+    if any(cell[0] in "=@" and cell not in known for cell in values if cell):
         raise InvalidData(
-            f"column {column!r}: {count} {rows} a spreadsheet's formula; save its values."
+            f"column {column!r}: some rows have a spreadsheet's formula; save its values."
         )
