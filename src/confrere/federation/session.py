@@ -66,6 +66,8 @@ class PartySession(Generic[T]):
         ``(files, outcome) -> signature``: compares a release's files with what the protocol gave
         here, keeps them, and signs; raises if they differ. The outcome is None where a coordinator
         that is trusted with answers made it.
+    share : callable, optional
+        ``(signatures) -> None``: keeps what the parties signed a release with, by their names.
 
     Attributes
     ----------
@@ -85,6 +87,7 @@ class PartySession(Generic[T]):
         coordinator: PublicKey,
         key: PrivateKey,
         accept: Callable[[Mapping[str, bytes], T | None], bytes],
+        share: Callable[[Mapping[str, bytes]], object] | None = None,
     ) -> None:
         self._grant = grant
         self._protocol = protocol
@@ -93,10 +96,12 @@ class PartySession(Generic[T]):
         self._key = read_private_key(key)
         self._local = replace(local, masking=Masking(local.name, self._key, self._keys))
         self._accept = accept
+        self._share = share
         self._one_at_a_time = threading.Lock()
         self._seen: set[str] = set()
         self._by_facts: tuple[PublicSchema, LocalParty] | None = None
         self.finished = False
+        self._released = False
         self.state = "waiting"
         self._steps = RunSteps()
         self._check()
@@ -149,7 +154,7 @@ class PartySession(Generic[T]):
 
     def _handled(self, content: bytes) -> bytes:
         question, evidence = Question.open(content, self._coordinator)
-        self.state = self.state if self.finished else "asked"
+        self.state = self.state if self.finished or self._released else "asked"
         if question.study != self._grant.study_sha256:
             raise OperationRefused("the question is about another study.", "study")
         if question.run not in self._grant.runs:
@@ -228,6 +233,8 @@ class PartySession(Generic[T]):
         self._seen.add(own.payload.digest)
 
     def _finish(self, question: Question, steps: Sequence[Step], outcome: T | Next) -> bytes:
+        if question.step == 1:
+            return self._shared(question)
         told_all: T | None = None
         if not isinstance(outcome, Next):
             told_all = outcome
@@ -243,11 +250,26 @@ class PartySession(Generic[T]):
             raise InvalidMessage("a release has a name for every file.")
         files = {str(name): arrays[f"file{k}"].tobytes() for k, name in enumerate(names)}
         signature = self._accept(files, told_all)
-        self.finished, self.state = True, "released"
+        self._released, self.state = True, "released"
+        return self._told(question, {"signature": np.frombuffer(signature, np.uint8)})
+
+    def _shared(self, question: Question) -> bytes:
+        """Keep the others' signatures, with which the run ends here."""
+        if not self._released:
+            raise OperationRefused("the release comes before its signatures.", "step")
+        names = question.payload.values.get("parties")
+        arrays = question.payload.arrays
+        if not isinstance(names, list) or arrays.keys() != {f"of{k}" for k in range(len(names))}:
+            raise InvalidMessage("signatures have a party each.")
+        if self._share is not None:
+            self._share({str(name): arrays[f"of{k}"].tobytes() for k, name in enumerate(names)})
+        self.finished = True
+        return self._told(question, {})
+
+    def _told(self, question: Question, arrays: Mapping[str, Any]) -> bytes:
         about = question.about(self.name)
         told: dict[str, Any] = {"receipt": None, "head": None, "about": about}
-        reply = Payload(told, {"signature": np.frombuffer(signature, np.uint8)})
-        return SignedAnswer.sign(reply, self._key).encode()
+        return SignedAnswer.sign(Payload(told, arrays), self._key).encode()
 
     def _has_answered(self, run: str, asked: Next) -> bool:
         """Whether the party has answered a question whose answers no party may see."""

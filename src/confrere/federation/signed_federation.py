@@ -30,6 +30,9 @@ from confrere.release.signing import read_public_key as _public
 #: The question with which a run ends: it hands the release to the parties.
 FINISH = "finish"
 
+#: How long is waited for parties to take one another's signatures.
+_FAREWELL_SECONDS = 30.0
+
 logger = logging.getLogger("confrere.federation")
 
 
@@ -143,17 +146,29 @@ class SignedFederation(Federation):
         *,
         to: Sequence[str] | None = None,
         timeout: float | None = None,
+        known: Mapping[str, bytes] | None = None,
     ) -> dict[str, bytes | PartyError]:
-        """Give the release to parties, and return their signatures or why there is none."""
+        """Give the release to parties, and return their signatures or why there is none.
+
+        Then everyone who has signed is given the signatures of all, ``known`` ones of earlier
+        starts included; that it has them is not waited for longer than a while.
+        """
         names = sorted(files)
         arrays = {f"file{k}": np.frombuffer(files[n], np.uint8) for k, n in enumerate(names)}
         answers = self.ask(FINISH, Payload({"files": names}, arrays), to=to, timeout=timeout)
-        return {
+        signed = {
             name: answer
             if isinstance(answer, PartyError)
             else answer.arrays.get("signature", np.zeros(0, np.uint8)).tobytes()
             for name, answer in answers.items()
         }
+        made = {name: one for name, one in signed.items() if isinstance(one, bytes)}
+        if made:
+            every = {**(known or {}), **made}
+            each = {f"of{k}": np.frombuffer(one, np.uint8) for k, one in enumerate(every.values())}
+            asked = Payload({"parties": list(every)}, each)
+            self.ask(FINISH, asked, to=list(made), step=1, timeout=_FAREWELL_SECONDS)
+        return signed
 
     def _question(self, asked: Round) -> Question:
         return Question(self.run, self._study, asked.operation, asked.payload, asked.step)

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.errors import OperationRefused
+from confrere.errors import ConfrereError, OperationRefused
 from confrere.federation import LocalParty
 from confrere.federation.expected import terms
 from confrere.ledger import Receipt
 from confrere.model import Encoder
-from confrere.release import Card, Release, load_release, sign_sums
-from confrere.release.folder import SUMS, sums_of, write_folder
+from confrere.release import Card, Release, load_release, sign_sums, verify_signature
+from confrere.release.folder import SIGNATURES, SUMS, add_file, sums_of, write_folder
 from confrere.release.signing import PrivateKey
 from confrere.study.priced_plan import price_of
 from confrere.study.protocols import Learned
@@ -73,6 +73,29 @@ def accept_releases(
         elif (target / SUMS).read_bytes() != sums_of(inside):
             raise OperationRefused("another release lies where this one should go.", "release")
     return json.dumps(signatures).encode()
+
+
+def keep_signatures(study: Study, name: str, reply: bytes, folders: Mapping[str, Path]) -> bool:
+    """Put a party's signatures with releases; False if one is lacking, or is not its own."""
+    key = next((str(party.key) for party in study.payers if party.name == name), None)
+    try:
+        signatures = json.loads(reply)
+        for release, folder in folders.items():
+            signature = signatures[release].encode()
+            verify_signature(signature, (folder / SUMS).read_bytes(), [key] if key else [])
+            place = folder / SIGNATURES / f"{name}.sig"
+            if not place.exists():
+                add_file(place, signature)
+    except (ConfrereError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return False
+    return True
+
+
+def share_signatures(study: Study, replies: Mapping[str, bytes], out: Path) -> None:
+    """Keep what the others signed of the releases that are here."""
+    for name, reply in replies.items():
+        for folder in [one for one in out.iterdir() if (one / SUMS).is_file()]:
+            keep_signatures(study, name, reply, {folder.name: folder})
 
 
 def _compare_release(

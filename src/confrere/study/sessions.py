@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from confrere.errors import ConfrereError, GrantRefused, StudyError
+from confrere.errors import GrantRefused, StudyError
 from confrere.federation import Answers, run_name
 from confrere.federation.carrier import Carrier
 from confrere.federation.grant import Grant
@@ -29,11 +29,15 @@ from confrere.ledger.accounts import exact
 from confrere.release import (
     load_release,
     read_private_key,
-    verify_signature,
 )
-from confrere.release.folder import SIGNATURES, SUMS, add_file, read_folder
+from confrere.release.folder import SIGNATURES, read_folder
 from confrere.release.signing import PrivateKey
-from confrere.study.accepting import accept_releases, released_numbers_of
+from confrere.study.accepting import (
+    accept_releases,
+    keep_signatures,
+    released_numbers_of,
+    share_signatures,
+)
 from confrere.study.budget import budget_of
 from confrere.study.local_file import Local
 from confrere.study.peers import check_peers
@@ -178,6 +182,7 @@ def party_session(
         coordinator=local.coordinator,
         key=opened,
         accept=lambda files, found: accept_releases(study, files, found, out, opened, answering),
+        share=lambda replies: share_signatures(study, replies, out),
     )
 
 
@@ -288,11 +293,18 @@ class CoordinatorSession:
             if not theirs or any(not _signature(folders[n], name).exists() for n in theirs)
         ]
         unsigned: dict[str, str] = {}
-        handed = self._federation.hand_out(whole, to=lacking, timeout=self._timeout)
+        known = {
+            name: json.dumps({n: _signature(folders[n], name).read_text() for n in theirs}).encode()
+            for name, theirs in signing.items()
+            if name not in lacking
+        }
+        handed = self._federation.hand_out(whole, to=lacking, timeout=self._timeout, known=known)
         for name, reply in handed.items():
-            code = self._signed(name, reply, {n: folders[n] for n in signing[name]})
-            if code is not None:
-                unsigned[name] = code
+            own = {n: folders[n] for n in signing[name]}
+            if isinstance(reply, PartyError):
+                unsigned[name] = reply.code
+            elif not keep_signatures(self._study, name, reply, own):
+                unsigned[name] = "InvalidReply:signature"
         return unsigned
 
     def _saved(self, made: Made) -> Path:
@@ -304,24 +316,6 @@ class CoordinatorSession:
         if not np.array_equal(released_numbers_of(kept), released_numbers_of(made.release)):
             raise StudyError(f"out: {place.name} holds another release; give another folder.")
         return place.resolve()
-
-    def _signed(
-        self, name: str, reply: bytes | PartyError, folders: Mapping[str, Path]
-    ) -> str | None:
-        """Keep a party's signatures; return the code if one is lacking."""
-        if isinstance(reply, PartyError):
-            return reply.code
-        try:
-            signatures = json.loads(reply)
-            for release, folder in folders.items():
-                signature = signatures[release].encode()
-                sums = (folder / SUMS).read_bytes()
-                verify_signature(signature, sums, [_keys(self._study)[name]])
-                if not _signature(folder, name).exists():
-                    add_file(_signature(folder, name), signature)
-        except (ConfrereError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
-            return "InvalidReply:signature"
-        return None
 
 
 def _noised_here(study: Study) -> bool:

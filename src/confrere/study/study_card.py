@@ -89,7 +89,7 @@ def _notes(study: Study, learned: Learned, n_parties: int, n_here: int) -> CardN
         adversaries=(operator,) if n_here > 1 else (),
         trust=_trust(study, n_here),
         trust_kind=trust_of(study, n_here),
-        preprocessing=(_bounded(study),),
+        preprocessing=(_bounded(study), *_without(study, learned)),
         tuning="none on the data: every parameter stands in the study file",
         utility=_utility(learned),
         justification=promise.justification,
@@ -109,6 +109,16 @@ def _trust(study: Study, n_here: int) -> str:
             f"for each of them that is {needed.words}"
         )
     return "each organisation computed on its own data; nobody else saw them"
+
+
+def _without(study: Study, learned: Learned) -> tuple[str, ...]:
+    """Say which organisations of the study have no part in what all made together."""
+    if study.method.shape not in ("together", "votes"):
+        return ()
+    away = [party.name for party in study.payers if party.name not in learned.receipts]
+    if not away:
+        return ()
+    return (f"without {', '.join(away)}: in the study, and no answer of theirs was used",)
 
 
 def _bounded(study: Study) -> str:

@@ -118,7 +118,7 @@ def test_a_study_between_machines_ends_in_a_release(line, prepared, sessions):
         "paid": 3,
         "dropped": 0,
     }
-    assert [one["operation"] for one in told["steps"]] == ["size", "objective", "finish"]
+    assert [one["operation"] for one in told["steps"]] == ["size", "objective", "finish", "finish"]
     assert told["steps"][1]["parties"]["main"] == {"state": "answered", "epsilon": 1.0, "row": 3}
     own = sessions["main"].told
     assert [one["operation"] for one in own] == ["size", "objective"]

@@ -264,10 +264,19 @@ class TestTheEnd:
     def test_another_model_is_not_signed(self, there, ended):
         outcome, evidence = ended
         changed = outcome.weights + 1e-3
+        own = there.sessions["a"]
+        nobodys = Payload({"parties": []}, {})
         assert self.finish(there, changed, evidence) == "InternalError"
-        assert not there.sessions["a"].finished
+        last = self.finish(there, changed, evidence, step=1, payload=nobodys)
+        assert last == "OperationRefused:step"  # no signatures of what is not here
+        assert (own.finished, own.state) == (False, "asked")
         assert isinstance(self.finish(there, outcome.weights, evidence), bytes)
-        assert there.sessions["a"].finished
+        assert (own.finished, own.state) == (False, "released")
+        wrong = Payload({"parties": ["b"]}, {})
+        assert self.finish(there, changed, evidence, step=1, payload=wrong) == "InvalidMessage"
+        reply = self.finish(there, changed, evidence, step=1, payload=nobodys)
+        assert isinstance(reply, bytes)
+        assert (own.finished, own.state) == (True, "released")
 
     def test_before_the_end_nothing_is_signed(self, there, ended):
         outcome, evidence = ended

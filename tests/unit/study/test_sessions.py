@@ -35,6 +35,7 @@ from confrere.release.release import release_files
 from confrere.release.signing import fingerprint
 from confrere.study import (
     CoordinatorSession,
+    accepting,
     gather_locals,
     make_grant,
     party_session,
@@ -117,6 +118,8 @@ def test_a_study_ends_in_a_release_that_everyone_signed(place):
     there = load_release(finished.folders["diabetes-2026"], require_signature_from=keys)
     for name in NAMES:
         assert sessions[name].finished
+        # What the others signed has come to everyone.
+        load_release(place / "out" / name / "diabetes-2026", require_signature_from=keys)
         here = place / "out" / name / "diabetes-2026"
         own = load_release(here, require_signature_from={name: keys[name]})
         np.testing.assert_array_equal(own.model.coef, there.model.coef)
@@ -341,6 +344,36 @@ def test_a_party_that_signs_nonsense_keeps_no_other_signature_away(place):
     assert finished.unsigned == {"main": "InvalidReply:signature"}
     signed = finished.folders["diabetes-2026"] / "signatures"
     assert sorted(path.stem for path in signed.iterdir()) == ["branch-1", "branch-2"]
+
+
+def test_who_never_answered_is_on_the_card_that_the_others_sign(place):
+    path = place / "study.toml"
+    path.write_text(path.read_text().replace(OLD["quorum"], "quorum = 0.6"))
+    for name in NAMES:
+        approve(place, name)
+    there = {name: session(place, name) for name in NAMES}
+    gone = {"branch-2": lambda *_: PartyError("Timeout")}
+    finished = coordinator(place, there, carrier=Loopback(there, gone)).run()
+    assert finished.left_out == {"branch-2": "Timeout"}
+    folder = finished.folders["diabetes-2026"]
+    assert "without branch-2: in the study" in (folder / "card.json").read_text()
+    assert {p.stem for p in (folder / "signatures").iterdir()} == {"main", "branch-1"}
+
+
+def test_a_signature_that_is_not_a_partys_own_is_not_kept(place):
+    for name in NAMES:
+        approve(place, name)
+    there = {name: session(place, name) for name in NAMES}
+    finished = coordinator(place, there).run()
+    study, folder = read_study(place / "study.toml"), finished.folders["diabetes-2026"]
+    mine = (folder / "signatures" / "main.sig").read_text()
+    had = place / "out" / "branch-1"
+    kept = had / "diabetes-2026" / "signatures"
+    (kept / "branch-2.sig").unlink()
+    forged = json.dumps({"diabetes-2026": mine}).encode()
+    for reply in (forged, b"", b"[]", b"[" * 100_000):
+        accepting.share_signatures(study, {"branch-2": reply, "../evil": reply}, had)
+    assert {p.stem for p in kept.iterdir()} == {"main", "branch-1"}
 
 
 @pytest.mark.parametrize(

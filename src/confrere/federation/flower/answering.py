@@ -79,8 +79,9 @@ def run_party(
                         return
             return
         except LineLost as lost:
-            if session.finished and time.monotonic() - last > _FAREWELL_SECONDS:
-                return  # the release is here; that it is could not be told
+            had = session.finished or session.state == "released"
+            if had and time.monotonic() - last > _FAREWELL_SECONDS:
+                return  # the release is here; the others' signatures may not be
             progress.say(lost.state, steps=session.told)
             if stopped():
                 return
