@@ -30,7 +30,7 @@ from confrere.maths.parties import solve_parties, solve_parties_softmax
 from confrere.maths.perturbed_parties import minimise_parties
 from confrere.maths.voting import count_votes
 from confrere.mechanisms.noisy_minimiser import SOLVER_PART, run_parties
-from confrere.noise.sources import SystemSource
+from confrere.noise.sources import SeededSource
 from confrere.plans.party_rows import Sizes
 
 ROUNDS = 3
@@ -119,7 +119,7 @@ def _round_row(n_parties: int, n_rows: int, n_features: int) -> tuple[str, ...]:
     mechanism = plan.request(1.0, sizes, None).objective(n_rows)
     acts = {n_rows: mechanism.minimiser}
     bounded = [(frame.rows(block.X), block.y, block.offsets) for block in group.rows.blocks()]
-    linear = mechanism.law.draw(SystemSource(), n_parties, frame.size)
+    linear = mechanism.law.draw(SeededSource(0), n_parties, frame.size)
 
     def solver() -> None:
         first = 0
@@ -138,7 +138,7 @@ def _round_row(n_parties: int, n_rows: int, n_features: int) -> tuple[str, ...]:
 
     def mathematics() -> None:
         for rows, labels, starts in group.blocks():
-            run_parties(acts, frame.rows(rows), labels, starts, source=SystemSource())
+            run_parties(acts, frame.rows(rows), labels, starts, source=SeededSource(0))
 
     def one_round() -> None:
         average(LocalFederation(group), plan)

@@ -29,7 +29,7 @@ from benchmarks.tables import LOADERS
 from confrere import CollaborativeClassifier, MultipartyClassifier
 from confrere.federation.masks import SumContext, SumKey
 from confrere.mechanisms.secure_sum import SecureSum
-from confrere.noise.sources import SystemSource
+from confrere.noise.sources import SeededSource
 from confrere.planning import choose
 from confrere_research.packaged_schemas import load_schema
 from confrere_research.problems.hospitals import states_as_hospitals
@@ -196,7 +196,7 @@ def costs() -> list[dict[str, Any]]:
             masks = made[name].agree(roster, public, fewest=parties)
             times["keys"].append(time.process_time() - began)
             began = time.process_time()
-            upload = mechanism.upload(np.zeros(size), source=SystemSource())
+            upload = mechanism.upload(np.zeros(size), source=SeededSource(0))
             times["noise"].append(time.process_time() - began)
             began = time.process_time()
             masks.hide(upload)

@@ -14,6 +14,7 @@
     │   │   └── WitnessMismatch            rows that were there are gone: what to do
     │   ├── AccountFrozen                  its owner lets nothing more be charged
     │   ├── StudyRefused                   somebody said no to the study: who, and how that ends
+    │   ├── Unpaid                         noise without a payment that covers it; nothing was drawn
     │   ├── UnknownAccount (KeyError)      no such account
     │   └── BudgetExceeded                 the cap does not cover the price: asked, left
     ├── SchemaError (ValueError)           a public schema is wrong; names the column
@@ -107,6 +108,10 @@ class LedgerTampered(LedgerError):
 
 class WitnessMismatch(LedgerTampered):
     """Rows that were there, as a witness kept elsewhere remembers, are gone."""
+
+
+class Unpaid(LedgerError):
+    """A draw was asked for that no payment covers; nothing was drawn."""
 
 
 class AccountFrozen(LedgerError):

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from fractions import Fraction
 from typing import Any
 
 from confrere.errors import CompositionError, InvalidParameter
@@ -170,8 +171,8 @@ def in_sequence(guarantees: Iterable[Guarantee], *, theorem: str | None = None) 
     parts = _compatible(guarantees)
     return _combine(
         parts,
-        epsilon=math.fsum(part.epsilon for part in parts),
-        delta=math.fsum(part.delta for part in parts),
+        epsilon=_added([part.epsilon for part in parts]),
+        delta=_added([part.delta for part in parts]),
         theorem=theorem,
     )
 
@@ -191,20 +192,8 @@ def in_parallel(
     theorem : str, optional
         The composed proof; by default the parts' theorems.
     """
-    if not isinstance(split, Split):
-        raise CompositionError(
-            "parallel composition needs split= a confrere.guarantee.Split: parts made by looking "
-            "at the data (stratified, sorted) do not compose in parallel."
-        )
     parts = _compatible(guarantees)
-    if any(part.neighbours is Neighbours.ADD_REMOVE for part in parts) and split in (
-        Split.BY_INDEX,
-        Split.SEEDED_PERMUTATION,
-    ):
-        raise CompositionError(
-            f"under add-remove neighbours a split {split} shifts rows between parts when one is "
-            "removed; use replace-one neighbours, or parts by organisation."
-        )
+    check_split(split, parts[0].neighbours)
     return _combine(
         parts,
         epsilon=max(part.epsilon for part in parts),
@@ -212,6 +201,21 @@ def in_parallel(
         theorem=theorem,
         assumption=f"disjoint parts, split {split}",
     )
+
+
+def check_split(split: object, neighbours: Neighbours) -> None:
+    """Refuse parts that one unit could move others between."""
+    if not isinstance(split, Split):
+        raise CompositionError(
+            "parallel composition needs split= a confrere.guarantee.Split: parts made by looking "
+            "at the data (stratified, sorted) do not compose in parallel."
+        )
+    by_place = (Split.BY_INDEX, Split.SEEDED_PERMUTATION)
+    if neighbours is Neighbours.ADD_REMOVE and split in by_place:
+        raise CompositionError(
+            f"under add-remove neighbours a split {split} shifts rows between parts when one is "
+            "removed; use replace-one neighbours, or parts by organisation."
+        )
 
 
 def one_of(guarantees: Iterable[Guarantee], *, theorem: str | None = None) -> Guarantee:
@@ -238,9 +242,17 @@ def shares(epsilon: float, weights: Sequence[float]) -> tuple[float, ...]:
     if total <= 0:
         raise InvalidParameter("weights must not all be zero.")
     parts = [total_epsilon * (w / total) for w in weights]
-    while math.fsum(parts) > total_epsilon:
+    while sum(map(Fraction, parts)) > Fraction(total_epsilon):
         parts = [math.nextafter(part, 0.0) if part > 0 else 0.0 for part in parts]
     return tuple(parts)
+
+
+def _added(amounts: Sequence[float]) -> float:
+    """Return the least float that is not below the exact sum: what is promised is never less."""
+    total = math.fsum(amounts)
+    return (
+        total if Fraction(total) >= sum(map(Fraction, amounts)) else math.nextafter(total, math.inf)
+    )
 
 
 def _compatible(guarantees: Iterable[Guarantee]) -> list[Guarantee]:

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Guarantee, Neighbours, Unit, check_epsilon, party_guarantee
-from confrere.ledger import Ledger, payer, paying
+from confrere.kernel.release import paying
+from confrere.ledger import Ledger, payer
 from confrere.mechanisms.counts import PrivateCounts
-from confrere.noise.sources import RandomSource, Seed, source_for
+from confrere.noise.sources import RandomSource, Seed, simulation_of
 from confrere.plans.party_rows import party_codes
 from confrere.schema import PublicSchema
 from confrere.schema.column_sums import STEPS
@@ -120,7 +121,8 @@ class FactsPlan:
 
         Where whole parties are hidden, sums of their means, and how many parties there are.
         """
-        noised = self.counter.run(self.counted(sums, n_samples), source=source).astype(np.float64)
+        stream = source.book(self.guarantee())
+        (noised,) = self.counter.noised(self.counted(sums, n_samples), stream).astype(np.float64)
         known = float(n_samples)
         if self.neighbours is Neighbours.ADD_REMOVE:
             known = max(1.0, float(noised[-1]) / STEPS)
@@ -181,7 +183,6 @@ def learn_facts(
     unit = Unit.RECORD if party is None else Unit.PARTY
     plan = FactsPlan(FactCounts(schema, quantiles), check_epsilon(epsilon), relation, unit)
     guarantee = plan.guarantee()
-    source = source_for(random_state)
     sums, n_samples = plan.summed(table, party)
     book, paid_by = payer(ledger, account, guarantee)
     with paying(
@@ -190,9 +191,9 @@ def learn_facts(
         guarantee,
         purpose="learn facts of a schema",
         detail=plan.detail(),
-        simulated=source.simulated,
-    ) as receipt:
-        learned, what = plan.run(sums, n_samples, source)
-        paid = PaidFacts(what, {receipt.account: receipt.to_dict()})
-        book.mark_released(receipt, digest=paid.digest(learned))
+        simulation=simulation_of(random_state),
+    ) as ticket:
+        learned, what = plan.run(sums, n_samples, ticket)
+        paid = PaidFacts(what, {ticket.receipt.account: ticket.receipt.to_dict()})
+        book.mark_released(ticket.receipt, digest=paid.digest(learned))
     return replace(learned, paid=(*schema.paid, paid))

@@ -16,7 +16,7 @@ from sklearn.preprocessing import Normalizer
 
 from confrere import Guarantee, Ledger, PrivateLogisticRegression
 from confrere.errors import BudgetExceeded, InvalidData, PrivacyWarning, UnknownAccount
-from confrere.noise.sources import SystemSource
+from confrere.kernel import release
 from tests.contracts.catalogue import MAKERS, X, Y
 
 
@@ -63,9 +63,9 @@ class TestEveryEstimator:
         model = estimator(epsilon=2.0, ledger=ledger, account="study").fit(X, Y)
         coefficients = pickle.dumps(model.__dict__.get("coef_"))
         drawn = []
-        words = SystemSource._words
+        words = release._Drawn._words
         monkeypatch.setattr(
-            SystemSource, "_words", lambda self, count: drawn.append(count) or words(self, count)
+            release._Drawn, "_words", lambda self, count: drawn.append(count) or words(self, count)
         )
         with pytest.raises(BudgetExceeded) as caught:
             model.fit(X, Y)

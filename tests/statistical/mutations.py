@@ -40,7 +40,7 @@ from confrere.mechanisms.output_step import LatticeStep
 from confrere.mechanisms.party_cells import WHOLE, PartyCells, shares_of_parties
 from confrere.mechanisms.prior_check import PriorCheck
 from confrere.noise.samplers import gaussian_noise, laplace_noise
-from confrere.noise.sources import RandomSource, SeededSource, source_for
+from confrere.noise.sources import RandomSource, SeededSource, simulation_of
 from confrere.plans import multiparty_plan
 from confrere.rows import body as rows_body
 from confrere.rows import frame
@@ -285,7 +285,7 @@ def _draw_before_paying(patch: Patch) -> None:
 
     def drawn(self: Any, X: Any, y: Any, **public: Any) -> Any:
         plan, data = self.prepare(X, y, **public)
-        plan.run(data, source_for(self.random_state))
+        plan.run(data, simulation_of(self.random_state))
         return fit(self, X, y, **public)
 
     patch(PrivateClassifier, "_fit", drawn)

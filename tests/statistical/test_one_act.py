@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from confrere.errors import InvalidParameter
+from confrere.errors import InvalidParameter, Unpaid
 from confrere.guarantee import Neighbours
 from confrere.maths.voting import Tally
 from confrere.mechanisms import noisy_minimiser, output_step
@@ -19,7 +19,8 @@ from confrere.mechanisms.output_step import AddedNoise, LatticeStep
 from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_statistic import PartyStatistic
 from confrere.mechanisms.party_votes import PartyVotes
-from confrere.noise.sources import SeededSource, SystemSource
+from confrere.noise.sources import SeededSource
+from tests.world import paid
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(12, 3)) / 6
@@ -75,9 +76,14 @@ def test_one_run_is_the_first_of_many(name):
 def test_real_data_are_released_once(name):
     """More than one release of the same data for one price needs a seed, which is a confession."""
     mechanism, data = ACTS[name]
-    mechanism.run_many(*data, source=SystemSource(), count=1)
-    with pytest.raises(InvalidParameter, match="seeded"):
-        mechanism.run_many(*data, source=SystemSource(), count=2)
+    with paid(mechanism.guarantee()) as ticket:
+        with pytest.raises(Unpaid, match="count"):
+            mechanism.run_many(*data, source=ticket, count=2)
+        mechanism.run_many(*data, source=ticket, count=1)
+        with pytest.raises(Unpaid, match="more than is left"):
+            mechanism.run_many(*data, source=ticket, count=1)
+    with pytest.raises(Unpaid, match="over"):
+        mechanism.run_many(*data, source=ticket, count=1)
     with pytest.raises(InvalidParameter, match="count"):
         mechanism.run_many(*data, source=SeededSource(0), count=0)
 

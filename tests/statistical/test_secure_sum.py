@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from confrere.errors import InvalidData, InvalidParameter
+from confrere.errors import InvalidData, InvalidParameter, Unpaid
 from confrere.guarantee import Unit
 from confrere.maths.gaussian import gaussian_delta
 from confrere.mechanisms import secure_sum
 from confrere.mechanisms.secure_sum import SecureSum
-from confrere.noise.sources import SeededSource, SystemSource
+from confrere.noise.sources import SeededSource
+from tests.world import paid
 
 ACCEPTED = 1e-4
 
@@ -231,5 +232,5 @@ def test_wrong_vectors_are_refused_and_real_sums_are_released_once():
         sums.upload(np.zeros(2), source=SeededSource(0))
     with pytest.raises(InvalidData, match="roster"):
         sums.run(np.zeros((3, 1)), source=SeededSource(0))
-    with pytest.raises(InvalidParameter, match="seeded"):
-        sums.run_many(np.zeros((4, 1)), source=SystemSource(), count=2)
+    with paid(sums.guarantee()) as ticket, pytest.raises(Unpaid, match="count"):
+        sums.run_many(np.zeros((4, 1)), source=ticket, count=2)

@@ -23,7 +23,8 @@ from confrere.estimators import (
     TransferStackingClassifier,
     fit_branches,
 )
-from confrere.ledger import Ledger, paying
+from confrere.kernel.release import paying
+from confrere.ledger import Ledger
 from confrere.release import Release
 from confrere.schema import SchemaEncoder
 
@@ -172,7 +173,7 @@ def _together(world: World, rows: WorldRows, model: Any, ledger: Ledger) -> Rele
         receipts = {
             c.name: payments.enter_context(
                 paying(ledger, c.name, price, purpose="average of all organisations")
-            )
+            ).receipt
             for c in world.centres
         }
         model.set_params(ledger=Ledger()).fit(X, y, party=party)

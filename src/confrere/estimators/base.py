@@ -30,9 +30,10 @@ from confrere.estimators.traps import (
     warn_about_steps,
 )
 from confrere.guarantee import Guarantee
-from confrere.ledger import Ledger, Receipt, default_ledger, payer, paying
+from confrere.kernel.release import paying
+from confrere.ledger import Ledger, Receipt, default_ledger, payer
 from confrere.model import Linear, Model
-from confrere.noise.sources import RandomSource, Seed, source_for
+from confrere.noise.sources import RandomSource, Seed, simulation_of
 from confrere.plans.base_plan import (
     LabelledTable,
     Plan,
@@ -166,9 +167,9 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
 
     def _pay_and_learn(self, ledger: Ledger, plan: Plan[Any], data: Any) -> Self:
         guarantee = self._promised(plan)
-        source = source_for(self.random_state)
+        simulation = simulation_of(self.random_state)
         account = payer(None, self.account, guarantee)[1] if self.ledger is None else self.account
-        if not source.simulated:
+        if simulation is None:
             warn_about_cap(ledger, account)
         with paying(
             ledger,
@@ -176,11 +177,12 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
             guarantee,
             purpose=self._purpose(),
             detail=plan.detail(),
-            simulated=source.simulated,
-        ) as receipt:
-            learned = plan.run(data, source)
-            ledger.mark_released(receipt, digest=self._encoding_model(learned).digest())
-        self.guarantee_, self.receipt_, self.simulated_ = guarantee, receipt, source.simulated
+            simulation=simulation,
+        ) as ticket:
+            learned = plan.run(data, ticket)
+            ledger.mark_released(ticket.receipt, digest=self._encoding_model(learned).digest())
+        self.guarantee_, self.receipt_ = guarantee, ticket.receipt
+        self.simulated_ = ticket.simulated
         self._keep(plan, learned)
         tell_owner_about_length(data, getattr(self, "data_norm", None))
         return self

@@ -48,7 +48,7 @@ class Setting:
         """Return the fitted classifier; the selection has paid for it."""
         model = self._model(epsilon).set_params(classes=data.classes)
         plan, records = model.prepare(data.X, data.classes[data.codes])
-        return model.learn(plan, records, _own_stream(source))
+        return model.learn(plan, records, source)
 
     def _model(self, epsilon: float) -> Any:
         return clone(self.estimator).set_params(**self.settings).set_params(epsilon=epsilon)

@@ -13,10 +13,11 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.evaluation.estimates import CalibrationBin, Estimate, Evaluation
 from confrere.evaluation.intervals import area, noise_quantile, noise_variance, proportion, ratio
 from confrere.guarantee import check_epsilon, in_sequence, shares
-from confrere.ledger import Ledger, payer, paying
+from confrere.kernel.release import paying
+from confrere.ledger import Ledger, payer
 from confrere.mechanisms.counts import PrivateCounts
 from confrere.model import Model
-from confrere.noise.sources import RandomSource, Seed, source_for
+from confrere.noise.sources import Seed, simulation_of
 from confrere.plans.base_plan import encode_labels
 from confrere.release import quality_digest
 
@@ -140,7 +141,7 @@ def evaluate(
     guarantees = {name: counter.guarantee() for name, counter in counters.items()}
     guarantee = in_sequence(guarantees.values())
     book, paid_by = payer(ledger, account, guarantee)
-    source: RandomSource = source_for(random_state)
+    simulation = simulation_of(random_state)
     learned = getattr(model, "model_", None)
     named = {"model": learned.digest()} if isinstance(learned, Model) else {}
     scales = {name: counter.scale for name, counter in counters.items()}
@@ -150,23 +151,23 @@ def evaluate(
         guarantee,
         purpose=f"evaluate {type(model).__name__}",
         detail={"queries": {name: each.epsilon for name, each in guarantees.items()}, **named},
-        simulated=source.simulated,
-    ) as receipt:
+        simulation=simulation,
+    ) as ticket:
         noisy = {
-            name: counter.run(truths[name], source=source) for name, counter in counters.items()
+            name: counter.run(truths[name], source=ticket) for name, counter in counters.items()
         }
         found = Evaluation(
             n_samples=len(codes),
             confidence=confidence,
             guarantees=guarantees,
             guarantee=guarantee,
-            receipt=receipt,
-            simulated=source.simulated,
+            receipt=ticket.receipt,
+            simulated=ticket.simulated,
             positive=str(classes[positive]) if len(classes) == 2 else None,
             **_estimates(noisy, scales, metrics, len(codes), classes, grid, confidence),
         )
         # The row names what was found, so that nobody can write something else onto a card.
-        book.mark_released(receipt, digest=quality_digest(found.quality()))
+        book.mark_released(ticket.receipt, digest=quality_digest(found.quality()))
     return found
 
 

@@ -13,7 +13,7 @@ Proof: docs/proofs/multiparty.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, cast
 
@@ -48,11 +48,12 @@ from confrere.federation.party_sums import (
 )
 from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee, check_bound
+from confrere.kernel.release import paid_by_parties
 from confrere.ledger import Receipt
 from confrere.maths.public_cells import Cells
 from confrere.maths.voting import Tally, accumulate_votes
 from confrere.mechanisms.party_cells import WHOLE
-from confrere.noise.sources import RandomSource, Seed, source_for
+from confrere.noise.sources import RandomSource, Seed, SeededSource, simulation_of
 from confrere.plans.voting_plan import Method, Released, Voting
 from confrere.rows.ball import Floats
 from confrere.rows.frame import Frame
@@ -183,7 +184,7 @@ def poll(
         if not isinstance(answers, StackedAnswers):  # a group answers as a whole, in this process
             wanted = _expected(plan, len(names))
             answers = {n: checked(answer, n, lambda _: wanted) for n, answer in answers.items()}
-        elected = _elected(plan, answers, on_faulty, source_for(random_state))
+        elected = _elected(plan, answers, on_faulty, simulation_of(random_state))
         kept = releases.keep(key, elected.to_payload().encode())
     return VotingOutcome.from_payload(plan, Payload.decode(kept))
 
@@ -213,7 +214,7 @@ def _elected(
     plan: Voting,
     answers: Mapping[str, Payload | PartyError],
     on_faulty: OnFaulty,
-    source: RandomSource,
+    simulation: SeededSource | None,
 ) -> VotingOutcome:
     """Add up what parties sent, and draw the noise."""
     read = {name: _read(answer, plan) for name, answer in answers.items()}
@@ -221,22 +222,29 @@ def _elected(
     if len(left_out) == len(answers) or (left_out and on_faulty == "refuse"):
         told = ", ".join(f"{name}: {why}" for name, why in list(left_out.items())[:5])
         raise QuorumMissed(f"{len(left_out)} of {len(answers)} parties sent nothing valid. {told}")
+    valid = {n: a for n, a in answers.items() if isinstance(a, Payload) and n not in left_out}
+    receipts = receipts_in(valid)
+    paid = [receipt for each in receipts.values() for receipt in each]
     sent = [array for array in read.values() if not isinstance(array, str)]
+    with paid_by_parties(paid, plan.guarantee(), simulation) as ticket:
+        released = _noised(plan, sent, len(answers), ticket)
+    seeded = simulation is not None or any(receipt.simulated for receipt in paid)
+    return VotingOutcome(plan, released, receipts, left_out, seeded)
+
+
+def _noised(
+    plan: Voting, sent: Sequence[NDArray[Any]], n_parties: int, source: RandomSource
+) -> Released:
+    """Return what is made of the valid ballots or uploads, with noise."""
     if plan.votes:
         codes = (ballot.astype(np.int64) for ballot in sent)
         votes, counted = accumulate_votes(codes, n_rows=len(plan.rows), n_classes=plan.n_classes)
-        tally = Tally(votes, counted, len(answers))
-        released = plan.release_votes(tally, source=source)
-    else:
-        mechanism = plan.mean(len(answers))
-        total = np.zeros(mechanism.shape)
-        for upload in sent:
-            total += mechanism.clipped(upload[None])[0]
-        released = plan.release_mean(total, len(answers), source=source)
-    valid = {n: a for n, a in answers.items() if isinstance(a, Payload) and n not in left_out}
-    receipts = receipts_in(valid)
-    seeded = any(receipt.simulated for paid in receipts.values() for receipt in paid)
-    return VotingOutcome(plan, released, receipts, left_out, source.simulated or seeded)
+        return plan.release_votes(Tally(votes, counted, n_parties), source=source)
+    mechanism = plan.mean(n_parties)
+    total = np.zeros(mechanism.shape)
+    for upload in sent:
+        total += mechanism.clipped(upload[None])[0]
+    return plan.release_mean(total, n_parties, source=source)
 
 
 def _operation(method: Method) -> Operation:

@@ -18,7 +18,7 @@ from confrere.federation.operation import Operation, PartyFacts
 from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee, Neighbours, Split, in_parallel
 from confrere.ledger import Ledger, Limit
-from confrere.noise.sources import RandomSource, Seed, source_for
+from confrere.noise.sources import RandomSource, Seed, SeededSource, simulation_of
 from confrere.plans.party_rows import PartyRows
 from confrere.rows.engines import check_engine
 from confrere.schema import PublicSchema
@@ -79,13 +79,13 @@ class _Holder:
         return self.random_state is not None
 
     @cached_property
-    def _source(self) -> RandomSource:
-        # A generator is asked once, so that asking for a source has no side effects.
-        return source_for(self.random_state)
+    def _seeded(self) -> SeededSource | None:
+        # A generator is asked once, so that asking for a stream has no side effects.
+        return simulation_of(self.random_state)
 
-    def source(self, operation: str, step: int) -> RandomSource:
-        """Return the noise of one answer: the system's, or a seeded stream of its own."""
-        return self._source.stream(operation, step)
+    def simulation(self, operation: str, step: int) -> SeededSource | None:
+        """Return the seeded stream of one answer, where noise is not real."""
+        return None if self._seeded is None else self._seeded.stream(operation, step)
 
 
 @dataclass(frozen=True)
@@ -156,9 +156,9 @@ class LocalParty(_Holder):
         """Return what answering costs, or say that the request is wrong."""
         return act.priced(request, self.facts)
 
-    def release(self, act: Operation, request: Payload, step: int) -> Payload:
+    def release(self, act: Operation, request: Payload, source: RandomSource) -> Payload:
         """Do what is asked, once it is paid for."""
-        return act.run(request, self, self.source(act.name, step))
+        return act.run(request, self, source)
 
 
 @dataclass(frozen=True)
@@ -236,12 +236,16 @@ class PartyGroup(_Holder):
             return prices[0]
         return in_parallel(guarantees, split=Split.BY_ORGANISATION) if guarantees else None
 
-    def release(self, act: Operation, request: Payload, step: int) -> Payload:
+    def release(self, act: Operation, request: Payload, source: RandomSource) -> Payload:
         """Do what is asked for all members, and stack what they release."""
-        source = self.source(act.name, step)
         if act.run_group is not None and self.many:
             return act.run_group(request, self, source)
-        answers = [act.run(request, member, source) for member in self.members()]
+        answers = [
+            act.run(request, member, own)
+            for member, own in zip(
+                self.members(), source.apart(Split.BY_ORGANISATION), strict=False
+            )
+        ]
         names = answers[0].arrays
         return Payload(arrays={n: np.stack([a.arrays[n] for a in answers]) for n in names})
 

@@ -30,7 +30,8 @@ from confrere.federation.summing import (
     mechanism_digest,
 )
 from confrere.guarantee import Guarantee
-from confrere.ledger import Receipt, paying
+from confrere.kernel.release import Ticket, free_ticket, paying
+from confrere.ledger import Receipt
 
 _MAX_STEP = 1_000_000
 
@@ -122,14 +123,15 @@ def answer(question: Question, local: LocalParty | PartyGroup) -> Payload:
             if act.sum_of is not None:
                 masks = agreed_masks(act, question, local)
                 terms = _terms(act, question.payload, local, question.step)
-            receipt = stack.enter_context(_paying(local, key, price, question.study, terms))
+            ticket = stack.enter_context(_paying(local, key, price, question, terms))
+            receipt = None if price is None else ticket.receipt
             if act.sum_of is not None and receipt is not None:
                 _recognise(receipt, local, key)
         except (LedgerError, CompositionError, OperationRefused):
             answers.withdraw(key)  # nothing was paid for this answer
             raise
         try:
-            made = local.release(act, question.payload, question.step)
+            made = local.release(act, question.payload, ticket)
             if masks is not None:
                 made = hidden(made, masks)  # what is kept and sent; the rest is forgotten
             kept = answers.keep(key, _signable(made, receipt, local, question).encode())
@@ -172,17 +174,18 @@ def _paying(
     local: LocalParty | PartyGroup,
     key: Key,
     price: Guarantee | None,
-    study: str | None,
+    question: Question,
     sums: str | None = None,
-) -> Iterator[Receipt | None]:
+) -> Iterator[Ticket]:
     """Pay for an answer, once per key; nothing is due for public facts.
 
     Sums are paid for once per run: by the first of them, for all. ``sums`` names their mechanism,
     so that another one is another charge, which the key refuses.
     """
-    books = local.books
+    books, study = local.books, question.study
+    simulation = local.simulation(question.operation, question.step)
     if price is None:
-        yield None
+        yield free_ticket(simulation)
         return
     detail: dict[str, Any] = {"run": key.run, "party": local.name}
     detail |= {"step": key.step} if sums is None else {"sums": sums}
@@ -199,13 +202,13 @@ def _paying(
         key=hashlib.sha256("\n".join([local.name, *map(str, columns)]).encode()).hexdigest(),
         purpose=f"answer {key.operation} in a federation",
         detail=detail,
-        simulated=local.simulated,
+        simulation=simulation,
         study=named,
         approval=books.policy.approval,
         limit=books.limit,
         resumes=True,
-    ) as receipt:
-        yield receipt
+    ) as ticket:
+        yield ticket
 
 
 def _recognise(receipt: Receipt, local: LocalParty | PartyGroup, key: Key) -> None:

@@ -5,7 +5,7 @@ from confrere.ledger.decisions import Decision
 from confrere.ledger.entries import Entry, Receipt
 from confrere.ledger.facts import ChargeApproval
 from confrere.ledger.ledger import Ledger
-from confrere.ledger.paying import default_ledger, payer, paying
+from confrere.ledger.payer import default_ledger, payer
 from confrere.ledger.reading import LedgerReader
 from confrere.ledger.store import reset_witness, witnessed
 
@@ -21,7 +21,6 @@ __all__ = [
     "Receipt",
     "default_ledger",
     "payer",
-    "paying",
     "reset_witness",
     "witnessed",
 ]

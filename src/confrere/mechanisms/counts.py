@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from confrere.errors import InvalidData
 from confrere.guarantee import ASSUMPTIONS, Guarantee, Neighbours, check_epsilon
-from confrere.mechanisms.output_step import check_repeated
 from confrere.noise.samplers import discrete_laplace
 from confrere.noise.sources import RandomSource
 
@@ -80,7 +79,12 @@ class PrivateCounts:
         self, counts: NDArray[np.integer], *, source: RandomSource, count: int
     ) -> NDArray[np.int64]:
         """Return ``count`` independent releases; more than one needs a seeded source."""
-        check_repeated(source, count)
+        return self.noised(counts, source.book(self.guarantee(), count), count)
+
+    def noised(
+        self, counts: NDArray[np.integer], source: RandomSource, count: int = 1
+    ) -> NDArray[np.int64]:
+        """Return the same for whoever has booked what the counts are a part of."""
         if not np.issubdtype(counts.dtype, np.integer):
             raise InvalidData("counts must be integers.")
         return np.asarray(counts + discrete_laplace(self.scale, (count, *counts.shape), source))

@@ -278,6 +278,7 @@ class FeatureGroupPerturbation:
         centres: Sequence[NDArray[np.float64] | None] | None = None,
     ) -> list[NDArray[np.float64]]:
         """Return ``(count, size)`` independent releases of every group."""
+        source = source.book(self.guarantee(), count)
         self._certify(rows)
         points = centres if centres is not None else [None] * len(rows)
         return [

@@ -17,7 +17,6 @@ from confrere.maths.gaussian import check_delta
 from confrere.mechanisms.output_step import (
     ROUNDING_SHARE,
     AddedNoise,
-    check_repeated,
     coordinate_rounding,
     coordinates,
     from_coordinates,
@@ -156,7 +155,7 @@ class FunctionalMechanism:
 
     def run_many(self, X: Floats, y: Floats, *, source: RandomSource, count: int) -> Floats:
         """Return ``count`` independent releases, each ``v`` and then the packed ``M``."""
-        check_repeated(source, count)
+        source = source.book(self.guarantee(), count)
         pairs = zip(self.noises, self._points(X, y), strict=True)
         return np.hstack([noise.release_many(point, source, count) for noise, point in pairs])
 

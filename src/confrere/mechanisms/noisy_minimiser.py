@@ -21,7 +21,7 @@ from confrere.maths.perturbed_parties import ROOM, minimise_parties
 from confrere.maths.solver import UNSOLVED, minimise_many, minimise_softmax, smallest_tolerance
 from confrere.mechanisms.hidden_size import HiddenSize, RowCount, largest_count, row_patterns
 from confrere.mechanisms.laws import NoiseLaw
-from confrere.mechanisms.output_step import LatticeStep, check_repeated
+from confrere.mechanisms.output_step import LatticeStep
 from confrere.noise.samplers import sum_zero_basis
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import Rows
@@ -156,9 +156,8 @@ class NoisyMinimiser:
     ) -> Floats:
         """Return ``count`` independent releases of the same rows, one per row.
 
-        Real data are released once: more needs a seeded source.
+        The mechanism that it belongs to has booked what it costs.
         """
-        check_repeated(source, count)
         self._certify(X)
         solve = self._solver(X, y, centre)
         patterns = row_patterns(self.n_samples, X.shape[0], source, count)

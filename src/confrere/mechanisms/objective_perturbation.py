@@ -214,7 +214,8 @@ class PerturbedObjective(ABC):
         centre: NDArray[np.float64] | None = None,
     ) -> NDArray[np.float64]:
         """Return ``count`` independent releases; more than one needs a seeded source."""
-        return self.minimiser.run_many(X, y, source=source, count=count, centre=centre)
+        stream = source.book(self.guarantee(), count)
+        return self.minimiser.run_many(X, y, source=stream, count=count, centre=centre)
 
     def terms(self, X: Rows, y: Labels, centre: NDArray[np.float64] | None = None) -> list[Density]:
         """Return the density of the release, for an exact audit."""

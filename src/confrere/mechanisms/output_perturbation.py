@@ -43,7 +43,6 @@ from confrere.mechanisms.noisy_minimiser import (
 )
 from confrere.mechanisms.output_step import (
     AddedNoise,
-    check_repeated,
     coordinate_rounding,
     coordinates,
     from_coordinates,
@@ -167,7 +166,7 @@ class OutputPerturbation:
 
     def run_many(self, X: Rows, y: Labels, *, source: RandomSource, count: int) -> Floats:
         """Return ``count`` independent releases; more than one needs a seeded source."""
-        check_repeated(source, count)
+        source = source.book(self.guarantee(), count)
         self._certify(X)
         noise = self.noise
         points = np.empty((count, noise.size))

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.errors import InvalidParameter
 from confrere.guarantee import check_epsilon
 from confrere.maths.gaussian import gaussian_mu
 from confrere.mechanisms.laws import GaussianNoise, L2Noise
@@ -35,16 +34,6 @@ _FINENESS = 2.0**-40
 
 #: More than what probabilities of the integer noise can be off by, in floats.
 _ROUNDING = 1 + 1e-5
-
-
-def check_repeated(source: RandomSource, count: int) -> None:
-    """Refuse several releases of the same data unless they are simulated: each has its price."""
-    if count < 1:
-        raise InvalidParameter("count must be at least 1.")
-    if count > 1 and not source.simulated:
-        raise InvalidParameter(
-            "source must be seeded for a count above 1: repeated releases are for simulation only."
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +131,6 @@ class AddedNoise:
 
     def release_many(self, point: Floats, source: RandomSource, count: int) -> Floats:
         """Return ``count`` releases of one point, one per row."""
-        check_repeated(source, count)
         return self.release(np.tile(point, (count, 1)), source)
 
 

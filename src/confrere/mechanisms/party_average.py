@@ -123,6 +123,7 @@ class PartyAverage(PartyTotal):
 
     def run_many(self, total: Floats, *, source: RandomSource, count: int) -> Floats:
         """Return ``count`` independent releases; more than one needs a seeded source."""
+        source = source.book(self.guarantee(), count)
         released = self.noise.release_many(self._point(total), source, count)
         return from_coordinates(released, self.n_classes)
 

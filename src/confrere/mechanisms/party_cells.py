@@ -96,10 +96,11 @@ class PartyCells(PartyTotal):
     def run_many(self, total: NDArray[np.number], *, source: RandomSource, count: int) -> Floats:
         """Return ``count`` independent releases; more than one needs a seeded source."""
         noise, point = self.noise, self._point(total)
+        source = source.book(self.guarantee(), count)
         if isinstance(noise, SharedNoise):
             released = noise.release_many(point.astype(np.float64), source, count)
         else:
-            released = noise.run_many(point, source=source, count=count).astype(np.float64)
+            released = noise.noised(point, source, count).astype(np.float64)
         return np.stack([self.of_parts(each) for each in released])
 
     def terms(self, total: NDArray[np.number]) -> list[NoisedPoint]:

@@ -135,6 +135,7 @@ class PartyStatistic(PartyTotal):
 
         Noise and output step are in units of the axes; turning them back touches no data.
         """
+        source = source.book(self.guarantee(), count)
         released = self.noise.release_many(self._point(tally), source, count)
         statistics = from_coordinates(released, self.n_classes) @ self._roots[0]
         if self.n_classes == 2:

@@ -166,6 +166,7 @@ class PartyVotes:
 
     def run_many(self, tally: Tally, rows: Floats, *, source: RandomSource, count: int) -> Floats:
         """Return ``count`` independent releases; more than one needs a seeded source."""
+        source = source.book(self.guarantee(), count)
         released = self.noise.release_many(self._point(tally, rows), source, count)
         return from_coordinates(released, self.n_classes)
 

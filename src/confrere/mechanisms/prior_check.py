@@ -20,7 +20,6 @@ from confrere.mechanisms.hidden_size import (
     largest_count,
 )
 from confrere.mechanisms.laws import LaplaceNoise
-from confrere.mechanisms.output_step import check_repeated
 from confrere.mechanisms.terms import NoisedPoint
 from confrere.noise.samplers import discrete_laplace
 from confrere.noise.sources import RandomSource
@@ -202,7 +201,7 @@ class PriorCheck:
 
     def run_many(self, scores: Floats, y: Floats, *, source: RandomSource, count: int) -> Integers:
         """Return ``(count, 1)`` independent releases; more than one needs a seeded source."""
-        check_repeated(source, count)
+        source = source.book(self.guarantee(), count)
         noise = discrete_laplace(self.scale, (count, 1), source)
         return np.asarray(self.total(scores, y) + noise, dtype=np.int64)
 

@@ -25,7 +25,6 @@ from confrere.guarantee import (
 )
 from confrere.maths.gaussian import gaussian_mu
 from confrere.mechanisms.laws import GaussianNoise, L2Noise, LaplaceNoise
-from confrere.mechanisms.output_step import check_repeated
 from confrere.mechanisms.terms import NoisedPoint
 from confrere.noise.shares import (
     check_scale,
@@ -265,10 +264,11 @@ class SecureSum:
 
     def upload(self, vector: Floats, *, source: RandomSource) -> Words:
         """Return one party's rounded vector with its share of the noise, modulo 2^64, unmasked."""
-        return np.asarray(self.uploads(np.asarray(vector, np.float64)[None], source=source)[0])
+        stream = source.book(self.guarantee(), several=(self, self.releases))
+        return np.asarray(self.uploads(np.asarray(vector, np.float64)[None], source=stream)[0])
 
     def uploads(self, vectors: Floats, *, source: RandomSource) -> Words:
-        """Return the same for many parties at once, one row each."""
+        """Return the same for many parties at once, one row each, for whoever has booked them."""
         if vectors.ndim != 2 or vectors.shape[1] != self.size:
             raise InvalidData(f"vectors must have {self.size} entries each.")
         count = len(vectors)
@@ -289,7 +289,7 @@ class SecureSum:
 
         More than one only for simulation: every release has a price.
         """
-        check_repeated(source, count)
+        source = source.book(self.guarantee(), count, several=(self, self.releases))
         if len(vectors) != self.n_parties:
             raise InvalidData("vectors must have one row for every party on the roster.")
         block = max(1, _BLOCK // vectors.size)
@@ -309,9 +309,9 @@ class SecureSum:
         """Return ``(count, size)`` releases of a sum that one process added up already.
 
         The sum is rounded once in place of every vector, which the proof allows for; every party
-        still draws its share. Masks would cancel.
+        still draws its share. Masks would cancel. What it costs is booked by the mechanism that the
+        sum is a part of.
         """
-        check_repeated(source, count)
         if total.shape != (self.size,):
             raise InvalidData(f"the sum must have {self.size} entries.")
         bound = self.n_parties * self.largest

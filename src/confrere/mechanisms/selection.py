@@ -86,6 +86,7 @@ class ErrorSelection:
     def run(self, errors: ArrayLike, *, source: RandomSource) -> int:
         """Return the position of the chosen candidate."""
         p = self.acceptance(errors)
+        source = source.book(self.guarantee())
         if self.rule == "exponential":
             ends = np.cumsum(p)
             reached = np.searchsorted(ends, source.uniforms(1)[0] * ends[-1])

@@ -1,26 +1,26 @@
-"""Where randomness comes from: the operating system, or a seed for simulation.
+"""Streams of random words: of a seed here, and of the operating system behind a ticket.
 
-Both sources give uniforms only; every law in :mod:`confrere.noise.samplers` is built on them, so
-the code that draws private noise is the code that the simulations test.
+Streams give uniforms only; every law in :mod:`confrere.noise.samplers` is built on them, so the
+code that draws private noise is the code that the simulations test. The system's stream is made by
+:mod:`confrere.kernel.release`, for who has paid.
 """
 
 from __future__ import annotations
 
-import os
 import zlib
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from itertools import repeat
+from typing import Any
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidParameter
+from confrere.guarantee import Guarantee, Split
 
 Seed = int | np.random.SeedSequence | np.random.Generator | np.random.RandomState
 
-
-#: Up to so many words, keying a stream costs more than it saves.
-_FEW_WORDS = 1024
 
 #: Nothing between it and 1 is a double.
 _LARGEST = 1 - 2.0**-53
@@ -56,26 +56,44 @@ class RandomSource(ABC):
         bits = np.unpackbits(self._words(-(-count // 64)).view(np.uint8), count=count)
         return np.asarray(1.0 - 2.0 * bits.reshape(shape), dtype=np.float64)
 
-    def stream(self, label: str, step: int) -> RandomSource:  # noqa: ARG002
-        """Return a source for one act among several, told apart by a label and a number."""
+    def book(
+        self, guarantee: Guarantee, count: int = 1, several: tuple[Any, int] | None = None
+    ) -> RandomSource:
+        """Return the stream that a mechanism draws from, once what it costs is booked.
+
+        Only what was paid for has a price here; a bare simulation books nothing.
+
+        Parameters
+        ----------
+        guarantee : Guarantee
+            What the mechanism says of itself.
+        count : int, default=1
+            How many independent releases of the same data; more than one for simulations only.
+        several : pair of mechanism and int, optional
+            A mechanism whose guarantee is that of so many draws together: the first pays for all.
+        """
+        del guarantee, several
+        if count < 1:
+            raise InvalidParameter("count must be at least 1.")
         return self
 
+    def apart(self, split: Split) -> Iterator[RandomSource]:
+        """Return one source after the other for disjoint parts of the data: the dearest counts."""
+        del split
+        return repeat(self)
 
-class SystemSource(RandomSource):
-    """A cryptographic generator seeded by the operating system: the only source for a release.
+    def repeated(self, guarantee: Guarantee, each: Guarantee) -> tuple[RandomSource, RandomSource]:
+        """Book a mechanism that draws another one a random number of times, at ``each`` a time.
 
-    A few words come from the operating system itself. For more, every call keys a stream of AES-256
-    in counter mode afresh, so that nothing is left in memory or shared with a forked process:
-    millions of draws come ten times sooner.
-    """
+        Returns that one's source, and the stream for what the mechanism draws itself.
+        """
+        del guarantee, each
+        return self, self
 
-    simulated = False
-
-    def _words(self, count: int) -> NDArray[np.uint64]:
-        if count <= _FEW_WORDS:
-            return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
-        stream = Cipher(algorithms.AES(os.urandom(32)), modes.CTR(os.urandom(16))).encryptor()
-        return np.frombuffer(stream.update(bytes(8 * count)), dtype=np.uint64)
+    def stream(self, label: str, step: int) -> RandomSource:
+        """Return a source for one act among several, told apart by a label and a number."""
+        del label, step
+        return self
 
 
 class SeededSource(RandomSource):
@@ -99,7 +117,7 @@ class SeededSource(RandomSource):
     def _words(self, count: int) -> NDArray[np.uint64]:
         return self._generator.integers(0, 2**64, size=count, dtype=np.uint64)
 
-    def stream(self, label: str, step: int) -> RandomSource:
+    def stream(self, label: str, step: int) -> SeededSource:
         """Return a stream of its own for a label and a number, whatever else was drawn between."""
         if self._entropy is None:
             words = self.uniforms(2)
@@ -108,6 +126,6 @@ class SeededSource(RandomSource):
         return SeededSource(np.random.SeedSequence(key))
 
 
-def source_for(random_state: Seed | None) -> RandomSource:
-    """Return the system's source for None, and a simulation for anything else."""
-    return SystemSource() if random_state is None else SeededSource(random_state)
+def simulation_of(random_state: Seed | None) -> SeededSource | None:
+    """Return the simulation that a seed asks for; None where noise is to be real."""
+    return None if random_state is None else SeededSource(random_state)

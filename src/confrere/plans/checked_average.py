@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from confrere.guarantee import Guarantee, Neighbours
+from confrere.guarantee import Guarantee, Neighbours, Split
 from confrere.mechanisms.hidden_size import HiddenSize, RowCount
 from confrere.mechanisms.prior_check import THEOREM, Belief, PriorCheck
 from confrere.model import PriorFacts
@@ -127,9 +127,11 @@ class CheckedAveraging(AroundAveraging):
         self, parties: PartyRows, sizes: Sizes, source: RandomSource
     ) -> tuple[Floats, PriorFacts]:
         """Return the average, and what the check has shown."""
-        stream = source.stream("prior", 0)
+        own = source.stream("prior", 0).apart(Split.BY_ORGANISATION)
         seen = sum(
-            self.party_check(len(y), sizes.neighbours).run(self.prior.scores(X), y, source=stream)
+            self.party_check(len(y), sizes.neighbours).run(
+                self.prior.scores(X), y, source=next(own)
+            )
             for X, y in parties.members()
         )
         check = self.check(sizes)

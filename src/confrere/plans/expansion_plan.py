@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from confrere.guarantee import Guarantee
+from confrere.guarantee import Guarantee, Split
 from confrere.mechanisms.functional import LINEAR_SHARE, FunctionalMechanism, unpack
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, Term
@@ -106,9 +106,9 @@ class Expansion:
 
     def run(self, parties: PartyRows, sizes: Sizes, source: RandomSource) -> Floats:
         """Return the weights."""
-        stream = source.stream("coefficients", 0)
+        own = source.stream("coefficients", 0).apart(Split.BY_ORGANISATION)
         released = [
-            self.mechanism(len(y)).run(self.frame.rows(X), y, source=stream)
+            self.mechanism(len(y)).run(self.frame.rows(X), y, source=next(own))
             for X, y in parties.members()
         ]
         linear, packed = (np.stack(each) for each in zip(*released, strict=True))

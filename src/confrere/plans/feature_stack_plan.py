@@ -6,7 +6,7 @@ Proof: docs/proofs/feature_groups.md; towards released stacks: docs/proofs/trans
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -180,10 +180,10 @@ class FeatureStackPlan(StackPlan):
         """Return every group's act."""
         return self.low.minimisers
 
-    def run_low(self, data: LabelledTable, source: RandomSource) -> list[Floats]:
+    def run_low(self, data: LabelledTable, parts: Iterator[RandomSource]) -> list[Floats]:
         """Return every group's released weights."""
         (term,) = self.terms(data)
-        return self.low.run(*term.data, source=source, **term.settings)
+        return self.low.run(*term.data, source=next(parts), **term.settings)
 
     def terms(self, data: LabelledTable) -> list[Term]:
         """Return the groups' objectives; see :meth:`later_mechanisms` for the high level."""

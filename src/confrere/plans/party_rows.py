@@ -165,17 +165,20 @@ def run_parties(
     in_output = isinstance(any_one, OutputPerturbation)
     settings: dict[str, Any] = {} if in_output else {"centre": centre}
     if not parties.many or any_one.n_classes > 2:
+        own = source.apart(Split.BY_ORGANISATION)
         return np.stack(
             [
-                mechanisms[len(y)].run(frame.rows(X), y, source=source, **settings)
+                mechanisms[len(y)].run(frame.rows(X), y, source=next(own), **settings)
                 for X, y in parties.members()
             ]
         )
+    prices = [one.guarantee() for one in mechanisms.values()]
+    stream = source.book(in_parallel(prices, split=Split.BY_ORGANISATION))
     act = run_output_parties if in_output else run_objective_parties
     made = mechanisms if in_output else {n: one.minimiser for n, one in mechanisms.items()}
     return np.concatenate(
         [
-            act(made, frame.rows(block.X), block.y, block.offsets, source=source, **settings)
+            act(made, frame.rows(block.X), block.y, block.offsets, source=stream, **settings)
             for block in parties.blocks()
         ]
     )

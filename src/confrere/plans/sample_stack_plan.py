@@ -5,7 +5,7 @@ Proof: docs/proofs/sample_stacking.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -97,10 +97,10 @@ class SampleStackPlan(StackPlan):
         """Return every part's act."""
         return [mechanism.minimiser for mechanism in self.low]
 
-    def run_low(self, data: LabelledTable, source: RandomSource) -> list[Floats]:
+    def run_low(self, data: LabelledTable, parts: Iterator[RandomSource]) -> list[Floats]:
         """Return every part's released weights."""
         return [
-            term.mechanism.run(*term.data, source=source, **term.settings)
+            term.mechanism.run(*term.data, source=next(parts), **term.settings)
             for term in self.terms(data)
         ]
 

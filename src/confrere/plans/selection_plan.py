@@ -57,6 +57,8 @@ class SelectionPlan(Plan[tuple[int, Any]]):
         What is added up over held-out rows.
     parts : list of int arrays
         Disjoint rows; the held-out ones last.
+    split : Split
+        How they were made.
     total : Guarantee
         Price of all of it.
     """
@@ -64,6 +66,7 @@ class SelectionPlan(Plan[tuple[int, Any]]):
     candidates: Sequence[Candidate]
     scoring: Scoring
     parts: list[NDArray[np.intp]]
+    split: Split
     total: Guarantee
 
     def guarantee(self) -> Guarantee:
@@ -122,12 +125,13 @@ class PartsPlan(SelectionPlan):
         """Return the chosen candidate's position and its released model."""
         *own, held_out = self.parts
         epsilon = self.selection.epsilon
+        apart = source.apart(self.split)
         models = [
-            candidate.fit(epsilon, data.part(rows), source)
+            candidate.fit(epsilon, data.part(rows), next(apart))
             for candidate, rows in zip(self.candidates, own, strict=True)
         ]
         unseen = data.part(held_out)
-        best = self.selection.run([self.errors(m, unseen) for m in models], source=source)
+        best = self.selection.run([self.errors(m, unseen) for m in models], source=next(apart))
         if self.refit_epsilon is None:
             return best, models[best]
         return best, self.candidates[best].fit(self.refit_epsilon, data, source)
@@ -143,10 +147,13 @@ class StoppingPlan(SelectionPlan):
         Noise on a run's errors.
     stopping : RandomStopping
         Law of the number of runs, which is never released.
+    one : Guarantee
+        What a single run promises.
     """
 
     counts: PrivateCounts
     stopping: RandomStopping
+    one: Guarantee
 
     def detail(self) -> dict[str, Any]:
         """Return what the ledger notes: the law of the number of runs, not the number."""
@@ -162,11 +169,13 @@ class StoppingPlan(SelectionPlan):
         fitted_on, held_out = (data.part(rows) for rows in self.parts)
         n_candidates = len(self.candidates)
         best: tuple[int, int, Any] | None = None
-        for _ in range(self.stopping.draw(source)):
-            k = min(int(source.uniforms(1)[0] * n_candidates), n_candidates - 1)
-            model = self.candidates[k].fit(self.counts.epsilon, fitted_on, source)
+        runs, choices = source.repeated(self.total, self.one)
+        for _ in range(self.stopping.draw(choices)):
+            k = min(int(choices.uniforms(1)[0] * n_candidates), n_candidates - 1)
+            own = runs.apart(self.split)
+            model = self.candidates[k].fit(self.counts.epsilon, fitted_on, next(own))
             wrong = np.array([self.errors(model, held_out)])
-            score = int(self.counts.run(wrong, source=source)[0])
+            score = int(self.counts.run(wrong, source=next(own))[0])
             if best is None or score < best[0]:
                 best = score, k, model
         assert best is not None
@@ -204,6 +213,7 @@ def plan_parts(
         candidates=candidates,
         scoring=scoring,
         parts=parts,
+        split=_kind(split_seed),
         total=total,
         selection=selection,
         refit_epsilon=refit,
@@ -236,9 +246,11 @@ def plan_stopping(
         candidates=candidates,
         scoring=scoring,
         parts=parts,
+        split=_kind(split_seed),
         total=total,
         counts=counts,
         stopping=stopping,
+        one=one,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -108,8 +108,8 @@ class StackPlan(ModelPlan):
         """Weights of the low-level models' logits that the high level shrinks towards."""
 
     @abstractmethod
-    def run_low(self, data: LabelledTable, source: RandomSource) -> list[Floats]:
-        """Return the released weights of every low-level model."""
+    def run_low(self, data: LabelledTable, parts: Iterator[RandomSource]) -> list[Floats]:
+        """Return the released weights of every low-level model, each part from a source."""
 
     @abstractmethod
     def model(self, k: int, weights: Floats, sharpness: float) -> LowLevelModel:
@@ -135,7 +135,8 @@ class StackPlan(ModelPlan):
 
     def release(self, data: LabelledTable, source: RandomSource) -> dict[str, Floats]:
         """Return every low-level model's noised weights, and the high level's if there is one."""
-        weights = self.run_low(data, source)
+        parts = source.apart(self.split)
+        weights = self.run_low(data, parts)
         released = {_low(k): w for k, w in enumerate(weights)}
         if self.high is not None:
             last = self.parts[-1]
@@ -145,7 +146,9 @@ class StackPlan(ModelPlan):
                 rows, labels = margin_rows(scores, data.codes[last]), np.ones(len(last))
             else:
                 rows = high_level_rows(scores)
-            released["high"] = self.high.run(rows, labels, source=source, centre=self.high_prior)
+            released["high"] = self.high.run(
+                rows, labels, source=next(parts), centre=self.high_prior
+            )
         return released
 
     @property

@@ -9,16 +9,18 @@ import pytest
 
 from confrere.errors import BudgetExceeded, ConfrereError, LedgerError
 from confrere.guarantee import Guarantee
-from confrere.ledger import Ledger, paying
+from confrere.kernel.release import paying
+from confrere.ledger import Ledger
+from confrere.noise.sources import SeededSource
 
 
 def test_what_was_made_is_released(ledger: Ledger, tenth: Guarantee) -> None:
-    facts = {"purpose": "fit", "detail": {"rounds": 3}, "simulated": True, "key": "k"}
-    with paying(ledger, "study", tenth, **facts) as receipt:
-        during = ledger.entry(receipt)
+    facts = {"purpose": "fit", "detail": {"rounds": 3}, "key": "k"}
+    with paying(ledger, "study", tenth, simulation=SeededSource(0), **facts) as ticket:
+        during = ledger.entry(ticket.receipt)
         assert (during.state, during.detail, during.key) == ("open", {"rounds": 3}, "k")
-        assert receipt.simulated
-    assert ledger.entry(receipt).state == "released"
+        assert ticket.receipt.simulated
+    assert ledger.entry(ticket.receipt).state == "released"
 
 
 def _stop(words: str, first: Callable[[], None]) -> None:
@@ -57,26 +59,26 @@ def test_what_the_account_does_not_cover_never_begins(ledger: Ledger) -> None:
 
 
 def test_a_digest_that_the_block_left_stays(ledger: Ledger, tenth: Guarantee) -> None:
-    with paying(ledger, "study", tenth, purpose="fit") as receipt:
-        ledger.mark_released(receipt, digest="00ff")
-    assert ledger.entry(receipt).digest == "00ff"
+    with paying(ledger, "study", tenth, purpose="fit") as ticket:
+        ledger.mark_released(ticket.receipt, digest="00ff")
+    assert ledger.entry(ticket.receipt).digest == "00ff"
     with pytest.raises(ValueError, match="late"), paying(ledger, None, tenth, purpose="x") as late:
-        _stop("late", lambda: ledger.mark_released(late))
-    assert ledger.entry(late).state == "released"
+        _stop("late", lambda: ledger.mark_released(late.receipt))
+    assert ledger.entry(late.receipt).state == "released"
 
 
 def test_what_resumes_stays_open_when_interrupted(ledger: Ledger, tenth: Guarantee) -> None:
     facts = {"purpose": "fit", "key": "k", "resumes": True}
     with pytest.raises(KeyboardInterrupt), paying(ledger, None, tenth, **facts) as first:
         raise KeyboardInterrupt
-    assert ledger.entry(first).state == "open"
+    assert ledger.entry(first.receipt).state == "open"
     with paying(ledger, None, tenth, **facts) as again:
         pass
-    assert again == first
-    assert (ledger.entry(first).state, ledger.spent()) == ("released", 0.1)
+    assert again.receipt == first.receipt
+    assert (ledger.entry(first.receipt).state, ledger.spent()) == ("released", 0.1)
     with pytest.raises(ConfrereError), paying(ledger, None, tenth, purpose="y", resumes=True) as e:
         raise ConfrereError
-    assert ledger.entry(e).state == "failed"
+    assert ledger.entry(e.receipt).state == "failed"
 
 
 def test_the_error_is_heard_even_if_the_ledger_is_gone(

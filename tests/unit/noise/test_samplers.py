@@ -1,17 +1,20 @@
 """Noise laws, from both sources."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from confrere.errors import InvalidParameter
 from confrere.noise import samplers as noise
-from confrere.noise.sources import SeededSource, SystemSource, source_for
+from confrere.noise.sources import RandomSource, SeededSource, simulation_of
+from tests.world import system_stream
 
 # The system's source cannot be seeded, so its tests fail by chance once in a million runs each.
 SOURCES = [
-    pytest.param(SystemSource, 1e-6, id="system"),
-    pytest.param(lambda: SeededSource(7), 1e-3, id="seeded"),
+    pytest.param(system_stream, 1e-6, id="system"),
+    pytest.param(lambda: nullcontext(SeededSource(7)), 1e-3, id="seeded"),
 ]
 
 
@@ -19,14 +22,16 @@ SOURCES = [
 @pytest.mark.parametrize("d", [1, 3, 40])
 def test_norm_is_gamma_with_scale_one_over_rho(make, level, d):
     rho = 0.37
-    norms = np.linalg.norm(noise.l2_noise(rho, d, make(), count=5000), axis=1)
+    with make() as source:
+        norms = np.linalg.norm(noise.l2_noise(rho, d, source, count=5000), axis=1)
     assert stats.kstest(norms, stats.gamma(d, scale=1 / rho).cdf).pvalue > level
 
 
 @pytest.mark.parametrize(("make", "level"), SOURCES)
 @pytest.mark.parametrize("d", [2, 3, 40])
 def test_direction_is_uniform(make, level, d):
-    drawn = noise.l2_noise(2.0, d, make(), count=5000)
+    with make() as source:
+        drawn = noise.l2_noise(2.0, d, source, count=5000)
     cosines = drawn[:, 0] / np.linalg.norm(drawn, axis=1)
     law = stats.beta((d - 1) / 2, (d - 1) / 2, loc=-1, scale=2)
     assert stats.kstest(cosines, law.cdf).pvalue > level
@@ -38,7 +43,8 @@ def test_direction_is_uniform(make, level, d):
 
 @pytest.mark.parametrize(("make", "level"), SOURCES)
 def test_norm_and_direction_are_independent(make, level):
-    drawn = noise.l2_noise(1.0, 3, make(), count=5000)
+    with make() as source:
+        drawn = noise.l2_noise(1.0, 3, source, count=5000)
     norms = np.linalg.norm(drawn, axis=1)
     assert stats.spearmanr(norms, drawn[:, 0] / norms).pvalue > level
 
@@ -46,7 +52,8 @@ def test_norm_and_direction_are_independent(make, level):
 @pytest.mark.parametrize(("make", "level"), SOURCES)
 def test_discrete_laplace_has_its_law(make, level):
     scale = 2.5
-    drawn = noise.discrete_laplace(scale, (20000,), make())
+    with make() as source:
+        drawn = noise.discrete_laplace(scale, (20000,), source)
     support = np.arange(-12, 13)
     ratio = np.exp(-1 / scale)
     law = (1 - ratio) / (1 + ratio) * ratio ** np.abs(support)
@@ -68,20 +75,21 @@ def test_sum_zero_noise_lives_in_its_subspace(k):
 
 
 def test_uniforms_stay_inside_and_are_uniform():
-    u = SystemSource().uniforms(1000, 20)
+    with system_stream() as source:
+        u = source.uniforms(1000, 20)
     assert u.shape == (1000, 20)
     assert 0 < u.min() <= u.max() < 1
     assert stats.kstest(u.ravel(), "uniform").pvalue > 1e-6
 
 
-class WordSource(SystemSource):
+class WordSource(RandomSource):
     """Words that are given."""
 
     def __init__(self, *words):
-        self.words = np.array(words, dtype=np.uint64)
+        self.given = np.array(words, dtype=np.uint64)
 
     def _words(self, count):
-        return self.words[:count]
+        return self.given[:count]
 
 
 def test_extreme_words_give_uniforms_inside():
@@ -103,7 +111,8 @@ def test_signs_are_fair_and_independent():
     assert np.all(np.abs(signs.mean(axis=0)) < 0.02)
     assert abs(np.mean(signs[:, 0] * signs[:, 1])) < 0.02
     assert abs(np.mean(signs[1:, 0] * signs[:-1, 0])) < 0.02
-    assert SystemSource().signs(3).shape == (3,)
+    with system_stream() as source:
+        assert source.signs(3).shape == (3,)
 
 
 @pytest.mark.parametrize("scale", [0.3, 5.0, 2.0**16, 2.0**16 + 1, 3e5, 1e12])
@@ -132,22 +141,23 @@ def test_scales_may_differ():
 
 
 def test_system_source_never_repeats():
-    first, second = (noise.l2_noise(1.0, 5, source_for(None)) for _ in range(2))
+    with system_stream() as source:
+        first, second = (noise.l2_noise(1.0, 5, source) for _ in range(2))
     assert not np.any(first == second)
 
 
 def test_a_seed_repeats_and_confesses():
-    first, second = (source_for(3) for _ in range(2))
+    first, second = (simulation_of(3) for _ in range(2))
     np.testing.assert_array_equal(first.uniforms(4), second.uniforms(4))
     assert first.simulated
-    assert not source_for(None).simulated
-    assert source_for(np.random.RandomState(0)).simulated
+    assert simulation_of(None) is None
+    assert simulation_of(np.random.RandomState(0)).simulated
 
 
 @pytest.mark.parametrize("bad", [-1, True, "seed"])
 def test_bad_seeds(bad):
     with pytest.raises(InvalidParameter, match="random_state"):
-        source_for(bad)
+        simulation_of(bad)
 
 
 def test_bad_rates():

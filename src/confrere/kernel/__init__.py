@@ -1,0 +1,1 @@
+"""What a guarantee rests on, and nothing else."""

@@ -1,0 +1,395 @@
+"""Charge, draw, mark: the only place where real randomness is.
+
+Noise for a release is drawn through a ticket, and a ticket comes from a charge that is on disk.
+Every mechanism books what it costs itself before it draws; what would cost more than was paid, in
+epsilon or in delta, is refused before a single random word is there. So what a plan promises cannot
+differ from what ran: a promise that is too small is an error, not a leak.
+
+A seeded stream needs no ticket, and what it makes is simulated. Inside a payment it has one all
+the same, so that simulations test the books that releases keep.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
+from typing import Any, NoReturn, Self, final
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from confrere.errors import LedgerError, Unpaid
+from confrere.guarantee import Guarantee, Split, check_split
+from confrere.ledger.accounts import Limit
+from confrere.ledger.entries import Receipt
+from confrere.ledger.facts import ChargeApproval
+from confrere.ledger.ledger import Ledger
+from confrere.noise.sources import RandomSource, SeededSource
+
+#: Up to so many words, keying a stream costs more than it saves.
+_FEW_WORDS = 1024
+
+
+class _Purse:
+    """What may still be drawn for a payment, in exact numbers.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Where it was paid.
+    receipt : Receipt
+        Of the charge, which stands in the ledger. Once that says how it ended, only what is paid
+        for several draws at once may go on, with those that have not left.
+    """
+
+    def __init__(self, ledger: Ledger, receipt: Receipt) -> None:
+        if not isinstance(ledger, Ledger) or not isinstance(receipt, Receipt):
+            raise Unpaid("noise is drawn for a receipt that stands in a ledger; there is none.")
+        entry = ledger.entry(receipt)
+        self._once = entry.state == "open"
+        if not self._once and "sums" not in entry.detail:
+            raise Unpaid("what this receipt paid for was drawn before; another draw has a price.")
+        self._begin(entry.guarantee, len(entry.models))
+
+    def _begin(self, promise: Guarantee | None, used: int = 0) -> None:
+        self.promise, self._used = promise, used
+        self.epsilon = self.delta = Fraction(0)
+        self._draws: dict[Any, int] = {}
+        self._over = False
+
+    @property
+    def over(self) -> bool:
+        """Whether the payment has ended."""
+        return self._over
+
+    def end(self) -> None:
+        """Let nothing more be drawn."""
+        self._over = True
+
+    def book(self, guarantee: Guarantee, several: tuple[Any, int] | None = None) -> None:
+        """Take what a draw costs, or refuse it; ``several`` as in :meth:`RandomSource.book`."""
+        if several is None:
+            if not self._once:
+                raise Unpaid("what was paid for was drawn before; another draw has a price.")
+            self._take(guarantee)
+            return
+        mechanism, times = several
+        used = self._draws.get(mechanism, self._used)
+        if used >= times:
+            raise Unpaid("every draw that was paid for has been made.")
+        if mechanism not in self._draws:
+            self._take(guarantee)
+        self._draws[mechanism] = used + 1
+
+    def _take(self, guarantee: Guarantee) -> None:
+        if self.over:
+            raise Unpaid("the payment is over; what is drawn after it has a price of its own.")
+        kind = None if self.promise is None else (self.promise.unit, self.promise.neighbours)
+        if kind != (guarantee.unit, guarantee.neighbours):
+            raise Unpaid(f"nothing was paid for {guarantee}.")
+        if not self.take(Fraction(guarantee.epsilon), Fraction(guarantee.delta)):
+            raise Unpaid(
+                f"{guarantee} is more than is left of what was paid, {self.promise}; nothing was "
+                "drawn."
+            )
+
+    def take(self, epsilon: Fraction, delta: Fraction) -> bool:
+        """Add to what is spent if the promise covers it, and say whether it does."""
+        assert self.promise is not None
+        more = (self.epsilon + epsilon, self.delta + delta)
+        fits = more[0] <= Fraction(self.promise.epsilon) and more[1] <= Fraction(self.promise.delta)
+        if fits:
+            self.epsilon, self.delta = more
+        return fits
+
+
+class _Part(_Purse):
+    """A purse inside another one, which ends with it."""
+
+    def __init__(self, whole: _Purse, promise: Guarantee | None) -> None:
+        if not isinstance(whole, _Purse):
+            raise Unpaid("a part is of something that was paid.")
+        self.whole, self._once = whole, True
+        self._begin(promise)
+
+    @property
+    @override
+    def over(self) -> bool:
+        return self.whole.over
+
+
+class _Share(_Part):
+    """The purse of one of several disjoint parts: the dearest of them is what is spent."""
+
+    def __init__(self, whole: _Purse, largest: list[Fraction]) -> None:
+        super().__init__(whole, whole.promise)
+        self.largest = largest
+
+    @override
+    def take(self, epsilon: Fraction, delta: Fraction) -> bool:
+        more = (self.epsilon + epsilon, self.delta + delta)
+        raised = [max(mine, most) for mine, most in zip(more, self.largest, strict=True)]
+        fits = self.whole.take(raised[0] - self.largest[0], raised[1] - self.largest[1])
+        if fits:
+            self.largest[:] = raised
+            self.epsilon, self.delta = more
+        return fits
+
+
+class _Repeated(_Part):
+    """The purse of one mechanism that another one draws a random number of times."""
+
+    @override
+    def take(self, epsilon: Fraction, delta: Fraction) -> bool:
+        self.epsilon = self.delta = Fraction(0)
+        return super().take(epsilon, delta)
+
+
+class _OfParties(_Purse):
+    """What parties have paid to whoever adds up their answers, and draws the noise for all."""
+
+    def __init__(self, receipts: Sequence[Receipt], promise: Guarantee) -> None:
+        if not receipts or not all(_covers(one.guarantee, promise) for one in receipts):
+            raise Unpaid("the parties have not paid for what is to be drawn in their name.")
+        self._once = True
+        self._begin(promise)
+
+
+class _Nothing(_Purse):
+    """Of what only tells public facts."""
+
+    def __init__(self) -> None:
+        self._once = True
+        self._begin(None)
+
+
+@final
+class Ticket(RandomSource):
+    """What a payment allows to be drawn: a source of randomness that asks for its price first.
+
+    It gives no random word itself. A mechanism calls :meth:`book` with its own guarantee and draws
+    from what it gets; several in sequence add up, and parts of the data that are disjoint come
+    from :meth:`apart`.
+
+    Made by :func:`paying` and its kin, and by nobody else.
+    """
+
+    def __init__(
+        self, purse: _Purse, receipt: Receipt | None, simulation: SeededSource | None = None
+    ) -> None:
+        if not isinstance(purse, _Purse):
+            raise Unpaid("a ticket is made by a payment.")
+        self._purse, self._receipt, self._simulation = purse, receipt, simulation
+        self.simulated = simulation is not None
+
+    @property
+    def receipt(self) -> Receipt:
+        """Of the charge."""
+        if self._receipt is None:
+            raise Unpaid("nothing was charged here.")
+        return self._receipt
+
+    @property
+    def spent(self) -> tuple[float, float]:
+        """Epsilon and delta of what was drawn so far."""
+        return float(self._purse.epsilon), float(self._purse.delta)
+
+    @override
+    def book(
+        self, guarantee: Guarantee, count: int = 1, several: tuple[Any, int] | None = None
+    ) -> RandomSource:
+        if count != 1:
+            raise Unpaid("count must be 1: every release of the same data has a price.")
+        self._purse.book(guarantee, several)
+        return _Drawn(self._purse, self._simulation)
+
+    @override
+    def apart(self, split: Split) -> Iterator[RandomSource]:
+        if self._purse.promise is not None:
+            check_split(split, self._purse.promise.neighbours)
+        largest = [Fraction(0), Fraction(0)]
+        while True:
+            yield Ticket(_Share(self._purse, largest), self._receipt, self._simulation)
+
+    @override
+    def repeated(self, guarantee: Guarantee, each: Guarantee) -> tuple[RandomSource, RandomSource]:
+        own = self.book(guarantee)
+        inner = _Repeated(self._purse, each)
+        return Ticket(inner, self._receipt, self._simulation), own
+
+    @override
+    def stream(self, label: str, step: int) -> RandomSource:
+        if self._simulation is None:
+            return self
+        return Ticket(self._purse, self._receipt, self._simulation.stream(label, step))
+
+    @override
+    def _words(self, count: int) -> NoReturn:
+        raise Unpaid("a mechanism books its price before it draws; this one has not.")
+
+    def __reduce__(self) -> NoReturn:
+        raise Unpaid("a ticket is good in one place: it cannot be copied, saved or sent.")
+
+
+@final
+class _Drawn(RandomSource):
+    """The stream behind one booked draw.
+
+    A few words come from the operating system itself. For more, every call keys a stream of AES-256
+    in counter mode afresh, so that nothing is left in memory or shared with a forked process:
+    millions of draws come ten times sooner.
+    """
+
+    def __init__(self, purse: _Purse, simulation: SeededSource | None) -> None:
+        if not isinstance(purse, _Purse):
+            raise Unpaid("nothing was booked.")
+        self._purse, self._simulation = purse, simulation
+        self.simulated = simulation is not None
+
+    @override
+    def _words(self, count: int) -> NDArray[np.uint64]:
+        if self._purse.over or not self._purse.epsilon:
+            raise Unpaid("nothing was booked, or the payment is over.")
+        if self._simulation is not None:
+            return self._simulation.words(count)
+        if count <= _FEW_WORDS:
+            return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
+        stream = Cipher(algorithms.AES(os.urandom(32)), modes.CTR(os.urandom(16))).encryptor()
+        return np.frombuffer(stream.update(bytes(8 * count)), dtype=np.uint64)
+
+    @override
+    def book(
+        self, guarantee: Guarantee, count: int = 1, several: tuple[Any, int] | None = None
+    ) -> NoReturn:
+        raise Unpaid("what was booked for one mechanism pays for no other; hand on the ticket.")
+
+    def __reduce__(self) -> NoReturn:
+        raise Unpaid("what was paid for is drawn in one place.")
+
+
+@contextmanager
+def paying(
+    ledger: Ledger,
+    account: str | None,
+    guarantee: Guarantee,
+    *,
+    purpose: str,
+    detail: Mapping[str, Any] | None = None,
+    simulation: SeededSource | None = None,
+    key: str | None = None,
+    study: tuple[str, str] | None = None,
+    approval: ChargeApproval | None = None,
+    limit: Limit | None = None,
+    resumes: bool = False,
+) -> Iterator[Ticket]:
+    """Charge, let the block draw, and mark the charge released, or failed if the block raised.
+
+    The price is on disk before the block begins, and stays charged however it ends. A block that
+    has a digest to leave calls ``ledger.mark_released(receipt, digest=...)`` itself; what it
+    marked is left as it is.
+
+    Parameters
+    ----------
+    ledger, account, guarantee, purpose, detail, key, study, approval, limit
+        As in :meth:`Ledger.charge`.
+    simulation : SeededSource, optional
+        Where noise is seeded, its stream: nothing is protected then, and nothing can be released.
+    resumes : bool, default=False
+        Whether a block that was interrupted is finished later under its key. An interrupt (what is
+        no :class:`Exception`, as from Ctrl-C) then leaves the charge open, as a kill would.
+
+    Yields
+    ------
+    Ticket
+        Good until the block ends, for draws that together cost at most ``guarantee``.
+
+    Raises
+    ------
+    ConfrereError
+        What :meth:`Ledger.charge` raises: nothing was spent then.
+
+    Examples
+    --------
+    >>> from confrere import Guarantee, Ledger
+    >>> from confrere.kernel.release import paying
+    >>> ledger = Ledger()
+    >>> ledger.open_account("study", epsilon=1.0)
+    >>> with paying(ledger, "study", Guarantee(0.5), purpose="a count") as ticket:
+    ...     stream = ticket.book(Guarantee(0.5))  # for the noise of one mechanism
+    >>> ledger.entries()[0].state
+    'released'
+    """
+    receipt = ledger.charge(
+        account,
+        guarantee,
+        purpose=purpose,
+        detail=detail,
+        simulated=simulation is not None,
+        key=key,
+        study=study,
+        approval=approval,
+        limit=limit,
+    )
+    purse = _Purse(ledger, receipt)
+    try:
+        yield Ticket(purse, receipt, simulation)
+    except BaseException as error:
+        if isinstance(error, Exception) or not resumes:
+            _fail(ledger, receipt, error)
+        raise
+    finally:
+        purse.end()
+    if ledger.marked_last != receipt.row and ledger.entry(receipt).state == "open":
+        ledger.mark_released(receipt)
+
+
+def _fail(ledger: Ledger, receipt: Receipt, error: BaseException) -> None:
+    # What went wrong must reach the caller even if the ledger cannot be told: the charge then
+    # stays open, which counts the same.
+    name = type(error).__name__
+    code = name if re.fullmatch(r"[A-Za-z]\w{0,63}", name, re.ASCII) else "Error"
+    try:
+        if ledger.entry(receipt).state == "open":
+            ledger.mark_failed(receipt, code=code)
+    except LedgerError as second:
+        error.add_note(f"The ledger could not be told that row {receipt.row} failed: {second}")
+
+
+@contextmanager
+def paid_by_parties(
+    receipts: Sequence[Receipt], promise: Guarantee, simulation: SeededSource | None = None
+) -> Iterator[Ticket]:
+    """Let whoever adds up parties' answers draw the noise that each of them has paid for.
+
+    Parameters
+    ----------
+    receipts : sequence of Receipt
+        Of the parties, one at least; each covers the whole promise.
+    promise : Guarantee
+        What is drawn, to every party.
+    simulation : SeededSource, optional
+        As for :func:`paying`.
+    """
+    purse = _OfParties(receipts, promise)
+    try:
+        yield Ticket(purse, None, simulation)
+    finally:
+        purse.end()
+
+
+def free_ticket(simulation: SeededSource | None = None) -> Ticket:
+    """Return a ticket for what only tells public facts: it draws nothing."""
+    return Ticket(_Nothing(), None, simulation)
+
+
+def _covers(paid: Guarantee, promise: Guarantee) -> bool:
+    return (
+        (paid.unit, paid.neighbours) == (promise.unit, promise.neighbours)
+        and paid.epsilon >= promise.epsilon
+        and paid.delta >= promise.delta
+    )

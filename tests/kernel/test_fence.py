@@ -1,0 +1,295 @@
+"""Every way that we could think of to draw noise without paying for it, tried."""
+
+import ast
+import copy
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import confrere
+from confrere import Guarantee, Ledger, PrivateLogisticRegression
+from confrere.errors import CompositionError, LedgerError, Unpaid
+from confrere.guarantee import Neighbours, Split, Unit
+from confrere.kernel import release
+from confrere.kernel.release import Ticket, free_ticket, paid_by_parties, paying
+from confrere.mechanisms.counts import PrivateCounts
+from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
+from confrere.mechanisms.secure_sum import SecureSum
+from confrere.noise import samplers, shares, sources
+from tests.world import paid
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 3)) / 6
+Y = (X[:, 0] > 0).astype(int)
+ONE = Guarantee(1.0)
+HALF = Guarantee(0.5)
+
+
+@pytest.fixture
+def ledger():
+    book = Ledger()
+    book.open_account("a", epsilon=1.0)
+    return book
+
+
+def count(epsilon=1.0):
+    return PrivateCounts(epsilon=epsilon, sensitivity=1)
+
+
+def draw(mechanism, source):
+    return mechanism.run(np.array([3]), source=source)
+
+
+class TestWithoutPaying:
+    def test_fifty_models_for_nothing(self, ledger):
+        """0.2 drew fifty real models here: ``prepare``, then ``plan.run`` with a system source."""
+        model = PrivateLogisticRegression(epsilon=1.0, ledger=ledger, account="a")
+        plan, data = model.prepare(X, Y)
+        model.fit(X, Y)
+        for source in (free_ticket(), ticket_after(ledger)):
+            with pytest.raises(Unpaid):
+                plan.run(data, source)
+            with pytest.raises(Unpaid):
+                model.learn(plan, data, source)
+        assert ledger.spent("a") == 1.0
+
+    def test_there_is_no_system_source_to_ask(self):
+        assert sources.simulation_of(None) is None
+        real = [
+            each
+            for each in vars(sources).values()
+            if isinstance(each, type)
+            and issubclass(each, sources.RandomSource)
+            and not getattr(each, "__abstractmethods__", None)
+        ]
+        assert real == [sources.SeededSource]
+        assert sources.SeededSource(0).simulated
+
+    def test_a_mechanism_and_a_sampler_refuse_what_was_not_booked(self):
+        ticket = free_ticket()
+        rows, signs = X, 2.0 * Y - 1
+        objective = ObjectivePerturbation(epsilon=1.0, n_samples=60, n_features=3, ridge=5.0)
+        for act in (
+            lambda: draw(count(), ticket),
+            lambda: objective.run(rows, signs, source=ticket),
+            lambda: objective.minimiser.run_many(rows, signs, source=ticket, count=1),
+            lambda: objective.law.draw(ticket, 1, 3),
+            lambda: samplers.l2_noise(1.0, 3, ticket),
+            lambda: shares.integer_shares(5, 2, 2, 1, source=ticket),
+            lambda: ticket.words(1),
+            lambda: ticket.uniforms(1),
+            lambda: ticket.signs(1),
+            lambda: ticket._words(1),
+        ):
+            with pytest.raises(Unpaid):
+                act()
+
+    def test_parts_of_the_fence_cannot_be_put_together_by_hand(self, ledger):
+        receipt = ledger.charge("a", ONE, purpose="x")
+        ledger.mark_released(receipt)
+        for act in (
+            lambda: Ticket(None, receipt),
+            lambda: Ticket(receipt, receipt),
+            lambda: release._Drawn(None, None),
+            lambda: release._Drawn(release._Nothing(), None).words(1),
+            lambda: Ticket(release._Nothing(), receipt).book(ONE),
+            lambda: Ticket(release._Part(release._Nothing(), ONE), receipt).book(ONE).words(1),
+            lambda: release._Part(None, ONE),
+            lambda: release._Purse(ledger, receipt),
+            lambda: release._Purse(None, receipt),
+            lambda: release._Purse(ledger, None),
+            lambda: release._Purse(Ledger(), receipt),
+            lambda: release._Purse(ledger, replace(receipt, row=receipt.row + 1)),
+        ):
+            with pytest.raises(LedgerError):
+                act()
+
+    def test_parties_must_have_paid_for_what_is_drawn_in_their_name(self, ledger):
+        receipt = ledger.charge("a", HALF, purpose="x")
+        for receipts, promise in (
+            ([], HALF),
+            ([receipt], ONE),
+            ([receipt], replace(HALF, delta=1e-6)),
+            ([receipt], replace(HALF, unit=Unit.PARTY)),
+        ):
+            with pytest.raises(Unpaid), paid_by_parties(receipts, promise):
+                pass
+        with paid_by_parties([receipt], HALF) as ticket:
+            draw(count(0.5), ticket)
+            with pytest.raises(Unpaid):
+                draw(count(0.5), ticket)
+
+
+class TestMoreThanWasPaid:
+    @pytest.mark.parametrize(
+        "dearer",
+        [
+            Guarantee(np.nextafter(1.0, 2)),
+            Guarantee(1.0, 1e-300),
+            replace(ONE, neighbours=Neighbours.ADD_REMOVE),
+            replace(ONE, unit=Unit.PARTY),
+        ],
+        ids=["epsilon", "delta", "neighbours", "unit"],
+    )
+    def test_one_draw(self, dearer):
+        with paid(ONE) as ticket:
+            with pytest.raises(Unpaid):
+                ticket.book(dearer)
+            assert ticket.spent == (0.0, 0.0)
+            ticket.book(ONE).words(1)
+
+    def test_in_sequence_to_the_last_bit(self):
+        tenth = Guarantee(0.1)
+        with paid(Guarantee(0.3)) as ticket:
+            ticket.book(tenth)
+            ticket.book(tenth)
+            with pytest.raises(Unpaid):  # three floats of a tenth are more than three tenths
+                ticket.book(tenth)
+
+    def test_disjoint_parts_cost_what_the_dearest_does(self):
+        with paid(ONE) as ticket:
+            parts = ticket.apart(Split.BY_INDEX)
+            first, second = next(parts), next(parts)
+            first.book(HALF)
+            second.book(ONE)
+            first.book(HALF)
+            assert ticket.spent == (1.0, 0.0)
+            for each in (first, second, next(parts).apart(Split.BY_INDEX), ticket):
+                source = each if isinstance(each, Ticket) else next(each)
+                if source is not ticket and source not in (first, second):
+                    source.book(ONE)
+                with pytest.raises(Unpaid):
+                    source.book(HALF)
+
+    def test_parts_need_a_split_that_cannot_look(self):
+        with paid(ONE) as ticket, pytest.raises(CompositionError):
+            next(ticket.apart("stratified"))
+        with (
+            paid(replace(ONE, neighbours=Neighbours.ADD_REMOVE)) as ticket,
+            pytest.raises(CompositionError),
+        ):
+            next(ticket.apart(Split.BY_INDEX))
+
+    def test_several_draws_of_one_mechanism_and_no_other(self):
+        sums = SecureSum(epsilon=1.0, size=1, sensitivity=1.0, n_parties=3, largest=5.0, releases=2)
+        other = replace(sums, largest=6.0)
+        with paid(sums.guarantee()) as ticket:
+            sums.upload(np.zeros(1), source=ticket)
+            with pytest.raises(Unpaid):
+                other.upload(np.zeros(1), source=ticket)
+            sums.upload(np.zeros(1), source=ticket)
+            with pytest.raises(Unpaid):
+                sums.upload(np.zeros(1), source=ticket)
+
+    def test_many_releases_for_one_price(self):
+        with paid(ONE) as ticket, pytest.raises(Unpaid, match="count"):
+            count().run_many(np.array([3]), source=ticket, count=2)
+
+    def test_what_was_booked_pays_for_no_other_mechanism(self):
+        with paid(ONE) as ticket:
+            stream = ticket.book(HALF)
+            with pytest.raises(Unpaid):
+                draw(count(0.5), stream)
+
+    def test_repeats_of_one_mechanism_by_another(self):
+        with paid(ONE) as ticket:
+            runs, own = ticket.repeated(ONE, Guarantee(0.25))
+            own.words(1)
+            for _ in range(5):
+                draw(count(0.25), runs)
+            with pytest.raises(Unpaid):
+                draw(count(0.5), runs)
+            with pytest.raises(Unpaid):
+                ticket.book(Guarantee(0.25))
+        with pytest.raises(Unpaid):
+            draw(count(0.25), runs)
+
+
+def ticket_after(ledger):
+    """A ticket whose payment has ended, with all of its price left."""
+    ledger.open_account("after", epsilon=1.0)
+    with paying(ledger, "after", ONE, purpose="x") as ticket:
+        pass
+    return ticket
+
+
+class TestAfterwards:
+    def test_a_ticket_ends_with_its_payment(self, ledger):
+        with paying(ledger, "a", ONE, purpose="x") as ticket:
+            stream = ticket.book(HALF)
+            part = next(ticket.apart(Split.BY_INDEX))
+        for act in (
+            lambda: ticket.book(HALF),
+            lambda: part.book(HALF),
+            lambda: ticket.stream("x", 0).book(HALF),
+            lambda: stream.words(1),
+        ):
+            with pytest.raises(Unpaid):
+                act()
+
+    @pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, pickle.dumps])
+    def test_tickets_and_streams_are_in_one_place(self, how):
+        with paid(ONE) as ticket:
+            for each in (ticket, ticket.book(HALF)):
+                with pytest.raises(Unpaid):
+                    how(each)
+
+    def test_a_key_that_was_released_draws_no_more(self, ledger):
+        with paying(ledger, "a", HALF, purpose="x", key="k") as ticket:
+            draw(count(0.5), ticket)
+        with (
+            pytest.raises(Unpaid, match="drawn before"),
+            paying(ledger, "a", HALF, purpose="x", key="k"),
+        ):
+            pass
+        assert ledger.spent("a") == 0.5
+
+    def test_a_failed_charge_draws_no_more(self, ledger):
+        with pytest.raises(ValueError, match="x"), paying(ledger, "a", HALF, purpose="x", key="k"):
+            raise ValueError("x")
+        with pytest.raises(Unpaid), paying(ledger, "a", HALF, purpose="x", key="k"):
+            pass
+
+
+def test_simulations_keep_the_same_books():
+    with paying(Ledger(), None, HALF, purpose="x", simulation=sources.SeededSource(0)) as ticket:
+        assert ticket.simulated
+        draw(count(0.5), ticket)
+        with pytest.raises(Unpaid):
+            draw(count(0.5), ticket)
+
+
+SOURCE = Path(confrere.__file__).parent
+
+
+def test_randomness_of_the_system_is_in_one_file():
+    """Names and keys need randomness, too; noise is drawn from one class in one file."""
+    asked = {"urandom", "getrandbits", "SystemRandom", "default_rng", "SeedSequence"}
+    where = {}
+    for path in SOURCE.rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", None)
+            if name in asked:
+                where.setdefault(name, set()).add(path.relative_to(SOURCE).as_posix())
+    assert where.pop("urandom") == {"kernel/release.py"}
+    assert where.get("SystemRandom", set()) == where.get("getrandbits", set()) == set()
+
+
+def test_only_the_fence_makes_tickets():
+    makers = set()
+    for path in SOURCE.rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                called = (
+                    node.func.attr
+                    if isinstance(node.func, ast.Attribute)
+                    else getattr(node.func, "id", None)
+                )
+                if called in {"Ticket", "_Drawn", "_Purse", "_Share", "_Repeated"}:
+                    makers.add(path.relative_to(SOURCE).as_posix())
+    assert makers == {"kernel/release.py"}
