@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from decimal import Context, Decimal, Inexact
 from enum import StrEnum
-from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 from confrere.errors import CompositionError, InvalidParameter
@@ -75,6 +76,42 @@ def check_positive(value: object, name: str) -> float:
     if math.isnan(number) or number <= 0:
         raise InvalidParameter(f"{name} must be a number > 0, got {number!r}.")
     return number
+
+
+# Every float prints within 10**-324 and 10**309: sums of fewer than 10**1000 of them are exact.
+_EXACT = Context(prec=2000, traps=[Inexact])
+
+
+def exact(amount: float) -> Decimal:
+    """Read a float as the decimal it prints as."""
+    return Decimal(repr(float(amount)))
+
+
+def plus(first: Decimal, second: Decimal) -> Decimal:
+    """Add without rounding."""
+    return _EXACT.add(first, second)
+
+
+def minus(first: Decimal, second: Decimal) -> Decimal:
+    """Subtract without rounding."""
+    return _EXACT.subtract(first, second)
+
+
+def at_most(amount: Decimal) -> float:
+    """Show what is left: the nearest float that can still be spent."""
+    shown = float(amount)
+    return shown if exact(shown) <= amount else math.nextafter(shown, -math.inf)
+
+
+def at_least(amount: Decimal) -> float:
+    """Show what was spent: the nearest float that hides nothing."""
+    shown = float(amount)
+    return shown if exact(shown) >= amount else math.nextafter(shown, math.inf)
+
+
+def added(amounts: Iterable[float]) -> float:
+    """Return the least float that is not below the sum of what amounts print as."""
+    return at_least(reduce(plus, map(exact, amounts), Decimal(0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +208,8 @@ def in_sequence(guarantees: Iterable[Guarantee], *, theorem: str | None = None) 
     parts = _compatible(guarantees)
     return _combine(
         parts,
-        epsilon=_added([part.epsilon for part in parts]),
-        delta=_added([part.delta for part in parts]),
+        epsilon=added([part.epsilon for part in parts]),
+        delta=added([part.delta for part in parts]),
         theorem=theorem,
     )
 
@@ -242,17 +279,9 @@ def shares(epsilon: float, weights: Sequence[float]) -> tuple[float, ...]:
     if total <= 0:
         raise InvalidParameter("weights must not all be zero.")
     parts = [total_epsilon * (w / total) for w in weights]
-    while sum(map(Fraction, parts)) > Fraction(total_epsilon):
+    while added(parts) > total_epsilon:
         parts = [math.nextafter(part, 0.0) if part > 0 else 0.0 for part in parts]
     return tuple(parts)
-
-
-def _added(amounts: Sequence[float]) -> float:
-    """Return the least float that is not below the exact sum: what is promised is never less."""
-    total = math.fsum(amounts)
-    return (
-        total if Fraction(total) >= sum(map(Fraction, amounts)) else math.nextafter(total, math.inf)
-    )
 
 
 def _compatible(guarantees: Iterable[Guarantee]) -> list[Guarantee]:

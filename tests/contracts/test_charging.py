@@ -113,7 +113,7 @@ class TestEveryEstimator:
         monkeypatch.setattr(noisy_minimiser, "minimise_many", broken)
         monkeypatch.setattr(AddedNoise, "release", broken)
         monkeypatch.setattr(SecureSum, "run_many", broken)
-        monkeypatch.setattr(PrivateCounts, "run_many", broken)
+        monkeypatch.setattr(PrivateCounts, "noised", broken)
         with pytest.raises(RuntimeError):
             estimator(epsilon=0.5, ledger=ledger, account="study").fit(X, Y)
         assert ledger.spent("study") == 0.5

@@ -142,12 +142,12 @@ class TestMoreThanWasPaid:
             ticket.book(ONE).words(1)
 
     def test_in_sequence_to_the_last_bit(self):
-        tenth = Guarantee(0.1)
+        """Amounts add as in ledgers: as the decimals that they print as."""
         with paid(Guarantee(0.3)) as ticket:
-            ticket.book(tenth)
-            ticket.book(tenth)
-            with pytest.raises(Unpaid):  # three floats of a tenth are more than three tenths
-                ticket.book(tenth)
+            for _ in range(3):
+                ticket.book(Guarantee(0.1))
+            with pytest.raises(Unpaid):
+                ticket.book(Guarantee(5e-324))
 
     def test_disjoint_parts_cost_what_the_dearest_does(self):
         with paid(ONE) as ticket:
@@ -290,6 +290,6 @@ def test_only_the_fence_makes_tickets():
                     if isinstance(node.func, ast.Attribute)
                     else getattr(node.func, "id", None)
                 )
-                if called in {"Ticket", "_Drawn", "_Purse", "_Share", "_Repeated"}:
+                if called in {"Ticket", "_Purse", "_OfParties", "_Share", "_Repeated"}:
                     makers.add(path.relative_to(SOURCE).as_posix())
     assert makers == {"kernel/release.py"}

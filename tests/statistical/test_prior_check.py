@@ -11,8 +11,7 @@ from confrere import (
     TransferClassifier,
 )
 from confrere.audit.exact import _climb, _largest
-from confrere.guarantee import Neighbours
-from confrere.ledger.accounts import exact
+from confrere.guarantee import Neighbours, exact
 from confrere.mechanisms import prior_check
 from confrere.mechanisms.hidden_size import HiddenSize
 from confrere.mechanisms.prior_check import LEVELS, Belief, PriorCheck

@@ -55,7 +55,7 @@ class LatticeAudit:
         return self.fault is not None
 
 
-class _Repeated(RandomSource):
+class _Replayed(RandomSource):
     """Words that are a function of how many draws came before, but for one fresh draw."""
 
     simulated = True
@@ -105,14 +105,14 @@ def _faults(term: Term, seed: int) -> Iterator[tuple[str, str | None]]:
     """Yield every output step of a term and what is wrong with it."""
     densities = term.densities()
     steps = [density.step for density in densities if density.step is not None]
-    source = _Repeated(seed)
+    source = _Replayed(seed)
     kept = term.run_many(source, 1)[0]
     if len(steps) < len(densities) or sum(step.size for step in steps) != len(kept):
         return
     unturned = getattr(densities[0], "unturned", None) or np.asarray
 
     def redrawn(fresh: int, count: int) -> Floats:
-        runs = [term.run_many(_Repeated(seed, fresh, k), 1)[0] for k in range(1, count + 1)]
+        runs = [term.run_many(_Replayed(seed, fresh, k), 1)[0] for k in range(1, count + 1)]
         return np.asarray(unturned(np.array(runs)))
 
     kept = np.asarray(unturned(kept[None, :]))[0]

@@ -9,8 +9,8 @@ from decimal import Decimal
 
 from confrere.desk.finding import Place
 from confrere.errors import ConfrereError
+from confrere.guarantee import at_least, plus
 from confrere.ledger import Account, Entry, LedgerReader, witnessed
-from confrere.ledger.accounts import at_least, plus
 
 #: Ledgers of so many charges at most have their sums checked whenever they are shown.
 SMALL = 2_000

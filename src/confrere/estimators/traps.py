@@ -21,9 +21,8 @@ import numpy as np
 from sklearn.utils import get_tags
 
 from confrere.errors import PrivacyWarning
-from confrere.guarantee import Guarantee
+from confrere.guarantee import Guarantee, at_least, exact, plus
 from confrere.ledger import Ledger
-from confrere.ledger.accounts import at_least, exact, plus
 from confrere.schema import SchemaEncoder
 
 #: For the owner of the data alone: nothing here crosses a wire.

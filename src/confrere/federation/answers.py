@@ -24,7 +24,7 @@ from typing import Any, final
 
 from confrere.errors import FederationError, OperationRefused
 from confrere.files import flush_folder
-from confrere.ledger.accounts import exact, plus
+from confrere.guarantee import exact, plus
 from confrere.ledger.store import BUSY_SECONDS, ONE_AT_A_TIME
 
 _APPLICATION_ID = int.from_bytes(b"cnfa")

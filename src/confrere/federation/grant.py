@@ -27,9 +27,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from confrere.errors import GrantRefused, InvalidParameter, OperationRefused
 from confrere.federation.operation import OPERATIONS
 from confrere.federation.payload import Payload
-from confrere.guarantee import Guarantee, Neighbours, Unit
+from confrere.guarantee import Guarantee, Neighbours, Unit, exact
 from confrere.ledger import ChargeApproval
-from confrere.ledger.accounts import exact
 from confrere.release.signing import PrivateKey, PublicKey, sign_bytes, verify_bytes
 from confrere.trust import OWN_NOISE
 

@@ -13,7 +13,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from confrere.errors import CompositionError, FederationError, LedgerError, OperationRefused
+from confrere.errors import (
+    CompositionError,
+    FederationError,
+    LedgerError,
+    OperationRefused,
+    Unpaid,
+)
 from confrere.federation.answers import Key
 from confrere.federation.expected import receipt_of
 from confrere.federation.messages import PROTOCOL, PartyError, Question, check_run
@@ -127,6 +133,12 @@ def answer(question: Question, local: LocalParty | PartyGroup) -> Payload:
             receipt = None if price is None else ticket.receipt
             if act.sum_of is not None and receipt is not None:
                 _recognise(receipt, local, key)
+        except Unpaid:
+            # Another thread or process of this party has just answered: its bytes are the answer.
+            kept = answers.kept(key.run).get((key.operation, key.step))
+            if kept is None:
+                raise
+            return _sent(kept, local, key, act, again=True)
         except (LedgerError, CompositionError, OperationRefused):
             answers.withdraw(key)  # nothing was paid for this answer
             raise

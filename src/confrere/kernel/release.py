@@ -15,8 +15,8 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from fractions import Fraction
-from typing import Any, NoReturn, Self, final
+from decimal import Decimal
+from typing import Any, NoReturn, final
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from confrere.errors import LedgerError, Unpaid
-from confrere.guarantee import Guarantee, Split, check_split
+from confrere.guarantee import Guarantee, Split, check_split, exact, minus, plus
 from confrere.ledger.accounts import Limit
 from confrere.ledger.entries import Receipt
 from confrere.ledger.facts import ChargeApproval
@@ -36,7 +36,7 @@ _FEW_WORDS = 1024
 
 
 class _Purse:
-    """What may still be drawn for a payment, in exact numbers.
+    """What may still be drawn for a payment; amounts add as in ledgers.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class _Purse:
 
     def _begin(self, promise: Guarantee | None, used: int = 0) -> None:
         self.promise, self._used = promise, used
-        self.epsilon = self.delta = Fraction(0)
+        self.epsilon = self.delta = Decimal(0)
         self._draws: dict[Any, int] = {}
         self._over = False
 
@@ -92,17 +92,17 @@ class _Purse:
         kind = None if self.promise is None else (self.promise.unit, self.promise.neighbours)
         if kind != (guarantee.unit, guarantee.neighbours):
             raise Unpaid(f"nothing was paid for {guarantee}.")
-        if not self.take(Fraction(guarantee.epsilon), Fraction(guarantee.delta)):
+        if not self.take(exact(guarantee.epsilon), exact(guarantee.delta)):
             raise Unpaid(
                 f"{guarantee} is more than is left of what was paid, {self.promise}; nothing was "
                 "drawn."
             )
 
-    def take(self, epsilon: Fraction, delta: Fraction) -> bool:
+    def take(self, epsilon: Decimal, delta: Decimal) -> bool:
         """Add to what is spent if the promise covers it, and say whether it does."""
         assert self.promise is not None
-        more = (self.epsilon + epsilon, self.delta + delta)
-        fits = more[0] <= Fraction(self.promise.epsilon) and more[1] <= Fraction(self.promise.delta)
+        more = (plus(self.epsilon, epsilon), plus(self.delta, delta))
+        fits = more[0] <= exact(self.promise.epsilon) and more[1] <= exact(self.promise.delta)
         if fits:
             self.epsilon, self.delta = more
         return fits
@@ -112,8 +112,10 @@ class _Part(_Purse):
     """A purse inside another one, which ends with it."""
 
     def __init__(self, whole: _Purse, promise: Guarantee | None) -> None:
-        if not isinstance(whole, _Purse):
-            raise Unpaid("a part is of something that was paid.")
+        if not isinstance(whole, _Purse) or not (
+            promise is None or (whole.promise is not None and _covers(whole.promise, promise))
+        ):
+            raise Unpaid("a part is of something that was paid, and costs no more than all of it.")
         self.whole, self._once = whole, True
         self._begin(promise)
 
@@ -126,15 +128,17 @@ class _Part(_Purse):
 class _Share(_Part):
     """The purse of one of several disjoint parts: the dearest of them is what is spent."""
 
-    def __init__(self, whole: _Purse, largest: list[Fraction]) -> None:
+    def __init__(self, whole: _Purse, largest: list[Decimal]) -> None:
         super().__init__(whole, whole.promise)
         self.largest = largest
 
     @override
-    def take(self, epsilon: Fraction, delta: Fraction) -> bool:
-        more = (self.epsilon + epsilon, self.delta + delta)
+    def take(self, epsilon: Decimal, delta: Decimal) -> bool:
+        more = (plus(self.epsilon, epsilon), plus(self.delta, delta))
         raised = [max(mine, most) for mine, most in zip(more, self.largest, strict=True)]
-        fits = self.whole.take(raised[0] - self.largest[0], raised[1] - self.largest[1])
+        fits = self.whole.take(
+            *(minus(now, before) for now, before in zip(raised, self.largest, strict=True))
+        )
         if fits:
             self.largest[:] = raised
             self.epsilon, self.delta = more
@@ -145,8 +149,8 @@ class _Repeated(_Part):
     """The purse of one mechanism that another one draws a random number of times."""
 
     @override
-    def take(self, epsilon: Fraction, delta: Fraction) -> bool:
-        self.epsilon = self.delta = Fraction(0)
+    def take(self, epsilon: Decimal, delta: Decimal) -> bool:
+        self.epsilon = self.delta = Decimal(0)
         return super().take(epsilon, delta)
 
 
@@ -212,7 +216,7 @@ class Ticket(RandomSource):
     def apart(self, split: Split) -> Iterator[RandomSource]:
         if self._purse.promise is not None:
             check_split(split, self._purse.promise.neighbours)
-        largest = [Fraction(0), Fraction(0)]
+        largest = [Decimal(0), Decimal(0)]
         while True:
             yield Ticket(_Share(self._purse, largest), self._receipt, self._simulation)
 

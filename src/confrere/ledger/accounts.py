@@ -10,11 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, Inexact
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from confrere.errors import AccountFrozen, BudgetExceeded, CompositionError, InvalidParameter
-from confrere.guarantee import Guarantee, Neighbours, Unit, check_epsilon
+from confrere.guarantee import (
+    Guarantee,
+    Neighbours,
+    Unit,
+    at_least,
+    at_most,
+    check_epsilon,
+    exact,
+    minus,
+    plus,
+)
 
 if TYPE_CHECKING:
     from confrere.ledger.chain import Row
@@ -339,37 +349,6 @@ class Account:
         """Return plain values, for JSON, which has no infinity: ``left`` is then None."""
         values = asdict(self) | {"left": None if math.isinf(self.left) else self.left}
         return values | {"history": [asdict(change) for change in self.history]}
-
-
-# Every float prints within 10**-324 and 10**309: sums of fewer than 10**1000 of them are exact.
-_EXACT = Context(prec=2000, traps=[Inexact])
-
-
-def exact(amount: float) -> Decimal:
-    """Read a float as the decimal it prints as."""
-    return Decimal(repr(float(amount)))
-
-
-def plus(first: Decimal, second: Decimal) -> Decimal:
-    """Add without rounding."""
-    return _EXACT.add(first, second)
-
-
-def minus(first: Decimal, second: Decimal) -> Decimal:
-    """Subtract without rounding."""
-    return _EXACT.subtract(first, second)
-
-
-def at_most(amount: Decimal) -> float:
-    """Show what is left: the nearest float that can still be spent."""
-    shown = float(amount)
-    return shown if exact(shown) <= amount else math.nextafter(shown, -math.inf)
-
-
-def at_least(amount: Decimal) -> float:
-    """Show what was spent: the nearest float that hides nothing."""
-    shown = float(amount)
-    return shown if exact(shown) >= amount else math.nextafter(shown, math.inf)
 
 
 def shown(value: float) -> str:

@@ -11,8 +11,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from confrere.errors import InvalidParameter
-from confrere.guarantee import Guarantee
-from confrere.ledger.accounts import Account, at_least, minus
+from confrere.guarantee import Guarantee, at_least, minus
+from confrere.ledger.accounts import Account
 from confrere.ledger.chain import FORMAT, Kind, Row, canonical
 from confrere.ledger.decisions import Decision
 from confrere.ledger.facts import ChargeApproval

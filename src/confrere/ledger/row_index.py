@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 from confrere.errors import LedgerError, NotALedger, UnknownAccount
-from confrere.ledger.accounts import Account, Balance, at_least, exact, minus, plus
+from confrere.guarantee import at_least, exact, minus, plus
+from confrere.ledger.accounts import Account, Balance
 from confrere.ledger.chain import CHANGES, DECISIONS, FORMAT, Kind, Row, now
 from confrere.ledger.entries import Entry, Receipt
 from confrere.ledger.facts import check_text

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from confrere.errors import CompositionError
-from confrere.guarantee import Guarantee, Neighbours
-from confrere.ledger.accounts import at_most, exact, minus
+from confrere.guarantee import Guarantee, Neighbours, at_most, exact, minus
 from confrere.mechanisms.hidden_size import RowCount, declared_count
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.prior_check import THEOREM, Belief, PriorCheck, check_share

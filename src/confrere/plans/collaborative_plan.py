@@ -16,11 +16,13 @@ from confrere.errors import InvalidParameter
 from confrere.guarantee import (
     Guarantee,
     Neighbours,
+    at_most,
     check_epsilon,
     check_positive,
+    exact,
+    minus,
     shares,
 )
-from confrere.ledger.accounts import at_most, exact, minus
 from confrere.maths.calibration import free_ridge
 from confrere.maths.prior_ridge import (
     informed_ridge,

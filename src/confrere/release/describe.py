@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from confrere.errors import InvalidParameter
-from confrere.guarantee import Unit
+from confrere.guarantee import Unit, at_most, exact, minus
 from confrere.ledger import Ledger, Receipt
-from confrere.ledger.accounts import at_most, exact, minus
 from confrere.model import Model, Stack
 from confrere.release.card import SCHEMA, Approval, Card, Curator, Utility
 from confrere.release.spending import NOT_STATED, Spending, facts_of_spending

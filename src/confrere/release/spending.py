@@ -14,9 +14,9 @@ from types import MappingProxyType
 from typing import Any
 
 from confrere.errors import InvalidParameter
-from confrere.guarantee import Guarantee, Neighbours, Unit, in_sequence
+from confrere.guarantee import Guarantee, Neighbours, Unit, at_least, exact, in_sequence, plus
 from confrere.ledger import Receipt
-from confrere.ledger.accounts import at_least, exact, plus, shown
+from confrere.ledger.accounts import shown
 
 #: What a party paid: one receipt, one for each of its answers, or a price that no ledger recorded.
 Paid = Receipt | tuple[Receipt, ...] | Guarantee

@@ -22,8 +22,8 @@ from confrere.federation.operation import PartyFacts
 from confrere.federation.payload import Payload
 from confrere.federation.summed_counts import ERRORS_OF_ALL, count_sum, settings_of_count
 from confrere.federation.summed_facts import Hides, fact_sum
-from confrere.guarantee import Guarantee, Unit, in_sequence
-from confrere.ledger.accounts import at_most, exact, minus, shown, shown_down
+from confrere.guarantee import Guarantee, Unit, at_most, exact, in_sequence, minus
+from confrere.ledger.accounts import shown, shown_down
 from confrere.notebook import BAD, bar, grid, panel, word
 from confrere.release import Spending
 from confrere.release.paid_receipts import receipts_for_facts

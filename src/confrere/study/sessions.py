@@ -24,8 +24,8 @@ from confrere.federation.messages import PartyError
 from confrere.federation.run_steps import RunSteps
 from confrere.federation.session import PartySession
 from confrere.federation.signed_federation import SignedFederation
+from confrere.guarantee import exact
 from confrere.ledger import LedgerReader
-from confrere.ledger.accounts import exact
 from confrere.release import (
     load_release,
     read_private_key,

@@ -9,8 +9,8 @@ from confrere.federation.checking import CHECK, CheckRequest
 from confrere.federation.operation import PartyFacts
 from confrere.federation.payload import Payload
 from confrere.federation.transcript import rehearse
+from confrere.guarantee import exact
 from confrere.ledger import Ledger
-from confrere.ledger.accounts import exact
 from confrere.plans.checked_average import CheckedAveraging
 from confrere.plans.collaborative_plan import Averaging
 from confrere.plans.declared_priors import Prior
