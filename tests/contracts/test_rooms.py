@@ -33,11 +33,6 @@ def test_a_trespass_is_found(tmp_path):
     ]
 
 
-def test_file_names_are_unique():
-    names = [path.name for path in (ROOT / "src").rglob("*.py") if path.name != "__init__.py"]
-    assert sorted({name for name in names if names.count(name) > 1}) == []
-
-
 def test_class_names_are_unique():
     """A reader who searches for a class finds one; names with an underscore stay in their file."""
     names = Counter(

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from confrere.errors import LedgerError, WitnessMismatch
-from confrere.ledger.accounts import at_least, exact, minus
+from confrere.guarantee import at_least, exact, minus
 from confrere.ledger.logfile import LogFile
 
 #: A head fits a sector, so that it is written whole or not at all.
