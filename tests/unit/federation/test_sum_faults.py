@@ -13,10 +13,9 @@ from confrere.federation import PartyError, Payload, Policy, serving, summing
 from confrere.federation import masks as masks_module
 from confrere.federation.masks import Masking, SumKey, add_masked
 from confrere.federation.sums import GRADIENT
-from confrere.maths.gaussian import gaussian_delta
-from confrere.maths.solver import UNSOLVED
 from confrere.kernel.release import paying
 from confrere.maths.gaussian import gaussian_delta
+from confrere.maths.solver import UNSOLVED
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.noise.sources import SeededSource
 from confrere.plans import sums_plan
