@@ -25,7 +25,7 @@ from confrere.errors import ConfrereError, InvalidData, InvalidParameter, NoRows
 from confrere.extras import extra, installed
 from confrere.rows.csv_files import text_batches
 from confrere.schema import PublicSchema
-from confrere.schema.cells import read_numbers
+from confrere.schema.cells import meaning, read_numbers
 
 #: Rows of a batch; fewer where that many would be more numbers than these.
 BATCH = 65_536
@@ -384,7 +384,7 @@ def read_table(
 def _numbers_if_all(cells: pd.Series[Any]) -> pd.Series[Any]:
     numbers, strange = read_numbers(str(cells.name), cells)
     if strange.any():
-        return cells
+        return cells.map(lambda cell: None if meaning(cell) is None else cell)
     found = pd.Series(numbers)
     return found.astype("int64") if (found % 1 == 0).all() else found
 

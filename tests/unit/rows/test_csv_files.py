@@ -53,11 +53,12 @@ def test_a_row_means_the_same_whatever_else_is_in_the_file(tmp_path):
 
 
 def test_undeclared_columns_are_numbers_if_all_cells_are(tmp_path):
-    table = read_table(written(tmp_path, "a,b,c,d\n1,1.5,x,\n2,2,3,4\n"))
+    table = read_table(written(tmp_path, "a,b,c,d,e\n1,1.5,x,,NA\n2,2,3,4,y\n"))
     assert table.dtypes["a"] == np.int64
     assert table["b"].tolist() == [1.5, 2]
     assert table["c"].tolist() == ["x", "3"]
     assert np.isnan(table["d"][0])
+    assert table["e"].isna().tolist() == [True, False]
     assert list(read_table(tmp_path / "table.csv", {"b", "nowhere"})) == ["b"]
 
 
