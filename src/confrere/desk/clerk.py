@@ -56,7 +56,6 @@ _QUESTIONS = {
     "facts_of_all": "a part of counts over the records of all, by secure aggregation",
     "ballot": "votes of the classifier here on public rows, without noise",
     "upload": "weights of the classifier here, without noise",
-    "moments": "sums over votes of the classifier here, without noise",
     "shares": "shares of classes over public cells, without noise",
 }
 
