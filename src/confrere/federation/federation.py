@@ -242,11 +242,13 @@ class Federation(ABC):
             self._tries[operation] = step + 1
             known = self._lost_before(operation, step)
             if known is not None:
-                self._lost.lost(list(known), {name: code for name, code in known.items() if code})
+                codes = {name: code for name, code in known.items() if code}
+                self._lost.lost(list(known), codes)
+                self.left_out |= codes
                 continue
             roster = self._roster(asked, mechanism, step, most - step)
             names = [one.party for one in roster]
-            codes: dict[str, str] = {}
+            codes = {}
             try:
                 answers = self._gathered(
                     Round(

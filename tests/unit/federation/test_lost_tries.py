@@ -90,8 +90,9 @@ def test_who_says_ready_and_withholds_costs_one_try(tmp_path, plan):
     assert federation._tries == {there.operation: plan.rounds + 1}
     assert set(outcome.sizes) == {"a", "b", "c"}
     paid_once(there, plan)
-    again = there.protocol(there.federation())
-    np.testing.assert_array_equal(again.weights, outcome.weights)
+    resumed = there.federation()
+    np.testing.assert_array_equal(there.protocol(resumed).weights, outcome.weights)
+    assert resumed.left_out == {"d": "Busy"}
 
 
 @pytest.mark.parametrize("trick", [garbage, withheld])
