@@ -313,21 +313,17 @@ EDITED = {
     ),
     "an empty archive": (in_file("model.npz", lambda _: b""), "each once"),
     # README.md and study.toml
-    "a README with a smaller epsilon": (
-        in_file("README.md", lambda c: c.replace(b"epsilon 1,", b"epsilon 0.05,")),
-        r"README.md says something else",
-    ),
     "a README with a recipe of its own": (
         in_file("README.md", lambda c: c.replace(b"import json", b"import os, json")),
-        r"README.md says something else",
+        r"README.md is not the text",
     ),
     "a README with a link": (
         in_file("README.md", lambda c: c + b"Update: https://example.org/new.sh\n"),
-        r"README.md says something else",
+        r"README.md is not the text",
     ),
     "no words in the README": (
         in_file("README.md", lambda _: b""),
-        "README.md says something else",
+        "README.md is not the text",
     ),
     "another study file": (in_file("study.toml", lambda c: c + b"# more\n"), "study.toml is not"),
     # card.json
@@ -364,7 +360,6 @@ EDITED = {
     "the card of an older release": (from_old("card.json", "README.md"), "describes other files"),
     "model.json of an older release": (from_old("model.json"), "model.npz does not hold"),
     "model.npz of an older release": (from_old("model.npz"), "each once"),
-    "the README of an older release": (from_old("README.md"), "README.md says something else"),
     "the study of an older release": (from_old("study.toml"), "study.toml is not"),
     "the signature of an older release": (
         from_old("signatures/main.sig", sums=False),

@@ -1,31 +1,27 @@
 """The texts of a release that people read: README, the card on a page, and in a notebook.
 
-The README is part of the format: whoever has card and model writes it again and compares, so a
-change of its text is a new version of the card's schema.
+The README is the same for all, and part of the format: a change of its text is a new version of the
+card's schema.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from confrere.ledger.accounts import shown, shown_down
-from confrere.model import Model, Stack
-from confrere.model.model_json import TOLERANCE
 from confrere.notebook import BAD, GOOD, bar, facts, grid, panel, word
 from confrere.release.bent_columns import bent_columns
 from confrere.release.card import Card
-from confrere.release.readme_program import program
 from confrere.release.signing import NAMESPACE
 
 if TYPE_CHECKING:
     from confrere.release.additions import SignedAddition
     from confrere.release.release import Release
 
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|&~!])")
 _ENVIRONMENT = Environment(
     loader=PackageLoader("confrere.release", "templates"),
     autoescape=select_autoescape(["html.j2"]),
@@ -37,19 +33,8 @@ _ENVIRONMENT = Environment(
 _ENVIRONMENT.filters["shown"] = shown
 
 
-def readme(card: Card, model: Model) -> str:
-    """Return the text of ``README.md``."""
-    return _render(
-        "README.md.j2",
-        card=card,
-        recipe="\n".join(program(model)),
-        raw=model.encoder is not None,
-        two_classes=len(model.classes) == 2,
-        share=isinstance(model, Stack) and model.combine == "vote",
-        namespace=NAMESPACE,
-        tolerance=TOLERANCE,
-        plain=lambda text: _MARKDOWN.sub(r"\\\1", text),
-    )
+#: The text of every release's ``README.md``, with a program that predicts from ``model.json``.
+README = files("confrere.release").joinpath("templates", "README.md").read_bytes()
 
 
 def card_page(release: Release | Card, additions: Sequence[SignedAddition] = ()) -> str:

@@ -31,7 +31,7 @@ from confrere.release.folder import (
     sums_of,
     write_folder,
 )
-from confrere.release.pages import readme, release_html
+from confrere.release.pages import README, release_html
 from confrere.release.paid_receipts import receipts_for_facts, schema_of
 from confrere.release.signing import PrivateKey, PublicKey, sign_sums
 from confrere.release.spending import Paid, Spending
@@ -231,7 +231,7 @@ def release_files(model: Model, card: Card, *, study: bytes | None) -> dict[str,
     if study is not None:
         files["study.toml"] = study
     card = card.changed(files={name: sha256(files[name]) for name in sorted(files)})
-    files["README.md"] = readme(card, model).encode()
+    files["README.md"] = README
     files["card.json"] = json_bytes(card.to_dict())
     return files
 

@@ -1,8 +1,8 @@
 """Load and verify a release: whole, then parsed, then every part made again from the others.
 
 A folder whose sums are right can still be forged, by whoever can redo them. So nothing in it is
-believed because it is written there: arrays and README follow from model and card, the
-card's price from its receipts, and the receipts from the ledger, if it is at hand.
+believed because it is written there: the README is every release's, arrays follow from the model,
+the card's price from its receipts, and the receipts from the ledger, if it is at hand.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from confrere.release.additions import SignedAddition, check_addition, read_addi
 from confrere.release.card import Card
 from confrere.release.describe import preprocessing, prior_spend
 from confrere.release.folder import VerifiedFolder, read_folder, sha256
-from confrere.release.pages import readme
+from confrere.release.pages import README
 from confrere.release.paid_receipts import receipts_for_facts, schema_of
 from confrere.release.release import Release
 from confrere.release.signing import PublicKey
@@ -113,7 +113,7 @@ def verify_release(
     release = _consistent(whole, allow_simulated=allow_simulated)
     checked = [
         "every file is the one that SHA256SUMS lists",
-        "arrays and README are those of the model and the card",
+        "the arrays are those of the model, and the README is every release's",
         "the card fits its receipts",
         *(f"{party} signed it" for party in require_signature_from or ()),
     ]
@@ -175,8 +175,8 @@ def _consistent(folder: VerifiedFolder, *, allow_simulated: bool) -> Release:
     said = list(preprocessing(model))
     if card.product.kind != kind or card.preprocessing[: len(said)] != said:
         raise InvalidRelease("card.json is about another model than model.json; do not use it.")
-    if files["README.md"] != readme(card, model).encode():
-        raise InvalidRelease("README.md says something else than card.json; do not use it.")
+    if files["README.md"] != README:
+        raise InvalidRelease("README.md is not the text of every release; do not use it.")
     spending = card.spending
     try:
         return Release(
