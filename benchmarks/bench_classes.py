@@ -26,7 +26,7 @@ from confrere import (
     PrivateLogisticRegression,
     SampleStackingClassifier,
 )
-from confrere.maths.softmax_accountant import calibrate_softmax
+from confrere.maths.calibration import calibrate_softmax
 from confrere.mechanisms.laws import L2Noise
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.noise.sources import SeededSource

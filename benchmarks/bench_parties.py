@@ -26,8 +26,7 @@ from confrere.federation import (
 )
 from confrere.guarantee import Neighbours
 from confrere.ledger import Ledger
-from confrere.maths.parties import solve_parties, solve_parties_softmax
-from confrere.maths.perturbed_parties import minimise_parties
+from confrere.maths.parties import minimise_parties, solve_parties, solve_parties_softmax
 from confrere.maths.voting import count_votes
 from confrere.mechanisms.noisy_minimiser import SOLVER_PART, run_parties
 from confrere.noise.sources import SeededSource

@@ -19,8 +19,7 @@ from confrere.errors import InvalidParameter
 from confrere.extras import extra
 from confrere.guarantee import Guarantee, check_bound, in_sequence
 from confrere.ledger import Entry
-from confrere.maths.gaussian import GaussianObjective
-from confrere.maths.gaussian_groups import GaussianGroups
+from confrere.maths.gaussian import GaussianGroups, GaussianObjective
 
 #: Share of the total delta that is spent on losses beyond the grid.
 _BEYOND = 1e-4

@@ -8,9 +8,8 @@ from confrere import PrivateLogisticRegression
 from confrere.audit.adversary import loss_of_privacy, opposed_case, random_unit, worst_loss
 from confrere.guarantee import Neighbours
 from confrere.maths import calibration
-from confrere.maths.calibration import RidgeTerm, calibrate
+from confrere.maths.calibration import RidgeTerm, calibrate, calibrate_softmax
 from confrere.maths.logistic import log_density, log_density_softmax
-from confrere.maths.softmax_accountant import calibrate_softmax
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE, ObjectivePerturbation
 from confrere.noise import samplers as noise
 from confrere.noise.sources import SeededSource

@@ -14,8 +14,14 @@ from confrere.audit import audit, exact_audit
 from confrere.errors import InvalidParameter
 from confrere.guarantee import Neighbours
 from confrere.maths import gaussian
-from confrere.maths.gaussian import GaussianObjective, calibrate_gaussian, gaussian_delta
-from confrere.maths.gaussian_groups import GaussianGroups, group_mu, jacobian
+from confrere.maths.gaussian import (
+    GaussianGroups,
+    GaussianObjective,
+    calibrate_gaussian,
+    gaussian_delta,
+    group_mu,
+    jacobian,
+)
 from confrere.mechanisms import gaussian_objective, laws
 from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
 from confrere.mechanisms.hidden_size import HiddenSize

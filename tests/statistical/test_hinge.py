@@ -17,7 +17,7 @@ from confrere import (
 from confrere.audit import audit, audit_cases, exact_audit
 from confrere.audit.exact import loss_on_pair
 from confrere.errors import InvalidParameter, SchemaMismatch
-from confrere.maths.perturbed_parties import minimise_parties
+from confrere.maths.parties import minimise_parties
 from confrere.maths.solver import minimise
 from confrere.mechanisms import (
     feature_groups,

@@ -22,11 +22,9 @@ from confrere.guarantee import (
     check_positive,
     public_facts,
 )
-from confrere.maths.calibration import RidgeTerm, calibrate, calibrate_joint
-from confrere.maths.gaussian import check_delta
-from confrere.maths.gaussian_groups import group_mu
+from confrere.maths.calibration import RidgeTerm, calibrate, calibrate_class_groups, calibrate_joint
+from confrere.maths.gaussian import check_delta, group_mu
 from confrere.maths.partition import Clipping
-from confrere.maths.softmax_accountant import calibrate_class_groups
 from confrere.mechanisms.laws import BodyNoise, ClassNoise, GaussianNoise, L2Noise, NoiseLaw
 from confrere.mechanisms.noisy_minimiser import (
     SOLVER_SHARE,

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from confrere.guarantee import ASSUMPTIONS, Guarantee, public_facts
-from confrere.maths.calibration import RidgeTerm, calibrate
-from confrere.maths.softmax_accountant import calibrate_classwise
+from confrere.maths.calibration import RidgeTerm, calibrate, calibrate_classwise
 from confrere.mechanisms.laws import LaplaceNoise
 from confrere.mechanisms.objective_perturbation import PerturbedObjective
 

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Neighbours
-from confrere.maths.perturbed_parties import ROOM, minimise_parties
+from confrere.maths.parties import ROOM, minimise_parties
 from confrere.maths.solver import UNSOLVED, minimise_many, minimise_softmax, smallest_tolerance
 from confrere.mechanisms.hidden_size import HiddenSize, RowCount, largest_count, row_patterns
 from confrere.mechanisms.laws import NoiseLaw

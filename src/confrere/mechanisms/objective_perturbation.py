@@ -22,14 +22,12 @@ from confrere.guarantee import (
     public_facts,
 )
 from confrere.maths.calibration import (
+    CLASSWISE_FROM,
     RidgeTerm,
     calibrate,
-    printed_calibration,
-)
-from confrere.maths.softmax_accountant import (
-    CLASSWISE_FROM,
     calibrate_classwise,
     calibrate_softmax,
+    printed_calibration,
 )
 from confrere.mechanisms.hidden_size import (
     HiddenSize,

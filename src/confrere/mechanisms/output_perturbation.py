@@ -22,7 +22,7 @@ from confrere.guarantee import (
     public_facts,
 )
 from confrere.maths.gaussian import check_delta
-from confrere.maths.perturbed_parties import minimise_parties
+from confrere.maths.parties import minimise_parties
 from confrere.maths.solver import UNSOLVED, minimise, minimise_softmax, smallest_tolerance
 from confrere.mechanisms.hidden_size import (
     HiddenSize,

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from confrere.errors import InvalidData
 from confrere.maths.sensitivity import auxiliary_radius, statistic_sensitivity
-from confrere.maths.voting import Tally, vote_statistic
-from confrere.maths.weighted_risk import statistic_rounding
+from confrere.maths.voting import Tally, statistic_rounding, vote_statistic
 from confrere.mechanisms.output_step import (
     AddedNoise,
     coordinate_rounding,

@@ -20,10 +20,11 @@ from confrere.maths.sensitivity import (
     soft_sensitivity,
     vote_sensitivity,
 )
-from confrere.maths.voting import Tally, vote_statistic
-from confrere.maths.weighted_risk import (
+from confrere.maths.voting import (
+    Tally,
     minimise_weighted,
     statistic_rounding,
+    vote_statistic,
     weighted_tolerance,
 )
 from confrere.mechanisms.noisy_minimiser import TOLERANCE

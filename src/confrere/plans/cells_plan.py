@@ -9,8 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.maths.public_cells import Cells, HalfWhite
-from confrere.maths.share_model import RIDGES, fit_shares, learn_again
+from confrere.maths.public_cells import RIDGES, Cells, HalfWhite, fit_shares, learn_again
 
 Floats = NDArray[np.float64]
 

@@ -15,7 +15,7 @@ from scipy import special
 
 from confrere.errors import InvalidData
 from confrere.guarantee import Guarantee, Split
-from confrere.maths.gaussian_groups import group_mu
+from confrere.maths.gaussian import group_mu
 from confrere.maths.partition import high_share, split_rows
 from confrere.maths.prior_ridge import (
     informed_ridge,

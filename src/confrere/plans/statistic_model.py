@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from confrere.maths.weighted_risk import (
+from confrere.maths.voting import (
     minimise_weighted,
     ridge_under_noise,
     weighted_tolerance,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from confrere.maths import perturbed_parties
-from confrere.maths.perturbed_parties import minimise_parties
+from confrere.maths import parties
+from confrere.maths.parties import minimise_parties
 from confrere.maths.solver import minimise
 from confrere.rows.ball import into_ball
 
@@ -61,7 +61,7 @@ def test_who_is_not_certified_together_is_certified_alone(monkeypatch):
         asked.append(len(labels))
         return minimise(rows, labels, **how)
 
-    monkeypatch.setattr(perturbed_parties, "minimise", counted)
+    monkeypatch.setattr(parties, "minimise", counted)
     settings = {"ridge": np.ones(3), "linear": rng.normal(size=(3, 4))}
     together = minimise_parties(X, y, offsets, tolerance=np.full(3, 1e-8), **settings)
     assert asked == []

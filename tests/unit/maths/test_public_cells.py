@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy import optimize, special
 
-from confrere.maths.public_cells import Cells, HalfWhite
-from confrere.maths.share_model import RIDGES, _ShareFit, fit_shares, learn_again
+from confrere.maths.public_cells import RIDGES, Cells, HalfWhite, _ShareFit, fit_shares, learn_again
 
 RNG = np.random.default_rng(0)
 CENTRES = RNG.normal(size=(5, 4))
@@ -107,7 +106,7 @@ def test_gradient_and_curvature_are_those_of_what_is_minimised():
         return optimize.OptimizeResult(x=start, fun=0.0)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("confrere.maths.share_model.optimize.minimize", spy)
+        patch.setattr("confrere.maths.public_cells.optimize.minimize", spy)
         fit.minimise(2.0, np.zeros(fit.size))
     point = RNG.normal(size=fit.size)
     gradient = kept["value"](point)[1]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.guarantee import Neighbours
-from confrere.maths.softmax_accountant import (
+from confrere.maths.calibration import (
     CLASSWISE_FROM,
     calibrate_classwise,
     calibrate_softmax,

@@ -8,8 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.maths.logistic import residual
 from confrere.maths.solver import minimise, smallest_tolerance
-from confrere.maths.solver.descent import newton
-from confrere.maths.solver.objective import Binary
+from confrere.maths.solver.descent import Binary, newton
 from confrere.maths.solver.row_blocks import SolverRows
 
 

@@ -15,7 +15,7 @@ from confrere.maths.solver import (
     smallest_tolerance,
 )
 from confrere.maths.solver.certificate import UNIT, block_rows, partition_rows
-from confrere.maths.solver.objective import Binary, Softmax
+from confrere.maths.solver.descent import Binary, Softmax
 from confrere.maths.solver.row_blocks import SolverRows
 
 EXTENDED = np.longdouble

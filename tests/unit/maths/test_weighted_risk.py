@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from scipy.special import expit, logsumexp, softmax
 
 from confrere.errors import InvalidData
-from confrere.maths.voting import vote_statistic
-from confrere.maths.weighted_risk import (
+from confrere.maths.voting import (
     centred,
     minimise_weighted,
     ridge_under_noise,
     statistic_rounding,
+    vote_statistic,
     weighted_tolerance,
 )
 

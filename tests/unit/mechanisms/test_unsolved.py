@@ -6,7 +6,7 @@ from scipy import stats
 
 from confrere import Ledger, PrivateLogisticRegression
 from confrere.errors import InvalidParameter
-from confrere.maths import perturbed_parties
+from confrere.maths import parties
 from confrere.maths.solver import UNSOLVED
 from confrere.mechanisms import noisy_minimiser, output_perturbation
 from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
@@ -28,7 +28,7 @@ def broken(request, monkeypatch):
     def fails(*_, **__):
         raise request.param("not solved")
 
-    for module in (noisy_minimiser, output_perturbation, perturbed_parties):
+    for module in (noisy_minimiser, output_perturbation, parties):
         for name in ("minimise", "minimise_many", "minimise_softmax"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, fails)
@@ -69,7 +69,7 @@ def test_of_many_parties_only_the_one_that_fails_releases_noise_alone(monkeypatc
     offsets = np.array([0, 20, 40])
     facts = {**FACTS, "n_samples": 20}
     never = np.zeros(2, dtype=bool)
-    monkeypatch.setattr(perturbed_parties, "_roomy", lambda *_: never)  # all go to the solver
+    monkeypatch.setattr(parties, "_roomy", lambda *_: never)  # all go to the solver
     one, other = ObjectivePerturbation(**facts), OutputPerturbation(**facts)
     made = run_parties({20: one.minimiser}, X, Y, offsets, source=SeededSource(0))
     assert made.shape == (2, 3)

@@ -8,8 +8,7 @@ from scipy import stats
 
 from confrere import MultipartyClassifier
 from confrere.errors import CalibrationError, ConfrereError
-from confrere.maths.voting import Tally
-from confrere.maths.weighted_risk import minimise_weighted
+from confrere.maths.voting import Tally, minimise_weighted
 from confrere.mechanisms.party_votes import PartyVotes
 from confrere.noise.sources import SeededSource
 from confrere.planning import choose_votes, plan_votes

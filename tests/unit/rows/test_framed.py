@@ -11,7 +11,7 @@ from scipy import sparse
 from confrere.errors import InvalidData
 from confrere.maths.solver import minimise_many, minimise_softmax, rounding_bound
 from confrere.maths.solver import row_blocks as row_blocks_module
-from confrere.maths.solver.objective import Binary
+from confrere.maths.solver.descent import Binary
 from confrere.maths.solver.row_blocks import Block, SolverRows, sparse_block
 from confrere.rows import framed as framed_module
 from confrere.rows.ball import certify_rows

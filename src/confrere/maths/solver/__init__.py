@@ -16,7 +16,7 @@ from confrere.maths.solver.certificate import (
     rounding_bound,
     smallest_tolerance,
 )
-from confrere.maths.solver.certified import minimise, minimise_many, minimise_softmax
+from confrere.maths.solver.descent import minimise, minimise_many, minimise_softmax
 
 __all__ = [
     "UNSOLVED",

@@ -1,5 +1,8 @@
 """From a starting point to a certified one: fast where the curvature is tame, safe elsewhere.
 
+An objective is a sum over rows plus the penalty ``(L/2)||w - u||^2 + b.w``. It stands for ``m``
+problems at once that share the rows and differ in ``u`` and ``b``: weights are ``(m, size)``.
+
 The fast path is a limited-memory quasi-Newton method whose initial metric is one number where the
 ridge outweighs the rows, and else a factored Hessian: of a subsample where there are many rows, of
 all rows where there are few or where progress is slow. It takes full steps, one pass over the data
@@ -10,15 +13,500 @@ stops improving is handed to :func:`newton`, which always arrives.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.linalg.lapack import dposv
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg.lapack import dposv, dtrtri
 
-from confrere.maths.solver.objective import Objective
-from confrere.maths.solver.preconditioners import Preconditioner
-from confrere.maths.solver.row_blocks import Floats
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.guarantee import check_positive
+from confrere.maths.logistic import check_cap, curvature, residual
+from confrere.maths.solver.certificate import (
+    UNIT,
+    Certificate,
+    Solution,
+    Solutions,
+    check_tolerance,
+    penalty_rounding,
+    rounding_bound,
+    smallest_tolerance,
+)
+from confrere.maths.solver.row_blocks import Block, Floats, Matrix, SolverRows, Sums, Work
+
+#: Entries of all Gram matrices together beyond which only their diagonals are kept: 16 MB.
+_GRAM_ENTRIES = 2**21
+
+
+class Preconditioner(ABC):
+    """A symmetric positive definite map that stands for the inverse of a Hessian."""
+
+    @abstractmethod
+    def __call__(self, G: Floats) -> Floats:
+        """Apply it to every row of ``G``: ``(m, size)`` to ``(m, size)``."""
+
+
+class BlockPreconditioner(Preconditioner):
+    """One dense block of the Hessian per class, ``(K, d, d)``, factored."""
+
+    def __init__(self, hessians: Floats) -> None:
+        factors = np.linalg.cholesky(hessians)
+        self._roots = np.stack([dtrtri(factor, lower=1)[0] for factor in factors])
+
+    def __call__(self, G: Floats) -> Floats:
+        """Solve with every class's block."""
+        K, d, _ = self._roots.shape
+        parts = G.reshape(-1, K, d).swapaxes(0, 1)
+        solved: Floats = parts @ self._roots.mT @ self._roots
+        return solved.swapaxes(0, 1).reshape(G.shape)
+
+
+class Diagonal(Preconditioner):
+    """The diagonal of the Hessian, where there are too many columns for more."""
+
+    def __init__(self, diagonal: Floats) -> None:
+        self._inverse = 1.0 / diagonal.ravel()
+
+    def __call__(self, G: Floats) -> Floats:
+        """Divide by the diagonal."""
+        return G * self._inverse
+
+
+class Scalar(Preconditioner):
+    """One number, where the ridge is nearly all there is: no row has to be read for it."""
+
+    def __init__(self, curvature: float) -> None:
+        self._inverse = 1.0 / curvature
+
+    def __call__(self, G: Floats) -> Floats:
+        """Divide by the curvature."""
+        return G * self._inverse
+
+
+class SumZero(Preconditioner):
+    """Another preconditioner on weights that sum to zero over the classes, ``1/L`` off them.
+
+    The softmax does not see what is added to all classes alike: there the Hessian is ``L``.
+    """
+
+    def __init__(self, within: Preconditioner, n_classes: int, ridge: float) -> None:
+        self._within = within
+        self._n_classes = n_classes
+        self._ridge = ridge
+
+    def __call__(self, G: Floats) -> Floats:
+        """Treat what all classes share, and how they differ, apart."""
+        common = self._common(G)
+        within = self._within(G - common)
+        return within - self._common(within) + common / self._ridge
+
+    def _common(self, G: Floats) -> Floats:
+        mean = G.reshape(len(G), self._n_classes, -1).mean(axis=1)
+        return np.tile(mean, self._n_classes)
+
+
+def precondition(
+    rows: SolverRows,
+    labels: Any,
+    weigh: Callable[[Block, Any], Floats],
+    n_classes: int,
+    ridge: float,
+) -> Preconditioner:
+    """Build the inverse of ``X' diag(c_k) X + L I`` for every class ``k``.
+
+    Parameters
+    ----------
+    rows : SolverRows
+        The data.
+    labels : (n,) array
+        Handed to ``weigh``.
+    weigh : callable
+        From a block and its labels to the curvatures ``c``, ``(n_classes, rows)``.
+    n_classes : int
+        How many blocks: 1 for a binary loss.
+    ridge : float
+        ``L``.
+    """
+    if n_classes * rows.d**2 > _GRAM_ENTRIES:
+        (squares,) = rows.sum(labels, lambda block, y: (block.squares(weigh(block, y)),))
+        return Diagonal(squares + ridge)
+    (grams,) = rows.sum(labels, lambda block, y: (block.gram(weigh(block, y)),))
+    diagonals = np.einsum("kii->ki", grams)  # a view
+    diagonals += ridge
+    try:
+        return BlockPreconditioner(grams)
+    except np.linalg.LinAlgError:  # the ridge drowns in the rounding of the sums
+        return Diagonal(diagonals)
+
+
+#: Rows times columns squared up to which a Hessian costs about as much as a few calls.
+_FEW = 2**20
+
+#: Up to this ratio of largest curvature to ridge no curvature is measured: steps are one number.
+_TAME = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Objective(ABC):
+    """A strongly convex sum over rows, for one or several penalties.
+
+    Parameters
+    ----------
+    rows : SolverRows
+        The data.
+    labels : (n,) array
+        What the loss compares each row's margin with; read in slices.
+    ridge : float
+        ``L``, above zero.
+    linear : (m, size) array
+        ``b``, one row per problem.
+    centre : (m, size) array
+        ``u``, one row per problem.
+    scale : float
+        Weight of the sum over rows: above one for a subsample that stands for all.
+    """
+
+    rows: SolverRows
+    labels: Any
+    ridge: float
+    linear: Floats
+    centre: Floats
+    scale: float = 1.0
+
+    @abstractmethod
+    def _gradient_work(self, W: Floats) -> Work:
+        """Return what makes the gradient of the sum over rows, at every row of ``W``."""
+
+    @abstractmethod
+    def _hessian_work(self, w: Floats, v: Floats) -> Work:
+        """Return what makes the product of the sum's Hessian at ``w`` with ``v``."""
+
+    @abstractmethod
+    def _slope_work(self, w: Floats, step: Floats) -> Work:
+        """Return what makes the sum's derivative at ``w`` in the direction ``step``."""
+
+    @abstractmethod
+    def preconditioner(self, W: Floats) -> Preconditioner:
+        """Return an approximate inverse of the Hessian, averaged over the points in ``W``."""
+
+    @property
+    @abstractmethod
+    def bend(self) -> float:
+        """The largest curvature of a row's loss, for rows of length one."""
+
+    def expansion(self) -> Callable[[Floats], tuple[Floats, Floats]] | None:
+        """Return what makes gradient and Hessian of the only problem at a point.
+
+        None unless rows are so few that a Hessian costs no more than calling for it.
+        """
+        return None
+
+    @property
+    @abstractmethod
+    def n_classes(self) -> int | None:
+        """How many weight vectors compete in the softmax; None if there is a single one."""
+
+    @property
+    def offset(self) -> float:
+        """What is taken off every margin, whose rounding counts as that of a longer weight's."""
+        return 0.0
+
+    @property
+    def m(self) -> int:
+        """How many problems share the rows."""
+        return len(self.linear)
+
+    def gradient(self, W: Floats) -> Floats:
+        """Return the gradient of every problem at its row of ``W``, in one pass over the data."""
+        penalty = self.ridge * (W - self.centre) + self.linear
+        (total,) = self.rows.sum(self.labels, self._gradient_work(W))
+        return self.scale * total + penalty
+
+    def hessian(self, w: Floats) -> Callable[[Floats], Floats]:
+        """Return the Hessian at one point, as a map on vectors."""
+
+        def product(v: Floats) -> Floats:
+            (total,) = self.rows.sum(self.labels, self._hessian_work(w, v))
+            return np.asarray(self.scale * total + self.ridge * v)
+
+        return product
+
+    def slope(self, w: Floats, step: Floats) -> Callable[[float], float]:
+        """Return the derivative of the only problem along the line ``w + a step``."""
+        constant = float(step @ (self.ridge * (w - self.centre[0]) + self.linear[0]))
+        growth = self.ridge * float(step @ step)
+
+        def at(a: float) -> float:
+            (total,) = self.rows.sum(self.labels, self._slope_work(w + a * step, step))
+            return self.scale * float(total) + constant + a * growth
+
+        return at
+
+    @property
+    def most_curvature(self) -> float:
+        """No eigenvalue of the sum's Hessian is larger: a public number, like the ridge."""
+        return self.scale * self.rows.n * self.rows.row_norm**2 * self.bend
+
+    @property
+    def conditioning(self) -> float:
+        """The ratio of largest curvature to ridge: public.
+
+        The trace of the sum's Hessian is no larger either, so in no more directions than this does
+        the rows' curvature outweigh the ridge.
+        """
+        return self.most_curvature / self.ridge
+
+    def scalar_metric(self, worst: float = _TAME) -> Preconditioner | None:
+        """Return the inverse of the Hessian's middle, if its condition number is small."""
+        if self.conditioning > worst:
+            return None
+        return Scalar(self.ridge + self.most_curvature / 2)
+
+    @property
+    def hessian_passes(self) -> float:
+        """What a Hessian of all rows costs, in gradients of one problem; measured."""
+        return 2 + self.rows.d / 16
+
+    def rounding(self, W: Floats) -> Floats:
+        """Bound the floating-point error of :meth:`gradient` at every row of ``W``."""
+        away = W - self.centre
+        norms = np.sqrt([np.vecdot(A, A) for A in (W, away, self.linear)])
+        bounds = [
+            rounding_bound(
+                self.rows.n,
+                self.rows.d,
+                row_norm=self.rows.row_norm,
+                weight_norm=weight + self.offset,
+                n_classes=self.n_classes,
+            )
+            * self.scale
+            + penalty_rounding(self.ridge, offset, linear)
+            for weight, offset, linear in norms.T.tolist()
+        ]
+        return np.array(bounds)
+
+    @staticmethod
+    def bound(G: Floats, roundings: Floats) -> Floats:
+        """Bound the norms of the true gradients, given the computed ones ``G``."""
+        norms = np.sqrt(np.vecdot(G, G))
+        return np.asarray(norms * (1 + G.shape[1] * UNIT) + roundings)
+
+    def certified(self, W: Floats, G: Floats, tolerance: float) -> NDArray[np.bool]:
+        """Tell which problems' gradients are at most ``tolerance``, rounding included."""
+        if np.all(np.vecdot(G, G) > tolerance**2):
+            return np.zeros(len(G), dtype=np.bool)
+        return self.bound(G, self.rounding(W)) <= tolerance
+
+    def select(self, problems: NDArray[np.bool] | slice) -> Self:
+        """Return the same objective for some of its problems."""
+        return replace(self, linear=self.linear[problems], centre=self.centre[problems])
+
+    def mean(self) -> Self:
+        """Return the one problem that is the mean of all."""
+        return replace(
+            self,
+            linear=self.linear.mean(axis=0, keepdims=True),
+            centre=self.centre.mean(axis=0, keepdims=True),
+        )
+
+    def thinned(self) -> Self | None:
+        """Return the objective of a subsample, or None if there are too few rows."""
+        chosen = self.rows.subsample(min(self.rows.d, self.conditioning))
+        if chosen is None:
+            return None
+        return replace(
+            self,
+            rows=self.rows.take(chosen),
+            labels=self.labels[chosen],
+            scale=self.scale * self.rows.n / len(chosen),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Binary(Objective):
+    """``sum_i l(y_i w.x_i - m)`` with labels -1 and +1, and its penalty.
+
+    ``cap`` bounds the slope, ``margin`` is ``m``: above zero the loss is a smooth hinge.
+    """
+
+    cap: float = 1.0
+    margin: float = 0.0
+
+    @property
+    def n_classes(self) -> None:
+        """None: one weight vector tells two classes apart."""
+        return None
+
+    @property
+    def offset(self) -> float:
+        """The margin, in units of the longest row."""
+        return self.margin / self.rows.row_norm
+
+    @property
+    def bend(self) -> float:
+        """The curvature of the logistic loss is at most a quarter."""
+        return 0.25
+
+    def _gradient_work(self, W: Floats) -> Work:
+        cap, margin = self.cap, self.margin
+
+        def work(block: Block, y: Any) -> Sums:
+            t = block.times(W)
+            t *= y
+            if margin:
+                t -= margin
+            residual(t, cap, out=t)
+            t *= -y
+            return (block.pull(t),)
+
+        return work
+
+    def _hessian_work(self, w: Floats, v: Floats) -> Work:
+        both, cap, margin = np.stack([w, v]), self.cap, self.margin
+
+        def work(block: Block, y: Any) -> Sums:
+            t, rate = block.times(both)
+            return (block.pull((curvature(y * t - margin, cap) * rate)[None])[0],)
+
+        return work
+
+    def _slope_work(self, w: Floats, step: Floats) -> Work:
+        both, cap, margin = np.stack([w, step]), self.cap, self.margin
+
+        def work(block: Block, y: Any) -> Sums:
+            t, rate = block.times(both) * y
+            return (np.array(-(residual(t - margin, cap) @ rate)),)
+
+        return work
+
+    def expansion(self) -> Callable[[Floats], tuple[Floats, Floats]] | None:
+        """Return what makes gradient and Hessian of the only problem, where rows are few."""
+        if self.m > 1 or self.rows.n * self.rows.d**2 > _FEW or self.rows.data.sparse:
+            return None
+        blocks = self.rows.written(self.labels)
+        cap, margin, d = self.cap, self.margin, self.rows.d
+
+        def at(W: Floats) -> tuple[Floats, Floats]:
+            pull, hessian = np.zeros(d), np.zeros((d, d))
+            for rows in blocks:
+                p = residual(rows @ W[0] - margin)
+                bend = p * (1.0 - p)
+                if cap < 1.0:
+                    bend *= p <= cap
+                    np.minimum(p, cap, out=p)
+                pull += p @ rows
+                scaled = rows * np.sqrt(bend)[:, None]
+                hessian += scaled.T @ scaled
+            hessian *= self.scale
+            hessian.flat[:: d + 1] += self.ridge
+            gradient = self.ridge * (W - self.centre) + self.linear - self.scale * pull
+            return gradient, hessian
+
+        return at
+
+    def preconditioner(self, W: Floats) -> Preconditioner:
+        """Return the inverse of the Hessian, with curvatures averaged over the rows of ``W``."""
+        W = W[:: -(-len(W) // 8)]  # a few points show the average
+        cap, margin, scale = self.cap, self.margin, self.scale
+
+        def weigh(block: Block, y: Any) -> Floats:
+            bend = curvature(y * block.times(W) - margin, cap)
+            return np.asarray(scale * bend.mean(axis=0, keepdims=True))
+
+        return precondition(self.rows, self.labels, weigh, 1, self.ridge)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Softmax(Objective):
+    """``sum_i [logsumexp(W x_i) - W_{c_i}.x_i]`` and its penalty; labels are class codes.
+
+    The weights of a problem are ``W`` of shape ``(K, d)``, flattened.
+    """
+
+    classes: int
+
+    @property
+    def n_classes(self) -> int:
+        """``K``."""
+        return self.classes
+
+    @property
+    def bend(self) -> float:
+        """The largest eigenvalue of ``diag(p) - p p'`` is at most a half."""
+        return 0.5
+
+    def _gradient_work(self, W: Floats) -> Work:
+        stacked, m, K = self._stacked(W), len(W), self.classes
+
+        def work(block: Block, codes: Any) -> Sums:
+            t = block.times(stacked).reshape(m, K, -1)
+            pulls = block.pull(_residual(t, codes).reshape(m * K, -1))
+            return (pulls.reshape(m, -1),)
+
+        return work
+
+    def _hessian_work(self, w: Floats, v: Floats) -> Work:
+        at, along, K = self._stacked(w), self._stacked(v), self.classes
+
+        def work(block: Block, _: Any) -> Sums:
+            p = _softmax(block.times(at).reshape(1, K, -1))[0]
+            tilt = p * block.times(along)
+            tilt -= p * tilt.sum(axis=0)
+            return (block.pull(tilt).ravel(),)
+
+        return work
+
+    def _slope_work(self, w: Floats, step: Floats) -> Work:
+        at, along, K = self._stacked(w), self._stacked(step), self.classes
+
+        def work(block: Block, codes: Any) -> Sums:
+            errors = _residual(block.times(at).reshape(1, K, -1), codes)
+            return (np.array(np.vdot(errors, block.times(along))),)
+
+        return work
+
+    def _stacked(self, W: Floats) -> Floats:
+        """Return the weights of all classes of all problems, one vector per row."""
+        return W.reshape(-1, self.rows.d)
+
+    def scalar_metric(self, worst: float = _TAME) -> Preconditioner | None:
+        """Return one number on weights that sum to zero over the classes, if that is enough."""
+        within = super().scalar_metric(worst)
+        return None if within is None else SumZero(within, self.classes, self.ridge)
+
+    def preconditioner(self, W: Floats) -> Preconditioner:
+        """Return the inverse of the Hessian's diagonal blocks, one per class.
+
+        A record's curvature ``diag(p) - p p'`` acts on weights that sum to zero over the classes;
+        for equal ``p`` its diagonal is ``(K-1)/K`` of it there, so that much is given back.
+        """
+        stacked, m, K, scale = self._stacked(W), len(W), self.classes, self.scale
+
+        def weigh(block: Block, _: Any) -> Floats:
+            p = _softmax(block.times(stacked).reshape(m, K, -1)).mean(axis=0)
+            return np.asarray(scale * K / (K - 1) * p * (1.0 - p))
+
+        within = precondition(self.rows, self.labels, weigh, K, self.ridge)
+        return SumZero(within, K, self.ridge)
+
+
+def _softmax(t: Floats) -> Floats:
+    """Turn margins ``(m, K, rows)`` into probabilities of the classes, in place."""
+    t -= t.max(axis=1, keepdims=True)
+    np.exp(t, out=t)
+    t /= t.sum(axis=1, keepdims=True)
+    return t
+
+
+def _residual(t: Floats, codes: Any) -> Floats:
+    """Turn margins ``(m, K, rows)`` into probabilities minus indicators, in place."""
+    p = _softmax(t)
+    p[:, codes, np.arange(p.shape[2])] -= 1.0
+    return p
+
 
 #: Pairs of steps and gradient changes that the quasi-Newton method remembers.
 _MEMORY = 4
@@ -177,13 +665,13 @@ class _QuasiNewton:
         """Apply the inverse Hessian, as known from the metric and the last pairs, to ``G``."""
         Q = self.G.copy()
         shares = []
-        for step, change, curvature in reversed(self.pairs):
-            share = _dot(step, Q) / curvature
+        for step, change, bend in reversed(self.pairs):
+            share = _dot(step, Q) / bend
             Q -= share * change
             shares.append(share)
         D = self.metric(Q)
-        for (step, change, curvature), share in zip(self.pairs, reversed(shares), strict=True):
-            D += (share - _dot(change, D) / curvature) * step
+        for (step, change, bend), share in zip(self.pairs, reversed(shares), strict=True):
+            D += (share - _dot(change, D) / bend) * step
         return D
 
     def _keep(self, which: NDArray[np.bool]) -> None:
@@ -276,3 +764,230 @@ def _step_length(slope: Callable[[float], float]) -> float:
             return a
         a = 2 * a if math.isinf(high) else (low + high) / 2
     return low or 1.0  # the slope at 0 is lost in rounding: one step is as good as another
+
+
+def minimise(
+    X: Matrix,
+    y: ArrayLike,
+    *,
+    ridge: float,
+    linear: Floats | None = None,
+    centre: Floats | None = None,
+    cap: float = 1.0,
+    margin: float = 0.0,
+    tolerance: float = 1e-6,
+    start: Floats | None = None,
+    row_norm: float = 1.0,
+) -> Solution:
+    r"""Minimise :math:`\sum_i \ell(y_i w \cdot x_i) + \frac{L}{2}\|w-u\|^2 + b \cdot w`.
+
+    Parameters
+    ----------
+    X : (n, d) ndarray, CSR or BlockRows
+        One row per record. It is read in blocks and never copied whole; double precision in C
+        order is fastest.
+    y : (n,) array
+        Labels -1 and +1.
+    ridge : float
+        ``L``, above zero.
+    linear : (d,) array, optional
+        ``b``; zero by default.
+    centre : (d,) array, optional
+        ``u``; zero by default.
+    cap : float, default=1.0
+        Largest slope of the loss; 1 is the logistic loss.
+    margin : float, default=0.0
+        Taken off ``y_i w.x_i``: above zero the loss is a smooth hinge.
+    tolerance : float, default=1e-6
+        Bound on the Euclidean norm of the gradient of ``J``, to be certified.
+    start : (d,) array, optional
+        Where to begin; by default at ``centre``.
+    row_norm : float, default=1.0
+        Public bound on the norms of the rows; their root mean square is checked against it.
+
+    Returns
+    -------
+    Solution
+        Within ``tolerance / ridge`` of the exact minimiser.
+
+    Raises
+    ------
+    InvalidParameter
+        If ``tolerance`` is below :func:`smallest_tolerance` at the norms of ``linear`` and
+        ``centre``. A very long ``linear`` moves the minimiser so far out that doubles no longer
+        resolve it: a caller that draws it at random chooses a tolerance that suits all but a
+        negligible share of draws. The refusal does not depend on the records.
+    InvalidData
+        If the labels or the rows are not as declared; a caller that clips never sees it.
+    """
+    rows = SolverRows(X, check_positive(row_norm, "row_norm"))
+    objective = Binary(
+        rows=rows,
+        labels=rows.keep(_signs(y, rows.n)),
+        ridge=_finite_positive(ridge, "ridge"),
+        linear=_weights(linear, (1, rows.d), "linear", shared=True),
+        centre=_weights(centre, (1, rows.d), "centre", shared=True),
+        cap=check_cap(cap),
+        margin=_margin(margin),
+    )
+    begin = (
+        objective.centre if start is None else _weights(start, (1, rows.d), "start", shared=True)
+    )
+    W, (certificate,) = _certified(objective, begin, tolerance)
+    return Solution(W[0], certificate)
+
+
+def minimise_many(
+    X: Matrix,
+    y: ArrayLike,
+    *,
+    ridge: float,
+    linear: Floats,
+    centre: Floats | None = None,
+    cap: float = 1.0,
+    margin: float = 0.0,
+    tolerance: float = 1e-6,
+    row_norm: float = 1.0,
+) -> Solutions:
+    """Minimise for every row of ``linear``, sharing each pass over the data.
+
+    Parameters
+    ----------
+    X, y, ridge, cap, margin, tolerance, row_norm
+        As for :func:`minimise`.
+    linear : (m, d) array
+        One ``b`` per problem.
+    centre : (d,) or (m, d) array, optional
+        One ``u`` for all problems, or one each.
+
+    Returns
+    -------
+    Solutions
+        What ``m`` calls of :func:`minimise` would certify, much sooner.
+    """
+    rows = SolverRows(X, check_positive(row_norm, "row_norm"))
+    shape = (len(linear), rows.d)
+    if shape[0] < 1:
+        raise InvalidParameter("linear needs at least one row.")
+    objective = Binary(
+        rows=rows,
+        labels=rows.keep(_signs(y, rows.n)),
+        ridge=_finite_positive(ridge, "ridge"),
+        linear=_weights(linear, shape, "linear"),
+        centre=_weights(centre, shape, "centre", shared=True),
+        cap=check_cap(cap),
+        margin=_margin(margin),
+    )
+    return Solutions(*_certified(objective, objective.centre, tolerance))
+
+
+def minimise_softmax(
+    X: Matrix,
+    codes: NDArray[np.integer],
+    n_classes: int,
+    *,
+    ridge: float,
+    linear: Floats | None = None,
+    centre: Floats | None = None,
+    tolerance: float = 1e-6,
+    row_norm: float = 1.0,
+) -> Solution:
+    r"""Minimise the softmax objective of ``K`` classes.
+
+    .. math:: \sum_i [\mathrm{logsumexp}(W x_i) - W_{c_i} \cdot x_i]
+              + \tfrac{L}{2}\|W - U\|_F^2 + \langle B, W \rangle
+
+    If the columns of ``B`` and ``U`` sum to zero, so do those of ``W``.
+
+    Parameters
+    ----------
+    X, ridge, tolerance, row_norm
+        As for :func:`minimise`.
+    codes : (n,) integer array
+        Class of every row, from 0 to ``n_classes - 1``.
+    n_classes : int
+        ``K``, at least 2.
+    linear, centre : (K, d) arrays, optional
+        ``B`` and ``U``; zero by default.
+
+    Returns
+    -------
+    Solution
+        ``w`` has shape ``(K, d)``.
+    """
+    rows = SolverRows(X, check_positive(row_norm, "row_norm"))
+    if n_classes < 2:
+        raise InvalidParameter("n_classes must be at least 2.")
+    codes = np.asarray(codes)
+    if codes.shape != (rows.n,) or not np.all((codes >= 0) & (codes < n_classes)):
+        raise InvalidData("codes must be one integer from 0 to n_classes - 1 per row of X.")
+    size = n_classes * rows.d
+    objective = Softmax(
+        rows=rows,
+        labels=rows.keep(codes),
+        ridge=_finite_positive(ridge, "ridge"),
+        linear=_weights(linear, (n_classes, rows.d), "linear").reshape(1, size),
+        centre=_weights(centre, (n_classes, rows.d), "centre").reshape(1, size),
+        classes=n_classes,
+    )
+    W, (certificate,) = _certified(objective, objective.centre, tolerance)
+    return Solution(W.reshape(n_classes, rows.d), certificate)
+
+
+def _certified(
+    objective: Objective, start: Floats, tolerance: float
+) -> tuple[Floats, tuple[Certificate, ...]]:
+    smallest = smallest_tolerance(
+        objective.rows.n,
+        objective.rows.d,
+        ridge=objective.ridge,
+        row_norm=objective.rows.row_norm,
+        linear_norm=float(np.linalg.norm(objective.linear, axis=1).max()),
+        centre_norm=float(np.linalg.norm(objective.centre, axis=1).max()),
+        n_classes=objective.n_classes,
+    )
+    tolerance = check_tolerance(tolerance, smallest)
+    W, G = descend(objective, start, tolerance)
+    roundings = objective.rounding(W)
+    bounds = objective.bound(G, roundings)
+    return W, tuple(
+        Certificate(bound, rounding, tolerance)
+        for bound, rounding in zip(bounds.tolist(), roundings.tolist(), strict=True)
+    )
+
+
+def _signs(y: ArrayLike, n: int) -> NDArray[Any]:
+    y = np.asarray(y)
+    if y.shape != (n,) or not np.all((y == 1.0) | (y == -1.0)):
+        raise InvalidData("y must be one label, -1 or +1, per row of X.")
+    return y
+
+
+def _weights(
+    value: ArrayLike | None, shape: tuple[int, int], name: str, *, shared: bool = False
+) -> Floats:
+    """Return ``value`` in the given shape; a ``shared`` vector stands for every row."""
+    if value is None:
+        return np.zeros(shape)
+    value = np.asarray(value, dtype=np.float64)
+    if shared and value.shape == shape[1:]:
+        value = np.broadcast_to(value, shape)
+    if value.shape != shape or not np.all(np.isfinite(value)):
+        raise InvalidParameter(
+            f"{name} must be finite, with one number per column of X"
+            f"{'' if shared else ' in every row'}."
+        )
+    return value
+
+
+def _finite_positive(value: float, name: str) -> float:
+    number = check_positive(value, name)
+    if not np.isfinite(number):
+        raise InvalidParameter(f"{name} must be finite.")
+    return number
+
+
+def _margin(margin: float) -> float:
+    if not 0 <= margin < np.inf:
+        raise InvalidParameter("margin must be a finite number of at least 0.")
+    return float(margin)
