@@ -61,7 +61,6 @@ KINDS = {
     "plain": {},
     "Gaussian": {"delta": 1e-6},
     "logistic": {"loss": "logistic"},
-    "hinge": {"loss": "hinge"},
     "three classes": {"classes": [0, 1, 2]},
     "three classes, Gaussian": {"classes": [0, 1, 2], "delta": 1e-6},
     "prior": {"prior": [1.0, 0.0, 0.0], "prior_intercept": -0.3},

@@ -108,9 +108,6 @@ def _rare(model: Any) -> dict[str, Any]:
 def _logistic(model: Any) -> list[Case]:
     rare = _with(model, **_rare(model))
     wide = _turned_row("a misfit turned round in four columns", np.full(4, 0.5), 3)
-    hinge = _with(model, **_rare(_with(model, loss="hinge", noise="ball")), loss="hinge")
-    if model.loss == "hinge":
-        return [Case(hinge, _record_pairs(3, 1)), Case(hinge, [wide], _FEWER)]
     a, b = math.cos(_TILT), math.sin(_TILT)
     flipped = Pair.of_rows(
         "a misfit and its mirror", ([[a, b]], np.ones(1, int)), ([[a, -b]], np.zeros(1, int))
@@ -121,7 +118,6 @@ def _logistic(model: Any) -> list[Case]:
         Case(rare, _record_pairs(3, 1)),
         Case(rare, [wide], _FEWER),
         Case(constant, [flipped], _FEWER),
-        Case(hinge, _record_pairs(3, 1)[:1], _FEWER),
         *(Case(_with(rare, **several), _record_pairs(3, 1)[:1], _FITS) for several in _SEVERAL),
         *(Case(made, [_OTHER_CORNER], _FEWER) for made in _shaped(model)),
     ]
@@ -135,7 +131,7 @@ def _shaped(model: Any) -> list[Any]:
 
 
 def _transfer(model: Any) -> list[Case]:
-    sure = PrivateLogisticRegression(**_SURE, **_like(model), ledger=Ledger())
+    sure = PrivateLogisticRegression(**_SURE, ledger=Ledger())
     source = sure.fit(*_background(4, 1))
     made = _with(model, source=source.to_release(), intercept_scale=_CONSTANT, alpha=_STRONG)
     pairs = _record_pairs(3, 1)
@@ -145,11 +141,10 @@ def _transfer(model: Any) -> list[Case]:
 def _sample_stack(model: Any) -> list[Case]:
     made = _with(model, n_groups=2, split_seed=None, **_rare(model))
     several = _with(made, classes=_FOUR, prior_intercept=0.0, alpha=_STRONG)
-    cases = [
+    return [
         Case(made, _record_pairs(8, 1, positions=(0, 7))),
         Case(several, _record_pairs(8, 1)[:1], _FITS),
     ]
-    return _of_two(cases, model)
 
 
 def _feature_stack(model: Any) -> list[Case]:
@@ -170,17 +165,17 @@ def _feature_stack(model: Any) -> list[Case]:
             _FITS,
         ),
     ]
-    if model.loss != "hinge" and not model.delta and model.calibration == "tight":
+    if not model.delta and model.calibration == "tight":
         named = {"groups": [["line"], ["block"]], "combiner": "vote", "alpha": _STRONG}
         shaped = _with(model, schema=_LINE_AND_BLOCK, noise="schema", **named)
         cases.append(Case(shaped, [_OTHER_CORNER], _FEWER))
-    return _of_two(cases, model)
+    return cases
 
 
 def _transfer_stack(model: Any) -> list[Case]:
     def made(**settings: Any) -> Any:
         source = FeatureStackingClassifier(
-            **_GROUPS | settings, **_SURE, **_like(model), ledger=Ledger(), classes=[0, 1]
+            **_GROUPS | settings, **_SURE, ledger=Ledger(), classes=[0, 1]
         ).fit(*_background(8, 2))
         model.set_params(split_seed=None, alpha=_STRONG, prior_check=False)
         return _with(model, source=source.to_release())
@@ -211,8 +206,6 @@ def _collaborative(model: Any) -> list[Case]:
         return [Case(model, _record_pairs(_SUMMED, 1, party=np.arange(_SUMMED)))]
     several = Case(_with(model, classes=_FOUR), [_ALONE], _FITS)
     cases = [Case(model, _record_pairs(1, 1)), Case(model, [parties], _FEWER), several]
-    if model.loss == "hinge":
-        return _of_two(cases, model)
     if model.method == "average":
         cases += [Case(made, [_PARTY_CORNER], _FEWER) for made in _shaped(model)]
     return cases
@@ -227,16 +220,6 @@ def _multiparty(model: Any) -> list[Case]:
         pairs.append(Pair.of_rows(name, *((np.ones((size + 2, 1)), y) for y in labels), **public))
     made = model.set_params(fit_intercept=False, alpha=10.0)
     return [Case(made, pairs), Case(_with(made, classes=_FOUR), [_OTHER_CLASS], _FITS)]
-
-
-def _like(model: Any) -> dict[str, Any]:
-    """Return the loss that a source must share."""
-    return {"loss": "hinge"} if model.loss == "hinge" else {}
-
-
-def _of_two(cases: list[Case], model: Any) -> list[Case]:
-    """Return the cases that a loss knows: hinges are of two classes."""
-    return [one for one in cases if model.loss != "hinge" or one.estimator.classes != _FOUR]
 
 
 def _record_pairs(n: int, d: int, positions: tuple[int, ...] = (0,), **public: Any) -> list[Pair]:

@@ -24,7 +24,7 @@ from confrere.estimators.constraints import (
     Spare,
     check_parameters,
 )
-from confrere.estimators.experts import Opinion, check_hinge_prior, opinion_of
+from confrere.estimators.experts import Opinion, opinion_of
 from confrere.guarantee import Guarantee
 from confrere.mechanisms.prior_check import UNCHECKED
 from confrere.plans.base_plan import LabelledTable, PublicFacts
@@ -35,8 +35,6 @@ from confrere.plans.expansion_plan import Expansion
 from confrere.plans.linear_plan import (
     Coordinates,
     linear_frame,
-    margin_of,
-    own_alpha,
     slope_of,
 )
 from confrere.plans.party_rows import Sizes, party_codes
@@ -95,9 +93,9 @@ class CollaborativeClassifier(LinearClassifier):
         What is made of the parties' weights: their mean by records; or, coordinate by coordinate
         with one vote per party, the mean without the largest and smallest fifth, or the median:
         both bound what a party that lies can do. Not for ``"ofaa"`` and ``"sums"``.
-    loss : {"capped", "logistic", "hinge"}, default="capped"
-        As in :class:`PrivateLogisticRegression`. ``"ofaa"`` expands the logistic loss, whichever of
-        the first two is given, and knows no hinge; more than two classes have the softmax loss.
+    loss : {"capped", "logistic"}, default="capped"
+        As in :class:`PrivateLogisticRegression`. ``"ofaa"`` expands the logistic loss, whichever is
+        given; more than two classes have the softmax loss.
     calibration : {"tight", "printed"}, default="tight"
         ``"printed"`` is the looser published formula, for ``method="average"`` and
         ``loss="logistic"``.
@@ -180,7 +178,7 @@ class CollaborativeClassifier(LinearClassifier):
     rounds: Count = 1
     combine: Literal["mean", "trimmed", "median"] = "mean"
     stop_below: Finite = 0.0
-    loss: Literal["capped", "logistic", "hinge"] = "capped"
+    loss: Literal["capped", "logistic"] = "capped"
     calibration: Literal["tight", "printed"] = "tight"
     fit_intercept: bool = True
     intercept_scale: float = 0.4
@@ -298,7 +296,6 @@ class CollaborativeClassifier(LinearClassifier):
         return {
             f"method={self.method!r}": self.method != "average",
             "calibration='printed'": self.calibration == "printed",
-            "loss='hinge'": self.loss == "hinge",
             "delta": self.delta > 0,
             "prior": self.prior is not None,
             "feature_scale": self.feature_scale is not None,
@@ -307,9 +304,6 @@ class CollaborativeClassifier(LinearClassifier):
     def protocol(self, n_features: int, n_classes: int = 2) -> Collaboration:
         """Return what parties are asked, whatever their number and sizes."""
         check_parameters(self)
-        check_hinge_prior(self.loss, self.prior)
-        if self.loss == "hinge" and self.method == "ofaa":
-            raise InvalidParameter("loss='hinge' is not for 'ofaa': it expands the logistic loss.")
         if n_classes > 2 and (self.prior is not None or self.prior_intercept != 0):
             raise InvalidParameter("prior is for two classes.")
         if self.noise == "schema":
@@ -326,9 +320,8 @@ class CollaborativeClassifier(LinearClassifier):
         opinion = self._opinion()
         known = opinion.prior(self.data_norm, n_features, self.feature_scale)
         intercept = opinion.intercept if known is None else known.intercept_at(UNCHECKED)
-        longer = margin_of(self.loss) or 1.0  # as a hinge's weights are
         has_prior = opinion.coef is not None or intercept != 0
-        prior = longer * frame.weights(opinion.coef, intercept) if has_prior else None
+        prior = frame.weights(opinion.coef, intercept) if has_prior else None
         if self.method == "sums":
             return self._sums(frame, prior, n_classes)
         if self.method == "ofaa":
@@ -355,9 +348,8 @@ class CollaborativeClassifier(LinearClassifier):
             epsilon=self.epsilon,
             delta=self.delta,
             n_classes=n_classes,
-            alpha=own_alpha(self.alpha, margin_of(self.loss)),
+            alpha=self.alpha,
             cap=slope_of(self.loss, n_classes),
-            margin=margin_of(self.loss),
             calibration=self.calibration,
             prior=prior,
             rounds=self.rounds,
@@ -381,10 +373,9 @@ class CollaborativeClassifier(LinearClassifier):
         common: dict[str, Any] = {
             "frame": frame,
             "epsilon": self.epsilon,
-            "alpha": own_alpha(self.alpha, margin_of(self.loss)),
+            "alpha": self.alpha,
             "n_classes": n_classes,
             "cap": slope_of(self.loss, n_classes),
-            "margin": margin_of(self.loss),
             "prior": prior,
             "colluding": self.colluding,
             "reserve": self.reserve,

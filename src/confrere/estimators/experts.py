@@ -41,12 +41,6 @@ class Opinion:
         )
 
 
-def check_hinge_prior(loss: str, prior: Any) -> None:
-    """Refuse log odds as what a hinge starts from."""
-    if loss == "hinge" and prior is not None:
-        raise InvalidParameter("prior holds log odds, which loss='hinge' does not learn.")
-
-
 def opinion_of(prior: Any, intercept: float, encoder: SchemaEncoder | None) -> Opinion:
     """Return what ``prior`` and ``prior_intercept`` declare about rows of ``encoder``.
 

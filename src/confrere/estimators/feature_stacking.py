@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from confrere.errors import InvalidParameter
 from confrere.estimators.constraints import Bounds, Count, Experts, Finite, Fraction, Ridges
-from confrere.estimators.experts import Opinion, check_hinge_prior, opinion_of
+from confrere.estimators.experts import Opinion, opinion_of
 from confrere.estimators.stacking import StackingClassifier
 from confrere.maths.partition import (
     Groups,
@@ -78,9 +78,8 @@ class FeatureStackingClassifier(StackingClassifier):
     alpha, high_alpha : float or "auto", default="auto"
         Ridge on the mean loss of the low and of the high level, for rows in the unit ball.
         ``alpha`` may be one number per group in use, in the groups' order.
-    loss : {"capped", "logistic", "hinge"}, default="capped"
-        Of both levels; see :class:`PrivateLogisticRegression`. Above hinges the high level has the
-        capped loss: it learns the log odds of what they say. A hinge knows no ``prior``.
+    loss : {"capped", "logistic"}, default="capped"
+        Of both levels; see :class:`PrivateLogisticRegression`.
     calibration : {"tight", "printed"}, default="tight"
         ``"printed"`` is the published formula of the low level: sound, with more noise.
     intercept_scale : float, default=0.4
@@ -148,7 +147,6 @@ class FeatureStackingClassifier(StackingClassifier):
     def plan(self, facts: PublicFacts) -> FeatureStackPlan | CheckedPlan:
         """Return everything that is decided before the data are touched."""
         norm = 1.0 if self.rows == "unit" else float(np.max(self.data_norm))
-        check_hinge_prior(self.loss, self.prior)
         opinion = self._opinion()
         if facts.n_classes > 2 and (opinion.coef is not None or opinion.intercept != 0):
             raise InvalidParameter("prior is for two classes.")
@@ -229,7 +227,6 @@ class FeatureStackingClassifier(StackingClassifier):
         return {
             "calibration='printed'": self.calibration == "printed",
             "delta": self.delta > 0,
-            "loss='hinge'": self.loss == "hinge",
             "prior": self.prior is not None,
             "rows='unit'": self.rows == "unit",
             "importance=": self.importance is not None,

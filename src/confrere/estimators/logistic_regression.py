@@ -19,7 +19,7 @@ from confrere.estimators.constraints import (
     Positive,
     Ridges,
 )
-from confrere.estimators.experts import check_hinge_prior, opinion_of
+from confrere.estimators.experts import opinion_of
 from confrere.estimators.streaming import StreamedClassifier
 from confrere.guarantee import Neighbours
 from confrere.mechanisms.prior_check import UNCHECKED, Belief
@@ -72,10 +72,9 @@ class PrivateLogisticRegression(StreamedClassifier):
     neighbours : {"replace-one", "add-remove", "label-only"}, default="replace-one"
         Which change of the data is hidden. ``"add-remove"`` does not take the number of rows to
         be public and needs ``declared_samples``.
-    loss : {"capped", "logistic", "hinge"}, default="capped"
+    loss : {"capped", "logistic"}, default="capped"
         ``"capped"`` goes on linearly where the slope reaches one half: about half the noise. More
-        than two classes have the softmax loss. ``"hinge"`` is a smooth hinge, of a support vector
-        machine, for two classes; its scores are no log odds.
+        than two classes have the softmax loss.
     calibration : {"tight", "printed"}, default="tight"
         ``"printed"`` is the published formula: sound, with more noise; with ``loss="logistic"``.
     ridge_floor : float, default=2.0
@@ -162,7 +161,7 @@ class PrivateLogisticRegression(StreamedClassifier):
     fit_intercept: bool = True
     intercept_scale: float = 0.4
     neighbours: Literal["replace-one", "add-remove", "label-only"] = "replace-one"
-    loss: Literal["capped", "logistic", "hinge"] = "capped"
+    loss: Literal["capped", "logistic"] = "capped"
     calibration: Literal["tight", "printed"] = "tight"
     ridge_floor: Positive = 2.0
     prior: Experts = None
@@ -291,14 +290,12 @@ class PrivateLogisticRegression(StreamedClassifier):
         return {
             "calibration='printed'": self.calibration == "printed",
             "prior": self.prior is not None,
-            "loss='hinge'": self.loss == "hinge",
             "alpha per column": isinstance(self.alpha, Mapping) or np.ndim(self.alpha) > 0,
             "feature_scale": self.feature_scale is not None,
         }
 
     def _known(self, facts: PublicFacts) -> Prior | None:
         """Return what is declared about the columns; None if that is nothing."""
-        check_hinge_prior(self.loss, self.prior)
         if facts.n_classes > 2 and (self.prior is not None or self.prior_intercept != 0):
             raise InvalidParameter("prior is for two classes.")
         encoder = self._encoder(facts.n_samples)

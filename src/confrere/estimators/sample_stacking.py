@@ -35,9 +35,8 @@ class SampleStackingClassifier(StackingClassifier):
         Share of the rows for the high level; ``"auto"`` is 0.5 for two classes, and 0.05 for more.
     alpha, high_alpha : float or "auto", default="auto"
         Ridge on the mean loss of the low and of the high level.
-    loss : {"capped", "logistic", "hinge"}, default="capped"
-        Of both levels; see :class:`PrivateLogisticRegression`. Above hinges the high level has the
-        capped loss: it learns the log odds of what they say.
+    loss : {"capped", "logistic"}, default="capped"
+        Of both levels; see :class:`PrivateLogisticRegression`.
     calibration : {"tight", "printed"}, default="tight"
         ``"printed"`` is the published formula: sound, with more noise.
     intercept_scale : float, default=0.4

@@ -52,7 +52,7 @@ class StackingClassifier(FittedStack, PrivateClassifier):
     high_fraction: AutoFraction = "auto"
     alpha: Ridge = "auto"
     high_alpha: Ridge = "auto"
-    loss: Literal["capped", "logistic", "hinge"] = "capped"
+    loss: Literal["capped", "logistic"] = "capped"
     calibration: Literal["tight", "printed"] = "tight"
     split_seed: int | None = 0
 

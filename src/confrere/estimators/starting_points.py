@@ -131,19 +131,6 @@ def check_classes(releases: Sequence[Release], n_classes: int) -> None:
         raise SchemaMismatch("source has another number of classes than the target.")
 
 
-def check_losses(releases: Sequence[Release], loss: str) -> None:
-    """Refuse log odds as what a hinge starts from, and margins as what log odds start from."""
-    for release in releases:
-        margins = release.model.facts.loss == "hinge"
-        if margins != (loss == "hinge"):
-            raise SchemaMismatch(
-                "source was learned with loss='hinge', whose margins are no log odds; use it here."
-                if margins
-                else "source holds log odds, which loss='hinge' does not learn; start from a "
-                "release that was learned with it, or use loss='capped'."
-            )
-
-
 def precisions(releases: Sequence[Release], size: int, base_rate: float) -> NDArray[np.float64]:
     """Return how precisely each release tells a weight: of the noise, and of its records.
 

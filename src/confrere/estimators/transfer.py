@@ -18,7 +18,6 @@ from confrere.estimators.constraints import Bound, Delta, Epsilon, Ridge, Weight
 from confrere.estimators.starting_points import (
     SourceLike,
     check_classes,
-    check_losses,
     check_same_meaning,
     form_of,
     open_sources,
@@ -36,9 +35,7 @@ from confrere.plans.linear_plan import (
     Coordinates,
     LinearPlan,
     linear_frame,
-    margin_of,
     plan_linear,
-    shortened,
 )
 from confrere.release import Release
 from confrere.schema import SchemaEncoder
@@ -63,7 +60,7 @@ class TransferClassifier(LinearClassifier):
         Shrink towards ``(1 - eta)`` times the source's weights.
     epsilon, delta, data_norm, alpha, fit_intercept, intercept_scale, loss, calibration
         As in :class:`PrivateLogisticRegression`, for the target's own fit. The automatic ridge
-        follows from what the sources' records and noise leave unknown. A hinge starts from hinges.
+        follows from what the sources' records and noise leave unknown.
     feature_scale : array of shape (n_features,), optional
         Public factors (importances) that multiply the columns before clipping.
     prior_check : bool, default=True
@@ -108,7 +105,7 @@ class TransferClassifier(LinearClassifier):
     alpha: Ridge = "auto"
     fit_intercept: bool = True
     intercept_scale: float = 0.4
-    loss: Literal["capped", "logistic", "hinge"] = "capped"
+    loss: Literal["capped", "logistic"] = "capped"
     calibration: Literal["tight", "printed"] = "tight"
     prior_check: bool = True
     noise: Noise = "auto"
@@ -129,7 +126,6 @@ class TransferClassifier(LinearClassifier):
             encoder=None if encoder is None else Encoder.of(encoder),
         )
         check_classes(sources, facts.n_classes)
-        check_losses(sources, self.loss)
         prior = self._known(facts, sources)
         # Many beliefs lead to the same coordinates, and all of them to the same law.
         frame_at = cache(partial(self._frame, facts))
@@ -218,7 +214,7 @@ class TransferClassifier(LinearClassifier):
             alpha=self.alpha,
             loss=self.loss,
             calibration=self.calibration,
-            prior=shortened(_weights(frame, prior, belief), margin_of(self.loss)),
+            prior=_weights(frame, prior, belief),
             variance=prior.variance_at(belief),
             base_rate=prior.base_rate,
             sources=sources,
@@ -239,9 +235,7 @@ class TransferClassifier(LinearClassifier):
     def _known(self, facts: PublicFacts, sources: Sequence[Release]) -> Prior | ClassPrior:
         """Return ``(1 - eta)`` times the sources' combined model, and what it leaves unknown."""
         models = [source.model for source in sources if isinstance(source.model, Linear)]
-        # Margins of a hinge, in the units that its loss has: those of log odds.
-        longer = margin_of(self.loss) or 1.0
-        intercepts = longer * np.array([model.intercept for model in models])
+        intercepts = np.array([model.intercept for model in models])
         size = facts.n_features + self.fit_intercept
         rate = 1 / facts.n_classes
         scale = self.feature_scale
@@ -249,7 +243,7 @@ class TransferClassifier(LinearClassifier):
             "data_norm": self.data_norm,
             "feature_scale": None if scale is None else np.asarray(scale, dtype=np.float64),
         }
-        coefs = longer * np.array([model.coef for model in models])
+        coefs = np.array([model.coef for model in models])
         encoder = self._encoder(facts.n_samples)
 
         def around(coef: NDArray[np.float64], intercept: float, variance: float = 0.0) -> Prior:

@@ -16,7 +16,6 @@ from confrere.estimators.stacking import StackingClassifier
 from confrere.estimators.starting_points import (
     SourceLike,
     check_classes,
-    check_losses,
     check_same_meaning,
     form_of,
     known,
@@ -39,7 +38,6 @@ from confrere.plans.body_plan import Noise
 from confrere.plans.checked_plan import CheckedPlan, plan_near
 from confrere.plans.declared_priors import ClassPrior, Prior
 from confrere.plans.feature_stack_plan import Centres, FeatureStackPlan, plan_feature_stack
-from confrere.plans.linear_plan import HINGE
 from confrere.plans.shaped_groups import PlannedGroups, SchemaGroups
 from confrere.plans.stack_plan import HighStart, high_level_coefficients, high_level_weights
 from confrere.release import Release
@@ -69,7 +67,7 @@ class TransferStackingClassifier(StackingClassifier):
     delta : float, default=0.0
         Probability with which epsilon may not hold; 0 is pure. With one, noise is Gaussian.
     combiner, high_fraction, allocation, alpha, high_alpha, loss, calibration, split_seed
-        As in :class:`FeatureStackingClassifier`; hinges start from hinges. Automatic ridges follow
+        As in :class:`FeatureStackingClassifier`. Automatic ridges follow
         from what the sources' records and noise leave unknown; their high level is where the
         target's starts.
     prior_check : bool, default=True
@@ -137,7 +135,6 @@ class TransferStackingClassifier(StackingClassifier):
         if len(sources[0].model.features) != facts.n_features:
             raise InvalidParameter("n_features must be the source's number of columns.")
         check_classes(sources, facts.n_classes)
-        check_losses(sources, self.loss)
         start = _Start(sources, self._groups(sources[0], encoder), facts.n_classes)
         if not self.prior_check:
             return self._fit_plan(facts, self.epsilon, start, UNCHECKED)
@@ -314,9 +311,7 @@ class _Start:
         coef = np.zeros((self.n_classes if several else 1, n_features))
         start = self.high()
         n_groups = len(self.groups.groups)
-        # Margins of hinges have the units of log odds once they are as long as their loss has them.
-        hinges = self.sources[0].model.facts.loss == "hinge"
-        factors = np.full(n_groups, HINGE if hinges else 1.0)
+        factors = np.ones(n_groups)
         if start is not None:
             # A meta feature is tanh(s/2)/sqrt(K), about s/2 where scores are small.
             shrunk = start.weights / 2 if several else high_level_coefficients(start.weights)[0]

@@ -22,7 +22,6 @@ from confrere.federation.federation import Federation, stacked
 from confrere.federation.operation import (
     Operation,
     PartyFacts,
-    check_margin,
     check_prices,
     coordinates_of,
     framed,
@@ -38,7 +37,6 @@ from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.noise.sources import RandomSource
 from confrere.plans.checked_average import CheckedAveraging
 from confrere.plans.collaborative_plan import Averaging, WeightRequest
-from confrere.plans.linear_plan import shortened
 from confrere.plans.party_rows import Combine, combine_weights, run_parties
 from confrere.plans.shaped_average import ShapedAveraging
 from confrere.rows.engines import opened_engine
@@ -56,8 +54,8 @@ _VALUES = frozenset(
     {"frame", "epsilon", "ridge", "alpha", "cap", "calibration", "neighbours", "declared"}
 )
 
-#: What only some requests have: pure ones have no delta, and only hinges a margin.
-_MORE = frozenset({"delta", "margin"})
+#: What only some requests have: pure ones have no delta.
+_MORE = frozenset({"delta"})
 
 
 class ReleaseRequest(WeightRequest):
@@ -91,7 +89,6 @@ class ReleaseRequest(WeightRequest):
         for name in ("ridge", "alpha", "cap"):
             if type(values[name]) is not float or not 0 <= values[name] <= LARGEST:
                 raise InvalidMessage(f"{name} must be a float from 0 to {LARGEST:g}.")
-        check_margin(values)
         if values["calibration"] not in ("tight", "printed"):
             raise InvalidMessage("calibration must be 'tight' or 'printed'.")
         if values["neighbours"] not in tuple(Neighbours):
@@ -231,8 +228,7 @@ def average(
         if plan.settled(step, before, centre) and not federation.rehearses:
             break
     assert centre is not None
-    weights = shortened(centre, plan.margin)
-    return Outcome(plan.frame, weights, {n: sizes.counts[n] for n in answers}, receipts, known)
+    return Outcome(plan.frame, centre, {n: sizes.counts[n] for n in answers}, receipts, known)
 
 
 def expected_weights(plan: Averaging, request: ReleaseRequest, n_samples: int) -> Expected:

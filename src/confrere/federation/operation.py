@@ -119,12 +119,6 @@ def check_prices(values: Mapping[str, Any]) -> None:
         raise InvalidMessage("delta must be a float between 0 and 1, or left out.")
 
 
-def check_margin(values: Mapping[str, Any]) -> None:
-    """Refuse a request for a smooth hinge whose margin makes no sense."""
-    if "margin" in values and not (type(values["margin"]) is float and 0 < values["margin"] <= 1e3):
-        raise InvalidMessage("margin must be a float above 0 and at most 1000, or left out.")
-
-
 def framed(frame: Coordinates, values: Mapping[str, Any], **arrays: ArrayLike | None) -> Payload:
     """Return a message of these coordinates, more values, and the arrays that are not None."""
     sent = dict(arrays) | frame.arrays()

@@ -16,7 +16,6 @@ from confrere.federation.counting import ask_sizes
 from confrere.federation.federation import Federation
 from confrere.federation.operation import (
     PartyFacts,
-    check_margin,
     check_price,
     frame_of,
     framed,
@@ -26,7 +25,6 @@ from confrere.federation.party import LocalParty
 from confrere.federation.payload import Payload
 from confrere.federation.summing import Summed, install_sum
 from confrere.mechanisms.secure_sum import SecureSum, colluders_of
-from confrere.plans.linear_plan import shortened
 from confrere.plans.party_rows import Sizes
 from confrere.plans.sums_plan import GradientRounds, OneMessage
 
@@ -93,7 +91,7 @@ def _outcome(
     plan: Sums, weights: Floats, sizes: Sizes, summed: Summed, receipts: dict[str, Any]
 ) -> Outcome:
     counts = {name: sizes.counts[name] for name in summed.roster}
-    return Outcome(plan.frame, shortened(np.asarray(weights), plan.margin), counts, receipts)
+    return Outcome(plan.frame, np.asarray(weights), counts, receipts)
 
 
 def _whole(summed: Summed, sizes: Sizes) -> Floats:
@@ -115,8 +113,6 @@ def _request(
         "spacing": float(mechanism.spacing),
         **more,
     }
-    if plan.margin:
-        values["margin"] = float(plan.margin)
     if isinstance(plan, OneMessage):
         values["alpha"] = plan.alpha if plan.alpha == "auto" else float(plan.alpha)
     else:
@@ -129,7 +125,7 @@ def _read(
 ) -> tuple[dict[str, Any], Sizes]:
     """Read what all requests have; what does not fit is refused."""
     values = dict(request.values)
-    if values.keys() - {"margin"} != known or not request.arrays.keys() <= {
+    if values.keys() != known or not request.arrays.keys() <= {
         "feature_scale",
         "weights",
     }:
@@ -142,7 +138,6 @@ def _read(
     if weights is not None and (weights.dtype != np.float64 or weights.shape != shape):
         raise InvalidMessage("weights must be one float64 per coordinate.")
     check_price(values["epsilon"])
-    check_margin(values)
     for name in ("cap", "quorum", "spacing"):
         if type(values[name]) is not float or not values[name] > 0:
             raise InvalidMessage(f"{name} must be a float above 0.")
@@ -156,8 +151,7 @@ def _read(
     if not fit or not counts:
         raise InvalidMessage("sizes must be a number of records for every party.")
     settings = {n: values[n] for n in ("epsilon", "cap", "colluding", "reserve", "quorum")}
-    settings |= {"margin": values.get("margin", 0.0), "n_classes": facts.n_classes}
-    return settings | {"frame": frame}, Sizes(counts)
+    return settings | {"n_classes": facts.n_classes, "frame": frame}, Sizes(counts)
 
 
 def _one_message(request: Payload, facts: PartyFacts) -> tuple[OneMessage, Sizes]:

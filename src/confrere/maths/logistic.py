@@ -7,10 +7,6 @@ A cap :math:`\kappa < 1` bounds the residual by :math:`\min(p, \kappa)`: below
 :math:`t_0 = \log((1 - \kappa)/\kappa)` the loss goes on linearly. It stays convex and once
 differentiable; the curvature is 0 there. ``cap=1`` is the plain logistic loss.
 
-A *smooth hinge* is the same loss of :math:`t - m`, with a margin :math:`m` above zero: in weights
-:math:`m` times as short it is :math:`\log(1 + e^{(1-t)/h})` with :math:`h = 1/m`, whose slope goes
-to 0 around :math:`t = 1`. Residual and curvature are tied by :math:`p(1-p)` as before.
-
 A minimiser of a sum of such losses with a ridge and a random linear term :math:`b` has the
 density :math:`\nu(b(w)) \det A(w)`, with :math:`b(w)` the negative gradient of the rest and
 :math:`A(w)` the Hessian: the map from :math:`b` to :math:`w` is a bijection because the ridge is
@@ -81,11 +77,10 @@ def log_density(
     ridge: float,
     centre: NDArray[np.float64] | float = 0.0,
     cap: float = 1.0,
-    margin: float = 0.0,
 ) -> float:
     """Return ``-rho ||b(w)|| + log det A(w)`` for labels in {-1, +1} and dense rows."""
     weights = np.asarray(w, dtype=np.float64)
-    margins = y * (X @ weights) - margin
+    margins = y * (X @ weights)
     b = X.T @ (y * residual(margins, cap)) - ridge * (weights - centre)
     hessian = (X * curvature(margins, cap)[:, None]).T @ X + ridge * np.eye(len(weights))
     _, log_det = np.linalg.slogdet(hessian)

@@ -465,7 +465,6 @@ def minimise_parties(
     linear: Floats | None = None,
     centre: Floats | None = None,
     cap: float = 1.0,
-    margin: float = 0.0,
 ) -> Floats:
     r"""Minimise :math:`\sum_i \ell(y_i w \cdot x_i) + \frac{L}{2}\|w-u\|^2 + b \cdot w`, each.
 
@@ -485,8 +484,6 @@ def minimise_parties(
         ``u``, the same for all.
     cap : float, default=1.0
         Largest slope of the loss.
-    margin : float, default=0.0
-        Taken off ``y_i w.x_i``: above zero the loss is a smooth hinge.
 
     Returns
     -------
@@ -500,7 +497,7 @@ def minimise_parties(
         origin -= linear / ridge[:, None]
     if centre is not None:
         origin += centre
-    shift = np.einsum("ij,ij->i", X, np.repeat(origin, sizes, axis=0)) - margin * y
+    shift = np.einsum("ij,ij->i", X, np.repeat(origin, sizes, axis=0))
     moves = np.zeros((len(sizes), 1, X.shape[1]))
     norms = solve_each(
         np.ascontiguousarray(X),
@@ -514,7 +511,7 @@ def minimise_parties(
     )
     points = origin + moves[:, 0]
     certified = norms * sizes <= _PART * tolerance
-    centre_norm = margin + (0.0 if centre is None else float(np.linalg.norm(centre)))
+    centre_norm = 0.0 if centre is None else float(np.linalg.norm(centre))
     certified &= _roomy(sizes, ridge, tolerance, linear, centre_norm, X.shape[1])
     for party in np.flatnonzero(~certified):
         own = slice(offsets[party], offsets[party + 1])
@@ -526,7 +523,6 @@ def minimise_parties(
                 linear=None if linear is None else linear[party],
                 centre=centre,
                 cap=cap,
-                margin=margin,
                 tolerance=float(tolerance[party]),
             ).w
         except UNSOLVED:

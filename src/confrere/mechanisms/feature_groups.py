@@ -30,7 +30,6 @@ from confrere.mechanisms.noisy_minimiser import (
     SOLVER_SHARE,
     Labels,
     NoisyMinimiser,
-    check_hinge,
 )
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.mechanisms.terms import Density, PerturbedObjectiveTerm, PerturbedSoftmaxTerm
@@ -67,8 +66,6 @@ class FeatureGroupPerturbation:
         ``"printed"`` is Algorithm 3 as published: sound, but it wastes noise.
     cap : float, default=1.0
         Largest slope of the loss.
-    margin : float, default=0.0
-        Above zero the loss is a smooth hinge: that of ``y w.x - margin``.
     prior_norm : float, default=0.0
         Public bound on the norm of any point shrunk towards.
     n_classes : int, default=2
@@ -87,7 +84,6 @@ class FeatureGroupPerturbation:
     clipping: Clipping = "separate"
     calibration: Calibration = "tight"
     cap: float = 1.0
-    margin: float = 0.0
     prior_norm: float = 0.0
     n_classes: int = 2
     delta: float = 0.0
@@ -106,8 +102,6 @@ class FeatureGroupPerturbation:
         budget = self.epsilon * (1 - SOLVER_SHARE)
         if self.n_classes > 2 and self.cap < 1:
             raise InvalidParameter("loss='capped' is for two classes only.")
-        if self.margin != 0:
-            check_hinge(self.margin, self.n_classes, self.cap, Neighbours.REPLACE_ONE)
         if self.bodies:
             self._check_bodies()
         if self.calibration == "printed":
@@ -146,7 +140,7 @@ class FeatureGroupPerturbation:
         In these coordinates ``q_k^2/(4 n lambda_k)`` is ``1/(4 L_k)``. The printed ``Delta_k`` can
         be negative; a ridge never shrinks here.
         """
-        beyond = self.cap < 1 or self.margin or self.n_classes > 2 or self.delta
+        beyond = self.cap < 1 or self.n_classes > 2 or self.delta
         if self.clipping == "joint" or beyond:
             raise InvalidParameter(
                 "calibration='printed' was published for separate clipping, the logistic loss of "
@@ -236,7 +230,6 @@ class FeatureGroupPerturbation:
                 output_epsilon=self.epsilon * SOLVER_SHARE / len(self.sizes),
                 n_classes=self.n_classes,
                 cap=self.cap,
-                margin=self.margin,
                 prior_norm=self.prior_norm,
             )
             for size, ridge, law in zip(self.sizes, self.ridges, self.laws, strict=True)

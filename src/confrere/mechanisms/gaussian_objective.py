@@ -35,11 +35,6 @@ class GaussianObjectivePerturbation(PerturbedObjective):
     delta: float
     sigma: float = field(init=False)
 
-    @property
-    def any_residuals(self) -> bool:
-        """The corners are those of residuals between 0 and the cap, whatever the loss."""
-        return True
-
     def _calibrate(self, budget: float) -> None:
         check_delta(self.delta, declared_count(self.n_samples))
         sigma = calibrate_gaussian(budget, self.delta, self.accountant)

@@ -27,11 +27,6 @@ class LaplaceObjectivePerturbation(PerturbedObjective):
 
     rho: float = field(init=False)
 
-    @property
-    def any_residuals(self) -> bool:
-        """The proof asks for no more, in L1 as in L2."""
-        return True
-
     def _calibrate(self, budget: float) -> None:
         if self.n_classes > 2:
             rho = calibrate_classwise(

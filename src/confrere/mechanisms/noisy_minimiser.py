@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from confrere.errors import InvalidData, InvalidParameter
-from confrere.guarantee import Neighbours
+from confrere.errors import InvalidData
 from confrere.maths.parties import ROOM, minimise_parties
 from confrere.maths.solver import UNSOLVED, minimise_many, minimise_softmax, smallest_tolerance
 from confrere.mechanisms.hidden_size import HiddenSize, RowCount, largest_count, row_patterns
@@ -61,8 +60,6 @@ class NoisyMinimiser:
         class if the law is so.
     cap : float, default=1.0
         Largest slope of the binary loss.
-    margin : float, default=0.0
-        Taken off ``y_i w.x_i`` before the loss: above zero, a smooth hinge.
     prior_norm : float, default=0.0
         Public bound on the norm of ``u``.
     """
@@ -74,7 +71,6 @@ class NoisyMinimiser:
     output_epsilon: float
     n_classes: int = 2
     cap: float = 1.0
-    margin: float = 0.0
     prior_norm: float = 0.0
 
     @property
@@ -130,7 +126,7 @@ class NoisyMinimiser:
             self.n_features,
             ridge=self.ridge,
             linear_norm=longest,
-            centre_norm=self.prior_norm + self.margin,
+            centre_norm=self.prior_norm,
             n_classes=self.n_classes if self.n_classes > 2 else None,
         )
         rounding = 64 * longest * float(np.finfo(np.float64).eps)
@@ -203,7 +199,6 @@ class NoisyMinimiser:
                     linear=noise,
                     centre=centre,
                     cap=self.cap,
-                    margin=self.margin,
                     tolerance=tolerance,
                 ).W
             return np.stack(
@@ -268,27 +263,11 @@ def run_parties(
             linear=np.concatenate(noise)[order],
             centre=centre,
             cap=any_one.cap,
-            margin=any_one.margin,
             tolerance=SOLVER_PART * every([one.tolerance for one, _ in groups]),
         )
         return [points[members] for _, members in kinds]
 
     return np.concatenate(_act(groups, solve, source))[order]
-
-
-def check_hinge(margin: float, n_classes: int, cap: float, neighbours: Neighbours) -> None:
-    """Refuse a smooth hinge where slopes and curvatures are not those that a proof speaks of."""
-    if not 0 < margin < math.inf:
-        raise InvalidParameter("margin must be a finite number of at least 0.")
-    if n_classes > 2 or cap < 1:
-        raise InvalidParameter(
-            "loss='hinge' is for two classes; use loss='capped', with more classes too."
-        )
-    if neighbours is Neighbours.LABEL_ONLY:
-        raise InvalidParameter(
-            "loss='hinge' is not for label-only neighbours: both labels of a row may have "
-            "the full slope at once; use loss='capped'."
-        )
 
 
 def parties_by_size(offsets: Offsets) -> list[tuple[int, NDArray[np.intp]]]:

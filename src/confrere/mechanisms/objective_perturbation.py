@@ -42,7 +42,6 @@ from confrere.mechanisms.noisy_minimiser import (
     TOLERANCE,
     Labels,
     NoisyMinimiser,
-    check_hinge,
 )
 from confrere.mechanisms.output_step import LatticeStep
 from confrere.mechanisms.terms import Density, PerturbedObjectiveTerm, PerturbedSoftmaxTerm
@@ -86,8 +85,6 @@ class PerturbedObjective(ABC):
         pure noise is every class's own.
     cap : float, default=1.0
         Largest slope of the loss; 1 is the logistic loss.
-    margin : float, default=0.0
-        Above zero the loss is a smooth hinge: that of ``y w.x - margin``.
     neighbours : Neighbours
         The relation that the guarantee speaks of.
     prior_norm : float, default=0.0
@@ -100,7 +97,6 @@ class PerturbedObjective(ABC):
     ridge: float
     n_classes: int = 2
     cap: float = 1.0
-    margin: float = 0.0
     neighbours: Neighbours = Neighbours.REPLACE_ONE
     prior_norm: float = 0.0
 
@@ -114,23 +110,7 @@ class PerturbedObjective(ABC):
             raise InvalidParameter("classes must name at least two labels.")
         if self.n_classes > 2 and self.cap < 1:
             raise InvalidParameter("loss='capped' is for two classes only.")
-        if self.margin != 0:
-            self._check_hinge()
         self._calibrate(self.epsilon * (1 - SOLVER_SHARE))
-
-    def _check_hinge(self) -> None:
-        """Refuse what the accountant of a smooth hinge does not cover."""
-        check_hinge(self.margin, self.n_classes, self.cap, self.neighbours)
-        if not self.any_residuals:
-            raise InvalidParameter(
-                "loss='hinge' is for noise='ball' and the tight calibration; use loss='capped' "
-                "otherwise."
-            )
-
-    @property
-    def any_residuals(self) -> bool:
-        """Whether all that the proof asks of a loss are residuals p with the curvature p(1 - p)."""
-        return False
 
     @abstractmethod
     def _calibrate(self, budget: float) -> None:
@@ -160,7 +140,6 @@ class PerturbedObjective(ABC):
             output_epsilon=self.epsilon * SOLVER_SHARE,
             n_classes=self.n_classes,
             cap=self.cap,
-            margin=self.margin,
             prior_norm=self.prior_norm,
         )
 
@@ -237,11 +216,6 @@ class ObjectivePerturbation(PerturbedObjective):
 
     calibration: Calibration = "tight"
     rho: float = field(init=False)
-
-    @property
-    def any_residuals(self) -> bool:
-        """The tight proof asks for no more; the published one is of the logistic loss."""
-        return self.calibration == "tight"
 
     def _calibrate(self, budget: float) -> None:
         if self.calibration == "printed":

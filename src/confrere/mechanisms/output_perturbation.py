@@ -36,7 +36,6 @@ from confrere.mechanisms.noisy_minimiser import (
     TOLERANCE,
     Labels,
     Offsets,
-    check_hinge,
     parties_by_size,
     some_rows,
     used_rows,
@@ -78,8 +77,6 @@ class OutputPerturbation:
         More than two use the softmax loss.
     cap : float, default=1.0
         Largest slope of the binary loss.
-    margin : float, default=0.0
-        Above zero the loss is a smooth hinge: that of ``y w.x - margin``.
     neighbours : Neighbours
         The relation that the guarantee speaks of.
     delta : float, default=0.0
@@ -92,7 +89,6 @@ class OutputPerturbation:
     ridge: float
     n_classes: int = 2
     cap: float = 1.0
-    margin: float = 0.0
     neighbours: Neighbours = Neighbours.REPLACE_ONE
     delta: float = 0.0
 
@@ -104,8 +100,6 @@ class OutputPerturbation:
         check_row_count(self.n_samples, self.neighbours)
         if declared_count(self.n_samples) < 1 or self.n_features < 1:
             raise InvalidData("X needs at least one row and one column.")
-        if self.margin != 0:
-            check_hinge(self.margin, self.n_classes, self.cap, self.neighbours)
 
     @property
     def tolerance(self) -> float:
@@ -114,7 +108,6 @@ class OutputPerturbation:
             largest_count(self.n_samples),
             self.n_features,
             ridge=self.ridge,
-            centre_norm=self.margin,
             n_classes=self.n_classes if self.n_classes > 2 else None,
         )
         return max(TOLERANCE, smallest)
@@ -132,10 +125,7 @@ class OutputPerturbation:
     @property
     def _reach(self) -> float:
         """No minimiser is longer: its objective is not above that of zero."""
-        one = math.log(self.n_classes)
-        if self.margin:
-            one = self.margin + math.log1p(math.exp(-self.margin))
-        at_zero = largest_count(self.n_samples) * one
+        at_zero = largest_count(self.n_samples) * math.log(self.n_classes)
         return math.sqrt(2 * at_zero / self.ridge) + self.tolerance / self.ridge
 
     @property
@@ -199,7 +189,6 @@ class OutputPerturbation:
                 y,
                 ridge=self.ridge,
                 cap=self.cap,
-                margin=self.margin,
                 tolerance=self.tolerance,
             ).w
         codes = np.asarray(y, dtype=np.intp)
@@ -236,7 +225,6 @@ def run_output_parties(
         starts,
         ridge=ridge,
         cap=any_one.cap,
-        margin=any_one.margin,
         tolerance=tolerance,
     )
     for size, members in kinds:

@@ -70,13 +70,11 @@ class PerturbedObjectiveTerm:
     def log_density(self, w: Floats) -> float:
         """Return the log density of the minimiser at ``w``, up to a constant."""
         made = self.made
-        margins = self.y * (self.X @ w) - made.margin
+        margins = self.y * (self.X @ w)
         towards = 0.0 if self.centre is None else self.centre
         needed = self.X.T @ (self.y * residual(margins, made.cap)) - made.ridge * (w - towards)
         # At rate zero the density is the Hessian's determinant.
-        log_det = log_density(
-            w, self.X, self.y, rho=0.0, ridge=made.ridge, cap=made.cap, margin=made.margin
-        )
+        log_det = log_density(w, self.X, self.y, rho=0.0, ridge=made.ridge, cap=made.cap)
         return log_det + made.law.log_density(needed)
 
     def minimiser(self) -> Floats:
@@ -95,7 +93,6 @@ class PerturbedObjectiveTerm:
             ridge=self.made.ridge,
             centre=self.centre,
             cap=self.made.cap,
-            margin=self.made.margin,
             tolerance=max(1e-6, 2 * smallest),
             row_norm=longest,
         ).w

@@ -92,8 +92,6 @@ class Facts:
         On the sum of losses.
     rho, sigma : float, optional
         Rate of the noise, or its deviation if it was Gaussian.
-    loss : {"hinge"}, optional
-        Of a smooth hinge, whose scores are margins and not log odds.
     method, parties, rounds, alpha, n_auxiliary
         Of a model that several parties made.
     stack : StackFacts, optional
@@ -112,7 +110,6 @@ class Facts:
     ridge: float | None = None
     rho: float | None = None
     sigma: float | None = None
-    loss: Literal["hinge"] | None = None
     method: str | None = None
     parties: int | None = None
     rounds: int | None = None

@@ -21,7 +21,7 @@ from confrere.planning.working_model import (
 from confrere.plans.base_plan import PublicFacts
 from confrere.plans.collaborative_plan import Averaging
 from confrere.plans.feature_stack_plan import FeatureStackPlan
-from confrere.plans.linear_plan import LogLoss, plan_linear, slope_of
+from confrere.plans.linear_plan import Loss, plan_linear, slope_of
 from confrere.plans.party_rows import Sizes
 from confrere.rows.frame import Frame
 
@@ -322,9 +322,7 @@ def plan(
     )
 
 
-def _linear(
-    n: int, d: int, price: tuple[float, float], parties: int, loss: LogLoss
-) -> dict[str, Any]:
+def _linear(n: int, d: int, price: tuple[float, float], parties: int, loss: Loss) -> dict[str, Any]:
     """Return the noise of plain private regression at every party, ridges for their average."""
     frame = Frame(d)
     epsilon, delta = price
@@ -352,7 +350,7 @@ def _stack(
     price: tuple[float, float],
     groups: int,
     importance: Sequence[float] | None,
-    loss: LogLoss,
+    loss: Loss,
 ) -> dict[str, Any]:
     """Return the noise of a stack's low level."""
     epsilon, delta = price

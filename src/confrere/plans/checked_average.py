@@ -44,11 +44,6 @@ class AroundAveraging:
         return self.averaging.delta
 
     @property
-    def margin(self) -> float:
-        """Of the average's loss: above zero, a smooth hinge."""
-        return self.averaging.margin
-
-    @property
     def count_epsilon(self) -> float | None:
         """Part of epsilon for counting records."""
         return self.averaging.count_epsilon

@@ -42,7 +42,7 @@ from confrere.mechanisms.objective_perturbation import (
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, Term
-from confrere.plans.linear_plan import Coordinates, shortened
+from confrere.plans.linear_plan import Coordinates
 from confrere.plans.party_rows import (
     Combine,
     PartyRows,
@@ -73,8 +73,6 @@ class WeightRequest:
         Ridge per record; a party of ``n`` records uses ``max(ridge, n alpha)``.
     cap : float, default=1.0
         Largest slope of the loss.
-    margin : float, default=0.0
-        Above zero the loss is a smooth hinge, and weights are as many times as long.
     n_classes : int, default=2
         More than two have the softmax loss.
     delta : float, default=0.0
@@ -94,7 +92,6 @@ class WeightRequest:
     ridge: float
     alpha: float = 0.0
     cap: float = 1.0
-    margin: float = 0.0
     n_classes: int = 2
     delta: float = 0.0
     calibration: Any = "tight"
@@ -122,7 +119,6 @@ class WeightRequest:
             "n_features": self.frame.size,
             "ridge": self.ridge_for(n_samples),
             "cap": self.cap,
-            "margin": self.margin,
             "n_classes": self.n_classes,
             "neighbours": Neighbours(self.neighbours),
             "prior_norm": 0.0 if self.centre is None else float(np.linalg.norm(self.centre)),
@@ -149,7 +145,6 @@ class WeightRequest:
             n_features=self.frame.size,
             ridge=self.ridge_for(n_samples),
             cap=self.cap,
-            margin=self.margin,
             n_classes=self.n_classes,
             neighbours=Neighbours(self.neighbours),
             delta=self.delta,
@@ -176,9 +171,6 @@ class Averaging:
         parties together, since their average is what is used.
     cap : float, default=0.5
         Largest slope of the loss; 1 is the logistic loss.
-    margin : float, default=0.0
-        Above zero the loss is a smooth hinge: parties release weights that are as many times as
-        long as the model's, near a ``prior`` that is as long.
     calibration : {"tight", "printed"}
         Of the noise.
     prior : array, optional
@@ -212,7 +204,6 @@ class Averaging:
     n_classes: int = 2
     alpha: Alpha = "auto"
     cap: float = 0.5
-    margin: float = 0.0
     calibration: Calibration = "tight"
     prior: Floats | None = None
     rounds: int = 1
@@ -325,7 +316,6 @@ class Averaging:
             ridge=ridge,
             alpha=alpha,
             cap=self.cap,
-            margin=self.margin,
             n_classes=self.n_classes,
             delta=self.round_delta,
             calibration=self.calibration,
@@ -361,13 +351,13 @@ class Averaging:
             if self.settled(step, before, centre):
                 break
         assert centre is not None
-        return shortened(centre, self.margin)
+        return centre
 
     def settled(self, step: int, before: Floats | None, after: Floats) -> bool:
         """Whether the average of a round is so near to the one before that it may be the last."""
         if step == 0 or before is None:
             return False
-        return float(np.linalg.norm(shortened(after - before, self.margin))) < self.stop_below
+        return float(np.linalg.norm(after - before)) < self.stop_below
 
     def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
         """Return every party's mechanism and rows."""

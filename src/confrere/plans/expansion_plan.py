@@ -56,11 +56,6 @@ class Expansion:
         return 1
 
     @property
-    def margin(self) -> float:
-        """None: what is expanded is the logistic loss."""
-        return 0.0
-
-    @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the weights."""
         return (self.frame.size,) if self.n_classes == 2 else (self.n_classes, self.frame.size)

@@ -34,11 +34,7 @@ from confrere.plans.linear_plan import (
     CLASS_SLOPE,
     Loss,
     Source,
-    high_slope,
     levels_noted,
-    loss_fact,
-    margin_of,
-    own_alpha,
     slope_of,
     sources_noted,
 )
@@ -79,8 +75,7 @@ class FeatureStackPlan(StackPlan):
     low : FeatureGroupPerturbation
         All groups' noise, ridges and price.
     centres : list of array
-        The public points that groups shrink towards: the baseline's, or a source's, as long as a
-        hinge's margin says.
+        The public points that groups shrink towards: the baseline's, or a source's.
     sources : tuple
         Released stacks that ``centres`` were made from.
     """
@@ -141,7 +136,6 @@ class FeatureStackPlan(StackPlan):
         """Return the public facts that a release of this stack carries."""
         return Facts(
             n_samples=sum(len(part) for part in self.parts),
-            loss=loss_fact(self.margin),
             body=self._body,
             stack=StackFacts(
                 norms=tuple(map(float, self.rows.norms)),
@@ -260,9 +254,6 @@ def plan_feature_stack(
     points = bases
     if centres is not None:
         points = [_weights(rows, k, *centre) for k, centre in enumerate(centres)]
-    # A hinge's weights are learned as long as its margin says, and so are the points near them.
-    margin = margin_of(loss)
-    points = [(margin or 1.0) * point for point in points]
     budget, cap = noise_budget(epsilon), slope_of(loss, n_classes)
     joined = rows.clipping == "joint"
     sigma = 0.0
@@ -278,7 +269,7 @@ def plan_feature_stack(
     def ridge(k: int, weight: float, own: Alpha) -> float:
         if isinstance(rows, GroupBodies) and own == "auto":
             return rows.frames[k].ridge
-        size, own = sizes[k], own_alpha(own, margin)
+        size = sizes[k]
         noise = sigma**2 if joined else sigma**2 / weight
         if variance is not None and own == "auto":
             known = informed_ridge(
@@ -312,7 +303,6 @@ def plan_feature_stack(
         clipping=rows.clipping,
         calibration=calibration,
         cap=cap,
-        margin=margin,
         prior_norm=max(float(np.linalg.norm(point)) for point in [*bases, *points]),
         n_classes=n_classes,
         delta=delta,
@@ -325,7 +315,7 @@ def plan_feature_stack(
         if high_start is not None:
             prior = high_start.weights
             known = {"variance": high_start.variance, "base_rate": rate if n_classes == 2 else 0.5}
-        slopes = high_slope(loss)
+        slopes = slope_of(loss)
         high = high_level_mechanism(
             epsilon, len(high_rows), high_alpha, prior, slopes, delta=delta, **known
         )
@@ -341,7 +331,6 @@ def plan_feature_stack(
         split=Split.BY_INDEX if split_seed is None else Split.SEEDED_PERMUTATION,
         baseline=baseline,
         high_start=high_start,
-        margin=margin,
         n_classes=n_classes,
     )
 

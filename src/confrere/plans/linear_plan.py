@@ -45,11 +45,7 @@ from confrere.rows.body import BodyFrame
 from confrere.rows.frame import Frame
 from confrere.rows.framed import FramedRows
 
-LogLoss = Literal["logistic", "capped"]
-Loss = LogLoss | Literal["hinge"]
-
-#: Margin of the smooth hinge, in weights that are as many times as long: its width is one half.
-HINGE = 2.0
+Loss = Literal["logistic", "capped"]
 #: Of a ball, or of the body that a schema declares.
 Coordinates = Frame | BodyFrame
 
@@ -65,34 +61,6 @@ class Source(Protocol):
 def slope_of(loss: Loss, n_classes: int = 2) -> float:
     """Return the largest slope of the loss; more than two classes have the softmax loss."""
     return 0.5 if loss == "capped" and n_classes == 2 else 1.0
-
-
-def margin_of(loss: Loss) -> float:
-    """Return the margin of the loss: 0 unless it is a smooth hinge."""
-    return HINGE if loss == "hinge" else 0.0
-
-
-def own_alpha(alpha: Alpha, margin: float) -> Alpha:
-    """Return a ridge on the mean hinge loss, in weights that are as long as the margin says."""
-    return alpha if alpha == "auto" or not margin else alpha / margin
-
-
-def shortened(weights: Floats, margin: float) -> Floats:
-    """Return weights as they are released: a hinge's are learned as long as its margin says."""
-    return weights / margin if margin else weights
-
-
-def loss_fact(margin: float) -> Literal["hinge"] | None:
-    """Return what a release says of its loss: scores of a hinge are no log odds."""
-    return "hinge" if margin else None
-
-
-def high_slope(loss: Loss) -> float:
-    """Return the largest slope of the high level's loss, which is always of two classes.
-
-    Above hinges it is the capped one: log odds of their margins, with half the noise.
-    """
-    return slope_of("capped" if loss == "hinge" else loss)
 
 
 #: Length of one record's gradient in the norm of class-wise noise, for rows in the unit ball.
@@ -172,7 +140,6 @@ class LinearPlan(ModelPlan):
             n_samples=self.public_samples,
             rho=noise.get("rho"),
             sigma=noise.get("sigma"),
-            loss=loss_fact(self.mechanism.margin),
             ridge=self.mechanism.ridge,
             **self.frame.learned_with(),
         )
@@ -187,8 +154,7 @@ class LinearPlan(ModelPlan):
 
     def assemble(self, released: Mapping[str, Floats], names: Names) -> Linear:
         """Return the model of rows as given."""
-        weights = shortened(released["weights"], self.mechanism.margin)
-        return linear_model(self.frame, weights, self.facts(), names)
+        return linear_model(self.frame, released["weights"], self.facts(), names)
 
     def minimisers(self) -> dict[str, NoisyMinimiser]:
         """Return the one act."""
@@ -272,10 +238,6 @@ def plan_linear(
     size = row_count(n_samples, relation, declared_samples)
     public_samples = declared_count(size)
     budget, cap = noise_budget(epsilon), slope_of(loss, n_classes)
-    margin = margin_of(loss)
-    alpha = own_alpha(alpha, margin)
-    if margin and prior is not None:
-        prior = margin * prior
     if alpha == "auto" and isinstance(frame, BodyFrame):
         ridge = frame.ridge
     elif alpha == "auto" and delta > 0 and variance is None:
@@ -314,7 +276,6 @@ def plan_linear(
         "ridge": ridge,
         "n_classes": n_classes,
         "cap": cap,
-        "margin": margin,
         "neighbours": relation,
         "prior_norm": 0.0 if prior is None else float(np.linalg.norm(prior)),
     }

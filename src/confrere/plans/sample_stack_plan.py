@@ -22,11 +22,7 @@ from confrere.plans.base_plan import Floats, LabelledTable, Term
 from confrere.plans.linear_plan import (
     Loss,
     ball_objective,
-    high_slope,
     levels_noted,
-    loss_fact,
-    margin_of,
-    own_alpha,
     slope_of,
 )
 from confrere.plans.ridges import Alpha, class_floor, gaussian_ridge, noise_budget, summed_ridge
@@ -91,7 +87,7 @@ class SampleStackPlan(StackPlan):
     def facts(self) -> Facts:
         """Return the public facts that a release of this stack carries."""
         rows = sum(len(part) for part in self.parts)
-        return Facts(n_samples=rows, loss=loss_fact(self.margin))
+        return Facts(n_samples=rows)
 
     def low_minimisers(self) -> Sequence[NoisyMinimiser]:
         """Return every part's act."""
@@ -107,7 +103,7 @@ class SampleStackPlan(StackPlan):
     def terms(self, data: LabelledTable) -> list[Term]:
         """Return every part's objective; see :meth:`later_mechanisms` for the high level."""
         rows, labels = self.frame.rows(data.X), data.labels
-        centre = (self.margin or 1.0) * self.baselines[0]
+        centre = self.baselines[0]
         return [
             Term(f"part {k}", mechanism, (rows[part], labels[part]), {"centre": centre})
             for k, (part, mechanism) in enumerate(zip(self.parts, self.low, strict=False))
@@ -159,9 +155,7 @@ def plan_sample_stack(
     parts = split_rows(n_samples, fractions, seed=split_seed)
     if any(len(part) == 0 for part in parts):
         raise InvalidData("n_samples is too small: every part needs one sample; lower n_groups.")
-    margin = margin_of(loss)
-    alpha = own_alpha(alpha, margin)
-    centre = (margin or 1.0) * frame.weights(None, baseline)
+    centre = frame.weights(None, baseline)
     budget, cap = noise_budget(epsilon), slope_of(loss, n_classes)
     floor = 2.0 if alpha == "auto" or calibration == "tight" else None
     if floor is not None and alpha == "auto":
@@ -191,7 +185,6 @@ def plan_sample_stack(
             ridge=ridge(len(part)),
             n_classes=n_classes,
             cap=cap,
-            margin=margin,
             prior_norm=float(np.linalg.norm(centre)),
         )
         for part in parts[:n_groups]
@@ -199,7 +192,7 @@ def plan_sample_stack(
     high = None
     if stacked:
         prior = high_level_prior([1 / n_groups] * n_groups, baseline, n_classes)
-        slope = high_slope(loss)
+        slope = slope_of(loss)
         high = high_level_mechanism(epsilon, len(parts[-1]), high_alpha, prior, slope, delta=delta)
     return SampleStackPlan(
         frame=frame,
@@ -209,6 +202,5 @@ def plan_sample_stack(
         parts=tuple(parts),
         split=Split.BY_INDEX if split_seed is None else Split.SEEDED_PERMUTATION,
         baseline=float(baseline),
-        margin=margin,
         n_classes=n_classes,
     )

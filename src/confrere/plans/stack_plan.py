@@ -25,7 +25,7 @@ from confrere.model import Clip, LowLevelModel, Stack
 from confrere.model.stacks import meta_features
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, LabelledTable, ModelPlan, Names
-from confrere.plans.linear_plan import ball_objective, shortened
+from confrere.plans.linear_plan import ball_objective
 from confrere.plans.ridges import Alpha, gaussian_ridge, noise_budget, summed_ridge
 from confrere.rows.ball import into_ball
 
@@ -74,9 +74,6 @@ class StackPlan(ModelPlan):
         The page that proves the whole.
     high_start : HighStart or None
         The high level of another organisation's stack, to start from.
-    margin : float
-        Of the low level's loss, where it is a smooth hinge: its weights are learned as many times
-        as long. The high level learns the log odds of what hinges say.
     n_classes : int
         Of more than two the high level weighs groups, the same for all classes: it learns from
         margins, see :func:`margin_rows`.
@@ -89,7 +86,6 @@ class StackPlan(ModelPlan):
     baseline: float
     theorem: str
     high_start: HighStart | None = None
-    margin: float = 0.0
     n_classes: int = 2
 
     @property
@@ -176,9 +172,8 @@ class StackPlan(ModelPlan):
 
     def _models(self, weights: Sequence[Floats]) -> list[LowLevelModel]:
         """Return released weights as models, sharpened for the high level."""
-        short = [shortened(w, self.margin) for w in weights]
-        factor = 1.0 if self.high is None else self._sharpness(self._learned(short))
-        return [self.model(k, w, factor) for k, w in enumerate(short)]
+        factor = 1.0 if self.high is None else self._sharpness(self._learned(weights))
+        return [self.model(k, w, factor) for k, w in enumerate(weights)]
 
     def _learned(self, weights: Sequence[Floats]) -> list[Floats]:
         return [w - base for w, base in zip(weights, self.baselines, strict=True)]
@@ -233,7 +228,7 @@ class StackPlan(ModelPlan):
         read off at every unit vector, and the runs are multiplied through.
         """
         last = self.parts[-1]
-        learned = self._learned([shortened(w, self.margin) for w in weights])
+        learned = self._learned(weights)
         count = len(learned[0])
         runs = np.empty((count, len(last), len(learned)))
         for k, steps in enumerate(learned):

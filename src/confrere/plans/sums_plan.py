@@ -15,15 +15,14 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from confrere.errors import InvalidParameter
-from confrere.guarantee import Guarantee, Neighbours, check_epsilon
+from confrere.guarantee import Guarantee, check_epsilon
 from confrere.maths.logistic import residual
 from confrere.maths.solver import UNSOLVED, minimise, minimise_softmax, smallest_tolerance
-from confrere.mechanisms.noisy_minimiser import Labels, check_hinge
+from confrere.mechanisms.noisy_minimiser import Labels
 from confrere.mechanisms.output_step import coordinate_rounding, coordinates
 from confrere.mechanisms.secure_sum import Colluding, SecureSum, check_tries, fewest_of
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, Term
-from confrere.plans.linear_plan import shortened
 from confrere.plans.noised_descent import Descent, as_weights
 from confrere.plans.party_rows import PartyRows, Sizes
 from confrere.plans.ridges import Alpha
@@ -71,8 +70,8 @@ class OneMessage:
         What every record pays.
     alpha : float or "auto", default="auto"
         Ridge per record of all parties.
-    cap, margin : float
-        Largest slope of the loss, and what is taken off scores: above 0 it is a smooth hinge.
+    cap : float, default=0.5
+        Largest slope of the loss.
     prior : array, optional
         Public weights to shrink towards.
     colluding : int or "auto", default="auto"
@@ -91,7 +90,6 @@ class OneMessage:
     n_classes: int = 2
     alpha: Alpha = "auto"
     cap: float = 0.5
-    margin: float = 0.0
     prior: Floats | None = None
     colluding: Colluding = "auto"
     reserve: int = 0
@@ -102,7 +100,7 @@ class OneMessage:
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
         check_tries(self.reserve, self.quorum)
-        _check_loss(self.n_classes, self.cap, self.margin, self.prior)
+        _check_loss(self.n_classes, self.cap, self.prior)
 
     @property
     def rounds(self) -> int:
@@ -135,7 +133,7 @@ class OneMessage:
                 self.frame.size,
                 ridge=ridge * n / sizes.total,
                 linear_norm=0.0,
-                centre_norm=float(np.linalg.norm(self.centre)) + self.margin,
+                centre_norm=float(np.linalg.norm(self.centre)),
                 n_classes=self.n_classes if self.n_classes > 2 else None,
             )
             for n in {largest, min(sizes.counts.values())}
@@ -169,7 +167,7 @@ class OneMessage:
         }
         try:
             if self.n_classes == 2:
-                solved = minimise(X, y, cap=self.cap, margin=self.margin, **near).w
+                solved = minimise(X, y, cap=self.cap, **near).w
             else:
                 codes = np.asarray(y, dtype=np.intp)
                 solved = minimise_softmax(X, codes, self.n_classes, **near).w
@@ -187,7 +185,7 @@ class OneMessage:
         released = self.mechanism(sizes).run(
             self._messages(parties, sizes), source=source.stream("sum", 0)
         )
-        return shortened(self.weights_of(released, sizes), self.margin)
+        return self.weights_of(released, sizes)
 
     @cached_property
     def squares(self) -> Floats:
@@ -231,7 +229,7 @@ class GradientRounds:
     alpha : float or "auto", default="auto"
         Ridge per record of all parties. ``"auto"`` is the variance of the noise over prior
         variance times curvature, larger for columns in which rows hardly differ.
-    cap, margin : float
+    cap : float, default=0.5
         As for :class:`OneMessage`.
     prior : array, optional
         Public weights to start from and shrink towards.
@@ -256,7 +254,6 @@ class GradientRounds:
     rounds: int = 20
     alpha: Alpha = "auto"
     cap: float = 0.5
-    margin: float = 0.0
     prior: Floats | None = None
     colluding: Colluding = "auto"
     reserve: int = 0
@@ -269,7 +266,7 @@ class GradientRounds:
         if not 0 < self.delta < 1:
             raise InvalidParameter("delta must lie between 0 and 1.")
         check_tries(self.reserve, self.quorum)
-        _check_loss(self.n_classes, self.cap, self.margin, self.prior)
+        _check_loss(self.n_classes, self.cap, self.prior)
 
     @cached_property
     def centre(self) -> Floats:
@@ -303,7 +300,7 @@ class GradientRounds:
         with np.errstate(over="ignore", invalid="ignore"):
             found = np.nan_to_num(X @ weights.T, nan=0.0, posinf=_HIGHEST, neginf=-_HIGHEST)
         if self.n_classes == 2:
-            return np.asarray(-(X.T @ (y * residual(y * found - self.margin, self.cap))))
+            return np.asarray(-(X.T @ (y * residual(y * found, self.cap))))
         errors = special.softmax(found, axis=1)
         errors[np.arange(len(y)), np.asarray(y, dtype=np.intp)] -= 1
         return coordinates(errors.T @ X)
@@ -346,7 +343,7 @@ class GradientRounds:
         for step in range(self.rounds):
             messages = np.stack([self.message(X, y, descent.weights) for X, y in members])
             descent.take(mechanism.run(messages, source=source.stream("sum", step)))
-        return shortened(descent.average, self.margin)
+        return descent.average
 
     def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
         """Return the first round's sum: at public weights every round is like it."""
@@ -367,11 +364,9 @@ def _centre(prior: Floats | None, n_classes: int, size: int) -> Floats:
     return np.zeros(size) if n_classes == 2 else np.zeros((n_classes, size))
 
 
-def _check_loss(n_classes: int, cap: float, margin: float, prior: Floats | None) -> None:
+def _check_loss(n_classes: int, cap: float, prior: Floats | None) -> None:
     if n_classes > 2 and (prior is not None or cap < 1):
         raise InvalidParameter("prior and loss='capped' are for two classes.")
-    if margin:
-        check_hinge(margin, n_classes, cap, Neighbours.REPLACE_ONE)
 
 
 def _enough(sizes: Sizes, colluding: Colluding) -> int:

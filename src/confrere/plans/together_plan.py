@@ -10,7 +10,7 @@ from confrere.model import Facts, Linear
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, LabelledTable, Plan, Term
 from confrere.plans.checked_average import CheckedAveraging
-from confrere.plans.linear_plan import Coordinates, linear_model, loss_fact
+from confrere.plans.linear_plan import Coordinates, linear_model
 from confrere.plans.party_rows import PartyRows, Sizes
 
 Method = Literal["average", "ofpa", "ofaa", "laplace", "sums"]
@@ -26,10 +26,6 @@ class Collaboration(Protocol):
     @property
     def rounds(self) -> int:
         """How often parties release."""
-
-    @property
-    def margin(self) -> float:
-        """Of the loss: above zero, a smooth hinge."""
 
     def guarantee(self, sizes: Sizes) -> Guarantee:
         """Return what is promised, for parties of these public sizes."""
@@ -83,7 +79,6 @@ class CollaborativePlan(Plan[Linear]):
             parties=len(self.sizes.counts),
             rounds=self.protocol.rounds,
             n_samples=self.sizes.total,
-            loss=loss_fact(self.protocol.margin),
             prior=known,
             **self.protocol.frame.learned_with(),
         )

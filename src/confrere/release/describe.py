@@ -14,7 +14,7 @@ import numpy as np
 from confrere.errors import InvalidParameter
 from confrere.guarantee import Unit, at_most, exact, minus
 from confrere.ledger import Ledger, Receipt
-from confrere.model import Model, Stack
+from confrere.model import Model
 from confrere.release.card import SCHEMA, Approval, Card, Curator, Utility
 from confrere.release.spending import NOT_STATED, Spending, facts_of_spending
 from confrere.trust import Trust
@@ -272,13 +272,6 @@ def preprocessing(model: Model) -> Iterator[str]:
         yield f"features follow the public schema {model.encoder.schema.fingerprint()}"
         for paid in model.encoder.schema.paid:
             yield f"facts of the schema were learned from records: {_short(str(paid))}"
-    if model.facts.loss == "hinge":
-        stacked = isinstance(model, Stack) and model.combine == "stack"
-        yield "learned with a smooth hinge: " + (
-            "groups say margins, and the high level has learned their log odds"
-            if stacked
-            else "scores are margins, and probabilities made of them were not learned"
-        )
     prior = model.facts.prior
     if prior is not None:
         yield (

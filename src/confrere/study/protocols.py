@@ -39,7 +39,7 @@ from confrere.model import Facts, Linear, Model
 from confrere.plans import PublicFacts
 from confrere.plans.base_plan import Names
 from confrere.plans.checked_average import CheckedAveraging
-from confrere.plans.linear_plan import coefficients, loss_fact
+from confrere.plans.linear_plan import coefficients
 from confrere.plans.shaped_average import ShapedAveraging
 from confrere.plans.sums_plan import GradientRounds, OneMessage
 from confrere.release import Release
@@ -209,7 +209,6 @@ def _together(study: Study, federation: Federation, timeout: float | None) -> Le
         parties=len(outcome.sizes),
         rounds=plan.rounds,
         n_samples=sum(outcome.sizes.values()),
-        loss=loss_fact(plan.margin),
         prior=outcome.prior,
         **outcome.frame.learned_with(),
     )

@@ -134,7 +134,6 @@ def test_parties_of_a_fold_are_routed():
     "settings",
     [
         {"method": "sum"},
-        {"loss": "hinge", "method": "ofaa"},
         {"loss": "huber"},
         {"calibration": "printed"},
         {"calibration": "printed", "loss": "logistic", "method": "ofpa"},

@@ -86,20 +86,10 @@ def test_every_shape_pays_at_each_party_and_makes_releases(edit, folder, name, m
         assert paid <= {e.hash for p in locals_ for e in entries(folder, p)}
 
 
-@pytest.mark.parametrize("name", ["average", "laplace", "pst-s", "simcomb", "pst-h"])
-def test_a_study_may_have_a_hinge(edit, folder, name):
-    """Parties are asked for it, sources have it too, and releases say that scores are margins."""
-    study, locals_, plan = ready(edit(name=f'name = "{name}"\nloss = "hinge"'))
-    for one in prepare(study, plan, locals_).run():
-        assert one.release.model.facts.loss == "hinge"
-        assert any("a smooth hinge" in line for line in one.release.card.preprocessing)
-        assert one.release.card.epsilon == 1.0
-
-
-@pytest.mark.parametrize("words", ['name = "ofaa"', 'name = "average"\nprior = "experts"'])
-def test_a_hinge_that_makes_no_sense_is_refused_when_the_study_is_read(edit, words):
-    with pytest.raises(StudyError, match="hinge"):
-        read_study(edit(name=f'{words}\nloss = "hinge"'))
+@pytest.mark.parametrize("name", ["plr", "average", "sums", "pst-f", "simcomb"])
+def test_a_loss_that_is_unknown_is_refused_when_the_study_is_read(edit, name):
+    with pytest.raises(StudyError, match=r"loss.*capped"):
+        read_study(edit(name=f'name = "{name}"\nloss = "hinge"'))
 
 
 @pytest.mark.parametrize("name", ["average", "plr", "pst-f", "simcomb", "pst-h"])
@@ -177,7 +167,6 @@ def test_noise_shaped_like_the_rows_is_not_for_every_method(edit, name):
     [
         ("plr", "alpha = { age = 0.1, bmi = 0.1, Glu0 = 0.1, smoker = 0.1 }", "alpha per column"),
         ("plr", 'prior = "experts"', "prior"),
-        ("plr", 'loss = "hinge"', "hinge"),
         ("pst-f", "delta = 1e-6", "delta"),
         ("pst-f", 'prior = "experts"', "prior"),
         ("pst-h", 'rows = "unit"', "rows="),

@@ -210,11 +210,6 @@ class Objective(ABC):
         """How many weight vectors compete in the softmax; None if there is a single one."""
 
     @property
-    def offset(self) -> float:
-        """What is taken off every margin, whose rounding counts as that of a longer weight's."""
-        return 0.0
-
-    @property
     def m(self) -> int:
         """How many problems share the rows."""
         return len(self.linear)
@@ -279,7 +274,7 @@ class Objective(ABC):
                 self.rows.n,
                 self.rows.d,
                 row_norm=self.rows.row_norm,
-                weight_norm=weight + self.offset,
+                weight_norm=weight,
                 n_classes=self.n_classes,
             )
             * self.scale
@@ -327,13 +322,12 @@ class Objective(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Binary(Objective):
-    """``sum_i l(y_i w.x_i - m)`` with labels -1 and +1, and its penalty.
+    """``sum_i l(y_i w.x_i)`` with labels -1 and +1, and its penalty.
 
-    ``cap`` bounds the slope, ``margin`` is ``m``: above zero the loss is a smooth hinge.
+    ``cap`` bounds the slope.
     """
 
     cap: float = 1.0
-    margin: float = 0.0
 
     @property
     def n_classes(self) -> None:
@@ -341,23 +335,16 @@ class Binary(Objective):
         return None
 
     @property
-    def offset(self) -> float:
-        """The margin, in units of the longest row."""
-        return self.margin / self.rows.row_norm
-
-    @property
     def bend(self) -> float:
         """The curvature of the logistic loss is at most a quarter."""
         return 0.25
 
     def _gradient_work(self, W: Floats) -> Work:
-        cap, margin = self.cap, self.margin
+        cap = self.cap
 
         def work(block: Block, y: Any) -> Sums:
             t = block.times(W)
             t *= y
-            if margin:
-                t -= margin
             residual(t, cap, out=t)
             t *= -y
             return (block.pull(t),)
@@ -365,20 +352,20 @@ class Binary(Objective):
         return work
 
     def _hessian_work(self, w: Floats, v: Floats) -> Work:
-        both, cap, margin = np.stack([w, v]), self.cap, self.margin
+        both, cap = np.stack([w, v]), self.cap
 
         def work(block: Block, y: Any) -> Sums:
             t, rate = block.times(both)
-            return (block.pull((curvature(y * t - margin, cap) * rate)[None])[0],)
+            return (block.pull((curvature(y * t, cap) * rate)[None])[0],)
 
         return work
 
     def _slope_work(self, w: Floats, step: Floats) -> Work:
-        both, cap, margin = np.stack([w, step]), self.cap, self.margin
+        both, cap = np.stack([w, step]), self.cap
 
         def work(block: Block, y: Any) -> Sums:
             t, rate = block.times(both) * y
-            return (np.array(-(residual(t - margin, cap) @ rate)),)
+            return (np.array(-(residual(t, cap) @ rate)),)
 
         return work
 
@@ -387,12 +374,12 @@ class Binary(Objective):
         if self.m > 1 or self.rows.n * self.rows.d**2 > _FEW or self.rows.data.sparse:
             return None
         blocks = self.rows.written(self.labels)
-        cap, margin, d = self.cap, self.margin, self.rows.d
+        cap, d = self.cap, self.rows.d
 
         def at(W: Floats) -> tuple[Floats, Floats]:
             pull, hessian = np.zeros(d), np.zeros((d, d))
             for rows in blocks:
-                p = residual(rows @ W[0] - margin)
+                p = residual(rows @ W[0])
                 bend = p * (1.0 - p)
                 if cap < 1.0:
                     bend *= p <= cap
@@ -410,10 +397,10 @@ class Binary(Objective):
     def preconditioner(self, W: Floats) -> Preconditioner:
         """Return the inverse of the Hessian, with curvatures averaged over the rows of ``W``."""
         W = W[:: -(-len(W) // 8)]  # a few points show the average
-        cap, margin, scale = self.cap, self.margin, self.scale
+        cap, scale = self.cap, self.scale
 
         def weigh(block: Block, y: Any) -> Floats:
-            bend = curvature(y * block.times(W) - margin, cap)
+            bend = curvature(y * block.times(W), cap)
             return np.asarray(scale * bend.mean(axis=0, keepdims=True))
 
         return precondition(self.rows, self.labels, weigh, 1, self.ridge)
@@ -774,7 +761,6 @@ def minimise(
     linear: Floats | None = None,
     centre: Floats | None = None,
     cap: float = 1.0,
-    margin: float = 0.0,
     tolerance: float = 1e-6,
     start: Floats | None = None,
     row_norm: float = 1.0,
@@ -796,8 +782,6 @@ def minimise(
         ``u``; zero by default.
     cap : float, default=1.0
         Largest slope of the loss; 1 is the logistic loss.
-    margin : float, default=0.0
-        Taken off ``y_i w.x_i``: above zero the loss is a smooth hinge.
     tolerance : float, default=1e-6
         Bound on the Euclidean norm of the gradient of ``J``, to be certified.
     start : (d,) array, optional
@@ -828,7 +812,6 @@ def minimise(
         linear=_weights(linear, (1, rows.d), "linear", shared=True),
         centre=_weights(centre, (1, rows.d), "centre", shared=True),
         cap=check_cap(cap),
-        margin=_margin(margin),
     )
     begin = (
         objective.centre if start is None else _weights(start, (1, rows.d), "start", shared=True)
@@ -845,7 +828,6 @@ def minimise_many(
     linear: Floats,
     centre: Floats | None = None,
     cap: float = 1.0,
-    margin: float = 0.0,
     tolerance: float = 1e-6,
     row_norm: float = 1.0,
 ) -> Solutions:
@@ -853,7 +835,7 @@ def minimise_many(
 
     Parameters
     ----------
-    X, y, ridge, cap, margin, tolerance, row_norm
+    X, y, ridge, cap, tolerance, row_norm
         As for :func:`minimise`.
     linear : (m, d) array
         One ``b`` per problem.
@@ -876,7 +858,6 @@ def minimise_many(
         linear=_weights(linear, shape, "linear"),
         centre=_weights(centre, shape, "centre", shared=True),
         cap=check_cap(cap),
-        margin=_margin(margin),
     )
     return Solutions(*_certified(objective, objective.centre, tolerance))
 
@@ -985,9 +966,3 @@ def _finite_positive(value: float, name: str) -> float:
     if not np.isfinite(number):
         raise InvalidParameter(f"{name} must be finite.")
     return number
-
-
-def _margin(margin: float) -> float:
-    if not 0 <= margin < np.inf:
-        raise InvalidParameter("margin must be a finite number of at least 0.")
-    return float(margin)
