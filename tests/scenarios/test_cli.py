@@ -120,7 +120,7 @@ def test_the_demonstration(tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     told = " ".join(result.stdout.split())
     assert "SIMULATED PATIENTS" in told
-    assert "asked for epsilon 3, 1 left; nothing was spent" in told
+    assert "asked for epsilon 3, 1 left under the account's cap" in told
     out = tmp_path / "confrere-out" / "demo"
     assert (out / "branches.png").stat().st_size > 20_000
     ledger = Ledger(out / "demo.ledger")
