@@ -6,7 +6,7 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from confrere.evaluation import evaluate
-from confrere.evaluation.intervals import (
+from confrere.evaluation.evaluate import (
     noise_law,
     noise_quantile,
     noise_variance,

@@ -188,7 +188,7 @@ def test_a_stratified_split_breaks_the_promise_and_a_blind_one_keeps_it():
 
 
 def test_meta_features_stay_in_the_ball_and_are_centred():
-    from confrere.model.stacks import meta_features
+    from confrere.model.models import meta_features
     from confrere.plans.stack_plan import high_level_rows
 
     scores = np.random.default_rng(0).normal(size=(200, 7)) * 50

@@ -1,25 +1,332 @@
-"""Ask private records how good a model is."""
+"""Ask private records how good a model is.
+
+Intervals count two kinds of chance: which records were drawn, and the noise added. Derivations:
+docs/proofs/private_evaluation.md.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
+from scipy import optimize, special
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.evaluation.estimates import CalibrationBin, Estimate, Evaluation
-from confrere.evaluation.intervals import area, noise_quantile, noise_variance, proportion, ratio
-from confrere.guarantee import check_epsilon, in_sequence, shares
+from confrere.extras import extra
+from confrere.guarantee import Guarantee, check_epsilon, in_sequence, shares
 from confrere.kernel.release import paying
-from confrere.ledger import Ledger, payer
+from confrere.ledger import Ledger, Receipt, payer
 from confrere.mechanisms.counts import PrivateCounts
 from confrere.model import Model
 from confrere.noise.sources import Seed, simulation_of
+from confrere.notebook import grid, interval, panel
 from confrere.plans.base_plan import encode_labels
 from confrere.release import quality_digest
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number and the interval that covers the truth.
+
+    Attributes
+    ----------
+    value : float
+        The estimate.
+    low, high : float
+        Limits of the interval, of the confidence that :class:`Evaluation` states.
+    """
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
+
+    def to_dict(self) -> dict[str, float]:
+        """Return plain values."""
+        return {"value": self.value, "low": self.low, "high": self.high}
+
+    def complement(self) -> Estimate:
+        """Return the estimate of one minus the quantity."""
+        return Estimate(1 - self.value, 1 - self.high, 1 - self.low)
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationBin:
+    """Records whose predicted probability lies in ``[low, high)``.
+
+    Attributes
+    ----------
+    low, high : float
+        The bin.
+    count : float
+        Noised number of records in it.
+    positive : Estimate
+        Share of positives among such records.
+    """
+
+    low: float
+    high: float
+    count: float
+    positive: Estimate
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A model's quality on private records, and what it cost to know.
+
+    What was not asked for is None. Intervals speak of the population that the records are drawn
+    from, each by itself at ``confidence``; ``errors`` speaks of these records.
+
+    Attributes
+    ----------
+    n_samples : int
+        Public number of records.
+    confidence : float
+        Of every interval.
+    guarantees : mapping of str to Guarantee
+        Price of each query: errors, confusion, scores.
+    guarantee : Guarantee
+        Of all queries together.
+    receipt : Receipt
+        The ledger entry that paid.
+    simulated : bool
+        Whether the noise came from a seed.
+    positive : str or None
+        Which of two labels probabilities are of.
+    accuracy : Estimate or None
+        Share of records predicted right.
+    errors : Estimate or None
+        Number of these records predicted wrong.
+    confusion : mapping or None
+        From (label, prediction) to the share of such records.
+    auc : Estimate or None
+        Area under the receiver operating characteristic.
+    calibration : tuple of CalibrationBin or None
+        Predicted against observed shares of positives.
+    """
+
+    n_samples: int
+    confidence: float
+    guarantees: Mapping[str, Guarantee]
+    guarantee: Guarantee
+    receipt: Receipt
+    simulated: bool
+    positive: str | None = None
+    accuracy: Estimate | None = None
+    errors: Estimate | None = None
+    confusion: Mapping[tuple[Any, Any], Estimate] | None = None
+    auc: Estimate | None = None
+    calibration: tuple[CalibrationBin, ...] | None = None
+
+    def quality(self) -> dict[str, Any]:
+        """Return what was found as plain values: what a release's card can hold."""
+        single = {"accuracy": self.accuracy, "auc": self.auc}
+        measures = [(name, one) for name, one in single.items() if one is not None]
+        measures += [
+            (f"share of {label} predicted {predicted}", share)
+            for (label, predicted), share in (self.confusion or {}).items()
+        ]
+        return {
+            "records": self.n_samples,
+            "confidence": self.confidence,
+            "positive": self.positive,
+            "measures": [{"name": name, **one.to_dict()} for name, one in measures],
+            "calibration": [
+                {"from": b.low, "to": b.high, "records": b.count, **b.positive.to_dict()}
+                for b in self.calibration or ()
+            ],
+        }
+
+    def __str__(self) -> str:
+        single = {"accuracy": self.accuracy, "errors": self.errors, "auc": self.auc}
+        return "\n".join(
+            [
+                f"{self.n_samples} records, {self.confidence:.0%} intervals, {self.guarantee}",
+                *(f"{name:<9} {found}" for name, found in single.items() if found is not None),
+                *(
+                    f"{a} predicted {b}  {share}"
+                    for (a, b), share in (self.confusion or {}).items()
+                ),
+                *(
+                    f"p in [{b.low:.2f}, {b.high:.2f})  {b.positive}"
+                    for b in self.calibration or ()
+                ),
+            ]
+        )
+
+    def _repr_html_(self) -> str:
+        quality = self.quality()
+        columns = ("measure", "", "estimate", "interval")
+        rows = [
+            (one["name"], *_interval_cells(one["value"], one["low"], one["high"]))
+            for one in quality["measures"]
+        ]
+        parts = [grid(columns, rows, right=("estimate", "interval"))]
+        bins = [
+            (f"{b.low:.2f} to {b.high:.2f}", *_interval_cells(*astuple(b.positive)))
+            for b in self.calibration or ()
+            if b.positive.high - b.positive.low < 0.99
+        ]
+        if bins:
+            names = ("predicted", "share of positives", "estimate", "interval")
+            parts.append(grid(names, bins, right=("estimate", "interval")))
+        seeded = " SIMULATED: seeded noise protects nobody." if self.simulated else ""
+        note = f"{self.confidence:.0%} intervals, each by itself; paid: {self.guarantee}.{seeded}"
+        return panel(f"Evaluation on {self.n_samples} records", *parts, note=note)
+
+    def plot_calibration(self, ax: Any = None) -> Any:
+        """Draw observed against predicted shares of positives; returns the axes."""
+        plt = extra("plot", "matplotlib.pyplot")
+
+        if self.calibration is None:
+            raise InvalidParameter("metrics did not ask for 'calibration'.")
+        if ax is None:
+            _, ax = plt.subplots(figsize=(4.8, 4.8), layout="constrained")
+        bins = self.calibration
+        middles = np.array([(each.low + each.high) / 2 for each in bins])
+        values = np.array([each.positive.value for each in bins])
+        limits = np.array([[each.positive.low, each.positive.high] for each in bins])
+        ax.plot([0, 1], [0, 1], color="0.6", lw=1, ls="--", label="calibrated")
+        known = limits[:, 1] - limits[:, 0] < 0.99
+        ax.errorbar(
+            middles[known],
+            values[known],
+            yerr=np.abs(limits[known].T - values[known]),
+            fmt="o",
+            color="#0072b2",
+            capsize=2,
+            label=f"observed, {self.confidence:.0%} intervals",
+        )
+        if not known.all():
+            unknown = middles[~known]
+            label = "too few records for the noise"
+            ax.plot(unknown, np.full(len(unknown), 0.02), "x", color="0.6", label=label)
+        ax.set(
+            xlim=(0, 1), ylim=(0, 1), xlabel="predicted probability", ylabel="share of positives"
+        )
+        ax.set_title(str(self.guarantee), fontsize=10)
+        ax.legend(frameon=False, fontsize=8, loc="upper left")
+        ax.spines[["top", "right"]].set_visible(False)
+        return ax
+
+
+def _interval_cells(value: float, low: float, high: float) -> tuple[object, ...]:
+    return interval(value, low, high), f"{value:.3f}", f"{low:.3f} to {high:.3f}"
+
+
+Floats = NDArray[np.float64]
+
+#: Noise beyond this many scales has probability below 1e-12 and is left out of sums.
+_REACH = 28
+
+
+def noise_law(scale: float) -> tuple[NDArray[np.int64], Floats]:
+    """Return the integers that discrete Laplace noise takes, and their probabilities."""
+    reach = math.ceil(_REACH * scale)
+    support = np.arange(-reach, reach + 1)
+    law = np.exp(-np.abs(support) / scale)
+    return support, np.asarray(law / law.sum())
+
+
+def noise_variance(scale: float) -> float:
+    """Return the variance of discrete Laplace noise."""
+    q = math.exp(-1 / scale)
+    return 2 * q / (1 - q) ** 2
+
+
+def noise_quantile(scale: float, confidence: float) -> int:
+    """Return the smallest ``r`` with ``P(|noise| <= r) >= confidence``."""
+    _, law = noise_law(scale)
+    middle = len(law) // 2
+    inside = np.cumsum(np.concatenate([[law[middle]], 2 * law[middle + 1 :]]))
+    return int(np.searchsorted(inside, confidence))
+
+
+def proportion(noisy: int, n: int, scale: float, confidence: float) -> Estimate:
+    """Return the interval for a probability from a noised count of ``n`` independent records.
+
+    Both tails of the exact law of a binomial count plus noise are inverted, as Clopper and Pearson
+    do without noise: the interval covers at least as often as it says.
+    """
+    support, law = noise_law(scale)
+    risk = (1 - confidence) / 2
+
+    def at_least(p: float) -> float:
+        """Return the probability of a noised count of ``noisy`` or more."""
+        return float(law @ _binomial_tail(noisy - support, n, p))
+
+    def at_most(p: float) -> float:
+        return float(law @ (1 - _binomial_tail(noisy + 1 - support, n, p)))
+
+    low = _root(lambda p: at_least(p) - risk)
+    high = 1 - _root(lambda q: at_most(1 - q) - risk)
+    return Estimate(min(max(noisy / n, 0.0), 1.0), low, high)
+
+
+def ratio(positives: float, negatives: float, scale: float, confidence: float) -> Estimate:
+    """Return the interval for a share of positives from two noised counts.
+
+    Those shares ``p`` are kept for which ``(1-p) positives - p negatives``, whose mean is zero, is
+    within its own spread (Fieller's way): counts that drown in noise give all of [0, 1].
+    """
+    z2 = special.ndtri((1 + confidence) / 2) ** 2
+    v = noise_variance(scale)
+    total = positives + negatives
+    size = max(total, 0.0)
+    # (positives - p total)^2 <= z2 (size p(1-p) + v ((1-p)^2 + p^2)), a quadratic in p.
+    a = total**2 + z2 * (size - 2 * v)
+    b = -2 * positives * total - z2 * (size - 2 * v)
+    c = positives**2 - z2 * v
+    discriminant = b * b - 4 * a * c
+    value = min(max(positives / total, 0.0), 1.0) if total > 0 else 0.5
+    if a <= 0 or discriminant < 0 or total <= 0:
+        return Estimate(value, 0.0, 1.0)
+    root = math.sqrt(discriminant)
+    low, high = ((-b - root) / (2 * a), (-b + root) / (2 * a))
+    return Estimate(value, min(max(low, 0.0), value), max(min(high, 1.0), value))
+
+
+def area(positives: Floats, negatives: Floats, scale: float, confidence: float) -> Estimate:
+    """Return the area under the curve from noised histograms of the scores of both classes.
+
+    Ties within a bin count one half; the interval adds what they could hide. Sampling and noise
+    enter through the gradient of the area in the counts.
+    """
+    P, N = positives.sum(), negatives.sum()
+    z = float(special.ndtri((1 + confidence) / 2))
+    v = noise_variance(scale)
+    if min(P, N) <= 2 * z * math.sqrt(len(positives) * v):
+        return Estimate(0.5, 0.0, 1.0)
+    below = (np.cumsum(negatives) - negatives / 2) / N
+    above = (P - np.cumsum(positives) + positives / 2) / P
+    value = float(positives @ below / P)
+    slopes = np.concatenate([(below - value) / P, (above - value) / N])
+    counts = np.concatenate([positives, negatives]).clip(min=0)
+    spread = z * math.sqrt(slopes**2 @ (counts + v))
+    hidden = float((positives / P).clip(min=0) @ (negatives / N).clip(min=0)) / 2
+    low, high = value - spread - hidden, value + spread + hidden
+    return Estimate(min(max(value, 0.0), 1.0), max(low, 0.0), min(high, 1.0))
+
+
+def _binomial_tail(k: NDArray[np.int64], n: int, p: float) -> Floats:
+    """Return ``P(K >= k)`` of a binomial count, for any integers ``k``."""
+    inner = np.clip(k, 1, n)
+    tail = special.betainc(inner, n - inner + 1, p)
+    return np.where(k <= 0, 1.0, np.where(k > n, 0.0, tail))
+
+
+def _root(excess: Callable[[float], float]) -> float:
+    """Return where an increasing function reaches zero in [0, 1], or the end nearest to that."""
+    if excess(0.0) >= 0:
+        return 0.0
+    return 1.0 if excess(1.0) <= 0 else float(optimize.brentq(excess, 0.0, 1.0, xtol=1e-10))
+
 
 Metric = Literal["accuracy", "confusion", "auc", "calibration"]
 

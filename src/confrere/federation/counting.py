@@ -24,7 +24,7 @@ from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee, Neighbours
 from confrere.ledger import Receipt
 from confrere.mechanisms.counts import PrivateCounts
-from confrere.model.scoring import readable_rows, scores
+from confrere.model.models import readable_rows, scores
 from confrere.noise.sources import RandomSource
 from confrere.plans.party_rows import Sizes
 

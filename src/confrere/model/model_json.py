@@ -19,10 +19,17 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, TypeAdapter
 
 from confrere.errors import ConfrereError, InvalidParameter, InvalidRelease
-from confrere.model.models import Linear, Model
-from confrere.model.public_facts import Encoder, Facts
-from confrere.model.scoring import Clip, Floats, wrong
-from confrere.model.stacks import LowLevelModel, Stack
+from confrere.model.models import (
+    Clip,
+    Encoder,
+    Facts,
+    Floats,
+    Linear,
+    LowLevelModel,
+    Model,
+    Stack,
+    wrong,
+)
 from confrere.model.strict_json import json_bytes, read_json, validated
 from confrere.schema import PublicSchema
 from confrere.schema.encoder import Form

@@ -1,29 +1,391 @@
-"""Released classifiers: what all have, and linear ones; predictions are written here, once."""
+"""Released classifiers, linear ones and stacks: what is public about them, and predictions, once.
+
+Rows become scores in operations any language has, with an answer for every finite row. Sums run
+from left to right and start at the intercept: a loop over ``s = s + a[j] * b[j]`` in double
+precision gives the same bits everywhere, which a library's dot product does not. Entries beyond
+``LARGEST`` are read as ``LARGEST``, so that no sum of theirs overflows: every finite row has a
+finite score, and no probability is undefined.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from pydantic import ConfigDict
+from scipy import sparse, special
 
-from confrere.errors import InvalidData
-from confrere.model.public_facts import Encoder, Facts
-from confrere.model.scoring import (
-    Clip,
-    Floats,
-    numbers,
-    readable_rows,
-    scores,
-    softmax,
-    two_probabilities,
-    wrong,
-)
+from confrere.errors import InvalidData, InvalidParameter, InvalidRelease
 from confrere.model.strict_json import canonical_bytes, hashed_array
+from confrere.schema import PublicSchema, SchemaEncoder
+from confrere.schema.encoder import Form
+from confrere.schema.encoding import Encoding
+
+_STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackFacts:
+    """The public plan of a stack over feature groups.
+
+    Attributes
+    ----------
+    norms : tuple of float
+        Declared bound of every group, or of the whole row, repeated.
+    rows : {"clip", "unit"}
+        Whether rows were shortened or brought to length one.
+    clipping : {"separate", "joint"}
+        Whether the bound is a group's own or the whole row's.
+    constant : float
+        The public constant inside the bound.
+    n_low : int
+        Rows of the low level.
+    baseline : float
+        Public score of the base rate.
+    ridges, rates : tuple of float
+        Of every group's objective.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    norms: tuple[float, ...]
+    rows: Literal["clip", "unit"]
+    clipping: Literal["separate", "joint"]
+    constant: float
+    n_low: int
+    baseline: float
+    ridges: tuple[float, ...]
+    rates: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriorFacts:
+    """How far a prior was believed, after its paid check.
+
+    Attributes
+    ----------
+    factor : float
+        What the prior's log odds were multiplied by; a negative one turned it round.
+    sigma : float
+        Standard error of that factor, from public facts.
+    epsilon : float
+        What the check spent.
+    verifiable : bool
+        Whether the budget was enough to tell a right prior from a wrong one.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    factor: float
+    sigma: float
+    epsilon: float
+    verifiable: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What a release says about its making; every fact is public, and none is needed to predict.
+
+    Attributes
+    ----------
+    n_samples : int, optional
+        The public number of rows; the declared one where the true one is private.
+    data_norm, intercept_scale, feature_scale
+        The declared bound, constant and factors that rows were learned with.
+    body : tuple of int, optional
+        Columns of every factor of the body that rows lay in, where noise was shaped like it.
+    ridge : float, optional
+        On the sum of losses.
+    rho, sigma : float, optional
+        Rate of the noise, or its deviation if it was Gaussian.
+    method, parties, rounds, alpha, n_auxiliary
+        Of a model that several parties made.
+    stack : StackFacts, optional
+        Of a stack over feature groups.
+    prior : PriorFacts, optional
+        Of a model near a prior that was checked.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    n_samples: int | None = None
+    data_norm: float | None = None
+    intercept_scale: float | None = None
+    feature_scale: tuple[float, ...] | None = None
+    body: tuple[int, ...] | None = None
+    ridge: float | None = None
+    rho: float | None = None
+    sigma: float | None = None
+    method: str | None = None
+    parties: int | None = None
+    rounds: int | None = None
+    alpha: float | None = None
+    n_auxiliary: int | None = None
+    stack: StackFacts | None = None
+    prior: PriorFacts | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the facts that are there, as plain values."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoder:
+    """What turns raw rows into those that a model reads, and its classes into their names.
+
+    Attributes
+    ----------
+    schema : PublicSchema
+        The public facts about raw columns.
+    encoding : Encoding
+        The same as a program in the closed language, for whoever does not have this library.
+    weighted, power
+        How importances became weights; see :class:`~confrere.schema.SchemaEncoder`.
+    labels : tuple of str, int, float or bool, optional
+        The names of the model's classes in the data, where they differ.
+    form : {"standardised", "linear", "curves"}
+        How columns are encoded; see :class:`~confrere.schema.SchemaEncoder`.
+    """
+
+    schema: PublicSchema
+    encoding: Encoding
+    weighted: bool
+    power: float = 1.0
+    labels: tuple[Any, ...] | None = None
+    form: Form = "standardised"
+
+    @classmethod
+    def of(cls, encoder: SchemaEncoder, *, labelled: bool = True) -> Encoder:
+        """Return what a release carries of an encoder; ``labelled`` if classes are -1 and 1."""
+        if np.dtype(encoder.dtype) != np.float64:
+            raise InvalidParameter("dtype must be float64 for an encoder that is released.")
+        outcome = encoder.schema.outcome
+        return cls(
+            schema=encoder.schema,
+            encoding=encoder.encoding(),
+            weighted=bool(encoder.weighted),
+            power=float(encoder.power),
+            labels=outcome.names if labelled and outcome is not None else None,
+            form=encoder.form,
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the encoded columns."""
+        return self.transformer().names
+
+    def transformer(self) -> SchemaEncoder:
+        """Return the transformer that encodes so."""
+        return self.schema.encoder(
+            rows=self.encoding.rows,
+            weighted=self.weighted,
+            power=self.power,
+            clip_norm=self.encoding.norm,
+            form=self.form,
+        )
+
+    def same_encoding(self, other: Encoder) -> bool:
+        """Whether both encode alike, up to two machines' roundings."""
+        return _alike(self.encoding.to_dict(), other.encoding.to_dict())
+
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        """Return centre, scale and weight of every basis number, for ``model.npz``."""
+        columns = self.encoding.columns
+        found = {
+            "encoder_centre": np.array([x for column in columns for x in column.centre]),
+            "encoder_scale": np.array([x for column in columns for x in column.scale]),
+        }
+        if self.encoding.weights is not None:
+            found["encoder_weights"] = np.array(self.encoding.weights)
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "schema": self.schema.to_dict(),
+            "weighted": self.weighted,
+            "power": self.power,
+            "labels": None if self.labels is None else list(self.labels),
+            "form": self.form,
+            "encoding": self.encoding.to_dict(),
+        }
+
+    @classmethod
+    def checked(cls, given: Encoder) -> Encoder:
+        """Return what was read, if the program is that of the schema.
+
+        Raises
+        ------
+        InvalidRelease
+            If it is not, or the names are not the schema's.
+        """
+        own = cls.of(given.transformer())
+        if not given.same_encoding(own):
+            raise InvalidRelease("the model is wrong: encoder.encoding is not that of its schema.")
+        if given.labels not in (None, own.labels):
+            raise InvalidRelease("the model is wrong: encoder.labels are not those of its schema.")
+        return given
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Compare plain values; numbers may differ as two machines' logarithms do."""
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(_alike(one[k], other[k]) for k in one)
+    if isinstance(one, list | tuple):
+        same_length = isinstance(other, list | tuple) and len(one) == len(other)
+        return same_length and all(map(_alike, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-12, abs_tol=1e-12)
+    return type(one) is type(other) and bool(one == other)
+
+
+Floats: TypeAlias = NDArray[np.float64]
+
+#: Numbers beyond it, in rows and in models, are read as it.
+LARGEST = 1e100
+
+#: The least clipping bound, below the norm of every row that matters: rows of length one.
+UNIT_ROWS = 1e-150
+
+#: Rows at a time: their columns, made contiguous, stay in the processor's cache.
+_BLOCK = 4096
+
+
+def wrong(where: str, what: str) -> InvalidRelease:
+    """Return the error to raise about a model."""
+    return InvalidRelease(f"the model is wrong: {where} {what}.")
+
+
+def numbers(values: ArrayLike, where: str) -> Floats:
+    """Return a read-only copy within ``LARGEST``; refuse what is not numbers."""
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise wrong(where, "must be numbers, in rows of equal length") from error
+    if np.any(np.isnan(array)):
+        raise wrong(where, "must be numbers")
+    array = np.array(np.clip(array, -LARGEST, LARGEST))
+    array.flags.writeable = False
+    return array
+
+
+def number(value: Any, where: str) -> float:
+    """Return one number within ``LARGEST``."""
+    array = numbers(value, where)
+    if array.shape != ():
+        raise wrong(where, "must be one number")
+    return float(array)
+
+
+def readable_rows(X: Any, n_features: int) -> Any:
+    """Return finite rows within ``LARGEST``; CSR rows stay CSR.
+
+    Raises
+    ------
+    InvalidData
+        If the rows have another number of columns, or values that are not finite.
+    """
+    rows: Any = X.tocsr().astype(np.float64) if is_sparse(X) else _dense(X)
+    if rows.ndim != 2 or rows.shape[1] != n_features:
+        raise InvalidData(
+            f"X must be rows of {n_features} features, in the order of the model's features."
+        )
+    values = rows.data if is_sparse(rows) else rows
+    # Two passes that copy nothing: NaN is the smallest and the largest of whatever holds it.
+    low, high = values.min(initial=0.0), values.max(initial=0.0)
+    if not np.isfinite(low) or not np.isfinite(high):
+        raise InvalidData("X must be finite; fill in what is missing as in training.")
+    if low >= -LARGEST and high <= LARGEST:
+        return rows
+    bounded = np.clip(values, -LARGEST, LARGEST)
+    if is_sparse(rows):
+        return sparse.csr_array((bounded, rows.indices, rows.indptr), shape=rows.shape)
+    return bounded
+
+
+def is_sparse(rows: Any) -> bool:
+    """Whether rows are held by their entries that are not zero."""
+    return bool(sparse.issparse(rows))
+
+
+def _dense(X: Any) -> Floats:
+    try:
+        return np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidData("X must be rows of numbers; encode text columns first.") from None
+
+
+def scores(rows: Any, coef: Floats, intercept: Floats) -> Floats:
+    """Return ``intercept_k + sum_j rows[:, j] coef[k, j]``, added in that order, one column each.
+
+    Parameters
+    ----------
+    rows : array or CSR array of shape (n, d)
+        As :func:`readable_rows` returns them, or clipped.
+    coef : array of shape (K, d)
+        Weights.
+    intercept : array of shape (K,)
+        Where the sums start; where they end for CSR rows.
+    """
+    coef, intercept = np.clip(coef, -LARGEST, LARGEST), np.clip(intercept, -LARGEST, LARGEST)
+    if is_sparse(rows):
+        return np.asarray(rows @ coef.T + intercept)
+    found = np.empty((len(rows), len(coef)))
+    weights = coef.T[:, :, None]
+    for begin in range(0, len(rows), _BLOCK):
+        columns = np.ascontiguousarray(rows[begin : begin + _BLOCK].T)
+        total = np.repeat(intercept[:, None], columns.shape[1], axis=1)
+        for column, weight in zip(columns, weights, strict=True):
+            total += weight * column
+        found[begin : begin + _BLOCK] = total.T
+    return found
+
+
+def two_probabilities(score: Floats) -> Floats:
+    """Return ``(n, 2)``: the logistic function of the score, from both sides."""
+    return np.column_stack([special.expit(-score), special.expit(score)])
+
+
+def softmax(score: Floats) -> Floats:
+    """Return ``(n, K)``: one probability per column."""
+    weights = np.exp(score - score.max(axis=1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True)
+class Clip:
+    """``u -> u * (radius / max(bound, ||u||))``.
+
+    ``Clip(bound=B)`` brings rows of declared norm ``B`` into the unit ball; ``radius`` is less
+    than one where a public constant shares the ball, and ``bound`` where nothing is rescaled.
+    """
+
+    bound: float
+    radius: float = 1.0
+    norm: int = 2
+
+    def __post_init__(self) -> None:
+        for name in ("bound", "radius"):
+            object.__setattr__(self, name, number(getattr(self, name), f"clip.{name}"))
+            if getattr(self, name) < UNIT_ROWS:
+                raise wrong(f"clip.{name}", f"must be at least {UNIT_ROWS:g}")
+        if self.norm not in (1, 2):
+            raise wrong("clip.norm", "must be 1 or 2")
+
+    def __call__(self, U: Any) -> Floats:
+        """Return clipped rows."""
+        rows = U.toarray() if is_sparse(U) else U
+        sizes = rows * rows if self.norm == 2 else np.abs(rows)
+        norms = scores(sizes, np.ones((1, rows.shape[1])), np.zeros(1))[:, 0]
+        norms = np.sqrt(norms) if self.norm == 2 else norms
+        return np.asarray(rows * (self.radius / np.maximum(self.bound, norms))[:, None])
+
 
 Label: TypeAlias = str | int | float | bool
 
@@ -222,4 +584,221 @@ class Linear(Model):
             "coef": self.coef.tolist(),
             "intercept": self.intercept.tolist(),
             "link": "softmax",
+        }
+
+
+Combine = Literal["stack", "vote", "alone"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LowLevelModel:
+    """One released low-level model and the public facts about its group.
+
+    Attributes
+    ----------
+    name : str
+        Which part of the data it saw.
+    features : array of int
+        Columns that it uses.
+    coef : array of shape (d,), or (K, d) of K > 2 classes
+        Released weights on those columns.
+    intercept : float, or array of shape (K,)
+        Released intercept.
+    clip : Clip, optional
+        What happens to its columns of a row before they are scored.
+    importance : float
+        The group's share of the declared importance.
+    epsilon : float
+        The group's share of the budget.
+    noise : float
+        Expected norm of the noise in its objective, for rows in the unit ball.
+    baseline : float
+        Public score of the base rate, taken off before the score is used.
+    sharpness : float
+        Factor on its score before it becomes a meta feature.
+    """
+
+    name: str
+    features: NDArray[np.intp]
+    coef: Floats
+    intercept: float | Floats
+    importance: float = 1.0
+    epsilon: float = 0.0
+    noise: float = 0.0
+    baseline: float = 0.0
+    sharpness: float = 1.0
+    clip: Clip | None = None
+
+    def __post_init__(self) -> None:
+        features = np.array(self.features, dtype=np.intp)
+        coef = numbers(self.coef, "groups.coef")
+        if features.ndim != 1 or not len(features) or features.min() < 0:
+            raise wrong("groups.features", "must be positions >= 0, one or more")
+        if coef.ndim not in (1, 2) or coef.shape[-1:] != features.shape:
+            raise wrong("groups.coef", "must have one number per feature of its group")
+        features.flags.writeable = False
+        object.__setattr__(self, "features", features)
+        object.__setattr__(self, "coef", coef)
+        for name in ("importance", "epsilon", "noise", "baseline", "sharpness"):
+            object.__setattr__(self, name, number(getattr(self, name), f"groups.{name}"))
+        if coef.ndim == 1:
+            object.__setattr__(self, "intercept", number(self.intercept, "groups.intercept"))
+            return
+        intercept = numbers(self.intercept, "groups.intercept")
+        if intercept.shape != coef.shape[:1]:
+            raise wrong("groups.intercept", "must have one number per class")
+        object.__setattr__(self, "intercept", intercept)
+
+    @property
+    def n_scores(self) -> int:
+        """How many scores it gives: one for two classes, else one per class."""
+        return 1 if self.coef.ndim == 1 else len(self.coef)
+
+    def score(self, part: Any) -> Floats:
+        """Return the sharpened scores above the baseline, of rows with only this model's columns.
+
+        ``(n,)`` for two classes, ``(n, K)`` for more.
+        """
+        bounded = np.clip(part, -LARGEST, LARGEST)
+        rows = bounded if self.clip is None else self.clip(bounded)
+        found = scores(rows, np.atleast_2d(self.coef), np.atleast_1d(self.intercept))
+        plain = found[:, 0] if self.coef.ndim == 1 else found
+        return np.asarray(self.sharpness * (plain - self.baseline))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "name": self.name,
+            "features": self.features.tolist(),
+            "clip": clip_values(self.clip),
+            "coef": self.coef.tolist(),
+            "intercept": np.asarray(self.intercept).tolist(),
+            "baseline": self.baseline,
+            "sharpness": self.sharpness,
+            "importance": self.importance,
+            "epsilon": self.epsilon,
+            "noise": self.noise,
+        }
+
+
+def meta_features(low_scores: Floats, combine: Combine = "stack") -> Floats:
+    """Return what the high level reads of the low level's scores.
+
+    For a stack ``(2 sigma(s) - 1) / sqrt(K)``: centred, and inside the unit ball by construction.
+    Uncentred probabilities without an intercept can turn the ranking of the whole stack around
+    when the high-level part has more negatives than positives.
+
+    Parameters
+    ----------
+    low_scores : array of shape (n, groups), or (n, K, groups) of K > 2 classes
+        A vote of several classes is one for the first of the highest scores.
+    combine : {"stack", "vote", "alone"}
+        See :class:`Stack`.
+    """
+    if combine == "vote" and low_scores.ndim == 3:
+        votes = np.zeros(low_scores.shape)
+        np.put_along_axis(votes, low_scores.argmax(axis=1)[:, None, :], 1.0, axis=1)
+        return votes
+    if combine == "vote":
+        return np.sign(low_scores)
+    if combine == "alone":
+        return low_scores
+    return np.asarray(np.tanh(low_scores / 2) / math.sqrt(low_scores.shape[-1]))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Stack(Model):
+    """A weighted sum of what the groups' models say: meta features ``m`` of their scores ``z``.
+
+    Of K > 2 classes every group has a score per class, the same weights add up every class's, and
+    there is no intercept.
+
+    Parameters
+    ----------
+    groups : tuple of LowLevelModel
+        The low level.
+    coef, intercept : array of shape (K,) and float
+        The high level: released weights, or the votes' weights.
+    combine : {"stack", "vote", "alone"}
+        ``m_k`` is ``tanh(z_k / 2) / sqrt(K)``; the sign of ``z_k``, and the probability is the
+        share of votes; or ``z_k`` itself, for a single group. Of several classes a vote is for the
+        class of the highest score.
+    classes, features, clip, encoder, facts
+        As in :class:`Model`.
+    """
+
+    groups: tuple[LowLevelModel, ...]
+    coef: Floats
+    intercept: float = 0.0
+    combine: Combine = "stack"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "groups", tuple(self.groups))
+        object.__setattr__(self, "coef", numbers(self.coef, "coef"))
+        object.__setattr__(self, "intercept", number(self.intercept, "intercept"))
+        if not self.groups or self.coef.shape != (len(self.groups),):
+            raise wrong("coef", "must have one number per group")
+        n_scores = 1 if len(self.classes) == 2 else len(self.classes)
+        if any(group.n_scores != n_scores for group in self.groups):
+            raise wrong("groups.coef", "must have one row per class of more than two")
+        if n_scores > 1 and self.intercept != 0:
+            raise wrong("intercept", "must be 0 for more than two classes")
+        if any(group.features.max() >= len(self.features) for group in self.groups):
+            raise wrong("groups.features", "must be positions of existing features")
+        if self.combine not in ("stack", "vote", "alone"):
+            raise wrong("combine", "must be 'stack', 'vote' or 'alone'")
+        if self.combine == "alone" and len(self.groups) > 1:
+            raise wrong("combine", "must be 'stack' or 'vote' for several groups")
+        if self.combine == "vote" and (
+            np.any(self.coef < 0) or not np.any(self.coef > 0) or self.intercept != 0
+        ):
+            raise wrong("coef", "of a vote must be weights >= 0, not all zero, and no intercept")
+
+    def low_scores(self, rows: Any) -> Floats:
+        """Return the groups' scores of rows that were read and clipped, groups last."""
+        return np.stack([group.score(rows[:, group.features]) for group in self.groups], axis=-1)
+
+    def probabilities(self, scores: Floats) -> Floats:
+        """Return ``(n, K)``: the logistic function, softmax, or the share of votes."""
+        if scores.ndim == 2:
+            return scores / self.total_weight if self.combine == "vote" else softmax(scores)
+        if self.combine != "vote":
+            return two_probabilities(scores)
+        share = scores / self.total_weight
+        return np.column_stack([(1.0 - share) / 2.0, (1.0 + share) / 2.0])
+
+    @property
+    def total_weight(self) -> float:
+        """The weight of all votes, added from left to right."""
+        return float(sum(self.coef.tolist()))
+
+    def arrays(self) -> Mapping[str, Floats]:
+        """Return every group's weights and constant, and the high level's."""
+        found = {
+            f"low_{k}": np.concatenate([g.coef, np.asarray(g.intercept)[..., None]], axis=-1)
+            for k, g in enumerate(self.groups)
+        }
+        found["baseline"] = np.array([group.baseline for group in self.groups])
+        found["sharpness"] = np.array([group.sharpness for group in self.groups])
+        found["high"] = np.append(self.coef, self.intercept)
+        return found
+
+    def _scores(self, rows: Any) -> Floats:
+        meta = meta_features(self.low_scores(rows), self.combine)
+        flat = meta.reshape(-1, len(self.groups))
+        found = scores(flat, self.coef[None, :], np.array([self.intercept]))
+        return found.reshape(meta.shape[:-1])
+
+    @property
+    def _link(self) -> str:
+        return "sigmoid" if len(self.classes) == 2 else "softmax"
+
+    def _numbers(self) -> dict[str, Any]:
+        return {
+            "groups": [group.to_dict() for group in self.groups],
+            "combine": self.combine,
+            "coef": self.coef.tolist(),
+            "intercept": self.intercept,
+            "link": "share" if self.combine == "vote" else self._link,
         }

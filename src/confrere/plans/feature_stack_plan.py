@@ -27,7 +27,7 @@ from confrere.mechanisms.feature_groups import THEOREM, FeatureGroupPerturbation
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.model import Clip, Facts, LowLevelModel, StackFacts
-from confrere.model.scoring import UNIT_ROWS
+from confrere.model.models import UNIT_ROWS
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, LabelledTable, Term
 from confrere.plans.linear_plan import (

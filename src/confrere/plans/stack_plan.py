@@ -22,7 +22,7 @@ from confrere.maths.prior_ridge import (
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser, run_parties
 from confrere.mechanisms.objective_perturbation import PerturbedObjective
 from confrere.model import Clip, LowLevelModel, Stack
-from confrere.model.stacks import meta_features
+from confrere.model.models import meta_features
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Floats, LabelledTable, ModelPlan, Names
 from confrere.plans.linear_plan import ball_objective

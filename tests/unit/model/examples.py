@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from confrere.model import Clip, Linear, LowLevelModel, Stack
-from confrere.model.scoring import UNIT_ROWS
+from confrere.model.models import UNIT_ROWS
 
 FEATURES = ("a", "b", "c", "d")
 

@@ -20,8 +20,8 @@ from scipy.special import expit, softmax
 from confrere.errors import InvalidData
 from confrere.model import Linear, Model
 from confrere.model.model_json import vectors_of
+from confrere.model.models import LARGEST
 from confrere.model.onnx_graph import onnx_bytes
-from confrere.model.scoring import LARGEST
 from confrere.release.pages import README
 from tests.unit.model.examples import MODELS, linear
 

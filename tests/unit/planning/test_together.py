@@ -7,7 +7,7 @@ from sklearn.metrics import roc_auc_score
 from confrere import CollaborativeClassifier
 from confrere.errors import InvalidParameter
 from confrere.planning import choose
-from confrere.planning.together import Choice, Expectation
+from confrere.planning.paths import Choice, Expectation
 
 DECAY = 0.75
 

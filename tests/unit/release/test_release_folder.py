@@ -16,7 +16,7 @@ from confrere.errors import InvalidParameter, InvalidRelease, SimulatedRelease
 from confrere.guarantee import Guarantee
 from confrere.model import Facts
 from confrere.model.model_json import TOLERANCE
-from confrere.model.scoring import LARGEST
+from confrere.model.models import LARGEST
 from confrere.release import (
     CardNotes,
     Release,

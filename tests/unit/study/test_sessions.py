@@ -21,7 +21,7 @@ from confrere.federation.grant import Grant
 from confrere.federation.messages import PartyError
 from confrere.federation.signed_federation import SignedFederation
 from confrere.ledger import Ledger
-from confrere.model.scoring import Clip
+from confrere.model.models import Clip
 from confrere.release import (
     Approval,
     Utility,
