@@ -26,6 +26,7 @@ from confrere import (
     PrivateLogisticRegression,
     SampleStackingClassifier,
 )
+from confrere.arrays import Floats
 from confrere.maths.calibration import calibrate_softmax
 from confrere.mechanisms.laws import L2Noise
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
@@ -34,8 +35,6 @@ from confrere.plans import PublicFacts
 from confrere.plans.linear_plan import coefficients
 from confrere.plans.ridges import noise_budget
 from confrere_research import loaders
-
-Floats = NDArray[np.float64]
 
 DRAWS = 10
 EPSILONS = (0.5, 1.0, 3.0)

@@ -40,8 +40,6 @@ from confrere_research.loaders import (
 )
 from confrere_research.loaders.iscx_urls import LEXICAL
 
-Floats = NDArray[np.float64]
-
 EPSILONS = (0.1, 0.5, 1.0, 3.0)
 FACTS = ("bounds", "means")
 DRAWS = 20

@@ -10,16 +10,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 from sklearn.metrics import roc_auc_score
 
 from confrere import PrivateLogisticRegression
+from confrere.arrays import Floats
 from confrere_research.problems.digits_and_news import digits_apart
 from confrere_research.problems.hospitals import states_as_hospitals
-
-Floats = NDArray[np.float64]
 
 REPEATS = 20
 DELTA = 1e-6

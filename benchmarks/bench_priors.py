@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 from rich.console import Console
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -26,13 +25,12 @@ from confrere import (
     TransferClassifier,
     TransferStackingClassifier,
 )
+from confrere.arrays import Floats
 from confrere.noise.sources import SeededSource
 from confrere.plans.base_plan import Names
 from confrere_research import loaders
 from confrere_research.packaged_schemas import load_schema
 from confrere_research.problems import make_problem
-
-Floats = NDArray[np.float64]
 
 DRAWS = 20
 EPSILONS = (0.1, 1.0, 3.0)

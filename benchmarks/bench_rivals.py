@@ -27,18 +27,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from scipy import optimize, special
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.measured import RECORDS, fill, markdown, read_record, write_record
 from confrere import PrivateLogisticRegression, PublicSchema
+from confrere.arrays import Floats
 from confrere.errors import DataSetMissing
 from confrere.schema import Number
 from confrere_research import loaders
 
-Floats = NDArray[np.float64]
 Fit = Callable[[float, Mapping[str, Any], int], float]
 
 EPSILONS = (0.5, 1.0, 3.0)

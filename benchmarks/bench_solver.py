@@ -15,15 +15,13 @@ from collections.abc import Callable
 
 import numpy as np
 import psutil
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 from sklearn.linear_model import LogisticRegression
 
+from confrere.arrays import Floats
 from confrere.maths.logistic import residual, sigmoid
 from confrere.maths.solver import minimise, minimise_many
-
-Floats = NDArray[np.float64]
 
 #: Rows, columns, rounds, and the target for the ratio of times.
 SIZES = [

@@ -27,6 +27,7 @@ from sklearn.metrics import roc_auc_score
 from benchmarks.measured import fill, markdown, write_record
 from benchmarks.tables import LOADERS
 from confrere import CollaborativeClassifier, MultipartyClassifier
+from confrere.arrays import Floats
 from confrere.federation.masks import SumContext, SumKey
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.noise.sources import SeededSource
@@ -34,8 +35,6 @@ from confrere.planning import choose
 from confrere_research.packaged_schemas import load_schema
 from confrere_research.problems.hospitals import states_as_hospitals
 from confrere_research.problems.shapes import encoded_rows
-
-Floats = NDArray[np.float64]
 
 EPSILONS = (0.1, 0.5, 1.0)
 DELTA = 1e-6

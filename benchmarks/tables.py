@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere_research.loaders import load_bank_marketing, load_brfss2022, load_credit_default
 from confrere_research.problems.digits_and_news import digits_apart
 from confrere_research.problems.shapes import encoded_rows
 
-Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 MNIST = {

@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere.guarantee import Neighbours
 from confrere.maths.logistic import log_density, residual
 from confrere.rows.body import Body
 
-Floats = NDArray[np.float64]
 Norm = Callable[[Floats], float]
 
 #: Margins of the changed record that are tried: from well fitted to badly fitted.

@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from confrere.arrays import Floats
 from confrere.audit.adversary import LEADS, Norm, random_unit
 from confrere.guarantee import Neighbours
 from confrere.maths.logistic import log_density_softmax
 from confrere.noise.samplers import sum_zero_basis
-
-Floats = NDArray[np.float64]
 
 SoftmaxNorm = Literal["one", "classes", "entries"]
 _SOFTMAX_NORMS: dict[SoftmaxNorm, Norm] = {

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-Floats = NDArray[np.float64]
+from confrere.arrays import Floats
+
 Reduce = Callable[[Floats], Floats]
 
 #: Coordinates of the output that are tried one by one.

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize
 
+from confrere.arrays import Floats
 from confrere.audit.adversary import (
     adversarial_cases,
     signed_loss,
@@ -33,8 +33,6 @@ from confrere.mechanisms.terms import (
     PerturbedObjectiveTerm,
     PerturbedSoftmaxTerm,
 )
-
-Floats = NDArray[np.float64]
 
 #: What the density of noise on several classes has in it.
 _NORMS: dict[type[NoiseLaw], SoftmaxNorm] = {

@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere.audit.estimator import prepared
 from confrere.audit.pairs import Pair, as_pairs, worst_pairs
 from confrere.mechanisms.output_step import LatticeStep
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Term
-
-Floats = NDArray[np.float64]
 
 #: Draws are tried this often; the one that makes the integer noise then this often.
 _FEW, _MANY = 4, 120

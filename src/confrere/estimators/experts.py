@@ -8,8 +8,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
-from confrere.plans.base_plan import Floats
 from confrere.plans.declared_priors import Prior, declared_prior
 from confrere.schema import SchemaEncoder
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
 from confrere.estimators.constraints import (
     Bound,
@@ -23,7 +24,7 @@ from confrere.estimators.experts import opinion_of
 from confrere.estimators.streaming import StreamedClassifier
 from confrere.guarantee import Neighbours
 from confrere.mechanisms.prior_check import UNCHECKED, Belief
-from confrere.plans.base_plan import Floats, PublicFacts
+from confrere.plans.base_plan import PublicFacts
 from confrere.plans.body_plan import (
     Noise,
     encodes,

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.extras import extra
 from confrere.guarantee import Guarantee, check_epsilon, in_sequence, shares
@@ -219,8 +220,6 @@ class Evaluation:
 def _interval_cells(value: float, low: float, high: float) -> tuple[object, ...]:
     return interval(value, low, high), f"{value:.3f}", f"{low:.3f} to {high:.3f}"
 
-
-Floats = NDArray[np.float64]
 
 #: Noise beyond this many scales has probability below 1e-12 and is left out of sums.
 _REACH = 28

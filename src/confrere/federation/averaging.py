@@ -12,8 +12,8 @@ from dataclasses import fields, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidMessage
 from confrere.federation.checking import check_prior
 from confrere.federation.counting import ask_sizes, few_enough
@@ -41,8 +41,6 @@ from confrere.plans.party_rows import Combine, combine_weights, run_parties
 from confrere.plans.shaped_average import ShapedAveraging
 from confrere.rows.engines import opened_engine
 from confrere.rows.frame import LARGEST
-
-Floats = NDArray[np.float64]
 
 #: A prior with a coordinate further out than this is a mistake or an attack.
 FARTHEST_PRIOR = 1e6

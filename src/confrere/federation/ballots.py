@@ -20,6 +20,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidMessage, InvalidParameter, QuorumMissed
 from confrere.federation.answers import Answers, Key
 from confrere.federation.expected import Expected, Numbers
@@ -55,7 +56,6 @@ from confrere.maths.voting import Tally, accumulate_votes
 from confrere.mechanisms.party_cells import WHOLE
 from confrere.noise.sources import RandomSource, Seed, SeededSource, simulation_of
 from confrere.plans.voting_plan import Method, Released, Voting
-from confrere.rows.ball import Floats
 from confrere.rows.frame import Frame
 
 _HEX = re.compile("[0-9a-f]{32,64}")

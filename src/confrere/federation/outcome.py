@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from confrere.arrays import Floats
 from confrere.errors import InvalidMessage
 from confrere.federation.expected import receipt_of
 from confrere.federation.federation import StackedAnswers
@@ -19,8 +17,6 @@ from confrere.ledger import Receipt
 from confrere.model import PriorFacts
 from confrere.plans.linear_plan import Coordinates
 from confrere.plans.party_rows import over_parties
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.federation.answers import Answers
 from confrere.federation.grant import Policy
@@ -25,8 +26,6 @@ from confrere.schema import PublicSchema
 
 if TYPE_CHECKING:
     from confrere.federation.summed_facts import RawRows
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

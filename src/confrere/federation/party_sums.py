@@ -14,6 +14,7 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidMessage
 from confrere.federation.federation import Federation
 from confrere.federation.operation import (
@@ -38,7 +39,6 @@ from confrere.mechanisms.secure_sum import SecureSum
 from confrere.plans.voting_plan import Released, Voting
 from confrere.rows.frame import Frame
 
-Floats = NDArray[np.float64]
 Part = Literal["statistic", "cells", "weights"]
 
 #: The arrays that a request of a method has besides the frame's.

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidMessage
 from confrere.federation.counting import (
     FederatedEvaluation,
@@ -37,8 +38,6 @@ from confrere.mechanisms.secure_sum import (
     colluders_of,
     fewest_of,
 )
-
-Floats = NDArray[np.float64]
 
 _KINDS: Mapping[str, type] = {
     "epsilon": float,

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidMessage, InvalidParameter
 from confrere.federation.counting import ask_sizes
 from confrere.federation.federation import Federation
@@ -29,8 +30,6 @@ from confrere.schema import PublicSchema
 from confrere.schema.column_sums import STEPS
 from confrere.schema.fact_counts import FactCounts
 from confrere.schema.paid_facts import PaidFacts
-
-Floats = NDArray[np.float64]
 
 #: Sizes are asked for once by facts, and by what comes after in its own steps.
 _SIZES_STEP = 1

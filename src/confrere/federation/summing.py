@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidMessage, OperationRefused
 from confrere.federation.expected import Expected, Numbers, receipt_of
 from confrere.federation.masks import Announcement, Masking, Masks, SumContext, add_masked
@@ -28,8 +28,6 @@ from confrere.federation.payload import Payload
 from confrere.ledger import Receipt
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.noise.sources import RandomSource
-
-Floats = NDArray[np.float64]
 
 #: The question that comes before every sum.
 READY = "ready"

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidMessage
 from confrere.federation.counting import ask_sizes
 from confrere.federation.federation import Federation
@@ -28,7 +28,6 @@ from confrere.mechanisms.secure_sum import SecureSum, colluders_of
 from confrere.plans.party_rows import Sizes
 from confrere.plans.sums_plan import GradientRounds, OneMessage
 
-Floats = NDArray[np.float64]
 Sums = OneMessage | GradientRounds
 
 _COMMON = frozenset(

@@ -24,9 +24,9 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from confrere.arrays import Floats
+
 Kind = Literal["number", "flag", "category", "hats", "bend", "constant"]
 #: What shares the rate of the noise: intervals, one-hot blocks, bends of curves.
 Group = Literal["lines", "corners", "bends"]

@@ -22,14 +22,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import optimize, special
 
+from confrere.arrays import Floats
 from confrere.errors import CalibrationError, InvalidData, InvalidParameter
 from confrere.guarantee import Neighbours, check_epsilon, check_positive
 from confrere.maths.calibration import free_ridge, worst_residual
-
-Floats = NDArray[np.float64]
 
 #: In how many ways the Jacobian is shared between the ends of a residual; any of them is sound.
 _SHARINGS = 33

@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere.maths.expected_signal import (
     LOG_ODDS,
     SEEN,
@@ -32,8 +32,6 @@ from confrere.maths.expected_signal import (
     squared_length,
     surviving,
 )
-
-Floats = NDArray[np.float64]
 
 #: Part of epsilon that the Jacobian may cost.
 JACOBIAN = 0.15

@@ -21,9 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
-
-Floats = NDArray[np.float64]
 
 
 def sigmoid(t: ArrayLike) -> Floats:

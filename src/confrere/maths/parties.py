@@ -37,11 +37,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import check_positive
 from confrere.maths.solver import UNSOLVED, minimise, smallest_tolerance
 
-Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 #: Distance to the exact minimiser that is aimed at, beyond the tolerance that is promised.

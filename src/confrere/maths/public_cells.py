@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, optimize, special
 
-Floats = NDArray[np.float64]
+from confrere.arrays import Floats
+
 Labels = NDArray[np.intp]
 
 #: Cells are found along so many directions; more are mostly noise to distances.

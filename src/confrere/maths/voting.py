@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.maths.solver import minimise, minimise_softmax, smallest_tolerance
 
@@ -239,8 +240,6 @@ class Tally:
             return np.asarray((winners > 0).astype(np.float64))
         return np.eye(self.n_classes)[winners]
 
-
-Floats = NDArray[np.float64]
 
 _UNIT_ROUNDOFF = 2.0**-53
 

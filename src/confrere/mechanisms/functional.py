@@ -9,8 +9,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import ASSUMPTIONS, Guarantee, Neighbours, check_epsilon, public_facts
 from confrere.maths.gaussian import check_delta
@@ -27,7 +27,6 @@ from confrere.rows.ball import certify_rows
 
 THEOREM = "docs/proofs/functional_mechanism.md"
 
-Floats = NDArray[np.float64]
 
 _UNIT_ROUNDOFF = 2.0**-53
 

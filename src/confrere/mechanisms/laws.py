@@ -14,16 +14,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidData
 from confrere.noise.samplers import gaussian_noise, l2_noise, laplace_noise, product_noise
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import Rows, certify_rows
 from confrere.rows.body import Body
-
-Floats = NDArray[np.float64]
 
 #: Probability of noise longer than certificates reckon with.
 FARTHEST = 1e-18

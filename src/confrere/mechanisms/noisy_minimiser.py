@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidData
 from confrere.maths.parties import ROOM, minimise_parties
 from confrere.maths.solver import UNSOLVED, minimise_many, minimise_softmax, smallest_tolerance
@@ -25,7 +26,6 @@ from confrere.noise.samplers import sum_zero_basis
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import Rows
 
-Floats = NDArray[np.float64]
 Labels = NDArray[np.float64] | NDArray[np.intp]
 Offsets = NDArray[np.int64]
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidData
 from confrere.guarantee import (
     ASSUMPTIONS,
@@ -51,8 +51,6 @@ from confrere.noise.sources import RandomSource
 from confrere.rows.ball import Rows, certify_rows
 
 THEOREM = "docs/proofs/output_perturbation.md"
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

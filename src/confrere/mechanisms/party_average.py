@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import check_bound
 from confrere.maths.sensitivity import average_sensitivity, largest_norm
@@ -25,8 +25,6 @@ from confrere.mechanisms.secure_sum import SharedNoise
 from confrere.mechanisms.terms import Density, NoisedPoint
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import into_ball
-
-Floats = NDArray[np.float64]
 
 _EPS = float(np.finfo(np.float64).eps)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.mechanisms.counts import PrivateCounts
 from confrere.mechanisms.laws import LaplaceNoise
@@ -18,7 +19,6 @@ from confrere.mechanisms.secure_sum import SharedNoise
 from confrere.mechanisms.terms import NoisedPoint
 from confrere.noise.sources import RandomSource
 
-Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 #: What a party has to give away among cells and classes, in whole numbers: then sums are exact.

@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidData
 from confrere.maths.sensitivity import auxiliary_radius, statistic_sensitivity
 from confrere.maths.voting import Tally, statistic_rounding, vote_statistic
@@ -26,8 +27,6 @@ from confrere.mechanisms.secure_sum import SharedNoise
 from confrere.mechanisms.terms import Density, NoisedPoint
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import certify_rows
-
-Floats = NDArray[np.float64]
 
 Radius = Literal["ellipsoid", "spectral", "unit"]
 

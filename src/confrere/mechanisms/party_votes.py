@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Guarantee, check_bound, check_epsilon, party_guarantee
 from confrere.maths.gaussian import check_delta
@@ -38,8 +38,6 @@ from confrere.mechanisms.output_step import (
 from confrere.mechanisms.terms import Density, NoisedPoint
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import certify_rows
-
-Floats = NDArray[np.float64]
 
 THEOREM = "docs/proofs/multiparty.md"
 

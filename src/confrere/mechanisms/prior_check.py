@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import ASSUMPTIONS, Guarantee, Neighbours, check_epsilon, public_facts
 from confrere.mechanisms.hidden_size import (
@@ -26,7 +27,6 @@ from confrere.noise.sources import RandomSource
 
 THEOREM = "docs/proofs/prior_check.md"
 
-Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 #: Steps of one unit of a record's part: contributions are whole numbers, so that integer noise is

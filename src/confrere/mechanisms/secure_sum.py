@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import (
     Guarantee,
@@ -37,7 +38,6 @@ from confrere.noise.sources import RandomSource
 
 THEOREM = "docs/proofs/secure_sums.md"
 
-Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
 Law = Literal["l2", "laplace", "gaussian", "integer"]
 #: How many parties may pool what they know; "auto" is :func:`honest_majority`'s.

@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from confrere.arrays import Floats
 from confrere.maths.logistic import log_density, residual
 from confrere.maths.solver import minimise, minimise_softmax, smallest_tolerance
 from confrere.mechanisms.laws import NoiseLaw
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.output_step import LatticeStep
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,18 +18,9 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, TypeAdapter
 
+from confrere.arrays import Floats
 from confrere.errors import ConfrereError, InvalidParameter, InvalidRelease
-from confrere.model.models import (
-    Clip,
-    Encoder,
-    Facts,
-    Floats,
-    Linear,
-    LowLevelModel,
-    Model,
-    Stack,
-    wrong,
-)
+from confrere.model.models import Clip, Encoder, Facts, Linear, LowLevelModel, Model, Stack, wrong
 from confrere.model.strict_json import json_bytes, read_json, validated
 from confrere.schema import PublicSchema
 from confrere.schema.encoder import Form

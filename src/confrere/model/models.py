@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import ConfigDict
 from scipy import sparse, special
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter, InvalidRelease
 from confrere.model.strict_json import canonical_bytes, hashed_array
 from confrere.schema import PublicSchema, SchemaEncoder
@@ -244,8 +245,6 @@ def _alike(one: Any, other: Any) -> bool:
         return math.isclose(one, other, rel_tol=1e-12, abs_tol=1e-12)
     return type(one) is type(other) and bool(one == other)
 
-
-Floats: TypeAlias = NDArray[np.float64]
 
 #: Numbers beyond it, in rows and in models, are read as it.
 LARGEST = 1e100

@@ -16,11 +16,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
 from confrere.guarantee import check_positive
 from confrere.noise.sources import RandomSource
 
-Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 #: What a series of a Gamma variable may leave out, in bits below one.

@@ -34,9 +34,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize, special, stats
 
+from confrere.arrays import Floats
 from confrere.errors import CalibrationError, InvalidParameter
 from confrere.estimators import FeatureStackingClassifier
 from confrere.extras import extra
@@ -50,8 +50,6 @@ from confrere.plans.party_rows import Sizes
 from confrere.rows.frame import Frame
 from confrere.schema import PublicSchema
 from confrere.schema.encoder import Form
-
-Floats = NDArray[np.float64]
 
 #: Rounds in which curvature, spread and offset of the scores settle.
 _ROUNDS = 30

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Guarantee
 from confrere.maths.solver.row_blocks import Engine
@@ -20,7 +21,6 @@ from confrere.noise.sources import RandomSource
 from confrere.schema.cells import meaning, read_places, spelt
 from confrere.schema.tables import plain_series
 
-Floats = NDArray[np.float64]
 #: Labels beyond which codes take one byte.
 _MANY = 2**20
 

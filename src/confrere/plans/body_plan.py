@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
 from confrere.guarantee import Neighbours
 from confrere.maths.expected_signal import (
@@ -34,8 +34,6 @@ from confrere.rows.body import Body, BodyFrame
 from confrere.schema import Number, PublicSchema, SchemaEncoder
 from confrere.schema.curves import SPREAD, BodyBlock
 from confrere.schema.encoder import Form
-
-Floats = NDArray[np.float64]
 
 #: For which body noise is made: the schema's where that is known, a ball, or the schema's.
 Noise = Literal["auto", "ball", "schema"]

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere.maths.public_cells import RIDGES, Cells, HalfWhite, fit_shares, learn_again
-
-Floats = NDArray[np.float64]
 
 #: There are so many cells times a power of ``epsilon M``: noise and detail balance.
 _CELLS, _POWER = 0.4, 0.65

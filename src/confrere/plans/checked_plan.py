@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from confrere.arrays import Floats
 from confrere.errors import CompositionError
 from confrere.guarantee import Guarantee, Neighbours, at_most, exact, minus
 from confrere.mechanisms.hidden_size import RowCount, declared_count
@@ -18,7 +19,7 @@ from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.prior_check import THEOREM, Belief, PriorCheck, check_share
 from confrere.model import Facts, Model, PriorFacts
 from confrere.noise.sources import RandomSource
-from confrere.plans.base_plan import Floats, LabelledTable, ModelPlan, Names, Term
+from confrere.plans.base_plan import LabelledTable, ModelPlan, Names, Term
 from confrere.plans.declared_priors import ClassPrior, Prior
 
 

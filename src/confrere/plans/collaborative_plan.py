@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
 from confrere.guarantee import (
     Guarantee,
@@ -41,7 +42,7 @@ from confrere.mechanisms.objective_perturbation import (
 )
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.noise.sources import RandomSource
-from confrere.plans.base_plan import Floats, Term
+from confrere.plans.base_plan import Term
 from confrere.plans.linear_plan import Coordinates
 from confrere.plans.party_rows import (
     Combine,

@@ -11,16 +11,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse, special
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
 from confrere.maths.prior_ridge import DECLARED, UNKNOWN, intercept_of
 from confrere.mechanisms.prior_check import Belief, class_parts
 from confrere.rows.frame import Frame
 from confrere.rows.row_source import as_source
-
-Floats = NDArray[np.float64]
 
 #: Rows that are scored at a time.
 _BLOCK = 1 << 16

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from confrere.arrays import Floats
 from confrere.guarantee import Guarantee, Split
 from confrere.mechanisms.functional import LINEAR_SHARE, FunctionalMechanism, unpack
 from confrere.noise.sources import RandomSource
-from confrere.plans.base_plan import Floats, Term
+from confrere.plans.base_plan import Term
 from confrere.plans.party_rows import PartyRows, Sizes, over_parties
 from confrere.plans.ridges import Alpha, summed_ridge
 from confrere.rows.frame import Frame

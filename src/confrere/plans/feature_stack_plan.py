@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import special
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidData
 from confrere.guarantee import Guarantee, Split
 from confrere.maths.gaussian import group_mu
@@ -29,7 +30,7 @@ from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.model import Clip, Facts, LowLevelModel, StackFacts
 from confrere.model.models import UNIT_ROWS
 from confrere.noise.sources import RandomSource
-from confrere.plans.base_plan import Floats, LabelledTable, Term
+from confrere.plans.base_plan import LabelledTable, Term
 from confrere.plans.linear_plan import (
     CLASS_SLOPE,
     Loss,

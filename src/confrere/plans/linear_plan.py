@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
 from confrere.guarantee import Guarantee, Neighbours
 from confrere.maths.gaussian import (
@@ -32,7 +33,7 @@ from confrere.mechanisms.objective_perturbation import (
 )
 from confrere.model import Facts, Linear
 from confrere.noise.sources import RandomSource
-from confrere.plans.base_plan import Floats, LabelledTable, ModelPlan, Names, Term
+from confrere.plans.base_plan import LabelledTable, ModelPlan, Names, Term
 from confrere.plans.ridges import (
     Alpha,
     class_floor,

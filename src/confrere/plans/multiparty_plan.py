@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Guarantee
 from confrere.maths.parties import solve_parties, solve_parties_softmax
@@ -32,7 +33,6 @@ from confrere.plans.party_tables import OnFaulty, Parties
 from confrere.plans.voting_plan import Mean, Voting
 from confrere.rows.frame import Frame
 
-Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 #: Where a block begins, what its parties send, and who is not left out.
 _Block = tuple[int, Any, Flags]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from confrere.arrays import Floats
 from confrere.mechanisms.output_step import from_coordinates
-from confrere.plans.base_plan import Floats
 
 #: Descent with momentum on curvature that is known in public.
 _STEP, _MOMENTUM = 0.3, 0.8

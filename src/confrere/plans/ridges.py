@@ -9,16 +9,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Neighbours
 from confrere.maths.calibration import free_ridge
 from confrere.maths.gaussian import GaussianObjective, automatic_gaussian_ridge, check_delta
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE
 from confrere.schema import PublicSchema
-
-Floats = NDArray[np.float64]
 
 #: Ridge on the mean loss, or the public rule.
 Alpha = float | Literal["auto"]

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidData
 from confrere.guarantee import Guarantee, Neighbours, Split
 from confrere.maths.partition import high_share, split_rows
@@ -18,7 +19,7 @@ from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.objective_perturbation import Calibration, PerturbedObjective
 from confrere.model import Facts, LowLevelModel
 from confrere.noise.sources import RandomSource
-from confrere.plans.base_plan import Floats, LabelledTable, Term
+from confrere.plans.base_plan import LabelledTable, Term
 from confrere.plans.linear_plan import (
     Loss,
     ball_objective,

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
 from confrere.guarantee import Guarantee
 from confrere.noise.sources import RandomSource
-from confrere.plans.base_plan import Floats, Term
+from confrere.plans.base_plan import Term
 from confrere.plans.body_plan import refuse_beyond, schema_frame
 from confrere.plans.checked_average import AroundAveraging
 from confrere.plans.collaborative_plan import Averaging

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
 from confrere.guarantee import Guarantee, Neighbours, Split, in_parallel
 from confrere.maths.prior_ridge import (
@@ -24,7 +25,7 @@ from confrere.mechanisms.objective_perturbation import PerturbedObjective
 from confrere.model import Clip, LowLevelModel, Stack
 from confrere.model.models import meta_features
 from confrere.noise.sources import RandomSource
-from confrere.plans.base_plan import Floats, LabelledTable, ModelPlan, Names
+from confrere.plans.base_plan import LabelledTable, ModelPlan, Names
 from confrere.plans.linear_plan import ball_objective
 from confrere.plans.ridges import Alpha, gaussian_ridge, noise_budget, summed_ridge
 from confrere.rows.ball import into_ball

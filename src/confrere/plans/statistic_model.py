@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere.maths.voting import (
     minimise_weighted,
     ridge_under_noise,
@@ -12,8 +12,6 @@ from confrere.maths.voting import (
 )
 from confrere.mechanisms.objective_perturbation import TOLERANCE
 from confrere.plans.ridges import Alpha
-
-Floats = NDArray[np.float64]
 
 
 def model_of_statistic(

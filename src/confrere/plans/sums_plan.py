@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
 from confrere.guarantee import Guarantee, check_epsilon
 from confrere.maths.logistic import residual
@@ -22,7 +23,7 @@ from confrere.mechanisms.noisy_minimiser import Labels
 from confrere.mechanisms.output_step import coordinate_rounding, coordinates
 from confrere.mechanisms.secure_sum import Colluding, SecureSum, check_tries, fewest_of
 from confrere.noise.sources import RandomSource
-from confrere.plans.base_plan import Floats, Term
+from confrere.plans.base_plan import Term
 from confrere.plans.noised_descent import Descent, as_weights
 from confrere.plans.party_rows import PartyRows, Sizes
 from confrere.plans.ridges import Alpha

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from confrere.arrays import Floats
 from confrere.guarantee import Guarantee
 from confrere.model import Facts, Linear
 from confrere.noise.sources import RandomSource
-from confrere.plans.base_plan import Floats, LabelledTable, Plan, Term
+from confrere.plans.base_plan import LabelledTable, Plan, Term
 from confrere.plans.checked_average import CheckedAveraging
 from confrere.plans.linear_plan import Coordinates, linear_model
 from confrere.plans.party_rows import PartyRows, Sizes

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, get_args
 
-import numpy as np
-from numpy.typing import NDArray
-
+from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
 from confrere.guarantee import Guarantee, check_epsilon, check_positive, party_guarantee
 from confrere.maths.public_cells import Cells
@@ -38,7 +36,6 @@ from confrere.plans.ridges import Alpha
 from confrere.plans.statistic_model import model_of_statistic
 from confrere.rows.frame import Frame
 
-Floats = NDArray[np.float64]
 Trust = Literal["coordinator", "sum"]
 Method = Literal["statistic", "cells", "soft", "vote", "weights"]
 Mean = PartyAverage | PartyCells

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
+from confrere.arrays import Floats
 from confrere.maths.geometry import weight_noise
 from confrere.model import Linear
 from confrere.plans.body_plan import curvature_of, factors_of
@@ -23,7 +23,6 @@ from confrere.schema.encoding import NumberColumn
 if TYPE_CHECKING:
     from confrere.release.release import Release
 
-Floats = NDArray[np.float64]
 
 #: Deviations on either side of a curve.
 BAND = 2.0

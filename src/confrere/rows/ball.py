@@ -25,10 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidData
 from confrere.maths.solver.row_blocks import BlockRows
 
-Floats: TypeAlias = NDArray[np.float64]
 Written: TypeAlias = "NDArray[np.float64] | sparse.csr_array"
 Norm = Literal["l1", "l2"]
 

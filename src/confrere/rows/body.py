@@ -20,9 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import check_bound, check_positive
-from confrere.rows.ball import Floats, rounding_margin
+from confrere.rows.ball import rounding_margin
 
 _MAX = float(np.finfo(np.float64).max)
 

@@ -9,10 +9,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import check_bound
 from confrere.maths.solver.row_blocks import Engine
-from confrere.rows.ball import Floats, Norm, into_ball
+from confrere.rows.ball import Norm, into_ball
 from confrere.rows.framed import FramedRows
 
 #: Public factors and bounds beyond this are mistakes or attacks.

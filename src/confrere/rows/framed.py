@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidData
 from confrere.maths.solver.certificate import block_rows, partition_rows
 from confrere.maths.solver.row_blocks import Block, Buffer, Engine, csr_view
-from confrere.rows.ball import Floats, MeasuredRows, Norm, rounding_margin
+from confrere.rows.ball import MeasuredRows, Norm, rounding_margin
 from confrere.rows.row_source import ArraySource, ChosenSource, RowSource, SparseSource, as_source
 
 #: Beyond this many times its bound a row's factor is no number of single precision.

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere.schema.cells import MISSING, UNKNOWN, Series, read_places, refuse
 from confrere.schema.discrete import ZEROS, Category, Flag, Ordered
 from confrere.schema.encoding import NumberColumn, OneHotColumn, ScoreColumn
@@ -19,7 +20,6 @@ from confrere.schema.feature import Feature, Number
 from confrere.schema.label import Label
 
 Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 #: One is so many lattice steps: numbers are rounded to this part of half their declared width.
 STEPS = 1024

@@ -18,6 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.schema.cells import (
     MISSING,
@@ -31,7 +32,6 @@ from confrere.schema.cells import (
 )
 from confrere.schema.tables import declared_columns
 
-Floats: TypeAlias = NDArray[np.float64]
 RowRule: TypeAlias = Literal["clip", "unit"]
 
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)

@@ -16,6 +16,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter, SchemaError
 from confrere.schema.column_sums import (
     CELLS,
@@ -23,7 +24,6 @@ from confrere.schema.column_sums import (
     STEPS,
     AnySums,
     CellSums,
-    Floats,
     GapSums,
     Integers,
     MomentSums,

@@ -11,11 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere.schema.feature import Number
-
-Floats = NDArray[np.float64]
 
 #: Numbers and texts that people write where nothing was measured.
 SENTINELS = (0, -1, -9, -99, -999, -9999, 9, 77, 88, 99, 777, 888, 999, 9998, 9999, 99999)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere.catalogue import Method, find_method
 from confrere.errors import ConfrereError, InvalidMessage, InvalidParameter
 from confrere.estimators.experts import Opinion
@@ -34,8 +35,6 @@ from confrere.release import Release
 from confrere.rows.engines import opened_engine
 from confrere.rows.frame import LARGEST
 from confrere.schema import PublicSchema, SchemaEncoder
-
-Floats = NDArray[np.float64]
 
 _VALUES = frozenset({"method", "settings", "classes", "features", "sources"})
 _MADE = frozenset({"method", "settings", "n_samples"})

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere.catalogue import Method, find_method
 from confrere.errors import InvalidParameter, StudyError
 from confrere.federation import (
@@ -49,7 +49,6 @@ from confrere.study.learning import LEARN, Learning, Start
 from confrere.study.parameters import NOMINAL_ROWS, estimator_for, ridges_for, settings_for
 from confrere.study.study_file import Study
 
-Floats = NDArray[np.float64]
 Receipts = Mapping[str, tuple[Receipt, ...]]
 
 

@@ -11,9 +11,9 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
+from confrere.arrays import Floats
 from confrere.audit import Pair, hardest_case
 from confrere.catalogue_audits import Fault
 from confrere.estimators import PrivateLogisticRegression
@@ -21,8 +21,6 @@ from confrere.noise.sources import SeededSource
 from confrere_research.as_printed.ofpa_ofaa import FARTHEST
 from confrere_research.as_printed.regression import scaled_plr
 from confrere_research.as_printed.stacking import psth_source
-
-Floats = NDArray[np.float64]
 
 #: Rounds of OFPA in its paper.
 ROUNDS = 40

@@ -21,10 +21,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
-Floats = NDArray[np.float64]
+from confrere.arrays import Floats
 
 #: Without a regulariser a minimiser may be at infinity; weights are followed up to here.
 FARTHEST = 30.0

@@ -24,12 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
+from confrere.arrays import Floats
 from confrere.maths.calibration import printed_calibration, printed_group_epsilon
 from confrere.maths.partition import Groups
 from confrere.maths.solver import minimise, minimise_many, smallest_tolerance
 from confrere.rows.ball import row_norms
-
-Floats = NDArray[np.float64]
 
 
 def largest_norm(X: Floats) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
+from confrere.arrays import Floats
 from confrere.estimators import (
     CollaborativeClassifier,
     FeatureStackingClassifier,
@@ -16,7 +17,7 @@ from confrere.estimators import (
     TransferStackingClassifier,
 )
 from confrere_research.methods.run import Run, auc
-from confrere_research.problems.shapes import Floats, Rows, SourceAndTargets, Split
+from confrere_research.problems.shapes import Rows, SourceAndTargets, Split
 from confrere_research.spec import derived_seed
 
 Metrics = dict[str, float | list[float]]

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
+from confrere.arrays import Floats
 from confrere.estimators import CollaborativeClassifier, MultipartyClassifier
 from confrere_research.as_printed.ofpa_ofaa import ofaa, ofpa
 from confrere_research.methods.run import Run
-from confrere_research.problems.shapes import Floats, ManyParties
+from confrere_research.problems.shapes import ManyParties
 
 Metrics = dict[str, float]
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
+from confrere.arrays import Floats
 from confrere.estimators import (
     FeatureStackingClassifier,
     PrivateLogisticRegression,
@@ -22,7 +23,7 @@ from confrere.maths.partition import (
 from confrere_research.as_printed.regression import Score, fit_plr, tuned
 from confrere_research.as_printed.stacking import fit_pst_f, fit_pst_s
 from confrere_research.methods.run import Run, auc
-from confrere_research.problems.shapes import Floats, OneParty
+from confrere_research.problems.shapes import OneParty
 
 Metrics = dict[str, float]
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
-from confrere_research.problems.shapes import Floats, Labels
+from confrere_research.problems.shapes import Labels
 
 
 @dataclass(frozen=True)

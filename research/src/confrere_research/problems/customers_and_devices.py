@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.decomposition import PCA
 
+from confrere.arrays import Floats
 from confrere_research.loaders import (
     load_bank_marketing,
     load_credit_default,
@@ -16,7 +17,7 @@ from confrere_research.loaders import (
     load_iscx_urls,
     load_kdd99,
 )
-from confrere_research.problems.shapes import Floats, Labels, ManyParties, Rows, encoded_rows
+from confrere_research.problems.shapes import Labels, ManyParties, Rows, encoded_rows
 from confrere_research.projections import canonical_components
 
 LOADERS = {"har": load_har, "kdd99": load_kdd99, "iscx_urls": load_iscx_urls}

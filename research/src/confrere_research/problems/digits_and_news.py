@@ -9,15 +9,9 @@ from typing import Any
 import numpy as np
 from sklearn.decomposition import PCA
 
+from confrere.arrays import Floats
 from confrere_research.loaders import load_mnist, load_news20
-from confrere_research.problems.shapes import (
-    Floats,
-    Labels,
-    OneParty,
-    Rows,
-    SourceAndTargets,
-    Split,
-)
+from confrere_research.problems.shapes import Labels, OneParty, Rows, SourceAndTargets, Split
 from confrere_research.projections import PublicPCA, canonical_components
 
 

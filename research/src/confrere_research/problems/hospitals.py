@@ -10,18 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from confrere.arrays import Floats
 from confrere.demo import SimulatedHospitals, ruijin_like
 from confrere.schema import PublicSchema
 from confrere_research.loaders import load_brfss2022
 from confrere_research.organisations import brfss_organisations
-from confrere_research.problems.shapes import (
-    Floats,
-    Labels,
-    Rows,
-    SourceAndTargets,
-    Split,
-    encoded_rows,
-)
+from confrere_research.problems.shapes import Labels, Rows, SourceAndTargets, Split, encoded_rows
 
 
 def states_as_hospitals(data: Mapping[str, Any], seed: int) -> SourceAndTargets:

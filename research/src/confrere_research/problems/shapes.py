@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere.schema import PublicSchema
 from confrere.schema.encoder import standardised_columns
 
-Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 

@@ -37,11 +37,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

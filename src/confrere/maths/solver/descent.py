@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg.lapack import dposv, dtrtri
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import check_positive
 from confrere.maths.logistic import check_cap, curvature, residual
@@ -35,7 +36,7 @@ from confrere.maths.solver.certificate import (
     rounding_bound,
     smallest_tolerance,
 )
-from confrere.maths.solver.row_blocks import Block, Floats, Matrix, SolverRows, Sums, Work
+from confrere.maths.solver.row_blocks import Block, Matrix, SolverRows, Sums, Work
 
 #: Entries of all Gram matrices together beyond which only their diagonals are kept: 16 MB.
 _GRAM_ENTRIES = 2**21

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidData
 from confrere.maths.solver.certificate import block_rows, partition_rows
 
-Floats: TypeAlias = NDArray[np.float64]
 Matrix: TypeAlias = "NDArray[np.float64] | NDArray[np.float32] | sparse.csr_array | BlockRows"
 
 #: What is summed over rows: one or several arrays.
