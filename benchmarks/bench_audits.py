@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.measured import fill, markdown, write_record
+from confrere.assurance import COMPARED
 from confrere.catalogue_audits import audit_all
 from confrere_research.as_printed.faults import FAULTS
 
@@ -19,6 +20,7 @@ def main() -> None:
     record = {"results": results}
     write_record("audits", record)
     fill("audit.md", "audits", table_of(record, sound=True))
+    fill("audit.md", "audit rows", rows_of(record))
     fill("audit.md", "faults", table_of(record, sound=False))
     if wrong := [one["name"] for one in results if one["refuted"] == one["sound"]]:
         raise SystemExit(f"not as it should be: {', '.join(wrong)}")
@@ -43,7 +45,8 @@ def table_of(record: dict[str, Any], *, sound: bool) -> str:
             "such runs can show",
             "by densities",
             "by whole fits",
-            "lattice",
+            "fault",
+            "rows",
             "CPU s",
         ],
         [
@@ -54,10 +57,44 @@ def table_of(record: dict[str, Any], *, sound: bool) -> str:
                 f"{one['attainable']:.3f}",
                 "" if one["exact"] is None else f"≥ {one['exact']:.4f}",
                 "" if one["whole"] is None else f"≥ {one['whole']:.2f}",
-                "kept" if one["fault"] is None else one["fault"],
+                "none" if one["fault"] is None else one["fault"],
+                str(len(one["rows"])),
                 _seconds(one),
             ]
             for one in mine
+        ],
+    )
+
+
+def rows_of(record: dict[str, Any]) -> str:
+    """Return the table of what is audited: one line for rows that differ in relation or option."""
+    lines: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for one in record["results"]:
+        for row in one["rows"]:
+            key = (row["method"], row["law"], row["geometry"], row["delta"])
+            lines.setdefault(key, []).append(row)
+
+    def told(rows: list[dict[str, Any]], name: str) -> str:
+        return ", ".join(dict.fromkeys(str(row[name]) for row in rows if row[name]))
+
+    def most(rows: list[dict[str, Any]], tool: str) -> str:
+        found = [row["shares"][tool] for row in rows if tool in row["shares"]]
+        return f"{max(found):.3f}" if found else ""
+
+    return markdown(
+        ["method", "law", "rows of", "delta", "neighbours", "classes", "also", *COMPARED],
+        [
+            [
+                f"`{method}`",
+                law.removesuffix("Noise"),
+                geometry,
+                "yes" if delta else "",
+                told(rows, "relation"),
+                told(rows, "classes"),
+                told(rows, "option"),
+                *(most(rows, tool) for tool in COMPARED),
+            ]
+            for (method, law, geometry, delta), rows in lines.items()
         ],
     )
 

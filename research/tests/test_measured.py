@@ -25,7 +25,8 @@ from benchmarks import (
     reproduced,
 )
 from benchmarks.measured import DOCS, read_record, with_table
-from confrere.catalogue_audits import AUDITED
+from confrere.assurance import ROWS
+from confrere.catalogue_audits import AUDITED, IN_TABLE
 from confrere_research import load_specs
 from confrere_research.as_printed.faults import FAULTS
 from tests.statistical.mutations import MUTATIONS
@@ -36,6 +37,7 @@ def tables():
     scale = bench_scale.tables(read_record("scale"))
     return {
         "audits": ("audit.md", bench_audits.table_of(audits, sound=True)),
+        "audit rows": ("audit.md", bench_audits.rows_of(audits)),
         "faults": ("audit.md", bench_audits.table_of(audits, sound=False)),
         "mutations": ("audit.md", bench_mutations.table_of(read_record("mutations"))),
         "classes": ("classes.md", bench_classes.table_of(read_record("classes"))),
@@ -70,6 +72,7 @@ def tables():
 
 TABLES = (
     "audits",
+    "audit rows",
     "faults",
     "mutations",
     "classes",
@@ -111,9 +114,13 @@ def test_tables_are_made_from_records(name):
 
 def test_recorded_audits_are_of_everything_and_as_they_should_be():
     found = {one["name"]: one for one in read_record("audits")["results"]}
-    assert list(found) == [*AUDITED, *FAULTS]
+    assert list(found) == [*IN_TABLE, *FAULTS]
+    assert [len(found[name]["rows"]) for name in IN_TABLE] == [
+        sum(row.method == name for row in ROWS) for name in IN_TABLE
+    ]
     for name in AUDITED:
-        assert found[name]["found"] <= found[name]["exact"] <= found[name]["claimed"] == 1.0
+        assert found[name]["found"] <= found[name]["exact"] <= 1.0 + 1e-9
+        assert found[name]["claimed"] == 1.0
     for name, fault in FAULTS.items():
         assert found[name]["found"] >= fault.at_least
     assert all(one["cpu_seconds"] < 60 for one in found.values())

@@ -11,7 +11,6 @@ from scipy import optimize, special, stats
 
 from confrere import PrivateLogisticRegression, accounting
 from confrere.audit import audit, exact_audit
-from confrere.errors import InvalidParameter
 from confrere.guarantee import Neighbours
 from confrere.maths import gaussian
 from confrere.maths.gaussian import (
@@ -483,6 +482,13 @@ def test_a_sampling_audit_refutes_a_tenth_of_the_noise_and_not_the_whole(monkeyp
     assert audit(model, runs=4_000, progress=False).refuted
 
 
-def test_there_is_no_largest_ratio_to_audit():
-    with pytest.raises(InvalidParameter, match="audit"):
-        exact_audit(PrivateLogisticRegression(delta=1e-6))
+def test_an_exact_audit_speaks_of_epsilon_at_the_promised_delta(monkeypatch):
+    settings = {"epsilon": 1.0, "n_samples": 60, "n_features": 3, "ridge": 1e4}
+    found = exact_audit(GaussianObjectivePerturbation(**settings, delta=1e-6))
+    assert 0.97 < found.epsilon <= 0.99
+    monkeypatch.setattr(
+        gaussian_objective,
+        "calibrate_gaussian",
+        lambda *arguments: calibrate_gaussian(*arguments) / 1.05,
+    )
+    assert exact_audit(GaussianObjectivePerturbation(**settings, delta=1e-6)).refuted

@@ -5,11 +5,12 @@ The table of mutations and tools is in docs/audit.md, made by ``python -m benchm
 
 import pytest
 
+from confrere.assurance import COMPARED
 from confrere.catalogue_audits import AUDITED
 from tests.statistical.mutations import MUTATIONS, TOOLS, broken, draws_before_paying, verdict
 
 #: Tools that need a second or less for most methods, cheapest first.
-QUICK = ("lattice", "events", "densities", "charging contract")
+QUICK = (*COMPARED, "lattice", "events", "densities", "charging contract")
 
 #: What is tried by default: half of the noise on every method, others on their first and last.
 TRIED = [
@@ -32,7 +33,7 @@ def test_a_mutation_is_found(name, method):
     assert tools
     with broken(name):
         for tool in tools:
-            assert verdict(tool, method, runs=mutation.runs), tool
+            assert verdict(tool, method, runs=mutation.runs, row=mutation.row), tool
 
 
 @pytest.mark.slow
@@ -41,7 +42,7 @@ def test_every_tool_that_should_find_it_does(name):
     mutation = MUTATIONS[name]
     with broken(name):
         for tool in mutation.found_by:
-            assert verdict(tool, mutation.methods[0], runs=mutation.runs), tool
+            assert verdict(tool, mutation.methods[0], runs=mutation.runs, row=mutation.row), tool
 
 
 def test_every_mutation_but_one_is_found_by_what_the_command_runs():

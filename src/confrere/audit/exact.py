@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import optimize
+from scipy import optimize, special
 
 from confrere.arrays import Floats
 from confrere.audit.adversary import (
@@ -24,15 +25,26 @@ from confrere.audit.class_adversary import (
 from confrere.audit.estimator import prepared
 from confrere.audit.pairs import Pair, as_pairs, worst_pairs
 from confrere.errors import InvalidParameter
+from confrere.guarantee import Neighbours
 from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
-from confrere.mechanisms.laws import BodyNoise, ClassNoise, L2Noise, LaplaceNoise, NoiseLaw
+from confrere.mechanisms.laws import (
+    BodyNoise,
+    ClassNoise,
+    GaussianNoise,
+    L2Noise,
+    LaplaceNoise,
+    NoiseLaw,
+)
+from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.objective_perturbation import PerturbedObjective
+from confrere.mechanisms.prior_check import PriorCheck
 from confrere.mechanisms.terms import (
     Density,
     NoisedPoint,
     PerturbedObjectiveTerm,
     PerturbedSoftmaxTerm,
 )
+from confrere.noise.sources import SeededSource
 
 #: What the density of noise on several classes has in it.
 _NORMS: dict[type[NoiseLaw], SoftmaxNorm] = {
@@ -40,6 +52,9 @@ _NORMS: dict[type[NoiseLaw], SoftmaxNorm] = {
     ClassNoise: "classes",
     LaplaceNoise: "entries",
 }
+
+#: Log odds that go either way.
+_SIGNS = np.array([-1.0, 1.0])
 
 #: Random starting points of the search around each data set's own minimiser.
 _STARTS = 40
@@ -101,14 +116,12 @@ def exact_audit(
     -------
     ExactAudit
     """
-    if getattr(target, "delta", 0) > 0:
-        raise InvalidParameter(
-            "target: a promise with delta bounds no ratio of densities; use audit()."
-        )
     if isinstance(target, PerturbedObjective):
         return _audit_objective(target, draws, random_state)
     if isinstance(target, FeatureGroupPerturbation):
         return _audit_groups(target, draws, random_state)
+    if isinstance(target, PriorCheck):
+        return _audit_check(target)
     if hasattr(target, "prepare"):
         pairs = worst_pairs(target) if pair is None else as_pairs(pair)  # type: ignore[arg-type]
         return max(_audit_estimator(target, pairs, draws, random_state), key=lambda a: a.epsilon)
@@ -126,7 +139,8 @@ def _audit_estimator(target: Any, pairs: list[Pair], draws: int, seed: int) -> I
 
 def _audit_objective(mechanism: PerturbedObjective, draws: int, seed: int) -> ExactAudit:
     law = mechanism.law
-    # Others come with a delta.
+    if isinstance(law, GaussianNoise):
+        return _audit_gaussian(mechanism)
     assert isinstance(law, L2Noise | ClassNoise | LaplaceNoise | BodyNoise)
     common: dict[str, Any] = {
         "rho": law.rho,
@@ -148,6 +162,76 @@ def _audit_objective(mechanism: PerturbedObjective, draws: int, seed: int) -> Ex
     return ExactAudit(worst, mechanism.epsilon, f"constructed neighbours, {mechanism.neighbours}")
 
 
+def hockey_stick(epsilon: float, mu: float) -> float:
+    """Return delta at ``epsilon`` of two normal laws that are ``mu`` deviations apart."""
+    if mu == 0:
+        return max(0.0, -math.expm1(epsilon))
+    first = float(special.log_ndtr(mu / 2 - epsilon / mu))
+    second = epsilon + float(special.log_ndtr(-mu / 2 - epsilon / mu))
+    return math.exp(first) * -math.expm1(min(0.0, second - first))
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """Return the epsilon at which two normal laws ``mu`` deviations apart have this delta."""
+    if hockey_stick(0.0, mu) <= delta:
+        return 0.0
+    above = mu**2 / 2 + mu * 40
+    return float(optimize.brentq(lambda e: hockey_stick(e, mu) - delta, 0.0, above, xtol=1e-12))
+
+
+def _audit_gaussian(mechanism: PerturbedObjective) -> ExactAudit:
+    mu = gaussian_move(mechanism.minimiser, mechanism.neighbours)
+    found = gaussian_epsilon(mu, mechanism.guarantee().delta)
+    return ExactAudit(found, mechanism.epsilon, f"extreme residuals, {mechanism.neighbours}")
+
+
+def gaussian_move(
+    act: NoisyMinimiser, relation: Neighbours = Neighbours.REPLACE_ONE, length: float = 1.0
+) -> float:
+    """Return how many deviations apart the noises are that two neighbours need for one release.
+
+    The public point that is shrunk towards makes the changed records misfits, and pulls them
+    opposite ways. Wherever the noise leads, their residuals are extreme: then the releases are two
+    normal laws. Rows may be shorter than one, where groups share their length.
+    """
+    d, classes = act.n_features, max(2, act.n_classes)
+    draws = act.law.draw(SeededSource(0), 16, act.noise_dimension) / act.ridge
+    most = 0.0
+    for lead in (0.0, 60.0 + 4 * float(np.linalg.norm(draws, axis=1).max())):
+        tilt = 1e-3 if d > 1 and lead else 0.0
+        first, other, far = np.zeros(d), np.zeros(d), np.zeros(d)
+        first[0], other[0] = np.cos(tilt), -np.cos(tilt)
+        far[-1] = lead / length / (np.sin(tilt) or 1.0)
+        if tilt:
+            first[-1] = other[-1] = np.sin(tilt)
+        if classes == 2:
+            centre = -far
+            at = [centre + noise for noise in draws]
+        else:
+            centre = np.zeros((classes, d))
+            centre[-1] = far
+            at = [(centre + act.class_noise(noise)).ravel() for noise in draws]
+        sides = [(first, 0), (other, 0)]
+        if relation is Neighbours.ADD_REMOVE:
+            sides[1] = np.zeros(d), 0
+        elif relation is Neighbours.LABEL_ONLY:
+            sides[1] = first, 1
+        one, another = (
+            PerturbedObjectiveTerm(length * x[None], np.array([1.0 - 2 * code]), act, centre)
+            if classes == 2
+            else PerturbedSoftmaxTerm(length * x[None], np.array([code]), act, centre)
+            for x, code in sides
+        )
+        most = max(most, _least_move(one, another, at))
+    return most
+
+
+def _least_move(one: Any, other: Any, at: Iterable[Floats]) -> float:
+    """Return the least distance of the noises that releases need, in deviations of the noise."""
+    moves = [float(np.linalg.norm(one.noise(w) - other.noise(w))) for w in at]
+    return min(moves) * float(one.made.law.rate)
+
+
 def _audit_groups(mechanism: FeatureGroupPerturbation, draws: int, seed: int) -> ExactAudit:
     """Sum over the groups, in one direction, of each group's worst case.
 
@@ -161,49 +245,124 @@ def _audit_groups(mechanism: FeatureGroupPerturbation, draws: int, seed: int) ->
         tried = [np.array(mechanism.weights), *np.eye(n_groups)]
         tried += list(np.abs(generator.normal(size=(8, n_groups))))
         lengths = [each / np.linalg.norm(each) for each in tried]
+    known: dict[str, Any] = {"seed": seed, "draws": draws}
     worst = 0.0
     for each in lengths:
-        total = 0.0
-        for size, rate, ridge, length in zip(
-            mechanism.sizes, mechanism.rates, mechanism.ridges, each, strict=True
-        ):
-            if length == 0:
-                continue
-            if mechanism.n_classes > 2:
-                total += worst_signed_softmax_loss(
-                    mechanism.n_classes,
-                    size,
-                    rho=rate,
-                    ridge=ridge,
-                    length=float(length),
-                    seed=seed,
-                    draws=draws,
-                )
-                continue
-            total += max(
-                signed_loss(case.scaled(float(length)), rho=rate, ridge=ridge, cap=mechanism.cap)
-                for case in adversarial_cases(size, cap=mechanism.cap, seed=seed, draws=draws)
-            )
-        worst = max(worst, total)
+        found = [
+            _group_loss(act, float(length), known)
+            for act, length in zip(mechanism.minimisers, each, strict=True)
+            if length > 0
+        ]
+        if mechanism.delta:
+            worst = max(worst, gaussian_epsilon(math.hypot(*found), mechanism.delta))
+        else:
+            worst = max(worst, math.fsum(found))
     return ExactAudit(worst, mechanism.epsilon, f"constructed neighbours in {n_groups} groups")
 
 
+def _group_loss(act: NoisyMinimiser, length: float, known: Mapping[str, Any]) -> float:
+    """Return one group's largest loss in one direction; of Gaussian noise, the move."""
+    law, size = act.law, act.n_features
+    if isinstance(law, GaussianNoise):
+        return gaussian_move(act, length=length)
+    common: dict[str, Any] = {"rho": law.rate, "ridge": act.ridge}
+    if isinstance(law, BodyNoise):
+        return worst_body_loss(law.body, cap=act.cap, **common, **known)
+    if act.n_classes > 2:
+        return worst_signed_softmax_loss(act.n_classes, size, length=length, **common, **known)
+    return max(
+        signed_loss(case.scaled(length), cap=act.cap, **common)
+        for case in adversarial_cases(size, cap=act.cap, **known)
+    )
+
+
+def _audit_check(mechanism: PriorCheck) -> ExactAudit:
+    """Try records on which a prior's score is as large as can be, of every class."""
+    classes = len(mechanism.rates or (0, 1))
+    codes = range(classes) if mechanism.rates else (-1.0, 1.0)
+    scores = 1e9 * (np.vstack([np.eye(classes), -np.eye(classes)]) if mechanism.rates else _SIGNS)
+    totals = {
+        (k, code): mechanism.terms(scores[k : k + 1], np.array([float(code)]))[0]
+        for k in range(len(scores))
+        for code in codes
+    }
+    relation = mechanism.neighbours
+    nobody = mechanism.terms(scores[:0], np.zeros(0))[0]
+    worst = max(
+        one.loss(nobody if relation is Neighbours.ADD_REMOVE else other)
+        for (k, _), one in totals.items()
+        for (j, _), other in totals.items()
+        if relation is not Neighbours.LABEL_ONLY or k == j
+    )
+    return ExactAudit(worst, mechanism.epsilon, f"scores beyond all bounds, {relation}")
+
+
 def loss_on_pair(target: Any, pair: Pair, seed: int) -> float:
+    """Return the largest loss over all releases of a classifier, in the worse direction."""
+    first, second = (_terms(target, data) for data in (pair.first, pair.second))
+    return loss_between(first, second, delta=getattr(target, "delta", 0.0), seed=seed)
+
+
+def loss_between(
+    first: Iterable[Density],
+    second: Iterable[Density],
+    *,
+    delta: float = 0.0,
+    seed: int = 0,
+    climb: bool = True,
+) -> float:
     """Return the largest log ratio, over all releases, in the worse direction.
 
     Releases with noise of their own add up; of one that is a norm around a point the largest
-    ratio is known, and for a perturbed objective it is searched for.
+    ratio is known, and for a perturbed objective it is searched for. Gaussian ones are together
+    one, whose epsilon at ``delta`` is counted; beside it Laplace noise has its largest ratio in
+    half of all cases, coordinate by coordinate. Without a ``climb`` the best of many points has to
+    do.
     """
-    first, second = (_terms(target, data) for data in (pair.first, pair.second))
-    totals = [0.0, 0.0]
+    totals, squares, outside = [0.0, 0.0], 0.0, 1.0
     for one, other in zip(first, second, strict=True):
-        if isinstance(one, NoisedPoint):
-            loss = one.loss(other)  # type: ignore[arg-type]
+        if _same_rows(one, other):
+            continue
+        if isinstance(_law(one), GaussianNoise):
+            squares += _gaussian_square(one, other)
+        elif isinstance(one, NoisedPoint):
+            assert isinstance(other, NoisedPoint)
+            loss = one.loss(other)
+            outside *= 2.0 ** np.count_nonzero(one.point != other.point)
             totals = [total + loss for total in totals]
         else:
-            ratios = (_largest(one, other, sign, seed) for sign in (1.0, -1.0))  # type: ignore[arg-type]
+            ratios = (_largest(one, other, sign, seed, climb) for sign in (1.0, -1.0))  # type: ignore[arg-type]
             totals = [total + ratio for total, ratio in zip(totals, ratios, strict=True)]
-    return max(totals)
+    if squares == 0:
+        return max(totals)
+    if delta == 0:
+        return math.inf
+    return max(totals) + gaussian_epsilon(math.sqrt(squares), min(delta * outside, 0.99))
+
+
+def _same_rows(one: Any, other: Any) -> bool:
+    """Whether two objectives are of the same records: those of others than the one that changes."""
+    labels = "codes" if isinstance(one, PerturbedSoftmaxTerm) else "y"
+    return not isinstance(one, NoisedPoint) and all(
+        np.array_equal(getattr(one, name), getattr(other, name)) for name in ("X", labels)
+    )
+
+
+def _law(density: Density) -> NoiseLaw:
+    return density.law if isinstance(density, NoisedPoint) else density.made.law
+
+
+def _gaussian_square(one: Density, other: Density) -> float:
+    """Return the squared distance, in deviations, of what the noise is added to."""
+    if isinstance(one, NoisedPoint):
+        assert isinstance(other, NoisedPoint)
+        return float(np.square(one.point - other.point).sum()) * one.law.rate**2
+    start, act = one.minimiser(), one.made
+    drawn = act.law.draw(SeededSource(0), 16, one.size) / act.ridge
+    at = [act.class_basis @ (start + noise).reshape(-1, act.n_features) for noise in drawn]
+    if act.n_classes == 2:
+        at = [start + noise for noise in drawn]
+    return _least_move(one, other, at) ** 2
 
 
 def _terms(target: Any, data: Mapping[str, Any]) -> list[Density]:
@@ -217,6 +376,7 @@ def _largest(
     second: PerturbedObjectiveTerm | PerturbedSoftmaxTerm,
     sign: float,
     seed: int,
+    climb: bool = True,
 ) -> float:
     """Return the largest log ratio, first over second times ``sign``, over weights."""
 
@@ -231,6 +391,8 @@ def _largest(
         for _ in range(_STARTS)
     ]
     candidates = sorted([*starts, *away], key=ratio)[-3:]
+    if not climb:
+        return ratio(candidates[-1])
     return max(_climb(ratio, start) for start in candidates)
 
 

@@ -29,7 +29,6 @@ from confrere.estimators import (
 )
 from confrere.ledger import Ledger
 from confrere.mechanisms.functional import LINEAR_SHARE, worst_angle
-from confrere.schema import Category, Number, PublicSchema
 
 #: Log-odds of the declared base rate: at them a positive record's residual is one.
 _RARE = -30.0
@@ -39,8 +38,8 @@ _CONSTANT = 0.05
 _STRONG = 100.0
 #: Angle of a row to its mirror, in radians, where a prior makes both misfits.
 _TILT = 0.1
-#: Runs of further cases, and of those that are whole fits: the faults they are for show soon.
-_FEWER, _FITS = 10_000, 200
+#: Runs of further cases: the faults they are for show soon.
+_FEWER = 10_000
 _SUMMED = 8  # parties of one record: of more, the one share that is too many hides less
 #: Importances of two groups, of which one has nearly all of epsilon.
 _LOPSIDED = (1.0, 1e-4)
@@ -78,8 +77,9 @@ def audit_cases(estimator: Any) -> list[Case]:
     """Return the hardest case, and others that expose other faults.
 
     In the hardest case nothing is left to hide behind: one party, one group, as few columns as
-    there can be. Noise that is shared between parties, groups or classes, a law of the wrong norm
-    and a constant outside the bound show only where there are several of them.
+    there can be. Noise that is shared between parties or groups, a law of the wrong norm and a
+    constant outside the bound show only where there are several of them. More classes and bodies
+    are in :mod:`confrere.assurance`, which needs no events.
 
     Parameters
     ----------
@@ -118,16 +118,7 @@ def _logistic(model: Any) -> list[Case]:
         Case(rare, _record_pairs(3, 1)),
         Case(rare, [wide], _FEWER),
         Case(constant, [flipped], _FEWER),
-        *(Case(_with(rare, **several), _record_pairs(3, 1)[:1], _FITS) for several in _SEVERAL),
-        *(Case(made, [_OTHER_CORNER], _FEWER) for made in _shaped(model)),
     ]
-
-
-def _shaped(model: Any) -> list[Any]:
-    """Return the classifier with noise for two bodies, and for one with a curve in it."""
-    made = _with(model, noise="schema", fit_intercept=False, alpha=_STRONG)
-    bent = PublicSchema((_LINE, Number("block", bounds=(0, 1), curve=(0, 1))))
-    return [_with(made, schema=schema) for schema in (_LINE_AND_BLOCK, bent)]
 
 
 def _transfer(model: Any) -> list[Case]:
@@ -140,36 +131,15 @@ def _transfer(model: Any) -> list[Case]:
 
 def _sample_stack(model: Any) -> list[Case]:
     made = _with(model, n_groups=2, split_seed=None, **_rare(model))
-    several = _with(made, classes=_FOUR, prior_intercept=0.0, alpha=_STRONG)
-    return [
-        Case(made, _record_pairs(8, 1, positions=(0, 7))),
-        Case(several, _record_pairs(8, 1)[:1], _FITS),
-    ]
+    return [Case(made, _record_pairs(8, 1, positions=(0, 7)))]
 
 
 def _feature_stack(model: Any) -> list[Case]:
     made = _with(model, split_seed=None, **_rare(model), **_GROUPS)
-    cases = [
+    return [
         Case(made, _record_pairs(8, 2, positions=(0, 7))),
         Case(_with(made, importance=(1.0, 1.0), alpha=_STRONG), [_BOTH_GROUPS], _FEWER),
-        Case(
-            _with(
-                made,
-                importance=(1.0, 1.0),
-                alpha=_STRONG,
-                prior_intercept=0.0,
-                combiner="vote",
-                classes=_FOUR,
-            ),
-            [_BOTH_GROUPS],
-            _FITS,
-        ),
     ]
-    if not model.delta and model.calibration == "tight":
-        named = {"groups": [["line"], ["block"]], "combiner": "vote", "alpha": _STRONG}
-        shaped = _with(model, schema=_LINE_AND_BLOCK, noise="schema", **named)
-        cases.append(Case(shaped, [_OTHER_CORNER], _FEWER))
-    return cases
 
 
 def _transfer_stack(model: Any) -> list[Case]:
@@ -199,16 +169,11 @@ def _collaborative(model: Any) -> list[Case]:
             Pair.of_rows("a record turned round", ([[1.0]], y), ([[_TURNED]], y)),
             Pair.of_rows("a record turned aside", ([[1.0, 0.0]], y), (across, y)),
         ]
-        several = Case(_with(model, classes=_FOUR), [_ALONE], _FITS)
-        return [Case(model, alone), Case(model, [parties], _FEWER), several]
+        return [Case(model, alone), Case(model, [parties], _FEWER)]
     model.set_params(alpha=_STRONG)
     if model.method == "sums":
         return [Case(model, _record_pairs(_SUMMED, 1, party=np.arange(_SUMMED)))]
-    several = Case(_with(model, classes=_FOUR), [_ALONE], _FITS)
-    cases = [Case(model, _record_pairs(1, 1)), Case(model, [parties], _FEWER), several]
-    if model.method == "average":
-        cases += [Case(made, [_PARTY_CORNER], _FEWER) for made in _shaped(model)]
-    return cases
+    return [Case(model, _record_pairs(1, 1)), Case(model, [parties], _FEWER)]
 
 
 def _multiparty(model: Any) -> list[Case]:
@@ -219,7 +184,7 @@ def _multiparty(model: Any) -> list[Case]:
         labels = (np.repeat([first, 1, 0], (size, 1, 1)) for first in (1, 0))
         pairs.append(Pair.of_rows(name, *((np.ones((size + 2, 1)), y) for y in labels), **public))
     made = model.set_params(fit_intercept=False, alpha=10.0)
-    return [Case(made, pairs), Case(_with(made, classes=_FOUR), [_OTHER_CLASS], _FITS)]
+    return [Case(made, pairs)]
 
 
 def _record_pairs(n: int, d: int, positions: tuple[int, ...] = (0,), **public: Any) -> list[Pair]:
@@ -265,35 +230,6 @@ _GROUPS: dict[str, Any] = {"groups": [[0], [1]], "importance": _LOPSIDED}
 
 #: Settings of made-up sources: hardly any noise, whatever the epsilon.
 _SURE: dict[str, Any] = {"intercept_scale": _CONSTANT, "prior_intercept": _RARE, "alpha": 1e4}
-
-#: One record of one of four classes, which turns round.
-_FOUR = [0, 1, 2, 3]
-#: Of three parties with one record each the first decides between the classes of the others.
-_OTHER_CLASS = Pair.of_rows(
-    "one party of another class",
-    *((np.ones((3, 1)), np.array([first, 0, 3])) for first in (3, 0)),
-    party=np.arange(3),
-    auxiliary=np.ones((1, 1)),
-)
-_ALONE = Pair.of_rows(
-    "the only record turned round", *(([[x]], np.ones(1, int)) for x in (1.0, -1.0))
-)
-
-_LINE = Number("line", bounds=(-1, 1), curve=False)
-_LINE_AND_BLOCK = PublicSchema((_LINE, Category("block", values=(0, 1))))
-
-#: A number turns round, and another column of a block is one; so many rows make two bodies.
-_AMONG, _POSITIVE = np.tile([[1.0, 1.0], [-1.0, 0.0]], (10, 1)), np.append(1, np.zeros(20, int))
-_CORNERS = tuple((np.vstack([one, _AMONG]), _POSITIVE) for one in ([[1.0, 0.0]], [[-1.0, 1.0]]))
-_OTHER_CORNER = Pair.of_rows("a record at the opposite corner", *_CORNERS)
-_PARTY_CORNER = Pair.of_rows(
-    "a party's record at the opposite corner", *_CORNERS, party=["a"] * 11 + ["b"] * 10
-)
-
-#: Three classes, whose noise has one norm, and four, of which every one has its own.
-_SEVERAL: tuple[dict[str, Any], ...] = tuple(
-    {"classes": list(range(k)), "prior_intercept": 0.0, "alpha": _STRONG} for k in (3, 4)
-)
 
 _BOTH_GROUPS = _turned_row("a misfit turned round in both groups", np.full(2, 0.5**0.5), 8)
 

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from confrere.errors import InvalidData
 from confrere.guarantee import ASSUMPTIONS, Guarantee, Neighbours, check_epsilon
+from confrere.mechanisms.laws import LaplaceNoise
+from confrere.mechanisms.terms import NoisedPoint
 from confrere.noise.samplers import discrete_laplace
 from confrere.noise.sources import RandomSource
 
@@ -88,3 +90,7 @@ class PrivateCounts:
         if not np.issubdtype(counts.dtype, np.integer):
             raise InvalidData("counts must be integers.")
         return np.asarray(counts + discrete_laplace(self.scale, (count, *counts.shape), source))
+
+    def terms(self, counts: NDArray[np.integer]) -> list[NoisedPoint]:
+        """Return the law of the release, for an exact audit."""
+        return [NoisedPoint(counts.astype(np.float64), LaplaceNoise(1 / self.scale))]

@@ -327,8 +327,6 @@ class SecureSum:
 
     def terms(self, vectors: Floats) -> list[NoisedPoint]:
         """Return what an exact audit asks: the sum, and the law of the noise that is counted on."""
-        if self.law != "l2":
-            raise InvalidParameter("law: only L2 noise has a density to audit here.")
         return [NoisedPoint(vectors.sum(axis=0), SharedNoise(self).law)]
 
     def _shares(self, count: int, source: RandomSource) -> NDArray[np.int64]:

@@ -42,6 +42,15 @@ class NoisedPoint:
     step: LatticeStep | None = None
     unturned: Callable[[Floats], Floats] | None = None
 
+    @property
+    def size(self) -> int:
+        """Number of coordinates of the noise."""
+        return len(self.point)
+
+    def noise(self, released: Floats) -> Floats:
+        """Return the noise that led to a release, in the coordinates of the noise."""
+        return np.asarray(released - self.point)
+
     def loss(self, other: NoisedPoint) -> float:
         """Return the largest log density ratio; ``other`` is on other data."""
         return -self.law.log_density(self.point - other.point)
@@ -66,15 +75,20 @@ class PerturbedObjectiveTerm:
         """The output step that follows."""
         return self.made.output_step
 
-    def log_density(self, w: Floats) -> float:
-        """Return the log density of the minimiser at ``w``, up to a constant."""
+    def noise(self, w: Floats) -> Floats:
+        """Return the noise that makes ``w`` the minimiser."""
         made = self.made
         margins = self.y * (self.X @ w)
         towards = 0.0 if self.centre is None else self.centre
-        needed = self.X.T @ (self.y * residual(margins, made.cap)) - made.ridge * (w - towards)
+        pull = self.X.T @ (self.y * residual(margins, made.cap))
+        return np.asarray(pull - made.ridge * (w - towards))
+
+    def log_density(self, w: Floats) -> float:
+        """Return the log density of the minimiser at ``w``, up to a constant."""
+        made = self.made
         # At rate zero the density is the Hessian's determinant.
         log_det = log_density(w, self.X, self.y, rho=0.0, ridge=made.ridge, cap=made.cap)
-        return log_det + made.law.log_density(needed)
+        return log_det + made.law.log_density(self.noise(w))
 
     def minimiser(self) -> Floats:
         """Return the minimiser without noise."""
@@ -116,15 +130,20 @@ class PerturbedSoftmaxTerm:
         """The output step that follows."""
         return self.made.output_step
 
+    def noise(self, released: Floats) -> Floats:
+        """Return the noise that makes these ``K d`` weights the minimiser, in its coordinates."""
+        W = released.reshape(self.made.n_classes, -1)
+        errors = special.softmax(self.X @ W.T, axis=1)
+        errors[np.arange(len(self.codes)), self.codes] -= 1
+        towards = 0.0 if self.centre is None else self.centre
+        pull = errors.T @ self.X + self.made.ridge * (W - towards)
+        return np.asarray(-(self.made.class_basis.T @ pull).ravel())
+
     def log_density(self, w: Floats) -> float:
         """Return ``log_density_softmax``, for many rows at once."""
         basis, made = self.made.class_basis, self.made
         W = basis @ w.reshape(-1, self.X.shape[1])
         P = special.softmax(self.X @ W.T, axis=1)
-        errors = P.copy()
-        errors[np.arange(len(self.codes)), self.codes] -= 1
-        towards = 0.0 if self.centre is None else self.centre
-        needed = basis.T @ (errors.T @ self.X + made.ridge * (W - towards))
         reduced = P @ basis
         blocks = np.einsum("ka,nk,kb->nab", basis, P, basis)
         blocks -= reduced[:, :, None] * reduced[:, None, :]
@@ -132,7 +151,7 @@ class PerturbedSoftmaxTerm:
         _, log_det = np.linalg.slogdet(
             hessian.reshape(self.size, self.size) + made.ridge * np.eye(self.size)
         )
-        return float(log_det) + made.law.log_density(needed)
+        return float(log_det) + made.law.log_density(self.noise(W))
 
     def minimiser(self) -> Floats:
         """Return the minimiser without noise."""

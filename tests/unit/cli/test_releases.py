@@ -157,8 +157,18 @@ def test_audit_by_densities_does_not_refute_what_is_proved(line, method):
     assert not answer["data"]["refuted"]
 
 
-def test_audit_by_sampling_counts(line):
-    assert "not refuted" in line("audit", "plr", "--runs", "400").stdout
+def test_audit_by_sampling_counts(line, folder):
+    words = ("audit", "plr", "--runs", "400", "--records", "runs.jsonl")
+    assert "not refuted" in line(*words).stdout
+    assert Path("runs.jsonl").is_file()
+
+
+def test_audit_of_one_promise_goes_through_its_rows(line):
+    answer = line.json("audit", "total")
+    assert answer["message"] == "not refuted: total, in 2 rows"
+    (found,) = answer["data"]["audits"]
+    assert all(row["shares"]["ratio"] <= 1 + 1e-9 for row in found["rows"])
+    line("audit", "total", "--exact", code=2)
 
 
 def test_a_refuted_claim_ends_with_code_5(line, monkeypatch):

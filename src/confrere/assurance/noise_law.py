@@ -1,0 +1,216 @@
+"""Whether noise has the law that is priced: it is read back from what a plan releases.
+
+Every release is a function of its noise that can be undone, given the rows. What comes out is held
+against the declared law, norm by norm, coordinate by coordinate, and against the noise of other
+groups, classes and parties. This hears a few per cent where ratios of densities hear nothing: they
+speak of the law that is declared, whatever is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+
+import numpy as np
+from scipy import stats
+
+from confrere.arrays import Floats
+from confrere.mechanisms.counts import PrivateCounts
+from confrere.mechanisms.laws import (
+    BodyNoise,
+    ClassNoise,
+    GaussianNoise,
+    L2Noise,
+    LaplaceNoise,
+    NoiseLaw,
+)
+from confrere.mechanisms.secure_sum import SecureSum, SharedNoise
+from confrere.mechanisms.terms import NoisedPoint
+from confrere.noise.sources import RandomSource, SeededSource
+from confrere.plans.base_plan import Term
+
+_Part = tuple[str, Floats, Callable[[Floats], Floats]]
+
+#: Of one test of a law that holds: an audit of everything makes some thousands of them.
+_RISK = 1e-9
+
+#: Runs, at most, where many share the passes over the rows; where they do not, of all parts
+#: together and of each at least. The first look, and how much longer the next one is.
+RUNS, _SOLVED, _LEAST, _FIRST, _LONGER = 2_048, 512, 160, 128, 4
+
+#: Nodes for the law of a factor's share in the noise of a body.
+_NODES = (np.arange(400) + 0.5) / 400
+
+
+def noise_audit(
+    terms: Sequence[Term], *, runs: int | None = None, random_state: int = 0
+) -> tuple[float, str]:
+    """Return how far the noise of these terms is from its law, and where; above one is refuted.
+
+    Parameters
+    ----------
+    terms : sequence of Term
+        What a plan runs, on made-up rows.
+    runs : int, optional
+        At most. A law that is far off is refuted after a few.
+    random_state : int, default=0
+        Of the noise.
+
+    Returns
+    -------
+    share : float
+        The logarithm of the smallest p-value over that of one in 10^9.
+    where : str
+        What was tested.
+    """
+    slow = any(getattr(term.mechanism, "n_classes", 2) > 2 and _solved(term) for term in terms)
+    most = runs or (max(_LEAST, _SOLVED // len(terms)) if slow else RUNS)
+    drawn: list[Floats] = []
+    source, worst, count = SeededSource(random_state), (0.0, "nothing is noised"), 0
+    while count < most:
+        more = min(max(_FIRST, (_LONGER - 1) * count), most - count)
+        count += more
+        batches = [each for term in terms for each in _read_back(term, source, more)]
+        pairs = zip(drawn, (noise for _, noise, _ in batches), strict=True)
+        drawn = [np.vstack(p) for p in pairs] if drawn else [noise for _, noise, _ in batches]
+        named = [
+            (name, noise, law)
+            for (name, _, law), noise in zip(batches, drawn, strict=True)
+            if law is not None
+        ]
+        tests = [
+            (p, f"{name}: {what}")
+            for name, noise, law in named
+            for what, p in _p_values(law, noise)
+        ]
+        tests.append((_correlation([_apart(law, noise) for _, noise, law in named]), "parts agree"))
+        p, where = min(tests)
+        worst = float(np.log(max(p, 1e-300)) / np.log(_RISK)), where
+        if worst[0] > 1:
+            break
+    return worst
+
+
+def _solved(term: Term) -> bool:
+    """Whether every run is a problem for the solver by itself."""
+    return not isinstance(term.mechanism, SecureSum) and not hasattr(term.mechanism, "noise")
+
+
+def _read_back(
+    term: Term, source: RandomSource, count: int
+) -> Iterator[tuple[str, Floats, NoiseLaw | None]]:
+    """Yield the noise behind each density of a term."""
+    summed = _summed(term.mechanism)
+    if summed is not None:
+        # The law is that of as many shares as are counted on; more may be there.
+        nothing = np.zeros((summed.parts * count, summed.size))
+        uploads = summed.uploads(nothing, source=source).reshape(count, summed.parts, -1)
+        yield (
+            term.name,
+            summed.decode(uploads.sum(axis=1, dtype=np.uint64)),
+            SharedNoise(summed).law,
+        )
+        return
+    densities = term.densities()
+    added = getattr(term.mechanism, "noise", None)
+    if added is not None:  # what follows it touches no data
+        (density,) = densities
+        assert isinstance(density, NoisedPoint)
+        point = density.point
+        released = (
+            added.run_many(np.rint(point).astype(np.int64), source=source, count=count)
+            if isinstance(added, PrivateCounts)
+            else added.release_many(point, source, count)
+        )
+    else:
+        released = term.run_many(source, count)
+    sizes = [density.size for density in densities]
+    if sum(sizes) != released.shape[1]:
+        sizes = [released.shape[1] // len(densities)] * len(densities)
+    ends = np.cumsum(sizes)
+    for k, (density, end, size) in enumerate(zip(densities, ends, sizes, strict=True)):
+        mine = released[:, end - size : end]
+        noise = np.array([density.noise(one) for one in mine])
+        law = density.law if hasattr(density, "law") else density.made.law
+        yield f"{term.name}, {k}" if len(densities) > 1 else term.name, noise, law
+
+
+def _summed(mechanism: object) -> SecureSum | None:
+    """Return the sum that a mechanism's noise is made in, if it is made of shares."""
+    if isinstance(mechanism, SecureSum):
+        return mechanism
+    noise = getattr(mechanism, "noise", None)
+    return noise.summed if isinstance(noise, SharedNoise) else None
+
+
+def _p_values(law: NoiseLaw, noise: Floats) -> Iterator[tuple[str, float]]:
+    for name, values, below in _parts(law, noise):
+        yield name, float(stats.kstest(np.asarray(below(values)), "uniform").pvalue)
+
+
+def _parts(
+    law: NoiseLaw, noise: Floats
+) -> Iterator[tuple[str, Floats, Callable[[Floats], Floats]]]:
+    if isinstance(law, GaussianNoise):
+        for j, column in enumerate(noise.T):
+            yield f"coordinate {j}", column / law.sigma, stats.norm.cdf
+    elif isinstance(law, LaplaceNoise):
+        for j, column in enumerate(noise.T):
+            yield f"coordinate {j}", column * law.rho, stats.laplace.cdf
+    elif isinstance(law, L2Noise | ClassNoise):
+        blocks = law.n_classes if isinstance(law, ClassNoise) else 1
+        for k, block in enumerate(np.split(noise, blocks, axis=1)):
+            size, lengths = block.shape[1], np.linalg.norm(block, axis=1)
+            yield f"length of class {k}", law.rho * lengths, stats.gamma(size).cdf
+            for j, column in enumerate(block.T) if size > 1 else ():
+                half = (size - 1) / 2
+                place = (column / lengths + 1) / 2
+                yield f"direction {j} of class {k}", place, stats.beta(half, half).cdf
+    else:
+        assert isinstance(law, BodyNoise)
+        yield from _body_parts(law, noise)
+
+
+def _body_parts(law: BodyNoise, noise: Floats) -> Iterator[_Part]:
+    """Yield the gauge of every group, Gamma, and every factor's norm: its share is Beta(m, 1)."""
+    body, norms, group = law.body, law.body.factor_norms(noise), np.array(law.body.groups)
+    for g, share in enumerate(body.shares):
+        mine = np.flatnonzero(group == g)
+        dimension = sum(body.sizes[k] for k in mine)
+        rate = law.rho * share
+        gauge = rate * norms[:, mine].max(axis=1)
+        yield f"gauge of group {g}", gauge, stats.gamma(dimension).cdf
+        for k in mine if len(mine) > 1 else ():
+            yield f"factor {k} of group {g}", rate * norms[:, k], _factor(dimension, body.sizes[k])
+
+
+@lru_cache
+def _factor(dimension: int, size: int) -> Callable[[Floats], Floats]:
+    """Return the distribution of Gamma(``dimension + 1``) times Beta(``size``, 1)."""
+    places = np.linspace(0, stats.gamma(dimension + 1).isf(1e-9), 600)
+    parts = _NODES ** (1 / size)
+    below = stats.gamma(dimension + 1).cdf(places[:, None] / parts).mean(axis=1)
+    return lambda t: np.interp(t, places, below)
+
+
+def _apart(law: NoiseLaw, noise: Floats) -> Floats:
+    """Return noise in coordinates that are uncorrelated if it has its law."""
+    if not isinstance(law, BodyNoise):
+        return noise
+    body = law.body
+    return np.hstack(
+        [noise[:, part] @ turn.T for part, turn in zip(body.parts, body.inverses, strict=True)]
+    )
+
+
+def _correlation(parts: Sequence[Floats]) -> float:
+    """Return the p-value of the largest rank correlation of two coordinates: laws are symmetric."""
+    columns = np.hstack(parts)
+    if columns.shape[1] < 2:
+        return 1.0
+    if not np.ptp(columns, axis=0).min() > 0:
+        return 0.0
+    ranks = stats.rankdata(columns, axis=0)
+    found = np.abs(np.corrcoef(ranks, rowvar=False) - np.eye(columns.shape[1])).max()
+    # Coordinates of one length are uncorrelated and not independent: twice the variance, and more.
+    return float(2 * stats.norm.sf(found * np.sqrt(len(columns) / 2)))

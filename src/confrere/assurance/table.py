@@ -1,0 +1,672 @@
+"""The table of audits: every promise that is offered, dimension by dimension, and what is compared.
+
+A row is data: a method, which neighbours it speaks of, the law of its noise, how many classes, and
+the shape of its rows. Four things are compared in every row, on the plan that ``fit`` would run:
+
+- ``ratio``: the exact loss of privacy, on data sets through all of the classifier's own scaling,
+  clipping and splits, and on neighbours built for each of its mechanisms;
+- ``noise``: what is drawn with the law that is priced, read back from what is released;
+- ``theorem``: what the proof says of this noise, worked out a second time;
+- ``price``: what all parts that see one record spend, in every way that a run can go.
+
+Each is a share of what is promised: above one the promise is refuted.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import optimize, stats
+
+from confrere.accounting import total
+from confrere.assurance.noise_law import noise_audit
+from confrere.assurance.theorems import theorem_audit, tries_let_through
+from confrere.audit.estimator import prepared
+from confrere.audit.exact import exact_audit, gaussian_epsilon, loss_between
+from confrere.catalogue import find_method
+from confrere.errors import InvalidData, InvalidParameter, NotInstalled
+from confrere.estimators import FeatureStackingClassifier, PrivateLogisticRegression
+from confrere.federation.summed_facts import fact_sum
+from confrere.guarantee import Guarantee, Neighbours, Unit
+from confrere.learned_facts import FactsPlan
+from confrere.ledger import Ledger
+from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
+from confrere.mechanisms.objective_perturbation import PerturbedObjective
+from confrere.mechanisms.prior_check import PriorCheck
+from confrere.mechanisms.secure_sum import SecureSum, SharedNoise
+from confrere.plans.base_plan import Plan, Term
+from confrere.plans.checked_average import CheckedAveraging
+from confrere.plans.checked_plan import CheckedPlan
+from confrere.plans.collaborative_plan import Averaging
+from confrere.plans.party_rows import PartyRows
+from confrere.plans.sums_plan import GradientRounds, OneMessage
+from confrere.schema import Category, Flag, Label, Number, PublicSchema
+from confrere.schema.fact_counts import FactCounts
+
+COMPARED = ("ratio", "noise", "theorem", "price")
+
+#: Rounding of sums of prices, and of ratios.
+_ABOVE = 1 + 1e-9
+
+#: Of rows with a delta: so small that a corner that is forgotten shows. In a body of many columns
+#: one so small does not pay.
+_DELTA, _WIDE_DELTA = 1e-10, 1e-5
+
+#: Records of made-up tables, and of a crowd of parties; sums that may be tried again; rounds.
+_RECORDS, _RESERVE, _ROUNDS = 24, 2, 2
+
+#: A ridge that leaves next to nothing to the Jacobian, and one that leaves it its part.
+_STRONG, _MODERATE = 1e3, 2.0
+
+#: What the constant takes of a row's length.
+_CONSTANT = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditCase:
+    """One promise.
+
+    Attributes
+    ----------
+    method : str
+        Of the catalogue; ``facts`` are learned facts of a schema, ``total`` composes releases.
+    relation : str
+        Which change is hidden.
+    law : str
+        Of the noise, by the class that declares it; checked against what runs.
+    classes : int
+        How many labels there are.
+    geometry : str
+        Of the rows: a ``ball``, a ``body`` of three groups of columns; of a stack over features
+        groups that share a row's length (``joint``), that do not (``apart``), or a body each.
+    delta : bool
+        Whether a delta is offered.
+    option : str
+        What else is asked for: a ``check`` of a prior, a ``reserve`` of tries, ``rounds``, noise
+        of the parties' own (``sum``), whole parties hidden (``party``).
+    """
+
+    method: str
+    relation: str = "replace-one"
+    law: str
+    classes: int = 2
+    geometry: str = "ball"
+    delta: bool = False
+    option: str = ""
+
+    @property
+    def dimensions(self) -> tuple[str, str, int, str, bool, str]:
+        """What is asked for; the law is what comes of it."""
+        return self.method, self.relation, self.classes, self.geometry, self.delta, self.option
+
+    def __str__(self) -> str:
+        told = f"{self.method}, {self.relation}, {self.classes} classes, {self.geometry}"
+        return told + (", delta" if self.delta else "") + (f", {self.option}" * bool(self.option))
+
+
+@dataclass(frozen=True)
+class RowAudit:
+    """What was found in one row.
+
+    Attributes
+    ----------
+    row : AuditCase
+    shares : mapping of str to float
+        By what was compared, the share of the promise; what does not apply is left out.
+    where : str
+        On what the largest of them rests.
+    cpu_seconds : float
+    """
+
+    row: AuditCase
+    shares: Mapping[str, float]
+    where: str
+    cpu_seconds: float
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the promise is shown to be false."""
+        return max(self.shares.values(), default=0.0) > _ABOVE
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        told = {"shares": dict(self.shares), "where": self.where, "refuted": self.refuted}
+        return {**asdict(self.row), **told, "cpu_seconds": self.cpu_seconds}
+
+
+@dataclass(frozen=True)
+class Sides:
+    """A plan, and its terms on two neighbouring data sets."""
+
+    plan: Any
+    first: list[Term]
+    second: list[Term]
+
+    @property
+    def mechanisms(self) -> list[Any]:
+        """All that noises, each kind once."""
+        every = [term.mechanism for term in self.first] + self.later
+        return list({repr(one): one for one in every}.values())
+
+    @property
+    def later(self) -> list[Any]:
+        """What learns from what was released."""
+        return list(self.plan.later_mechanisms()) if isinstance(self.plan, Plan) else []
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+_RELATIONS = ("replace-one", "add-remove", "label-only")
+_ONE = ("replace-one",)
+#: By the number of classes: noise of one norm until every class's own is less, or of every class.
+_NORM = {2: "L2Noise", 3: "L2Noise", 4: "ClassNoise"}
+_L2 = dict.fromkeys((2, 3, 4), "L2Noise")
+_CLASSES = {2: "L2Noise", 3: "ClassNoise", 4: "ClassNoise"}
+_LAPLACE = dict.fromkeys((2, 3, 4), "LaplaceNoise")
+_GAUSSIAN = dict.fromkeys((2, 3, 4), "GaussianNoise")
+_TWO_L2, _TWO_GAUSSIAN, _TWO_LAPLACE = ({2: law[2]} for law in (_L2, _GAUSSIAN, _LAPLACE))
+_BODY = {2: "BodyNoise"}
+_SHARED = ("", "reserve", "sum")
+
+#: Method, relations, the law by the number of classes, geometries, whether with a delta, options.
+_LINES: tuple[tuple[str, Sequence[str], Mapping[int, str], str, bool, Sequence[str]], ...] = (
+    ("plr", _RELATIONS, _NORM, "ball", False, ("",)),
+    ("plr", _RELATIONS, _GAUSSIAN, "ball", True, ("",)),
+    ("plr", _RELATIONS, _TWO_L2, "ball", False, ("check",)),
+    ("plr", _RELATIONS, _TWO_GAUSSIAN, "ball", True, ("check",)),
+    ("plr", _RELATIONS, _BODY, "body", False, ("",)),
+    ("plr", _RELATIONS, _TWO_GAUSSIAN, "wide", True, ("",)),
+    ("pst-s", _ONE, _NORM, "ball", False, ("",)),
+    ("pst-s", _ONE, _GAUSSIAN, "ball", True, ("",)),
+    *(
+        line
+        for geometry in ("joint", "apart")
+        for line in (
+            ("pst-f", _ONE, _CLASSES, geometry, False, ("",)),
+            ("pst-f", _ONE, _GAUSSIAN, geometry, True, ("",)),
+            ("pst-f", _ONE, _TWO_L2, geometry, False, ("check",)),
+            ("pst-f", _ONE, _TWO_GAUSSIAN, geometry, True, ("check",)),
+        )
+    ),
+    ("pst-f", _ONE, _BODY, "bodies", False, ("",)),
+    ("simcomb", _ONE, _NORM, "ball", False, ("", "check")),
+    ("simcomb", _ONE, _GAUSSIAN, "ball", True, ("", "check")),
+    ("simcomb", _ONE, _BODY, "body", False, ("", "check")),
+    ("simcomb", _ONE, _TWO_GAUSSIAN, "wide", True, ("", "check")),
+    ("pst-h", _ONE, _CLASSES, "ball", False, ("", "check")),
+    ("pst-h", _ONE, _GAUSSIAN, "ball", True, ("", "check")),
+    ("pst-h", _ONE, _BODY, "body", False, ("", "check")),
+    ("average", _ONE, _NORM, "ball", False, ("", "rounds")),
+    ("average", _ONE, _GAUSSIAN, "ball", True, ("", "rounds")),
+    ("average", _ONE, _TWO_L2, "ball", False, ("check",)),
+    ("average", _ONE, _TWO_GAUSSIAN, "ball", True, ("check",)),
+    ("average", _ONE, _BODY, "body", False, ("", "rounds")),
+    ("ofpa", _ONE, _LAPLACE, "ball", False, ("", "rounds")),
+    ("ofaa", _ONE, _L2, "ball", False, ("",)),
+    ("ofaa", _ONE, _GAUSSIAN, "ball", True, ("",)),
+    ("laplace", _ONE, _L2, "ball", False, ("",)),
+    ("laplace", _ONE, _GAUSSIAN, "ball", True, ("",)),
+    ("sums", _ONE, _L2, "ball", False, ("", "reserve")),
+    ("sums", _ONE, _GAUSSIAN, "ball", True, ("", "reserve", "rounds")),
+    ("vote", _ONE, _L2, "ball", False, ("",)),
+    ("vote", _ONE, _GAUSSIAN, "ball", True, ("",)),
+    ("soft", _ONE, _L2, "ball", False, ("",)),
+    ("soft", _ONE, _GAUSSIAN, "ball", True, ("",)),
+    ("weights", _ONE, _L2, "ball", False, _SHARED),
+    ("weights", _ONE, _GAUSSIAN, "ball", True, _SHARED),
+    ("statistic", _ONE, _L2, "ball", False, _SHARED),
+    ("statistic", _ONE, _GAUSSIAN, "ball", True, _SHARED),
+    ("cells", _ONE, _LAPLACE, "ball", False, _SHARED),
+    ("facts", ("replace-one", "add-remove"), _TWO_LAPLACE, "ball", False, ("", "sum")),
+    ("facts", _ONE, _TWO_LAPLACE, "ball", False, ("party",)),
+    ("total", _ONE, _TWO_L2, "ball", False, ("",)),
+    ("total", _ONE, _TWO_GAUSSIAN, "ball", True, ("",)),
+)
+
+#: Every promise that is offered: the audit goes through it, and so does its page.
+ROWS = tuple(
+    AuditCase(
+        method=method,
+        relation=relation,
+        law=law,
+        classes=classes,
+        geometry=geometry,
+        delta=delta,
+        option=option,
+    )
+    for method, relations, laws, geometry, delta, options in _LINES
+    for relation in relations
+    for classes, law in laws.items()
+    for option in options
+)
+
+
+# --- what is made up ------------------------------------------------------------------------------
+
+_SCHEMA = PublicSchema(
+    (
+        Number("line", bounds=(-1, 1), curve=False),
+        Number("curve", bounds=(0, 1), curve=(0, 0.3, 0.6, 1)),
+        Category("block", values=("a", "b", "c")),
+    )
+)
+#: So many columns that a delta pays, in a body too.
+_WIDE = PublicSchema(tuple(Flag(f"f{j}") for j in range(60)))
+_FACTS = PublicSchema(
+    (
+        Number("age", bounds=(0, 100)),
+        Number("weight", bounds=(30, 130), missing="indicator"),
+        Category("job", values=("a", "b", "c")),
+    ),
+    outcome=Label("ill", positive=("yes",)),
+)
+_SCHEMAS = {"body": _SCHEMA, "bodies": _SCHEMA, "wide": _WIDE}
+
+
+def sides_of(row: AuditCase, epsilon: float = 1.0) -> Sides:
+    """Return what a row's method would run on two neighbours; raise where it is not offered.
+
+    Parameters
+    ----------
+    row : AuditCase
+        Its dimensions alone are looked at.
+    epsilon : float, default=1.0
+        The price.
+    """
+    if row.method == "facts":
+        return _facts(row, epsilon)
+    estimator = _estimator(row, epsilon)
+    first, second = _neighbours(row)
+    (plan, one), (_, other) = (prepared(estimator, data) for data in (first, second))
+    sides = Sides(plan, _terms(plan, one), _terms(plan, other))
+    checked = any(isinstance(term.mechanism, PriorCheck) for term in sides.first)
+    if checked != (row.option == "check"):
+        raise InvalidParameter(f"a check is not offered by {row.method}.")
+    if row.delta != any(term.mechanism.guarantee().delta > 0 for term in sides.first):
+        raise InvalidParameter("a delta is not used with these rows.")
+    return sides
+
+
+def _estimator(row: AuditCase, epsilon: float) -> Any:
+    """Return the classifier with these dimensions, or say that it has none of them."""
+    method = find_method(row.method)
+    offered = method.make().get_params()
+
+    def asked(name: str, value: Any) -> dict[str, Any]:
+        if name not in offered:
+            raise InvalidParameter(f"{name} is not offered by {row.method}.")
+        return {name: value}
+
+    settings: dict[str, Any] = {"epsilon": epsilon, "classes": list(range(row.classes))}
+    settings |= {"alpha": _STRONG} | ({} if not row.delta else asked("delta", _delta(row)))
+    settings |= {name: _CONSTANT for name in ("intercept_scale",) if name in offered}
+    if row.relation != "replace-one":
+        settings |= asked("neighbours", row.relation)
+    if row.relation == "add-remove":
+        settings |= asked("declared_samples", _RECORDS)
+    grouped = "clipping" in offered
+    if (
+        grouped == (row.geometry in ("ball", "body", "wide"))
+        or (row.geometry == "wide") > row.delta
+    ):
+        raise InvalidParameter(f"{row.geometry} is not offered by {row.method}, or nothing new.")
+    if row.geometry in ("joint", "apart"):
+        clipping = "joint" if row.geometry == "joint" else "separate"
+        settings |= asked("clipping", clipping) | {"groups": [[0, 1], [2, 3]], "alpha": _MODERATE}
+    elif row.geometry == "bodies":
+        settings |= asked("clipping", "separate") | {"groups": [["line", "curve"], ["block"]]}
+    if row.geometry in _SCHEMAS:
+        settings |= asked("noise", "schema") | {"schema": _SCHEMAS[row.geometry]}
+    if "split_seed" in offered:
+        settings |= {"split_seed": None}
+    settings |= _option(row, asked, offered)
+    if method.shape == "transfer":
+        settings |= {"source": _source(row, method.source), "prior_check": row.option == "check"}
+    return method.make(**settings)
+
+
+def _delta(row: AuditCase) -> float:
+    return _WIDE_DELTA if row.geometry == "wide" else _DELTA
+
+
+def _option(
+    row: AuditCase, asked: Callable[..., dict[str, Any]], offered: Mapping[str, Any]
+) -> Any:
+    if row.option == "check":
+        if "source" in offered:
+            return {}
+        return asked("prior", [1.0, *[0.0] * 3]) | asked("prior_check", True)
+    if row.option == "reserve":
+        if row.method != "sums":
+            return asked("reserve", _RESERVE) | asked("trust", "sum")
+        return asked("reserve", _RESERVE)
+    if row.option == "rounds":
+        return asked("rounds", _ROUNDS)
+    if row.option == "sum":
+        return asked("trust", "sum")
+    return asked(row.option, True) if row.option else {}
+
+
+def _source(row: AuditCase, kind: str | None) -> Any:
+    """Return a release of the same shape, of somebody who was sure."""
+    common: dict[str, Any] = {"classes": list(range(row.classes)), "ledger": Ledger()}
+    common |= {"epsilon": 20.0, "random_state": 0, "alpha": 1.0, "intercept_scale": _CONSTANT}
+    if row.geometry in _SCHEMAS:
+        common |= {"schema": _SCHEMAS[row.geometry], "noise": "schema"}
+    if row.delta:
+        common |= {"delta": _delta(row)}
+    if kind == "plr":
+        made: Any = PrivateLogisticRegression(**common)
+    else:
+        groups: Any = [["line", "curve"], ["block"]] if "schema" in common else [[0, 1], [2, 3]]
+        made = FeatureStackingClassifier(groups=groups, split_seed=None, **common)
+        if "schema" in common:
+            made.set_params(clipping="separate", combiner="vote")
+    return made.fit(**_neighbours(replace(row, relation="replace-one"))[0]).to_release()
+
+
+def _neighbours(row: AuditCase) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return two data sets that differ in the first record, or in the first party."""
+    shape = find_method(row.method).shape
+    if shape == "votes":
+        return _crowds(row)
+    n, last = _RECORDS, row.classes - 1
+    y = np.arange(n) % row.classes
+    y[0] = 0
+    X: Any
+    if row.geometry == "wide":
+        X = pd.DataFrame({f"f{j}": np.arange(n) % 2 == 0 for j in range(60)})
+        other = X.copy()
+        other.loc[0] = False
+    elif row.geometry in ("body", "bodies"):
+        X = pd.DataFrame(
+            {
+                "line": np.where(np.arange(n) % 2, -1.0, 1.0),
+                "curve": np.linspace(0, 1, n),
+                "block": np.resize(["a", "b", "c"], n),
+            }
+        )
+        other = X.copy()
+        other.loc[0] = [-1.0, 1.0, "b"]
+    else:
+        X = np.resize(np.vstack([np.eye(4), -np.eye(4)]), (n, 4))
+        other = X.copy()
+        other[0] = -X[0]
+    first: dict[str, Any] = {"X": X, "y": y}
+    second = {"X": other, "y": y}
+    if row.relation == "label-only":
+        second = {"X": X, "y": np.append(last, y[1:])}
+    elif row.relation == "add-remove":
+        second = {"X": X[1:], "y": y[1:]}
+    party = {"party": np.arange(n) % 3} if shape == "together" else {}
+    return first | party, second | party
+
+
+def _crowds(row: AuditCase) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return parties of one record, of which the first decides between the classes of others."""
+    last = row.classes - 1
+    public = {"party": np.arange(3), "auxiliary": np.array([[1.0, 0.0], [0.6, 0.8]])}
+    X = np.tile([1.0, 0.0], (3, 1))
+    first, second = ({"X": X, "y": np.array([one, 0, last])} | public for one in (last, 0))
+    return first, second
+
+
+def _terms(plan: Any, records: Any) -> list[Term]:
+    """Return the terms of a plan; of rounds all of them, at public points."""
+    protocol = getattr(plan, "protocol", None)
+    if isinstance(protocol, Averaging) and protocol.rounds > 1:
+        parties = PartyRows.of(records)
+        return [
+            replace(term, name=f"{term.name}, round {k}")
+            for k, epsilon in enumerate(protocol.round_epsilons)
+            for term in replace(
+                protocol, rounds=1, epsilon=epsilon, delta=protocol.round_delta
+            ).terms(parties, plan.sizes)
+        ]
+    if isinstance(protocol, GradientRounds):
+        # Weights are public whatever they are: here all are sure of the last class.
+        sure = np.zeros_like(protocol.centre)
+        sure[(-1, -1) if protocol.n_classes > 2 else -1] = 1e6
+        messages = [
+            protocol.message(protocol.frame.rows(X), y, sure)
+            for X, y in PartyRows.of(records).members()
+        ]
+        return [Term("sum", protocol.mechanism(plan.sizes), (np.stack(messages),))]
+    return list(plan.terms(records))
+
+
+def _facts(row: AuditCase, epsilon: float) -> Sides:
+    """Return counts of a table in which one record, or a party's, is as far away as can be."""
+    if row.classes != 2 or row.geometry != "ball" or row.delta:
+        raise InvalidParameter("facts have neither classes nor a body nor a delta.")
+    if row.option not in ("", "party", "sum"):
+        raise InvalidParameter(f"{row.option} is not offered by facts.")
+    unit = Unit.PARTY if row.option == "party" else Unit.RECORD
+    plan = FactsPlan(FactCounts(_FACTS), epsilon, Neighbours(row.relation), unit)
+    columns = ["age", "weight", "job", "ill"]
+    changed = [(100.0, 130.0, "a", "yes"), (25.0, None, "b", "no")]
+    if row.relation == "add-remove":
+        changed = [(100.0, None, "a", "yes"), (100.0, 130.0, "a", "yes")]
+    tables = [
+        pd.DataFrame([one, *[(50.0, 80.0, "a", "no")] * 3], columns=columns) for one in changed
+    ]
+    if row.relation == "add-remove":
+        tables[0] = tables[0][1:]
+    party = np.arange(4) if unit is Unit.PARTY else None
+    counted = [
+        plan.counted(*plan.summed(table, None if party is None else party)) for table in tables
+    ]
+    if row.option != "sum":
+        return Sides(plan, *([Term("facts", plan.counter, (one,))] for one in counted))
+    hides = {"replace-one": "record", "add-remove": "presence"}[row.relation]
+    values = {
+        "hides": hides,
+        "epsilon": epsilon,
+        "n_parties": 3,
+        "colluding": 1,
+        "reserve": _RESERVE,
+        "quorum": 1.0,
+        "largest": 100,
+    }
+    summed = fact_sum(values, plan.counts)
+    nobody = np.zeros_like(counted[0], dtype=np.float64)
+    both = (np.stack([one.astype(np.float64), nobody, nobody]) for one in counted)
+    return Sides(summed, *([Term("facts", summed, (one,))] for one in both))
+
+
+# --- what is compared -----------------------------------------------------------------------------
+
+Shares = Iterator[tuple[float, str]]
+
+
+def audit_row(row: AuditCase, epsilon: float = 1.0, random_state: int = 0) -> RowAudit:
+    """Compare all there is to compare in one row.
+
+    Parameters
+    ----------
+    row : AuditCase
+    epsilon : float, default=1.0
+        The claim.
+    random_state : int, default=0
+        Of noise that is drawn, and of random neighbours.
+    """
+    start = time.process_time()
+    shares: dict[str, float] = {}
+    worst = (-1.0, "")
+    tools: dict[str, Callable[[], Shares]]
+    if row.method == "total":
+        tools = {"ratio": lambda: _totals(row, epsilon)}
+    else:
+        try:
+            sides = sides_of(row, epsilon)
+        except InvalidData as error:
+            # Made-up rows are good: a mechanism that refuses them was given others.
+            return RowAudit(row, {"ratio": math.inf}, f"refused to run: {error}", 0.0)
+        tools = {
+            "ratio": lambda: _ratios(sides, random_state),
+            "noise": lambda: iter([noise_audit(sides.first, random_state=random_state)]),
+            "theorem": lambda: _theorems(sides),
+            "price": lambda: _prices(row, sides, epsilon),
+        }
+    for name, tool in tools.items():
+        try:
+            found = list(tool())
+        except InvalidData as error:
+            found = [(math.inf, f"refused to run: {error}")]
+        except NotInstalled as error:
+            return RowAudit(row, {}, f"not compared: {error}", time.process_time() - start)
+        if found:
+            share, where = max(found)
+            shares[name] = share
+            worst = max(worst, (share, f"{name}: {where}"))
+    return RowAudit(row, shares, worst[1], time.process_time() - start)
+
+
+def _ratios(sides: Sides, seed: int) -> Shares:
+    """Yield exact losses over claims: of each mechanism, and of all on two data sets."""
+    for mechanism in sides.mechanisms:
+        if isinstance(mechanism, PerturbedObjective | FeatureGroupPerturbation | PriorCheck):
+            found = exact_audit(mechanism, draws=8, random_state=seed)
+            yield found.epsilon / mechanism.epsilon, f"{type(mechanism).__name__}, {found.where}"
+    claimed = sides.plan.guarantee()
+    if claimed.neighbours is Neighbours.ADD_REMOVE and not isinstance(
+        sides.plan, SecureSum | FactsPlan
+    ):
+        return  # given the cells that rows draw, two data sets are what was just built
+    first, second = (
+        [
+            density
+            for term in terms
+            for _ in range(_times(term.mechanism))
+            for density in term.densities()
+        ]
+        for terms in (sides.first, sides.second)
+    )
+    lost = loss_between(first, second, delta=claimed.delta, seed=seed, climb=False)
+    yield lost / claimed.epsilon, "two data sets"
+
+
+def _summed(mechanism: Any) -> SecureSum | None:
+    """Return the sum in which a mechanism's noise is made, if it is made of shares."""
+    if isinstance(mechanism, SecureSum):
+        return mechanism
+    noise = getattr(mechanism, "noise", None)
+    return noise.summed if isinstance(noise, SharedNoise) else None
+
+
+def _times(mechanism: Any) -> int:
+    """Return how often whoever runs a study can ask for a release."""
+    summed = _summed(mechanism)
+    return 1 if summed is None else tries_let_through(summed)
+
+
+def _theorems(sides: Sides) -> Shares:
+    for mechanism in sides.mechanisms:
+        yield from theorem_audit(_summed(mechanism) or mechanism)
+
+
+def _prices(row: AuditCase, sides: Sides, epsilon: float) -> Shares:
+    """Yield what is spent over what is promised, however a run goes."""
+    plan, claimed = sides.plan, sides.plan.guarantee()
+    yield claimed.epsilon / epsilon, "what was asked for"
+    laws = {type(_law_of(density)).__name__ for term in sides.first for density in term.densities()}
+    if row.law not in laws:
+        yield math.inf, f"noise of {' and '.join(sorted(laws))}"
+    if row.relation != str(claimed.neighbours):
+        yield math.inf, "neighbours"
+    moved = [
+        one.mechanism.guarantee()
+        for one, other in zip(sides.first, sides.second, strict=True)
+        if not _same(one.data, other.data)
+    ]
+    yield _over(moved, claimed), "parts that see one record"
+    for later in sides.later:
+        yield _over([later.guarantee()], claimed), "what learns from what was released"
+    for parts in _ways(plan):
+        yield _over(parts, claimed), "a fit that a check may lead to"
+    for summed, possible in _sums(row, sides):
+        tries = tries_let_through(summed)
+        yield max(tries / possible, possible / max(tries, 1e-9)), "sums that can be asked for"
+
+
+def _law_of(density: Any) -> Any:
+    return density.law if hasattr(density, "law") else density.made.law
+
+
+def _over(parts: Sequence[Guarantee], claimed: Guarantee) -> float:
+    """Return what releases from the same records spend, over a promise."""
+    epsilon = math.fsum(part.epsilon for part in parts) / claimed.epsilon
+    delta = math.fsum(part.delta for part in parts)
+    if delta > 0 and claimed.delta == 0:
+        return math.inf
+    return max(epsilon, delta / claimed.delta if delta else 0.0)
+
+
+def _ways(plan: Any) -> Iterator[list[Guarantee]]:
+    """Yield what is spent at every outcome of a check."""
+    if isinstance(plan, CheckedPlan):
+        for belief in plan.check.beliefs():
+            yield [plan.check.guarantee(), plan.fit(belief).guarantee()]
+    protocol = getattr(plan, "protocol", None)
+    if isinstance(protocol, CheckedAveraging):
+        check = protocol.check(plan.sizes)
+        for belief in check.beliefs():
+            yield [check.guarantee(), protocol.after(belief).guarantee(plan.sizes)]
+
+
+def _sums(row: AuditCase, sides: Sides) -> Iterator[tuple[SecureSum, int]]:
+    """Yield every sum, and how often it may be asked for: rounds, and what is held in reserve."""
+    protocol = getattr(sides.plan, "protocol", None)
+    rounds = protocol.rounds if isinstance(protocol, OneMessage | GradientRounds) else 1
+    tries = _RESERVE if row.option == "reserve" or row.method == "facts" else 0
+    for mechanism in sides.mechanisms:
+        summed = _summed(mechanism)
+        if summed is not None:
+            yield summed, rounds + tries
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two mechanisms see the same."""
+    if isinstance(one, tuple | list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if hasattr(one, "votes"):
+        return _same(vars(one).get("votes"), vars(other).get("votes"))
+    return np.array_equal(np.asarray(one), np.asarray(other))
+
+
+def _totals(row: AuditCase, epsilon: float) -> Shares:
+    """Yield exact losses of releases that come together over what a total says of them."""
+    delta = 1e-6
+    if not row.delta:
+        for count in (1, 3, 8):
+            said = total([Guarantee(epsilon / 10)] * count, delta=delta).epsilon
+            yield _responses(epsilon / 10, count, delta) / said, f"{count} randomised responses"
+        return
+    for count in (1, 3, 8):
+        ledger = Ledger()
+        data = _neighbours(replace(row, method="plr"))[0]
+        model = _estimator(replace(row, method="plr"), epsilon).set_params(ledger=ledger)
+        for seed in range(count):
+            model.set_params(random_state=seed).fit(**data)
+        said = total(ledger.entries(), delta=delta).epsilon
+        act = prepared(model, data)[0].terms(prepared(model, data)[1])[0].mechanism
+        mu = 2 * act.cap * act.law.rate * math.sqrt(count)
+        yield gaussian_epsilon(mu, delta) / said, f"{count} fits with Gaussian noise"
+
+
+def _responses(epsilon: float, count: int, delta: float) -> float:
+    """Return what answers that are true with odds ``e^epsilon`` spend, so many, at a delta."""
+    right = 1 / (1 + math.exp(-epsilon))
+    told = np.arange(count + 1)
+    first, second = (stats.binom.pmf(told, count, p) for p in (right, 1 - right))
+
+    def surplus(at: float) -> float:
+        return float(np.maximum(first - math.exp(at) * second, 0).sum()) - delta
+
+    return float(optimize.brentq(surplus, 0.0, count * epsilon + 1))

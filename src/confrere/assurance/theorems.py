@@ -1,0 +1,172 @@
+"""What the theorems say of the noise that a mechanism draws, worked out a second time.
+
+Some bounds have slack that no pair of data sets uses up: a sum over corners, of which one counts,
+or the Jacobian that is paid twice. An accountant that forgets a part of them promises what nobody
+has proved, and no density tells. So the inequalities of the proofs are evaluated here once more,
+without the accountants: corners are listed one by one, and nothing is searched for.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from confrere.audit.exact import hockey_stick
+from confrere.errors import OperationRefused
+from confrere.federation.summing import check_try
+from confrere.guarantee import Neighbours
+from confrere.maths.gaussian import GaussianGroups
+from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
+from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
+from confrere.mechanisms.hidden_size import HiddenSize
+from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
+from confrere.mechanisms.output_step import LatticeStep
+from confrere.mechanisms.secure_sum import SecureSum
+from confrere.noise.sources import SeededSource
+
+#: Beyond what floats and a coarse Jacobian at a strong ridge can be off by.
+ABOVE = 1.01
+
+#: A sum that may be tried more often than this is one that nobody stops.
+_MANY = 10_000
+
+
+def theorem_audit(mechanism: Any) -> Iterator[tuple[float, str]]:
+    """Yield what a mechanism spends by its theorem over what it is priced at, and on what.
+
+    Nothing is yielded for noise of a norm without a delta: there the exact ratio says it all.
+    """
+    if isinstance(mechanism, GaussianObjectivePerturbation):
+        left = mechanism.epsilon - mechanism.output_step.epsilon
+        yield _delta_of(mechanism, left) / mechanism.delta / ABOVE, "delta, corner by corner"
+    if isinstance(mechanism, FeatureGroupPerturbation) and mechanism.delta:
+        yield from _groups(mechanism)
+    if isinstance(mechanism, SecureSum):
+        yield _sum_spends(mechanism), "the tries of a sum and its roundings"
+    if isinstance(getattr(mechanism, "n_samples", None), HiddenSize):
+        yield _rows_moved(mechanism.n_samples), "rows that come and go with one record"
+    for minimiser in _minimisers(mechanism):
+        yield step_loss(minimiser.output_step) / minimiser.output_step.epsilon, "the output step"
+
+
+def step_loss(step: LatticeStep) -> float:
+    """Return the largest log ratio of the output step between two answers of the solver.
+
+    Two radii apart along the diagonal, and placed so that every coordinate is rounded away.
+    """
+    away = 2 * step.radius / math.sqrt(step.size) / step.spacing
+    start = 0.5 - 1e-9
+    return step.size * float(np.rint(start + away) - np.rint(start)) / step.scale
+
+
+def tries_let_through(mechanism: SecureSum) -> int:
+    """Return how many sums a party answers in one run, by asking the guard that it asks."""
+    for step in range(_MANY):
+        try:
+            check_try(mechanism, step)
+        except OperationRefused:
+            return step
+    return _MANY
+
+
+def _minimisers(mechanism: Any) -> tuple[NoisyMinimiser, ...]:
+    if isinstance(mechanism, FeatureGroupPerturbation):
+        return mechanism.minimisers
+    one = getattr(mechanism, "minimiser", None)
+    return (one,) if isinstance(one, NoisyMinimiser) else ()
+
+
+def _delta_of(mechanism: GaussianObjectivePerturbation, epsilon: float) -> float:
+    """Sum delta over all corners of the residuals of the records that change."""
+    k, ridge, cap = mechanism.n_classes, mechanism.ridge, mechanism.cap
+    relation = mechanism.neighbours
+    if k == 2:
+        bend = cap * (1 - cap) if relation is Neighbours.LABEL_ONLY else 0.25
+        jacobian = math.log1p(bend / ridge)
+        gradients: list[Any] = [np.array([residual]) for residual in (0.0, cap)]
+    else:
+        jacobian = (k - 1) * math.log1p(1 / (k * ridge))
+        gradients = [vertex - np.eye(k)[0] for vertex in np.eye(k)]
+    if relation is Neighbours.LABEL_ONLY:
+        # Two labels of one row: their residuals add up to one, and more classes bend alike.
+        reaches = [1.0, 0.0] if k == 2 else [math.sqrt(2)]
+        jacobian = jacobian if k == 2 else 0.0
+    elif relation is Neighbours.ADD_REMOVE:
+        reaches = [float(np.linalg.norm(gradient)) for gradient in gradients]
+    else:
+        # Rows of one length, in the directions that part the two gradients most.
+        reaches = [
+            math.sqrt(a @ a + b @ b + 2 * abs(float(a @ b)))
+            for a, b in itertools.product(gradients, repeat=2)
+        ]
+    sigma = mechanism.law.sigma
+    return math.fsum(hockey_stick(epsilon - jacobian, reach / sigma) for reach in reaches)
+
+
+def _groups(mechanism: FeatureGroupPerturbation) -> Iterator[tuple[float, str]]:
+    spent = math.fsum(one.output_epsilon for one in mechanism.minimisers)
+    epsilon, k = mechanism.epsilon - spent, mechanism.n_classes
+    joint = mechanism.clipping == "joint"
+    slope = mechanism.cap if k == 2 else math.sqrt(2)
+    rates = [one.law.rate for one in mechanism.minimisers]
+    mu = 2 * slope * (max(rates) if joint else math.hypot(*rates))
+    bend = 0.25 if k == 2 else (k - 1) / k
+    each = [(k - 1) * math.log1p(bend / ((k - 1) * ridge)) for ridge in mechanism.ridges]
+    taken = bend / min(mechanism.ridges) if joint else math.fsum(each)
+    # Both records' residuals may be extreme, in every group in their own way.
+    corners = sum(1 for _ in itertools.product(range(k), repeat=2 * len(rates)))
+    whole = corners * hockey_stick(epsilon - taken, mu)
+    yield whole / mechanism.delta / ABOVE, "delta, over all corners of all groups"
+    if k > 2:
+        return
+    composed = GaussianGroups(
+        sigmas=tuple(1 / rate for rate in rates),
+        ridges=mechanism.ridges,
+        cap=mechanism.cap,
+        joint=joint,
+    )
+    for at in np.linspace(0.05, 1.0, 8) * epsilon:
+        # One record goes, and then one comes: both times the Jacobian may be paid.
+        twice = math.exp(taken) * hockey_stick(at - 2 * taken, mu)
+        least = min(twice, corners * hockey_stick(at - taken, mu))
+        yield least / float(composed.profile(at)) / ABOVE, "delta of stacks that are composed"
+
+
+def _sum_spends(mechanism: SecureSum) -> float:
+    """Return what as many sums as parties answer spend, over the price."""
+    tries = tries_let_through(mechanism)
+    moved = tries * mechanism.sensitivity
+    if mechanism.law == "integer":
+        return moved / (mechanism.scale * mechanism.spacing) / mechanism.epsilon
+    each = 1 + 2 * mechanism.error / mechanism.spacing + 3 * mechanism.n_parties
+    rounded = tries * mechanism.size * each / mechanism.scale
+    if mechanism.law != "gaussian":
+        return (moved * mechanism.rate + rounded) / mechanism.epsilon
+    mu = math.sqrt(tries) * mechanism.sensitivity * mechanism.rate
+    return hockey_stick(mechanism.epsilon - rounded, mu) / mechanism.delta / ABOVE
+
+
+class _Placed(SeededSource):
+    """Rows draw the cells that they are told to."""
+
+    def __init__(self, places: Any) -> None:
+        super().__init__(0)
+        self._places = np.asarray(places, dtype=np.float64)
+
+    def uniforms(self, *shape: int) -> Any:
+        return self._places.reshape(shape)
+
+
+def _rows_moved(hidden: HiddenSize) -> float:
+    """Return how many used rows one record changes at most, over all ways to share three cells."""
+    worst = 0
+    for cells in itertools.product(range(3), repeat=4):
+        places = (np.array(cells) + 0.5) / hidden.most
+        with_it = hidden.used(4, _Placed(places))[0]
+        without = np.append(hidden.used(3, _Placed(places[:3]))[0], False)
+        worst = max(worst, int(np.count_nonzero(with_it != without)))
+    return float(worst)
