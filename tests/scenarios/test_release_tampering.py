@@ -334,13 +334,13 @@ def test_arrays_that_are_not_numbers_are_refused(received, arrays):
 
 def test_nothing_is_parsed_before_it_is_verified(received, monkeypatch):
     """A changed file never reaches a parser."""
-    from confrere.release import verification
+    from confrere.release import release as release_module
 
     def parsed(*_):
         raise AssertionError("parsed before verified")
 
     for name in ("read_json", "read_document"):
-        monkeypatch.setattr(verification, name, parsed)
+        monkeypatch.setattr(release_module, name, parsed)
     for path in sorted(received.glob("*.*")):
         whole = path.read_bytes()
         path.write_bytes(whole + b" ")

@@ -125,8 +125,7 @@ def _near(message: str, verbs: list[str], context: Any) -> str | None:
 #: Commands in the order of the help, and the module that each is in.
 _MODULES = {
     "demo": "demo",
-    **dict.fromkeys(("init", "check", "price"), "studies"),
-    "fit": "fit",
+    **dict.fromkeys(("init", "check", "price", "fit"), "studies"),
     "evaluate": "evaluation",
     **dict.fromkeys(("predict", "verify", "release"), "releases"),
     "ledger": "ledgers",

@@ -42,7 +42,7 @@ from confrere.plans.base_plan import (
     encode_labels,
 )
 from confrere.release import Release
-from confrere.release.paid_receipts import promised_with, schema_of, seeded_facts, with_facts
+from confrere.release.spending import promised_with, schema_of, seeded_facts, with_facts
 from confrere.rows.row_source import RowSource
 from confrere.rows.row_tables import RowTable
 from confrere.schema import SchemaEncoder

@@ -7,11 +7,19 @@ from confrere.release.additions import (
     quality_digest,
     read_additions,
 )
-from confrere.release.card import Approval, Card, Curator, Utility, card_schema
-from confrere.release.describe import Adversary, CardNotes, build_card
+from confrere.release.card import (
+    Adversary,
+    Approval,
+    Card,
+    CardNotes,
+    Curator,
+    Utility,
+    build_card,
+    card_schema,
+)
 from confrere.release.folder import read_folder
 from confrere.release.pages import card_page
-from confrere.release.release import Release, sign_release
+from confrere.release.release import Release, load_release, sign_release, verify_release
 from confrere.release.signing import (
     NAMESPACE,
     fingerprint,
@@ -22,7 +30,6 @@ from confrere.release.signing import (
     verify_signature,
 )
 from confrere.release.spending import Spending, detection_bound
-from confrere.release.verification import load_release, verify_release
 
 __all__ = [
     "NAMESPACE",

@@ -1,26 +1,194 @@
 """The texts of a release that people read: README, the card on a page, and in a notebook.
 
+The curves of a model are pictures on its card: what each number does to the log odds. They are
+drawn from released weights. The band around them is what noise alone would do to them, from public
+facts: two standard deviations of its law, as if records were spread evenly.
+
 The README is the same for all, and part of the format: a change of its text is a new version of the
 card's schema.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
+from scipy.linalg import block_diag
 
+from confrere.arrays import Floats
 from confrere.ledger.accounts import shown, shown_down
+from confrere.maths.geometry import weight_noise
+from confrere.model import Linear
 from confrere.notebook import BAD, GOOD, bar, facts, grid, panel, word
-from confrere.release.bent_columns import bent_columns
+from confrere.plans.body_plan import curvature_of, factors_of
 from confrere.release.card import Card
 from confrere.release.signing import NAMESPACE
+from confrere.schema.encoding import NumberColumn
 
 if TYPE_CHECKING:
     from confrere.release.additions import SignedAddition
     from confrere.release.release import Release
+
+
+#: Deviations on either side of a curve.
+BAND = 2.0
+
+_WIDE, _HIGH, _LEFT, _TOP, _BOTTOM = 150.0, 74.0, 24.0, 6.0, 14.0
+
+
+@dataclass(frozen=True, eq=False)
+class BentColumn:
+    """What one number does to the log odds of the second class, around its mean over the knots.
+
+    Attributes
+    ----------
+    column : str
+        Its name.
+    places : array
+        The knots, on the scale that hats are on.
+    values : array
+        Log odds there.
+    deviations : array or None
+        Of the noise in them; None where public facts do not tell.
+    ends : pair of float
+        The first and the last knot as raw values.
+    """
+
+    column: str
+    places: Floats
+    values: Floats
+    deviations: Floats | None
+    ends: tuple[float, float]
+
+    @property
+    def picture(self) -> Markup:
+        """The curve with its band as one SVG, without script or style of its own."""
+        spread = np.zeros_like(self.values) if self.deviations is None else BAND * self.deviations
+        low, high = float(np.min(self.values - spread)), float(np.max(self.values + spread))
+        low, high = min(low, -0.1), max(high, 0.1)
+        first, last = float(self.places[0]), float(self.places[-1])
+        x = _LEFT + (self.places - first) / (last - first) * (_WIDE - _LEFT - 4)
+
+        def y(value: Floats | float) -> Floats:
+            inside = _HIGH - _TOP - _BOTTOM
+            return np.asarray(_TOP + (high - np.asarray(value)) / (high - low) * inside)
+
+        def points(xs: Floats, ys: Floats) -> str:
+            return " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(xs, ys, strict=True))
+
+        around = np.concatenate([y(self.values - spread), y(self.values + spread)[::-1]])
+        band = points(np.concatenate([x, x[::-1]]), around)
+        zero = f"{float(y(0.0)):.1f}"
+        return Markup(
+            '<svg class="curve" viewBox="0 0 {wide:g} {high:g}" role="img" aria-label="{label}">'
+            '<polygon class="band" points="{band}"/>'
+            '<line class="zero" x1="{left:g}" x2="{right:g}" y1="{zero}" y2="{zero}"/>'
+            '<polyline class="line" points="{line}"/>'
+            '<text x="{text:g}" y="{top:g}" text-anchor="end">{most}</text>'
+            '<text x="{text:g}" y="{bottom:g}" text-anchor="end">{least}</text>'
+            '<text x="{left:g}" y="{under:g}">{begin}</text>'
+            '<text x="{right:g}" y="{under:g}" text-anchor="end">{end}</text></svg>'
+        ).format(
+            wide=_WIDE,
+            high=_HIGH,
+            label=f"{self.column}: log odds from {self.values[0]:+.2f} to {self.values[-1]:+.2f}",
+            band=band,
+            line=points(x, y(self.values)),
+            zero=zero,
+            left=_LEFT,
+            right=_WIDE - 4,
+            text=_LEFT - 2,
+            top=_TOP + 5,
+            bottom=_HIGH - _BOTTOM,
+            under=_HIGH - 4,
+            most=f"{high:+.1f}",
+            least=f"{low:+.1f}",
+            begin=f"{self.ends[0]:g}",
+            end=f"{self.ends[1]:g}",
+        )
+
+
+def bent_columns(release: Release) -> tuple[BentColumn, ...]:
+    """Return the curves of a linear model of two classes, in the order of its columns."""
+    return tuple(_found(release))
+
+
+def _found(release: Release) -> Iterator[BentColumn]:
+    model = release.model
+    if not isinstance(model, Linear) or model.encoder is None or len(model.coef) != 1:
+        return
+    if model.encoder.form == "standardised":
+        return
+    encoding = model.encoder.encoding
+    blocks = model.encoder.transformer().blocks()
+    start = 0
+    for place, (column, block) in enumerate(zip(encoding.columns, blocks, strict=True)):
+        hats = slice(start, start + block.smooth)
+        start += block.size
+        if not block.smooth or not isinstance(column, NumberColumn):
+            continue
+        around = np.eye(block.smooth) - 1 / block.smooth
+        values = around @ (model.coef[0, hats] / encoding.norm)
+        noise = _noise(release, place, block.smooth)
+        deviations = None
+        if noise is not None:
+            part = noise[: block.smooth, : block.smooth]
+            deviations = np.sqrt(np.diagonal(around @ part @ around))
+        knots = np.array(column.knots)
+        raw = np.expm1(knots) + column.clip[0] if column.log else knots
+        yield BentColumn(column.column, knots, values, deviations, (float(raw[0]), float(raw[-1])))
+
+
+def _noise(release: Release, place: int, hats: int) -> Floats | None:
+    """Return the covariance of the noise in one curve's hats, where public facts tell it.
+
+    A curve is a line and bends, which are drawn apart: what noise does to them adds up. Near a
+    prior the ridge depends on how far it was believed: no band is drawn.
+    """
+    facts, encoder = release.model.facts, release.model.encoder
+    if facts.rho is None or facts.ridge is None or facts.n_samples is None or encoder is None:
+        return None
+    if facts.prior is not None or release.kind != "plr":
+        return None
+    blocks = encoder.transformer().blocks()
+    factors, turns = factors_of(blocks, whole=True)
+    if facts.body != tuple(factor.size for factor in factors[:-1]):
+        factors, turns = factors_of(blocks)
+    found = weight_noise(
+        factors,
+        n_samples=facts.n_samples,
+        rate=facts.rho,
+        ridge=facts.ridge,
+        curvature=curvature_of(encoder.schema),
+    )
+    of_block = iter(found[:-1])
+    for turn in turns[: place + 1]:
+        mine = [next(of_block)]
+        if len(mine[0][0]) < len(turn):
+            mine.append(next(of_block))
+    noise, ridge = (block_diag(*parts) for parts in zip(*mine, found[-1], strict=True))
+    # About half of the records lie where a capped loss is straight.
+    seen = facts.n_samples * curvature_of(encoder.schema) / 2 * _even_squares(turn, hats)
+    moved = np.linalg.inv(seen + ridge)
+    return np.asarray(turn.T @ (moved @ noise @ moved.T)[:-1, :-1] @ turn)
+
+
+def _even_squares(turn: Floats, hats: int) -> Floats:
+    """Return mean products of a curve's columns and the constant, at places that are spread evenly.
+
+    A curve is linear between knots, so ends and middles of the gaps tell all (Simpson's rule).
+    """
+    knots = np.eye(hats, turn.shape[1])
+    middles = (knots[1:] + knots[:-1]) / 2
+    places = np.vstack([knots, knots[1:-1], np.repeat(middles, 4, axis=0)]) @ turn.T
+    columns = np.hstack([places, np.ones((len(places), 1))])
+    return np.asarray(columns.T @ columns / len(columns))
+
 
 _ENVIRONMENT = Environment(
     loader=PackageLoader("confrere.release", "templates"),

@@ -26,7 +26,7 @@ from confrere.guarantee import Guarantee, Unit, at_most, exact, in_sequence, min
 from confrere.ledger.accounts import shown, shown_down
 from confrere.notebook import BAD, bar, grid, panel, word
 from confrere.release import Spending
-from confrere.release.paid_receipts import receipts_for_facts
+from confrere.release.spending import receipts_for_facts
 from confrere.schema.fact_counts import FactCounts
 from confrere.study.budget import Budget, budget_of
 from confrere.study.home import FilePath

@@ -43,7 +43,7 @@ from confrere.plans.linear_plan import coefficients
 from confrere.plans.shaped_average import ShapedAveraging
 from confrere.plans.sums_plan import GradientRounds, OneMessage
 from confrere.release import Release
-from confrere.release.paid_receipts import seeded_facts, with_facts
+from confrere.release.spending import seeded_facts, with_facts
 from confrere.schema import PublicSchema
 from confrere.study.learning import LEARN, Learning, Start
 from confrere.study.parameters import NOMINAL_ROWS, estimator_for, ridges_for, settings_for

@@ -12,7 +12,7 @@ from confrere.model import Encoder
 from confrere.noise.sources import SeededSource
 from confrere.plans.base_plan import Names
 from confrere.release import Release, card_page
-from confrere.release.bent_columns import bent_columns
+from confrere.release.pages import bent_columns
 from confrere.schema import Category, Flag, Label, Number
 
 SCHEMA = PublicSchema(
