@@ -17,7 +17,8 @@ from sklearn.model_selection import GridSearchCV
 
 from benchmarks.measured import fill, markdown, write_record
 from benchmarks.tables import Drawn, draw, importances
-from confrere import Ledger, PrivateLogisticRegression, PrivateSelection
+from confrere import Ledger, PrivateLogisticRegression
+from confrere_research.private_selection import PrivateSelection
 
 SIZES = {"MNIST, 0 against 8": 9_000, "BRFSS 2022": 40_000, "Bank Marketing": 36_000}
 EPSILON = 1.0
@@ -45,7 +46,7 @@ def main() -> None:
         ],
     }
     write_record("selection", record)
-    fill("selection.md", "selection", table_of(record))
+    fill("algorithms/papers.md", "selection", table_of(record))
     Console().print(table_of(record), markup=False)
 
 

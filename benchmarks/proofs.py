@@ -18,19 +18,29 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PROOFS = ROOT / "docs" / "proofs"
+FOLDERS = (PROOFS, ROOT / "research" / "proofs")
+#: Where the code lies that a page names by its path below it.
+SOURCES = {"confrere": ROOT / "src", "confrere_research": ROOT / "research" / "src"}
 RECORD = PROOFS / "looked_at.json"
 
 
 def pages() -> list[Path]:
-    return sorted(page for page in PROOFS.glob("*.md") if page.stem != "index")
+    found = (page for folder in FOLDERS for page in folder.glob("*.md"))
+    return sorted((page for page in found if page.stem != "index"), key=lambda page: page.stem)
+
+
+def code_of(page: Path) -> list[Path]:
+    """Return the modules that a page names."""
+    named = re.findall(r"`((confrere(?:_research)?)/[\w/]+\.py)`", page.read_text())
+    return sorted({SOURCES[room] / name for name, room in named})
 
 
 def cited(page: Path) -> dict[str, str]:
     """Return the digest of everything that a page's modules define, by module and name."""
     found = {}
-    names = re.findall(r"`(confrere/[\w/]+\.py)`", page.read_text())
-    for name in sorted(set(names)):
-        for inside, digest in digests((ROOT / "src" / name).read_text()).items():
+    for path in code_of(page):
+        name = path.as_posix().partition("/src/")[2]
+        for inside, digest in digests(path.read_text()).items():
             found[f"{name}:{inside}"] = digest
     return found
 

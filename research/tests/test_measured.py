@@ -57,7 +57,7 @@ def tables():
             bench_priors.branches_of(read_record("priors")),
         ),
         "base rate": ("priors.md", bench_base_rate.table_of(read_record("base_rate"))),
-        "selection": ("selection.md", bench_selection.table_of(read_record("selection"))),
+        "selection": ("algorithms/papers.md", bench_selection.table_of(read_record("selection"))),
         "since 0.1": (reproduced.PAGE, reproduced.changes_of(whole)),
         "reproduced": (reproduced.PAGE, reproduced.chapters_of(whole)),
         "reproduced, in short": (reproduced.README, reproduced.summary_of(whole)),

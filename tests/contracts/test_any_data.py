@@ -17,7 +17,6 @@ from confrere import (
     Ledger,
     MultipartyClassifier,
     PrivateLogisticRegression,
-    PrivateSelection,
     SampleStackingClassifier,
     TransferClassifier,
     TransferStackingClassifier,
@@ -173,17 +172,6 @@ def votes(method, draw):
     )
 
 
-def chosen(strategy, draw):
-    grid = {"prior": [[0.0] * D, [3.0, -3.0] * 2 + [0.0] * (D - 4)]}
-    return PrivateSelection(
-        PrivateLogisticRegression(data_norm=common(draw)["data_norm"]),
-        grid,
-        epsilon=float(draw.choice([0.05, 1.0])),
-        strategy=strategy,
-        scoring=str(draw.choice(["brier", "errors"])),
-    )
-
-
 def judged(data, ledger, seed, draw):
     source = linear_source() if draw.random() < 0.5 else stacked_source()
     evaluate(
@@ -208,8 +196,6 @@ def ways():
         "pst-f": Way(fitted(stack)),
         "simcomb": Way(fitted(lambda draw: TransferClassifier(source=linear_source()))),
         "pst-h": Way(fitted(lambda draw: TransferStackingClassifier(source=stacked_source()))),
-        "selection, parts": Way(fitted(lambda draw: chosen("parts", draw)), sparse=True),
-        "selection, stopping": Way(fitted(lambda draw: chosen("random-stopping", draw))),
     }
     for name, method in CATALOGUE.items():
         if method.shape == "together":

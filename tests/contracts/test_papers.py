@@ -12,11 +12,11 @@ import confrere
 from confrere import estimators, evaluation, planning, schema
 from confrere.catalogue import CATALOGUE
 from confrere.study.parameters import RESERVED
-from confrere_research import projections
+from confrere_research import private_selection, projections
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "algorithms" / "papers.md"
-ROOMS = (confrere, projections, estimators, planning, evaluation, schema)
+ROOMS = (confrere, projections, private_selection, estimators, planning, evaluation, schema)
 
 
 def rows():

@@ -6,20 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.proofs import RECORD, cited, digests
+from benchmarks.proofs import RECORD, cited, code_of, digests, pages
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted(page for page in (ROOT / "docs" / "proofs").glob("*.md") if page.stem != "index")
+PAGES = pages()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_what_a_proof_names_exists(page):
-    text = page.read_text()
-    code = re.findall(r"`(confrere/[\w/]+\.py)`", text)
-    tests = re.findall(r"`(tests/[\w/]+\.py)`", text)
+    code = code_of(page)
+    tests = re.findall(r"`((?:research/)?tests/[\w/]+\.py)`", page.read_text())
     assert code, "a proof names the code that it is about"
     assert tests, "a proof names the tests that check it"
-    for path in [*(ROOT / "src" / name for name in code), *(ROOT / name for name in tests)]:
+    for path in [*code, *(ROOT / name for name in tests)]:
         assert path.is_file(), path
 
 
@@ -36,7 +35,7 @@ def test_code_changes_only_together_with_a_look_at_its_proof(page):
     then, now = json.loads(RECORD.read_text()).get(page.stem, {}), cited(page)
     changed = sorted(name for name in then.keys() | now.keys() if then.get(name) != now.get(name))
     assert not changed, (
-        f"docs/proofs/{page.name} is about {', '.join(changed)}: read it again, then: "
+        f"{page.name} is about {', '.join(changed)}: read it again, then: "
         f"python -m benchmarks.proofs {page.stem}"
     )
 

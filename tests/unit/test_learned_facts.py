@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from confrere import Ledger, MultipartyClassifier, PrivateLogisticRegression, PrivateSelection
+from confrere import Ledger, MultipartyClassifier, PrivateLogisticRegression
 from confrere.errors import BudgetExceeded, InvalidData, InvalidParameter, InvalidRelease
 from confrere.learned_facts import learn_facts
 from confrere.release import Release, load_release, verify_release
@@ -131,18 +131,6 @@ def test_seeded_facts_are_never_released(table, ledger):
     assert learned.paid[0].simulated
     model = PrivateLogisticRegression(schema=learned, ledger=ledger, account="people").fit(table)
     assert model.to_release().simulated
-
-
-def test_a_selection_with_paid_facts_says_their_price(table, ledger):
-    learned = SCHEMA.learn(table, epsilon=0.5, ledger=ledger, account="people")
-    search = PrivateSelection(
-        PrivateLogisticRegression(),
-        {"alpha": [1e-3, 1e-1]},
-        schema=learned,
-        ledger=ledger,
-        account="people",
-    )
-    assert search.fit(table).to_release().card.epsilon == 1.5
 
 
 def test_nothing_is_spent_on_what_is_wrong(table, ledger):

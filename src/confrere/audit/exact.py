@@ -96,7 +96,7 @@ def exact_audit(
 
     Objective perturbation has the density of its noise at the noise that a release needs, times
     a Jacobian; output perturbation, noisy coefficients and statistics have that of a norm around
-    a point. What has no density is left out: the output step, a selection's choice, evaluations.
+    a point. What has no density is left out: the output step, evaluations.
 
     Parameters
     ----------

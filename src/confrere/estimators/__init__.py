@@ -4,7 +4,6 @@ from confrere.estimators.collaborative import CollaborativeClassifier
 from confrere.estimators.feature_stacking import FeatureStackingClassifier
 from confrere.estimators.logistic_regression import PrivateLogisticRegression
 from confrere.estimators.multiparty import MultipartyClassifier
-from confrere.estimators.private_selection import PrivateSelection
 from confrere.estimators.released_classifier import ReleasedClassifier
 from confrere.estimators.sample_stacking import SampleStackingClassifier
 from confrere.estimators.transfer import TransferClassifier, fit_branches
@@ -15,7 +14,6 @@ __all__ = [
     "FeatureStackingClassifier",
     "MultipartyClassifier",
     "PrivateLogisticRegression",
-    "PrivateSelection",
     "ReleasedClassifier",
     "SampleStackingClassifier",
     "TransferClassifier",

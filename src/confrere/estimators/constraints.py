@@ -10,8 +10,8 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from functools import cache, wraps
-from typing import Annotated, Any, Literal, Self, TypeVar, get_args, get_origin, get_type_hints
+from functools import cache
+from typing import Annotated, Any, Literal, Self, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +23,6 @@ from confrere.rows.engines import check_engine
 from confrere.schema import PublicSchema, SchemaEncoder
 
 Check = Callable[[Any, str], object]
-Kind = TypeVar("Kind")
 
 
 def _finite(value: Any, name: str) -> float:
@@ -221,33 +220,3 @@ def one_of(choices: tuple[str, ...], **renamed: str) -> Check:
             raise InvalidParameter(f"{name} must be one of {', '.join(map(repr, choices))}.")
 
     return check
-
-
-def renamed(**names: str) -> Callable[[type[Kind]], type[Kind]]:
-    """Decorate an estimator whose parameters had other names: the old ones name the new ones.
-
-    Parameters
-    ----------
-    **names
-        The new name of every old one.
-    """
-
-    def decorate(kind: type[Kind]) -> type[Kind]:
-        def refusing(method: Callable[..., Any]) -> Callable[..., Any]:
-            @wraps(
-                method
-            )  # scikit-learn reads the parameters from the signature of what is wrapped
-            def refuse(self: Any, *args: Any, **parameters: Any) -> Any:
-                for old in names.keys() & parameters.keys():
-                    raise TypeError(
-                        f"{kind.__name__} has no parameter {old!r}; it is called {names[old]!r}."
-                    )
-                return method(self, *args, **parameters)
-
-            return refuse
-
-        for name in ("__init__", "set_params"):
-            setattr(kind, name, refusing(getattr(kind, name)))
-        return kind
-
-    return decorate

@@ -139,7 +139,7 @@ def _searching(estimator: Any) -> _Planned | None:
         fits = prices * (around.get("n_splits") or search.n_splits_)
         if search.refit:
             fits.append((max(one[0] for one in prices), max(one[1] for one in prices)))
-        return "GridSearchCV", "PrivateSelection chooses for one epsilon.", fits
+        return "GridSearchCV", "Defaults follow public rules and cost nothing.", fits
     return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -95,11 +95,6 @@ class LabelledTable:
     def names(self) -> Names:
         """What a model of these records calls labels and columns."""
         return Names(tuple(self.classes.tolist()), tuple(self.features))
-
-    def part(self, rows: NDArray[np.intp]) -> LabelledTable:
-        """Return some of the rows."""
-        party = None if self.party is None else self.party[rows]
-        return replace(self, X=self.X[rows], codes=self.codes[rows], party=party)
 
     @property
     def signs(self) -> Floats:

@@ -17,7 +17,6 @@ from confrere import (
     Ledger,
     MultipartyClassifier,
     PrivateLogisticRegression,
-    PrivateSelection,
 )
 from confrere.errors import InvalidData, InvalidParameter, InvalidRelease, PrivacyWarning
 from confrere.estimators import ReleasedClassifier
@@ -130,19 +129,6 @@ def test_parties_may_have_tables_of_their_own():
     MultipartyClassifier(**settings).fit(tables, auxiliary=auxiliary)
     with pytest.raises(InvalidData, match="party 3"):
         MultipartyClassifier(**settings, on_faulty="refuse").fit(tables, auxiliary=auxiliary)
-
-
-def test_a_selection_encodes_once_and_releases_the_encoder(tmp_path):
-    grid = {"alpha": [1e-3, 1e-2]}
-    search = PrivateSelection(PrivateLogisticRegression(schema=SCHEMA), grid, epsilon=20.0)
-    search.fit(TABLE)
-    assert search.score(TABLE) > 0.7
-    folder = search.to_release().save(tmp_path / "release", allow_uncapped=True)
-    again = ReleasedClassifier(source=folder)
-    assert again.predict(TABLE).tolist() == search.predict(TABLE).tolist()
-    assert search.best_estimator_.predict(TABLE).tolist() == search.predict(TABLE).tolist()
-    outside = PrivateSelection(PrivateLogisticRegression(), grid, schema=SCHEMA, epsilon=20.0)
-    assert outside.fit(TABLE).score(TABLE) > 0.7
 
 
 def test_stacks_take_the_schema_s_importances():

@@ -67,7 +67,7 @@ def test_an_account_without_a_cap(model, ledger):
 
 def test_a_search_says_once_what_it_costs(model, ledger):
     search = GridSearchCV(model, {"alpha": [0.1, 0.2, 0.3]}, cv=4)
-    refused(lambda: search.fit(X, Y), ledger, "13 times.*epsilon 13 in all.*PrivateSelection")
+    refused(lambda: search.fit(X, Y), ledger, "13 times.*epsilon 13 in all.*Defaults")
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         search.fit(X, Y)
