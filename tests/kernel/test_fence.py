@@ -107,6 +107,18 @@ class TestWithoutPaying:
             with pytest.raises(LedgerError):
                 act()
 
+    def test_one_payment_has_one_ticket(self, ledger):
+        with paying(ledger, "a", HALF, purpose="x", key="k") as ticket:
+            draw(count(0.5), ticket)
+            with pytest.raises(Unpaid, match="already"):
+                release._Purse(ledger, ticket.receipt)
+            with (
+                pytest.raises(Unpaid, match="already"),
+                paying(ledger, "a", HALF, purpose="x", key="k"),
+            ):
+                pass
+        assert ledger.spent("a") == 0.5
+
     def test_parties_must_have_paid_for_what_is_drawn_in_their_name(self, ledger):
         receipt = ledger.charge("a", HALF, purpose="x")
         for receipts, promise in (

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
@@ -26,13 +27,29 @@ from typing_extensions import override
 from confrere.errors import LedgerError, Unpaid
 from confrere.guarantee import Guarantee, Split, check_split, exact, minus, plus
 from confrere.ledger.accounts import Limit
-from confrere.ledger.entries import Receipt
+from confrere.ledger.entries import Entry, Receipt
 from confrere.ledger.facts import ChargeApproval
 from confrere.ledger.ledger import Ledger
 from confrere.noise.sources import RandomSource, SeededSource
 
 #: Up to so many words, keying a stream costs more than it saves.
 _FEW_WORDS = 1024
+
+
+#: Payments that are being drawn for in this process, by ledger and row, and who does it.
+_UNDER_WAY: dict[tuple[str, int], int] = {}
+_CHANGED = threading.Condition()
+
+
+def _forget_others() -> None:
+    """Begin anew in a forked process: what its parent does is not under way here."""
+    global _CHANGED
+    _UNDER_WAY.clear()
+    _CHANGED = threading.Condition()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_others)
 
 
 class _Purse:
@@ -50,11 +67,24 @@ class _Purse:
     def __init__(self, ledger: Ledger, receipt: Receipt) -> None:
         if not isinstance(ledger, Ledger) or not isinstance(receipt, Receipt):
             raise Unpaid("noise is drawn for a receipt that stands in a ledger; there is none.")
-        entry = ledger.entry(receipt)
+        self._place = (receipt.ledger_id, receipt.row)
+        with _CHANGED:
+            while _UNDER_WAY.get(self._place, threading.get_ident()) != threading.get_ident():
+                _CHANGED.wait()
+            if self._place in _UNDER_WAY:
+                raise Unpaid("this payment has its ticket already.")
+            entry = ledger.entry(receipt)
+            self._check(entry)
+            _UNDER_WAY[self._place] = threading.get_ident()
+        self._begin(entry.guarantee, len(entry.models))
+
+    def _check(self, entry: Entry) -> None:
         self._once = entry.state == "open"
         if not self._once and "sums" not in entry.detail:
             raise Unpaid("what this receipt paid for was drawn before; another draw has a price.")
-        self._begin(entry.guarantee, len(entry.models))
+
+    #: Which payment; of purses that no charge of this ledger is behind, none.
+    _place: tuple[str, int] = ("", -1)
 
     def _begin(self, promise: Guarantee | None, used: int = 0) -> None:
         self.promise, self._used = promise, used
@@ -70,6 +100,9 @@ class _Purse:
     def end(self) -> None:
         """Let nothing more be drawn."""
         self._over = True
+        with _CHANGED:
+            _UNDER_WAY.pop(self._place, None)
+            _CHANGED.notify_all()
 
     def book(self, guarantee: Guarantee, several: tuple[Any, int] | None = None) -> None:
         """Take what a draw costs, or refuse it; ``several`` as in :meth:`RandomSource.book`."""
