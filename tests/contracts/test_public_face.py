@@ -17,9 +17,6 @@ from tests.contracts.catalogue import CLASSES, MAKERS
 FIELDS = ("Unit", "Neighbours", "Guarantee", "Spends", "Public", "Releases", "Proof")
 REQUIRED = {"guarantee_", "receipt_", "simulated_", "classes_"}
 
-#: What scikit-learn sets from the shape and the names of X: public by declaration.
-PUBLIC_FACTS = {"n_features_in_", "feature_names_in_"}
-
 
 def test_exports_are_sorted_and_real():
     assert list(confrere.__all__) == sorted(confrere.__all__)

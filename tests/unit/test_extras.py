@@ -6,7 +6,7 @@ import pytest
 
 from confrere.cli.envelope import ExitCode, ending_of
 from confrere.errors import NotInstalled
-from confrere.extras import extra, installed, research
+from confrere.extras import extra, installed
 from confrere.planning import plan
 
 
@@ -27,12 +27,6 @@ def test_a_picture_says_which_extra_it_needs(without):
     assert not installed("matplotlib")
     with pytest.raises(NotInstalled, match=r"needs matplotlib.*pip install 'confrere\[plot\]'"):
         plan(n=1000, d=5, epsilon=1.0).plot()
-
-
-def test_the_papers_say_how_to_install_them(without):
-    without("confrere_research")
-    with pytest.raises(NotInstalled, match="pip install confrere-research"):
-        research("commands")
 
 
 def test_what_is_there_is_given():

@@ -1,10 +1,8 @@
 """Every error has a code, one line and a next step; the two streams stay apart."""
 
 import pytest
-from typer.testing import CliRunner
 
 from confrere import errors
-from confrere.cli import app
 from confrere.cli.envelope import ExitCode, NotConfirmed, ending_of
 
 
@@ -60,29 +58,3 @@ def test_usage_errors_have_code_2_in_both_forms(line):
     line("verify", "x", "--key", "nonsense", code=2)
     line("verify", "x", "--key", "a=1", "--key", "a=2", code=2)
     line("audit", "source-d", code=2)
-
-
-def test_every_command_has_help_and_the_two_common_options(line):
-    top = line("--help").stdout
-    names = "demo init check price fit predict release verify ledger schema audit plan"
-    for name in [*names.split(), "keys", "coordinator", "party", "status", "version"]:
-        assert name in top
-    for path in (["fit"], ["ledger", "show"], ["schema", "diff"], ["demo"], ["keys", "new"]):
-        told = line(*path, "--help").stdout
-        assert "--json" in told
-        assert "--debug" in told
-
-
-def test_completion_is_on():
-    assert "--install-completion" in CliRunner().invoke(app, ["--help"]).stdout
-
-
-def test_the_parser_s_library_is_never_imported_by_name():
-    from pathlib import Path
-
-    import confrere
-
-    for file in Path(confrere.__file__).parent.rglob("*.py"):
-        text = file.read_text()
-        assert "import click" not in text, file
-        assert "from click" not in text, file

@@ -143,13 +143,6 @@ def test_schema_show_fingerprint_diff_and_draft(line, folder):
     line("schema", "show", "nowhere.toml", code=3)
 
 
-def test_keys_are_made_once_and_shown(line, folder):
-    made = line.json("keys", "new", "k", "--comment", "main")["data"]
-    assert line("keys", "show", "k.pub").stdout.strip() == made["fingerprint"]
-    line("keys", "new", "k", code=3)
-    line("keys", "show", "nothing.pub", code=3)
-
-
 @pytest.mark.parametrize("method", ["plr", "pst-f"])
 def test_audit_by_densities_does_not_refute_what_is_proved(line, method):
     answer = line.json("audit", method, "--exact")

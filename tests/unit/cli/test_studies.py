@@ -98,17 +98,6 @@ def test_price_touches_no_data_and_writes_a_plan(line, folder):
     assert not list(folder.rglob("*.ledger"))
 
 
-def test_price_beyond_a_cap_is_refused_with_code_4(line, folder):
-    study = Path("study.toml")
-    study.write_text(
-        study.read_text().replace("cap = { epsilon = 3.0 }", "cap = { epsilon = 0.5 }")
-    )
-    answer = line.json("price", "study.toml", code=4)
-    assert answer["error_code"] == "BudgetExceeded"
-    assert "0.5 left" in answer["message"]
-    assert "ledger show" in answer["hint"]
-
-
 def test_fit_shows_the_price_has_it_typed_and_writes_everything(line, folder):
     line("price", "study.toml", "--out", "plan.json")
     result = line("fit", "--plan", "plan.json", "--out", "out", typed="1\n")
@@ -129,18 +118,6 @@ def test_what_is_not_the_amount_spends_nothing(line, folder, typed):
     answer = line.json("fit", "study.toml", code=7, typed=typed)
     assert answer["error_code"] == "NotConfirmed"
     assert not list(folder.rglob("*.ledger"))
-
-
-def test_fit_in_json_has_every_receipt_and_strings_for_ids(line, folder):
-    answer = line.json("fit", "study.toml", "--yes", "--out", "out")
-    (release,) = answer["data"]["releases"]
-    assert release["status"] == "released"
-    assert isinstance(release["release_id"], str)
-    assert {r["party"] for r in release["receipts"]} == {"main", "branch-1", "branch-2"}
-    assert (
-        answer["data"]["study_sha256"]
-        == json.loads(Path(release["folder"], "card.json").read_text())["study_sha256"]
-    )
 
 
 def test_flags_come_before_local_files_and_sign(line, folder):

@@ -7,7 +7,6 @@ import shutil
 
 import pytest
 
-from confrere.federation.grant import Grant
 from confrere.ledger import Ledger
 from confrere.release import load_release
 from confrere.study import (
@@ -225,14 +224,6 @@ def test_a_study_for_one_process_names_the_command(world):
     seen = words(visitor.text(visitor.link("/studies", STUDY)))
     assert "confrere fit study.toml" in seen
     assert "Approve and sign" not in seen
-
-
-def test_the_desk_s_grant_is_the_command_s(world, visitor):
-    study = visitor.link("/studies", STUDY)
-    visitor.fill(study, decision="approve", sha256=read_study(world.study).sha256, **SAID)
-    key = (world.party / "main.key.pub").read_text()
-    agreed = Grant.load(world.party / "grant.json", key)
-    assert agreed.policy.approval.name == SAID["name"]
 
 
 def test_what_was_approved_is_withdrawn_by_a_button_and_stops(world, visitor, tmp_path):

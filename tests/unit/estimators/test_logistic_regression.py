@@ -260,35 +260,9 @@ def test_gaussian_fit_keeps_its_books_and_learns(tmp_path):
     assert "rho" not in entry.detail
 
 
-@pytest.mark.parametrize("settings", [{}, {"loss": "capped"}, {"neighbours": "label-only"}])
-def test_gaussian_fits_of_one_seed_are_the_same(settings):
-    first, second = (generous(delta=1e-6, **settings).fit(X, Y).coef_ for _ in range(2))
-    np.testing.assert_array_equal(first, second)
-    reference = generous(**settings).fit(X, Y).coef_
-    np.testing.assert_allclose(first, reference, rtol=0.05, atol=0.05)
-
-
-def test_gaussian_noise_for_more_classes():
-    labels = np.arange(600) % 3
-    model = PrivateLogisticRegression(delta=1e-6, classes=[0, 1, 2], random_state=0).fit(X, labels)
-    assert model.coef_.shape == (3, 6)
-    np.testing.assert_allclose(model.coef_.sum(axis=0), 0, atol=1e-2)
-
-
 def test_the_printed_calibration_is_pure():
     with pytest.raises(InvalidParameter, match="printed"):
         PrivateLogisticRegression(delta=1e-6, calibration="printed").fit(X, Y)
-
-
-def test_a_gaussian_release_is_a_source_like_any_other():
-    from confrere import TransferClassifier
-
-    sources = [
-        PrivateLogisticRegression(epsilon=1.0, delta=delta).fit(X, Y).to_release()
-        for delta in (0.0, 1e-6)
-    ]
-    model = TransferClassifier(source=sources, epsilon=1.0).fit(X, Y)
-    assert model.coef_.shape == (1, 6)
 
 
 def test_a_kernel_is_a_fixed_public_map():

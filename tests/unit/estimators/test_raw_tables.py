@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from confrere import (
@@ -18,7 +18,7 @@ from confrere import (
     MultipartyClassifier,
     PrivateLogisticRegression,
 )
-from confrere.errors import InvalidData, InvalidParameter, InvalidRelease, PrivacyWarning
+from confrere.errors import InvalidData, InvalidParameter, InvalidRelease
 from confrere.estimators import ReleasedClassifier
 from confrere.model import read_model
 from confrere.release import verify_release
@@ -95,16 +95,6 @@ def test_an_encoder_of_one_s_own_and_a_study_s_are_told_apart():
     other = clone(same).set_params(schema__rows="unit").fit(TABLE)
     assert other.model_.encoder.encoding.rows == "unit"
     assert same.model_.encoder.encoding.rows == "clip"
-
-
-def test_clones_pay_alike_in_workers():
-    ledger = Ledger()
-    ledger.open_account("main", epsilon=4.0)
-    model = PrivateLogisticRegression(schema=SCHEMA, epsilon=0.5, ledger=ledger)
-    search = GridSearchCV(model, {"alpha": [1e-3, 1e-2]}, cv=2, n_jobs=2)
-    with pytest.warns(PrivacyWarning, match="epsilon 2.5 in all"):
-        search.fit(TABLE, TABLE["ill"])
-    assert ledger.spent("main") == pytest.approx(2.5)
 
 
 def test_parties_have_one_table_with_a_column_that_says_whose_row_it_is():

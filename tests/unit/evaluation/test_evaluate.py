@@ -6,7 +6,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
-from confrere import Ledger, PrivateLogisticRegression
+from confrere import Ledger
 from confrere.errors import BudgetExceeded, InvalidData, InvalidParameter
 from confrere.evaluation import evaluate
 from confrere.evaluation.evaluate import _count
@@ -85,14 +85,6 @@ def test_several_classes():
     assert len(found.confusion) == 9
     with pytest.raises(InvalidParameter, match="two classes"):
         evaluate(model, X, labels, epsilon=5.0)
-
-
-def test_a_private_model_is_evaluated_too():
-    model = PrivateLogisticRegression(data_norm=3.0).fit(X[:300], Y[:300])
-    found = evaluate(model, X[300:], Y[300:], epsilon=1.0)
-    assert 0 <= found.accuracy.low <= found.accuracy.value <= found.accuracy.high <= 1
-    assert "accuracy" in str(found)
-    assert "1-DP" in str(found)
 
 
 def test_noise_that_drowns_everything_says_so():

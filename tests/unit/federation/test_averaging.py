@@ -45,10 +45,6 @@ def three(make_party):
     ]
 
 
-def local_minimisers(parties, frame, ridge, cap, centre=None):
-    return [minimise(frame.rows(p.X), p.y, ridge=ridge, cap=cap, centre=centre).w for p in parties]
-
-
 @pytest.mark.parametrize("perturb", ["objective", "output"])
 @pytest.mark.parametrize("cap", [1.0, 0.5])
 def test_almost_without_noise_it_is_the_average_of_the_minimisers(three, perturb, cap):
@@ -148,30 +144,6 @@ def test_a_body_that_cannot_be_one_has_no_price(three):
         assert str(refused.value), what
 
 
-@pytest.mark.parametrize(
-    ("changed", "told"),
-    [
-        ({"schema": BODY_SCHEMA}, "encoder"),
-        ({"schema": None}, "encoder"),
-        ({"delta": 1e-6}, "delta"),
-        ({"prior": [1.0, 0.0, 0.0]}, "prior"),
-        ({"method": "ofpa"}, "method"),
-    ],
-)
-def test_what_bodies_do_not_know_is_not_asked_of_others(changed, told):
-    with pytest.raises(InvalidParameter, match=told):
-        shaped(**changed)
-
-
-def test_a_prior_pulls(three):
-    frame = Frame(3)
-    prior = frame.weights([2.0, -1.0, 0.5], 0.3)
-    plan = Averaging(frame=frame, epsilon=1e7, alpha=100.0, prior=prior)
-    outcome = average(LocalFederation(three), plan)
-    np.testing.assert_allclose(outcome.coef, [2.0, -1.0, 0.5], atol=0.01)
-    assert outcome.intercept == pytest.approx(0.3, abs=0.01)
-
-
 def test_the_next_round_shrinks_towards_the_average(three):
     frame = Frame(3)
     plan = Averaging(frame=frame, epsilon=3e7, alpha=0.2, rounds=3, cap=1.0)
@@ -259,23 +231,6 @@ def test_with_a_quorum_the_others_go_on(make_party):
     assert list(outcome.receipts) == ["a", "b"]
     # The first attempt had been paid for, so the second was not.
     assert parties[0].books.ledger.spent("study") == 1.0
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"epsilon": 0.0},
-        {"alpha": -1.0},
-        {"rounds": 0},
-        {"rounds": 5000},
-        {"perturb": "input"},
-        {"perturb": "output", "rounds": 2},
-        {"count_epsilon": 1.0},
-    ],
-)
-def test_plans_that_make_no_sense(settings):
-    with pytest.raises(InvalidParameter):
-        Averaging(**{"frame": Frame(3), "epsilon": 1.0} | settings)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from confrere.federation import (
     average,
 )
 from confrere.federation.averaging import ReleaseRequest
-from confrere.federation.federation import check_run
 from confrere.ledger import Ledger
 from tests.unit.federation.conftest import make_data
 
@@ -95,13 +94,6 @@ def test_a_code_is_a_code(code):
 def test_a_quorum_is_a_share(three, quorum):
     with pytest.raises(InvalidParameter):
         LocalFederation(three).gather("size", Payload(), quorum=quorum)
-
-
-def test_runs_have_names():
-    assert check_run("2024-study_1") == "2024-study_1"
-    for bad in ("", "a/b", " x", 3):
-        with pytest.raises(InvalidParameter):
-            check_run(bad)
 
 
 def test_two_parties_cannot_share_a_name(make_party):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from confrere.errors import InvalidMessage, InvalidParameter, QuorumMissed
+from confrere.errors import InvalidMessage, QuorumMissed
 from confrere.federation import (
     Answers,
     Books,
@@ -261,8 +261,3 @@ def test_arrays_that_do_not_fit_are_refused():
         PARTY_SHARE.priced(request, PartyFacts(N, D + 1))
     with pytest.raises(InvalidMessage, match="n_classes"):
         PARTY_SHARE.priced(request, PartyFacts(N, D, 3))
-
-
-def test_models_of_votes_are_not_sums():
-    with pytest.raises(InvalidParameter, match="trust='sum'"):
-        plan(method="soft")

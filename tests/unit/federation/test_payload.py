@@ -13,8 +13,6 @@ from confrere.errors import InvalidMessage
 from confrere.federation import Payload
 from confrere.federation.payload import FORMAT, MAX_ARRAYS
 
-PREFIX = 14
-
 texts = st.text(st.characters(exclude_categories=("C", "Z"), codec="utf-8"), max_size=20)
 scalars = (
     st.none()

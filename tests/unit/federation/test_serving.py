@@ -17,7 +17,6 @@ from confrere.federation import (
     Answers,
     Books,
     Frame,
-    LocalParty,
     Operation,
     Payload,
     Policy,
@@ -304,19 +303,6 @@ def test_what_leaves_is_logged_with_its_receipt(party, caplog):
     row = receipt_of(answer).row
     assert f"leaves, ledger row {row}, digest {answer.digest[:16]}" in leaves
     assert "sent again" in again
-
-
-def test_a_run_spends_what_was_agreed_and_no_more():
-    X, y = np.eye(3), np.array([1.0, -1.0, 1.0])
-    party = LocalParty("a", X, y, loose_books(epsilon_per_run=1.0), random_state=0)
-    for step in range(2):
-        answer = serve("objective", release(0.5), party, run="r1", step=step)
-        assert receipt_of(answer).guarantee.epsilon == 0.5
-    with pytest.raises(OperationRefused):
-        serve("objective", release(0.1), party, run="r1", step=2)
-    other = LocalParty("a", X, y, loose_books(unit="party"))
-    with pytest.raises(OperationRefused):
-        serve("objective", release(0.5), other, run="r1")
 
 
 def test_books_need_someone_who_pays_and_what_is_agreed():

@@ -8,10 +8,7 @@ from confrere.federation import (
     Averaging,
     Expansion,
     Frame,
-    LocalFederation,
     PartyError,
-    average,
-    expand,
 )
 from confrere.federation.messages import SignedAnswer
 from confrere.federation.session import PartySession
@@ -45,18 +42,6 @@ def test_everyone_ends_with_the_release(tmp_path, plan):
         verify_bytes(signature, files["weights"], there.public[name], namespace=SIGNED)
         assert there.sessions[name].finished
         assert there.sessions[name].state == "released"
-
-
-@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
-def test_the_boundary_changes_nothing_of_what_is_computed(tmp_path, plan):
-    """Answers that parties gave elsewhere are the answers that they give in their own process."""
-    there = Organisations(tmp_path, plan=plan)
-    outcome = there.protocol(there.federation())
-    act = expand if isinstance(plan, Expansion) else average
-    locals_ = [there.local(name, there.grant(name)) for name in there.names]
-    here = act(LocalFederation(locals_, run=there.run, study="5" * 64), plan, quorum=0.6)
-    np.testing.assert_array_equal(outcome.weights, here.weights)
-    assert [there.spent(name) for name in there.names] == pytest.approx([plan.epsilon] * 3)
 
 
 def test_a_coordinator_goes_on_where_it_was(tmp_path):

@@ -14,12 +14,6 @@ def answers():
     return StackedAnswers(["u", "v", "w"], whole)
 
 
-def test_everyone_has_a_row(answers):
-    assert list(answers) == ["u", "v", "w"]
-    assert len(answers) == 3
-    assert answers["v"] == Payload({"a": 1}, {"x": [2.0, 3.0], "n": np.int64(1)})
-
-
 def test_a_stack_is_what_single_answers_would_stack_to(answers):
     single = dict(answers)
     np.testing.assert_array_equal(stacked(answers, "x", (2,)), stacked(single, "x", (2,)))

@@ -44,24 +44,6 @@ def test_a_party_gone_after_its_upload_is_in_that_sum_and_left_out_of_the_next(t
     assert "d" in outcome.receipts, "it has paid for the sum that it was in"
 
 
-def test_a_party_gone_before_its_upload_costs_the_try_of_the_others(tmp_path):
-    there = Summers(tmp_path, plan=ROUNDS)
-    lost = []
-
-    def vanish(exchange, questions):
-        if asked_for(next(iter(questions.values())), there) != GRADIENT.name or lost:
-            return exchange(questions)
-        lost.append("d")
-        replies = exchange({name: c for name, c in questions.items() if name != "d"})
-        return {**replies, "d": PartyError("Timeout")}
-
-    federation = there.federation(carrier=carrier_with(there, vanish))
-    outcome = there.protocol(federation)
-    assert federation._tries == {GRADIENT.name: ROUNDS.rounds + 1}
-    assert set(outcome.sizes) == {"a", "b", "c"}, "it is not waited for again"
-    assert [there.spent(name) for name in FOUR] == [1.0, 1.0, 1.0, 0.0]
-
-
 @pytest.mark.parametrize("failure", UNSOLVED)
 def test_a_party_that_cannot_solve_sends_the_centre_and_nobody_can_tell(
     tmp_path, monkeypatch, failure

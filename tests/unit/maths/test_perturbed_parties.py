@@ -44,15 +44,6 @@ def test_everyone_gets_what_alone_it_would_be_certified(cap, d, length):
         assert np.linalg.norm(point - alone) <= 2 * tolerance[i] / ridge[i]
 
 
-def test_without_noise_or_centre():
-    X, y, offsets, _ = make_parties([5, 7], 3)
-    points = minimise_parties(X, y, offsets, ridge=np.ones(2), tolerance=np.full(2, 1e-8))
-    for i, point in enumerate(points):
-        own = slice(offsets[i], offsets[i + 1])
-        alone = minimise(X[own], y[own], ridge=1.0, tolerance=1e-8).w
-        np.testing.assert_allclose(point, alone, atol=2e-8)
-
-
 def test_who_is_not_certified_together_is_certified_alone(monkeypatch):
     X, y, offsets, rng = make_parties([6, 6, 6], 4)
     asked = []

@@ -47,14 +47,6 @@ def test_centres_may_be_shared_or_not():
     assert np.abs(one.W - moved.W).max() < 1e-8
 
 
-def test_equal_problems_and_a_single_one():
-    X, y, B = problem(100, 3, 1, 1.0)
-    one = minimise_many(X, y, ridge=1.0, linear=B, tolerance=1e-9)
-    same = minimise_many(X, y, ridge=1.0, linear=np.repeat(B, 5, axis=0), tolerance=1e-9)
-    assert one.W.shape == (1, 3)
-    assert np.abs(same.W - one.W).max() < 1e-8
-
-
 @pytest.mark.parametrize("linear", [np.ones(3), np.ones((0, 3)), np.ones((2, 4))])
 def test_linear_must_be_a_matrix_of_the_right_width(linear):
     X, y, _ = problem(50, 3, 1, 1.0)

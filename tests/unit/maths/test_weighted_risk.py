@@ -52,15 +52,6 @@ def test_many_classes_are_minimised_to_the_tolerance(n_classes, exponent, seed):
     np.testing.assert_allclose(W.sum(axis=0), 0, atol=1e-12)
 
 
-def test_two_classes_of_a_softmax_are_the_binary_model():
-    X, alpha = unit_rows(30, 4), 0.01
-    share = np.random.default_rng(1).uniform(size=30)
-    w = minimise_weighted(X, vote_statistic(X, share), alpha=alpha, tolerance=1e-8)
-    both = np.column_stack([1 - share, share])
-    W = minimise_weighted(X, vote_statistic(X, both), alpha=2 * alpha, tolerance=1e-8)
-    np.testing.assert_allclose(W[1] - W[0], w, atol=1e-6)
-
-
 def test_even_votes_leave_nothing_to_learn():
     X = unit_rows(20, 3)
     for fractions in (np.full(20, 0.5), np.full((20, 4), 0.25)):

@@ -70,13 +70,6 @@ def test_the_noise_is_as_long_as_the_sensitivity_asks():
     assert stats.kstest(norms, stats.gamma(2, scale=plan.sensitivity).cdf).pvalue > 1e-3
 
 
-def test_multinomial_noise_needs_no_more_dimensions_than_the_model():
-    rng = np.random.default_rng(3)
-    X, y = unit_rows(rng, 6, 2), rng.integers(0, 3, size=6)
-    released = mechanism(n_classes=3).run(X, y, source=SeededSource(0))
-    np.testing.assert_allclose(released.sum(axis=0), 0, atol=1e-5)
-
-
 def test_wrong_shapes_and_long_rows_are_refused():
     with pytest.raises(InvalidData, match="declared"):
         mechanism().run(np.zeros((5, 2)), np.ones(5), source=SeededSource(0))

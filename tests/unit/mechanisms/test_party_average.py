@@ -68,20 +68,6 @@ def test_sensitivities():
     assert not any("auxiliary" in fact for fact in make().guarantee().public)
 
 
-def test_almost_without_noise_it_is_the_mean():
-    mechanism = make(epsilon=1e9)
-    uploads = mechanism.clipped(np.random.default_rng(0).normal(size=(4, 3)))
-    released = mechanism.run(uploads.sum(axis=0), source=SeededSource(0))
-    np.testing.assert_allclose(released, uploads.mean(axis=0), atol=1e-6)
-
-
-def test_the_mean_of_many_classes_sums_to_zero():
-    mechanism = make(n_classes=3)
-    released = mechanism.run(np.ones((3, 3)), source=SeededSource(0))
-    np.testing.assert_allclose(released.sum(axis=0), 0, atol=1e-4)
-    assert np.linalg.norm(released) > 0.1
-
-
 def test_what_was_not_clipped_is_refused():
     with pytest.raises(InvalidData, match="clipped"):
         make().run(np.full(3, 1e3), source=SeededSource(0))

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from confrere import MultipartyClassifier
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.guarantee import Unit
 from confrere.maths.gaussian import gaussian_mu
 from confrere.mechanisms.party_cells import WHOLE, PartyCells, shares_of_parties
 from confrere.noise.sources import SeededSource
@@ -104,21 +103,6 @@ def test_classes_of_clusters_are_learned_where_others_hardly_begin(n_classes, tr
     assert scores["cells"] > 0.8
     if n_classes > 2:
         assert scores["cells"] > scores["statistic"] + 0.1
-
-
-def test_one_organisation_with_public_rows_has_parties_of_one_row():
-    """Then replacing a party is replacing a record."""
-    rng = np.random.default_rng(1)
-    X, y = clustered(rng, 2000, 3)
-    public, _ = clustered(rng, 400, 3)
-    test, truth = clustered(rng, 1000, 3)
-    model = MultipartyClassifier(method="cells", epsilon=0.5, classes=range(3), random_state=0)
-    model.fit(X, y, auxiliary=public)
-    assert model.n_parties_ == 2000
-    assert model.guarantee_.unit is Unit.PARTY
-    assert model.score(test, truth) > 0.9
-    assert model.statistic_.shape[1] == 3
-    assert model.statistic_.sum() == pytest.approx(1.0, abs=0.2)
 
 
 def test_rows_of_any_length_move_nothing_else():

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidData
-from confrere.guarantee import Neighbours, Unit
 from confrere.maths.sensitivity import auxiliary_radius
 from confrere.maths.voting import Tally, vote_statistic
 from confrere.mechanisms.party_statistic import PartyStatistic
@@ -85,25 +84,6 @@ def test_rows_without_some_direction_get_almost_no_noise_there():
     assert np.all(np.isfinite(released))
 
 
-def test_many_classes_keep_the_mean_of_the_rows():
-    X = unit_rows(40, 3)
-    rng = np.random.default_rng(0)
-    votes = np.eye(4, dtype=np.int64)[rng.integers(4, size=(6, 40))].sum(axis=0)
-    mechanism = PartyStatistic(epsilon=0.1, n_parties=8, rows=X, n_classes=4)
-    released = mechanism.run(Tally(votes, 6, 8), source=SeededSource(0))
-    assert released.shape == (4, 3)
-    np.testing.assert_allclose(released.sum(axis=0), X.mean(axis=0), atol=1e-4)
-
-
-def test_almost_without_noise_it_is_the_statistic():
-    X = unit_rows(40, 3)
-    tally = Tally(np.arange(40) % 10, 9, 10)
-    for radius in ("ellipsoid", "spectral", "unit"):
-        mechanism = PartyStatistic(epsilon=1e9, n_parties=10, rows=X, radius=radius)
-        exact = vote_statistic(X, tally.fractions)
-        np.testing.assert_allclose(mechanism.run(tally, source=SeededSource(0)), exact, atol=1e-7)
-
-
 def test_the_declared_deviation_is_that_of_the_noise():
     X = unit_rows(60, 3, flat=0.2)
     mechanism = PartyStatistic(epsilon=0.5, n_parties=4, rows=X)
@@ -113,17 +93,6 @@ def test_the_declared_deviation_is_that_of_the_noise():
     np.testing.assert_allclose(
         (noise @ directions / axes).std(axis=0), mechanism.deviation, rtol=0.1
     )
-
-
-def test_the_promise_is_to_whole_parties():
-    promise = PartyStatistic(epsilon=0.3, n_parties=4, rows=unit_rows(5, 2)).guarantee()
-    assert (promise.epsilon, promise.unit, promise.neighbours) == (
-        0.3,
-        Unit.PARTY,
-        Neighbours.REPLACE_ONE,
-    )
-    assert "auxiliary rows" in promise.public
-    assert promise.theorem == "docs/proofs/statistic.md"
 
 
 def test_what_is_released_lies_on_a_grid():

@@ -5,7 +5,6 @@ import pytest
 from scipy import stats
 
 from confrere import Ledger, PrivateLogisticRegression
-from confrere.errors import InvalidParameter
 from confrere.maths import parties
 from confrere.maths.solver import UNSOLVED
 from confrere.mechanisms import noisy_minimiser, output_perturbation
@@ -86,8 +85,3 @@ def test_a_fit_whose_solver_fails_is_paid_for_and_released_like_any_other(broken
     assert model.coef_.shape == (1, 3)
     (entry,) = ledger.entries()
     assert entry.state == "released"
-
-
-def test_what_is_wrong_with_a_request_is_still_said_before_the_charge():
-    with pytest.raises(InvalidParameter, match="epsilon"):
-        PrivateLogisticRegression(epsilon=-1.0).fit(X, (Y > 0).astype(int))

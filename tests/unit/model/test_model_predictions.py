@@ -117,10 +117,6 @@ def test_the_graph_is_one_that_the_standard_library_reads(name):
     assert proto.SerializeToString(deterministic=True) == content
 
 
-def test_onnx_of_a_linear_model_is_small():
-    assert len(onnx_bytes(MODELS["binary"])) < 1024
-
-
 @everything
 def test_the_recipe_predicts_in_any_language(name, tmp_path, monkeypatch):
     """Run the lines that every README prints, without numpy, on the test vectors."""

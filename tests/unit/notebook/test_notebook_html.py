@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from confrere import Guarantee, Ledger, PrivateLogisticRegression, PublicSchema
+from confrere import Ledger, PrivateLogisticRegression, PublicSchema
 from confrere.audit.result import AuditResult
 from confrere.evaluation import evaluate
 from confrere.notebook import panel, progress_bar
@@ -157,9 +157,3 @@ def test_progress_is_shown_in_notebooks_only(monkeypatch):
     with progress_bar("counting", 2, shown=False) as step:
         step(1)
     assert len(shown) == 2
-
-
-def test_a_guarantee_says_what_is_public():
-    told = read(Guarantee(0.5, delta=1e-6, public=("the label set",)))
-    assert "the label set" in told
-    assert "1e-06" in told

@@ -56,12 +56,6 @@ def test_a_public_centre_is_what_a_strong_ridge_returns():
     assert model.intercept[0] == pytest.approx(-0.5, abs=1e-3)
 
 
-@pytest.mark.parametrize("other", [{"calibration": "printed"}, {"n_classes": 3}])
-def test_what_the_theorem_does_not_cover_is_refused(other):
-    with pytest.raises(InvalidParameter, match="noise='schema'"):
-        plan_linear(1000, body_frame(1000), epsilon=1.0, **other)
-
-
 def test_a_category_of_a_stranger_s_schema_fills_no_memory():
     """A body writes down one number per pair of values: of 20,000 values 3 GB, several times."""
     many = Category("icd", values=tuple(f"v{k}" for k in range(20_000)))

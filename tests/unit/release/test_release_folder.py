@@ -19,7 +19,6 @@ from confrere.model.model_json import TOLERANCE
 from confrere.model.models import LARGEST
 from confrere.release import (
     CardNotes,
-    Release,
     build_card,
     fingerprint,
     generate_key,
@@ -39,23 +38,6 @@ def contents(folder):
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
-
-
-@pytest.mark.parametrize("which", ["release", "stack_release"])
-def test_a_release_survives(which, request, tmp_path):
-    release = request.getfixturevalue(which)
-    back = load_release(release.save(tmp_path / "out"))
-    assert back.kind == release.kind
-    assert back.model.facts == release.model.facts
-    assert back.guarantee == release.guarantee
-    assert back.receipt == release.receipt
-    assert back.simulated is False
-    assert back.model.to_dict() == release.model.to_dict()
-    assert back.release_id == release.release_id
-    assert back.card.guarantee == release.card.guarantee
-    X = np.random.default_rng(0).normal(size=(20, 3))
-    own, loaded = release.model, back.model
-    assert np.array_equal(own.decision_function(X), loaded.decision_function(X))
 
 
 def test_the_folder_holds_what_it_says(release, tmp_path, key_pair):
@@ -126,17 +108,6 @@ def test_a_changed_card_is_not_saved(release, tmp_path):
     with pytest.raises(InvalidRelease, match="adversaries"):
         release.save(tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_a_release_cannot_be_changed(release):
-    with pytest.raises(ValueError, match="read-only"):
-        release.model.coef[0] = 1
-    with pytest.raises(AttributeError):
-        release.model.classes = ()
-    with pytest.raises(TypeError):
-        release.parties["x"] = release.guarantee
-    with pytest.raises(AttributeError):
-        release.kind = "other"
 
 
 @pytest.mark.parametrize(
@@ -316,11 +287,6 @@ def test_another_study_is_refused(release, tmp_path):
 def test_names_that_cannot_leave_are_refused(make_release, linear_model, change):
     with pytest.raises(InvalidRelease, match="the model is wrong"):
         make_release(model=linear_model(**change))
-
-
-def test_positional_construction_is_the_documented_order(receipt, guarantee, linear_model):
-    release = Release("plr", linear_model(), guarantee, receipt, False)
-    assert (release.kind, release.receipt, release.simulated) == ("plr", receipt, False)
 
 
 def test_the_text_of_the_readme_is_part_of_the_format(release, stack_release, tmp_path):

@@ -21,19 +21,6 @@ def paid(epsilon, **facts):
     return own.charge("a", Guarantee(epsilon, **facts), purpose="test")
 
 
-def test_without_records_the_proof_is_the_price():
-    spending = Spending(Guarantee(0.7, 1e-6))
-    assert spending.price() == (0.7, 1e-6)
-    assert not spending.recorded
-    assert not spending.simulated
-
-
-def test_the_ledger_wins_where_it_recorded_more():
-    spending = Spending(Guarantee(0.7), paid(0.9))
-    assert spending.price() == (0.9, 0.0)
-    assert spending.recorded
-
-
 @pytest.mark.parametrize(
     ("receipt", "parties"),
     [(paid(0.5), {}), (None, {"a": paid(0.5), "b": Guarantee(0.6)}), (paid(0.5), {"a": paid(2)})],
@@ -102,13 +89,6 @@ def test_a_party_is_one_unit():
         Spending(Guarantee(1.0, unit=Unit.PARTY)).price(max_rows_per_unit=2)
 
 
-def test_spending_survives_json():
-    spending = Spending(Guarantee(0.7), paid(0.7), {"b": paid(0.7), "a": Guarantee(0.2)})
-    assert Spending.from_dict(spending.to_dict()) == spending
-    assert list(spending.parties) == ["a", "b"]
-    assert not spending.recorded
-
-
 @settings(deadline=None, max_examples=100)
 @given(st.lists(st.floats(1e-6, 100), min_size=1, max_size=5), st.integers(1, 4))
 def test_the_price_never_falls_below_any_part(epsilons, rows):
@@ -153,18 +133,6 @@ def test_randomised_response_attains_the_bound(epsilon, false_alarm):
     right = 1 - (1 - false_alarm) * q / (1 - q)
     best = left if false_alarm <= q else right
     assert detection_bound(epsilon, 0.0, false_alarm) == pytest.approx(best, rel=1e-9)
-
-
-@pytest.mark.parametrize("unit", Unit)
-@pytest.mark.parametrize("neighbours", Neighbours)
-def test_every_promise_has_words(unit, neighbours):
-    risk = risk_in_words(1.0, 1e-6, unit, neighbours)
-    assert risk["false_alarm_rate"] == 0.01
-    assert risk["detection_rate"] == detection_bound(1.0, 1e-6)
-    assert "at most 2.719 of 100" in risk["text"]
-    assert "except with probability 0.000001" in risk["text"]
-    assert ("label" in risk["text"]) == (neighbours is Neighbours.LABEL_ONLY)
-    assert ("organisation" in risk["text"]) == (unit is Unit.PARTY)
 
 
 def test_a_weak_promise_is_called_weak():

@@ -44,14 +44,6 @@ def test_cells_are_read_by_what_is_declared(tmp_path):
     assert rows.tolist() == SCHEMA.encoder().transform(pd.DataFrame(plain)).tolist()
 
 
-def test_a_row_means_the_same_whatever_else_is_in_the_file(tmp_path):
-    alone = read_table(written(tmp_path, HEADER + "1,7,some,1,1,yes\n"), schema=SCHEMA)
-    more = HEADER + "1,7,some,1,1,yes\n2,?,7,3,FALSE,no\n"
-    both = read_table(written(tmp_path, more), schema=SCHEMA)
-    encoder = SCHEMA.encoder()
-    assert encoder.transform(alone)[0].tobytes() == encoder.transform(both)[0].tobytes()
-
-
 def test_undeclared_columns_are_numbers_if_all_cells_are(tmp_path):
     table = read_table(written(tmp_path, "a,b,c,d,e\n1,1.5,x,,NA\n2,2,3,4,y\n"))
     assert table.dtypes["a"] == np.int64

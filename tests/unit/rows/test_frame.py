@@ -39,14 +39,6 @@ def test_rows_are_inside_and_scores_agree(d, norm, data_norm, constant, scaled, 
     )
 
 
-def test_longer_rows_are_clipped_to_the_bound():
-    X = np.array([[3.0, 4.0], [300.0, 400.0], [0.0, 0.0]])
-    rows = Frame(2, data_norm=5.0, constant=0.0).rows(X)
-    np.testing.assert_allclose(rows, [[0.6, 0.8], [0.6, 0.8], [0.0, 0.0]])
-    rows = Frame(2, data_norm=7.0, constant=0.0, norm="l1").rows(X)
-    np.testing.assert_allclose(rows, [[3 / 7, 4 / 7], [3 / 7, 4 / 7], [0.0, 0.0]])
-
-
 def test_a_column_of_factor_zero_is_not_used():
     frame = Frame(2, feature_scale=np.array([1.0, 0.0]))
     coef, _ = frame.coefficients(np.array([1.0, 5.0, 1.0]))

@@ -385,14 +385,6 @@ def test_decimals_and_texts_of_numbers_are_numbers():
         decoded(Frames(frame.assign(lab=pd.Series([1, "2", 3, "four"], dtype=object))))
 
 
-def test_progress_is_told(monkeypatch):
-    monkeypatch.setattr(tables_module, "BATCH", 200)
-    X, y = made()
-    told = []
-    decoded(Frames(frame_of(X, y)), progress=lambda done, of: told.append((done, of)))
-    assert told == [(200, 500), (400, 500), (500, 500)]
-
-
 def test_columns_can_be_chosen(tmp_path):
     X, y = made()
     frame = frame_of(X, y).assign(name="somebody")

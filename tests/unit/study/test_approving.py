@@ -14,7 +14,7 @@ from confrere.errors import (
 from confrere.federation.grant import Grant
 from confrere.ledger import Ledger
 from confrere.release import generate_key, load_release, read_private_key, verify_release
-from confrere.study import approve_study, changed_facts, earlier_grants, refuse_study
+from confrere.study import approve_study, changed_facts, earlier_grants
 from tests.unit.study.test_sessions import NAMES, coordinator, locals_of, place, session
 
 __all__ = ["place"]
@@ -165,15 +165,6 @@ def test_a_file_that_is_no_grant_is_left_alone(place):
     with pytest.raises(GrantRefused):
         approve(place)
     assert (place / "main.grant").read_text() == "{}"
-
-
-def test_refusing_is_recorded_and_a_later_yes_is_possible(place):
-    study, locals_ = locals_of(place)
-    refuse_study(study, locals_["main"], name="A. Reuter", reason="not our purpose")
-    (told,) = Ledger(locals_["main"].ledger_path).decisions()
-    assert (told.study, told.study_sha256) == (study.id, study.sha256)
-    assert (told.name, told.reason) == ("A. Reuter", "not our purpose")
-    assert isinstance(approve(place), Grant)
 
 
 def test_the_signature_covers_the_justification(place):

@@ -161,13 +161,6 @@ def test_a_transfer_needs_a_source_and_somebody_else():
         read(text.replace('role = "source"', 'role = "member"'))
 
 
-def test_a_label_may_have_three_classes():
-    label = 'classes = ["a", "b", "c"]'
-    text = changed('positive = ["yes"], base_rate = 0.12', label)
-    for method in ("average", "plr"):
-        assert read(text.replace('name = "average"', f'name = "{method}"')).method.name == method
-
-
 @pytest.mark.parametrize(
     ("alpha", "told"),
     [

@@ -13,7 +13,7 @@ from confrere.release import load_release
 from confrere.study import make_grant, make_plan
 from confrere.study.study_card import check_words
 from confrere.study.study_trust import trust_of
-from confrere.trust import OWN_NOISE, Trust, TrustKind
+from confrere.trust import OWN_NOISE, Trust
 from tests.unit.study.test_approving import approve
 from tests.unit.study.test_sessions import NAMES, coordinator, locals_of, place, session
 
@@ -149,9 +149,3 @@ def test_made_up_parties_do_not_pass_for_a_small_sum():
 def test_nothing_else_is_a_trust(text):
     with pytest.raises(InvalidParameter, match="trust must be"):
         Trust.parse(text)
-
-
-@pytest.mark.parametrize("text", ["own noise", "1 of 3", "coordinator"])
-def test_it_is_written_as_it_is_read(text):
-    assert str(Trust.parse(text)) == text
-    assert Trust.parse(Trust.parse(text)).kind in TrustKind
