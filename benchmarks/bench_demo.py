@@ -13,8 +13,7 @@ import numpy as np
 from rich.console import Console
 
 from benchmarks.measured import fill, markdown, read_record, write_record
-from confrere.demo.demo_models import WorldRows, drawn
-from confrere.demo.world import World, open_world
+from confrere.demo.demonstration import World, drawn, open_world
 
 DRAWS, WORLDS = 20, (0, 1, 2)
 GAINS = {
@@ -35,8 +34,7 @@ def main() -> None:
 
 def _world(world: World) -> dict[str, list[float]]:
     """Return every method's mean over the branches, draw by draw."""
-    rows = WorldRows(world, world.schema.encoder(weighted=True))
-    runs = [drawn(world, rows) for _ in range(DRAWS)]
+    runs = [drawn(world) for _ in range(DRAWS)]
     return {m: [float(np.mean(list(run[m].values()))) for run in runs] for m in runs[0]}
 
 

@@ -185,30 +185,6 @@ class SimulatedHospitals:
     schema: PublicSchema = SCHEMA
     simulated: bool = field(default=True, init=False)
 
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """Names of the fifty features."""
-        return self.schema.columns
-
-    @property
-    def importances(self) -> dict[str, float]:
-        """The doctors' importances, which add up to 1."""
-        values = self.schema.importances()
-        return dict(zip(self.feature_names, map(float, values), strict=True))
-
-    @property
-    def signs(self) -> dict[str, int]:
-        """Which way the doctors expect each feature to point."""
-        return dict(zip(self.feature_names, map(int, self.schema.signs()), strict=True))
-
-    @property
-    def bounds(self) -> dict[str, tuple[float, float]]:
-        """Public bounds; 0 and 1 for flags."""
-        return {
-            feature.column: feature.bounds if isinstance(feature, Number) else (0.0, 1.0)
-            for feature in self.schema.features
-        }
-
     def __repr__(self) -> str:
         patients = len(self.main) + sum(len(branch) for branch in self.branches.values())
         return (

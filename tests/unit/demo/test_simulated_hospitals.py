@@ -50,18 +50,21 @@ def test_it_says_that_it_is_simulated(world):
 
 
 def test_importances_are_the_doctors(world):
-    assert len(world.feature_names) == len(set(world.feature_names)) == 50
-    assert {name: world.importances[name] for name in TABLE_3} == pytest.approx(TABLE_3)
-    assert sum(world.importances.values()) == pytest.approx(1)
-    assert max(world.importances, key=world.importances.get) == "Glu0"
-    assert set(world.signs.values()) == {-1, 1}
+    names = world.schema.columns
+    importances = dict(zip(names, world.schema.importances(), strict=True))
+    assert len(names) == len(set(names)) == 50
+    assert {name: importances[name] for name in TABLE_3} == pytest.approx(TABLE_3)
+    assert sum(importances.values()) == pytest.approx(1)
+    assert max(importances, key=importances.get) == "Glu0"
+    assert set(world.schema.signs()) == {-1, 1}
 
 
 def test_values_obey_the_public_facts(world, centres):
     for rows in centres.values():
-        assert tuple(rows.X.columns) == world.feature_names
-        for name, (low, high) in world.bounds.items():
-            assert rows.X[name].between(low, high).all()
+        assert tuple(rows.X.columns) == world.schema.columns
+        for feature in world.schema.features:
+            low, high = getattr(feature, "bounds", (0, 1))
+            assert rows.X[feature.column].between(low, high).all()
     # Centres differ, but the public means and deviations are about those of the whole.
     tables = [standardised_columns(world.schema, rows.X) for rows in centres.values()]
     everyone = np.hstack(tables)

@@ -12,10 +12,16 @@ from rich.table import Table
 
 from confrere.cli.envelope import Answer, aside, command, good, screen
 from confrere.cli.views import amount, facts, listing
-from confrere.demo.cards import save_releases
-from confrere.demo.demo_models import CAPS, EPSILON, DemoModels, learn, open_accounts
-from confrere.demo.picture import draw
-from confrere.demo.world import World, open_world
+from confrere.demo.demonstration import (
+    CAPS,
+    EPSILON,
+    DemoModels,
+    World,
+    draw,
+    learn,
+    open_world,
+    save_releases,
+)
 from confrere.errors import BudgetExceeded
 from confrere.estimators import PrivateLogisticRegression
 from confrere.extras import installed
@@ -52,11 +58,9 @@ def demo(
     with console.status("opening the world") as status:
         world = open_world(seed)
         ledger = _fresh_ledger(out / "demo.ledger")
-        open_accounts(world, ledger)
         price = PrivateLogisticRegression(epsilon=EPSILON).price(
             len(world.main.y), len(world.schema.feature_names)
         )
-        before = _price_table(world, ledger)
         learned = learn(world, ledger, status.update)
         status.update("cards and picture")
         places = save_releases(world, learned, ledger, out / "releases")
@@ -64,8 +68,8 @@ def demo(
         if picture is not None:
             draw(world, learned, picture)
         patients = out / "patients.csv"
-        world.branches[0].X_test.head(20).to_csv(patients, index=False)
-        person = world.branches[0].X_test.head(1)
+        world.branches[0].raw_test.head(20).to_csv(patients, index=False)
+        person = world.branches[0].raw_test.head(1)
         foretold = predict(load_release(places[world.branches[0].name]), person)
         refusal = _refusal(world, ledger)
         rows = ledger.verify()
@@ -98,7 +102,7 @@ def demo(
             f"{len(world.branches)} branches, {len(world.schema.columns)} features with public "
             "bounds, means and importances.",
             f"\nPrice of one model, said before any row is touched: {price}.",
-            before,
+            _price_table(world),
             _branch_table(world, learned),
             _words(world, learned),
             "\nAnd then somebody asks for more than is left:",
@@ -125,17 +129,14 @@ def _fresh_ledger(path: Path) -> Ledger:
     return Ledger(path)
 
 
-def _price_table(world: World, ledger: Ledger) -> Table:
-    numbers = ("cap", "left", "transfer", "averaged", "left after")
+def _price_table(world: World) -> Table:
+    numbers = ("cap", "transfer", "averaged", "left after")
     table = listing("Budgets", "organisation", *numbers, right=numbers)
-    kinds = {
-        world.main.name: (world.main.name, CAPS["main"]),
-        f"each of {len(world.branches)} branches": (world.branches[0].name, CAPS["branch"]),
-    }
-    for words, (name, cap) in kinds.items():
-        left = ledger.left(name)
-        after = amount(left - 2 * EPSILON)
-        table.add_row(words, shown(cap), amount(left), shown(EPSILON), shown(EPSILON), after)
+    kinds = {world.main.name: "main", f"each of {len(world.branches)} branches": "branch"}
+    for words, kind in kinds.items():
+        table.add_row(
+            words, shown(CAPS[kind]), *2 * [shown(EPSILON)], amount(CAPS[kind] - 2 * EPSILON)
+        )
     return table
 
 
@@ -197,7 +198,7 @@ def _refusal(world: World, ledger: Ledger) -> str:
         epsilon=CAPS["main"], ledger=ledger, account=world.main.name, classes=[0, 1]
     )
     try:
-        greedy.fit(world.schema.encoder().transform(world.main.X.head(100)), world.main.y[:100])
+        greedy.fit(world.main.X.head(100), world.main.y[:100])
     except BudgetExceeded as refused:
         return str(refused)
     raise AssertionError("the ledger let more through than its cap")
