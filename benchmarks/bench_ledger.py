@@ -14,8 +14,8 @@ from rich.console import Console
 
 from benchmarks.measured import write_record
 from confrere.guarantee import Guarantee
+from confrere.kernel.log import Kind, Row
 from confrere.ledger import Ledger
-from confrere.ledger.chain import Kind, Row
 
 CHARGES = 400
 PROCESSES = 8

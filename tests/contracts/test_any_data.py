@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from confrere import (
 from confrere.catalogue import CATALOGUE
 from confrere.estimators import ReleasedClassifier
 from confrere.evaluation import evaluate
+from confrere.kernel.ledger import Payment
 from confrere.ledger import Receipt
 
 N, D = 24, 5
@@ -68,18 +68,20 @@ class Notes(Ledger):
     ephemeral = True
 
     def __init__(self):
-        self.states = []
+        self.states, self.paid = [], []
 
     def account_for(self, account, *_):
         return account
 
     def charge(self, account, guarantee, *, purpose, simulated=False, **_):
         self.states.append("open")
+        self.paid.append(guarantee)
         row = len(self.states) - 1
         return Receipt("notes", row, account, guarantee, purpose, "now", "", simulated)
 
-    def entry(self, receipt):
-        return SimpleNamespace(state=self.states[receipt.row])
+    def payment(self, receipt):
+        still_open = self.states[receipt.row] == "open"
+        return Payment(self.paid[receipt.row], open=still_open, sums=False, models=0)
 
     def mark_released(self, receipt, **_):
         self.states[receipt.row] = "released"

@@ -16,7 +16,7 @@ from confrere.errors import BudgetExceeded
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.ledger.accounts import shown
-from confrere.ledger.store import no_ledger
+from confrere.ledger.witness import no_ledger
 
 OwnersLedger = Annotated[
     Path, typer.Option(envvar="CONFRERE_LEDGER", help="The ledger of the table's owner.")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from confrere.ledger.chain import FIRST_BYTES
+from confrere.kernel.log import FIRST_BYTES
 from confrere.progress import STATUS
 
 #: How deep folders are looked through, and how many entries are looked at in all.

@@ -25,7 +25,7 @@ from typing import Any, final
 from confrere.errors import FederationError, OperationRefused
 from confrere.files import flush_folder
 from confrere.guarantee import exact, plus
-from confrere.ledger.store import BUSY_SECONDS, ONE_AT_A_TIME
+from confrere.kernel.log import BUSY_SECONDS, ONE_AT_A_TIME
 
 _APPLICATION_ID = int.from_bytes(b"cnfa")
 _FORMAT = 2

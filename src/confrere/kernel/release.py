@@ -26,10 +26,7 @@ from typing_extensions import override
 
 from confrere.errors import LedgerError, Unpaid
 from confrere.guarantee import Guarantee, Split, check_split, exact, minus, plus
-from confrere.ledger.accounts import Limit
-from confrere.ledger.entries import Entry, Receipt
-from confrere.ledger.facts import ChargeApproval
-from confrere.ledger.ledger import Ledger
+from confrere.kernel.ledger import ChargeApproval, LedgerWriter, Limit, Receipt
 from confrere.noise.sources import RandomSource, SeededSource
 
 #: Up to so many words, keying a stream costs more than it saves.
@@ -57,15 +54,15 @@ class _Purse:
 
     Parameters
     ----------
-    ledger : Ledger
+    ledger : LedgerWriter
         Where it was paid.
     receipt : Receipt
         Of the charge, which stands in the ledger. Once that says how it ended, only what is paid
         for several draws at once may go on, with those that have not left.
     """
 
-    def __init__(self, ledger: Ledger, receipt: Receipt) -> None:
-        if not isinstance(ledger, Ledger) or not isinstance(receipt, Receipt):
+    def __init__(self, ledger: LedgerWriter, receipt: Receipt) -> None:
+        if not isinstance(ledger, LedgerWriter) or not isinstance(receipt, Receipt):
             raise Unpaid("noise is drawn for a receipt that stands in a ledger; there is none.")
         self._place = (receipt.ledger_id, receipt.row)
         with _CHANGED:
@@ -73,15 +70,14 @@ class _Purse:
                 _CHANGED.wait()
             if self._place in _UNDER_WAY:
                 raise Unpaid("this payment has its ticket already.")
-            entry = ledger.entry(receipt)
-            self._check(entry)
+            payment = ledger.payment(receipt)
+            self._once = payment.open
+            if not self._once and not payment.sums:
+                raise Unpaid(
+                    "what this receipt paid for was drawn before; another draw has a price."
+                )
             _UNDER_WAY[self._place] = threading.get_ident()
-        self._begin(entry.guarantee, len(entry.models))
-
-    def _check(self, entry: Entry) -> None:
-        self._once = entry.state == "open"
-        if not self._once and "sums" not in entry.detail:
-            raise Unpaid("what this receipt paid for was drawn before; another draw has a price.")
+        self._begin(payment.guarantee, payment.models)
 
     #: Which payment; of purses that no charge of this ledger is behind, none.
     _place: tuple[str, int] = ("", -1)
@@ -311,7 +307,7 @@ class _Drawn(RandomSource):
 
 @contextmanager
 def paying(
-    ledger: Ledger,
+    ledger: LedgerWriter,
     account: str | None,
     guarantee: Guarantee,
     *,
@@ -381,17 +377,17 @@ def paying(
         raise
     finally:
         purse.end()
-    if ledger.marked_last != receipt.row and ledger.entry(receipt).state == "open":
+    if ledger.marked_last != receipt.row and ledger.payment(receipt).open:
         ledger.mark_released(receipt)
 
 
-def _fail(ledger: Ledger, receipt: Receipt, error: BaseException) -> None:
+def _fail(ledger: LedgerWriter, receipt: Receipt, error: BaseException) -> None:
     # What went wrong must reach the caller even if the ledger cannot be told: the charge then
     # stays open, which counts the same.
     name = type(error).__name__
     code = name if re.fullmatch(r"[A-Za-z]\w{0,63}", name, re.ASCII) else "Error"
     try:
-        if ledger.entry(receipt).state == "open":
+        if ledger.payment(receipt).open:
             ledger.mark_failed(receipt, code=code)
     except LedgerError as second:
         error.add_note(f"The ledger could not be told that row {receipt.row} failed: {second}")

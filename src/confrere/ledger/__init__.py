@@ -1,13 +1,10 @@
 """The append-only record of what was spent."""
 
-from confrere.ledger.accounts import Account, Change, Limit
-from confrere.ledger.decisions import Decision
-from confrere.ledger.entries import Entry, Receipt
-from confrere.ledger.facts import ChargeApproval
-from confrere.ledger.ledger import Ledger
-from confrere.ledger.payer import default_ledger, payer
-from confrere.ledger.reading import LedgerReader
-from confrere.ledger.store import reset_witness, witnessed
+from confrere.kernel.ledger import ChargeApproval, Decision, Limit, Receipt, reset_witness
+from confrere.ledger.accounts import Account, Change
+from confrere.ledger.entries import Entry
+from confrere.ledger.ledger import Ledger, LedgerReader, default_ledger, payer
+from confrere.ledger.witness import witnessed
 
 __all__ = [
     "Account",

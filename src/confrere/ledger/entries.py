@@ -1,21 +1,19 @@
-"""What a ledger hands out: receipts and entries, and the shapes that people take away."""
+"""Charges as people see them: each with how it ended, and the shapes that people take away."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from confrere.errors import InvalidParameter
 from confrere.guarantee import Guarantee, at_least, minus
+from confrere.kernel.ledger import FORMAT, ChargeApproval, Decision, Pages
+from confrere.kernel.log import Kind, canonical
 from confrere.ledger.accounts import Account
-from confrere.ledger.chain import FORMAT, Kind, Row, canonical
-from confrere.ledger.decisions import Decision
-from confrere.ledger.facts import ChargeApproval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,93 +55,6 @@ _TEXTS = (
     "reason",
     "justification",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """Proof that a price was paid before the noise was drawn.
-
-    Attributes
-    ----------
-    ledger_id : str
-        Which ledger was charged.
-    row : int
-        The charge's row in it.
-    account : str
-        Who paid.
-    guarantee : Guarantee
-        What was paid for.
-    purpose : str
-        What it was paid for, in words.
-    time : str
-        When, in UTC, as ISO 8601.
-    hash : str
-        The row's hash: the ledger's head at that moment.
-    simulated : bool
-        Whether the noise is seeded, so that the result must not leave.
-    study, study_sha256 : str or None
-        The study that it was paid for, and what the study's text hashes to.
-    uncapped : bool
-        Whether nothing limits what is spent on the same data: the account had no cap, or the
-        ledger does not last.
-    approval : ChargeApproval or None
-        Who agreed to it, and why.
-    """
-
-    ledger_id: str
-    row: int
-    account: str
-    guarantee: Guarantee
-    purpose: str
-    time: str
-    hash: str
-    simulated: bool
-    study: str | None = None
-    study_sha256: str | None = None
-    uncapped: bool = False
-    approval: ChargeApproval | None = None
-
-    @classmethod
-    def of(cls, row: Row, ledger_id: str) -> Self:
-        """Make the receipt of a charge's row."""
-        facts = row.facts
-        return cls(
-            ledger_id=ledger_id,
-            row=row.seq,
-            account=facts["account"],
-            guarantee=Guarantee.from_dict(facts["guarantee"]),
-            purpose=facts["purpose"],
-            time=row.time,
-            hash=row.hash,
-            simulated=facts["simulated"],
-            uncapped=bool(facts.get("uncapped")),
-            approval=_approval(facts),
-            **_study(facts),
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON; what need not be there only where it is."""
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        if self.study is None:
-            del values["study"], values["study_sha256"]
-        if not self.uncapped:
-            del values["uncapped"]
-        if self.approval is None:
-            del values["approval"]
-        else:
-            values["approval"] = self.approval.to_dict()
-        return values | {"guarantee": self.guarantee.to_dict()}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Read what :meth:`to_dict` wrote."""
-        names = set(cls.__dataclass_fields__)
-        missing = sorted(names - values.keys() - {"study", "study_sha256", "uncapped", "approval"})
-        if missing:
-            raise InvalidParameter(f"the receipt lacks {', '.join(missing)}.")
-        known = {name: values[name] for name in names & values.keys()}
-        known["approval"] = _approval(values)
-        return cls(**known | {"guarantee": Guarantee.from_dict(values["guarantee"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,19 +114,21 @@ class Entry:
     hash: str
 
     @classmethod
-    def of(cls, charge: Row, mark: Row | None, models: Iterable[Row] = ()) -> Self:
+    def of(cls, log: Pages, charge: int) -> Self:
         """Join a charge's row with the rows that say how it ended and what came of it."""
-        facts = charge.facts
-        end = mark.facts if mark else {}
-        spent = facts["spent"]
+        row, mark = log.row(charge), log.marks.get(charge)
+        facts = row.facts
+        ended = None if mark is None else log.row(mark)
+        end = {} if ended is None else ended.facts
+        spent, study = facts["spent"], facts.get("study") or {}
         total = Decimal(spent["epsilon"])
         earlier = Decimal(spent["earlier"]["epsilon"]) if "earlier" in spent else Decimal(0)
         state: Literal["open", "released", "failed"] = "open"
-        if mark is not None:
-            state = "released" if mark.kind is Kind.RELEASED else "failed"
+        if ended is not None:
+            state = "released" if ended.kind is Kind.RELEASED else "failed"
         return cls(
-            row=charge.seq,
-            time=charge.time,
+            row=charge,
+            time=row.time,
             account=facts["account"],
             guarantee=Guarantee.from_dict(facts["guarantee"]),
             purpose=facts["purpose"],
@@ -226,14 +139,15 @@ class Entry:
             counted=at_least(minus(total, earlier)),
             year=spent.get("year"),
             state=state,
-            ended=mark.time if mark else None,
+            ended=None if ended is None else ended.time,
             digest=end.get("digest"),
             code=end.get("code"),
+            study=study.get("id"),
+            study_sha256=study.get("sha256"),
             uncapped=bool(facts.get("uncapped")),
-            models=tuple(row.facts["digest"] for row in models),
-            approval=_approval(facts),
-            hash=charge.hash,
-            **_study(facts),
+            models=tuple(log.facts(model)["digest"] for model in log.models.get(charge, ())),
+            approval=ChargeApproval.within(facts),
+            hash=row.hash,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -275,22 +189,15 @@ def to_csv(entries: Iterable[Entry], decisions: Iterable[Decision] = ()) -> str:
     return text.getvalue()
 
 
-def to_json(
-    *,
-    ledger_id: str,
-    head: str,
-    accounts: Iterable[Account],
-    decisions: Iterable[Decision],
-    entries: Iterable[Entry],
-) -> str:
+def to_json(log: Pages) -> str:
     """Make one document of everything, with the head that it was taken at."""
     document = {
         "format": FORMAT,
-        "ledger_id": ledger_id,
-        "head": head,
-        "accounts": [account.to_dict() for account in accounts],
-        "decisions": [one.to_dict() for one in decisions],
-        "entries": [entry.to_dict() for entry in entries],
+        "ledger_id": log.ledger_id,
+        "head": log.tail.hash,
+        "accounts": [Account.of(log, name).to_dict() for name in log.accounts],
+        "decisions": [one.to_dict() for one in log.decisions()],
+        "entries": [Entry.of(log, charge).to_dict() for charge in log.charges()],
     }
     return json.dumps(document, indent=2, allow_nan=False)
 
@@ -302,13 +209,3 @@ def _flat(entry: Entry) -> dict[str, Any]:
     values |= {name: approval.get(name) for name in ("reason", "justification")}
     values["approved_by"] = approval.get("name")
     return {column: values[column] for column in _COLUMNS}
-
-
-def _approval(facts: Mapping[str, Any]) -> ChargeApproval | None:
-    told = facts.get("approval")
-    return None if told is None else ChargeApproval.from_dict(told)
-
-
-def _study(facts: Mapping[str, Any]) -> dict[str, str | None]:
-    study = facts.get("study") or {}
-    return {"study": study.get("id"), "study_sha256": study.get("sha256")}

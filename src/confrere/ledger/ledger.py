@@ -1,35 +1,240 @@
-"""The ledger: who may spend, what was spent, and how it ended."""
+"""The ledger as people use it: the kernel's, and what it tells."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, final
+import math
+import os
+from bisect import bisect_left
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, final
+from weakref import WeakKeyDictionary
 
-from confrere.errors import InvalidParameter, LedgerError
-from confrere.guarantee import Guarantee, Neighbours, Unit, check_epsilon
-from confrere.ledger.accounts import Limit
-from confrere.ledger.chain import Kind, canonical, now
-from confrere.ledger.decisions import Decision, check_agreed
-from confrere.ledger.entries import Receipt
-from confrere.ledger.facts import (
+from confrere.guarantee import Guarantee, exact, plus
+from confrere.kernel.ledger import (
+    Balance,
     ChargeApproval,
-    account_facts,
-    change_facts,
-    charge_facts,
-    check_delta,
-    counted_facts,
-    decision_facts,
-    ended_facts,
-    failed_facts,
+    Decision,
+    LedgerFile,
+    LedgerWriter,
+    Pages,
+    Receipt,
+    Store,
 )
-from confrere.ledger.reading import LedgerReader
+from confrere.kernel.log import ONE_AT_A_TIME, Kind, now
+from confrere.ledger import entries as views
+from confrere.ledger.accounts import Account, ledger_html
+from confrere.ledger.auditing import audit
+from confrere.ledger.entries import Entry
 
-#: What a charge's row says about its moment, not about what is paid for.
-_OF_THE_MOMENT = ("spent", "uncapped", "approval")
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class LedgerReader(LedgerFile):
+    """A ledger's file, as far as it is read; see :class:`~confrere.ledger.Ledger`."""
+
+    @classmethod
+    def look(cls, path: str | os.PathLike[str]) -> Self:
+        """Return a ledger that is only looked at: nothing is made, and no witness is told.
+
+        What a witness remembers is then compared by :func:`~confrere.ledger.witnessed`.
+        """
+        reader = cls.__new__(cls)
+        reader._store = Store(Path(path).resolve(), durable=True)
+        return reader
+
+    def account_for(self, account: str | None, guarantee: Guarantee | None = None) -> str:
+        """Say which account :meth:`charge` would charge, before any data are touched.
+
+        With ``guarantee``, an account that counts something else, or is frozen, is refused too.
+        """
+        with self._store.reading() as log:
+            name = self._resolve(log, account)
+            if guarantee is not None and name in log.accounts:
+                log.balance(name).covers(guarantee)
+            return name
+
+    def affords(self, account: str | None, guarantee: Guarantee) -> bool:
+        """Whether the caps cover ``guarantee`` now; another process may be quicker to charge.
+
+        Raises
+        ------
+        CompositionError
+            If the account counts another unit or other neighbours: no cap would ever cover it.
+        """
+        balance = self._balance(account)
+        return balance is None or balance.covers(guarantee)
+
+    def require(self, account: str | None, epsilon: float, delta: float = 0.0) -> None:
+        """Refuse what the caps do not cover now, as :meth:`charge` would: for several charges.
+
+        Raises
+        ------
+        BudgetExceeded
+            If a cap does not cover so much: which one, and what is left.
+        AccountFrozen
+            If its owner lets nothing more be charged.
+        """
+        balance = self._balance(account)
+        if balance is not None and balance.unit is not None and balance.neighbours is not None:
+            total = Guarantee(epsilon, delta, unit=balance.unit, neighbours=balance.neighbours)
+            balance.after(total, now())
+
+    def spent(self, account: str | None = None) -> float:
+        """Return the sum of the epsilons charged, however the charges ended."""
+        balance = self._balance(account)
+        return 0.0 if balance is None else balance.spent
+
+    def left(self, account: str | None = None) -> float:
+        """Return the epsilon that can still be charged; infinite without a cap."""
+        balance = self._balance(account)
+        return math.inf if balance is None else balance.left
+
+    def check_agreed(self, study_sha256: str, approval: ChargeApproval | None) -> None:
+        """Refuse a study that its owner has said no to since; see :class:`Decision`.
+
+        Raises
+        ------
+        StudyRefused
+        """
+        with self._store.reading() as log:
+            log.check_agreed(study_sha256, approval)
+
+    def head(self) -> str:
+        """Return the hash of the last row; kept elsewhere, it shows a ledger that was cut."""
+        with self._store.reading() as log:
+            return log.tail.hash
+
+    def verify(self, *, head: str | None = None) -> int:
+        """Check every row against its hash, the row before it and the sums of all before it.
+
+        Parameters
+        ----------
+        head : str, optional
+            A :meth:`head` (or a receipt's hash) kept from an earlier moment: it must be in the
+            chain.
+
+        Returns
+        -------
+        int
+            The number of rows checked.
+
+        Raises
+        ------
+        LedgerTampered
+            Naming the first row that is not as it was written.
+        """
+        with self._store.reading() as log:
+            return audit(log.rows(), head=head)
+
+    def _balance(self, account: str | None) -> Balance | None:
+        with self._store.reading() as log:
+            name = self._resolve(log, account)
+            return log.balance(name) if name in log.accounts else None
+
+    def capped(self, account: str | None = None) -> bool:
+        """Whether anything limits what can be charged."""
+        with self._store.reading() as log:
+            name = self._resolve(log, account)
+            if name not in log.accounts:
+                return False
+            balance = log.allowance(name)
+            return balance.epsilon_cap is not None or balance.frozen is not None
+
+    def entry(self, receipt: Receipt) -> Entry:
+        """Return what a receipt was given for, and how it ended so far."""
+        with self._store.reading() as log:
+            return Entry.of(log, log.charge_of(receipt))
+
+    def accounts(self) -> list[Account]:
+        """Return every account with what it has spent, in the order of opening."""
+        with self._store.reading() as log:
+            return [Account.of(log, name) for name in log.accounts]
+
+    def entries(
+        self, account: str | None = None, *, last: int | None = None, skip: int = 0
+    ) -> list[Entry]:
+        """Return the charges of one account, or of all, with how they ended.
+
+        Parameters
+        ----------
+        account : str, optional
+        last : int, optional
+            Only that many, from the end, and the last one first.
+        skip : int, default=0
+            After leaving out so many from the end.
+        """
+        with self._store.reading() as log:
+            rows = log.charges(account)
+            if last is not None:
+                rows = rows[::-1][skip : skip + last]
+            return [Entry.of(log, row) for row in rows]
+
+    def entry_at(self, row: int) -> Entry | None:
+        """Return the charge in a row, with how it ended; None if the row holds none."""
+        with self._store.reading() as log:
+            charges = log.charges()
+            position = bisect_left(charges, row)
+            found = charges[position : position + 1]
+            return Entry.of(log, row) if list(found) == [row] else None
+
+    def count(self, account: str | None = None) -> int:
+        """Return the number of charges of one account, or of all."""
+        with self._store.reading() as log:
+            return len(log.charges(account))
+
+    def resets(self) -> list[dict[str, Any]]:
+        """Return when and why the owner went on from a file that was not as it was left."""
+        with self._store.reading() as log:
+            rows = map(log.row, log.resets)
+            return [{"since": row.seq, "time": row.time} | row.facts for row in rows]
+
+    def by_study(self) -> dict[tuple[str, str, str], Decimal]:
+        """Return the epsilon spent by account, study id and study hash; "" where none."""
+        with self._store.reading() as log:
+            sums = _studies.setdefault(log, _Studies())
+            sums.catch_up(log)
+            return dict(sums.spent)
+
+    def decisions(self) -> list[Decision]:
+        """Return who said no to a study, or took that back, and why."""
+        with self._store.reading() as log:
+            return log.decisions()
+
+    def refusal(self, study_sha256: str) -> Decision | None:
+        """Return the no to a study that stands, if one does."""
+        with self._store.reading() as log:
+            found = log.decisions(study_sha256)
+        return found[-1] if found and found[-1].stops else None
+
+    def sampled(self, account: str, most: int = 200) -> list[Entry]:
+        """Return charges of an account, evenly over all of them, the last one among them."""
+        with self._store.reading() as log:
+            rows = log.charges(account)
+            step = max(1, math.ceil(len(rows) / most))
+            return [Entry.of(log, row) for row in rows[::-1][::step][::-1]]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return every charge as a table indexed by row."""
+        return views.to_frame(self.entries())
+
+    def to_csv(self) -> str:
+        """Return every charge as CSV, and every decision about a study."""
+        return views.to_csv(self.entries(), self.decisions())
+
+    def to_json(self) -> str:
+        """Return accounts, charges and head, all of one moment, as JSON."""
+        with self._store.reading() as log:
+            return views.to_json(log)
+
+    def _repr_html_(self) -> str:
+        return ledger_html(self)
 
 
 @final
-class Ledger(LedgerReader):
+class Ledger(LedgerReader, LedgerWriter):
     """The append-only record of what was spent, in one file.
 
     A ledger is a handle: copies, clones, pickles, threads and other processes of the same machine
@@ -59,250 +264,55 @@ class Ledger(LedgerReader):
     stop anyone from using the data without charging.
     """
 
-    def open_account(
-        self,
-        name: str,
-        *,
-        epsilon: float | None = None,
-        delta: float = 0.0,
-        unit: Unit | str = Unit.RECORD,
-        neighbours: Neighbours | str = Neighbours.REPLACE_ONE,
-        reason: str | None = None,
-        period: Literal["year"] | None = None,
-    ) -> None:
-        """Open a budget; opening it again with the same facts changes nothing.
 
-        Parameters
-        ----------
-        name : str
-        epsilon : float, optional
-            The cap on the sum of epsilons; None for an account that only counts.
-        delta : float, default=0.0
-            The cap on the sum of deltas, for an account that has a cap on epsilon.
-        unit : {"record", "party"}, default="record"
-            Whose presence the account counts.
-        neighbours : {"replace-one", "add-remove", "label-only"}, default="replace-one"
-            Which change of the data. A charge for another unit or other neighbours is refused.
-        reason : str, optional
-            Why, in one line.
-        period : "year", optional
-            The caps are on what each calendar year (in UTC) may spend, not on all that is ever
-            spent: what is not spent in a year is gone, and what a unit pays over years adds up.
+def default_ledger() -> Ledger:
+    """Return the process-wide ledger.
 
-        Raises
-        ------
-        InvalidParameter
-            If a fact is out of range, or differs from those the account was opened with.
-        """
-        facts = account_facts(name, epsilon, delta, unit, neighbours, reason, period)
-        with self._store.writing() as log:
-            if not log.index.has(name):
-                self._store.append(log, Kind.ACCOUNT, facts)
-                return
-            known = (log.index.opening(name).facts, log.index.balance(name).facts)
-            differing = [
-                fact
-                for fact in ("epsilon", "delta", "unit", "neighbours", "period")
-                if facts.get(fact) not in [each.get(fact) for each in known]
-            ]
-        if differing:
-            raise InvalidParameter(
-                f"account {name!r} is already open with another {', '.join(differing)}; what an "
-                "account was opened with does not change. Its owner raises a cap with `confrere "
-                "ledger raise`."
-            )
-
-    def raise_cap(
-        self, account: str, *, epsilon: float | None = None, delta: float | None = None, reason: str
-    ) -> None:
-        """Let an account spend more, on its owner's word, which stays in the chain.
-
-        Parameters
-        ----------
-        account : str
-        epsilon, delta : float, optional
-            The caps from now on, on everything that is ever charged, or on every year's charges
-            where the account's period is a year; by default as they are.
-        reason : str
-            Why, in one line.
-        """
-        epsilon = None if epsilon is None else check_epsilon(epsilon)
-        delta = None if delta is None else check_delta(delta)
-        facts = change_facts(account, reason)
-        with self._store.writing() as log:
-            caps = log.index.balance(account).raised(epsilon, delta)
-            assert caps.epsilon_cap is not None
-            facts |= {"epsilon": float(caps.epsilon_cap), "delta": float(caps.delta_cap)}
-            self._store.append(log, Kind.RAISED, facts)
-
-    def freeze(self, account: str, *, reason: str) -> None:
-        """Let nothing more be charged to an account, for good."""
-        facts = change_facts(account, reason)
-        with self._store.writing() as log:
-            if log.index.balance(account).frozen is None:
-                self._store.append(log, Kind.FROZEN, facts)
-
-    def refuse(
-        self, study: tuple[str, str], *, name: str, reason: str, withdrawn: bool = False
-    ) -> None:
-        """Say no to a study: from now on nothing is charged for it, until :meth:`agree_again`.
-
-        Parameters
-        ----------
-        study : pair of str
-            The study's id, and the sha256 of its text.
-        name, reason : str
-            Who refuses, and why.
-        withdrawn : bool, default=False
-            Whether it had been agreed to before.
-        """
-        facts = decision_facts(study, name, reason) | ({"withdrawn": True} if withdrawn else {})
-        with self._store.writing() as log:
-            self._store.append(log, Kind.REFUSED, facts)
-
-    def agree_again(self, study: tuple[str, str], approval: ChargeApproval) -> None:
-        """Lift the no to a study, if one stands, for what is approved from this approval on."""
-        facts = decision_facts(study, approval.name, approval.reason) | {"since": approval.time}
-        with self._store.writing() as log:
-            earlier = log.index.decisions(study[1])
-            if earlier and Decision.of(earlier[-1]).stops:
-                self._store.append(log, Kind.AGREED, facts)
-
-    def declare(
-        self, account: str, *, unit: Unit | str, neighbours: Neighbours | str, reason: str
-    ) -> None:
-        """Say what an account of an older file counts: until then nothing can be charged to it."""
-        facts = change_facts(account, reason, **counted_facts(unit, neighbours))
-        with self._store.writing() as log:
-            log.index.balance(account).changed(Kind.DECLARED, facts)
-            for row in map(log.row, log.index.charges(account)[-1:]):
-                charged = row.facts["guarantee"]
-                if any(charged[name] != facts[name] for name in ("unit", "neighbours")):
-                    raise InvalidParameter(
-                        f"account {account!r} was charged per {charged['unit']} "
-                        f"({charged['neighbours']}) before; unit and neighbours must be these."
-                    )
-            self._store.append(log, Kind.DECLARED, facts)
-
-    def charge(
-        self,
-        account: str | None,
-        guarantee: Guarantee,
-        *,
-        purpose: str,
-        detail: Mapping[str, Any] | None = None,
-        simulated: bool = False,
-        key: str | None = None,
-        study: tuple[str, str] | None = None,
-        approval: ChargeApproval | None = None,
-        limit: Limit | None = None,
-    ) -> Receipt:
-        """Pay for a release; when this returns, the price is on disk.
-
-        Parameters
-        ----------
-        account : str or None
-            Who pays. None: the only account there is; in an ephemeral ledger without accounts,
-            "default", opened without a cap.
-        guarantee : Guarantee
-            What is promised about the release.
-        purpose : str
-            What for, in one line.
-        detail : mapping, optional
-            More facts, as plain JSON values; never data.
-        simulated : bool, default=False
-            Whether the noise will be seeded. It is charged all the same: the ledger cannot know
-            who will see the result.
-        key : str, optional
-            Charging again under a key, with the same content, returns the first receipt and
-            spends nothing: so that a party asked twice answers twice and pays once.
-        study : pair of str, optional
-            The id of the study that asks for it, and the sha256 of the study's text.
-        approval : ChargeApproval, optional
-            Who agreed to it, and why.
-        limit : Limit, optional
-            A cap on all that was ever spent on the same data, besides the account's own: whoever
-            else charges at the same moment, both together keep to it.
-
-        Raises
-        ------
-        BudgetExceeded
-            If the cap on epsilon or delta, or the limit, does not cover the price.
-        CompositionError
-            If the account counts another unit or other neighbours.
-        AccountFrozen
-            If its owner lets nothing more be charged.
-        StudyRefused
-            If somebody said no to the study since it was approved.
-        UnknownAccount
-            If there is no such account, or None does not say which.
-        LedgerError
-            If ``key`` was used for a charge of other content.
-        """
-        facts = charge_facts(guarantee, purpose, detail, simulated, key, study, approval)
-        with self._store.writing() as log:
-            if study is not None:
-                check_agreed([Decision.of(r) for r in log.index.decisions(study[1])], approval)
-            name = facts["account"] = self._resolve(log, account)
-            if not log.index.has(name):
-                told = (guarantee.unit, guarantee.neighbours)
-                self._store.append(log, Kind.ACCOUNT, account_facts(name, None, 0.0, *told))
-            if key is None or key not in log.index.keys:
-                time = now()
-                balance = log.index.balance(name).after(guarantee, time)
-                if limit is not None:
-                    same = {name, *(one for one in limit.over if log.index.has(one))}
-                    spent = [log.index.balance(one).epsilon_spent for one in sorted(same)]
-                    limit.check(name, spent, guarantee)
-                if self.ephemeral or balance.epsilon_cap is None:
-                    facts["uncapped"] = True
-                facts["spent"] = balance.totals
-                row = self._store.append(log, Kind.CHARGE, facts, time=time)
-            else:
-                row = log.row(log.index.keys[key])
-                if _paid_for(facts) != _paid_for(row.facts):
-                    raise LedgerError(
-                        f"key {key!r} was used for another charge (row {row.seq}); nothing was "
-                        "spent."
-                    )
-                if not self.ephemeral:
-                    log.sync()  # Whoever charged may have been killed before the disk had it.
-            return Receipt.of(row, log.index.ledger_id)
-
-    def mark_released(self, receipt: Receipt, *, digest: str | None = None) -> None:
-        """Note that what was paid for was made, and optionally what it hashes to."""
-        self._mark(receipt, Kind.RELEASED, ended_facts(receipt.row, digest=digest))
-
-    def mark_failed(self, receipt: Receipt, *, code: str) -> None:
-        """Note that what was paid for was not made; it stays charged."""
-        self._mark(receipt, Kind.FAILED, failed_facts(receipt.row, code))
-
-    def note_model(self, receipt: Receipt, *, digest: str) -> None:
-        """Note a model that was made of what was paid for, together with others' answers.
-
-        The charge's own mark names the party's answer. With this row :func:`verify_release` can
-        tell the model of a run from another one that its receipts are put under.
-        """
-        facts = ended_facts(receipt.row, digest=digest)
-        with self._store.writing() as log:
-            charge = log.index.charge_of(receipt)
-            if digest not in log.index.entry(charge.seq).models:
-                self._store.append(log, Kind.MODEL, facts)
-
-    def _mark(self, receipt: Receipt, kind: Kind, facts: dict[str, Any]) -> None:
-        with self._store.writing() as log:
-            log.index.charge_of(receipt)
-            if receipt.row not in log.index.marks:
-                self._store.append(log, kind, facts)
-                self.marked_last = receipt.row
-                return
-            earlier = log.row(log.index.marks[receipt.row])
-            if (earlier.kind, earlier.body) != (kind, canonical(facts)):
-                raise LedgerError(
-                    f"the charge in row {receipt.row} was already marked {earlier.kind} in row "
-                    f"{earlier.seq}; how it ended does not change."
-                )
+    It is the file that the environment variable ``CONFRERE_LEDGER`` names, if set; otherwise one
+    ephemeral ledger per process, which forked children share with their parent. Processes started
+    afresh (as joblib's are) have one of their own: to count across them, name a ledger.
+    """
+    path = os.environ.get("CONFRERE_LEDGER")
+    if path:
+        return Ledger(path)
+    with ONE_AT_A_TIME:
+        return _session_ledger()
 
 
-def _paid_for(facts: Mapping[str, Any]) -> str:
-    return canonical({name: fact for name, fact in facts.items() if name not in _OF_THE_MOMENT})
+def payer(ledger: Ledger | None, account: str | None, guarantee: Guarantee) -> tuple[Ledger, str]:
+    """Return whom to charge, or say that the account does not exist or counts something else.
+
+    A session that names neither ledger nor account gets an account without cap for every unit and
+    relation, since guarantees of different kinds do not add up.
+    """
+    book = default_ledger() if ledger is None else ledger
+    if ledger is None and account is None and book.ephemeral:
+        account = f"per {guarantee.unit}, {guarantee.neighbours}"
+        book.open_account(account, unit=guarantee.unit, neighbours=guarantee.neighbours)
+    return book, book.account_for(account, guarantee)
+
+
+@cache
+def _session_ledger() -> Ledger:
+    return Ledger()
+
+
+class _Studies:
+    """What studies have spent, added up as rows come."""
+
+    def __init__(self) -> None:
+        self.spent: dict[tuple[str, str, str], Decimal] = {}
+        self._read = 0
+
+    def catch_up(self, log: Pages) -> None:
+        for row in log.rows(self._read):
+            self._read = row.seq
+            if row.kind is Kind.CHARGE:
+                facts = row.facts
+                study = facts.get("study") or {"id": "", "sha256": ""}
+                asked = (facts["account"], study["id"], study["sha256"])
+                paid = exact(facts["guarantee"]["epsilon"])
+                self.spent[asked] = plus(self.spent.get(asked, Decimal(0)), paid)
+
+
+_studies: WeakKeyDictionary[Pages, _Studies] = WeakKeyDictionary()

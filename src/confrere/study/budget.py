@@ -17,8 +17,8 @@ from pathlib import Path
 
 from confrere.errors import BudgetExceeded, StudyError
 from confrere.guarantee import Guarantee, at_least, at_most, exact, minus, plus
+from confrere.kernel.ledger import Witness, witness_folder
 from confrere.ledger import Account, Ledger, LedgerReader, Limit
-from confrere.ledger.witness import Witness, witness_folder
 from confrere.study.local_file import Local
 from confrere.study.study_tables import Party
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from confrere.federation.run_steps import RunSteps
 from confrere.files import write_whole
 from confrere.guarantee import Guarantee
-from confrere.ledger import ChargeApproval, Ledger, chain
+from confrere.kernel import log as chain
+from confrere.ledger import ChargeApproval, Ledger
 from confrere.progress import Progress
 from confrere.release import generate_key
 from confrere.study import (

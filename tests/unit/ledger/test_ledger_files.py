@@ -17,9 +17,10 @@ from sklearn.base import BaseEstimator, clone
 
 from confrere.errors import InvalidParameter, LedgerError, NotALedger
 from confrere.guarantee import Guarantee
-from confrere.ledger import Ledger, default_ledger, logfile
-from confrere.ledger.chain import Kind, Row
-from confrere.ledger.witness import Witness
+from confrere.kernel import log as logfile
+from confrere.kernel.ledger import Witness
+from confrere.kernel.log import Kind, Row
+from confrere.ledger import Ledger, default_ledger
 
 
 class TestWhatIsNoLedger:

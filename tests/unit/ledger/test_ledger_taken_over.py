@@ -8,8 +8,8 @@ import pytest
 
 from confrere.errors import CompositionError, InvalidParameter
 from confrere.guarantee import Guarantee
+from confrere.kernel.log import Kind, Row
 from confrere.ledger import Ledger
-from confrere.ledger.chain import Kind, Row
 
 COUNTED = {"unit": None, "neighbours": None}
 

@@ -10,8 +10,9 @@ import pytest
 
 from confrere.errors import LedgerTampered, NotALedger
 from confrere.guarantee import Guarantee
+from confrere.kernel.log import Kind, Row, canonical, seal
 from confrere.ledger import Ledger
-from confrere.ledger.chain import Kind, Row, audit, canonical, seal
+from confrere.ledger.auditing import audit
 
 N_ROWS = 10
 COLUMNS = ("seq", "kind", "time", "body", "previous", "hash")

@@ -8,8 +8,10 @@ import pytest
 
 from confrere.errors import BudgetExceeded, InvalidParameter, LedgerTampered
 from confrere.guarantee import Guarantee
-from confrere.ledger import Ledger, chain
-from confrere.ledger.chain import Kind, Row, audit
+from confrere.kernel import log as chain
+from confrere.kernel.log import Kind, Row
+from confrere.ledger import Ledger
+from confrere.ledger.auditing import audit
 
 LAST_MOMENT = "2026-12-31T23:59:59.999999"
 

@@ -31,7 +31,8 @@ from confrere.errors import FederationError, StudyError, StudyRefused
 from confrere.federation.offline import without_network
 from confrere.federation.run_steps import RunSteps
 from confrere.federation.session import PartySession
-from confrere.ledger.witness import shared_storage, witness_folder
+from confrere.kernel.ledger import witness_folder
+from confrere.ledger.witness import shared_storage
 from confrere.study import (
     CoordinatorSession,
     Local,

@@ -10,8 +10,8 @@ import typer
 from confrere.cli.envelope import Answer, command
 from confrere.cli.options import pairs
 from confrere.cli.views import account_table, facts
+from confrere.kernel.ledger import witness_folder
 from confrere.ledger import LedgerReader
-from confrere.ledger.witness import witness_folder
 from confrere.study.home import home_folder, open_home
 
 

@@ -16,10 +16,10 @@ from confrere.cli.views import account_table, entry_table, owner_table, together
 from confrere.cli.views import facts as facts_table
 from confrere.errors import InvalidParameter
 from confrere.guarantee import Guarantee, Neighbours, Unit
+from confrere.kernel.ledger import Head
 from confrere.ledger import Account, Ledger, reset_witness, witnessed
 from confrere.ledger.accounts import shown
-from confrere.ledger.store import no_ledger
-from confrere.ledger.witness import Head
+from confrere.ledger.witness import no_ledger
 
 LedgerPath = Annotated[
     Path, typer.Argument(metavar="LEDGER", envvar="CONFRERE_LEDGER", help="The ledger's file.")

@@ -1,55 +1,169 @@
-"""The rows of one file, whatever it is called: one descriptor, one lock, appended line by line.
+"""An append-only file of rows: each sealed to the one before, one writer, on disk before it counts.
 
-All of a ledger is in one inode, and the lock is the inode's. Nothing beside the file, where a
-second name (a hard link, a file mounted by itself) would look in vain, is needed to read it: after
-a kill in the middle of an append the last line is incomplete, and was never acknowledged.
+A row is one line of the file: ``[seq,"kind","time","body","previous","hash"]``, JSON without
+spaces. ``hash`` is SHA-256 of the same line up to ``previous``, closed by ``]``, in hex;
+``previous`` is the hash of the row before; ``body`` is the canonical JSON of the row's facts.
+
+All of it is in one inode, and the lock is the inode's. Nothing beside the file, where a second name
+(a hard link, a file mounted by itself) would look in vain, is needed to read it: after a kill in
+the middle of an append the last line is incomplete, and was never acknowledged.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
+import json
 import os
 import stat
 import threading
 import time
+from abc import ABC, abstractmethod
 from array import array
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, NoReturn, Self, TypeVar
 
 from confrere.errors import LedgerError, LedgerTampered, NotALedger
-from confrere.ledger.chain import FIRST_BYTES, Kind, Row
-from confrere.ledger.row_index import RowIndex
+from confrere.files import write_new
 
+FIRST_BYTES = b'[1,"genesis",'
 BUSY_SECONDS = 60.0
 
 # Threads queue here rather than at the file. A fork waits until no transaction is under way.
 ONE_AT_A_TIME = threading.RLock()
 
+_BEFORE_GENESIS = "0" * 64
+#: Length of what follows the sealed part of a line: a comma, the quoted hash, a bracket.
+_SEAL = 1 + 66 + 1
 #: Open files are few: a descriptor, and where its rows lie, is all that is kept.
 _MOST_KEPT = 32
-
 #: Rows that are not parsed again if their bytes are the same: every charge looks at the same few.
 _MOST_KNOWN = 64
 _CHUNK = 1 << 22
-
 #: File systems whose locks do not reach every machine or container that can write to them.
 _NETWORKED = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "virtiofs"}
 _NETWORKED |= {f"fuse.{name}" for name in ("sshfs", "rclone", "s3fs", "gcsfuse", "grpcfuse")}
 
 
-class LogFile:
+class Kind(StrEnum):
+    """What a row says."""
+
+    GENESIS = "genesis"
+    ACCOUNT = "account"
+    CHARGE = "charge"
+    RELEASED = "released"
+    FAILED = "failed"
+    MODEL = "model"
+    RAISED = "raised"
+    FROZEN = "frozen"
+    DECLARED = "declared"
+    REFUSED = "refused"
+    AGREED = "agreed"
+    WITNESS = "witness"
+
+
+_KINDS = {str(kind): kind for kind in Kind}
+
+
+def canonical(value: object) -> str:
+    """Write plain values as JSON in the one way that is hashed: sorted, compact, ASCII."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+_decoder = json.JSONDecoder(parse_constant=_no_number)
+
+
+def _read(text: str) -> Any:
+    try:
+        value, end = _decoder.raw_decode(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if end != len(text):
+        raise ValueError("more than one value")
+    return value
+
+
+def now() -> str:
+    """Return the time, in UTC, as rows hold it."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def seal(seq: int, kind: str, time: str, body: str, previous: str) -> str:
+    """Return the hash that seals a row to the one before."""
+    return hashlib.sha256(canonical([seq, kind, time, body, previous]).encode()).hexdigest()
+
+
+class Row(NamedTuple):
+    """One sealed row, as the file holds it; a tuple, since a long ledger has many to make."""
+
+    seq: int
+    kind: Kind
+    time: str
+    body: str
+    previous: str
+    hash: str
+
+    @classmethod
+    def sealed(
+        cls, kind: Kind, facts: Mapping[str, Any], *, after: Row | None, time: str | None = None
+    ) -> Self:
+        """Make the row that follows ``after``, now; the genesis row follows nothing."""
+        seq, previous = (after.seq + 1, after.hash) if after else (1, _BEFORE_GENESIS)
+        time = time or now()
+        body = canonical(facts)
+        return cls(seq, kind, time, body, previous, seal(seq, kind, time, body, previous))
+
+    @classmethod
+    def parse(cls, line: bytes, seq: int) -> Self:
+        """Read the line of row ``seq``, refusing one that its own hash does not seal."""
+        found = hashlib.sha256(line[:-_SEAL] + b"]").hexdigest()
+        try:
+            number, kind, time, body, previous, told = _read(line.decode())
+            row = cls(number, _KINDS[kind], time, body, previous, told)
+        except (ValueError, TypeError, KeyError) as error:
+            raise LedgerTampered(f"row {seq} was changed: it is no row.") from error
+        texts = type(time) is type(body) is type(previous) is str
+        if told != found or number != seq or not texts:
+            raise LedgerTampered(f"row {seq} was changed: its hash does not fit its content.")
+        return row
+
+    @property
+    def line(self) -> bytes:
+        """What the file holds, with the newline that ends it."""
+        return canonical(self).encode() + b"\n"
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the row says, as plain values."""
+        facts: dict[str, Any] = _read(self.body)
+        return facts
+
+    def follows(self, before: Row | None) -> bool:
+        """Whether nothing was removed, inserted or moved between ``before`` and this row."""
+        if before is None:
+            return (self.seq, self.kind, self.previous) == (1, Kind.GENESIS, _BEFORE_GENESIS)
+        return (self.seq, self.previous) == (before.seq + 1, before.hash)
+
+
+def rolled_back(seq: int) -> LedgerTampered:
+    """Say that a row which was there is not any more."""
+    return LedgerTampered(f"row {seq}, which was there before, is gone: the file was rolled back.")
+
+
+class LogFile(ABC):
     """One open inode.
 
     Lines are checked against their hash and the line before as they are read, once; rows that are
     looked up again are read again, and checked unless their bytes are those that were.
-
-    Attributes
-    ----------
-    index : RowIndex
-        What the rows say.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -60,10 +174,11 @@ class LogFile:
         self._end = 0
         self._tail: Row | None = None
         self._tail_line = b""
-        self._known: dict[int, tuple[bytes, Row]] = {}
-        self.index = RowIndex(self.row)
+        self._known: dict[int, tuple[bytes, Row, Mapping[str, Any]]] = {}
 
-    # -- the lock ------------------------------------------------------------------------------
+    @abstractmethod
+    def enter(self, row: Row, facts: Mapping[str, Any]) -> None:
+        """Take in the next row; raises what wrong facts raise."""
 
     @contextmanager
     def locked(self, *, exclusive: bool) -> Iterator[None]:
@@ -89,8 +204,6 @@ class LogFile:
     def close(self) -> None:
         """Give the descriptor back."""
         os.close(self._descriptor)
-
-    # -- reading -------------------------------------------------------------------------------
 
     def catch_up(self) -> None:
         """Read what others have appended, and notice what was taken away."""
@@ -120,14 +233,15 @@ class LogFile:
 
     def _enter(self, row: Row, line: bytes, end: int) -> None:
         try:
-            self.index.enter(row)
+            facts = row.facts
+            self.enter(row, facts)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise LedgerTampered(f"row {row.seq} contradicts the rows before it.") from error
         self._offsets.append(self._end)
         self._end = end
         self._tail = row
         self._tail_line = line
-        self._remember(row, line)
+        self._remember(row, line, facts)
 
     @property
     def tail(self) -> Row:
@@ -137,32 +251,42 @@ class LogFile:
         return self._tail
 
     def at(self, seq: int) -> Row | None:
-        """Return the row of that number, read again and checked."""
+        """Return the row of that number, read again and checked; None if there is none."""
+        return self._found(seq)[0] if 1 <= seq <= len(self._offsets) else None
+
+    def row(self, seq: int) -> Row:
+        """Return a row that was there, read again and checked."""
+        return self._there(seq)[0]
+
+    def facts(self, seq: int) -> Mapping[str, Any]:
+        """Return what a row that was there says; for reading only, and for nobody to keep."""
+        return self._there(seq)[1]
+
+    def _there(self, seq: int) -> tuple[Row, Mapping[str, Any]]:
         if not 1 <= seq <= len(self._offsets):
-            return None
+            raise rolled_back(seq)
+        return self._found(seq)
+
+    def _found(self, seq: int) -> tuple[Row, Mapping[str, Any]]:
         line = self._line(seq)
         known = self._known.get(seq)
         if known is not None and known[0] == line:
-            return known[1]  # The same bytes were checked before.
+            return known[1:]  # The same bytes were checked before.
         row = Row.parse(line.removesuffix(b"\n"), seq)
-        self._remember(row, line)
-        return row
+        return self._remember(row, line, row.facts)
 
-    def _remember(self, row: Row, line: bytes) -> None:
+    def _remember(
+        self, row: Row, line: bytes, facts: Mapping[str, Any]
+    ) -> tuple[Row, Mapping[str, Any]]:
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
-        self._known[row.seq] = line, row
+        self._known[row.seq] = line, row, facts
+        return row, facts
 
-    def row(self, seq: int) -> Row:
-        """Return a row that the index knows of."""
-        row = self.at(seq)
-        if row is None:
-            raise rolled_back(seq)
-        return row
-
-    def rows(self) -> Iterator[Row]:
-        """Yield every row from the disk, in its order, trusting no index."""
-        for number, (line, _) in enumerate(_lines(self._descriptor, 0), start=1):
+    def rows(self, after: int = 0) -> Iterator[Row]:
+        """Yield every row after a number from the disk, in its order, trusting no index."""
+        start = self._offsets[after] if after < len(self._offsets) else self._end
+        for number, (line, _) in enumerate(_lines(self._descriptor, start), start=after + 1):
             if number > len(self._offsets):
                 return
             yield Row.parse(line, number)
@@ -171,8 +295,6 @@ class LogFile:
         start = self._offsets[seq - 1]
         end = self._offsets[seq] if seq < len(self._offsets) else self._end
         return os.pread(self._descriptor, end - start, start)
-
-    # -- writing -------------------------------------------------------------------------------
 
     def append(
         self, kind: Kind, facts: Mapping[str, Any], *, durable: bool, time: str | None = None
@@ -210,14 +332,9 @@ class LogFile:
             ) from error
 
 
-def rolled_back(seq: int) -> LedgerTampered:
-    """Say that a row which was there is not any more."""
-    return LedgerTampered(f"row {seq}, which was there before, is gone: the file was rolled back.")
-
-
-# -- one open file per process and inode -------------------------------------------------------
-
+# One open file per process and inode.
 _kept: OrderedDict[tuple[int, int, int], LogFile] = OrderedDict()
+_L = TypeVar("_L", bound=LogFile)
 
 
 def _forget() -> None:
@@ -235,12 +352,23 @@ os.register_at_fork(
 )
 
 
+def create(path: Path, facts: Mapping[str, Any]) -> None:
+    """Make the file with its first row, readable by its owner only, unless it is there."""
+    try:
+        with suppress(FileExistsError):  # Another process was quicker: its file it is.
+            write_new(path, Row.sealed(Kind.GENESIS, facts, after=None).line)
+    except OSError as error:
+        raise NotALedger(
+            f"cannot be created ({error}); its folder must exist and be writable."
+        ) from error
+
+
 @contextmanager
-def transaction(path: Path, *, exclusive: bool) -> Iterator[LogFile]:
+def transaction(path: Path, of: type[_L], *, exclusive: bool) -> Iterator[_L]:
     """Hold the lock of the file that ``path`` names now, with all its rows read."""
     with ONE_AT_A_TIME:
         while True:
-            log = _opened(path, identity := _identity(path))
+            log = _opened(path, identity := _identity(path), of)
             with log.locked(exclusive=exclusive):
                 if _identity(path) != identity:
                     continue  # Replaced while we waited for the lock.
@@ -259,7 +387,7 @@ def _identity(path: Path) -> tuple[int, int, int]:
     return os.getpid(), found.st_dev, found.st_ino
 
 
-def _opened(path: Path, identity: tuple[int, int, int]) -> LogFile:
+def _opened(path: Path, identity: tuple[int, int, int], of: type[_L]) -> _L:
     log = _kept.get(identity)
     if log is None:
         kind = _file_system(identity[1])
@@ -274,10 +402,11 @@ def _opened(path: Path, identity: tuple[int, int, int]) -> LogFile:
             raise NotALedger(
                 f"it cannot be opened for writing ({error.strerror}); a ledger must be writable."
             ) from error
-        log = _kept[identity] = LogFile(descriptor)
+        log = _kept[identity] = of(descriptor)
         for key in [key for key, one in _kept.items() if not one.in_use][:-_MOST_KEPT]:
             _kept.pop(key).close()
     _kept.move_to_end(identity)
+    assert isinstance(log, of)
     return log
 
 
