@@ -17,7 +17,7 @@ import numpy as np
 import psutil
 
 from confrere import PrivateLogisticRegression
-from confrere.estimators import streaming
+from confrere.estimators import logistic_regression as streaming
 from confrere.maths.logistic import sigmoid
 from confrere.maths.solver.row_blocks import SolverRows
 from confrere.rows.engines import DaskCluster, Threads

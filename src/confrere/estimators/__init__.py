@@ -1,13 +1,14 @@
 """scikit-learn faces: validate, price, charge, call, set state."""
 
 from confrere.estimators.collaborative import CollaborativeClassifier
-from confrere.estimators.feature_stacking import FeatureStackingClassifier
 from confrere.estimators.logistic_regression import PrivateLogisticRegression
 from confrere.estimators.multiparty import MultipartyClassifier
-from confrere.estimators.released_classifier import ReleasedClassifier
-from confrere.estimators.sample_stacking import SampleStackingClassifier
-from confrere.estimators.transfer import TransferClassifier, fit_branches
-from confrere.estimators.transfer_stacking import TransferStackingClassifier
+from confrere.estimators.stacking import (
+    FeatureStackingClassifier,
+    SampleStackingClassifier,
+    TransferStackingClassifier,
+)
+from confrere.estimators.transfer import ReleasedClassifier, TransferClassifier, fit_branches
 
 __all__ = [
     "CollaborativeClassifier",

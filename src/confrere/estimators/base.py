@@ -1,18 +1,26 @@
-"""What every private classifier does in the same order: check, plan, charge, act, keep."""
+"""What every private classifier does in the same order: check, plan, charge, act, keep; predict.
+
+What it is told before any data are coefficients as given, or a schema's experts. Predictions are
+under the data's own names, from raw rows where a model has an encoder.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.estimators.constraints import (
     KnownParameters,
@@ -21,7 +29,6 @@ from confrere.estimators.constraints import (
     Payer,
     check_parameters,
 )
-from confrere.estimators.predicting import Predicting, carried, sorted_labels, who_paid
 from confrere.estimators.traps import (
     announce_fits,
     tell_owner_about_length,
@@ -32,7 +39,7 @@ from confrere.estimators.traps import (
 from confrere.guarantee import Guarantee
 from confrere.kernel.release import paying
 from confrere.ledger import Ledger, Receipt, default_ledger, payer
-from confrere.model import Linear, Model
+from confrere.model import Encoder, Linear, Model
 from confrere.noise.sources import RandomSource, Seed, simulation_of
 from confrere.plans.base_plan import (
     LabelledTable,
@@ -41,6 +48,7 @@ from confrere.plans.base_plan import (
     declared_classes,
     encode_labels,
 )
+from confrere.plans.declared_priors import Prior, declared_prior
 from confrere.release import Release
 from confrere.release.spending import promised_with, schema_of, seeded_facts, with_facts
 from confrere.rows.row_source import RowSource
@@ -49,6 +57,141 @@ from confrere.schema import SchemaEncoder
 from confrere.schema.cells import plain_labels
 from confrere.schema.encoder import Form
 from confrere.schema.tables import is_table, n_rows_of, plain_series
+
+
+@dataclass(frozen=True, eq=False)
+class Opinion:
+    """Coefficients and intercept for rows as encoded, and the importances that are in these.
+
+    Attributes
+    ----------
+    coef : array or None
+        Log odds per unit of each column; None if nothing is declared.
+    intercept : float
+        Log odds of the declared base rate.
+    importance : array or None
+        Public factors that the rows were encoded with.
+    """
+
+    coef: ArrayLike | None
+    intercept: float
+    importance: Floats | None = None
+
+    def prior(
+        self, data_norm: float, n_features: int, feature_scale: ArrayLike | None = None
+    ) -> Prior | None:
+        """Return it as something that can be checked; None if it says nothing about columns."""
+        return declared_prior(
+            self.coef, self.intercept, data_norm, n_features, feature_scale, self.importance
+        )
+
+
+def opinion_of(prior: Any, intercept: float, encoder: SchemaEncoder | None) -> Opinion:
+    """Return what ``prior`` and ``prior_intercept`` declare about rows of ``encoder``.
+
+    Experts also know the base rate, unless an intercept is given. An opinion is one already, from
+    somebody who has the encoder: in a study only what it makes of experts crosses.
+    """
+    if isinstance(prior, Opinion):
+        return replace(prior, intercept=float(intercept))
+    if not (isinstance(prior, str) and prior == "experts"):
+        return Opinion(prior, float(intercept))
+    if encoder is None or not encoder.schema.has_signs:
+        raise InvalidParameter(
+            'prior="experts" needs schema=, a PublicSchema whose columns have a sign.'
+        )
+    outcome = encoder.schema.outcome
+    rate = None if outcome is None else outcome.base_rate
+    if not intercept and rate is not None:
+        intercept = math.log(rate / (1 - rate))
+    weights = encoder.multipliers() if encoder.weighted else None
+    return Opinion(encoder.expert_prior(), float(intercept), weights)
+
+
+class Predicting:
+    """What every classifier with a model does.
+
+    scikit-learn wants labels sorted; a model knows which side is positive. Where the two orders
+    differ, scores change their sign and columns their place.
+    """
+
+    model_: Model
+
+    def _rows(self, X: Any) -> Any:
+        """Return the rows that the model reads."""
+        return X if self.model_.encoder is None else self.model_.encoded(X)
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Return the score of every row, ``(n,)`` for two classes and ``(n, K)`` for more."""
+        rows = self._rows(X)
+        scores = self.model_.decision_function(rows)
+        order = _order(self.model_)
+        if scores.ndim == 2:
+            return np.asarray(scores[:, order])
+        return scores if order[0] == 0 else -scores
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the model's class probabilities; of votes, the share of the votes."""
+        rows = self._rows(X)
+        probabilities = self.model_.predict_proba(rows)
+        return np.asarray(probabilities[:, _order(self.model_)])
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of every row."""
+        rows = self._rows(X)
+        codes = self.model_.codes(self.model_.decision_function(rows))
+        return np.asarray(np.asarray(self.model_.labels)[codes])
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the share of rows whose class is predicted right; looks at the labels, unpaid.
+
+        Parameters
+        ----------
+        X : rows as ``predict`` takes them
+        y : labels as ``fit`` takes them
+            May be left out where a schema says in which column of the table they are.
+        sample_weight : array, optional
+        """
+        predicted = self.predict(X)
+        return float(accuracy_score(self.true_labels(X, y), predicted, sample_weight=sample_weight))
+
+    def true_labels(self, X: Any, y: Any = None) -> Any:
+        """Return labels by the names that are predicted; without ``y``, those in the table."""
+        encoder = self.model_.encoder
+        outcome = None if encoder is None else encoder.schema.outcome
+        if outcome is None or encoder is None or encoder.labels is None:
+            if y is None:
+                raise InvalidData("y must be given: no schema says where the labels are.")
+            return y
+        found = outcome.encode(outcome.column_of(X if y is None else y))
+        return np.asarray(encoder.labels)[np.searchsorted(np.asarray(self.model_.classes), found)]
+
+
+def sorted_labels(model: Model) -> NDArray[Any]:
+    """Return the names of the classes in scikit-learn's order."""
+    return np.asarray(np.asarray(model.labels)[_order(model)])
+
+
+def _order(model: Model) -> NDArray[np.intp]:
+    return np.argsort(np.asarray(model.labels), kind="stable")
+
+
+def carried(encoder: SchemaEncoder, model: Model) -> Encoder:
+    """Return an encoder as a model carries it, with the data's names for the schema's classes."""
+    outcome = encoder.schema.outcome
+    codes = None if outcome is None else (-1, 1) if outcome.classes is None else outcome.names
+    return Encoder.of(encoder, labelled=tuple(model.classes) == codes)
+
+
+def who_paid(receipt: Receipt, sources: Sequence[Release]) -> dict[str, Receipt | Guarantee]:
+    """Return who paid what, so that a card can say what a person in several domains pays."""
+    if not sources:
+        return {}
+    paid: dict[str, Receipt | Guarantee] = {"target": receipt}
+    for k, release in enumerate(sources):
+        name = "source" if len(sources) == 1 else f"source {k + 1}"
+        paid[name] = release.receipt or release.guarantee
+    return paid
 
 
 class Fitted(Predicting):

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from confrere.errors import InvalidParameter
-from confrere.estimators.base import LinearClassifier
+from confrere.estimators.base import LinearClassifier, Opinion, opinion_of
 from confrere.estimators.constraints import (
     AutoCount,
     Bound,
@@ -24,7 +24,6 @@ from confrere.estimators.constraints import (
     Spare,
     check_parameters,
 )
-from confrere.estimators.experts import Opinion, opinion_of
 from confrere.guarantee import Guarantee
 from confrere.mechanisms.prior_check import UNCHECKED
 from confrere.plans.base_plan import LabelledTable, PublicFacts

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from confrere.arrays import Floats
 from confrere.catalogue import Method, find_method
 from confrere.errors import ConfrereError, InvalidMessage, InvalidParameter
-from confrere.estimators.experts import Opinion
+from confrere.estimators.base import Opinion
 from confrere.federation.expected import Expected, Numbers
 from confrere.federation.operation import Operation, PartyFacts, check_price, install
 from confrere.federation.party import LocalParty

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import QuorumMissed, StudyError
-from confrere.estimators.starting_points import check_same_meaning
+from confrere.estimators.transfer import check_same_meaning
 from confrere.federation import Answers, Books, LocalFederation, LocalParty, Policy
 from confrere.federation.grant import Request
 from confrere.federation.messages import MAX_MESSAGE

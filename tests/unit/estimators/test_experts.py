@@ -11,7 +11,7 @@ from confrere import (
     PublicSchema,
 )
 from confrere.errors import InvalidParameter
-from confrere.estimators.experts import opinion_of
+from confrere.estimators.base import opinion_of
 from confrere.mechanisms.prior_check import Belief
 from confrere.schema import Label, Number
 
