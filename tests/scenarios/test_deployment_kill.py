@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 
-from confrere.federation.averaging import combined
+from confrere.federation.protocols import combined
 from confrere.ledger import Ledger
 from confrere.release import load_release
 from confrere.study.parameters import estimator_for

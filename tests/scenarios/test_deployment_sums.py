@@ -12,7 +12,7 @@ import signal
 
 import pytest
 
-from confrere.federation import session
+from confrere.federation import signed
 from confrere.ledger import Ledger
 from confrere.release import load_release, verify_release
 from tests.scenarios.deployment import Deployment, answering
@@ -28,14 +28,14 @@ name = "sums\""""
 
 def die_when_asked():
     """Have what reads rows killed when it is asked for its part of a sum."""
-    answer = session.answer
+    answer = signed.answer
 
     def killed(question, local):
         if question.operation == "minimiser":
             os.kill(os.getpid(), signal.SIGKILL)
         return answer(question, local)
 
-    session.answer = killed
+    signed.answer = killed
 
 
 def die_when_sent():

@@ -21,7 +21,7 @@ from confrere.federation import (
     Policy,
     serve,
 )
-from confrere.federation.averaging import ReleaseRequest
+from confrere.federation.protocols import ReleaseRequest
 from confrere.guarantee import Neighbours
 from confrere.ledger import Ledger
 from confrere.plans.party_rows import Sizes

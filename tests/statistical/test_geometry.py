@@ -7,8 +7,8 @@ from scipy import special, stats
 from confrere.audit.adversary import worst_body_loss
 from confrere.errors import InvalidData, InvalidMessage, InvalidParameter
 from confrere.federation import Payload
-from confrere.federation.averaging import ReleaseRequest
 from confrere.federation.operation import OPERATIONS, PartyFacts
+from confrere.federation.protocols import ReleaseRequest
 from confrere.guarantee import Neighbours
 from confrere.maths import calibration
 from confrere.maths.geometry import coordinate_variance

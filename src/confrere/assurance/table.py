@@ -32,7 +32,7 @@ from confrere.audit.exact import exact_audit, gaussian_epsilon, loss_between
 from confrere.catalogue import find_method
 from confrere.errors import InvalidData, InvalidParameter, NotInstalled
 from confrere.estimators import FeatureStackingClassifier, PrivateLogisticRegression
-from confrere.federation.summed_facts import fact_sum
+from confrere.federation.sums import fact_sum
 from confrere.guarantee import Guarantee, Neighbours, Unit
 from confrere.learned_facts import FactsPlan
 from confrere.ledger import Ledger

@@ -1,22 +1,16 @@
 """The boundary between organisations, its in-process engine, and the multi-party algorithms."""
 
 from confrere.federation.answers import Answers
-from confrere.federation.averaging import average
-from confrere.federation.ballots import VotingOutcome, poll
-from confrere.federation.counting import FederatedEvaluation, evaluate
-from confrere.federation.expansion import expand
-from confrere.federation.federation import Federation
+from confrere.federation.federation import Federation, LocalFederation
 from confrere.federation.grant import Grant, Policy, run_name
-from confrere.federation.local import LocalFederation
-from confrere.federation.messages import PROTOCOL, PartyError, Question, SignedAnswer
+from confrere.federation.messages import PROTOCOL, PartyError, Payload, Question, SignedAnswer
 from confrere.federation.operation import OPERATIONS, Operation, PartyFacts, install
-from confrere.federation.outcome import Outcome
 from confrere.federation.party import Books, LocalParty, PartyGroup
-from confrere.federation.payload import Payload
+from confrere.federation.protocols import FederatedEvaluation, Outcome, average, evaluate, expand
 from confrere.federation.serving import serve
-from confrere.federation.summed_counts import evaluate_together, total_records
 from confrere.federation.summing import Summed, install_sum
-from confrere.federation.sums import add_up
+from confrere.federation.sums import add_up, evaluate_together, total_records
+from confrere.federation.votes import VotingOutcome, poll
 from confrere.plans.collaborative_plan import Averaging
 from confrere.plans.expansion_plan import Expansion
 from confrere.plans.voting_plan import Released, Voting

@@ -1,22 +1,28 @@
-"""The boundary: a coordinator asks parties, and gets payloads or codes."""
+"""The boundary: a coordinator asks parties, and gets payloads or codes.
+
+With it the in-process engine, for parties that live here, from three to twenty thousand.
+"""
 
 from __future__ import annotations
 
 import logging
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, final
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidMessage, InvalidParameter, QuorumMissed
-from confrere.federation.expected import Expect
-from confrere.federation.lost_tries import LostTries
-from confrere.federation.masks import Announcement
-from confrere.federation.messages import PartyError, check_run, new_run
-from confrere.federation.payload import Payload
+from confrere.federation.answers import Answers, Key
+from confrere.federation.masks import Announcement, Masking
+from confrere.federation.messages import Expect, PartyError, Payload, check_run, new_run
+from confrere.federation.party import LocalParty, PartyGroup, check_names
+from confrere.federation.serving import serve
 from confrere.federation.summing import (
     READY,
     SpoiledSum,
@@ -30,6 +36,74 @@ from confrere.federation.summing import (
 )
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.schema import PublicSchema
+
+
+@dataclass(eq=False)
+class LostTries:
+    """What the tries of a run have told about its parties.
+
+    Attributes
+    ----------
+    silent : dict of str to str
+        Who was on a roster and sent nothing of use, and the code for it.
+    named : set of str
+        Without whom a sum was good that was spoiled with them.
+    """
+
+    silent: dict[str, str] = field(default_factory=dict)
+    named: set[str] = field(default_factory=set)
+    _suspects: set[str] = field(default_factory=set)
+
+    def lost(self, roster: Sequence[str], codes: Mapping[str, str]) -> None:
+        """Note a try that came to nothing: who sent nothing; nobody, if the sum was spoiled."""
+        self.silent |= codes
+        if not codes:
+            # One liar is in every spoiled sum. If nobody is, there are several: begin again.
+            self._suspects = self._suspects & set(roster) or set(roster)
+
+    def good(self, roster: Sequence[str]) -> set[str]:
+        """Note a sum that is good; return who has spoiled the ones before it."""
+        found = self._suspects - set(roster)
+        self._suspects = set()
+        self.named |= found
+        return found
+
+    def told(self) -> str:
+        """Return, for people, why tries were lost; nothing if none was."""
+        said = ""
+        if self.silent:
+            said += f"Sent nothing: {_listed([f'{n} ({c})' for n, c in self.silent.items()])}. "
+        if self._suspects:
+            said += f"Sent something that no sum can hold: one of {_listed(self._suspects)}. "
+        return said
+
+    def roster(self, parties: Sequence[str], *, fewest: int, tries: int) -> list[str]:
+        """Return whom to ask next.
+
+        Parameters
+        ----------
+        parties : sequence of str
+            Who may take part.
+        fewest : int
+            The shortest roster.
+        tries : int
+            How many are left for this sum: as many are left out at a time as it takes to come
+            through all suspects, and no more.
+        """
+        out = [name for name in parties if name in self.named or name in self.silent]
+        suspects = [name for name in parties if name in self._suspects and name not in out]
+        out += suspects[: math.ceil(len(suspects) / max(1, tries))]
+        # Who sent nothing may only have been away: such are the first to be asked again.
+        out.sort(key=lambda name: (name not in self.named, name in self.silent))
+        kept = set(out[: max(0, len(parties) - fewest)])
+        return [name for name in parties if name not in kept]
+
+
+def _listed(names: Iterable[str]) -> str:
+    every = sorted(names)
+    more = f" and {len(every) - 5} more" if len(every) > 5 else ""
+    return ", ".join(every[:5]) + more
+
 
 logger = logging.getLogger("confrere.federation")
 
@@ -383,3 +457,123 @@ def stacked(
     if not rows or any(row.shape != shape or row.dtype.str != dtype for row in rows):
         raise InvalidMessage(f"a party's answer has no {name} of the agreed shape.")
     return np.stack(rows) if whole is None else whole
+
+
+class LocalFederation(Federation):
+    """Parties in this process.
+
+    Parameters
+    ----------
+    parties : sequence of LocalParty, or PartyGroup
+        Separate parties with books of their own, or a group that is simulated at once.
+    run : str, optional
+        Name of the run.
+    study : str, optional
+        Hash of the study, or fingerprint of the schema, that questions are about.
+    n_jobs : int, optional
+        Parties asked at the same time, as joblib understands it; scikit-learn's and joblib's
+        ``parallel_config`` choose the backend.
+    on_error : {"report", "raise"}, default="report"
+        ``"raise"`` lets a party's exception through instead of its code: for callers who own the
+        data themselves.
+    """
+
+    def __init__(
+        self,
+        parties: Sequence[LocalParty] | PartyGroup,
+        *,
+        run: str | None = None,
+        study: str | None = None,
+        n_jobs: int | None = None,
+        on_error: Literal["report", "raise"] = "report",
+    ) -> None:
+        super().__init__(run)
+        if on_error not in ("report", "raise"):
+            raise InvalidParameter("on_error must be 'report' or 'raise'.")
+        self._group = parties if isinstance(parties, PartyGroup) else None
+        self._parties = {} if isinstance(parties, PartyGroup) else {p.name: p for p in parties}
+        if not isinstance(parties, PartyGroup):
+            check_names([party.name for party in parties])
+        self._study = study
+        self._n_jobs = n_jobs
+        self._raises = on_error == "raise"
+
+    def parties(self) -> list[str]:
+        """Return the parties' names."""
+        return list(self._group.names if self._group is not None else self._parties)
+
+    def _asked(self, asked: Round) -> Mapping[str, Payload | PartyError]:
+        """Ask parties one after the other, ``n_jobs`` at a time, or all at once as a group."""
+        names = list(asked.to)
+        if asked.operation == READY:
+            self._introduce()
+        if self._group is not None:
+            return self._ask_group(self._group, names, asked)
+        unknown = [name for name in names if name not in self._parties]
+        if unknown:
+            raise InvalidParameter(f"to: there is no party {unknown[0]!r}.")
+        served = Parallel(n_jobs=self._n_jobs, prefer="threads")(
+            delayed(self._served)(self._parties[name], asked) for name in names
+        )
+        return dict(zip(names, served, strict=True))
+
+    def use_schema(self, schema: PublicSchema) -> None:
+        """Have everyone encode its rows anew."""
+        self._parties = {name: one.encoded_by(schema) for name, one in self._parties.items()}
+
+    def _added(self, asked: Round, mechanism: SecureSum) -> Summed:
+        """Add up; or, where a run goes on, add up again what everyone has sent already.
+
+        A try is used once. One that everybody answered before the process ended is whole, and its
+        uploads are on disk; one that was cut short is lost.
+        """
+        operation, to = asked.operation, asked.to
+        while self._parties and (step := self._tries.get(operation, 0)) < mechanism.releases:
+            if not self._books(to[0]).asked(Key(self.run, operation, step)):
+                break
+            self._tries[operation] = step + 1
+            kept = {name: self._books(name).kept(self.run).get((operation, step)) for name in to}
+            answers = {name: Payload.decode(one) for name, one in kept.items() if one is not None}
+            questions = {answer.values["about"]["question"] for answer in answers.values()}
+            if len(answers) == len(to) and len(questions) == 1:
+                return added(mechanism, answers)
+            logger.warning("%s: try %d was cut short and is lost", operation, step)
+        return super()._added(asked, mechanism)
+
+    def _books(self, name: str) -> Answers:
+        return self._parties[name].books.answers
+
+    def _introduce(self) -> None:
+        """Give identities for sums to parties that have none: they all live here."""
+        if all(party.masking is not None for party in self._parties.values()):
+            return
+        own = {name: Ed25519PrivateKey.generate() for name in self._parties}
+        public = {name: key.public_key() for name, key in own.items()}
+        for name, party in self._parties.items():
+            self._parties[name] = replace(party, masking=Masking(name, own[name], public))
+
+    def _ask_group(
+        self, group: PartyGroup, names: list[str], asked: Round
+    ) -> Mapping[str, Payload | PartyError]:
+        if tuple(names) != group.names:
+            raise InvalidParameter("to: a group is asked as a whole.")
+        answer = self._served(group, asked)
+        if isinstance(answer, PartyError):
+            return dict.fromkeys(names, answer)
+        return StackedAnswers(names, answer)
+
+    def _served(self, local: LocalParty | PartyGroup, asked: Round) -> Payload | PartyError:
+        try:
+            return serve(
+                asked.operation,
+                asked.payload,
+                local,
+                run=self.run,
+                step=asked.step,
+                study=self._study,
+            )
+        except Exception as error:
+            if self._raises:
+                raise
+            logger.warning("%s: %s was not answered", local.name, asked.operation, exc_info=True)
+            return PartyError.of(error)

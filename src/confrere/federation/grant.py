@@ -25,8 +25,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from confrere.errors import GrantRefused, InvalidParameter, OperationRefused
+from confrere.federation.messages import Payload
 from confrere.federation.operation import OPERATIONS
-from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee, Neighbours, Unit, exact
 from confrere.ledger import ChargeApproval
 from confrere.release.signing import PrivateKey, PublicKey, sign_bytes, verify_bytes

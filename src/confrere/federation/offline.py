@@ -28,7 +28,7 @@ from typing import Any, NoReturn
 
 import confrere.errors
 from confrere.errors import ConfrereError, EngineFailed
-from confrere.federation.carrier import Answering
+from confrere.federation.signed import Answering
 
 _NEW_USER, _NEW_NET = 0x10000000, 0x40000000
 _DEATH_SIGNAL, _DUMPABLE, _NO_NEW_PRIVILEGES = 1, 4, 38

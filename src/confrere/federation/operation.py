@@ -17,7 +17,7 @@ from confrere.errors import (
     InvalidParameter,
     OperationRefused,
 )
-from confrere.federation.payload import Payload
+from confrere.federation.messages import Payload
 from confrere.guarantee import Guarantee
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.noise.sources import RandomSource

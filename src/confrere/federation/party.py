@@ -15,8 +15,8 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.federation.answers import Answers
 from confrere.federation.grant import Policy
 from confrere.federation.masks import Masking
+from confrere.federation.messages import Payload
 from confrere.federation.operation import Operation, PartyFacts
-from confrere.federation.payload import Payload
 from confrere.guarantee import Guarantee, Neighbours, Split, in_parallel
 from confrere.ledger import Ledger, Limit
 from confrere.noise.sources import RandomSource, Seed, SeededSource, simulation_of
@@ -25,7 +25,7 @@ from confrere.rows.engines import check_engine
 from confrere.schema import PublicSchema
 
 if TYPE_CHECKING:
-    from confrere.federation.summed_facts import RawRows
+    from confrere.federation.sums import RawRows
 
 
 @dataclass(frozen=True, kw_only=True)

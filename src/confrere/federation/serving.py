@@ -21,11 +21,16 @@ from confrere.errors import (
     Unpaid,
 )
 from confrere.federation.answers import Key
-from confrere.federation.expected import receipt_of
-from confrere.federation.messages import PROTOCOL, PartyError, Question, check_run
+from confrere.federation.messages import (
+    PROTOCOL,
+    PartyError,
+    Payload,
+    Question,
+    check_run,
+    receipt_of,
+)
 from confrere.federation.operation import Operation, installed
 from confrere.federation.party import LocalParty, PartyGroup
-from confrere.federation.payload import Payload
 from confrere.federation.summing import (
     READY,
     agreed_masks,

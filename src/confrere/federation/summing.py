@@ -19,12 +19,10 @@ import numpy as np
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidMessage, OperationRefused
-from confrere.federation.expected import Expected, Numbers, receipt_of
 from confrere.federation.masks import Announcement, Masking, Masks, SumContext, add_masked
-from confrere.federation.messages import Question
+from confrere.federation.messages import Expected, Numbers, Payload, Question, receipt_of
 from confrere.federation.operation import Operation, PartyFacts, install, installed
 from confrere.federation.party import LocalParty, PartyGroup
-from confrere.federation.payload import Payload
 from confrere.ledger import Receipt
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.noise.sources import RandomSource

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from confrere.errors import ConfrereError, OperationRefused
 from confrere.federation import LocalParty
-from confrere.federation.expected import terms
+from confrere.federation.messages import terms
 from confrere.ledger import Receipt
 from confrere.model import Encoder
 from confrere.release import Card, Release, load_release, sign_sums, verify_signature

@@ -19,11 +19,10 @@ from confrere.arrays import Floats
 from confrere.catalogue import Method, find_method
 from confrere.errors import ConfrereError, InvalidMessage, InvalidParameter
 from confrere.estimators.base import Opinion
-from confrere.federation.expected import Expected, Numbers
+from confrere.federation.messages import Expected, Numbers, Payload
 from confrere.federation.operation import Operation, PartyFacts, check_price, install
 from confrere.federation.party import LocalParty
-from confrere.federation.payload import Payload
-from confrere.federation.sent_schema import received_schema, sent_schema
+from confrere.federation.sums import received_schema, sent_schema
 from confrere.guarantee import Guarantee
 from confrere.model import Encoder, Model
 from confrere.model.model_json import read_model

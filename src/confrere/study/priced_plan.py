@@ -17,11 +17,10 @@ from pydantic import ConfigDict, Field
 
 from confrere.catalogue import find_method
 from confrere.errors import StudyError
-from confrere.federation.counting import ERRORS
+from confrere.federation.messages import Payload
 from confrere.federation.operation import PartyFacts
-from confrere.federation.payload import Payload
-from confrere.federation.summed_counts import ERRORS_OF_ALL, count_sum, settings_of_count
-from confrere.federation.summed_facts import Hides, fact_sum
+from confrere.federation.protocols import ERRORS
+from confrere.federation.sums import ERRORS_OF_ALL, Hides, count_sum, fact_sum, settings_of_count
 from confrere.guarantee import Guarantee, Unit, at_most, exact, in_sequence, minus
 from confrere.ledger.accounts import shown, shown_down
 from confrere.notebook import BAD, bar, grid, panel, word

@@ -30,9 +30,8 @@ from confrere.federation import (
     expand,
     poll,
 )
-from confrere.federation.counting import ask_sizes
-from confrere.federation.outcome import joined, receipts_in
-from confrere.federation.summed_facts import learn_together
+from confrere.federation.protocols import ask_sizes, joined, receipts_in
+from confrere.federation.sums import learn_together
 from confrere.guarantee import Guarantee
 from confrere.ledger import Receipt
 from confrere.model import Facts, Linear, Model

@@ -21,9 +21,9 @@ from confrere.estimators.transfer import check_same_meaning
 from confrere.federation import Answers, Books, LocalFederation, LocalParty, Policy
 from confrere.federation.grant import Request
 from confrere.federation.messages import MAX_MESSAGE
-from confrere.federation.outcome import joined
-from confrere.federation.summed_facts import RawRows
-from confrere.federation.transcript import rehearse
+from confrere.federation.protocols import joined
+from confrere.federation.signed import rehearse
+from confrere.federation.sums import RawRows
 from confrere.guarantee import Guarantee
 from confrere.ledger import ChargeApproval, Ledger, Receipt
 from confrere.model import Encoder

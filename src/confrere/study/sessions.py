@@ -2,7 +2,7 @@
 
 Both sides take everything from their own copy of the study: its hash names the run, its protocol
 says which question follows, its keys say who may answer. What may carry the messages is in
-:mod:`confrere.federation.carrier`.
+:mod:`confrere.federation.signed`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,10 @@ import numpy as np
 
 from confrere.errors import GrantRefused, StudyError
 from confrere.federation import Answers, run_name
-from confrere.federation.carrier import Carrier
+from confrere.federation.answers import Journal
 from confrere.federation.grant import Grant
-from confrere.federation.journal import Journal
 from confrere.federation.messages import PartyError
-from confrere.federation.run_steps import RunSteps
-from confrere.federation.session import PartySession
-from confrere.federation.signed_federation import SignedFederation
+from confrere.federation.signed import Carrier, PartySession, RunSteps, SignedFederation
 from confrere.guarantee import exact
 from confrere.ledger import LedgerReader
 from confrere.release import (

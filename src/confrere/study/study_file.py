@@ -10,8 +10,8 @@ from typing import Any
 
 from confrere.catalogue import Method, find_method
 from confrere.errors import ConfrereError, SchemaError, StudyError
-from confrere.federation.summed_facts import FACTS, Hides
 from confrere.federation.summing import READY
+from confrere.federation.sums import FACTS, Hides
 from confrere.guarantee import Unit
 from confrere.mechanisms.secure_sum import colluders_of, quorum_of_sums
 from confrere.release.signing import public_line, read_public_key

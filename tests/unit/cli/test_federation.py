@@ -14,7 +14,7 @@ import pytest
 
 from confrere.cli.commands import deployment
 from confrere.errors import EngineFailed
-from confrere.federation.run_steps import RunSteps
+from confrere.federation.signed import RunSteps
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.release import load_release

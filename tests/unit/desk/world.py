@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from confrere.federation.run_steps import RunSteps
+from confrere.federation.signed import RunSteps
 from confrere.files import write_whole
 from confrere.guarantee import Guarantee
 from confrere.kernel import log as chain

@@ -18,12 +18,10 @@ from confrere.federation import (
     expand,
     run_name,
 )
+from confrere.federation.answers import Journal
 from confrere.federation.grant import Grant
-from confrere.federation.journal import Journal
 from confrere.federation.messages import Question, refused
-from confrere.federation.session import PartySession
-from confrere.federation.signed_federation import SignedFederation
-from confrere.federation.transcript import rehearse
+from confrere.federation.signed import PartySession, SignedFederation, rehearse
 from confrere.ledger import Ledger
 from confrere.plans.sums_plan import GradientRounds, OneMessage
 from confrere.release.signing import fingerprint, sign_bytes

@@ -3,8 +3,7 @@
 import numpy as np
 
 from confrere.federation import Frame, Payload, summing
-from confrere.federation.expected import MOST_RECORDS, Expected, Numbers
-from confrere.federation.messages import Question, SignedAnswer
+from confrere.federation.messages import MOST_RECORDS, Expected, Numbers, Question, SignedAnswer
 from confrere.federation.sums import GRADIENT, MINIMISER, _request
 from confrere.plans.party_rows import Sizes
 from confrere.plans.sums_plan import GradientRounds, OneMessage

@@ -20,10 +20,9 @@ from confrere.federation import (
     expand,
     poll,
 )
-from confrere.federation.averaging import ReleaseRequest, combined
 from confrere.federation.operation import OPERATIONS, PartyFacts
-from confrere.federation.outcome import Outcome
-from confrere.federation.transcript import rehearse
+from confrere.federation.protocols import Outcome, ReleaseRequest, combined
+from confrere.federation.signed import rehearse
 from confrere.guarantee import Neighbours
 from confrere.maths.calibration import free_ridge
 from confrere.maths.solver import minimise, minimise_softmax

@@ -19,8 +19,8 @@ from confrere.federation import (
     poll,
     serve,
 )
-from confrere.federation.ballots import BALLOT, UPLOAD
 from confrere.federation.operation import PartyFacts, framed
+from confrere.federation.votes import BALLOT, UPLOAD
 from confrere.guarantee import Unit
 from confrere.noise.sources import SeededSource
 from tests.unit.federation.conftest import loose_books

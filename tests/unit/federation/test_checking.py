@@ -5,10 +5,10 @@ import pytest
 
 from confrere.errors import InvalidMessage
 from confrere.federation import Books, LocalFederation, LocalParty, Policy, average
-from confrere.federation.checking import CHECK, CheckRequest
+from confrere.federation.messages import Payload
 from confrere.federation.operation import PartyFacts
-from confrere.federation.payload import Payload
-from confrere.federation.transcript import rehearse
+from confrere.federation.protocols import CHECK, CheckRequest
+from confrere.federation.signed import rehearse
 from confrere.guarantee import exact
 from confrere.ledger import Ledger
 from confrere.plans.checked_average import CheckedAveraging

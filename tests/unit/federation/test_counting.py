@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from confrere.federation import LocalFederation, Payload, evaluate
-from confrere.federation.counting import COUNT
+from confrere.federation.protocols import COUNT
 from confrere.guarantee import Neighbours
 from confrere.noise.sources import SeededSource
 

@@ -137,7 +137,7 @@ def test_the_ridge_is_public_and_covers_the_noise(make_party):
     parties = [make_party("a", 400, random_state=1)]
     federation = LocalFederation(parties)
     plan = Expansion(frame=Frame(3), epsilon=0.05)
-    from confrere.federation.counting import ask_sizes
+    from confrere.federation.protocols import ask_sizes
 
     ridge = plan.ridge(ask_sizes(federation))
     mechanism = plan.mechanism(parties[0].facts.n_samples)

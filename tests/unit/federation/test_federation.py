@@ -16,7 +16,7 @@ from confrere.federation import (
     Policy,
     average,
 )
-from confrere.federation.averaging import ReleaseRequest
+from confrere.federation.protocols import ReleaseRequest
 from confrere.ledger import Ledger
 from tests.unit.federation.conftest import make_data
 
@@ -67,18 +67,18 @@ def test_errors_are_codes_without_words(make_party):
 
 
 def sizes_of(federation):
-    from confrere.federation.counting import ask_sizes
+    from confrere.federation.protocols import ask_sizes
 
     return ask_sizes(federation)
 
 
 def test_a_foreign_exception_is_an_internal_error(three, monkeypatch):
-    from confrere.federation import local
+    from confrere.federation import federation as engine
 
     def broken(*args, **kwargs):
         raise ZeroDivisionError("a value of 17 years")
 
-    monkeypatch.setattr(local, "serve", broken)
+    monkeypatch.setattr(engine, "serve", broken)
     assert set(LocalFederation(three).ask("size", Payload()).values()) == {
         PartyError("InternalError")
     }

@@ -19,11 +19,10 @@ from confrere.federation import (
     Policy,
     Question,
     serve,
-    session,
+    signed,
 )
-from confrere.federation.averaging import ReleaseRequest
-from confrere.federation.expansion import CoefficientRequest
 from confrere.federation.messages import refusal, refused
+from confrere.federation.protocols import CoefficientRequest, ReleaseRequest
 from confrere.guarantee import Neighbours
 from confrere.ledger import Ledger
 from confrere.plans.party_rows import Sizes
@@ -171,7 +170,7 @@ def test_an_error_inside_stays_inside(tmp_path, monkeypatch):
     def broken(*args, **kwargs):
         raise ZeroDivisionError("patient 17 is 103 years old")
 
-    monkeypatch.setattr(session, "answer", broken)
+    monkeypatch.setattr(signed, "answer", broken)
     question = Question(run=there.run, study=STUDY, operation="size", payload=Payload())
     reply = there.sessions["a"].handle(question.sign(there.coordinator))
     assert b"103" not in reply

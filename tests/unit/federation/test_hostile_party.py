@@ -17,13 +17,12 @@ from confrere.federation import (
     LocalParty,
     PartyError,
     Payload,
-    averaging,
+    protocols,
 )
-from confrere.federation.averaging import ReleaseRequest
-from confrere.federation.counting import Sizes
-from confrere.federation.journal import Journal
+from confrere.federation.answers import Journal
 from confrere.federation.messages import Question, SignedAnswer, join_parts, refusal, split_parts
 from confrere.federation.operation import installed
+from confrere.federation.protocols import ReleaseRequest, Sizes
 from confrere.guarantee import Neighbours
 from confrere.noise.sources import SeededSource
 from tests.unit.federation.conftest import loose_books
@@ -292,7 +291,7 @@ def test_honest_answers_are_within_the_bounds(tmp_path):
         for perturb in ("objective", "output"):
             plan = Averaging(frame=Frame(COLUMNS), epsilon=epsilon, perturb=perturb)
             request = ReleaseRequest.of(plan.request(epsilon, sizes, None))
-            expected = averaging.expected_weights(plan, request, 30)
+            expected = protocols.expected_weights(plan, request, 30)
             run = installed(perturb).run
             for _ in range(330):
                 answer = run(request.to_payload(), party, source)

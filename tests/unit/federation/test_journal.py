@@ -7,7 +7,7 @@ import pytest
 
 from confrere.errors import FederationError, QuorumMissed
 from confrere.federation import Averaging, Frame, PartyError
-from confrere.federation.journal import Journal
+from confrere.federation.answers import Journal
 from confrere.federation.messages import Question, split_parts
 from tests.unit.federation.signed_run import COLUMNS, STUDY, Loopback, Organisations
 

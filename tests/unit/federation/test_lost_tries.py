@@ -11,10 +11,9 @@ import pytest
 
 from confrere.errors import QuorumMissed
 from confrere.federation import Payload
-from confrere.federation.federation import SPOILED
-from confrere.federation.lost_tries import LostTries
+from confrere.federation.federation import SPOILED, LostTries
 from confrere.federation.messages import PartyError, SignedAnswer, refusal
-from confrere.federation.signed_federation import SignedFederation
+from confrere.federation.signed import SignedFederation
 from confrere.federation.summing import SpoiledSum
 from tests.unit.federation.summers import FOUR, ONE, ROUNDS, Summers, asked_for
 

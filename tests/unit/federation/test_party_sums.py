@@ -16,12 +16,12 @@ from confrere.federation import (
     Payload,
     Policy,
     Voting,
-    party_sums,
     poll,
+    votes,
 )
 from confrere.federation.operation import PartyFacts
-from confrere.federation.party_sums import PARTY_SHARE
 from confrere.federation.summing import READY
+from confrere.federation.votes import PARTY_SHARE
 from confrere.ledger import Ledger
 from confrere.maths.parties import PartySolutions
 from confrere.plans.multiparty_plan import MultipartyPlan
@@ -114,13 +114,13 @@ def test_of_three_classes_the_sum_is_what_a_trusted_coordinator_would_release(se
 def test_of_three_classes_a_party_moves_its_part_by_no_more_than_is_paid_for(settings):
     voting = plan(**settings, n_classes=3)
     mechanism, summand = voting.shared(M), voting.summand(M)
-    request = party_sums._request(voting, M, mechanism)
+    request = votes._sum_request(voting, M, mechanism)
     extreme = [
         LocalParty("p0", np.tile(direction, (N, 1)), np.full(N, code), books(), n_classes=3)
         for direction in np.vstack([np.eye(D), -np.eye(D)])
         for code in range(3)
     ]
-    parts = [party_sums._part(request, one) for one in (*parties_of_three(), *extreme)]
+    parts = [votes._part(request, one) for one in (*parties_of_three(), *extreme)]
     measured = 1 if settings["method"] == "cells" else 2  # shares pay in L1
     moved = max(float(np.linalg.norm(a - b, measured)) for a in parts for b in parts)
     assert moved <= mechanism.sensitivity
@@ -152,14 +152,14 @@ def test_every_party_pays_once_and_whole_parties_are_hidden(settings):
 def test_replacing_a_party_moves_its_part_by_no_more_than_is_paid_for(settings):
     voting = plan(**settings)
     mechanism, summand = voting.shared(M), voting.summand(M)
-    request = party_sums._request(voting, M, mechanism)
-    parts = [party_sums._part(request, one) for one in parties()]
+    request = votes._sum_request(voting, M, mechanism)
+    parts = [votes._part(request, one) for one in parties()]
     extreme = [
         LocalParty("p0", np.tile(direction, (N, 1)), np.full(N, sign), books())
         for direction in np.vstack([np.eye(D), -np.eye(D)])
         for sign in (-1.0, 1.0)
     ]
-    parts += [party_sums._part(request, one) for one in extreme]
+    parts += [votes._part(request, one) for one in extreme]
     moved = max(float(np.linalg.norm(a - b)) for a in parts for b in parts)
     assert moved <= mechanism.sensitivity
     assert moved >= (0.01 if "calibration" in settings else 0.05) * mechanism.sensitivity
@@ -215,11 +215,11 @@ def test_a_party_that_cannot_solve_its_own_problem_adds_nothing(monkeypatch):
     def unsolved(rows, y, offsets, *, alpha):
         return PartySolutions(np.full((1, D + 1), 7.0), np.ones(1), np.zeros(1, dtype=bool))
 
-    monkeypatch.setattr(party_sums, "solve_parties", unsolved)
+    monkeypatch.setattr(votes, "solve_parties", unsolved)
     for method in ("statistic", "weights"):
         voting = plan(method=method)
-        request = party_sums._request(voting, M, voting.shared(M))
-        assert not party_sums._part(request, parties()[0]).any()
+        request = votes._sum_request(voting, M, voting.shared(M))
+        assert not votes._part(request, parties()[0]).any()
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_a_party_that_cannot_solve_its_own_problem_adds_nothing(monkeypatch):
 )
 def test_a_request_that_does_not_fit_is_refused(change, told):
     voting = plan()
-    request = party_sums._request(voting, M, voting.shared(M))
+    request = votes._sum_request(voting, M, voting.shared(M))
     bad = Payload(dict(request.values) | change, request.arrays)
     with pytest.raises(InvalidMessage, match=told):
         PARTY_SHARE.priced(bad, PartyFacts(N, D))
@@ -248,7 +248,7 @@ def test_a_request_that_does_not_fit_is_refused(change, told):
 
 def test_arrays_that_do_not_fit_are_refused():
     voting = plan()
-    request = party_sums._request(voting, M, voting.shared(M))
+    request = votes._sum_request(voting, M, voting.shared(M))
     for arrays in (
         {},
         {"auxiliary": np.ones((2, D + 1))},

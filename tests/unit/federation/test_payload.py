@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 
 from confrere.errors import InvalidMessage
 from confrere.federation import Payload
-from confrere.federation.payload import FORMAT, MAX_ARRAYS
+from confrere.federation.messages import FORMAT, MAX_ARRAYS
 
 texts = st.text(st.characters(exclude_categories=("C", "Z"), codec="utf-8"), max_size=20)
 scalars = (

@@ -20,12 +20,12 @@ from confrere.federation import (
     Operation,
     Payload,
     Policy,
-    averaging,
     operation,
+    protocols,
     serve,
 )
-from confrere.federation.averaging import ReleaseRequest
-from confrere.federation.expected import receipt_of
+from confrere.federation.messages import receipt_of
+from confrere.federation.protocols import ReleaseRequest
 from confrere.guarantee import Neighbours
 from confrere.ledger import Ledger
 from tests.unit.federation.conftest import loose_books
@@ -227,7 +227,7 @@ def test_a_failure_is_charged_and_final(party, monkeypatch):
         raise RuntimeError("out of paper")
 
     with monkeypatch.context() as patch:
-        patch.setattr(averaging.ReleaseRequest, "objective", working_price_broken_run(broken))
+        patch.setattr(protocols.ReleaseRequest, "objective", working_price_broken_run(broken))
         with pytest.raises(RuntimeError):
             serve("objective", release(), party, run="r1")
     assert states(party) == ["failed"]
@@ -238,7 +238,7 @@ def test_a_failure_is_charged_and_final(party, monkeypatch):
 
 
 def working_price_broken_run(broken):
-    original = averaging.ReleaseRequest.objective
+    original = protocols.ReleaseRequest.objective
 
     def objective(self, facts):
         mechanism = original(self, facts)

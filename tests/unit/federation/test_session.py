@@ -11,7 +11,7 @@ from confrere.federation import (
     PartyError,
 )
 from confrere.federation.messages import SignedAnswer
-from confrere.federation.session import PartySession
+from confrere.federation.signed import PartySession
 from confrere.ledger import Ledger
 from confrere.release.signing import verify_bytes
 from tests.unit.federation.signed_run import COLUMNS, SIGNED, Loopback, Organisations

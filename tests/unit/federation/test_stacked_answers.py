@@ -5,7 +5,7 @@ import pytest
 
 from confrere.errors import InvalidMessage
 from confrere.federation.federation import StackedAnswers, stacked
-from confrere.federation.payload import Payload
+from confrere.federation.messages import Payload
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from confrere.federation import (
     total_records,
 )
 from confrere.federation.operation import PartyFacts
-from confrere.federation.summed_counts import ALL, ERRORS_OF_ALL, RECORDS, count_sum
+from confrere.federation.sums import ALL, ERRORS_OF_ALL, RECORDS, count_sum
 from confrere.guarantee import Neighbours
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.noise.sources import SeededSource

@@ -8,12 +8,11 @@ import pandas as pd
 import pytest
 
 from confrere.errors import InvalidMessage, InvalidParameter
-from confrere.federation import Books, LocalFederation, LocalParty, Policy, summed_facts
+from confrere.federation import Books, LocalFederation, LocalParty, Policy, sums
+from confrere.federation.messages import Payload
 from confrere.federation.operation import PartyFacts
-from confrere.federation.payload import Payload
-from confrere.federation.summed_counts import settings_of_count
-from confrere.federation.summed_facts import FACTS, RawRows, fact_sum, learn_together
-from confrere.federation.transcript import rehearse
+from confrere.federation.signed import rehearse
+from confrere.federation.sums import FACTS, RawRows, fact_sum, learn_together, settings_of_count
 from confrere.guarantee import Neighbours, Unit
 from confrere.ledger import Ledger
 from confrere.schema import Category, Label, Number, PublicSchema
@@ -150,7 +149,7 @@ def moved(name):
     sent = []
     for table in WORST[name]:
         raw = RawRows(counts, counts.sums(table), len(table), lambda schema: None)
-        sent.append(summed_facts._vector(request, replace(party, raw=raw)))
+        sent.append(sums._facts_vector(request, replace(party, raw=raw)))
     steps = np.abs(sent[0] - sent[1]).sum() / mechanism.spacing
     return steps / mechanism.scale / EPSILON
 

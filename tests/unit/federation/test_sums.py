@@ -18,8 +18,8 @@ from confrere.federation import (
 )
 from confrere.federation.masks import Announcement, Masking, add_masked
 from confrere.federation.messages import Question
+from confrere.federation.signed import rehearse
 from confrere.federation.sums import GRADIENT, MINIMISER
-from confrere.federation.transcript import rehearse
 from confrere.noise.sources import SeededSource
 from confrere.plans.party_rows import PartyRows, Sizes
 from confrere.release.signing import verify_bytes

@@ -9,8 +9,8 @@ from scipy import sparse, stats
 
 from confrere import PrivateLogisticRegression
 from confrere.errors import InvalidMessage, InvalidParameter
-from confrere.federation.averaging import OBJECTIVE, OUTPUT, ReleaseRequest
 from confrere.federation.operation import PartyFacts
+from confrere.federation.protocols import OBJECTIVE, OUTPUT, ReleaseRequest
 from confrere.guarantee import Neighbours
 from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
 from confrere.mechanisms.hidden_size import CELLS, HiddenSize

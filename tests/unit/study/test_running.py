@@ -23,7 +23,7 @@ from confrere.estimators import (
     PrivateLogisticRegression,
     ReleasedClassifier,
 )
-from confrere.federation.payload import Payload
+from confrere.federation.messages import Payload
 from confrere.ledger import Ledger
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.mechanisms.prior_check import Belief

@@ -19,7 +19,7 @@ from confrere.errors import (
 )
 from confrere.federation.grant import Grant
 from confrere.federation.messages import PartyError
-from confrere.federation.signed_federation import SignedFederation
+from confrere.federation.signed import SignedFederation
 from confrere.ledger import Ledger
 from confrere.model.models import Clip
 from confrere.release import (

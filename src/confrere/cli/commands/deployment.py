@@ -29,8 +29,7 @@ from confrere.cli.payers import confirm
 from confrere.cli.views import price_table, promise_line, receipt_table
 from confrere.errors import FederationError, StudyError, StudyRefused
 from confrere.federation.offline import without_network
-from confrere.federation.run_steps import RunSteps
-from confrere.federation.session import PartySession
+from confrere.federation.signed import PartySession, RunSteps
 from confrere.kernel.ledger import witness_folder
 from confrere.ledger.witness import shared_storage
 from confrere.study import (

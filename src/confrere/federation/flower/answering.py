@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from confrere.errors import EngineFailed
-from confrere.federation.carrier import Answering
 from confrere.federation.flower.fleet import Line, LineLost
 from confrere.federation.flower.keys import NodeKey
 from confrere.federation.flower.wire import BEAT_SECONDS
+from confrere.federation.signed import Answering
 from confrere.progress import Progress
 
 _AGAIN_SECONDS = 0.5

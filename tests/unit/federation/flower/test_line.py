@@ -174,7 +174,7 @@ FLOODED = """
 import resource, sys, time
 from pathlib import Path
 resource.setrlimit(resource.RLIMIT_NOFILE, (160, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-from confrere.federation.journal import Journal
+from confrere.federation.answers import Journal
 from tests.unit.federation.flower.conftest import Echo, Wire
 folder = Path(sys.argv[1])
 wire = Wire(folder, ["a"])

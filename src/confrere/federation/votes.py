@@ -1,13 +1,14 @@
-"""Parties send votes on public rows, or weights; the coordinator adds up and adds noise.
+"""Parties give votes on public rows, shares of cells, or weights; what is added up is noised.
 
 **Whom to trust.** With ``trust="coordinator"`` what a party sends carries no noise of its own. The
 promise is about what the coordinator publishes: everyone else sees noised numbers only, and the
-coordinator sees votes on the auxiliary rows (or weights), never rows or labels of a
-party. With ``trust="sum"`` nobody sees what a party adds, and the parties' shares make the noise:
-:mod:`confrere.federation.party_sums`. A party pays its whole price when it answers, published or
-not.
+coordinator sees votes on the auxiliary rows (or weights), never rows or labels of a party. With
+``trust="sum"`` nobody sees what a party adds: every party draws a share of the noise, so that no
+coordinator has to be trusted with what parties send, or with adding noise to it; what is made of
+the noised sum everybody can compute. All of a party's data are protected together, and nothing
+about their number is asked. A party pays its whole price when it answers, published or not.
 
-Proof: docs/proofs/multiparty.md.
+Proofs: docs/proofs/multiparty.md, docs/proofs/secure_sums.md, and the page of each statistic.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +24,8 @@ from numpy.typing import NDArray
 from confrere.arrays import Floats
 from confrere.errors import InvalidMessage, InvalidParameter, QuorumMissed
 from confrere.federation.answers import Answers, Key
-from confrere.federation.expected import Expected, Numbers
 from confrere.federation.federation import Federation, StackedAnswers, checked
-from confrere.federation.messages import PartyError
+from confrere.federation.messages import Expected, Numbers, PartyError, Payload
 from confrere.federation.operation import (
     Operation,
     PartyFacts,
@@ -35,41 +35,220 @@ from confrere.federation.operation import (
     install,
     own_frame,
 )
-from confrere.federation.outcome import receipts_in
 from confrere.federation.party import LocalParty
-from confrere.federation.party_sums import (
-    ballot_of,
-    cell_arrays,
-    check_classes,
-    own_ballot,
-    own_shares,
-    own_solution,
-    read_cells,
-    sum_parties,
-)
-from confrere.federation.payload import Payload
+from confrere.federation.protocols import receipts_in
+from confrere.federation.summing import Summed, install_sum
 from confrere.guarantee import Guarantee, check_bound
 from confrere.kernel.release import paid_by_parties
 from confrere.ledger import Receipt
+from confrere.maths.parties import PartySolutions, solve_parties, solve_parties_softmax
 from confrere.maths.public_cells import Cells
-from confrere.maths.voting import Tally, accumulate_votes
-from confrere.mechanisms.party_cells import WHOLE
+from confrere.maths.voting import Tally, accumulate_votes, count_votes
+from confrere.mechanisms.objective_perturbation import Calibration
+from confrere.mechanisms.party_average import PartyAverage
+from confrere.mechanisms.party_cells import WHOLE, PartyCells, shares_of_parties
+from confrere.mechanisms.party_statistic import PartyStatistic, Radius
+from confrere.mechanisms.secure_sum import SecureSum
 from confrere.noise.sources import RandomSource, Seed, SeededSource, simulation_of
 from confrere.plans.voting_plan import Method, Released, Voting
 from confrere.rows.frame import Frame
+
+Part = Literal["statistic", "cells", "weights"]
+
+#: The arrays that a request of a method has besides the frame's.
+_SUM_ARRAYS: dict[str, set[str]] = {"statistic": {"auxiliary"}, "cells": {"directions", "offsets"}}
+
+_SUM_VALUES = {
+    "frame": dict,
+    "epsilon": float,
+    "method": str,
+    "n_parties": int,
+    "n_classes": int,
+    "colluding": int,
+    "reserve": int,
+    "quorum": float,
+    "alpha": float,
+    "radius": str,
+    "normalise": bool,
+    "calibration": str,
+    "spacing": float,
+}
+
+
+def sum_parties(
+    federation: Federation, plan: Voting, *, timeout: float | None = None
+) -> tuple[Released, Summed]:
+    """Have every party add its part, and make the model of the noised sum.
+
+    Parameters
+    ----------
+    federation : Federation
+        Whom to ask. The number of its parties is public; who is not there adds nothing.
+    plan : Voting
+        What is added up, with ``trust="sum"``.
+    timeout : float, optional
+        Seconds to wait for a question.
+    """
+    names = federation.parties()
+    mechanism = plan.shared(len(names))
+    request = _sum_request(plan, len(names), mechanism)
+    summed = federation.sum(PARTY_SHARE.name, request, mechanism, to=names, timeout=timeout)
+    return plan.release_sum(summed.value, len(names)), summed
+
+
+def _sum_request(plan: Voting, n_parties: int, mechanism: SecureSum) -> Payload:
+    alpha = plan.average(n_parties).alpha if plan.method == "weights" else plan.local_alpha
+    values: dict[str, Any] = {
+        "epsilon": float(plan.epsilon),
+        "method": plan.method,
+        "n_parties": int(n_parties),
+        "n_classes": int(plan.n_classes),
+        "colluding": int(mechanism.colluders),
+        "reserve": int(plan.reserve),
+        "quorum": float(plan.quorum),
+        "alpha": float(alpha),
+        "radius": plan.radius,
+        "normalise": bool(plan.normalise),
+        "calibration": plan.calibration,
+        "spacing": float(mechanism.spacing),
+    }
+    if plan.delta:
+        values["delta"] = float(plan.delta)
+    if plan.method == "cells":
+        return framed(plan.frame, values, **cell_arrays(plan.cells(n_parties)))
+    return framed(plan.frame, values, auxiliary=plan.auxiliary if plan.votes else None)
+
+
+def _read_part(request: Payload, facts: PartyFacts) -> tuple[Voting, float, int]:
+    """Read a message; what does not fit is refused."""
+    values = request.values
+    if values.keys() - {"delta"} != _SUM_VALUES.keys():
+        raise InvalidMessage("the request has missing or unknown fields.")
+    wrong = [name for name, kind in _SUM_VALUES.items() if type(values[name]) is not kind]
+    if wrong:
+        raise InvalidMessage(f"{wrong[0]} is of the wrong kind.")
+    method = values["method"]
+    if method not in get_args(Part):
+        raise InvalidMessage("method must be one whose parts can be added up.")
+    if request.arrays.keys() - {"feature_scale"} != _SUM_ARRAYS.get(method, set()):
+        raise InvalidMessage("the request has missing or unknown arrays.")
+    check_prices(values)
+    check_bound(values["alpha"], "alpha")
+    check_classes(values["n_classes"], facts)
+    frame = own_frame(request, facts)
+    auxiliary = auxiliary_of(request, frame)
+    plan = Voting(
+        frame=frame,
+        epsilon=values["epsilon"],
+        delta=values.get("delta", 0.0),
+        method=cast(Part, method),
+        auxiliary=auxiliary,
+        n_classes=facts.n_classes,
+        alpha=values["alpha"] if method == "weights" else "auto",
+        radius=cast(Radius, values["radius"]),  # checked by the plan
+        normalise=values["normalise"],
+        calibration=cast(Calibration, values["calibration"]),
+        trust="sum",
+        colluding=values["colluding"],
+        reserve=values["reserve"],
+        quorum=values["quorum"],
+        partition=read_cells(request, frame) if method == "cells" else None,
+    )
+    return plan, values["alpha"], values["n_parties"]
+
+
+def _sum_of(request: Payload, facts: PartyFacts) -> SecureSum:
+    plan, _, n_parties = _read_part(request, facts)
+    mechanism = plan.shared(n_parties)
+    # Uploads on different lattices would add up to nothing.
+    if request.values["spacing"] != mechanism.spacing:
+        raise InvalidMessage("spacing is not the one that follows from the request.")
+    return mechanism
+
+
+def _part(request: Payload, party: LocalParty) -> Floats:
+    """Return what a party adds; one whose own problem cannot be solved adds nothing."""
+    plan, alpha, n_parties = _read_part(request, party.facts)
+    mechanism = plan.summand(n_parties)
+    if isinstance(mechanism, PartyCells):
+        return mechanism.part(own_shares(party, plan.frame, plan.cells(n_parties)))
+    if isinstance(mechanism, PartyStatistic):
+        ballot = own_ballot(party, len(plan.rows))
+        if ballot is not None:
+            return mechanism.part(ballot)
+    found = own_solution(party, plan.frame, alpha)
+    if not found.solved[0]:
+        return np.zeros(plan.frame.size * (plan.n_classes - 1))
+    if isinstance(mechanism, PartyStatistic):
+        return mechanism.part(ballot_of(found.W, plan.rows))
+    assert isinstance(mechanism, PartyAverage)
+    return mechanism.part(found.W[0])
+
+
+def check_classes(asked: object, facts: PartyFacts) -> None:
+    """Refuse a question about other numbers of classes than a party's labels have."""
+    if type(asked) is not int or asked != facts.n_classes:
+        raise InvalidMessage("n_classes must be the number of the party's declared labels.")
+
+
+def own_solution(party: LocalParty, frame: Frame, alpha: float) -> PartySolutions:
+    """Return a party's own classifier, a logistic regression with this ridge."""
+    rows, offsets = frame.rows(party.X), np.array([0, len(party.y)])
+    if party.n_classes == 2:
+        return solve_parties(rows, party.y, offsets, alpha=alpha)
+    return solve_parties_softmax(rows, party.codes, offsets, party.n_classes, alpha=alpha)
+
+
+def own_ballot(party: LocalParty, n_rows: int) -> NDArray[np.bool_] | NDArray[np.int64] | None:
+    """Return how a party's own classifier votes; None if it has none for so many rows."""
+    ballot = party.ballot
+    return ballot if ballot is not None and len(ballot) == n_rows else None
+
+
+def ballot_of(W: Floats, rows: Floats) -> NDArray[np.bool_] | NDArray[np.int64]:
+    """Return how one linear classifier votes on every row; of more than two classes, codes."""
+    votes = count_votes(W, rows)
+    return votes > 0 if votes.ndim == 1 else np.argmax(votes, axis=1).astype(np.int64)
+
+
+def cell_arrays(cells: Cells) -> dict[str, Floats]:
+    """Return a partition as arrays of a request."""
+    return {"directions": cells.directions, "offsets": cells.offsets}
+
+
+def read_cells(request: Payload, frame: Frame) -> Cells:
+    """Read a partition; what does not fit is refused."""
+    directions, offsets = request.arrays["directions"], request.arrays["offsets"]
+    fits = directions.dtype == offsets.dtype == np.float64 and offsets.ndim == 1
+    if not fits or len(offsets) == 0 or directions.shape != (len(offsets), frame.size):
+        raise InvalidMessage("directions and offsets must be float64, for one cell or more.")
+    if not (np.isfinite(directions).all() and np.isfinite(offsets).all()):
+        raise InvalidMessage("directions and offsets must be finite.")
+    return Cells(directions, offsets)
+
+
+def own_shares(party: LocalParty, frame: Frame, cells: Cells) -> NDArray[np.int64]:
+    """Return how a party's rows are shared over cells and classes, in whole numbers."""
+    offsets, shape = np.array([0, len(party.y)]), (len(cells), party.n_classes)
+    found = shares_of_parties(cells.of(frame.rows(party.X)), party.codes, offsets, shape)
+    return np.asarray(found[0])
+
+
+PARTY_SHARE = install_sum("party_share", _sum_of, _part, many_classes=True)
+
 
 _HEX = re.compile("[0-9a-f]{32,64}")
 
 OnFaulty = Literal["leave-out", "refuse"]
 
 #: What a party is told besides coordinates, price and method; and what it sends.
-_FIELDS: dict[str, set[str]] = {
+_POLL_FIELDS: dict[str, set[str]] = {
     "ballot": {"alpha", "auxiliary_private"},
     "upload": {"alpha"},
     "shares": set(),
 }
 _SENT = {"ballot": "ballot", "upload": "weights", "shares": "shares"}
-_ARRAYS: dict[str, set[str]] = {"ballot": {"auxiliary"}, "shares": {"directions", "offsets"}}
+_POLL_ARRAYS: dict[str, set[str]] = {"ballot": {"auxiliary"}, "shares": {"directions", "offsets"}}
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +358,7 @@ def poll(
     key, digest = Key(federation.run, "released", 0), plan_digest(plan, len(names))
     kept = releases.claim(key, question=digest, epsilon=plan.epsilon, cap=None).answer
     if kept is None:
-        request = _request(plan, len(names), digest, releases.id)
+        request = _poll_request(plan, len(names), digest, releases.id)
         answers = federation.ask(_operation(plan.method).name, request, to=names, timeout=timeout)
         if not isinstance(answers, StackedAnswers):  # a group answers as a whole, in this process
             wanted = _expected(plan, len(names))
@@ -217,7 +396,7 @@ def _elected(
     simulation: SeededSource | None,
 ) -> VotingOutcome:
     """Add up what parties sent, and draw the noise."""
-    read = {name: _read(answer, plan) for name, answer in answers.items()}
+    read = {name: _sent_by(answer, plan) for name, answer in answers.items()}
     left_out = {name: why for name, why in read.items() if isinstance(why, str)}
     if len(left_out) == len(answers) or (left_out and on_faulty == "refuse"):
         told = ", ".join(f"{name}: {why}" for name, why in list(left_out.items())[:5])
@@ -251,7 +430,7 @@ def _operation(method: Method) -> Operation:
     return {"weights": UPLOAD, "cells": SHARES}.get(method, BALLOT)
 
 
-def _request(plan: Voting, n_parties: int, digest: str, releases: str) -> Payload:
+def _poll_request(plan: Voting, n_parties: int, digest: str, releases: str) -> Payload:
     values: dict[str, Any] = {
         "epsilon": float(plan.epsilon),
         "method": plan.method,
@@ -285,7 +464,7 @@ def _expected(plan: Voting, n_parties: int) -> Expected:
     return Expected({_SENT[_operation(plan.method).name]: numbers}, plan.guarantee())
 
 
-def _read(answer: Payload | PartyError, plan: Voting) -> NDArray[Any] | str:
+def _sent_by(answer: Payload | PartyError, plan: Voting) -> NDArray[Any] | str:
     """Return what a party sent, or why it does not count."""
     if isinstance(answer, PartyError):
         return answer.code
@@ -307,8 +486,8 @@ class _Asked:
         """Read a message; what does not fit is refused."""
         values = request.values
         known = {"frame", "epsilon", "method", "n_classes", "plan", "releases"}
-        known |= _FIELDS[operation]
-        arrays = _ARRAYS.get(operation, set())
+        known |= _POLL_FIELDS[operation]
+        arrays = _POLL_ARRAYS.get(operation, set())
         if (
             values.keys() - {"delta"} != known
             or request.arrays.keys() - {"feature_scale"} != arrays
