@@ -21,11 +21,15 @@ if TYPE_CHECKING:
     from confrere.study import Made, StudyPlan
 
 
-def listing(title: str, *columns: str, right: Iterable[str] = ()) -> Table:
-    """Return an empty table with a title and named columns; numbers stand to the right."""
+def listing(
+    title: str, *columns: str, right: Iterable[str] = (), rows: Iterable[Iterable[object]] = ()
+) -> Table:
+    """Return a table with a title, named columns and rows; numbers stand to the right."""
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     for column in columns:
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else str(cell) for cell in row))
     return table
 
 
@@ -57,18 +61,18 @@ def price_table(plan: StudyPlan) -> Table:
     """Say what would be spent by whom, and what would be left."""
     numbers = ("spends", "spent so far", "left", "left after")
     title = f"Price of {plan.study_id} by {plan.method}"
-    table = listing(title, "party", *numbers, "limit set by", right=numbers)
-    for price in plan.prices:
-        refused = price.left_after < 0
-        table.add_row(
-            price.party,
-            f"epsilon {paid_text(price.guarantee)}",
-            shown(price.budget.spent) if price.here else "not here",
-            amount(price.budget.left),
-            Text("refused", style="red") if refused else amount(price.left_after),
-            price.budget.limit_by or "nobody",
+    rows = [
+        (
+            one.party,
+            f"epsilon {paid_text(one.guarantee)}",
+            shown(one.budget.spent) if one.here else "not here",
+            amount(one.budget.left),
+            Text("refused", style="red") if one.left_after < 0 else amount(one.left_after),
+            one.budget.limit_by or "nobody",
         )
-    return table
+        for one in plan.prices
+    ]
+    return listing(title, "party", *numbers, "limit set by", right=numbers, rows=rows)
 
 
 def promise_line(plan: StudyPlan, unit: str) -> str:
@@ -81,18 +85,14 @@ def promise_line(plan: StudyPlan, unit: str) -> str:
 
 def receipt_table(made: Iterable[Made]) -> Table:
     """Show what was paid."""
-    table = listing("Receipts", "party", "epsilon", "account", "ledger row", "hash")
-    for one in made:
-        for party, receipts in one.receipts.items():
-            for receipt in receipts:
-                table.add_row(
-                    party,
-                    paid_text(receipt.guarantee),
-                    receipt.account,
-                    str(receipt.row),
-                    receipt.hash[:12],
-                )
-    return table
+    rows = [
+        (party, paid_text(paid.guarantee), paid.account, paid.row, paid.hash[:12])
+        for one in made
+        for party, receipts in one.receipts.items()
+        for paid in receipts
+    ]
+    columns = ("party", "epsilon", "account", "ledger row", "hash")
+    return listing("Receipts", *columns, rows=rows)
 
 
 def receipt_facts(party: str, receipt: Receipt) -> dict[str, object]:
@@ -103,9 +103,8 @@ def receipt_facts(party: str, receipt: Receipt) -> dict[str, object]:
 def account_table(accounts: Iterable[Account]) -> Table:
     """Show every budget."""
     numbers = ("cap", "spent", "left")
-    table = listing("Accounts", "account", "per", *numbers, "by year", right=numbers)
-    for one in accounts:
-        table.add_row(
+    rows = [
+        (
             one.name if one.frozen is None else f"{one.name} (frozen)",
             "not said" if one.unit is None else f"{one.unit} ({one.neighbours})",
             _cap(one),
@@ -113,7 +112,9 @@ def account_table(accounts: Iterable[Account]) -> Table:
             amount(one.left),
             ", ".join(f"{year}: {shown(spent)}" for year, spent in one.years.items()),
         )
-    return table
+        for one in accounts
+    ]
+    return listing("Accounts", "account", "per", *numbers, "by year", right=numbers, rows=rows)
 
 
 def together_table(accounts: Iterable[Account], together: Mapping[str, Guarantee | None]) -> Table:
@@ -164,12 +165,8 @@ def report_parts(party: str, report: DataReport, file: Path) -> list[Table | Tex
     kept = Text(f"kept for {party} alone: {file}", style="dim")
     if report.plain:
         return [Text(f"{title}, none missing, outside bounds or undeclared", style="bold"), kept]
-    numbers = ("missing", "outside", "undeclared")
-    table = listing(title, "column", "kind", *numbers, "constant", right=numbers)
-    for one in report.columns:
-        counts = (one.missing, one.outside, one.undeclared)
-        told = [str(count) if count else "" for count in counts]
-        table.add_row(one.column, one.kind, *told, "yes" if one.constant else "")
+    names, rows = report.counts()
+    table = listing(title, *names, right=names[2:5], rows=rows)
     lines = [
         Text.assemble(
             (one.severity, "red" if one.severity == "refused" else "yellow"), f" {party}: {one}"
@@ -186,10 +183,9 @@ def _moment(time: str) -> str:
 def entry_table(entries: Iterable[Entry]) -> Table:
     """Show every charge."""
     columns = ("row", "when", "account", "epsilon", "what for", "ended", "noise")
-    table = listing("Charges", *columns, right=("row", "epsilon"))
-    for one in entries:
-        table.add_row(
-            str(one.row),
+    rows = [
+        (
+            one.row,
             _moment(one.time),
             one.account,
             paid_text(one.guarantee),
@@ -197,4 +193,6 @@ def entry_table(entries: Iterable[Entry]) -> Table:
             one.state if one.code is None else f"{one.state} ({one.code})",
             "seeded" if one.simulated else "system",
         )
-    return table
+        for one in entries
+    ]
+    return listing("Charges", *columns, right=("row", "epsilon"), rows=rows)

@@ -72,6 +72,19 @@ class DataReport:
             "findings": [asdict(one) for one in self.findings],
         }
 
+    def counts(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+        """Return the names and rows of a table of counts per column; zeros are left empty."""
+        names = ("column", "kind", "missing", "outside", "undeclared", "constant")
+        return names, [
+            (
+                one.column,
+                one.kind,
+                *(getattr(one, name) or "" for name in names[2:5]),
+                "yes" if one.constant else "",
+            )
+            for one in self.columns
+        ]
+
     def _repr_html_(self) -> str:
         from confrere.schema.schema_html import report_html
 

@@ -11,19 +11,23 @@ if TYPE_CHECKING:
     from confrere.schema.data_report import DataReport
     from confrere.schema.public_schema import PublicSchema
 
-_OWN = {"column", "kind", "importance", "sign"}
+FACT_COLUMNS = ("column", "kind", "encoded as", "importance", "sign", "facts")
+
+
+def fact_rows(schema: PublicSchema) -> list[tuple[object, ...]]:
+    """Return the declared facts of every column, under ``FACT_COLUMNS``."""
+    rows: list[tuple[object, ...]] = []
+    for feature in schema.features:
+        told = feature.to_dict()
+        rest = ", ".join(f"{k} {_plain(told[k])}" for k in told if k not in FACT_COLUMNS)
+        importance, sign = (_plain(told.get(key, "")) for key in ("importance", "sign"))
+        rows.append((told["column"], told["kind"], len(feature.names), importance, sign, rest))
+    return rows
 
 
 def schema_html(schema: PublicSchema) -> str:
     """Return the declared facts of every column, and which ones are missing."""
-    rows = []
-    for feature in schema.features:
-        told = feature.to_dict()
-        rest = ", ".join(f"{key} {_plain(told[key])}" for key in told if key not in _OWN)
-        importance, sign = (_plain(told.get(key, "")) for key in ("importance", "sign"))
-        rows.append((told["column"], told["kind"], len(feature.names), importance, sign, rest))
-    columns = ("column", "kind", "encoded as", "importance", "sign", "facts")
-    parts: list[object] = [grid(columns, rows, right=("encoded as",))]
+    parts: list[object] = [grid(FACT_COLUMNS, fact_rows(schema), right=("encoded as",))]
     outcome = schema.outcome
     if outcome is not None:
         told = outcome.to_dict()
@@ -40,23 +44,14 @@ def schema_html(schema: PublicSchema) -> str:
 
 def report_html(report: DataReport) -> str:
     """Return counts per column and the findings; for the table's owner alone."""
-    numbers = ("missing", "outside", "undeclared")
-    rows = [
-        (
-            one.column,
-            one.kind,
-            *(count or "" for count in (one.missing, one.outside, one.undeclared)),
-            "yes" if one.constant else "",
-        )
-        for one in report.columns
-    ]
+    columns, rows = report.counts()
     lines = [
         word(one.severity, BAD) + f" {one}" if one.severity == "refused" else f"warning {one}"
         for one in report.findings
     ]
     return panel(
         f"Data report: {report.rows} rows read, {report.used} used",
-        grid(("column", "kind", *numbers, "constant"), rows, right=numbers),
+        grid(columns, rows, right=columns[2:5]),
         facts({"findings": lines}),
         note="Exact counts: for the owner of the table alone.",
     )

@@ -129,7 +129,6 @@ def _base_rate(release: Any) -> float:
 def _table(result: Any) -> Any:
     names = ("measure", "estimate", "low", "high")
     title = f"Quality on {result.n_samples} records, {result.confidence:.0%} intervals"
-    table = listing(title, *names, right=names[1:])
     quality = result.quality()
     rows = [(one["name"], one) for one in quality["measures"]]
     rows += [
@@ -137,6 +136,5 @@ def _table(result: Any) -> Any:
         for one in quality["calibration"]
         if one["high"] - one["low"] < 0.99
     ]
-    for name, one in rows:
-        table.add_row(name, *(f"{one[key]:.3f}" for key in ("value", "low", "high")))
-    return table
+    told = [(name, *(f"{one[key]:.3f}" for key in ("value", "low", "high"))) for name, one in rows]
+    return listing(title, *names, right=names[1:], rows=told)

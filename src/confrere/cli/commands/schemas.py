@@ -27,6 +27,7 @@ from confrere.schema import Label, PublicDataOnlyWarning, PublicSchema, draft_sc
 from confrere.schema.declaring import declared_column, feature_of, missing_facts, plain_value
 from confrere.schema.fact_counts import FactCounts
 from confrere.schema.feature import Feature
+from confrere.schema.schema_html import FACT_COLUMNS, fact_rows
 from confrere.study import header_of, read_table
 
 OutFile = Annotated[Path | None, typer.Option(help="A file instead of the screen.")]
@@ -263,28 +264,18 @@ def _written(
 def show(schema: Source) -> Answer:
     """Show what a schema declares."""
     found = _read(schema)
-    columns = ("column", "kind", "encoded as", "importance", "sign", "facts")
-    table = listing("Public facts", *columns)
-    hidden = {"column", "kind", "importance", "sign"}
-    for feature in found.features:
-        own = feature.to_dict()
-        rest = ", ".join(f"{key} {value}" for key, value in own.items() if key not in hidden)
-        table.add_row(
-            own["column"],
-            own["kind"],
-            str(len(feature.names)),
-            str(own.get("importance", "")),
-            str(own.get("sign", "")),
-            rest,
-        )
-    told: list[Any] = [table]
+    told: list[Any] = [listing("Public facts", *FACT_COLUMNS, rows=fact_rows(found))]
     if found.paid:
-        paid = listing("Facts that were paid for", "epsilon", "facts", "receipt")
-        for one in found.paid:
-            what = ", ".join(f"{column} ({', '.join(k)})" for column, k in one.learned.items())
-            rows = [f"{r['account']}, row {r['row']}" for r in one.receipts.values()]
-            paid.add_row(f"{one.epsilon:g}", what, "; ".join(rows))
-        told.append(paid)
+        rows = [
+            (
+                f"{one.epsilon:g}",
+                ", ".join(f"{column} ({', '.join(k)})" for column, k in one.learned.items()),
+                "; ".join(f"{r['account']}, row {r['row']}" for r in one.receipts.values()),
+            )
+            for one in found.paid
+        ]
+        columns = ("epsilon", "facts", "receipt")
+        told.append(listing("Facts that were paid for", *columns, rows=rows))
     return Answer(f"fingerprint {found.fingerprint()}", found.to_dict(), told)
 
 
