@@ -12,7 +12,7 @@ import numpy as np
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import check_bound
-from confrere.maths.sensitivity import average_sensitivity, largest_norm
+from confrere.maths.voting import average_sensitivity, largest_norm
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.mechanisms.output_step import (
     AddedNoise,

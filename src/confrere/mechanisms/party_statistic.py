@@ -14,8 +14,13 @@ from numpy.typing import NDArray
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData
-from confrere.maths.sensitivity import auxiliary_radius, statistic_sensitivity
-from confrere.maths.voting import Tally, statistic_rounding, vote_statistic
+from confrere.maths.voting import (
+    Tally,
+    auxiliary_radius,
+    statistic_rounding,
+    statistic_sensitivity,
+    vote_statistic,
+)
 from confrere.mechanisms.output_step import (
     AddedNoise,
     coordinate_rounding,

@@ -14,16 +14,14 @@ from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Guarantee, check_bound, check_epsilon, party_guarantee
 from confrere.maths.gaussian import check_delta
-from confrere.maths.sensitivity import (
-    Bound,
-    largest_norm,
-    soft_sensitivity,
-    vote_sensitivity,
-)
 from confrere.maths.voting import (
+    Bound,
     Tally,
+    largest_norm,
     minimise_weighted,
+    soft_sensitivity,
     statistic_rounding,
+    vote_sensitivity,
     vote_statistic,
     weighted_tolerance,
 )
@@ -63,7 +61,7 @@ class PartyVotes:
     calibration : {"tight", "printed"}, default="tight"
         ``"printed"`` is the published sensitivity: sound, with more noise.
     radius : float, default=1.0
-        From :func:`~confrere.maths.sensitivity.auxiliary_radius`, if the rows are public.
+        From :func:`~confrere.maths.voting.auxiliary_radius`, if the rows are public.
     auxiliary_private : bool, default=False
         Whether one auxiliary row may change together with the party.
     delta : float, default=0.0

@@ -21,7 +21,7 @@ sampling error and noise is what is expected. Models of ``M`` parties are averag
 groups of features are added.
 
 Of a schema, the share of the signal that survives is the number that the estimators' public rule
-goes by (:mod:`confrere.maths.expected_signal`). A best area :math:`a` becomes
+goes by (:mod:`confrere.maths.geometry`). A best area :math:`a` becomes
 :math:`\Phi(\Phi^{-1}(a)\sqrt{\text{share}})`: a score that keeps this share of the log odds'
 variance is so much less apart. It is cautious: columns that tell the same lose less.
 """

@@ -16,18 +16,18 @@ import numpy as np
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
 from confrere.guarantee import Neighbours
-from confrere.maths.expected_signal import (
+from confrere.maths.gaussian import GaussianObjective, calibrate_gaussian, check_delta
+from confrere.maths.geometry import (
     CONSTANT,
     LOG_ODDS,
     ExpectedSignal,
     Factor,
     NoiseModel,
+    choose_geometry,
     expected_signal,
     gaussian_noise,
     pure_noise,
 )
-from confrere.maths.gaussian import GaussianObjective, calibrate_gaussian, check_delta
-from confrere.maths.geometry import choose_geometry
 from confrere.plans.linear_plan import Loss, slope_of
 from confrere.plans.ridges import noise_budget
 from confrere.rows.body import Body, BodyFrame

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidParameter
-from confrere.maths.expected_signal import LOG_ODDS
+from confrere.maths.geometry import LOG_ODDS
 from confrere.maths.partition import Clipping, Groups
 from confrere.plans.body_plan import schema_frame
 from confrere.plans.linear_plan import Loss

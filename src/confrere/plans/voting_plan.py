@@ -13,8 +13,7 @@ from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
 from confrere.guarantee import Guarantee, check_epsilon, check_positive, party_guarantee
 from confrere.maths.public_cells import Cells
-from confrere.maths.sensitivity import auxiliary_radius
-from confrere.maths.voting import Tally
+from confrere.maths.voting import Tally, auxiliary_radius
 from confrere.mechanisms import party_cells, party_votes
 from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.mechanisms.party_average import PartyAverage

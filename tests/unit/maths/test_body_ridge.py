@@ -6,26 +6,24 @@ import math
 import numpy as np
 import pytest
 
-from confrere.maths.expected_signal import (
+from confrere.maths.geometry import (
+    BELIEF,
     CONSTANT,
+    JACOBIAN,
     LOG_ODDS,
     NUGGET,
     SEEN,
     Factor,
     NoiseModel,
     bend_kernel,
+    choose_geometry,
     coordinate_variance,
     expected_signal,
     gaussian_noise,
     hat_kernel,
+    hedged_shares,
     prior_scale,
     pure_noise,
-)
-from confrere.maths.geometry import (
-    BELIEF,
-    JACOBIAN,
-    choose_geometry,
-    hedged_shares,
     weight_noise,
 )
 

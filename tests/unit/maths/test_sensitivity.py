@@ -14,15 +14,16 @@ from scipy.special import expit, lambertw, softmax
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.maths.parties import solve_parties, solve_parties_softmax
-from confrere.maths.sensitivity import (
+from confrere.maths.voting import (
     auxiliary_radius,
     average_sensitivity,
+    count_votes,
     largest_norm,
+    majority_labels,
     soft_sensitivity,
     statistic_sensitivity,
     vote_sensitivity,
 )
-from confrere.maths.voting import count_votes, majority_labels
 
 SWITCH = 0.1703697665712313  # W(1/e)/(1 + W(1/e))^2
 ALPHAS = [1e-6, 1e-4, 1e-2, 0.1, SWITCH, 0.18, 0.5, 4.0]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Unit
 from confrere.maths.parties import solve_parties, solve_parties_softmax
-from confrere.maths.sensitivity import average_sensitivity, largest_norm
+from confrere.maths.voting import average_sensitivity, largest_norm
 from confrere.mechanisms.party_average import PartyAverage
 from confrere.noise.sources import SeededSource
 

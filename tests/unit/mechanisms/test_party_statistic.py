@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidData
-from confrere.maths.sensitivity import auxiliary_radius
-from confrere.maths.voting import Tally, vote_statistic
+from confrere.maths.voting import Tally, auxiliary_radius, vote_statistic
 from confrere.mechanisms.party_statistic import PartyStatistic
 from confrere.noise.sources import SeededSource
 

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Unit
-from confrere.maths.sensitivity import largest_norm, soft_sensitivity, vote_sensitivity
-from confrere.maths.voting import Tally
+from confrere.maths.voting import Tally, largest_norm, soft_sensitivity, vote_sensitivity
 from confrere.mechanisms.party_votes import PartyVotes
 from confrere.noise.sources import SeededSource
 

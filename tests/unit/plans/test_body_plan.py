@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from confrere.errors import InvalidParameter
-from confrere.maths.expected_signal import CONSTANT, Factor, pure_noise
-from confrere.maths.geometry import choose_geometry
+from confrere.maths.geometry import CONSTANT, Factor, choose_geometry, pure_noise
 from confrere.noise.sources import SeededSource
 from confrere.plans.base_plan import LabelledTable
 from confrere.plans.body_plan import choose_form, schema_frame
