@@ -35,6 +35,7 @@ FRAME = Frame(D, data_norm=1.5, constant=0.4)
 
 PARTIES = Policy.anything(unit=Unit.PARTY, neighbours="replace-one")
 NAMED = {"plan": "a" * 64, "releases": "b" * 32, "n_classes": 2}
+ASKED = NAMED | {"epsilon": 1.0, "method": "statistic", "alpha": 1e-4, "auxiliary_private": False}
 
 SETTINGS = [
     {"method": "statistic"},
@@ -63,19 +64,6 @@ def plan(epsilon=1.0, method="statistic", **kw):
     return Voting(frame=FRAME, epsilon=epsilon, method=method, auxiliary=auxiliary, **kw)
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_the_protocol_and_the_estimator_release_the_same_arrays(settings):
-    elected = poll(LocalFederation(parties()), plan(**settings), random_state=7)
-    model = MultipartyClassifier(data_norm=1.5, random_state=7, classes=[-1, 1], **settings)
-    model.fit(X, Y, party=OWNER, auxiliary=AUXILIARY)
-    coef, intercept = elected.plan.coefficients(elected.released.weights)
-    np.testing.assert_array_equal(coef, model.coef_)
-    np.testing.assert_array_equal(intercept, model.intercept_)
-    assert elected.released.alpha == model.alpha_
-    assert elected.simulated
-    assert elected.left_out == {}
-
-
 CODES = np.digitize(X[:, 0] + 0.3 * RNG.normal(size=M * N), [-0.25, 0.25])
 
 
@@ -86,23 +74,26 @@ def parties_of_three():
     ]
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_of_three_classes_the_protocol_and_the_estimator_release_the_same_arrays(settings):
-    elected = poll(
-        LocalFederation(parties_of_three()), plan(**settings, n_classes=3), random_state=7
-    )
-    model = MultipartyClassifier(data_norm=1.5, random_state=7, classes=[0, 1, 2], **settings)
-    model.fit(X, CODES, party=OWNER, auxiliary=AUXILIARY)
+def test_the_protocol_and_the_estimator_release_the_same_arrays(settings, n_classes):
+    local, labels = (parties_of_three(), CODES) if n_classes > 2 else (parties(), Y)
+    asked = plan(**settings, n_classes=n_classes)
+    elected = poll(LocalFederation(local), asked, random_state=7)
+    model = MultipartyClassifier(
+        data_norm=1.5, random_state=7, classes=np.unique(labels).tolist(), **settings
+    ).fit(X, labels, party=OWNER, auxiliary=AUXILIARY)
     coef, intercept = elected.plan.coefficients(elected.released.weights)
-    assert coef.shape == (3, D)
     np.testing.assert_array_equal(coef, model.coef_)
     np.testing.assert_array_equal(intercept, model.intercept_)
+    assert elected.released.alpha == model.alpha_
+    assert elected.simulated
     assert elected.left_out == {}
 
 
 def test_a_ballot_of_three_classes_has_codes_and_a_party_of_two_is_not_asked_for_it():
     party = parties_of_three()[0]
-    values = NAMED | {"epsilon": 1.0, "method": "soft", "alpha": 1e-4, "auxiliary_private": False}
+    values = ASKED | {"method": "soft"}
     payload = framed(FRAME, values | {"n_classes": 3}, auxiliary=AUXILIARY)
     ballot = BALLOT.run(payload, party, SeededSource(0)).arrays["ballot"]
     assert ballot.dtype.str == "<i8"
@@ -186,13 +177,7 @@ def test_a_lie_is_worth_no_more_than_a_vote():
 
 def test_ballots_are_votes_and_nothing_else():
     party = parties()[0]
-    request = NAMED | {
-        "epsilon": 1.0,
-        "method": "statistic",
-        "alpha": 1e-4,
-        "auxiliary_private": False,
-    }
-    payload = framed(FRAME, request, auxiliary=AUXILIARY)
+    payload = framed(FRAME, ASKED, auxiliary=AUXILIARY)
     answer = BALLOT.run(payload, party, SeededSource(0))
     assert set(answer.arrays) == {"ballot"}
     assert answer.arrays["ballot"].dtype == bool
@@ -222,13 +207,7 @@ def test_ballots_are_votes_and_nothing_else():
     ids=str,
 )
 def test_a_request_that_does_not_fit_is_refused_before_anything_is_paid(change):
-    values = NAMED | {
-        "epsilon": 1.0,
-        "method": "statistic",
-        "alpha": 1e-4,
-        "auxiliary_private": False,
-    }
-    payload = framed(FRAME, values | change, auxiliary=AUXILIARY)
+    payload = framed(FRAME, ASKED | change, auxiliary=AUXILIARY)
     with pytest.raises(InvalidMessage):
         BALLOT.priced(payload, PartyFacts(5, D))
 
@@ -237,7 +216,7 @@ def test_a_request_that_does_not_fit_is_refused_before_anything_is_paid(change):
     "auxiliary", [None, AUXILIARY[:, :2], AUXILIARY[:0], AUXILIARY[0], AUXILIARY > 0]
 )
 def test_rows_to_vote_on_must_fit(auxiliary):
-    values = NAMED | {"epsilon": 1.0, "method": "soft", "alpha": 1e-4, "auxiliary_private": False}
+    values = ASKED | {"method": "soft"}
     with pytest.raises(InvalidMessage):
         BALLOT.priced(framed(FRAME, values, auxiliary=auxiliary), PartyFacts(5, D))
 

@@ -178,11 +178,6 @@ def test_of_two_caps_on_delta_the_strictest_holds(edit, folder):
     assert ready(path)[2].prices[0].budget.delta == 1e-7
 
 
-def test_a_cap_on_delta_is_below_one(edit):
-    with pytest.raises(StudyError, match="delta"):
-        read_study(edit(main_cap="cap = { epsilon = 3.0, delta = 1.5 }"))
-
-
 def test_an_account_is_opened_with_both_caps(edit, folder):
     path = edit(name='name = "plr"\ndelta = 1e-6', main_cap="cap = { epsilon = 3.0, delta = 1e-5 }")
     study, locals_, plan = ready(path)
