@@ -1,9 +1,6 @@
 """init, check, price and fit: from nothing to a release."""
 
 import json
-import re
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pandas as pd
@@ -25,17 +22,6 @@ def test_init_writes_files_that_check_and_are_never_overwritten(line, tmp_path):
     answer = line.json("init", tmp_path / "new", code=3)
     assert answer["error_code"] == "StudyError"
     assert "study.toml is there already" in answer["message"]
-
-
-def test_check_looks_at_a_table_in_a_database(line, folder):
-    table = pd.read_csv(folder / "local" / "main.csv")
-    with closing(sqlite3.connect(folder / "rows.db")) as opened, opened:
-        table.to_sql("people", opened, index=False)
-    file = folder / "local" / "main.toml"
-    query = f'data = {{ connection = "sqlite:///{folder}/rows.db", sql = "SELECT * FROM people" }}'
-    file.write_text(re.sub(r"^data_path = .*$", query, file.read_text(), flags=re.M))
-    told = json.loads(line("check", "study.toml", "--json").stdout)
-    assert told["data"]["rows"]["main"] == len(table)
 
 
 def test_check_says_what_the_study_is_and_fits_a_table_without_quoting_it(line, folder):
@@ -204,7 +190,7 @@ def line_app():
 
 
 @pytest.mark.parametrize(
-    "delta", ["", "delta = 1e-6\nreserve = 1\n"], ids=["one message", "rounds"]
+    "delta", ["", "delta = 1e-6\nrounds = 3\nreserve = 1\n"], ids=["one message", "rounds"]
 )
 def test_a_study_of_sums_is_fitted_evaluated_and_says_who_must_not_collude(line, folder, delta):
     study = Path("study.toml")

@@ -278,3 +278,14 @@ def test_a_kernel_is_a_fixed_public_map():
     bent = PrivateLogisticRegression(**settings, data_norm=1.5).fit(lifted, inside)
     assert roc_auc_score(inside, flat.decision_function(rows)) < 0.65
     assert roc_auc_score(inside, bent.decision_function(lifted)) > 0.85
+
+
+def test_a_gaussian_release_is_a_source_like_any_other():
+    from confrere import TransferClassifier
+
+    sources = [
+        PrivateLogisticRegression(epsilon=1.0, delta=delta).fit(X, Y).to_release()
+        for delta in (0.0, 1e-6)
+    ]
+    model = TransferClassifier(source=sources, epsilon=1.0).fit(X, Y)
+    assert model.coef_.shape == (1, 6)

@@ -6,7 +6,8 @@ from scipy import stats
 
 from confrere import Ledger, MultipartyClassifier
 from confrere.audit import exact_audit, hardest_case
-from confrere.errors import InvalidParameter
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.maths.voting import Tally
 from confrere.mechanisms.party_statistic import PartyStatistic
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.noise.sources import SeededSource
@@ -72,8 +73,8 @@ def test_noise_that_cannot_be_drawn_is_refused_before_anybody_pays(reserve):
 def test_a_sum_that_is_added_up_already_has_the_same_law():
     summed = SecureSum(epsilon=1.0, size=2, sensitivity=1.0, n_parties=4, largest=2.0)
     vectors = np.tile([0.5, -0.25], (4, 1))
-    each = summed.run_many(vectors, source=SeededSource(0), count=3000)
-    total = summed.run_total_many(vectors.sum(axis=0), source=SeededSource(1), count=3000)
+    each = summed.run_many(vectors, source=SeededSource(0), count=1000)
+    total = summed.run_total_many(vectors.sum(axis=0), source=SeededSource(1), count=1000)
     for j in range(2):
         assert stats.ks_2samp(each[:, j], total[:, j]).pvalue > 1e-3
     np.testing.assert_allclose(total.std(axis=0), summed.deviation, rtol=0.1)
@@ -89,3 +90,14 @@ def test_the_price_of_collusion_is_noise():
     base = noises[0].deviation
     assert noises[1].deviation / base == pytest.approx(np.sqrt(12 / 11), rel=0.01)
     assert noises[6].deviation / base == pytest.approx(np.sqrt(2), rel=0.01)
+
+
+def test_wrong_sums_are_refused():
+    summed = SecureSum(epsilon=1.0, size=2, sensitivity=1.0, n_parties=4, largest=2.0)
+    with pytest.raises(InvalidData, match="2 entries"):
+        summed.run_total_many(np.zeros(3), source=SeededSource(0), count=1)
+    tally = Tally(np.ones(3, dtype=np.int64), 3, 3)
+    with pytest.raises(InvalidData, match="other parties"):
+        PartyStatistic(epsilon=1.0, n_parties=4, rows=np.eye(3) / 2, colluding=1).run(
+            tally, source=SeededSource(0)
+        )

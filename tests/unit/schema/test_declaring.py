@@ -57,13 +57,3 @@ def test_facts_that_are_missing_are_named_with_their_worth():
         outcome=Label("ill", positive="yes", base_rate=0.1),
     )
     assert missing_facts(full) == ()
-
-
-def test_a_flag_of_ones_and_zeros_encodes_alike_once_it_was_written():
-    schema = PublicSchema([Flag("ill", true=1, false=0), Flag("old", true=[1, 2], false=0)])
-    for again in (
-        PublicSchema.from_dict(schema.to_dict()),
-        PublicSchema.from_toml(schema.to_toml()),
-    ):
-        assert again == schema
-        assert again.encoder().encoding() == schema.encoder().encoding()

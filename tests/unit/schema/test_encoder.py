@@ -16,7 +16,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from confrere.errors import InvalidData, InvalidParameter
+from confrere.errors import InvalidData, InvalidParameter, SchemaError
 from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
 
 SCHEMA = PublicSchema(
@@ -253,3 +253,10 @@ def seconds(act):
     began = time.process_time()
     act()
     return time.process_time() - began
+
+
+def test_weights_need_importances():
+    plain = PublicSchema([Flag("x")])
+    assert plain.importances().tolist() == [1]
+    with pytest.raises(SchemaError, match="importances"):
+        plain.encoder(weighted=True).transform(pd.DataFrame({"x": [True]}))
