@@ -317,14 +317,6 @@ def test_an_engine_that_fails_says_why_and_what_to_do(line, study, monkeypatch):
     assert line.json("status", "nodes/main")["data"]["state"].startswith("failed")
 
 
-def test_the_price_of_a_study_between_machines_names_its_commands(line, study):
-    for more in ((), ("--out", "plan.json")):
-        answer = line.json("price", "study.toml", *more)
-        assert "confrere coordinator study.toml" in answer["message"]
-        assert "confrere party study.toml" in answer["message"]
-        assert "confrere fit" not in answer["message"]
-
-
 def test_a_study_for_one_process_is_told_where_to_go(line, study):
     study.write_text(study.read_text().replace('engine = "flower"', 'engine = "local"'))
     told = line("coordinator", "study.toml", *NODES, code=3).stderr

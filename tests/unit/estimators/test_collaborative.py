@@ -12,7 +12,6 @@ from confrere.errors import BudgetExceeded, InvalidData, InvalidParameter, Priva
 from confrere.federation import Frame
 from confrere.maths.prior_ridge import intercept_of
 from confrere.maths.solver import minimise
-from confrere.plans.party_rows import Sizes
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 4)) / 3
@@ -163,11 +162,6 @@ def test_wrong_parties_cost_nothing(ledger, party):
     assert ledger.spent("study") == 0
 
 
-def test_without_an_intercept():
-    model = CollaborativeClassifier(fit_intercept=False, random_state=0).fit(X, Y, party=PARTY)
-    assert model.intercept_[0] == 0
-
-
 @pytest.mark.parametrize("combine", ["trimmed", "median"])
 def test_a_robust_mean_is_an_option_of_averaging(combine):
     settings = {"epsilon": 5.0, "random_state": 0, "data_norm": 1.5}
@@ -209,17 +203,6 @@ def test_rounds_divide_delta_as_they_divide_epsilon():
     assert 7 * Decimal(str(plan.round_delta)) <= Decimal("1e-6")
     assert plan.round_delta == pytest.approx(1e-6 / 7)
     assert model.price(300, 4).delta == 1e-6
-
-
-def test_an_average_with_a_delta_has_less_noise():
-    pure, with_delta = (
-        CollaborativeClassifier(epsilon=0.5, delta=delta, alpha=0.1) for delta in (0.0, 1e-6)
-    )
-    sizes = Sizes({"a": 300})
-    request = pure.protocol(40).request(0.5, sizes, None)
-    gaussian = with_delta.protocol(40).request(0.5, sizes, None)
-    length = 41 / request.objective(300).rho
-    assert gaussian.objective(300).sigma * 41**0.5 < length / 1.5
 
 
 @pytest.mark.parametrize(

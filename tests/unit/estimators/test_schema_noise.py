@@ -144,12 +144,6 @@ def test_any_epsilon_has_a_ridge(epsilon):
     assert model.fit(table(60)).guarantee_.epsilon == epsilon
 
 
-def test_the_price_knows_the_columns_and_touches_no_data():
-    model = PrivateLogisticRegression(epsilon=0.5, schema=SCHEMA)
-    assert model.price(1000).epsilon == 0.5
-    assert model.price(table(20)).theorem == "docs/proofs/geometry.md"
-
-
 def test_the_number_of_rows_decides_nothing_where_it_is_private():
     """Under add-remove neighbours the declared number chooses curves, body and ridge."""
     forms, plans = set(), []

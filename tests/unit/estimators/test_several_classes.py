@@ -65,17 +65,6 @@ def test_a_target_of_several_classes_starts_from_a_release(delta):
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_a_stack_of_several_classes_starts_from_a_stack(delta):
-    settings = {"classes": list(NAMES), "random_state": 0}
-    main = STACKS["features"](epsilon=1e4, alpha=1e-3, delta=delta, **settings).fit(X, Y)
-    near = TransferStackingClassifier(
-        source=main.to_release(), prior_check=False, epsilon=0.1, delta=delta, **settings
-    ).fit(X[:60], Y[:60])
-    assert near.score(X, Y) > 0.75
-    assert near.guarantee_.delta == delta
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_a_stack_of_several_classes_is_checked_before_one_starts_from_it(delta):
     settings = {"classes": list(NAMES), "random_state": 0}
     main = STACKS["features"](epsilon=1e4, alpha=1e-3, **settings).fit(X, Y).to_release()

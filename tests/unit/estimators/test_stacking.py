@@ -86,14 +86,6 @@ def test_groups_by_importance_and_their_shares():
     assert first.noise < second.noise
 
 
-def test_unused_groups_are_left_out():
-    importance = np.r_[np.ones(8), np.zeros(4)]
-    model = FeatureStackingClassifier(
-        **SETTINGS, importance=importance, groups=[range(4), range(4, 8), range(8, 12)]
-    ).fit(X, Y)
-    assert [list(low.features) for low in model.low_level_] == [[0, 1, 2, 3], [4, 5, 6, 7]]
-
-
 @pytest.mark.parametrize("stack", [FeatureStackingClassifier, SampleStackingClassifier])
 @pytest.mark.parametrize("share", [0.15, 0.85])
 def test_unbalanced_labels_do_not_turn_the_ranking_around(stack, share):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from confrere.errors import InvalidParameter, InvalidRelease
-from confrere.guarantee import Guarantee, Unit
+from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.release import (
     Adversary,
@@ -220,13 +220,6 @@ def test_a_seeded_receipt_makes_a_simulation(make_release):
     card = make_release(receipt=seeded, simulated=True).card
     assert card.status == "simulated"
     assert all(one.epsilon is None for one in card.guarantee.adversaries)
-
-
-def test_a_whole_party_can_be_the_unit(make_release):
-    card = make_release(receipt=None, guarantee=Guarantee(1.0, 1e-6, unit=Unit.PARTY)).card
-    assert card.guarantee.definition == "approximate differential privacy"
-    assert card.guarantee.unit_detail == "all data of one organisation"
-    assert card.trust.model.startswith("not stated")
 
 
 def test_when_a_card_was_made_can_be_said(release):

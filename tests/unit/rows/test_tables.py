@@ -365,14 +365,6 @@ def test_what_a_kill_leaves_behind_is_removed_by_the_next(tmp_path):
     assert mine.path.exists()
 
 
-def test_an_array_of_single_precision_is_not_copied():
-    X, y = made()
-    single = X.astype(np.float32)
-    model = PrivateLogisticRegression(epsilon=1.0, random_state=3)
-    assert np.shares_memory(model.prepare(single, y)[1].X, single)
-    assert "_dtype" not in model.get_params()
-
-
 def test_decimals_and_texts_of_numbers_are_numbers():
     X, y = made(4)
     frame = frame_of(X, y)
@@ -403,3 +395,11 @@ def test_a_missing_extra_says_how_to_install_it(tmp_path, monkeypatch):
     with pytest.raises(NotInstalled, match=r"confrere\[sql\]"):
         decoded(Sql("duckdb://", "SELECT 1"))
     assert spill_module.spill_folder() == tmp_path / "spill"
+
+
+def test_progress_is_told(monkeypatch):
+    monkeypatch.setattr(tables_module, "BATCH", 200)
+    X, y = made()
+    told = []
+    decoded(Frames(frame_of(X, y)), progress=lambda done, of: told.append((done, of)))
+    assert told == [(200, 500), (400, 500), (500, 500)]
