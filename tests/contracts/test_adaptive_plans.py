@@ -23,9 +23,9 @@ from confrere.plans.party_rows import Sizes
 from confrere.plans.together_plan import CollaborativePlan
 from confrere.schema import Category, Flag, Label, PublicSchema
 from confrere.study import read_study, write_example
-from confrere.study.parameters import estimator_for
 from confrere.study.priced_plan import price_of
 from confrere.study.protocols import learning_of
+from confrere.study.study_file import estimator_for
 from tests.contracts.catalogue import PRIVATE, parameters
 
 DELTA = 1e-5

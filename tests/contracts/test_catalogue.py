@@ -12,7 +12,7 @@ from confrere.audit.estimator import prepared
 from confrere.catalogue import CATALOGUE
 from confrere.federation import OPERATIONS
 from confrere.noise.sources import SeededSource
-from confrere.study import learning
+from confrere.study import protocols
 from tests.contracts.catalogue import FREE, MAKERS, PRIVATE, X, Y, as_is
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +50,7 @@ class TestAudited:
 @every(CATALOGUE)
 class TestRegistered:
     def test_is_deployable_or_says_why_not(self, method):
-        assert learning.LEARN.name in OPERATIONS
+        assert protocols.LEARN.name in OPERATIONS
         assert set(method.operations) <= set(OPERATIONS)
         assert bool(method.operations) != bool(method.not_between_machines)
 

@@ -11,7 +11,7 @@ import pytest
 import confrere
 from confrere import estimators, evaluation, planning, schema
 from confrere.catalogue import CATALOGUE
-from confrere.study.parameters import RESERVED
+from confrere.study.study_file import RESERVED
 from confrere_research import private_selection, projections
 
 ROOT = Path(__file__).parents[2]

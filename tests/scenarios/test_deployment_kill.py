@@ -15,7 +15,7 @@ import pytest
 from confrere.federation.protocols import combined
 from confrere.ledger import Ledger
 from confrere.release import load_release
-from confrere.study.parameters import estimator_for
+from confrere.study.study_file import estimator_for
 from tests.scenarios.deployment import PARTIES, Deployment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]

@@ -7,7 +7,7 @@ import pytest
 
 from confrere.catalogue import CATALOGUE, find_method
 from confrere.errors import InvalidParameter
-from confrere.study import learning  # noqa: F401, what it installs is among the operations
+from confrere.study import protocols  # noqa: F401, what it installs is among the operations
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from confrere.study import (
 )
 from confrere.study.priced_plan import price_of
 from confrere.study.running import has_answered
-from confrere.study.study_trust import trust_of
+from confrere.study.study_file import trust_of
 
 Facts = dict[str, Any]
 

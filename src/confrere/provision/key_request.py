@@ -33,7 +33,7 @@ from confrere.release.signing import (
     sign_bytes,
     verify_bytes,
 )
-from confrere.study.typed_files import Name, PublicKeyLine, Table, parse_json, read_bytes
+from confrere.study.study_file import Name, PublicKeyLine, Table, parse_json, read_bytes
 
 FORMAT = "confrere-request/1"
 NAMESPACE = "confrere-request"

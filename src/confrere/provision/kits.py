@@ -42,10 +42,9 @@ from confrere.release.signing import (
     sign_bytes,
     verify_bytes,
 )
-from confrere.study.home import Home, home_folder, open_home
+from confrere.study.local_file import Home, home_folder, open_home
 from confrere.study.priced_plan import price_of
-from confrere.study.study_file import COORDINATOR, Study, study_from_bytes
-from confrere.study.study_trust import trust_of
+from confrere.study.study_file import COORDINATOR, Study, study_from_bytes, trust_of
 
 NAMESPACE = "confrere-kit"
 SIGNATURE = f"{SUMS}.sig"

@@ -1,26 +1,35 @@
 """A study from its file: read, priced before any data are touched, and run over any engine."""
 
 from confrere.rows.row_tables import read_table
-from confrere.study.approving import (
-    approval_of,
-    approve_study,
-    changed_facts,
-    earlier_grants,
-    lift_refusal,
-    refuse_study,
+from confrere.study.encoded_rows import (
+    Rows,
+    check_table,
+    evaluation_rows,
+    header_of,
+    predict,
+    read_rows,
+    save_report,
+    unit_column_of,
 )
-from confrere.study.budget import Budget, budget_of
-from confrere.study.data_check import check_table, evaluation_rows, header_of, save_report
-from confrere.study.encoded_rows import Rows, predict, read_rows, unit_column_of
 from confrere.study.local_file import (
     Local,
     LocalPolicy,
+    check_peers,
+    confirm_peers,
     gather_locals,
+    peer_lines,
     read_local,
     standing_refusal,
 )
-from confrere.study.peers import check_peers, confirm_peers, peer_lines
-from confrere.study.priced_plan import Agreed, Price, StudyPlan, make_plan, read_plan
+from confrere.study.priced_plan import (
+    Agreed,
+    Budget,
+    Price,
+    StudyPlan,
+    budget_of,
+    make_plan,
+    read_plan,
+)
 from confrere.study.running import (
     Made,
     Runner,
@@ -33,11 +42,23 @@ from confrere.study.running import (
 from confrere.study.sessions import (
     CoordinatorSession,
     Finished,
+    approval_of,
+    approve_study,
+    changed_facts,
+    earlier_grants,
+    lift_refusal,
     make_grant,
     party_session,
+    refuse_study,
 )
-from confrere.study.study_file import Study, read_study, study_from_bytes
-from confrere.study.study_tables import EncodingTable, Party, Promise
+from confrere.study.study_file import (
+    EncodingTable,
+    Party,
+    Promise,
+    Study,
+    read_study,
+    study_from_bytes,
+)
 from confrere.study.template import write_example, write_template
 
 __all__ = [

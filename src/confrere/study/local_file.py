@@ -1,33 +1,346 @@
-"""A party's local file, never shared: where its data, key and ledger lie, and what it may spend."""
+"""A party's own side, never shared: its home, its data, its keys and peers, and what it allows.
+
+**One home per organisation**: its keys and policy, its data sets by its own names, their ledgers. A
+study calls a party's data what it likes; the party says which of its data sets they are. A data set
+has one ledger, to which every study adds, whatever it calls the data and whenever it comes::
+
+    keys/  peers.toml  policy.toml  datasets.toml  ledgers/<data set>.ledger  studies/<study>/
+
+**A classifier of a party's own**, where a study has parties vote: whatever it has installed. All of
+its data are protected together, whatever it computes of them. So its name stands in the party's
+local file and never in a study, and it is imported and trained before anything is asked: code of
+others may fail on anything, and then nothing is spent.
+
+**Who the others are** is established by people of the party, and by nobody else. Where answers are
+added up, a party is hidden among the others. Names and keys come from whoever wrote the study, who
+could have made up all of them; so a party takes part in a sum once its own people have compared
+enough of the fingerprints with those who hold the keys.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+)
 
 from confrere.errors import OperationRefused, StudyError
+from confrere.files import write_new, write_whole
 from confrere.guarantee import Neighbours, Unit
 from confrere.ledger import Decision, LedgerReader
+from confrere.mechanisms.secure_sum import fewest_of
+from confrere.release.signing import fingerprint
 from confrere.rows.row_tables import RowTable, Sql, open_table
-from confrere.study.home import FilePath, Query, home_of
-from confrere.study.own_classifier import OwnClassifier
-from confrere.study.study_file import Study
-from confrere.study.study_trust import trust_of
-from confrere.study.typed_files import (
+from confrere.study.study_file import (
     Digest,
     Fingerprint,
     Name,
     Positive,
     PublicKeyLine,
+    Study,
     Table,
     Text,
     parse_toml,
     read_bytes,
+    trust_of,
 )
 from confrere.trust import OWN_NOISE, Trust
+
+_POLICY, _DATASETS = "policy.toml", "datasets.toml"
+_BEGINNINGS = {
+    _POLICY: """\
+# What this organisation allows, whatever a study says: the strictest limit wins.
+protects = "record"                   # whose data must be hidden, and against which change;
+relation = "replace-one"              # a study that says otherwise is not answered
+# trust = "own noise"                 # the default: safe even if everybody else works together
+max_epsilon_per_run = 1.0
+lifetime_epsilon = 3.0                # for every data set, over all studies, for good
+""",
+    _DATASETS: """\
+# This organisation's data sets, by its own names: confrere home --data NAME=FILE adds one.
+# [checkups]
+# path = "data/checkups.csv"          # or a folder; relative to this file
+# data = { connection = "...", sql = "SELECT ..." }   # or a query, in place of path
+# unit_column = "patient_id"          # a study that counts others than these is not answered
+# sha256 = "..."                      # of a table that does not change
+""",
+}
+_NAME: TypeAdapter[str] = TypeAdapter(Name)
+
+
+def _beside(text: Path, info: ValidationInfo) -> Path:
+    """Take a path of a file as relative to the file."""
+    folder = (info.context or {}).get("folder")
+    return text if folder is None else Path(folder) / text.expanduser()
+
+
+FilePath = Annotated[Path, Field(strict=False), AfterValidator(_beside)]
+
+
+class Query(Table):
+    """A table in a database: ``[data]``.
+
+    Attributes
+    ----------
+    connection : str
+        Its address; ``${NAME}`` in it stands for that environment variable, where secrets belong.
+    sql : str
+        What to ask; with an ``ORDER BY`` rows come in the same order every time.
+    """
+
+    connection: Text
+    sql: Text
+
+
+class DataSet(Table):
+    """One table of an organisation.
+
+    Attributes
+    ----------
+    path : Path or None
+        A CSV or Parquet file, or a folder of either.
+    data : Query or None
+        The same, where it is a query to a database.
+    unit_column : str or None
+        Whose rows they are: a study that counts other units is not answered.
+    sha256 : str or None
+        Of a file that does not change.
+    """
+
+    path: FilePath | None = None
+    data: Query | None = None
+    unit_column: Text | None = None
+    sha256: Digest | None = None
+
+
+class _DataSets(Table):
+    named: dict[Name, DataSet]
+
+
+@dataclass(frozen=True)
+class Home:
+    """An organisation's folder.
+
+    Attributes
+    ----------
+    folder : Path
+    """
+
+    folder: Path
+
+    @property
+    def keys(self) -> Path:
+        """The folder of its keys."""
+        return self.folder / "keys"
+
+    @property
+    def studies(self) -> Path:
+        """The folder of the studies that it takes part in."""
+        return self.folder / "studies"
+
+    def ledger_of(self, dataset: str) -> Path:
+        """Return the one ledger of a data set."""
+        return self.folder / "ledgers" / f"{dataset}.ledger"
+
+    @property
+    def peers_file(self) -> Path:
+        """The file of other parties' fingerprints that people have compared."""
+        return self.folder / "peers.toml"
+
+    def peers(self) -> Any:
+        """Return what it holds; nothing until somebody was confirmed."""
+        if not self.peers_file.exists():
+            return {}
+        return parse_toml(read_bytes(self.peers_file, "peers.toml"), "peers.toml").get("peers", {})
+
+    def policy(self) -> dict[str, Any]:
+        """Return what ``policy.toml`` holds."""
+        return parse_toml(read_bytes(self.folder / _POLICY, _POLICY), _POLICY)
+
+    def datasets(self) -> Mapping[str, DataSet]:
+        """Return its data sets, by the organisation's names.
+
+        Raises
+        ------
+        StudyError
+            If two names are for one table: a data set has one ledger.
+        """
+        told = parse_toml(read_bytes(self.folder / _DATASETS, _DATASETS), _DATASETS)
+        found = _DataSets.read({"named": told}, _DATASETS, folder=self.folder).named
+        seen: dict[object, str] = {}
+        for name, one in found.items():
+            if (one.path is None) == (one.data is None):
+                raise StudyError(f"{_DATASETS}: {name} needs a path, or a query in data, not both.")
+            table = one.data if one.path is None else one.path.resolve()
+            for mark in (table, one.sha256):
+                if mark is not None and seen.setdefault(mark, name) != name:
+                    raise StudyError(
+                        f"{_DATASETS}: {seen[mark]} and {name} are one table; a data set has one "
+                        "name and one ledger, whatever studies call it."
+                    )
+        return found
+
+    def matched(self, chosen: str | None) -> str:
+        """Return which data set a study is about: the one that is named, or the only one."""
+        known = self.datasets()
+        listed = ", ".join(known) or "none yet"
+        name = next(iter(known)) if chosen is None and len(known) == 1 else chosen
+        if name is None or name not in known:
+            raise StudyError(
+                f"--dataset: say which of your data sets the study is about; there is: {listed}."
+            ).hinting("name one: confrere home --data NAME=FILE --unit-column COLUMN")
+        return name
+
+    def add(self, name: str, table: Path, unit_column: str | None) -> None:
+        """Give a table a name, for good."""
+        try:
+            _NAME.validate_python(name)
+        except ValidationError:
+            raise StudyError(
+                "--data: a name is letters, digits, '.', '_' or '-', 64 at most."
+            ) from None
+        if name in self.datasets():
+            raise StudyError(f"--data: there is a data set {name} already; see {_DATASETS}.")
+        place = table.resolve()
+        if not place.exists():
+            raise StudyError(f"--data: there is no {table.name}.")
+        within = place.is_relative_to(self.folder.resolve())
+        path = place.relative_to(self.folder.resolve()) if within else place
+        lines = [f"\n[{json.dumps(name)}]", f"path = {json.dumps(str(path))}"]
+        lines += [] if unit_column is None else [f"unit_column = {json.dumps(unit_column)}"]
+        file = self.folder / _DATASETS
+        before = file.read_text(encoding="utf-8")
+        file.write_text(before + "\n".join(lines) + "\n", encoding="utf-8")
+        try:
+            self.datasets()
+        except StudyError:
+            file.write_text(before, encoding="utf-8")
+            raise
+
+
+def home_folder() -> Path:
+    """Return the organisation's home.
+
+    What the environment variable ``CONFRERE_HOME`` names, or ``confrere`` in the user's data folder
+    (``XDG_DATA_HOME``, or ``~/.local/share``).
+    """
+    chosen = os.environ.get("CONFRERE_HOME")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    data = os.environ.get("XDG_DATA_HOME")
+    return (Path(data) if data else Path.home() / ".local" / "share") / "confrere"
+
+
+def home_of(file: Path) -> Home:
+    """Return the home that a file lies in, or else the organisation's."""
+    inside = (one for one in file.absolute().parents if (one / _DATASETS).is_file())
+    return Home(next(inside, home_folder()))
+
+
+def open_home(folder: Path) -> Home:
+    """Return a home; what it lacks is made, for its owner alone, and nothing is written over."""
+    home = Home(folder.absolute())
+    try:
+        for place in (home.folder, home.keys, home.folder / "ledgers", home.studies):
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        home.folder.chmod(0o700)
+        for name, text in _BEGINNINGS.items():
+            if not (home.folder / name).exists():
+                write_new(home.folder / name, text.encode())
+    except OSError as error:
+        raise StudyError(f"home: {folder} cannot be made ({error.strerror}).") from None
+    return home
+
+
+class OwnClassifier(Table):
+    """``[classifier]`` of a local file.
+
+    Attributes
+    ----------
+    name : str
+        ``package.module:Class`` of what has ``fit`` and ``predict``, as scikit-learn's have.
+    settings : mapping
+        What it is made with.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", max_length=200)]
+    settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
+
+    def votes(
+        self,
+        X: NDArray[np.float64],
+        y: NDArray[np.float64],
+        auxiliary: NDArray[np.float64],
+        n_classes: int = 2,
+    ) -> NDArray[np.bool_] | NDArray[np.int64]:
+        """Train on a party's rows, and return what it takes the public rows for.
+
+        Parameters
+        ----------
+        X, y
+            The party's encoded rows, and their labels -1 and +1, or codes of more classes.
+        auxiliary : (N, d) array
+            The study's public rows.
+        n_classes : int, default=2
+            How many labels are declared. Of two, what is returned says which rows are positive; of
+            more it holds codes.
+
+        Raises
+        ------
+        StudyError
+            If there is no such classifier, or if it fails: to be said to the party alone.
+        """
+        if np.all(y == y[0]):
+            # Of one class: it votes for it.
+            return _ballot(np.full(len(auxiliary), y[0]), n_classes)
+        try:
+            found = np.asarray(self._made().fit(X, y.astype(np.intp)).predict(auxiliary))
+        except StudyError:
+            raise
+        except Exception as error:
+            raise StudyError(
+                f"classifier.name: {self.name} failed on this party's rows "
+                f"({type(error).__name__}). Nothing was spent; correct its settings, or leave it "
+                "out for logistic regression."
+            ) from error
+        labels = (-1, 1) if n_classes == 2 else range(n_classes)
+        if found.shape != (len(auxiliary),) or not np.all(np.isin(found, list(labels))):
+            raise StudyError(
+                f"classifier.name: {self.name} does not predict one of its labels for every row."
+            )
+        return _ballot(found, n_classes)
+
+    def _made(self) -> Any:
+        module, _, name = self.name.partition(":")
+        try:
+            made = getattr(import_module(module), name)(**self.settings)
+        except Exception as error:
+            raise StudyError(
+                f"classifier.name: {self.name} cannot be made here ({type(error).__name__}); is it "
+                "installed, and does it take these settings?"
+            ) from error
+        if not (hasattr(made, "fit") and hasattr(made, "predict")):
+            raise StudyError(f"classifier.name: {self.name} has no fit or no predict.")
+        return made
+
+
+def _ballot(labels: NDArray[Any], n_classes: int) -> NDArray[np.bool_] | NDArray[np.int64]:
+    return np.asarray(labels > 0) if n_classes == 2 else labels.astype(np.int64)
 
 
 class LocalPolicy(Table):
@@ -260,3 +573,130 @@ def standing_refusal(study: Study, local: Local) -> Decision | None:
     if not local.ledger_path.is_file():
         return None
     return LedgerReader.look(local.ledger_path).refusal(study.sha256)
+
+
+_HEADER = re.compile(r"^[ \t]*\[peers\][ \t]*(#.*)?$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another party of a study, and whether the local file confirms its key."""
+
+    name: str
+    fingerprint: str
+    confirmed: bool
+
+
+def peers_of(study: Study, local: Local) -> list[Peer]:
+    """Return the others whose answers a run uses.
+
+    Raises
+    ------
+    StudyError
+        If the study names another key than the one that the party has confirmed.
+    """
+    found = []
+    for party in study.payers:
+        if party.name == local.party or party.key is None:
+            continue
+        print_, known = fingerprint(party.key), local.peers.get(party.name)
+        if known not in (None, print_):
+            raise StudyError(
+                f"peers: the study names another key for {party.name} than the one that was "
+                "confirmed. Ask that organisation by telephone; if it has a new key, correct "
+                "[peers], in the local file or the home's peers.toml."
+            )
+        found.append(Peer(party.name, print_, known is not None))
+    return found
+
+
+def check_peers(study: Study, local: Local) -> None:
+    """Refuse a study that adds up where too few of the others are known; nothing was spent."""
+    peers = peers_of(study, local)
+    unknown = [peer.name for peer in peers if not peer.confirmed]
+    lacking = study.peers_needed - (len(peers) - len(unknown))
+    if lacking > 0:
+        raise StudyError(
+            f"peers: the study adds up what parties send, and hides {local.party} among the "
+            f"others; {lacking} more of them must be known to be who they are: "
+            f"{', '.join(unknown[:5])}{', ...' if len(unknown) > 5 else ''}. Compare fingerprints "
+            "with each by telephone, then: confrere approve STUDY --peer NAME=SHA256:..."
+        )
+
+
+def peer_lines(study: Study, local: Local) -> list[str]:
+    """Say to an approver who the others are, and in a sum what a party that is lost costs."""
+    peers = peers_of(study, local)
+    lines = [
+        f"{peer.name}: {peer.fingerprint}, {'confirmed' if peer.confirmed else 'NOT CONFIRMED'}"
+        for peer in peers
+    ]
+    if study.peers_needed:
+        lines.append(
+            f"Parties add up: at least {study.peers_needed} of these {len(peers)} must be "
+            f"confirmed by you. {_lost(study)}"
+        )
+    return lines
+
+
+def _lost(study: Study) -> str:
+    count = len(study.payers)
+    fewest = fewest_of(count, study.quorum_of_sums)
+    if fewest == count:
+        return (
+            f"All {count} parties are needed: one that is lost, or lies, ends the run, and what "
+            "was paid is gone."
+        )
+    return f"A party may be lost: a run goes on with {fewest} of {count}, in the tries it paid for."
+
+
+def confirm_peers(study: Study, path: Path, told: Mapping[str, str]) -> Local:
+    """Write fingerprints that people have compared into ``[peers]`` of a local file.
+
+    In a home they go into its ``peers.toml``: the next study finds them confirmed.
+
+    Parameters
+    ----------
+    study : Study
+        Whose keys are meant.
+    path : Path
+        The local file.
+    told : mapping of party to fingerprint
+        As each of them said it.
+    """
+    local = read_local(path)
+    lines = ""
+    known = {peer.name: peer for peer in peers_of(study, local)}
+    for name, said in told.items():
+        study.party(name)
+        if name not in known:
+            raise StudyError(f"--peer: {name} is this party itself, or has no key in the study.")
+        if known[name].fingerprint != said.strip():
+            raise StudyError(
+                f"--peer: the study has another key for {name} than the one of this fingerprint. "
+                "Do not approve it; ask both that organisation and the coordinator."
+            )
+        if not known[name].confirmed:
+            lines += f"{json.dumps(name)} = {json.dumps(said.strip())}\n"
+    if not lines:
+        return local
+    home = None if local.dataset is None else home_of(path)
+    file = path if home is None else home.peers_file
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    header = _HEADER.search(text)
+    if header is None:
+        text = f"{text.rstrip()}\n\n# Whose keys were compared by telephone.\n[peers]\n{lines}"
+    else:
+        text = f"{text[: header.end()]}\n{lines.rstrip()}{text[header.end() :]}"
+    draft = file.with_name(f".{file.name}.peers")
+    write_whole(draft, text.encode())
+    try:
+        # What a hand has written may not take another table.
+        read_local(draft) if home is None else parse_toml(text.encode(), file.name)
+    except StudyError:
+        draft.unlink()
+        raise StudyError(
+            f"--peer: {file.name} cannot be added to; write into its [peers]: {lines.strip()}"
+        ) from None
+    draft.replace(file)
+    return read_local(path)

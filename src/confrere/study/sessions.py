@@ -1,56 +1,238 @@
-"""A study between machines: what a party approves, and the two sides of its run.
+"""A study between machines: what a party approves, the two sides of its run, and what it signs.
 
 Both sides take everything from their own copy of the study: its hash names the run, its protocol
 says which question follows, its keys say who may answer. What may carry the messages is in
-:mod:`confrere.federation.signed`.
+:mod:`confrere.federation.signed`. A party signs what it can compute itself from the answers that
+everybody signed, and a card that says what the study says: a signature stands under every word.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import re
+import tempfile
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
 
-from confrere.errors import GrantRefused, StudyError
-from confrere.federation import Answers, run_name
+from confrere.errors import ConfrereError, GrantRefused, OperationRefused, StudyError
+from confrere.federation import Answers, LocalParty, run_name
 from confrere.federation.answers import Journal
 from confrere.federation.grant import Grant
-from confrere.federation.messages import PartyError
+from confrere.federation.messages import PartyError, terms
 from confrere.federation.signed import Carrier, PartySession, RunSteps, SignedFederation
+from confrere.files import write_new
 from confrere.guarantee import exact
-from confrere.ledger import LedgerReader
+from confrere.ledger import ChargeApproval, Decision, Ledger, LedgerReader, Receipt
+from confrere.model import Encoder
 from confrere.release import (
+    Card,
+    Release,
     load_release,
     read_private_key,
+    sign_sums,
+    verify_signature,
 )
-from confrere.release.folder import SIGNATURES, read_folder
-from confrere.release.signing import PrivateKey
-from confrere.study.accepting import (
-    accept_releases,
-    keep_signatures,
-    released_numbers_of,
-    share_signatures,
+from confrere.release.card import Text as CardText
+from confrere.release.folder import SIGNATURES, SUMS, add_file, read_folder, sums_of, write_folder
+from confrere.release.signing import (
+    PrivateKey,
+    PublicKey,
+    public_line,
+    read_public_key,
 )
-from confrere.study.budget import budget_of
-from confrere.study.local_file import Local
-from confrere.study.peers import check_peers
-from confrere.study.priced_plan import price_of
+from confrere.study.local_file import Local, check_peers, standing_refusal
+from confrere.study.priced_plan import budget_of, check_data, make_plan, price_of
 from confrere.study.protocols import Given, Learned, protocol_of
 from confrere.study.running import (
     Made,
     auxiliary_rows,
+    described,
     local_party,
     made_of,
     requests_of,
     rows_of,
     save_made,
 )
-from confrere.study.study_file import Study
-from confrere.study.study_trust import trust_of
+from confrere.study.study_file import Study, trust_of
+
+#: Relative agreement of a released model with the one that a party computes from the answers.
+AGREEMENT = 1e-6
+
+#: What a card says of the moment and the machine that made it; the rest follows from the study.
+_OF_THE_MOMENT = ("release_id", "created", "implementation", "files")
+_VERSION = re.compile(r"[A-Za-z0-9.+_-]{1,40}")
+
+
+def accept_releases(
+    study: Study,
+    files: Mapping[str, bytes],
+    found: tuple[Learned, ...] | None,
+    out: Path,
+    key: PrivateKey,
+    local: LocalParty,
+) -> bytes:
+    """Compare releases with what the signed answers give here, keep them and sign one's own."""
+    releases: dict[str, dict[str, bytes]] = {}
+    for path, content in files.items():
+        name, _, file = path.partition("/")
+        releases.setdefault(name, {})[file] = content
+    wanted = [study.id] if found is None else [learned.name for learned in found]
+    if sorted(releases) != sorted(wanted):
+        raise _unlike()
+    signatures: dict[str, str] = {}
+    for name, inside in releases.items():
+        with tempfile.TemporaryDirectory() as aside:
+            place = write_folder(Path(aside) / "release", inside, {})
+            release = load_release(place, allow_simulated=study.simulated)
+        own = next((one for one in found or () if one.name == name), None)
+        _compare_release(study, release, own, local)
+        paid = _paid_by(release, local.name) if own is None else own.receipts.get(local.name, ())
+        for receipt in paid:
+            local.books.ledger.note_model(receipt, digest=release.model.digest())
+        signature = sign_sums(sums_of(inside), key) if paid else None
+        if signature is not None:
+            signatures[name] = signature.decode()
+        target = out / name
+        if not target.exists():
+            write_folder(target, inside, {} if signature is None else {local.name: signature})
+        elif (target / SUMS).read_bytes() != sums_of(inside):
+            raise OperationRefused("another release lies where this one should go.", "release")
+    return json.dumps(signatures).encode()
+
+
+def keep_signatures(study: Study, name: str, reply: bytes, folders: Mapping[str, Path]) -> bool:
+    """Put a party's signatures with releases; False if one is lacking, or is not its own."""
+    key = next((str(party.key) for party in study.payers if party.name == name), None)
+    try:
+        signatures = json.loads(reply)
+        for release, folder in folders.items():
+            signature = signatures[release].encode()
+            verify_signature(signature, (folder / SUMS).read_bytes(), [key] if key else [])
+            place = folder / SIGNATURES / f"{name}.sig"
+            if not place.exists():
+                add_file(place, signature)
+    except (ConfrereError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return False
+    return True
+
+
+def share_signatures(study: Study, replies: Mapping[str, bytes], out: Path) -> None:
+    """Keep what the others signed of the releases that are here."""
+    for name, reply in replies.items():
+        for folder in [one for one in out.iterdir() if (one / SUMS).is_file()]:
+            keep_signatures(study, name, reply, {folder.name: folder})
+
+
+def _compare_release(
+    study: Study, release: Release, learned: Learned | None, local: LocalParty
+) -> None:
+    """Refuse a release that is not what everybody signed, or does not say what the study says.
+
+    Where the coordinator adds the noise nobody can recompute it: its price, its meaning, its card
+    and the party's own receipt are all that is compared.
+    """
+    if learned is None:
+        rows = {entry.hash for entry in local.books.ledger.entries()}
+        paid = [one.hash for one in _paid_by(release, local.name)]
+        price = price_of(study)
+        same = (
+            release.kind == "multiparty"
+            and bool(paid)
+            and rows.issuperset(paid)
+            and terms(release.guarantee) == terms(price)
+            and release.model.classes == tuple(study.classes)
+            and release.model.features == study.columns
+        )
+        close = True
+    else:
+        own_release = learned.release
+        same = (
+            release.kind == own_release.kind
+            and release.simulated == own_release.simulated
+            and release.guarantee == own_release.guarantee
+            and release.receipt == own_release.receipt
+            and release.parties == own_release.parties
+            and release.model.classes == own_release.model.classes
+            and release.model.features == own_release.model.features
+        )
+        given, here = released_numbers_of(release), released_numbers_of(own_release)
+        length = float(np.linalg.norm(here))
+        close = given.shape == here.shape and bool(
+            np.linalg.norm(given - here) <= AGREEMENT * length
+        )
+        said = replace(own_release.model, encoder=release.model.encoder).to_dict()
+        close = close and _alike(release.model.to_dict(), said, AGREEMENT * length)
+    schema = study.schema if learned is None else learned.schema or study.schema
+    encoder, own = release.model.encoder, Encoder.of(study.with_schema(schema).encoder())
+    meaning = (
+        encoder is not None
+        and encoder.schema == own.schema
+        and encoder.labels == own.labels
+        and encoder.same_encoding(own)
+    )
+    if not (same and close and meaning):
+        raise _unlike()
+    told = learned or Learned(
+        study.id,
+        release.kind,
+        release.model,
+        release.guarantee,
+        {name: _paid_by(release, name) for name in release.parties},
+        seeded=release.simulated,
+    )
+    if not _same_words(release.card, described(study, told).card):
+        raise _unlike()
+
+
+def _same_words(card: Card, own: Card) -> bool:
+    """Whether a card says what the party's own would: whom it protects, the price, what for.
+
+    How many rows a unit has decides about the price, and is nobody's word but the study's.
+    """
+    given, here = card.to_dict(), own.to_dict()
+    made, mine = given["implementation"], here["implementation"]
+    known = made.keys() == mine.keys() and all(map(_VERSION.fullmatch, made.values()))
+    rest = [name for name in here if name not in _OF_THE_MOMENT]
+    return known and all(_alike(given[name], here[name], 0.0) for name in rest)
+
+
+def _alike(one: Any, other: Any, near: float) -> bool:
+    """Whether two documents say the same, numbers but for their last bits."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_alike(one[k], other[k], near) for k in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_alike, one, other, [near] * len(one)))
+    if isinstance(one, float) and isinstance(other, float):
+        return abs(one - other) <= max(near, AGREEMENT * max(abs(one), abs(other)))
+    return type(one) is type(other) and bool(one == other)
+
+
+def _paid_by(release: Release, party: str) -> tuple[Receipt, ...]:
+    found = release.parties.get(party, ())
+    several = found if isinstance(found, tuple) else (found,)
+    return tuple(one for one in several if isinstance(one, Receipt))
+
+
+def _unlike() -> OperationRefused:
+    return OperationRefused(
+        "the release is not what the parties' answers give; it is not signed.", "release"
+    )
+
+
+def released_numbers_of(release: Release) -> NDArray[np.float64]:
+    """Return all numbers of a release's model, one after the other."""
+    arrays = release.model.arrays()
+    return np.concatenate([np.ravel(arrays[name]) for name in sorted(arrays)])
+
 
 _JOURNAL, _RELEASES = "journal", "releases"
 
@@ -358,3 +540,216 @@ def _compare(grant: Grant, study: Study, local: Local) -> None:
         raise GrantRefused(
             "grant: it does not say what this study asks for and costs now; approve it again."
         )
+
+
+#: How the name of a grant ends that was taken back.
+_WITHDRAWN = "-withdrawn"
+
+_CARD_TEXT: TypeAdapter[str] = TypeAdapter(CardText)
+
+
+def approval_of(
+    *, name: str, reason: str, justification: str | None = None, now: datetime | None = None
+) -> ChargeApproval:
+    """Return who agrees and why, in words that a card can hold.
+
+    Raises
+    ------
+    StudyError
+        If a text cannot stand on a card. That is found before anything is spent.
+    """
+    for key, text in {"name": name, "reason": reason, "justification": justification}.items():
+        try:
+            if text is not None:
+                _CARD_TEXT.validate_python(text)
+        except ValidationError as error:
+            why = error.errors()[0]["msg"].removeprefix("Value error, ")
+            raise StudyError(f"{key}: {why}.") from None
+    when = (now or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="seconds")
+    return ChargeApproval(name=name, reason=reason, time=when, justification=justification)
+
+
+def approve_study(
+    study: Study,
+    local: Local,
+    *,
+    key: PrivateKey,
+    grant: Path,
+    name: str,
+    reason: str,
+    justification: str | None = None,
+    attempts: int = 1,
+    days: float = 30.0,
+) -> Grant:
+    """Write what a party agrees to, signed by its key; an earlier study's grant is put aside.
+
+    Parameters
+    ----------
+    study : Study
+        The party's own copy.
+    local : Local
+        Its local file, whose policy must allow it.
+    key : private key
+        The party's.
+    grant : Path
+        The file to write; one for the same study is not replaced.
+    name, reason : str
+        Who agrees, and why.
+    justification : str, optional
+        Why this epsilon; by default what the study says.
+    attempts, days
+        As for :func:`make_grant`.
+    """
+    why = justification or study.promise.justification
+    said = approval_of(name=name, reason=reason, justification=why)
+    opened = read_private_key(key)
+    own = study.party(local.party).key
+    # A key in a study may have a comment.
+    if own is not None and public_line(opened.public_key()) != public_line(read_public_key(own)):
+        raise StudyError(f"key_path: it is not the key that the study names for {local.party}.")
+    make_plan(study, {local.party: local}).check()
+    check_data(local)
+    agreed = make_grant(
+        study,
+        local,
+        approved_by=said.name,
+        reason=said.reason,
+        justification=said.justification,
+        attempts=attempts,
+        days=days,
+    )
+    _put_aside(grant, opened.public_key(), study)
+    lift_refusal(study, local, agreed.approval)
+    _write_grant(grant, agreed.document(opened, study.content))
+    return agreed
+
+
+def refuse_study(
+    study: Study, local: Local, *, name: str, reason: str, grant: Path | None = None
+) -> Decision:
+    """Say no to a study in the party's ledger, and put aside what was granted for it.
+
+    From then on nothing is charged and nothing answered for it: not by who holds an earlier grant,
+    nor by a party that is running. :func:`approve_study` lifts it.
+
+    Parameters
+    ----------
+    study : Study
+    local : Local
+    name, reason : str
+        Who refuses, and why.
+    grant : Path, optional
+        Where a grant may lie; others of this study beside it are put aside too.
+
+    Returns
+    -------
+    Decision
+        "withdrawn" if it had been granted or charged before.
+    """
+    party = study.party(local.party)
+    said = approval_of(name=name, reason=reason)
+    ledger = Ledger(local.ledger_path)
+    granted = []
+    if grant is not None and party.key is not None:
+        places = dict.fromkeys([grant, *sorted(grant.parent.glob("grant*.json"))])
+        found = {place: _granted(place, party.key) for place in places}
+        granted = [p for p, g in found.items() if g and g.study_sha256 == study.sha256]
+    charged = any(sha256 == study.sha256 for _, _, sha256 in ledger.by_study())
+    # The row first: it is what stops, whatever becomes of the files.
+    ledger.refuse(
+        (study.id, study.sha256),
+        name=said.name,
+        reason=said.reason,
+        withdrawn=bool(granted) or charged,
+    )
+    standing = ledger.refusal(study.sha256)
+    assert standing is not None
+    for place in granted:
+        if not place.stem.endswith(_WITHDRAWN):
+            place.rename(place.with_name(f"{place.stem}-{standing.row}{_WITHDRAWN}.json"))
+    return standing
+
+
+def lift_refusal(study: Study, local: Local, approval: ChargeApproval) -> None:
+    """Say yes again in the party's ledger, where a no stands."""
+    if standing_refusal(study, local) is not None:
+        Ledger(local.ledger_path).agree_again((study.id, study.sha256), approval)
+
+
+def _granted(path: Path, key: PublicKey) -> Grant | None:
+    try:
+        return Grant.load(path, key)
+    except ConfrereError:
+        return None
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What a party agreed to before.
+
+    Attributes
+    ----------
+    grant : Grant
+    study : bytes or None
+        The study's own text, if the file has it as it was agreed to.
+    """
+
+    grant: Grant
+    study: bytes | None
+
+
+def earlier_grants(folder: Path, key: PublicKey) -> Iterator[Earlier]:
+    """Yield every grant in a folder that the key signed, the last one first."""
+    found = []
+    for path in folder.glob("grant*.json"):
+        try:
+            content = path.read_bytes()
+            agreed = Grant.read(content, key)
+            text = json.loads(content).get("study")
+        except (OSError, ValueError, ConfrereError):
+            continue
+        known = text.encode("utf-8", "replace") if isinstance(text, str) else None
+        if known is not None and hashlib.sha256(known).hexdigest() != agreed.study_sha256:
+            known = None  # the signature is over the grant, which names the text by its hash
+        found.append(Earlier(agreed, known))
+    yield from sorted(found, key=lambda one: one.grant.approved_at, reverse=True)
+
+
+def changed_facts(before: bytes, after: bytes) -> list[tuple[str, Any, Any]]:
+    """Return every key in which two study files differ, with both values; None where it is not."""
+    old, new = (dict(_flat(tomllib.loads(text.decode()))) for text in (before, after))
+    keys = [*new, *(key for key in old if key not in new)]
+    return [(key, old.get(key), new.get(key)) for key in keys if old.get(key) != new.get(key)]
+
+
+def _flat(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, inside in value.items():
+            yield from _flat(inside, f"{place}.{key}" if place else key)
+    elif isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
+        for number, inside in enumerate(value):
+            yield from _flat(inside, f"{place}.{inside.get('name', number)}")
+    else:
+        yield place, value
+
+
+def _put_aside(path: Path, key: PublicKey, study: Study) -> None:
+    """Keep what was agreed to before under another name; refuse if it is the same study's."""
+    if not path.exists():
+        return
+    before = Grant.load(path, key)
+    if before.study_sha256 == study.sha256 and before.expires > datetime.now(UTC):
+        raise StudyError(f"grant: {path.name} is there already; give another file with --grant.")
+    when = before.approved_at.astimezone(UTC).strftime("%Y%m%dT%H%M%S")
+    aside = path.with_name(f"{path.stem}-{when}-{before.study_sha256[:8]}.json")
+    path.rename(aside)
+
+
+def _write_grant(path: Path, content: bytes) -> None:
+    """Make a file unless it is there: of two who approve, one does."""
+    try:
+        write_new(path, content, mode=0o644)
+    except FileExistsError:
+        raise StudyError(f"grant: {path.name} is there already; nothing was written.") from None
+    except OSError as error:
+        raise StudyError(f"grant: {path.name} cannot be written ({error.strerror}).") from None

@@ -1,26 +1,616 @@
-"""The study file: what all organisations agree to, the same bytes at every party."""
+"""The study file: what all organisations agree to, the same bytes at every party.
+
+TOML and JSON files are read as typed tables: unknown keys are refused, and no error prints a value.
+A study's tables, what follows from them, its estimators (declared parameters on top of the settings
+that serve well), and whom its parties have to trust.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import inspect
+import json
+import math
+import re
+import tomllib
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
 from confrere.catalogue import Method, find_method
-from confrere.errors import ConfrereError, SchemaError, StudyError
+from confrere.errors import (
+    CalibrationError,
+    ConfrereError,
+    InvalidData,
+    InvalidParameter,
+    SchemaError,
+    StudyError,
+)
 from confrere.federation.summing import READY
 from confrere.federation.sums import FACTS, Hides
-from confrere.guarantee import Unit
+from confrere.guarantee import Guarantee, Neighbours, Unit
 from confrere.mechanisms.secure_sum import colluders_of, quorum_of_sums
-from confrere.release.signing import public_line, read_public_key
+from confrere.plans.ridges import named_ridges
+from confrere.release.signing import public_line, read_key_line, read_public_key
 from confrere.schema import PublicSchema, SchemaEncoder
+from confrere.schema.bounded_toml import TooDeep, parse_bounded
 from confrere.schema.fact_counts import FactCounts
-from confrere.study.learning import body_encoder
-from confrere.study.parameters import check_parameters
-from confrere.study.study_tables import Engine, Mode, Party, Promise, StudyFile
-from confrere.study.typed_files import parse_toml, read_bytes
+from confrere.trust import OWN_NOISE, Trust, TrustKind
+
+_LARGEST_FILE = 1 << 20
+# Cards refuse the word; better to hear it before anything is spent.
+_FORBIDDEN = re.compile("anonym", re.IGNORECASE)
+
+#: What is said of a fault, by pydantic's word for it; its own words quote values.
+#: What to do about a file that is not there.
+_FIND = {
+    "the study": "give the path of a study; confrere init FOLDER writes one to begin with",
+    "the plan": "give the path of a plan; confrere price STUDY --out PLAN writes one",
+    "the local file": "give the path of a party's local file: --local FILE",
+}
+_SAID = {
+    "missing": "is missing",
+    "literal_error": "must be one of {expected}",
+    "enum": "must be one of {expected}",
+    "string_type": "must be one line of text",
+    "string_too_long": "must have {max_length} characters at most",
+    "string_pattern_mismatch": "must be letters, digits, '.', '_' or '-', 64 at most",
+    "bool_type": "must be true or false",
+    "int_type": "must be a whole number",
+    "float_type": "must be a number",
+    "finite_number": "must be a finite number",
+    "greater_than": "must be a number above {gt:g}",
+    "greater_than_equal": "must be {ge:g} or more",
+    "less_than": "must be below {lt:g}",
+    "less_than_equal": "must be {le:g} at most",
+    "list_type": "must be a list",
+    "too_short": "must have {min_length} at least",
+    "model_type": "must be a table",
+    "model_attributes_type": "must be a table",
+    "dict_type": "must be a table",
+}
+
+
+def fault(what: str) -> PydanticCustomError:
+    """Return the error that a validator raises: what is wrong, and no value."""
+    return PydanticCustomError("said", "{what}", {"what": what})
+
+
+class Table(BaseModel):
+    """One table of a file: its keys and no others."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, hide_input_in_errors=True, populate_by_name=True
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_known(cls, values: Any) -> Any:
+        if cls.model_config.get("extra") != "forbid" or not isinstance(values, Mapping):
+            return values
+        known = {field.alias or name for name, field in cls.model_fields.items()}
+        for key in values:
+            if key not in known and key not in cls.model_fields:
+                near = get_close_matches(str(key), known, n=1)
+                hint = f"did you mean {near[0]!r}? It" if near else "it"
+                raise PydanticCustomError(
+                    "unknown_key",
+                    "{what}",
+                    {"what": f"{key!r}; {hint} knows {', '.join(sorted(known))}"},
+                )
+        return values
+
+    @classmethod
+    def read(cls, values: Any, what: str, **context: Any) -> Self:
+        """Check what a file holds.
+
+        Raises
+        ------
+        StudyError
+            Naming the key; of several faults, the first.
+        """
+        try:
+            return cls.model_validate(values, context=context)
+        except ValidationError as error:
+            raise StudyError(first_fault(error, what, values)) from None
+
+
+def first_fault(error: ValidationError, what: str, values: Any = None) -> str:
+    """Return the first fault: the key's path and what is wrong, never a value.
+
+    A key that is missing may be there under a name that is nearly its own.
+    """
+    found: Any = error.errors(include_url=False, include_input=False)[0]
+    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in found["loc"])
+    where = where.removeprefix(".")
+    context = found.get("ctx", {})
+    if found["type"] == "unknown_key":
+        return f"{f'[{where}]' if where else what} does not know {context['what']}."
+    said = context["what"] if found["type"] == "said" else None
+    if said is None:
+        said = _SAID.get(found["type"], "is not what belongs here").format(**context)
+    if found["type"] == "missing":
+        said += _misspelt(values, found["loc"])
+    return f"{where or what}: {said}."
+
+
+def _misspelt(values: Any, place: tuple[Any, ...]) -> str:
+    for part in place[:-1]:
+        try:
+            values = values[part]
+        except (KeyError, IndexError, TypeError):
+            return ""
+    keys = [str(key) for key in values] if isinstance(values, Mapping) else []
+    near = get_close_matches(str(place[-1]), keys, n=1)
+    return f"; did you write {near[0]!r} for it" if near else ""
+
+
+def read_bytes(path: Path, what: str, largest: int = _LARGEST_FILE) -> bytes:
+    """Return a file's content, or say that it cannot be read."""
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(largest + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a path"
+        fault = StudyError(f"{what} {path.name!r} cannot be read: {reason}.")
+        raise fault.hinting(_FIND.get(what, "give its path")) from None
+    if len(content) > largest:
+        raise StudyError(f"{what} {path.name!r} is larger than {largest} bytes.")
+    return content
+
+
+def parse_toml(content: bytes, what: str) -> dict[str, Any]:
+    """Return what a TOML file holds."""
+    try:
+        return parse_bounded(content.decode("utf-8"))
+    except TooDeep as error:
+        raise StudyError(f"{what} is not read: {error}.") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        told = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+        raise StudyError(f"{what} is not valid TOML: {told}.") from None
+
+
+def parse_json(content: bytes, what: str) -> Any:
+    """Return what a JSON file holds."""
+    try:
+        return json.loads(content)
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+        raise StudyError(f"{what} is not valid JSON.") from None
+
+
+def _one_line(text: str) -> str:
+    if not text.strip() or not text.isprintable():
+        raise fault("must be one line of text")
+    if _FORBIDDEN.search(text):
+        raise fault("says anonymous; privacy here bounds a risk, say by how much")
+    return text
+
+
+def _public_key(line: str) -> str:
+    try:
+        read_key_line(line)
+    except InvalidParameter:
+        raise fault("must be a line 'ssh-ed25519 AAAA...'") from None
+    return line
+
+
+def _fingerprint(text: str) -> str:
+    if not re.fullmatch("SHA256:[A-Za-z0-9+/]{43}", text):
+        raise fault("must be a fingerprint, 'SHA256:...', as confrere keys show prints it")
+    return text
+
+
+def _digest(text: str) -> str:
+    if not re.fullmatch("[0-9a-f]{64}", text):
+        raise fault("must be a SHA-256: 64 of 0-9 and a-f")
+    return text
+
+
+def _number(value: Any) -> Any:
+    """Let files write numbers as they like; truth values are none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise fault("must be a number")
+    return float(value) if abs(value) < 2**53 else value
+
+
+#: One printable line for people.
+Text = Annotated[str, Field(max_length=200), AfterValidator(_one_line)]
+#: What may name a party, a study or a release's folder.
+Name = Annotated[
+    str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"), AfterValidator(_one_line)
+]
+Positive = Annotated[float, BeforeValidator(_number), Field(gt=0, le=1e9, allow_inf_nan=False)]
+Share = Annotated[float, BeforeValidator(_number), Field(gt=0, le=1, allow_inf_nan=False)]
+Delta = Annotated[float, BeforeValidator(_number), Field(ge=0, lt=1, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1, lt=2**53)]
+Seed = Annotated[int, Field(ge=0, lt=2**53)]
+Digest = Annotated[str, AfterValidator(_digest)]
+Fingerprint = Annotated[str, AfterValidator(_fingerprint)]
+PublicKeyLine = Annotated[Text, AfterValidator(_public_key)]
+
+
+Mode = Literal["private", "simulation"]
+Engine = Literal["local", "flower"]
+Role = Literal["source", "member"]
+
+#: How many lost sums a study pays for unless it says so: one party that is lost, or lies, must not
+#: cost the others what they paid.
+RESERVE = 1
+
+
+class About(Table):
+    """``[study]``: for people; a simulation's noise is seeded, its card can never be released."""
+
+    id: Name
+    title: Text
+    purpose: Text
+    mode: Mode = "private"
+
+
+class Promise(Table):
+    """Whom the study protects: ``[privacy]``.
+
+    Attributes
+    ----------
+    protects : Unit
+        Whose data every answer's guarantee hides: one record, or a whole party.
+    relation : Neighbours
+        Which change of the data it hides.
+    unit : str
+        What one record is about, for readers: "patient".
+    unit_column : str or None
+        Names the unit of every row; with it, surplus rows of a unit are dropped.
+    max_rows_per_unit : int
+        Rows of one unit at most.
+    parties_per_unit : int
+        Organisations in whose data one unit may be.
+    justification : str or None
+        Why this epsilon, for those who approve it and for the card.
+    """
+
+    protects: Annotated[Unit, Field(strict=False)]
+    relation: Annotated[Neighbours, Field(strict=False)]
+    unit: Text
+    unit_column: Text | None = None
+    max_rows_per_unit: Count = 1
+    parties_per_unit: Count = 1
+    justification: Text | None = None
+
+
+class EncodingTable(Table):
+    """How rows are bounded and weighted: ``[encoding]``; see :class:`SchemaEncoder`.
+
+    ``weighted`` is by default what suits the method.
+    """
+
+    rows: Literal["clip", "unit"] = "clip"
+    weighted: bool | None = None
+
+
+class MethodTable(Table):
+    """``[method]``: its name, what every party spends, and further arguments."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: Text
+    epsilon: Positive
+
+    @field_validator("name")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        try:
+            find_method(name)
+        except InvalidParameter as error:
+            raise fault(str(error).rstrip(".")) from None
+        return name
+
+
+class Cap(Table):
+    """The most that a party's account may ever have spent, as far as this study is concerned."""
+
+    epsilon: Positive | None = None
+    delta: Delta = 0.0
+
+
+class Party(Table):
+    """One organisation: ``[[party]]``.
+
+    Attributes
+    ----------
+    name : str
+    dataset : str
+        What its data are called; where they lie is in its own local file.
+    role : {"source", "member"}
+        In a transfer, whose release the others start from.
+    cap : Cap
+        Without a word about delta only pure methods are covered.
+    key : str or None
+        The public key that it signs grants, answers and releases with: ``ssh-ed25519 AAAA...``.
+    """
+
+    name: Name
+    dataset: Name
+    role: Role = "member"
+    cap: Cap = Cap()
+    key: PublicKeyLine | None = None
+
+    @property
+    def account(self) -> str:
+        """The account that pays: one per organisation and data set."""
+        return f"{self.name}/{self.dataset}"
+
+
+class FederationTable(Table):
+    """``[federation]``: what carries the questions, and the share of parties that must answer.
+
+    By default all of them; in a sum of more than three parties all but one.
+    """
+
+    engine: Engine = "local"
+    quorum: Share | None = None
+
+
+class RandomTable(Table):
+    """``[random]``: seeds of public splits and, in a simulation, of the noise."""
+
+    split_seed: Seed = 0
+    noise_seed: Seed | None = None
+
+
+class EvaluationTable(Table):
+    """``[evaluation]``: what every party spends on counting the errors of the finished model."""
+
+    epsilon: Positive
+
+
+class FactsTable(Table):
+    """``[facts]``: what every party spends on facts that the schema lacks, before anything else.
+
+    They are sums over all parties that nobody sees into.
+
+    Attributes
+    ----------
+    epsilon : float
+    colluding : int or "auto"
+        How many parties may pool what they know; by default a minority of those of a sum.
+    reserve : int
+        How many lost sums are paid for.
+    """
+
+    epsilon: Positive
+    colluding: Count | Literal["auto"] = "auto"
+    reserve: Annotated[int, Field(ge=0)] = RESERVE
+
+
+class AuxiliaryTable(Table):
+    """``[auxiliary]``: the file of public rows that parties vote on, by its hash."""
+
+    sha256: Digest
+
+
+class StudyFile(Table):
+    """A study file's tables."""
+
+    version: Literal[1] = Field(alias="schema")
+    about: About = Field(alias="study")
+    promise: Promise = Field(alias="privacy")
+    data: dict[str, Any]
+    encoding: EncodingTable = EncodingTable()
+    method: MethodTable
+    parties: Annotated[list[Party], Field(min_length=1)] = Field(alias="party")
+    federation: FederationTable = FederationTable()
+    random: RandomTable = RandomTable()
+    evaluation: EvaluationTable | None = None
+    auxiliary: AuxiliaryTable | None = None
+    facts: FactsTable | None = None
+
+    @field_validator("version", mode="before")
+    @classmethod
+    def _this_version(cls, value: Any) -> Any:
+        if type(value) is not int:
+            raise fault("must be a whole number")
+        if value != 1:
+            raise fault("must be 1; this is another version's study")
+        return value
+
+
+#: What the study decides by other tables, or what needs more than plain values.
+RESERVED = frozenset(
+    {
+        *("epsilon", "ledger", "account", "random_state", "classes", "split_seed", "method"),
+        *("source", "source_keys", "schema", "importance", "feature_scale", "groups"),
+        *("neighbours", "declared_samples", "local", "memory", "on_faulty", "second_moments"),
+    }
+)
+
+#: From which epsilon on intercepts start from a declared base rate, unless experts say more: below
+#: it costs up to .06 AUC (docs/priors.md, "The base rate"), from here on nothing.
+BASE_RATE_FROM = 0.5
+
+#: A number of rows to ask a price with: a study's price does not depend on it.
+NOMINAL_ROWS = 10_000
+
+
+def estimator_for(study: Study, method: Method, **more: Any) -> Any:
+    """Return the estimator of ``method`` as the study wants it.
+
+    Parameters
+    ----------
+    study : Study
+    method : Method
+        The study's own, or the one that makes its source.
+    **more
+        Further arguments, such as ``source``.
+    """
+    seed = (study.file.random.noise_seed or 0) if study.simulated else None
+    # What experts say, and which body rows lie in, depends on how the study encodes columns.
+    asked = "prior" in study.parameters or study.shaped
+    schema = study.encoder() if asked else study.schema
+    settings = settings_for(study, method, schema=schema, random_state=seed, **more)
+    return method.make(**settings)
+
+
+def settings_for(study: Study, method: Method, **more: Any) -> dict[str, Any]:
+    """Return the arguments of ``method`` that the study decides, and ``more`` that it takes."""
+    known = _arguments(method)
+    wanted = {**_defaults(study), **study.parameters, **_settled(study), **more}
+    return {name: value for name, value in wanted.items() if name in known}
+
+
+def price_for(study: Study, model: Any, n_samples: int = NOMINAL_ROWS) -> Guarantee:
+    """Return what one of the study's estimators costs each party, whatever its number of rows.
+
+    In a schema's body the number of rows decides whether a delta is spent, for a target too: a
+    study's price has all of it.
+    """
+    shape, count = study.method.shape, len(study.parties)
+    more = {"n_parties": count} if shape == "together" else {}
+    sized = count if shape == "votes" else n_samples
+    price: Guarantee = model.price(sized, len(study.columns), **more)
+    declared = float(study.parameters.get("delta", 0.0))
+    return replace(price, delta=max(price.delta, declared)) if study.shaped else price
+
+
+def check_parameters(study: Study) -> None:
+    """Refuse wrong parameters by their name; touches no data.
+
+    Raises
+    ------
+    StudyError
+        Naming the key.
+    """
+    methods = [study.method] + ([find_method(study.method.source)] if study.method.source else [])
+    known: dict[str, inspect.Parameter] = {}
+    for method in methods:
+        known |= {n: p for n, p in _arguments(method).items() if n not in RESERVED}
+    for name, value in study.parameters.items():
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]!r}? It" if near else "it"
+            raise StudyError(
+                f"method.{name}: {study.method.name} does not know it; {hint} knows "
+                f"{', '.join(sorted(known))}."
+            )
+        if name == "alpha" and isinstance(value, dict | list):
+            _check_ridges(study, value)
+        else:
+            _check_kind(name, value, known[name].default)
+    if study.shaped and study.method.shape == "together" and study.method.name != "average":
+        raise StudyError(
+            "method.noise: of what organisations do together, noise is shaped like the rows for "
+            "'average' alone."
+        )
+    if study.shaped and "prior" in study.parameters:
+        raise StudyError('method.prior: noise = "schema" knows no prior; leave out one of the two.')
+    for method in methods:
+        if method.shape in ("transfer", "as-is"):
+            continue  # its price is asked once there is a source; the source's comes first
+        try:
+            price = price_for(study, estimator_for(study, method))
+        except (InvalidParameter, InvalidData, CalibrationError) as error:
+            raise StudyError(f"method: {error}") from None
+        except (TypeError, ValueError, ArithmeticError) as error:
+            raise StudyError(f"method: a parameter is wrong ({type(error).__name__}).") from None
+        if (price.unit, price.neighbours) != (study.promise.protects, study.promise.relation):
+            raise StudyError(
+                f"privacy: {method.name} promises {price.unit}, {price.neighbours}; the study "
+                f"says {study.promise.protects}, {study.promise.relation}."
+            )
+
+
+def _arguments(method: Method) -> dict[str, inspect.Parameter]:
+    parameters = inspect.signature(method.estimator).parameters
+    return {name: value for name, value in parameters.items() if name not in method.settings}
+
+
+def ridges_for(study: Study, alpha: Any) -> list[float] | None:
+    """Return ridges that a study gives one by one; None if there is one for all.
+
+    A table names columns of the schema, raw or encoded; a list is in the order of encoded columns,
+    or of groups.
+    """
+    if isinstance(alpha, dict):
+        return named_ridges(alpha, study.columns, study.schema)
+    return alpha if isinstance(alpha, list) else None
+
+
+def _check_ridges(study: Study, alpha: dict[str, Any] | list[Any]) -> None:
+    numbers = list(alpha.values() if isinstance(alpha, dict) else alpha)
+    plain = all(isinstance(one, int | float) and not isinstance(one, bool) for one in numbers)
+    if not numbers or not plain or not all(0 < one <= 1e12 for one in numbers):
+        raise StudyError("method.alpha: must hold numbers above 0, one per column or group.")
+    try:
+        ridges_for(study, alpha)
+    except InvalidParameter as error:
+        raise StudyError(f"method.{error}") from None
+
+
+def _check_kind(name: str, value: Any, default: Any) -> None:
+    """Refuse a value that is of another kind than the default."""
+    if name == "prior":
+        if value != "experts":
+            raise StudyError('method.prior: must be "experts": what the schema\'s columns declare.')
+        return
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    fits = {
+        bool: isinstance(value, bool),
+        int: type(value) is int,
+        float: number,
+        str: isinstance(value, str) or (default == "auto" and number),
+    }.get(type(default), number)
+    if not fits or (number and not math.isfinite(value)):
+        kind = "auto or a number" if default == "auto" else type(default).__name__
+        raise StudyError(f"method.{name}: must be of the kind {kind}.")
+    # Whole numbers count groups, rounds or parties: reading a stranger's study must take no hour.
+    if number and abs(value) > (10**6 if type(value) is type(default) is int else 1e12):
+        raise StudyError(f"method.{name}: is too large.")
+
+
+def _defaults(study: Study) -> dict[str, Any]:
+    """Return what serves well unless the study says otherwise."""
+    outcome = study.schema.outcome
+    defaults: dict[str, Any] = {"trust": study.trust}
+    rate = None if outcome is None else outcome.base_rate
+    if rate is not None and (study.epsilon >= BASE_RATE_FROM or "prior" in study.parameters):
+        defaults["prior_intercept"] = math.log(rate / (1 - rate))
+    return defaults
+
+
+def _settled(study: Study) -> dict[str, Any]:
+    """Return what other tables of the study decide."""
+    outcome = study.schema.outcome
+    assert outcome is not None
+    settled: dict[str, Any] = {
+        "epsilon": study.epsilon,
+        "classes": [-1, 1] if outcome.classes is None else list(outcome.classes),
+        "split_seed": study.file.random.split_seed,
+    }
+    if study.adds_up:
+        settled |= {
+            "colluding": study.colluding,
+            "reserve": study.parameters.get("reserve", RESERVE),
+        }
+    if study.method.name == "sums":
+        settled["second_moments"] = study.encoder().mean_squares()
+    if study.schema.has_importances and not study.shaped:  # a body's groups take the schema's own
+        settled["importance"] = study.schema.importances()
+    return settled
+
 
 #: Whoever asks; no party has this name, under which kits and signatures of the asker lie.
 COORDINATOR = "coordinator"
@@ -219,6 +809,15 @@ class Study:
         return self.encoder().names
 
 
+def body_encoder(schema: PublicSchema) -> SchemaEncoder:
+    """Return what encodes rows for noise that is shaped like them, whatever their number.
+
+    Numbers are lines, unless a column says that it is a curve: how many records there are is not
+    known when they are encoded.
+    """
+    return schema.encoder(form="linear")
+
+
 def read_study(path: str | Path) -> Study:
     """Read and check a study file.
 
@@ -323,3 +922,23 @@ def _schema(facts: dict[str, Any]) -> PublicSchema:
     if schema.outcome is None:
         raise StudyError("data.label: is missing: what is to be predicted.")
     return schema
+
+
+def trust_of(study: Study, n_here: int = 1) -> Trust:
+    """Return whom a party of the study has to trust.
+
+    Parameters
+    ----------
+    study : Study
+    n_here : int, default=1
+        How many organisations' tables one process reads: whoever runs it sees more of the others
+        than any coordinator does.
+    """
+    voted = study.method.shape == "votes"
+    if n_here > 1 or (voted and study.trust == "coordinator"):
+        return Trust(TrustKind.COORDINATOR)
+    facts, count = study.file.facts, len(study.payers)
+    summed = [study.colluding] if study.adds_up else []
+    if facts is not None:
+        summed.append(colluders_of(facts.colluding, count, study.quorum_of_sums))
+    return Trust.sum_of(min(summed), count) if summed else OWN_NOISE

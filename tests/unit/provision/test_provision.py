@@ -36,10 +36,8 @@ from confrere.provision.kits import _members, _write
 from confrere.release import fingerprint, generate_key
 from confrere.release.signing import read_private_key
 from confrere.study import confirm_peers, peer_lines, read_study
-from confrere.study.budget import open_account
-from confrere.study.home import open_home
-from confrere.study.local_file import read_local
-from confrere.study.priced_plan import price_of
+from confrere.study.local_file import open_home, read_local
+from confrere.study.priced_plan import open_account, price_of
 from confrere.study.template import write_template
 
 PARTIES = ("main", "branch-1", "branch-2")

@@ -8,7 +8,7 @@ from confrere.errors import BudgetExceeded, StudyError
 from confrere.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.study import gather_locals, make_plan, prepare, read_local, read_plan, read_study
-from confrere.study.budget import open_account
+from confrere.study.priced_plan import open_account
 from tests.unit.study.conftest import ready
 
 

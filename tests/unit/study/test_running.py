@@ -44,9 +44,8 @@ from confrere.study import (
     unit_column_of,
 )
 from confrere.study.encoded_rows import UnitCounts
-from confrere.study.learning import Learning
-from confrere.study.parameters import estimator_for
-from confrere.study.protocols import learning_of
+from confrere.study.protocols import Learning, learning_of
+from confrere.study.study_file import estimator_for
 from tests.unit.study.conftest import ready
 
 

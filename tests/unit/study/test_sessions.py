@@ -35,13 +35,11 @@ from confrere.release.release import release_files
 from confrere.release.signing import fingerprint
 from confrere.study import (
     CoordinatorSession,
-    accepting,
     gather_locals,
     make_grant,
     party_session,
     read_study,
     running,
-    study_card,
     study_from_bytes,
 )
 from confrere.study import sessions as module
@@ -240,7 +238,7 @@ def test_a_card_or_model_that_says_something_else_is_not_signed(place, monkeypat
     for name in NAMES:
         approve(place, name)
     parties = {name: session(place, name) for name in NAMES}
-    said, learned = study_card._notes, []
+    said, learned = running._notes, []
     cards = [
         {"max_rows_per_unit": 1},
         {"parties_per_unit": 1},
@@ -265,7 +263,7 @@ def test_a_card_or_model_that_says_something_else_is_not_signed(place, monkeypat
 
     def files_of(study, found, words):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(study_card, "_notes", lambda *facts: replace(said(*facts), **words))
+            patch.setattr(running, "_notes", lambda *facts: replace(said(*facts), **words))
             made = running.made_of(study, found)
         release = made.release
         inside = release_files(release.model, release.card, study=study.content)
@@ -372,7 +370,7 @@ def test_a_signature_that_is_not_a_partys_own_is_not_kept(place):
     (kept / "branch-2.sig").unlink()
     forged = json.dumps({"diabetes-2026": mine}).encode()
     for reply in (forged, b"", b"[]", b"[" * 100_000):
-        accepting.share_signatures(study, {"branch-2": reply, "../evil": reply}, had)
+        module.share_signatures(study, {"branch-2": reply, "../evil": reply}, had)
     assert {p.stem for p in kept.iterdir()} == {"main", "branch-1"}
 
 

@@ -11,8 +11,8 @@ from confrere.errors import InvalidParameter, InvalidRelease, OperationRefused
 from confrere.ledger import Ledger
 from confrere.release import load_release
 from confrere.study import make_grant, make_plan
-from confrere.study.study_card import check_words
-from confrere.study.study_trust import trust_of
+from confrere.study.running import check_words
+from confrere.study.study_file import trust_of
 from confrere.trust import OWN_NOISE, Trust
 from tests.unit.study.test_approving import approve
 from tests.unit.study.test_sessions import NAMES, coordinator, locals_of, place, session

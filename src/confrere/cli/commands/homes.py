@@ -12,7 +12,7 @@ from confrere.cli.options import pairs
 from confrere.cli.views import account_table, facts
 from confrere.kernel.ledger import witness_folder
 from confrere.ledger import LedgerReader
-from confrere.study.home import home_folder, open_home
+from confrere.study.local_file import home_folder, open_home
 
 
 @command("home")

@@ -71,7 +71,7 @@ def request(party: PartyName, folder: Own = None, passphrase: Passphrase = False
     need_flower()
     from confrere.provision import make_request
     from confrere.release.folder import check_party
-    from confrere.study.home import home_folder, open_home
+    from confrere.study.local_file import home_folder, open_home
 
     place = folder or open_home(home_folder()).keys
     made = make_request(place, check_party(party), _word(passphrase))
@@ -84,7 +84,7 @@ def rotate(party: PartyName, folder: Own = None, passphrase: Passphrase = False)
     need_flower()
     from confrere.provision import renew_node_key
     from confrere.release.folder import check_party
-    from confrere.study.home import Home, home_folder
+    from confrere.study.local_file import Home, home_folder
 
     place = folder or Home(home_folder()).keys
     key = signing_key(place / f"{check_party(party)}.key")

@@ -37,7 +37,7 @@ def provision(
     need_flower()
     from confrere.provision import make_kits, read_request
     from confrere.release import fingerprint
-    from confrere.study.typed_files import read_bytes
+    from confrere.study.study_file import read_bytes
 
     files = [
         file

@@ -86,7 +86,7 @@ def verify(
         allow_simulated=allow_simulated,
     )
     if study is not None:
-        from confrere.study.study_card import check_words
+        from confrere.study.running import check_words
         from confrere.study.study_file import read_study
 
         check_words(read_study(study), found.release)
