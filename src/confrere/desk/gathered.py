@@ -1,20 +1,580 @@
-"""What a desk shows, gathered from its folders: read again whenever a file has changed."""
+"""What a desk shows, gathered from its folders: read again whenever a file has changed.
+
+What lies in the folders: ledgers, studies, releases and runs. Budgets over all ledgers: what was
+spent, what is left, and what one person has paid in all. Runs: who was asked what and how that
+ended, live; and the counts that programs may read. What needs studies, releases and numbers is
+asked of a second process (:mod:`confrere.desk.clerk`): started when it is asked something, ended
+when nobody asks any more. What it answers is remembered as long as the files that it is about stay
+as they are, so that most pages need no second process.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import os
+import socket
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from decimal import Decimal
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from confrere.desk.budgets import Book, StudyUnit, ledger_names, read_book
-from confrere.desk.clerk_process import ClerkProcess
-from confrere.desk.finding import Contents, Place, look_through, state_of
-from confrere.desk.runs import run_facts
-from confrere.errors import StudyError
+from confrere.errors import ConfrereError, StudyError
+from confrere.guarantee import at_least, plus
+from confrere.kernel.log import FIRST_BYTES
+from confrere.ledger import Account, Entry, LedgerReader, witnessed
+from confrere.progress import STATUS, read_progress, summary
+
+#: How deep folders are looked through, and how many entries are looked at in all.
+_DEPTH = 4
+_MOST = 20_000
+_STUDY_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Place:
+    """One thing that was found.
+
+    Attributes
+    ----------
+    path : Path
+    shown : str
+        The same for people: from the folder on that the desk was given.
+    id : str
+        Names it in addresses; says nothing about the path.
+    """
+
+    path: Path
+    shown: str
+
+    @property
+    def id(self) -> str:
+        """A short name that follows from the path alone."""
+        return hashlib.sha256(os.fsencode(self.path)).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Contents:
+    """All that was found.
+
+    Attributes
+    ----------
+    ledgers, studies, releases, runs : tuple of Place
+        Files of ledgers and studies; folders of releases, coordinators and parties.
+    gone : tuple of Path
+        Folders that were given and cannot be read.
+    cut : bool
+        Whether there was more than is looked at.
+    """
+
+    ledgers: tuple[Place, ...] = ()
+    studies: tuple[Place, ...] = ()
+    releases: tuple[Place, ...] = ()
+    runs: tuple[Place, ...] = ()
+    gone: tuple[Path, ...] = ()
+    cut: bool = False
+
+
+def look_through(folders: Sequence[Path]) -> Contents:
+    """Find what can be shown in folders, and in those inside them."""
+    found: dict[str, dict[Path, Place]] = {
+        "ledgers": {},
+        "studies": {},
+        "releases": {},
+        "runs": {},
+    }
+    gone, looked = [], 0
+    for folder in folders:
+        root = folder.resolve()
+        if not os.access(root, os.R_OK | os.X_OK) or not root.is_dir():
+            gone.append(folder)
+            continue
+        for path, kind in _walk(root):
+            looked += 1
+            if looked > _MOST:
+                break
+            if kind is not None:
+                shown = Path(root.name) / path.relative_to(root)
+                found[kind].setdefault(path, Place(path, str(shown)))
+    kinds = {kind: tuple(sorted(x.values(), key=lambda p: p.path)) for kind, x in found.items()}
+    return Contents(gone=tuple(gone), cut=looked > _MOST, **kinds)
+
+
+def _walk(root: Path) -> Iterator[tuple[Path, str | None]]:
+    """Yield everything below a folder with the kind that it is of; links are not followed."""
+    for folder, inside, files in os.walk(root, onerror=lambda _: None):
+        here = Path(folder)
+        if {"card.json", "SHA256SUMS"} <= set(files):
+            yield here, "releases"
+            inside.clear()
+            continue
+        depth = len(here.relative_to(root).parts)
+        inside[:] = sorted(n for n in inside if not n.startswith(".")) if depth < _DEPTH else []
+        if STATUS in files:
+            yield here, "runs"
+        for name in files:
+            yield here / name, _kind(here / name)
+
+
+def _kind(path: Path) -> str | None:
+    if path.suffix == ".toml":
+        text = _beginning(path, _STUDY_BYTES)
+        return "studies" if b"[study]" in text and b"[[party]]" in text else None
+    if path.suffix == ".ledger" or path.suffix == "":
+        return "ledgers" if _beginning(path, len(FIRST_BYTES)) == FIRST_BYTES else _named(path)
+    return None
+
+
+def _named(path: Path) -> str | None:
+    """Show a file that is called a ledger as what it is, even if it is none."""
+    return "ledgers" if path.suffix == ".ledger" else None
+
+
+def _beginning(path: Path, size: int) -> bytes:
+    try:
+        if path.is_symlink() or not path.is_file():
+            return b""
+        with path.open("rb") as file:
+            return file.read(size)
+    except OSError:
+        return b""
+
+
+def state_of(*paths: Path) -> tuple[tuple[str, int, int], ...]:
+    """Return what changes when one of the files does: for what is remembered about them."""
+    told = []
+    for path in paths:
+        try:
+            stat = path.stat()
+            told.append((str(path), stat.st_mtime_ns, stat.st_size))
+        except OSError:
+            told.append((str(path), 0, -1))
+    return tuple(told)
+
+
+#: Ledgers of so many charges at most have their sums checked whenever they are shown.
+SMALL = 2_000
+
+
+@dataclass(frozen=True)
+class Book:
+    """One ledger, as it is now.
+
+    Attributes
+    ----------
+    place : Place
+    fault : str or None
+        Why it cannot be believed: then nothing else is shown of it.
+    witness : str or None
+        What speaks against it elsewhere.
+    ledger_id, head : str
+    charges : int
+    verified : int or None
+        Rows whose sums were checked just now; None where there are many, which takes longer.
+    accounts : tuple of Account
+    by_study : mapping
+        Epsilon spent by account, study id and study hash.
+    """
+
+    place: Place
+    fault: str | None = None
+    witness: str | None = None
+    ledger_id: str = ""
+    head: str = ""
+    charges: int = 0
+    verified: int | None = None
+    accounts: tuple[Account, ...] = ()
+    by_study: Mapping[tuple[str, str, str], Decimal] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return self.place.path.name
+
+    @property
+    def reader(self) -> LedgerReader:
+        """The ledger."""
+        return LedgerReader.look(self.place.path)
+
+    def rows(self, account: str | None, page: int, size: int) -> list[Entry]:
+        """Return one page of charges, the last ones first."""
+        return self.reader.entries(account, last=size, skip=size * (page - 1))
+
+
+def read_book(place: Place) -> Book:
+    """Read a ledger; one that does not verify is shown as what it is."""
+    try:
+        reader = LedgerReader.look(place.path)
+        charges = reader.count()
+        verified = reader.verify() if charges <= SMALL else None
+        told = witnessed(place.path)
+        return Book(
+            place=place,
+            witness=told["complaint"],
+            ledger_id=reader.ledger_id,
+            head=reader.head(),
+            charges=charges,
+            verified=verified,
+            accounts=tuple(reader.accounts()),
+            by_study=reader.by_study(),
+        )
+    except (ConfrereError, OSError) as error:
+        return Book(place=place, fault=" ".join(str(error).split()) or type(error).__name__)
+
+
+@dataclass(frozen=True)
+class StudyUnit:
+    """What a study says about its people.
+
+    Attributes
+    ----------
+    unit : str
+        What one record is about: "patient".
+    rows : int
+        Records of one unit at most: it pays for each of them.
+    """
+
+    unit: str
+    rows: int = 1
+
+
+@dataclass(frozen=True)
+class PersonTotal:
+    """What one unit has paid in all accounts that count the same way, were it in all of them.
+
+    Attributes
+    ----------
+    unit, neighbours : str
+        What the accounts count.
+    people : str
+        What studies call one of them: "patient".
+    paid, this_year : float
+        Epsilon in all, and since the year began.
+    accounts : int
+    unknown : int
+        Accounts of which some charges name no study that is here: a record is then taken to be one
+        person's only one.
+    """
+
+    unit: str
+    neighbours: str
+    people: str
+    paid: float
+    this_year: float
+    accounts: int
+    unknown: int
+
+
+def person_totals(
+    books: Iterable[Book], studies: Mapping[str, StudyUnit], year: int | None = None
+) -> list[PersonTotal]:
+    """Add up what one unit has paid over all accounts of the same unit and relation.
+
+    Parameters
+    ----------
+    books : iterable of Book
+    studies : mapping of study hash to StudyUnit
+        A unit with several records has paid for each of them.
+    year : int, optional
+        By default this one, in UTC.
+    """
+    this = year or datetime.now(UTC).year
+    groups: dict[tuple[str, str], list[tuple[Book, Account]]] = {}
+    for book in books:
+        for account in book.accounts:
+            kind = (str(account.unit or "not said"), str(account.neighbours or "not said"))
+            groups.setdefault(kind, []).append((book, account))
+    return [
+        _total(unit, neighbours, members, studies, this)
+        for (unit, neighbours), members in groups.items()
+    ]
+
+
+def _total(
+    unit: str,
+    neighbours: str,
+    members: list[tuple[Book, Account]],
+    studies: Mapping[str, StudyUnit],
+    year: int,
+) -> PersonTotal:
+    paid, recent, unknown, names = Decimal(0), Decimal(0), 0, set()
+    for book, account in members:
+        rows, silent = 1, False
+        for (name, _, sha), epsilon in book.by_study.items():
+            if name != account.name:
+                continue
+            told = studies.get(sha)
+            silent = silent or told is None
+            factor = 1 if told is None else told.rows
+            rows = max(rows, factor)
+            paid = plus(paid, epsilon * factor)
+            names |= set() if told is None else {told.unit}
+        # Which of a year's charges were whose study's is not kept: the largest factor is safe.
+        recent = plus(recent, Decimal(repr(account.years.get(year, 0.0))) * rows)
+        unknown += silent
+    people = next(iter(names)) if len(names) == 1 else unit
+    shown = min(recent, paid)
+    return PersonTotal(
+        unit, neighbours, people, at_least(paid), at_least(shown), len(members), unknown
+    )
+
+
+def share(account: Account) -> float | None:
+    """Return how much of its cap an account has spent, from 0 to 1; None without a cap."""
+    if account.epsilon is None:
+        return None
+    return min(1.0, account.counted / account.epsilon)
+
+
+def ledger_names(books: Iterable[Book]) -> dict[str, Book]:
+    """Return ledgers by their own names, by which receipts call them."""
+    return {book.ledger_id: book for book in books if book.fault is None}
+
+
+#: How often a watched run's file is looked at, and how long silence may last on the line.
+_TICK_SECONDS = 1.0
+_SILENCE_TICKS = 15
+
+#: After so many seconds without a word a run that has not ended is shown as silent.
+_SILENT_SECONDS = 120
+_LAST_LINES = 20
+_LOG_BYTES = 8192
+
+
+def run_facts(place: Place, now: datetime | None = None) -> dict[str, Any] | None:
+    """Return how far a run is; None if its folder does not say."""
+    told = read_progress(place.path)
+    if told is None:
+        return None
+    try:
+        facts = {**told, **summary(told), "id": place.id, "folder": place.path.name}
+        facts["state"] = str(told.get("state", "not said"))
+        facts |= _time_left(facts, now or datetime.now(UTC))
+        facts["names"] = sorted({n for step in facts["steps"] for n in step["parties"]})
+    except (TypeError, ValueError, KeyError, AttributeError):
+        return {"id": place.id, "folder": place.path.name, "fault": "its file is not a run's."}
+    return facts
+
+
+def _time_left(facts: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """Say how long answers are still waited for, and whether the run has fallen silent."""
+    state = facts["state"]
+    over = state.startswith(("released", "failed", "left out"))
+    at = datetime.fromisoformat(str(facts["at"])) if facts.get("at") else None
+    silent = not over and at is not None and (now - at).total_seconds() > _SILENT_SECONDS
+    left = None
+    waiting = [one for one in facts["steps"] if _waits(one)]
+    if waiting and not over and waiting[-1].get("until"):
+        until = datetime.fromisoformat(str(waiting[-1]["until"]))
+        left = max(0, round((until - now).total_seconds()))
+    return {"over": over, "silent": silent and facts["role"] == "coordinator", "left": left}
+
+
+def _waits(step: Mapping[str, Any]) -> bool:
+    return any(one.get("state") == "asked" for one in step["parties"].values())
+
+
+def last_lines(folder: Path) -> list[str]:
+    """Return the end of a coordinator's log, if it has one."""
+    try:
+        # No link is followed: a folder from elsewhere must not show files of this machine.
+        handle = os.open(folder / "flower.log", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(handle, "rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - _LOG_BYTES))
+            text = file.read(_LOG_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return []
+    return text.splitlines()[-_LAST_LINES:]
+
+
+async def changes(
+    place: Place, page: Callable[[], str], gone: Callable[[], Any]
+) -> AsyncIterator[str]:
+    """Yield server-sent events: the run's part of the page whenever its file has changed."""
+    seen: object = None
+    silence = 0
+    while not await gone():
+        now = state_of(place.path / STATUS, place.path / "flower.log")
+        silence += 1
+        if now != seen:
+            seen, silence = now, 0
+            text = await asyncio.to_thread(page)
+            data = "".join(f"data: {line}\n" for line in text.splitlines())
+            yield f"event: run\n{data}\n"
+        elif silence >= _SILENCE_TICKS:
+            silence = 0
+            yield ": nothing new\n\n"
+        await asyncio.sleep(_TICK_SECONDS)
+
+
+def metrics(counts: Mapping[str, int], runs: Iterable[Mapping[str, Any]], refused: int) -> str:
+    """Return counts in Prometheus' text form; no names, no prices, nothing about data."""
+    lines = []
+    for name, value in {**counts, "requests_refused_total": refused}.items():
+        kind = "counter" if name.endswith("_total") else "gauge"
+        lines += [f"# TYPE confrere_{name} {kind}", f"confrere_{name} {value}"]
+    by_role: Counter[tuple[str, str]] = Counter()
+    parties: Counter[str] = Counter()
+    for run in runs:
+        state = "released" if run["state"] == "released" else "failed" if run["over"] else "running"
+        by_role[run["role"], state] += 1
+        if run["role"] == "coordinator":
+            parties.update(run["counts"])
+    lines.append("# TYPE confrere_runs gauge")
+    for role in ("coordinator", "party"):
+        for state in ("running", "released", "failed"):
+            labels = f'role="{role}",state="{state}"'
+            lines.append(f"confrere_runs{{{labels}}} {by_role[role, state]}")
+    lines.append("# TYPE confrere_run_parties gauge")
+    for state in ("connected", "asked", "answered", "paid", "dropped"):
+        lines.append(f'confrere_run_parties{{state="{state}"}} {parties[state]}')
+    return "\n".join(lines) + "\n"
+
+
+_IDLE_SECONDS = 30.0
+_ANSWER_SECONDS = 120.0
+_MOST_REMEMBERED = 500
+
+_GONE = {"fault": "the desk's second process has ended while it worked on this; try again."}
+
+
+class ClerkProcess:
+    """A second process that calls functions by their names, one at a time.
+
+    Parameters
+    ----------
+    idle : float, default=30
+        Seconds without a question after which it ends.
+    """
+
+    def __init__(self, idle: float = _IDLE_SECONDS) -> None:
+        self._idle = idle
+        self._one_at_a_time = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._line: Connection | None = None
+        self._known: OrderedDict[Hashable, dict[str, Any]] = OrderedDict()
+        self._wanted: set[Hashable] = set()
+
+    def ask(
+        self, function: str, *args: Any, state: Hashable = None, **facts: Any
+    ) -> dict[str, Any]:
+        """Call one of the clerk's functions there, unless it is known what it says in this state.
+
+        Parameters
+        ----------
+        function : str
+            Such as ``"study_facts"``, of :mod:`confrere.desk.clerk`.
+        *args, **facts
+            Plain values.
+        state : hashable, optional
+            What the answer depends on besides; None remembers nothing.
+        """
+        key = None if state is None else (function, repr(args), state)
+        if key is not None and key in self._known:
+            return self._known[key]
+        with self._one_at_a_time:
+            answer = self._asked(function, args, facts)
+        if key is not None and answer is not _GONE:
+            self._known[key] = answer
+            while len(self._known) > _MOST_REMEMBERED:
+                self._known.popitem(last=False)
+        return answer
+
+    def known(self, function: str, *args: Any, state: Hashable) -> dict[str, Any] | None:
+        """Return what :meth:`ask` would, if it is known; else None, and find it out meanwhile."""
+        key = (function, repr(args), state)
+        if key in self._known:
+            return self._known[key]
+        if key not in self._wanted:
+            self._wanted.add(key)
+
+            def find_out() -> None:
+                try:
+                    self.ask(function, *args, state=state)
+                finally:
+                    self._wanted.discard(key)
+
+            threading.Thread(target=find_out, daemon=True, name="confrere-clerk").start()
+        return None
+
+    def warm_up(self) -> None:
+        """Begin to load what a first question would wait for."""
+
+        def begin() -> None:
+            with self._one_at_a_time:
+                self._start()
+
+        threading.Thread(target=begin, daemon=True, name="confrere-clerk").start()
+
+    @property
+    def working(self) -> bool:
+        """Whether there is a process now."""
+        return self._process is not None and self._process.poll() is None
+
+    def close(self) -> None:
+        """End it."""
+        with suppress(OSError):
+            if self._line is not None:
+                self._line.close()
+        self._end()
+        self._process = self._line = None
+
+    def _end(self) -> None:
+        if self._process is None:
+            return
+        try:
+            self._process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _start(self) -> Connection:
+        if self._line is not None and self.working:
+            return self._line
+        self._end()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            # Our own interpreter and module, and numbers: nothing of a stranger's.
+            self._process = subprocess.Popen(  # noqa: S603
+                [
+                    sys.executable,
+                    "-m",
+                    "confrere.desk.clerk",
+                    str(theirs.fileno()),
+                    str(self._idle),
+                ],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+            )
+        # Somebody has to notice its end, or the system keeps its name.
+        threading.Thread(target=self._process.wait, daemon=True, name="confrere-clerk").start()
+        self._line = Connection(ours.detach())
+        return self._line
+
+    def _asked(self, function: str, args: Any, facts: Any) -> dict[str, Any]:
+        for _ in range(2):  # it may have gone home just when it was asked
+            line = self._start()
+            try:
+                line.send((function, args, facts))
+                if line.poll(_ANSWER_SECONDS):
+                    answer: dict[str, Any] = line.recv()
+                    return answer
+                self.close()
+                return {"fault": "it took too long."}
+            except (EOFError, OSError):
+                self.close()
+        return _GONE
+
 
 _LOOK_AGAIN_SECONDS = 2.0
 _MOST_FILES = 500
@@ -76,17 +636,15 @@ class Desk:
         """Return whether every row and sum of a ledger is right; None while that is worked out."""
         if book.verified is not None:
             return {"rows": book.verified}
-        return self.clerk.known("clerk:verified", str(book.place.path), state=book.head)
+        return self.clerk.known("verified", str(book.place.path), state=book.head)
 
     def composed(self, book: Book, account: str | None, delta: float) -> dict[str, Any]:
         """Return what an account's charges promise together."""
-        return self.clerk.ask(
-            "clerk:composed", str(book.place.path), account, delta, state=book.head
-        )
+        return self.clerk.ask("composed", str(book.place.path), account, delta, state=book.head)
 
     def study(self, place: Place) -> dict[str, Any]:
         """Return a study in words, and how it stands at every party here."""
-        facts = self.clerk.ask("clerk:study_facts", str(place.path), state=self._around(place.path))
+        facts = self.clerk.ask("study_facts", str(place.path), state=self._around(place.path))
         return {"place": place, "name": place.path.name, **facts}
 
     def studies(self) -> list[dict[str, Any]]:
@@ -96,14 +654,12 @@ class Desk:
     def report(self, place: Place, party: str) -> dict[str, Any]:
         """Return a party's look at its own table."""
         state = self._around(place.path)
-        return self.clerk.ask("clerk:report", str(place.path), party, state=state)
+        return self.clerk.ask("report", str(place.path), party, state=state)
 
     def release(self, place: Place) -> dict[str, Any]:
         """Return what is shown of a release."""
         inside = sorted(place.path.rglob("*"))[:_MOST_FILES]
-        facts = self.clerk.ask(
-            "shown_release:release_facts", str(place.path), state=state_of(*inside)
-        )
+        facts = self.clerk.ask("release_facts", str(place.path), state=state_of(*inside))
         return {"place": place, "name": place.path.name, **facts}
 
     def releases(self) -> list[dict[str, Any]]:
@@ -157,7 +713,7 @@ class Desk:
             except StudyError as error:
                 return {"fault": str(error)}
         return self.clerk.ask(
-            "clerk:decide",
+            "decide",
             str(place.path),
             party,
             sha256,

@@ -14,11 +14,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
-from confrere.desk.form_screens import writing_routes
 from confrere.desk.gathered import Desk
 from confrere.desk.guarding import Doorkeeper, Guarded
-from confrere.desk.reading_screens import reading_routes
-from confrere.desk.screens import Screens
+from confrere.desk.screens import Screens, reading_routes, writing_routes
 from confrere.errors import ConfrereError, EngineFailed, InvalidParameter
 
 #: A secret that is guessed is none.

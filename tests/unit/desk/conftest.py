@@ -9,8 +9,7 @@ import warnings
 
 import pytest
 
-from confrere.desk.clerk_process import ClerkProcess
-from confrere.desk.gathered import Desk
+from confrere.desk.gathered import ClerkProcess, Desk
 from confrere.desk.guarding import Doorkeeper
 from confrere.desk.serving_desk import make_app
 from confrere.ledger import reset_witness
@@ -27,8 +26,7 @@ class ClerkHere(ClerkProcess):
     """Does the clerk's work in this process."""
 
     def _asked(self, function, args, facts):
-        module, _, name = function.partition(":")
-        return getattr(importlib.import_module(f"confrere.desk.{module}"), name)(*args, **facts)
+        return getattr(importlib.import_module("confrere.desk.clerk"), function)(*args, **facts)
 
 
 @pytest.fixture(scope="session")

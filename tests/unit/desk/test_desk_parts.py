@@ -17,10 +17,19 @@ import httpx
 import pytest
 
 from confrere.desk import pictures
-from confrere.desk.budgets import Book, StudyUnit, person_totals, read_book
-from confrere.desk.clerk_process import ClerkProcess
-from confrere.desk.finding import Place, look_through
-from confrere.desk.runs import changes, last_lines, metrics, run_facts
+from confrere.desk.gathered import (
+    Book,
+    ClerkProcess,
+    Place,
+    StudyUnit,
+    changes,
+    last_lines,
+    look_through,
+    metrics,
+    person_totals,
+    read_book,
+    run_facts,
+)
 from confrere.desk.serving_desk import serve_desk
 from confrere.errors import EngineFailed, InvalidParameter
 from confrere.guarantee import Guarantee
@@ -187,8 +196,8 @@ def test_a_folder_of_a_stranger_s_shows_no_other_file_and_waits_for_none(tmp_pat
 
 
 def test_events_tell_what_changed_and_end_with_the_visitor(tmp_path, monkeypatch):
-    monkeypatch.setattr("confrere.desk.runs._TICK_SECONDS", 0.01)
-    monkeypatch.setattr("confrere.desk.runs._SILENCE_TICKS", 3)
+    monkeypatch.setattr("confrere.desk.gathered._TICK_SECONDS", 0.01)
+    monkeypatch.setattr("confrere.desk.gathered._SILENCE_TICKS", 3)
     place = told(tmp_path / "c")
     pages = iter(["<p>one</p>\n<p>more</p>", "<p>two</p>"])
     left = iter([False] * 8)
@@ -237,18 +246,18 @@ def test_the_clerk_answers_remembers_ends_when_idle_and_comes_back(tmp_path):
     Ledger(tmp_path / "x.ledger").open_account("a")
     path = str(tmp_path / "x.ledger")
     try:
-        assert clerk.ask("clerk:verified", path, state=1) == {"rows": 2}
+        assert clerk.ask("verified", path, state=1) == {"rows": 2}
         process = clerk._process
         process.wait(30)
         assert not clerk.working
-        assert clerk.ask("clerk:verified", path, state=1) == {"rows": 2}  # remembered
+        assert clerk.ask("verified", path, state=1) == {"rows": 2}  # remembered
         assert not clerk.working
-        assert "fault" in clerk.ask("clerk:verified", f"{path}.none", state=2)
+        assert "fault" in clerk.ask("verified", f"{path}.none", state=2)
         assert clerk.working
-        assert clerk.ask("clerk:nothing") == {"fault": "unexpected AttributeError."}
+        assert clerk.ask("nothing") == {"fault": "unexpected AttributeError."}
         clerk._process.kill()
         clerk._process.wait()
-        assert clerk.ask("clerk:verified", path) == {"rows": 2}
+        assert clerk.ask("verified", path) == {"rows": 2}
     finally:
         clerk.close()
     assert not clerk.working
