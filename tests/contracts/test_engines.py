@@ -26,8 +26,8 @@ from confrere.study import (
     read_study,
     write_example,
 )
-from tests.contracts.catalogue import parameters
 from confrere.study.local_file import OwnClassifier
+from tests.contracts.catalogue import parameters
 from tests.unit.federation.signed_run import Loopback, confirm_all
 
 PARTIES = ("main", "branch-1", "branch-2")
