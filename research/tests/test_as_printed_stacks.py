@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from confrere.maths.calibration import printed_calibration, printed_group_epsilon
-from confrere_research.as_printed.regression import fit_plr, fit_plr_fs, largest_norm, tuned
+from confrere_research.as_printed.regression import (
+    fit_plr,
+    fit_plr_fs,
+    largest_norm,
+    printed_calibration,
+    printed_group_epsilon,
+    tuned,
+)
 from confrere_research.as_printed.stacking import fit_pst_f, fit_pst_s, fit_simcomb
 
 GROUPS = (np.arange(3), np.arange(3, 6))

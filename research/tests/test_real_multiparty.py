@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from confrere import MultipartyClassifier
+from confrere_research.as_printed.multiparty import PrintedMultiparty
 from confrere_research.loaders import load_mnist
 from confrere_research.projections import PublicPCA
 
@@ -24,11 +25,11 @@ def digits():
     return rows[own], data.train.y[own], rows[public], test, data.test.y
 
 
-def accuracy(digits, seeds=4, **settings):
+def accuracy(digits, seeds=4, kind=MultipartyClassifier, **settings):
     X, y, auxiliary, X_test, y_test = digits
     party = np.repeat(np.arange(M), SIZE)
     scores = [
-        MultipartyClassifier(random_state=seed, **settings)
+        kind(random_state=seed, **settings)
         .fit(X, y, party=party, auxiliary=auxiliary)
         .score(X_test, y_test)
         for seed in range(seeds)
@@ -55,7 +56,7 @@ def test_a_thousand_parties_learn_privately(digits, settings, at_a_tenth, at_one
 
 def test_the_printed_sensitivities_leave_nothing(digits):
     for method in ("soft", "vote", "weights"):
-        printed = {"method": method, "calibration": "printed", "alpha": 1e-4}
+        printed = {"kind": PrintedMultiparty, "method": method, "alpha": 1e-4}
         assert accuracy(digits, epsilon=1.0, **printed) < 0.75
 
 

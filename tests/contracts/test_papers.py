@@ -13,10 +13,21 @@ from confrere import estimators, evaluation, planning, schema
 from confrere.catalogue import CATALOGUE
 from confrere.study.study_file import RESERVED
 from confrere_research import private_selection, projections
+from confrere_research.as_printed import multiparty, regression
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "algorithms" / "papers.md"
-ROOMS = (confrere, projections, private_selection, estimators, planning, evaluation, schema)
+ROOMS = (
+    confrere,
+    projections,
+    private_selection,
+    multiparty,
+    regression,
+    estimators,
+    planning,
+    evaluation,
+    schema,
+)
 
 
 def rows():

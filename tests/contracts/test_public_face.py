@@ -44,7 +44,7 @@ def test_constructor_is_keyword_only_and_has_the_common_words(estimator):
     named = [p for name, p in parameters.items() if name != "self"]
     assert all(p.kind is p.KEYWORD_ONLY for p in named)
     assert all(p.default is not p.empty for p in named)
-    common = {"epsilon", "data_norm", "alpha", "calibration", "ledger", "account", "random_state"}
+    common = {"epsilon", "data_norm", "alpha", "ledger", "account", "random_state"}
     assert common <= set(parameters)
 
 

@@ -265,7 +265,6 @@ def _votes_of_two_classes(patch: Patch) -> None:
     for module, name in (
         (party_statistic, "statistic_sensitivity"),
         (party_votes, "soft_sensitivity"),
-        (party_votes, "vote_sensitivity"),
     ):
         real = getattr(module, name)
         patch(module, name, lambda *a, _real=real, **k: _real(*a, **k | {"n_classes": 2}))

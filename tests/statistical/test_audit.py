@@ -262,11 +262,10 @@ def test_what_has_no_case_is_refused():
     [
         PrivateLogisticRegression(),
         PrivateLogisticRegression(loss="capped"),
-        PrivateLogisticRegression(calibration="printed", loss="logistic", alpha=1.0),
         PrivateLogisticRegression(neighbours="label-only"),
         PrivateLogisticRegression(neighbours="add-remove", declared_samples=60),
     ],
-    ids=["logistic", "capped", "printed", "label-only", "add-remove"],
+    ids=["logistic", "capped", "label-only", "add-remove"],
 )
 @pytest.mark.parametrize("runs", [4_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_private_regression_passes(model, runs):

@@ -10,7 +10,7 @@ from confrere.guarantee import Neighbours
 from confrere.maths import calibration
 from confrere.maths.calibration import RidgeTerm, calibrate, calibrate_softmax
 from confrere.maths.logistic import log_density, log_density_softmax
-from confrere.mechanisms.objective_perturbation import SOLVER_SHARE, ObjectivePerturbation
+from confrere.mechanisms.objective_perturbation import SOLVER_SHARE
 from confrere.noise import samplers as noise
 from confrere.noise.sources import SeededSource
 from confrere.plans import PublicFacts
@@ -148,15 +148,3 @@ def test_scaling_by_the_data_is_found():
 
     assert loss(scaled) > 5
     assert loss(lambda X: into_ball(X)) <= ABOVE
-
-
-def test_printed_calibration_is_sound_but_loose():
-    mechanism = ObjectivePerturbation(
-        epsilon=1.0, n_samples=100, n_features=2, ridge=1.0, calibration="printed"
-    )
-    loss = worst_loss(2, rho=mechanism.rho, ridge=mechanism.ridge)
-    assert loss <= 1.0
-    tight = ObjectivePerturbation(
-        epsilon=1.0, n_samples=100, n_features=2, ridge=1.0, calibration="tight"
-    )
-    assert tight.rho > 1.5 * mechanism.rho

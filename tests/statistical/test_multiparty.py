@@ -25,7 +25,6 @@ SETTINGS = {
     "vote": {"method": "vote", "alpha": 0.1},
     "weights": {"method": "weights", "alpha": 0.1},
     "weights, normalised": {"method": "weights", "normalise": True},
-    "soft, printed": {"method": "soft", "alpha": 20.0, "calibration": "printed"},
 }
 
 

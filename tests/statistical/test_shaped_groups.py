@@ -73,7 +73,6 @@ def test_groups_in_bodies_never_lose_more_than_epsilon_and_waste_nothing(
         {"clipping": "joint"},
         {"n_classes": 3, "cap": 1.0},
         {"delta": 1e-6},
-        {"calibration": "printed", "cap": 1.0},
         {"bodies": (body_of("prism"),)},
     ],
 )

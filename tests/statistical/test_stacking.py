@@ -28,7 +28,7 @@ WEIGHTS = {
 }
 
 
-def mechanism(weights, clipping, ridge_factor, cap=1.0, epsilon=1.0, calibration="tight"):
+def mechanism(weights, clipping, ridge_factor, cap=1.0, epsilon=1.0):
     q = np.sqrt(weights) if clipping == "joint" else weights
     ridges = tuple(ridge_factor * 2 / (epsilon * (1 - SOLVER_SHARE) * k) for k in q)
     return FeatureGroupPerturbation(
@@ -38,7 +38,6 @@ def mechanism(weights, clipping, ridge_factor, cap=1.0, epsilon=1.0, calibration
         ridges=ridges,
         weights=tuple(q),
         clipping=clipping,
-        calibration=calibration,
         cap=cap,
     )
 
@@ -127,16 +126,6 @@ def test_the_transfer_papers_step_six_is_false():
     assert printed > 1.27
     sound = calibrate(1.0, [RidgeTerm(ridge=0.39)])
     assert max(signed_loss(each, rho=sound, ridge=0.39) for each in pairs) <= ABOVE
-
-
-def test_printed_group_calibration_is_sound_and_its_ridges_never_shrink():
-    for factor in (0.01, 0.2, 4.0):
-        mech = mechanism(WEIGHTS["skewed"], "separate", factor, calibration="printed")
-        asked = mechanism(WEIGHTS["skewed"], "separate", max(factor, 1.0)).weights
-        assert mech.weights == asked
-        given = [factor * 2 / (0.99 * q) for q in WEIGHTS["skewed"]]
-        assert all(ridge >= floor for ridge, floor in zip(mech.ridges, given, strict=True))
-        assert joint_loss(mech, np.linspace(-1, 10, 23), 12) <= mech.epsilon
 
 
 def test_no_rate_exists_when_the_jacobians_cost_too_much():

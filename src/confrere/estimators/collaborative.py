@@ -95,9 +95,6 @@ class CollaborativeClassifier(LinearClassifier):
     loss : {"capped", "logistic"}, default="capped"
         As in :class:`PrivateLogisticRegression`. ``"ofaa"`` expands the logistic loss, whichever is
         given; more than two classes have the softmax loss.
-    calibration : {"tight", "printed"}, default="tight"
-        ``"printed"`` is the looser published formula, for ``method="average"`` and
-        ``loss="logistic"``.
     fit_intercept, intercept_scale
         As in :class:`PrivateLogisticRegression`.
     feature_scale : array of shape (n_features,), optional
@@ -178,7 +175,6 @@ class CollaborativeClassifier(LinearClassifier):
     combine: Literal["mean", "trimmed", "median"] = "mean"
     stop_below: Finite = 0.0
     loss: Literal["capped", "logistic"] = "capped"
-    calibration: Literal["tight", "printed"] = "tight"
     fit_intercept: bool = True
     intercept_scale: float = 0.4
     feature_scale: ArrayLike | None = None
@@ -250,11 +246,6 @@ class CollaborativeClassifier(LinearClassifier):
 
     def plan(self, facts: PublicFacts) -> CollaborativePlan:
         """Return everything that is decided before the data are touched."""
-        if self.calibration == "printed" and (self.method, self.loss) != ("average", "logistic"):
-            raise InvalidParameter(
-                "calibration='printed' was published for L2 noise and the logistic loss: use it "
-                "with method='average' and loss='logistic'."
-            )
         if self.delta and self.method == "ofpa":
             raise InvalidParameter("delta must be 0 for method='ofpa'; 'average' is it with one.")
         iterates = self.method in ("average", "ofpa") or (self.method == "sums" and self.delta > 0)
@@ -294,7 +285,6 @@ class CollaborativeClassifier(LinearClassifier):
         """Return by name what noise shaped like the rows does not know, and whether it is set."""
         return {
             f"method={self.method!r}": self.method != "average",
-            "calibration='printed'": self.calibration == "printed",
             "delta": self.delta > 0,
             "prior": self.prior is not None,
             "feature_scale": self.feature_scale is not None,
@@ -349,7 +339,6 @@ class CollaborativeClassifier(LinearClassifier):
             n_classes=n_classes,
             alpha=self.alpha,
             cap=slope_of(self.loss, n_classes),
-            calibration=self.calibration,
             prior=prior,
             rounds=self.rounds,
             combine=self.combine,

@@ -160,13 +160,10 @@ class PrivateLogisticRegression(StreamedClassifier):
     loss : {"capped", "logistic"}, default="capped"
         ``"capped"`` goes on linearly where the slope reaches one half: about half the noise. More
         than two classes have the softmax loss.
-    calibration : {"tight", "printed"}, default="tight"
-        ``"printed"`` is the published formula: sound, with more noise; with ``loss="logistic"``.
     ridge_floor : float, default=2.0
         The summed ridge is at least ``ridge_floor / epsilon``; at 2 the Jacobian costs nothing
         (with delta, next to nothing). The automatic ridge of more than two classes is at least ten
         times that.
-        Not used by the printed calibration, which has a rule of its own.
     prior : array of shape (n_features,) or "experts", optional
         Public coefficients to shrink towards, in the units of ``coef_``: log odds as experts see
         them; two classes only. ``"experts"`` are the signs, importances and the base rate that the
@@ -247,7 +244,6 @@ class PrivateLogisticRegression(StreamedClassifier):
     intercept_scale: float = 0.4
     neighbours: Literal["replace-one", "add-remove", "label-only"] = "replace-one"
     loss: Literal["capped", "logistic"] = "capped"
-    calibration: Literal["tight", "printed"] = "tight"
     ridge_floor: Positive = 2.0
     prior: Experts = None
     prior_check: bool = True
@@ -296,7 +292,6 @@ class PrivateLogisticRegression(StreamedClassifier):
             ridge_floor=self.ridge_floor,
             neighbours=self.neighbours,
             loss=self.loss,
-            calibration=self.calibration,
             declared_samples=self.declared_samples,
             **known,
         )
@@ -373,7 +368,6 @@ class PrivateLogisticRegression(StreamedClassifier):
     def _beyond(self) -> dict[str, bool]:
         """Return by name what noise shaped like the rows does not know, and whether it is set."""
         return {
-            "calibration='printed'": self.calibration == "printed",
             "prior": self.prior is not None,
             "alpha per column": isinstance(self.alpha, Mapping) or np.ndim(self.alpha) > 0,
             "feature_scale": self.feature_scale is not None,

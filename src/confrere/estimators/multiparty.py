@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -84,8 +84,6 @@ class MultipartyClassifier(LinearClassifier):
         Hide one auxiliary row together with the party, for ``"soft"`` and ``"vote"``.
     normalise : bool, default=False
         For ``"weights"``: average directions.
-    calibration : {"tight", "printed"}, default="tight"
-        ``"printed"`` are the published sensitivities: sound, with more noise.
     trust : {"coordinator", "sum"}, default="coordinator"
         Who adds the noise. ``"sum"``: nobody; every party draws a share of it, so that nobody has
         to see what a party sends (docs/sums.md). Not for ``"soft"`` and ``"vote"``, whose
@@ -168,6 +166,8 @@ class MultipartyClassifier(LinearClassifier):
     1-DP per party (replace-one)
     """
 
+    _protocol: ClassVar[type[Voting]] = Voting
+
     method: Annotated[Method, one_of(get_args(Method), average="weights")] = "statistic"
     epsilon: Epsilon = 1.0
     delta: Delta = 0.0
@@ -178,7 +178,6 @@ class MultipartyClassifier(LinearClassifier):
     radius: Literal["ellipsoid", "spectral", "unit"] = "ellipsoid"
     auxiliary_private: bool = False
     normalise: bool = False
-    calibration: Literal["tight", "printed"] = "tight"
     trust: Literal["coordinator", "sum"] = "coordinator"
     colluding: AutoCount = "auto"
     reserve: Spare = 0
@@ -255,7 +254,7 @@ class MultipartyClassifier(LinearClassifier):
             intercept_scale=self.intercept_scale,
             feature_scale=self.feature_scale,
         )
-        voting = Voting(
+        voting = self._protocol(
             frame=frame,
             epsilon=self.epsilon,
             delta=self.delta,
@@ -267,7 +266,6 @@ class MultipartyClassifier(LinearClassifier):
             radius=self.radius,
             auxiliary_private=self.auxiliary_private,
             normalise=self.normalise,
-            calibration=self.calibration,
             trust=self.trust,
             colluding=self.colluding,
             reserve=self.reserve,

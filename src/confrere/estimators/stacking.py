@@ -109,7 +109,6 @@ class StackingClassifier(FittedStack, PrivateClassifier):
     alpha: Ridge = "auto"
     high_alpha: Ridge = "auto"
     loss: Literal["capped", "logistic"] = "capped"
-    calibration: Literal["tight", "printed"] = "tight"
     split_seed: int | None = 0
 
     _sparse = False
@@ -190,8 +189,6 @@ class SampleStackingClassifier(StackingClassifier):
         Ridge on the mean loss of the low and of the high level.
     loss : {"capped", "logistic"}, default="capped"
         Of both levels; see :class:`PrivateLogisticRegression`.
-    calibration : {"tight", "printed"}, default="tight"
-        ``"printed"`` is the published formula: sound, with more noise.
     intercept_scale : float, default=0.4
         Public constant inside the norm bound.
     prior_intercept : float, default=0.0
@@ -250,7 +247,6 @@ class SampleStackingClassifier(StackingClassifier):
             alpha=self.alpha,
             high_alpha=self.high_alpha,
             loss=self.loss,
-            calibration=self.calibration,
             baseline=self.prior_intercept,
             split_seed=self.split_seed,
             delta=self.delta,
@@ -303,8 +299,6 @@ class FeatureStackingClassifier(StackingClassifier):
         ``alpha`` may be one number per group in use, in the groups' order.
     loss : {"capped", "logistic"}, default="capped"
         Of both levels; see :class:`PrivateLogisticRegression`.
-    calibration : {"tight", "printed"}, default="tight"
-        ``"printed"`` is the published formula of the low level: sound, with more noise.
     intercept_scale : float, default=0.4
         Public constant inside every group's bound.
     prior_intercept : float, default=0.0
@@ -412,7 +406,6 @@ class FeatureStackingClassifier(StackingClassifier):
             high_fraction=self.high_fraction,
             alpha=self.alpha,
             high_alpha=self.high_alpha,
-            calibration=self.calibration,
             loss=self.loss,
             split_seed=self.split_seed,
             delta=self.delta,
@@ -448,7 +441,6 @@ class FeatureStackingClassifier(StackingClassifier):
     def _beyond(self) -> dict[str, bool]:
         """Return by name what noise shaped like the rows does not know, and whether it is set."""
         return {
-            "calibration='printed'": self.calibration == "printed",
             "delta": self.delta > 0,
             "prior": self.prior is not None,
             "rows='unit'": self.rows == "unit",
@@ -557,7 +549,7 @@ class TransferStackingClassifier(StackingClassifier):
         Price of one ``fit``, paid by the target's records.
     delta : float, default=0.0
         Probability with which epsilon may not hold; 0 is pure. With one, noise is Gaussian.
-    combiner, high_fraction, allocation, alpha, high_alpha, loss, calibration, split_seed
+    combiner, high_fraction, allocation, alpha, high_alpha, loss, split_seed
         As in :class:`FeatureStackingClassifier`. Automatic ridges follow
         from what the sources' records and noise leave unknown; their high level is where the
         target's starts.
@@ -668,7 +660,6 @@ class TransferStackingClassifier(StackingClassifier):
             high_fraction=self.high_fraction,
             alpha=self.alpha,
             high_alpha=self.high_alpha,
-            calibration=self.calibration,
             loss=self.loss,
             split_seed=self.split_seed,
             delta=self.delta,

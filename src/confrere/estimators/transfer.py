@@ -305,7 +305,7 @@ class TransferClassifier(LinearClassifier):
         What the main organisation (or several) released; required by ``fit``.
     eta : float, default=0.0
         Shrink towards ``(1 - eta)`` times the source's weights.
-    epsilon, delta, data_norm, alpha, fit_intercept, intercept_scale, loss, calibration
+    epsilon, delta, data_norm, alpha, fit_intercept, intercept_scale, loss
         As in :class:`PrivateLogisticRegression`, for the target's own fit. The automatic ridge
         follows from what the sources' records and noise leave unknown.
     feature_scale : array of shape (n_features,), optional
@@ -353,7 +353,6 @@ class TransferClassifier(LinearClassifier):
     fit_intercept: bool = True
     intercept_scale: float = 0.4
     loss: Literal["capped", "logistic"] = "capped"
-    calibration: Literal["tight", "printed"] = "tight"
     prior_check: bool = True
     noise: Noise = "auto"
     feature_scale: ArrayLike | None = None
@@ -460,7 +459,6 @@ class TransferClassifier(LinearClassifier):
             n_classes=facts.n_classes,
             alpha=self.alpha,
             loss=self.loss,
-            calibration=self.calibration,
             prior=_weights(frame, prior, belief),
             variance=prior.variance_at(belief),
             base_rate=prior.base_rate,

@@ -6,7 +6,7 @@ when, who approved it and why; and the party's own key signs it. A run's name fo
 study's hash and the number of the attempt, so there are as many runs as attempts and no more.
 
 **What is fixed and what is derived.** A request's values and arrays are either the same whatever
-anybody answers (operation, step, epsilon, relation, cap, coordinates, calibration): the grant holds
+anybody answers (operation, step, epsilon, relation, cap, coordinates): the grant holds
 them, and a question must have the same. Or they follow from earlier answers (a ridge that depends
 on how many records all have, a centre that is the last round's average): the grant names them, and
 before it answers the party computes them itself, from the answers that the other parties signed.

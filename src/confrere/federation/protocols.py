@@ -547,9 +547,7 @@ FARTHEST_PRIOR = 1e6
 #: More records than this are no party's.
 LARGEST_DECLARED = 10**9
 
-_RELEASE_VALUES = frozenset(
-    {"frame", "epsilon", "ridge", "alpha", "cap", "calibration", "neighbours", "declared"}
-)
+_RELEASE_VALUES = frozenset({"frame", "epsilon", "ridge", "alpha", "cap", "neighbours", "declared"})
 
 #: What only some requests have: pure ones have no delta.
 _RELEASE_MORE = frozenset({"delta"})
@@ -586,8 +584,6 @@ class ReleaseRequest(WeightRequest):
         for name in ("ridge", "alpha", "cap"):
             if type(values[name]) is not float or not 0 <= values[name] <= LARGEST:
                 raise InvalidMessage(f"{name} must be a float from 0 to {LARGEST:g}.")
-        if values["calibration"] not in ("tight", "printed"):
-            raise InvalidMessage("calibration must be 'tight' or 'printed'.")
         if values["neighbours"] not in tuple(Neighbours):
             raise InvalidMessage("neighbours must be a known relation.")
         hidden = values["neighbours"] == Neighbours.ADD_REMOVE

@@ -44,7 +44,6 @@ from confrere.ledger import Receipt
 from confrere.maths.parties import PartySolutions, solve_parties, solve_parties_softmax
 from confrere.maths.public_cells import Cells
 from confrere.maths.voting import Tally, accumulate_votes, count_votes
-from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_cells import WHOLE, PartyCells, shares_of_parties
 from confrere.mechanisms.party_statistic import PartyStatistic, Radius
@@ -70,7 +69,6 @@ _SUM_VALUES = {
     "alpha": float,
     "radius": str,
     "normalise": bool,
-    "calibration": str,
     "spacing": float,
 }
 
@@ -109,7 +107,6 @@ def _sum_request(plan: Voting, n_parties: int, mechanism: SecureSum) -> Payload:
         "alpha": float(alpha),
         "radius": plan.radius,
         "normalise": bool(plan.normalise),
-        "calibration": plan.calibration,
         "spacing": float(mechanism.spacing),
     }
     if plan.delta:
@@ -147,7 +144,6 @@ def _read_part(request: Payload, facts: PartyFacts) -> tuple[Voting, float, int]
         alpha=values["alpha"] if method == "weights" else "auto",
         radius=cast(Radius, values["radius"]),  # checked by the plan
         normalise=values["normalise"],
-        calibration=cast(Calibration, values["calibration"]),
         trust="sum",
         colluding=values["colluding"],
         reserve=values["reserve"],

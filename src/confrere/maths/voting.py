@@ -41,7 +41,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -374,10 +374,6 @@ def _softmax_term(X: Floats, statistic: Floats) -> Floats:
     return np.asarray(term - term.mean(axis=0))
 
 
-#: ``printed``: as the paper has it. ``identity``: by l'(t) + l'(-t) = -1. ``sharp``: by both the
-#: identity and the largest norm, whichever is smaller.
-Bound: TypeAlias = Literal["printed", "identity", "sharp"]
-
 #: Results are raised by this share, more than what rounding may have taken off.
 _ROUNDING = 1e-14
 
@@ -430,54 +426,25 @@ def largest_norm(alpha: float, n_classes: int = 2) -> float:
     return _raised(float(brentq(slack, 0.0, 2 * free, xtol=1e-300, rtol=1e-15)))
 
 
-def vote_sensitivity(
-    alpha: float,
-    *,
-    n_classes: int = 2,
-    bound: Bound = "sharp",
-    radius: float = 1.0,
-    private_auxiliary: int | None = None,
-) -> float:
-    """Return the L2 sensitivity of the minimiser on majority-voted rows (002, Algorithm 1).
-
-    Between M - 1 tied votes one party decides every label: this is :func:`soft_sensitivity` for
-    a single party. Printed ``2/lambda``, by the identity ``1/lambda`` (K classes: ``sqrt2/lambda``
-    both), and never more than ``2 R(lambda)``, which rows ``min(1, t*/R) e`` attain for two classes
-    when all labels turn.
-
-    Parameters
-    ----------
-    alpha, n_classes, bound, radius, private_auxiliary
-        As for :func:`soft_sensitivity`.
-    """
-    return soft_sensitivity(
-        alpha,
-        1,
-        n_classes=n_classes,
-        bound=bound,
-        radius=radius,
-        private_auxiliary=private_auxiliary,
-    )
-
-
 def soft_sensitivity(
     alpha: float,
     n_parties: int,
     *,
     n_classes: int = 2,
-    bound: Bound = "sharp",
     radius: float = 1.0,
     private_auxiliary: int | None = None,
 ) -> float:
     """Return the L2 sensitivity of the minimiser on rows with vote fractions (002, Algorithm 2).
 
-    Printed ``2/(M lambda)``; by the identity ``radius/(M lambda)`` (K classes: ``sqrt2`` times
-    that, as printed for radius 1), and never more than ``2 R(lambda)``.
+    Between M - 1 tied votes one party decides every label of a majority (002, Algorithm 1): that
+    is the case of a single party.
+
+    By ``l'(t) + l'(-t) = -1`` it is ``radius/(M lambda)`` (K classes: ``sqrt2`` times that), and
+    never more than ``2 R(lambda)``.
 
     If one auxiliary row may change together with the party, its term of the gradient,
     ``(sigma - alpha_i) x_i``, moves by at most 2 instead of 1/M (K classes: ``2 sqrt2`` instead
-    of ``sqrt2/M``), so the identity's bound grows by ``(N - 1 + 2M)/N`` and the printed one by
-    ``(N - 1 + M)/N``.
+    of ``sqrt2/M``), so the bound grows by ``(N - 1 + 2M)/N``.
 
     Parameters
     ----------
@@ -487,61 +454,23 @@ def soft_sensitivity(
         Number of parties M, public.
     n_classes : int, default=2
         2 for one weight vector; more for a weight matrix with one row per class.
-    bound : {"printed", "identity", "sharp"}, default="sharp"
-        Which bound.
     radius : float, default=1.0
-        From :func:`auxiliary_radius`, if the auxiliary rows are public; not used by "printed".
+        From :func:`auxiliary_radius`, if the auxiliary rows are public.
     private_auxiliary : int, optional
         Number of auxiliary rows, if they are private too; the radius must be 1 then.
     """
     check_positive(alpha, "alpha")
     _check_parties(n_parties)
-    _check_bound(bound, ("printed", "identity", "sharp"))
     _check_radius(radius)
-    doubling = 1.0
-    if bound == "printed":
-        # The paper knew the identity for K classes only.
-        doubling, radius = (2.0 if n_classes == 2 else 1.0), 1.0
     joint = 1.0
     if private_auxiliary is not None:
         if private_auxiliary < 1:
             raise InvalidParameter("private_auxiliary must be the number of auxiliary rows.")
         if radius != 1:
             raise InvalidParameter("radius must be 1 when the auxiliary rows are private.")
-        joint = (private_auxiliary - 1 + 2 / doubling * n_parties) / private_auxiliary
-    steepest = _raised(doubling * _move(n_classes) * radius * joint / (n_parties * alpha))
-    if bound == "sharp":
-        return min(steepest, 2 * largest_norm(alpha, n_classes))
-    return steepest
-
-
-def average_sensitivity(
-    alpha: float, n_parties: int, *, n_classes: int = 2, bound: Bound = "sharp"
-) -> float:
-    """Return the L2 sensitivity of the mean of the parties' weights.
-
-    Printed ``2/(M lambda)`` (K classes: ``2 sqrt2/(M lambda)``), from ``lambda ||w*|| <= 1``;
-    sharp ``2 R(lambda)/M``, attained by a party that turns all its rows round. It holds for
-    whatever a party uploads if every upload is clipped to ``R(lambda)``, which no honest one
-    exceeds.
-
-    Parameters
-    ----------
-    alpha : float
-        Strength of the regulariser of the local problems, on the mean loss.
-    n_parties : int
-        Number of parties M, public.
-    n_classes : int, default=2
-        2 for one weight vector; more for a weight matrix with one row per class.
-    bound : {"printed", "sharp"}, default="sharp"
-        Which bound; the identity says nothing about rows that are replaced.
-    """
-    check_positive(alpha, "alpha")
-    _check_parties(n_parties)
-    _check_bound(bound, ("printed", "sharp"))
-    if bound == "sharp":
-        return 2 * largest_norm(alpha, n_classes) / n_parties
-    return _raised(2 * _move(n_classes) / (n_parties * alpha))
+        joint = (private_auxiliary - 1 + 2 * n_parties) / private_auxiliary
+    steepest = _raised(_move(n_classes) * radius * joint / (n_parties * alpha))
+    return min(steepest, 2 * largest_norm(alpha, n_classes))
 
 
 def statistic_sensitivity(n_parties: int, *, n_classes: int = 2, radius: float = 1.0) -> float:
@@ -613,11 +542,6 @@ def _check_classes(n_classes: int) -> None:
 def _check_parties(n_parties: int) -> None:
     if n_parties < 1:
         raise InvalidParameter("n_parties must be at least 1.")
-
-
-def _check_bound(bound: str, known: tuple[str, ...]) -> None:
-    if bound not in known:
-        raise InvalidParameter(f"bound must be one of {', '.join(known)}.")
 
 
 def _check_radius(radius: float) -> None:

@@ -31,7 +31,6 @@ from confrere.mechanisms.noisy_minimiser import (
     Labels,
     NoisyMinimiser,
 )
-from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.mechanisms.terms import Density, PerturbedObjectiveTerm, PerturbedSoftmaxTerm
 from confrere.noise.sources import RandomSource
 from confrere.rows.ball import row_norms
@@ -62,8 +61,6 @@ class FeatureGroupPerturbation:
         ``q_k > 0``; they sum to one under separate clipping, their squares under joint clipping.
     clipping : {"separate", "joint"}
         How rows are bounded.
-    calibration : {"tight", "printed"}
-        ``"printed"`` is Algorithm 3 as published: sound, but it wastes noise.
     cap : float, default=1.0
         Largest slope of the loss.
     prior_norm : float, default=0.0
@@ -82,7 +79,6 @@ class FeatureGroupPerturbation:
     ridges: tuple[float, ...]
     weights: tuple[float, ...]
     clipping: Clipping = "separate"
-    calibration: Calibration = "tight"
     cap: float = 1.0
     prior_norm: float = 0.0
     n_classes: int = 2
@@ -104,9 +100,6 @@ class FeatureGroupPerturbation:
             raise InvalidParameter("loss='capped' is for two classes only.")
         if self.bodies:
             self._check_bodies()
-        if self.calibration == "printed":
-            self._set_printed(budget)
-            return
         joint = self.clipping == "joint"
         if self.delta:
             check_delta(self.delta, self.n_samples)
@@ -123,9 +116,9 @@ class FeatureGroupPerturbation:
         object.__setattr__(self, "rho", rho)
 
     def _check_bodies(self) -> None:
-        if self.n_classes > 2 or self.delta or self.calibration == "printed":
+        if self.n_classes > 2 or self.delta:
             raise InvalidParameter(
-                "noise='schema' is for two classes, tight, without a delta; use noise='ball'."
+                "noise='schema' is for two classes, without a delta; use noise='ball'."
             )
         if self.clipping == "joint":
             raise InvalidParameter(
@@ -133,28 +126,6 @@ class FeatureGroupPerturbation:
             )
         if tuple(body.size for body in self.bodies) != tuple(self.sizes):
             raise InvalidParameter("there must be one body per group, of as many columns.")
-
-    def _set_printed(self, budget: float) -> None:
-        """Set Algorithm 3's rate and ridges.
-
-        In these coordinates ``q_k^2/(4 n lambda_k)`` is ``1/(4 L_k)``. The printed ``Delta_k`` can
-        be negative; a ridge never shrinks here.
-        """
-        beyond = self.cap < 1 or self.n_classes > 2 or self.delta
-        if self.clipping == "joint" or beyond:
-            raise InvalidParameter(
-                "calibration='printed' was published for separate clipping, the logistic loss of "
-                "two classes and no delta: use it with clipping='separate' and loss='logistic', "
-                "or calibration='tight'."
-            )
-        left = budget - math.fsum(2 * math.log1p(1 / (4 * ridge)) for ridge in self.ridges)
-        if left > 0:
-            object.__setattr__(self, "rho", left / 2)
-            return
-        floors = (1 / (4 * math.expm1(budget * weight / 4)) for weight in self.weights)
-        ridges = tuple(max(pair) for pair in zip(self.ridges, floors, strict=True))
-        object.__setattr__(self, "ridges", ridges)
-        object.__setattr__(self, "rho", budget / 4)
 
     def _separate_rho(self, budget: float) -> float:
         terms = [

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +27,8 @@ from confrere.maths.calibration import (
     calibrate,
     calibrate_classwise,
     calibrate_softmax,
-    printed_calibration,
 )
 from confrere.mechanisms.hidden_size import (
-    HiddenSize,
     RowCount,
     check_row_count,
     declared_count,
@@ -53,14 +51,11 @@ __all__ = [
     "SOLVER_PART",
     "SOLVER_SHARE",
     "TOLERANCE",
-    "Calibration",
     "ObjectivePerturbation",
     "PerturbedObjective",
 ]
 
 THEOREM = "docs/proofs/objective_perturbation.md"
-
-Calibration = Literal["tight", "printed"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,41 +202,18 @@ class ObjectivePerturbation(PerturbedObjective):
     """Noise with density proportional to ``exp(-rho ||b||)``: pure privacy.
 
     From four classes on the norm is the sum of the classes' norms.
-
-    Parameters
-    ----------
-    calibration : {"tight", "printed"}
-        ``"printed"`` is Algorithm 1 as published: sound, but it wastes noise.
     """
 
-    calibration: Calibration = "tight"
     rho: float = field(init=False)
 
     def _calibrate(self, budget: float) -> None:
-        if self.calibration == "printed":
-            self._set_printed(budget)
-        elif self.n_classes > 2:
+        if self.n_classes > 2:
             found = calibrate_classwise if self.n_classes >= CLASSWISE_FROM else calibrate_softmax
             rho = found(budget, self.ridge, self.n_classes, neighbours=self.neighbours)
             object.__setattr__(self, "rho", rho)
         else:
             term = RidgeTerm(ridge=self.ridge, cap=self.cap)
             object.__setattr__(self, "rho", calibrate(budget, [term], self.neighbours))
-
-    def _set_printed(self, budget: float) -> None:
-        if (
-            self.n_classes > 2
-            or self.cap < 1
-            or self.neighbours is not Neighbours.REPLACE_ONE
-            or isinstance(self.n_samples, HiddenSize)
-        ):
-            raise InvalidParameter(
-                "calibration='printed' was published for two classes, the logistic loss and "
-                "replace-one neighbours: use it with loss='logistic', or calibration='tight'."
-            )
-        printed = printed_calibration(budget, self.n_samples, self.ridge / self.n_samples)
-        object.__setattr__(self, "rho", printed.rho)
-        object.__setattr__(self, "ridge", self.ridge + self.n_samples * printed.extra_ridge)
 
     @property
     def law(self) -> L2Noise | ClassNoise:

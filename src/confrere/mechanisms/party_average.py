@@ -10,10 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from confrere.arrays import Floats
-from confrere.errors import InvalidData, InvalidParameter
+from confrere.errors import InvalidData
 from confrere.guarantee import check_bound
-from confrere.maths.voting import average_sensitivity, largest_norm
-from confrere.mechanisms.objective_perturbation import Calibration
+from confrere.maths.voting import largest_norm
 from confrere.mechanisms.output_step import (
     AddedNoise,
     coordinate_rounding,
@@ -44,8 +43,6 @@ class PartyAverage(PartyTotal):
         Ridge of the parties' own problems, on the mean loss.
     normalise : bool, default=False
         Average directions: every upload is brought to norm one.
-    calibration : {"tight", "printed"}, default="tight"
-        ``"printed"`` is the published sensitivity: sound, with more noise.
     """
 
     theorem = "docs/proofs/party_average.md"
@@ -54,17 +51,12 @@ class PartyAverage(PartyTotal):
     n_features: int
     alpha: float
     normalise: bool = False
-    calibration: Calibration = "tight"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.n_parties < 1 or self.n_features < 1:
             raise InvalidData("an average needs at least one party and one column.")
         check_bound(self.alpha, "alpha")
-        if self.normalise and self.calibration != "tight":
-            raise InvalidParameter(
-                "calibration='printed' is about weights as they are: set normalise=False."
-            )
 
     @property
     def norm(self) -> float:
@@ -79,12 +71,7 @@ class PartyAverage(PartyTotal):
     @property
     def sensitivity(self) -> float:
         """Largest L2 move of the computed mean between neighbours."""
-        if self.calibration == "tight":
-            return 2 * self.norm / self.n_parties + self._rounding
-        printed = average_sensitivity(
-            self.alpha, self.n_parties, n_classes=self.n_classes, bound="printed"
-        )
-        return printed + self._rounding
+        return 2 * self.norm / self.n_parties + self.rounding
 
     @property
     def noise(self) -> AddedNoise | SharedNoise:
@@ -100,7 +87,8 @@ class PartyAverage(PartyTotal):
         return self.noise.deviation
 
     @property
-    def _rounding(self) -> float:
+    def rounding(self) -> float:
+        """What floats may add to the move."""
         # A float sum of M vectors, in any order, is off by at most M units of each.
         summing = 2 * (self.n_parties + 8) * _EPS * self.norm
         return summing + 2 * coordinate_rounding(self.norm, self.n_classes)

@@ -15,18 +15,15 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import Guarantee, check_bound, check_epsilon, party_guarantee
 from confrere.maths.gaussian import check_delta
 from confrere.maths.voting import (
-    Bound,
     Tally,
     largest_norm,
     minimise_weighted,
     soft_sensitivity,
     statistic_rounding,
-    vote_sensitivity,
     vote_statistic,
     weighted_tolerance,
 )
 from confrere.mechanisms.noisy_minimiser import TOLERANCE
-from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.mechanisms.output_step import (
     AddedNoise,
     coordinate_rounding,
@@ -58,8 +55,6 @@ class PartyVotes:
         Fractions of the votes, or their majority: one vote can turn a majority on every row.
     n_classes : int, default=2
         More than two use the softmax loss.
-    calibration : {"tight", "printed"}, default="tight"
-        ``"printed"`` is the published sensitivity: sound, with more noise.
     radius : float, default=1.0
         From :func:`~confrere.maths.voting.auxiliary_radius`, if the rows are public.
     auxiliary_private : bool, default=False
@@ -75,7 +70,6 @@ class PartyVotes:
     alpha: float
     labels: Literal["soft", "vote"] = "soft"
     n_classes: int = 2
-    calibration: Calibration = "tight"
     radius: float = 1.0
     auxiliary_private: bool = False
     delta: float = 0.0
@@ -104,30 +98,24 @@ class PartyVotes:
         return max(TOLERANCE, smallest)
 
     @property
+    def exact(self) -> float:
+        """Largest L2 move of the exact minimiser between neighbours."""
+        # Between ties one party decides every label, as if it were alone.
+        return soft_sensitivity(
+            self.alpha,
+            1 if self.labels == "vote" else self.n_parties,
+            n_classes=self.n_classes,
+            radius=self.radius,
+            private_auxiliary=self.n_auxiliary if self.auxiliary_private else None,
+        )
+
+    @property
     def sensitivity(self) -> float:
         """Largest L2 move of the solver's answer between neighbours."""
-        bound: Bound = "sharp" if self.calibration == "tight" else "printed"
-        rows = self.n_auxiliary if self.auxiliary_private else None
-        if self.labels == "vote":
-            exact = vote_sensitivity(
-                self.alpha,
-                n_classes=self.n_classes,
-                bound=bound,
-                radius=self.radius,
-                private_auxiliary=rows,
-            )
-        else:
-            exact = soft_sensitivity(
-                self.alpha,
-                self.n_parties,
-                n_classes=self.n_classes,
-                bound=bound,
-                radius=self.radius,
-                private_auxiliary=rows,
-            )
         # Each of the two answers is off by the certified gradient, and its risk by rounding.
         off = self.tolerance / self.n_auxiliary + statistic_rounding(self.n_auxiliary)
-        return exact + 2 * off / self.alpha + 2 * coordinate_rounding(self._reach, self.n_classes)
+        rounding = coordinate_rounding(self._reach, self.n_classes)
+        return self.exact + 2 * off / self.alpha + 2 * rounding
 
     @property
     def _reach(self) -> float:

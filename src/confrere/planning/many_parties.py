@@ -19,7 +19,6 @@ from confrere.errors import CalibrationError, InvalidData, InvalidParameter
 from confrere.guarantee import check_epsilon, check_positive
 from confrere.maths.public_cells import HalfWhite
 from confrere.mechanisms.laws import L2Noise
-from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.mechanisms.party_cells import PartyCells
 from confrere.mechanisms.party_votes import PartyVotes
 from confrere.plans.cells_plan import CellRows, cells_for
@@ -48,8 +47,6 @@ class VotesForecast:
         Where votes go.
     alpha : float
         Ridge of the model.
-    calibration : {"tight", "printed"}
-        Whose sensitivity.
     reference_norm : float
         Length of the weights that the model is compared with, for rows in the unit ball.
     """
@@ -61,7 +58,6 @@ class VotesForecast:
     epsilon: float
     method: Literal["soft", "vote"]
     alpha: float
-    calibration: Calibration
     reference_norm: float
 
     @property
@@ -74,7 +70,6 @@ class VotesForecast:
             alpha=self.alpha,
             labels=self.method,
             n_classes=self.n_classes,
-            calibration=self.calibration,
         )
 
     @property
@@ -168,7 +163,6 @@ def plan_votes(
     n_classes: int = 2,
     method: Literal["soft", "vote"] = "soft",
     alpha: float | Literal["auto"] = "auto",
-    calibration: Calibration = "tight",
     reference_norm: float = 5.0,
 ) -> VotesForecast:
     """Plan learning from many small parties and public rows; touches no data.
@@ -185,8 +179,6 @@ def plan_votes(
         Fractions of the votes, or their majority.
     alpha : float or "auto", default="auto"
         Ridge of the model, as for :class:`confrere.MultipartyClassifier`.
-    calibration : {"tight", "printed"}, default="tight"
-        ``"printed"`` is the published sensitivity.
     reference_norm : float, default=5.0
         Length of the weights that the model is compared with.
 
@@ -213,7 +205,6 @@ def plan_votes(
         epsilon=float(epsilon),
         method=method,
         alpha=voting.output_alpha(parties),
-        calibration=calibration,
         reference_norm=float(reference_norm),
     )
 

@@ -36,7 +36,6 @@ from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
 from confrere.mechanisms.hidden_size import HiddenSize, RowCount
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
 from confrere.mechanisms.objective_perturbation import (
-    Calibration,
     ObjectivePerturbation,
     PerturbedObjective,
 )
@@ -78,8 +77,6 @@ class WeightRequest:
         More than two have the softmax loss.
     delta : float, default=0.0
         What one answer may spend of it; with one the noise is Gaussian.
-    calibration : {"tight", "printed"}
-        Of objective perturbation in L2.
     neighbours : str
         The relation that the answer's guarantee speaks of.
     declared : int, default=0
@@ -95,7 +92,6 @@ class WeightRequest:
     cap: float = 1.0
     n_classes: int = 2
     delta: float = 0.0
-    calibration: Any = "tight"
     neighbours: str = "replace-one"
     declared: int = 0
     centre: Floats | None = None
@@ -124,8 +120,6 @@ class WeightRequest:
             "neighbours": Neighbours(self.neighbours),
             "prior_norm": 0.0 if self.centre is None else float(np.linalg.norm(self.centre)),
         }
-        if (self.frame.norm == "l1" or self.delta) and self.calibration != "tight":
-            raise InvalidParameter("calibration='printed' is for L2 noise, without a delta.")
         if self.frame.norm == "l1" and self.delta:
             raise InvalidParameter("delta must be 0 with Laplace noise, which is pure.")
         if self.delta:
@@ -134,12 +128,12 @@ class WeightRequest:
             return BodyObjectivePerturbation(**common, body=self.frame.body)
         if self.frame.norm == "l1":
             return LaplaceObjectivePerturbation(**common)
-        return ObjectivePerturbation(**common, calibration=self.calibration)
+        return ObjectivePerturbation(**common)
 
     def output(self, n_samples: int) -> OutputPerturbation:
         """Return the output perturbation of a party of that size."""
-        if self.frame.norm != "l2" or self.centre is not None or self.calibration != "tight":
-            raise InvalidParameter("output perturbation is in L2, tight, without a prior.")
+        if self.frame.norm != "l2" or self.centre is not None:
+            raise InvalidParameter("output perturbation is in L2, without a prior.")
         return OutputPerturbation(
             epsilon=self.epsilon,
             n_samples=self.rows_of(n_samples),
@@ -172,8 +166,6 @@ class Averaging:
         parties together, since their average is what is used.
     cap : float, default=0.5
         Largest slope of the loss; 1 is the logistic loss.
-    calibration : {"tight", "printed"}
-        Of the noise.
     prior : array, optional
         Public weights to shrink towards, in the frame's coordinates.
     rounds : int, default=1
@@ -205,7 +197,6 @@ class Averaging:
     n_classes: int = 2
     alpha: Alpha = "auto"
     cap: float = 0.5
-    calibration: Calibration = "tight"
     prior: Floats | None = None
     rounds: int = 1
     perturb: Literal["objective", "output"] = "objective"
@@ -233,10 +224,8 @@ class Averaging:
             raise InvalidParameter("prior and loss='capped' are for two classes.")
         if self.combine not in get_args(Combine):
             raise InvalidParameter("combine must be 'mean', 'trimmed' or 'median'.")
-        if isinstance(self.frame, BodyFrame) and (
-            self.perturb == "output" or self.calibration == "printed"
-        ):
-            raise InvalidParameter("noise='schema' is in the objective, and tight; use 'ball'.")
+        if isinstance(self.frame, BodyFrame) and self.perturb == "output":
+            raise InvalidParameter("noise='schema' is in the objective; use 'ball'.")
         if self.count_epsilon is not None and not 0 < self.count_epsilon < self.epsilon:
             raise InvalidParameter("count_epsilon must be a part of epsilon.")
 
@@ -271,7 +260,7 @@ class Averaging:
         alpha = 0.0
         if self.alpha != "auto":
             alpha = float(self.alpha)
-            ridge = free_ridge(budget) if self.calibration == "tight" else 0.0
+            ridge = free_ridge(budget)
         elif isinstance(self.frame, BodyFrame):
             ridge = self.frame.ridge
         else:
@@ -319,7 +308,6 @@ class Averaging:
             cap=self.cap,
             n_classes=self.n_classes,
             delta=self.round_delta,
-            calibration=self.calibration,
             neighbours=str(sizes.neighbours),
             declared=declared,
             centre=centre,

@@ -26,7 +26,6 @@ from confrere.maths.prior_ridge import (
 )
 from confrere.mechanisms.feature_groups import THEOREM, FeatureGroupPerturbation
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
-from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.model import Clip, Facts, LowLevelModel, StackFacts
 from confrere.model.models import UNIT_ROWS
 from confrere.noise.sources import RandomSource
@@ -220,7 +219,6 @@ def plan_feature_stack(
     high_fraction: float | Literal["auto"],
     alpha: Alphas,
     high_alpha: Alpha,
-    calibration: Calibration,
     loss: Loss,
     split_seed: int | None,
     baseline: float = 0.0,
@@ -302,7 +300,6 @@ def plan_feature_stack(
         ),
         weights=tuple(float(q) for q in weights),
         clipping=rows.clipping,
-        calibration=calibration,
         cap=cap,
         prior_norm=max(float(np.linalg.norm(point)) for point in [*bases, *points]),
         n_classes=n_classes,

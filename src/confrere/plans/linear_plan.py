@@ -27,7 +27,6 @@ from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
 from confrere.mechanisms.hidden_size import HiddenSize, RowCount, declared_count
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.objective_perturbation import (
-    Calibration,
     ObjectivePerturbation,
     PerturbedObjective,
 )
@@ -216,7 +215,6 @@ def plan_linear(
     ridge_floor: float = 2.0,
     neighbours: str = "replace-one",
     loss: Loss = "capped",
-    calibration: Calibration = "tight",
     declared_samples: int | None = None,
     prior: NDArray[np.float64] | None = None,
     variance: float | None = None,
@@ -231,10 +229,6 @@ def plan_linear(
     it, where it is known: the automatic ridge is then :func:`informed_ridge`, with the curvature
     that ``base_rate`` implies.
     """
-    if delta > 0 and calibration == "printed":
-        raise InvalidParameter("calibration='printed' is pure: use delta=0 with it.")
-    if isinstance(frame, BodyFrame) and calibration == "printed":
-        raise InvalidParameter("noise='schema' is tight: use noise='ball' with the printed one.")
     relation = Neighbours(neighbours)
     size = row_count(n_samples, relation, declared_samples)
     public_samples = declared_count(size)
@@ -265,10 +259,7 @@ def plan_linear(
         least = ridge_floor if delta else class_floor(n_classes, ridge_floor)
         ridge = with_floor(informed, budget, least)
     else:
-        # The published calibration has a rule of its own for ridges that are too small.
-        floor = ridge_floor if alpha == "auto" or calibration == "tight" else None
-        if floor is not None and alpha == "auto":
-            floor = class_floor(n_classes, floor)
+        floor = class_floor(n_classes, ridge_floor) if alpha == "auto" else ridge_floor
         ridge = summed_ridge(alpha, budget, public_samples, frame.size, cap=cap, floor=floor)
     common: dict[str, Any] = {
         "epsilon": epsilon,
@@ -284,7 +275,7 @@ def plan_linear(
     if isinstance(frame, BodyFrame) and not delta:
         mechanism = BodyObjectivePerturbation(**common, body=frame.body)
     else:
-        mechanism = ball_objective(delta, calibration, **common)
+        mechanism = ball_objective(delta, **common)
     return LinearPlan(frame, mechanism, prior, public_samples, sources)
 
 
@@ -300,13 +291,11 @@ def _noise_near(
     return calibrate_gaussian(budget, delta, objective) ** 2
 
 
-def ball_objective(delta: float, calibration: Calibration, **common: Any) -> PerturbedObjective:
+def ball_objective(delta: float, **common: Any) -> PerturbedObjective:
     """Return the mechanism for rows in the unit ball: Gaussian if there is a delta."""
     if delta > 0:
-        if calibration != "tight":
-            raise InvalidParameter("calibration='printed' is pure: use delta=0 with it.")
         return GaussianObjectivePerturbation(**common, delta=delta)
-    return ObjectivePerturbation(**common, calibration=calibration)
+    return ObjectivePerturbation(**common)
 
 
 def row_count(n_samples: int, relation: Neighbours, declared: int | None) -> RowCount:

@@ -16,7 +16,7 @@ from confrere.errors import InvalidData
 from confrere.guarantee import Guarantee, Neighbours, Split
 from confrere.maths.partition import high_share, split_rows
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
-from confrere.mechanisms.objective_perturbation import Calibration, PerturbedObjective
+from confrere.mechanisms.objective_perturbation import PerturbedObjective
 from confrere.model import Facts, LowLevelModel
 from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import LabelledTable, Term
@@ -142,7 +142,6 @@ def plan_sample_stack(
     alpha: Alpha,
     high_alpha: Alpha,
     loss: Loss,
-    calibration: Calibration,
     baseline: float,
     split_seed: int | None,
     delta: float = 0.0,
@@ -158,9 +157,7 @@ def plan_sample_stack(
         raise InvalidData("n_samples is too small: every part needs one sample; lower n_groups.")
     centre = frame.weights(None, baseline)
     budget, cap = noise_budget(epsilon), slope_of(loss, n_classes)
-    floor = 2.0 if alpha == "auto" or calibration == "tight" else None
-    if floor is not None and alpha == "auto":
-        floor = class_floor(n_classes, floor)
+    floor = class_floor(n_classes) if alpha == "auto" else 2.0
 
     def ridge(n_rows: int) -> float:
         if alpha == "auto" and delta:
@@ -179,7 +176,6 @@ def plan_sample_stack(
     low = tuple(
         ball_objective(
             delta,
-            calibration,
             epsilon=epsilon,
             n_samples=len(part),
             n_features=frame.size,

@@ -333,7 +333,6 @@ def high_level_mechanism(
         ridge = with_floor(known, budget)
     return ball_objective(
         delta,
-        "tight",
         epsilon=epsilon,
         n_samples=n_samples,
         n_features=size,

@@ -15,7 +15,6 @@ from confrere.guarantee import Guarantee, check_epsilon, check_positive, party_g
 from confrere.maths.public_cells import Cells
 from confrere.maths.voting import Tally, auxiliary_radius
 from confrere.mechanisms import party_cells, party_votes
-from confrere.mechanisms.objective_perturbation import Calibration
 from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_cells import PartyCells
 from confrere.mechanisms.party_statistic import PartyStatistic, Radius
@@ -94,8 +93,6 @@ class Voting:
         Whether one auxiliary row may change together with a party.
     normalise : bool, default=False
         Average directions.
-    calibration : {"tight", "printed"}, default="tight"
-        ``"printed"`` is the published sensitivity.
     trust : {"coordinator", "sum"}, default="coordinator"
         Who sees what parties send, and adds the noise: a coordinator whom they trust, or nobody.
         ``"soft"`` and ``"vote"`` noise a model, which no sum can do: they need the coordinator.
@@ -121,7 +118,6 @@ class Voting:
     radius: Radius = "ellipsoid"
     auxiliary_private: bool = False
     normalise: bool = False
-    calibration: Calibration = "tight"
     trust: Trust = "coordinator"
     colluding: Colluding = "auto"
     reserve: int = 0
@@ -133,8 +129,6 @@ class Voting:
         check_epsilon(self.epsilon)
         if self.delta and self.method == "cells":
             raise InvalidParameter(party_cells.NO_DELTA)
-        if self.delta and self.calibration == "printed":
-            raise InvalidParameter("delta must be 0 with calibration='printed', which is pure.")
         check_tries(self.reserve, self.quorum)
         check_positive(self.local_alpha, "local_alpha")
         if self.alpha != "auto":
@@ -142,7 +136,6 @@ class Voting:
         known = {
             "method": get_args(Method),
             "radius": ("ellipsoid", "spectral", "unit"),
-            "calibration": ("tight", "printed"),
             "trust": ("coordinator", "sum"),
         }
         for name, choices in known.items():
@@ -162,11 +155,6 @@ class Voting:
         if self.normalise and self.method != "weights":
             raise InvalidParameter("normalise=True is for method='weights'.")
         ours = self.method in ("statistic", "cells")
-        if self.calibration == "printed" and (ours or self.normalise):
-            raise InvalidParameter(
-                "calibration='printed' was published for 'soft', 'vote' and 'weights' without "
-                "normalise; use 'tight'."
-            )
         if self.auxiliary_private and (ours or self.method == "weights"):
             raise InvalidParameter(
                 f"auxiliary_private=True: method={self.method!r} "
@@ -294,7 +282,6 @@ class Voting:
             alpha=_AVERAGE_ALPHA if self.alpha == "auto" else float(self.alpha),
             n_classes=self.n_classes,
             normalise=self.normalise,
-            calibration=self.calibration,
             **self._summing(n_parties),
         )
 
@@ -311,7 +298,7 @@ class Voting:
 
     def output(self, n_parties: int) -> PartyVotes:
         """Return the mechanism that noises the model of so many parties' votes."""
-        own = self.auxiliary_private or self.radius == "unit" or self.calibration == "printed"
+        own = self.auxiliary_private or self.radius == "unit"
         soft = self.method == "soft"
         return PartyVotes(
             epsilon=self.epsilon,
@@ -322,7 +309,6 @@ class Voting:
             alpha=self.output_alpha(n_parties),
             labels="soft" if soft else "vote",
             n_classes=self.n_classes,
-            calibration=self.calibration,
             radius=1.0 if own else auxiliary_radius(self.rows),
             auxiliary_private=self.auxiliary_private,
         )

@@ -125,8 +125,6 @@ def test_parties_of_a_fold_are_routed():
     [
         {"method": "sum"},
         {"loss": "huber"},
-        {"calibration": "printed"},
-        {"calibration": "printed", "loss": "logistic", "method": "ofpa"},
         {"rounds": 2, "method": "ofaa"},
         {"rounds": 0},
         {"rounds": 2, "method": "laplace"},
@@ -144,13 +142,6 @@ def test_wrong_settings_cost_nothing(ledger, settings):
     with pytest.raises(InvalidParameter):
         CollaborativeClassifier(**{"epsilon": 0.5, "ledger": ledger} | settings).fit(X, Y)
     assert ledger.spent("study") == 0
-
-
-def test_printed_calibration_is_sound_and_noisier(ledger):
-    model = CollaborativeClassifier(
-        calibration="printed", loss="logistic", epsilon=0.5, alpha=0.01, ledger=ledger
-    ).fit(X, Y, party=PARTY)
-    assert model.guarantee_.epsilon == 0.5
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,6 @@ def test_bad_epsilon(bad):
         ("ridge_floor", 0),
         ("intercept_scale", 1.0),
         ("loss", "squared"),
-        ("calibration", "loose"),
         ("neighbours", "all"),
         ("neighbours", "add-remove"),
         ("classes", [0]),
@@ -196,15 +195,6 @@ def test_add_remove_takes_its_ridge_from_the_declared_number():
     assert len({plan.mechanism.tolerance for plan in plans}) == 1
 
 
-def test_the_printed_calibration_is_noisier():
-    settings = {"alpha": 1e-3, "loss": "logistic"}
-    tight = PrivateLogisticRegression(**settings).plan(facts(1000, 6)).mechanism
-    printed = PrivateLogisticRegression(**settings, calibration="printed").plan(facts(1000, 6))
-    assert printed.mechanism.rho < tight.rho
-    with pytest.raises(InvalidParameter, match="loss='logistic'"):
-        PrivateLogisticRegression(calibration="printed").fit(X, Y)
-
-
 def test_price_touches_no_data():
     price = PrivateLogisticRegression(epsilon=0.3, neighbours="label-only").price(100, 4)
     assert (price.epsilon, str(price.neighbours)) == (0.3, "label-only")
@@ -235,11 +225,6 @@ def test_gaussian_fit_keeps_its_books_and_learns(tmp_path):
     (entry,) = ledger.entries()
     assert entry.detail["sigma"] == release.model.facts.sigma > 0
     assert "rho" not in entry.detail
-
-
-def test_the_printed_calibration_is_pure():
-    with pytest.raises(InvalidParameter, match="printed"):
-        PrivateLogisticRegression(delta=1e-6, calibration="printed").fit(X, Y)
 
 
 def test_a_kernel_is_a_fixed_public_map():

@@ -183,7 +183,6 @@ def test_the_rule_knows_that_add_remove_neighbours_take_half_of_the_noise():
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"calibration": "printed", "loss": "logistic"}, "printed"),
         ({"prior": [0.0]}, "prior"),
         ({"feature_scale": [1.0]}, "feature_scale"),
     ],
@@ -191,9 +190,6 @@ def test_the_rule_knows_that_add_remove_neighbours_take_half_of_the_noise():
 def test_what_the_theorem_does_not_know_is_refused_or_left_to_the_ball(settings, named):
     with pytest.raises(InvalidParameter, match=named):
         PrivateLogisticRegression(schema=SCHEMA, noise="schema", **settings).price(1000)
-    if named == "printed":
-        price = PrivateLogisticRegression(schema=SCHEMA, **settings).price(1000)
-        assert price.theorem != "docs/proofs/geometry.md"
 
 
 #: Many columns of few levels: where Gaussian noise is shorter than a body's.
@@ -342,7 +338,6 @@ def test_rounds_of_an_average_share_epsilon(rounds):
     ("settings", "named"),
     [
         ({"method": "ofpa"}, "method"),
-        ({"calibration": "printed", "loss": "logistic"}, "printed"),
         ({"prior": [0.0]}, "prior"),
         ({"feature_scale": [1.0]}, "feature_scale"),
         ({"schema": None}, "schema="),

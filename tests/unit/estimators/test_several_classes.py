@@ -90,7 +90,6 @@ def test_sources_of_other_classes_are_refused():
     [
         ({"prior_intercept": 0.5}, "prior"),
         ({"prior": [0.1] * 4}, "prior"),
-        ({"calibration": "printed", "loss": "logistic", "clipping": "separate"}, "printed"),
     ],
 )
 def test_what_is_for_two_classes_is_refused(settings, word):

@@ -76,7 +76,6 @@ def test_groups_are_declared_by_the_names_of_columns(noise):
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"calibration": "printed", "loss": "logistic", "clipping": "separate"}, "printed"),
         ({"prior": [0.0] * 5}, "prior"),
         ({"delta": 1e-6}, "delta"),
         ({"rows": "unit"}, "rows="),

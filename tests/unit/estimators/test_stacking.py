@@ -135,7 +135,6 @@ def test_bad_settings_are_named():
         ({"clipping": "none"}, "clipping"),
         ({"data_norm": [1.0, 2.0]}, "data_norm"),
         ({"alpha": -1.0}, "alpha"),
-        ({"calibration": "printed"}, "printed"),
     ]:
         ledger = Ledger()
         with pytest.raises(InvalidParameter, match=name):
@@ -143,16 +142,6 @@ def test_bad_settings_are_named():
         assert ledger.entries() == []
     with pytest.raises(InvalidData, match="n_samples"):
         SampleStackingClassifier(n_groups=5).fit(X[:6], Y[:6])
-
-
-def test_printed_calibration_is_noisier():
-    settings = {"importance": IMPORTANCE, "clipping": "separate", "alpha": 1e-3, "loss": "logistic"}
-    facts = PublicFacts(n_samples=1000, n_features=12)
-    tight = FeatureStackingClassifier(**settings).plan(facts)
-    printed = FeatureStackingClassifier(**settings, calibration="printed").plan(
-        PublicFacts(n_samples=1000, n_features=12)
-    )
-    assert all(p < t for p, t in zip(printed.low.rates, tight.low.rates, strict=True))
 
 
 def test_allocations_meet_their_constraints():

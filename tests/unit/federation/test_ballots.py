@@ -42,7 +42,7 @@ SETTINGS = [
     {"method": "statistic", "radius": "spectral", "alpha": 0.05},
     {"method": "soft"},
     {"method": "soft", "auxiliary_private": True},
-    {"method": "vote", "calibration": "printed"},
+    {"method": "vote"},
     {"method": "weights"},
     {"method": "weights", "normalise": True, "alpha": 0.1},
     {"method": "cells"},
@@ -232,14 +232,11 @@ def test_wrong_plans_are_refused():
     for kw in (
         {"method": "other"},
         {"radius": "round"},
-        {"calibration": "loose"},
-        {"calibration": "printed"},
         {"auxiliary_private": True},
         {"normalise": True},
         {"alpha": 0.0},
         {"local_alpha": -1.0},
         {"method": "weights", "auxiliary_private": True},
-        {"method": "weights", "normalise": True, "calibration": "printed"},
     ):
         with pytest.raises(InvalidParameter):
             plan(**kw)
@@ -295,7 +292,7 @@ def test_noise_is_drawn_once_per_run(tmp_path):
         {"epsilon": 2.0},
         {"method": "soft"},
         {"method": "soft", "auxiliary_private": True},
-        {"method": "vote", "calibration": "printed"},
+        {"method": "vote"},
         {"method": "weights"},
         {"method": "cells"},
         {"frame": Frame(D, data_norm=1.0, constant=0.4)},

@@ -160,7 +160,6 @@ def changed(payload, **values):
         release(centre=np.ones(4, dtype=np.float32)),
         release(cap=0.2),
         release(neighbours="someone"),
-        release(calibration="printed"),  # was published for the logistic loss only
         changed(release(), more=1),
         changed(release(), epsilon="1"),
         changed(release(), epsilon=1),

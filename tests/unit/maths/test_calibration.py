@@ -13,36 +13,9 @@ from confrere.maths.calibration import (
     RidgeTerm,
     calibrate,
     free_ridge,
-    printed_calibration,
-    printed_group_epsilon,
     spent_epsilon,
     worst_residual,
 )
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "alpha", "n", "epsilon_prime", "delta"),
-    [
-        (1.0, 0.01, 1000, 0.950615, 0.0),
-        (1.0, 1e-4, 1000, 0.5, 7.80203e-4),
-        (0.1, 1e-3, 1000, 0.05, 8.87552e-3),
-        (1.0, 1.0, 1, 0.553713, 0.0),
-    ],
-)
-def test_printed_values(epsilon, alpha, n, epsilon_prime, delta):
-    printed = printed_calibration(epsilon, n, alpha)
-    assert round(printed.epsilon_prime, 6) == epsilon_prime
-    assert printed.extra_ridge == pytest.approx(delta, rel=1e-6)
-
-
-def test_mean_noise_of_the_printed_and_the_tight_calibration():
-    assert round(10 / printed_calibration(1.0, 1000, 0.01).rho, 4) == 21.0390
-    assert 10 / calibrate(1.0, [RidgeTerm(ridge=10.0)]) == 20.0
-
-
-def test_printed_calibration_has_a_cliff_that_the_tight_one_has_not():
-    assert round(printed_calibration(0.25, 1, 2.0).epsilon_prime, 4) == 0.0144
-    assert 2 * calibrate(0.25, [RidgeTerm(ridge=2.0)]) > 0.17
 
 
 def test_tight_values():
@@ -56,12 +29,6 @@ def test_tight_values():
 def test_capped_values(ridge, rho):
     assert round(calibrate(1.0, [RidgeTerm(ridge=ridge, cap=0.5)]), 6) == rho
     assert rho == pytest.approx(1 - math.log1p(1 / (4 * ridge)), abs=5e-7)
-
-
-def test_printed_group_values():
-    assert round(printed_group_epsilon(1, 1000, [0.01] * 5, [0.2] * 5), 6) == 0.990005
-    q = [0.5, 0.25, 0.15, 0.1, 0.0]
-    assert round(printed_group_epsilon(1, 1000, [0.01] * 5, q), 6) == 0.982792
 
 
 def test_jacobian_is_free_at_the_floor_and_not_below():

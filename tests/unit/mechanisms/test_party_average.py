@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from confrere.errors import InvalidData, InvalidParameter
+from confrere.errors import InvalidData
 from confrere.guarantee import Unit
 from confrere.maths.parties import solve_parties, solve_parties_softmax
-from confrere.maths.voting import average_sensitivity, largest_norm
+from confrere.maths.voting import largest_norm
 from confrere.mechanisms.party_average import PartyAverage
 from confrere.noise.sources import SeededSource
 
@@ -60,10 +60,6 @@ def test_honest_parties_are_not_clipped_and_reach_the_sensitivity(n_classes, alp
 def test_sensitivities():
     assert make().sensitivity == pytest.approx(2 * largest_norm(0.01) / 4)
     assert make(normalise=True).sensitivity == pytest.approx(2 / 4)
-    for n_classes in (2, 3):
-        printed = make(calibration="printed", n_classes=n_classes)
-        exact = average_sensitivity(0.01, 4, n_classes=n_classes, bound="printed")
-        assert printed.sensitivity == pytest.approx(exact)
     assert make().guarantee().unit is Unit.PARTY
     assert not any("auxiliary" in fact for fact in make().guarantee().public)
 
@@ -76,7 +72,5 @@ def test_what_was_not_clipped_is_refused():
     for uploads in (np.full((2, 3), np.nan), np.ones((2, 4)), np.ones((2, 2, 3))):
         with pytest.raises(InvalidData, match="upload"):
             make().clipped(uploads)
-    with pytest.raises(InvalidParameter, match="normalise"):
-        make(normalise=True, calibration="printed")
     with pytest.raises(InvalidData):
         make(n_parties=0)

@@ -14,12 +14,10 @@ from confrere.noise.sources import SeededSource
 from confrere.planning import choose_votes, plan_votes
 
 
-def test_printed_terms_are_those_of_the_theorem_with_the_exact_quantile():
+def test_terms_are_those_of_the_theorem_with_the_exact_quantile():
     """Where the paper has d log(d/delta)/rho for the noise's length, there is its quantile."""
-    made = plan_votes(
-        parties=1000, auxiliary=500, d=9, epsilon=0.5, alpha=0.01, calibration="printed"
-    )
-    sensitivity = 2 / (1000 * 0.01)
+    made = plan_votes(parties=1000, auxiliary=500, d=9, epsilon=0.5, alpha=0.01)
+    sensitivity = 1 / (1000 * 0.01)
     assert made.sensitivity == pytest.approx(sensitivity, rel=1e-3)
     longest = stats.gamma.ppf(0.99, 10, scale=sensitivity / 0.5)
     assert made.noise(0.99) == pytest.approx(longest, rel=2e-3)

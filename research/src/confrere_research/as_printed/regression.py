@@ -25,10 +25,50 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from confrere.arrays import Floats
-from confrere.maths.calibration import printed_calibration, printed_group_epsilon
+from confrere.guarantee import check_epsilon, check_positive
 from confrere.maths.partition import Groups
 from confrere.maths.solver import minimise, minimise_many, smallest_tolerance
 from confrere.rows.ball import row_norms
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedCalibration:
+    """What Algorithm 1 of the stacking papers prints: ``epsilon' = 2 rho`` and ``Delta``."""
+
+    epsilon_prime: float
+    extra_ridge: float
+
+    @property
+    def rho(self) -> float:
+        """The rate of the noise's norm."""
+        return self.epsilon_prime / 2
+
+
+def printed_calibration(epsilon: float, n_samples: int, alpha: float) -> PrintedCalibration:
+    """Return Algorithm 1's noise for rows of norm at most 1: sound, but loose.
+
+    ``alpha`` is the papers' lambda, on the mean loss, and ``extra_ridge`` their Delta.
+    """
+    check_epsilon(epsilon)
+    check_positive(alpha, "alpha")
+    epsilon_prime = epsilon - 2 * math.log1p(1 / (4 * n_samples * alpha))
+    if epsilon_prime > 0:
+        return PrintedCalibration(epsilon_prime, 0.0)
+    return PrintedCalibration(epsilon / 2, 1 / (4 * n_samples * math.expm1(epsilon / 4)) - alpha)
+
+
+def printed_group_epsilon(
+    epsilon: float, n_samples: int, alphas: Sequence[float], row_norms: Sequence[float]
+) -> float:
+    """Return ``epsilon'`` of Algorithm 3 (feature groups, bounds ``q_k`` that sum to one).
+
+    Zero bounds contribute nothing. A value at or below zero means that the algorithm switches to
+    its second branch.
+    """
+    return epsilon - math.fsum(
+        2 * math.log1p(q * q / (4 * n_samples * alpha))
+        for alpha, q in zip(alphas, row_norms, strict=True)
+    )
 
 
 def largest_norm(X: Floats) -> float:

@@ -24,11 +24,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confrere.arrays import Floats
-from confrere.maths.calibration import printed_calibration
 from confrere.maths.logistic import sigmoid
 from confrere.maths.partition import Groups, split_rows
 from confrere.maths.solver import minimise_many
-from confrere_research.as_printed.regression import fit_plr, fit_plr_fs, gamma_noise
+from confrere_research.as_printed.regression import (
+    fit_plr,
+    fit_plr_fs,
+    gamma_noise,
+    printed_calibration,
+)
 
 
 @dataclass(frozen=True)

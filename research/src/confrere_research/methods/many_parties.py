@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from confrere.arrays import Floats
 from confrere.estimators import CollaborativeClassifier, MultipartyClassifier
+from confrere_research.as_printed.multiparty import PrintedMultiparty
 from confrere_research.as_printed.ofpa_ofaa import ofaa, ofpa
 from confrere_research.methods.run import Run
 from confrere_research.problems.shapes import ManyParties
@@ -54,7 +55,10 @@ def printed_ofaa(problem: ManyParties, run: Run) -> Metrics:
 
 def multiparty(problem: ManyParties, run: Run) -> Metrics:
     """Votes, soft votes, averages and the statistic of many small parties."""
-    model = MultipartyClassifier(epsilon=run.budget, random_state=run.seed, **run.options)
+    options = dict(run.options)
+    printed = options.pop("calibration", "tight") == "printed"
+    kind = PrintedMultiparty if printed else MultipartyClassifier
+    model = kind(epsilon=run.budget, random_state=run.seed, **options)
     model.fit(problem.train.X, problem.train.y, party=problem.party, auxiliary=problem.auxiliary)
     return _scored(problem, model.predict(problem.test.X))
 
