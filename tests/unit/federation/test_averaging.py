@@ -312,3 +312,11 @@ def test_a_centre_for_other_classes_is_refused():
     assert request.checked(PartyFacts(60, 3)).n_classes == 2
     with pytest.raises(InvalidMessage, match="centre"):
         request.checked(PartyFacts(60, 3, 3))
+
+
+@pytest.mark.parametrize(
+    "settings", [{"rounds": 5000}, {"perturb": "input"}, {"count_epsilon": 1.0}], ids=str
+)
+def test_plans_that_make_no_sense(settings):
+    with pytest.raises(InvalidParameter):
+        Averaging(**{"frame": Frame(3), "epsilon": 1.0} | settings)

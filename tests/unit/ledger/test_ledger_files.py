@@ -266,13 +266,7 @@ def _run(script: str, **environment: str) -> str:
     return finished.stdout.strip()
 
 
-class TestEphemeral:
-    def test_it_is_private(self):
-        folder = Ledger().path.parent
-        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-
-    def test_it_goes_with_its_process_and_not_with_a_forked_child(self):
-        script = """
+FORKED = """
 import os, sys
 from confrere.ledger import Ledger
 from confrere.guarantee import Guarantee
@@ -285,12 +279,7 @@ assert os.waitpid(child, 0)[1] == 0
 assert ledger.spent() == 0.1
 print(ledger.path)
 """
-        path = Path(_run(script))
-        assert path.name == "ephemeral.ledger"
-        assert not path.parent.exists()
-
-    def test_it_goes_with_a_worker_of_a_pool(self):
-        script = """
+POOLED = """
 import multiprocessing
 from confrere.ledger import Ledger
 def work(queue):
@@ -302,6 +291,15 @@ worker.start()
 print(queue.get())
 worker.join()
 """
+
+
+class TestEphemeral:
+    def test_it_is_private(self):
+        folder = Ledger().path.parent
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+    @pytest.mark.parametrize("script", [FORKED, POOLED])
+    def test_it_goes_with_its_process_and_not_with_a_child(self, script):
         path = Path(_run(script))
         assert path.name == "ephemeral.ledger"
         assert not path.parent.exists()

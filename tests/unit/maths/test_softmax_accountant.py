@@ -20,13 +20,20 @@ positive = st.floats(0.01, 100)
 relations = st.sampled_from(list(Neighbours))
 
 
+@pytest.mark.parametrize(
+    ("calibrate", "spent"),
+    [
+        (calibrate_softmax, spent_epsilon_softmax),
+        (calibrate_classwise, spent_epsilon_classwise),
+    ],
+)
 @given(epsilon=st.floats(0.05, 10), ridge=positive, k=st.integers(2, 20), relation=relations)
 @settings(deadline=None)
-def test_softmax_calibration_is_the_largest_safe_rho(epsilon, ridge, k, relation):
+def test_calibration_is_the_largest_safe_rate(calibrate, spent, epsilon, ridge, k, relation):
     ridge = max(ridge, 2 / epsilon)
-    rho = calibrate_softmax(epsilon, ridge, k, neighbours=relation)
-    assert spent_epsilon_softmax(rho, ridge, k, neighbours=relation) <= epsilon
-    assert spent_epsilon_softmax(rho * (1 + 1e-9), ridge, k, neighbours=relation) > epsilon
+    rho = calibrate(epsilon, ridge, k, neighbours=relation)
+    assert spent(rho, ridge, k, neighbours=relation) <= epsilon
+    assert spent(rho * (1 + 1e-9), ridge, k, neighbours=relation) > epsilon
 
 
 @given(k=st.integers(3, 20), r=st.floats(1e-4, 10), m=st.floats(0.05, 1e3))
@@ -64,15 +71,6 @@ def test_the_softmax_jacobian_is_free_from_eight_over_epsilon_on(k, epsilon):
     # Bounding the two terms one by one wastes a tenth of the noise and more.
     apart = (epsilon - (k - 1) * math.log1p(epsilon / (2 * k))) / (2 * math.sqrt(2))
     assert calibrate_softmax(epsilon, 2 / epsilon, k) > 1.1 * apart
-
-
-@given(epsilon=st.floats(0.05, 10), ridge=positive, k=st.integers(2, 20), relation=relations)
-@settings(deadline=None)
-def test_classwise_calibration_is_the_largest_safe_rate(epsilon, ridge, k, relation):
-    ridge = max(ridge, 2 / epsilon)
-    rho = calibrate_classwise(epsilon, ridge, k, neighbours=relation)
-    assert spent_epsilon_classwise(rho, ridge, k, neighbours=relation) <= epsilon
-    assert spent_epsilon_classwise(rho * (1 + 1e-9), ridge, k, neighbours=relation) > epsilon
 
 
 @given(k=st.integers(2, 20), r=st.floats(1e-4, 10), m=st.floats(0.05, 1e3))

@@ -15,7 +15,7 @@ from confrere.federation.grant import Grant
 from confrere.ledger import Ledger
 from confrere.release import generate_key, load_release, read_private_key, verify_release
 from confrere.study import approve_study, changed_facts, earlier_grants
-from tests.unit.study.test_sessions import NAMES, coordinator, locals_of, place, session
+from tests.unit.study.test_sessions import NAMES, agreed, coordinator, locals_of, place
 
 __all__ = ["place"]
 
@@ -33,9 +33,7 @@ def approve(place, party="main", **more):
 
 
 def test_words_reach_ledger_and_card_and_are_verified(place):
-    for name in NAMES:
-        approve(place, name)
-    finished = coordinator(place, {name: session(place, name) for name in NAMES}).run()
+    finished = coordinator(place, agreed(place, approve)).run()
     folder = finished.folders["diabetes-2026"]
     card = load_release(folder).card
     assert card.justification == WORDS["justification"]
@@ -54,9 +52,7 @@ def test_words_reach_ledger_and_card_and_are_verified(place):
 
 
 def test_nobody_speaks_for_a_party_that_says_nothing(place):
-    for name in NAMES:
-        approve(place, name)
-    sessions = {name: session(place, name) for name in NAMES}
+    sessions = agreed(place, approve)
     policy = sessions["main"]._local.books.policy
     object.__setattr__(policy, "approval", None)
     finished = coordinator(place, sessions).run()
@@ -65,9 +61,7 @@ def test_nobody_speaks_for_a_party_that_says_nothing(place):
 
 
 def test_a_card_is_not_spoilt_by_a_hostile_party_s_words(place):
-    for name in NAMES:
-        approve(place, name)
-    sessions = {name: session(place, name) for name in NAMES}
+    sessions = agreed(place, approve)
     books = sessions["branch-2"]._local.books
     said = books.policy.approval
     object.__setattr__(said, "reason", "the data are anonymous")

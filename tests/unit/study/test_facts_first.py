@@ -14,7 +14,13 @@ from confrere.release import load_release, verify_release
 from confrere.study import protocols, read_study, study_from_bytes, write_example
 from tests.unit.federation.signed_run import Loopback
 from tests.unit.study import test_sessions
-from tests.unit.study.test_sessions import NAMES, approve, content_with, coordinator, session
+from tests.unit.study.test_sessions import (
+    NAMES,
+    agreed,
+    approve,
+    content_with,
+    coordinator,
+)
 
 place = test_sessions.place
 
@@ -111,9 +117,7 @@ def test_between_machines_rows_are_encoded_by_what_all_have_counted(place):
     study = place / "study.toml"
     study.write_text(bounds_only(study.read_text()))
     content_with(place, "1 of 3")
-    for name in NAMES:
-        approve(place, name)
-    sessions = {name: session(place, name) for name in NAMES}
+    sessions = agreed(place, approve)
     finished = coordinator(place, sessions).run()
     assert finished.left_out == finished.unsigned == {}
     keys = {name: place / f"{name}.key.pub" for name in NAMES}

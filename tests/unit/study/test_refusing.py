@@ -11,7 +11,7 @@ from confrere.ledger import ChargeApproval, Ledger
 from confrere.study import approve_study, refuse_study
 from tests.unit.federation.signed_run import Loopback
 from tests.unit.study.test_approving import WORDS, approve
-from tests.unit.study.test_sessions import NAMES, coordinator, locals_of, place, session
+from tests.unit.study.test_sessions import NAMES, agreed, coordinator, locals_of, place, session
 
 __all__ = ["place"]
 
@@ -42,9 +42,7 @@ class Interrupted(Loopback):
 
 
 def test_a_refusal_after_a_grant_is_never_charged(place):
-    for name in NAMES:
-        approve(place, name)
-    sessions = {name: session(place, name) for name in NAMES}
+    sessions = agreed(place, approve)
     refuse(place)
     with pytest.raises(QuorumMissed):
         coordinator(place, sessions).run()
@@ -77,9 +75,7 @@ def test_a_withdrawal_between_two_questions_ends_the_party(place):
 
 
 def test_who_has_withdrawn_signs_no_release(place):
-    for name in NAMES:
-        approve(place, name)
-    sessions = {name: session(place, name) for name in NAMES}
+    sessions = agreed(place, approve)
     carrier = Interrupted(sessions, 2, lambda: refuse(place))
     finished = coordinator(place, sessions, carrier=carrier).run()
     assert finished.unsigned == {"main": "StudyRefused"}

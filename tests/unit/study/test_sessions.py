@@ -96,6 +96,13 @@ def session(place, name, **more):
     return party_session(study, locals_[name], **where)
 
 
+def agreed(place, approve):
+    """Let every party approve; return who answers for each."""
+    for name in NAMES:
+        approve(place, name)
+    return {name: session(place, name) for name in NAMES}
+
+
 def coordinator(place, sessions, **more):
     where = {
         "key": place / "coordinator.key",
@@ -107,9 +114,7 @@ def coordinator(place, sessions, **more):
 
 
 def test_a_study_ends_in_a_release_that_everyone_signed(place):
-    for name in NAMES:
-        approve(place, name)
-    sessions = {name: session(place, name) for name in NAMES}
+    sessions = agreed(place, approve)
     finished = coordinator(place, sessions).run()
     assert finished.left_out == finished.unsigned == {}
     keys = {name: place / f"{name}.key.pub" for name in NAMES}
@@ -211,9 +216,7 @@ def test_everyone_has_a_key(place):
 
 def test_a_release_that_is_not_theirs_is_not_signed(place, monkeypatch):
     """A coordinator that writes another model than the answers give gets no signature."""
-    for name in NAMES:
-        approve(place, name)
-    parties = {name: session(place, name) for name in NAMES}
+    parties = agreed(place, approve)
     honest = module.made_of
 
     def forged(study, learned):
@@ -235,9 +238,7 @@ def test_a_card_or_model_that_says_something_else_is_not_signed(place, monkeypat
     path = place / "study.toml"
     text = path.read_text().replace(OLD["unit_rows"], "max_rows_per_unit = 3")
     path.write_text(text.replace(OLD["parties_per_unit"], "parties_per_unit = 2"))
-    for name in NAMES:
-        approve(place, name)
-    parties = {name: session(place, name) for name in NAMES}
+    parties = agreed(place, approve)
     said, learned = running._notes, []
     cards = [
         {"max_rows_per_unit": 1},
@@ -315,9 +316,7 @@ def test_files_of_a_release_that_would_lie_elsewhere_are_not_written(
     place, tmp_path, monkeypatch, name
 ):
     """A coordinator names the files that a party is handed; none may leave the release's folder."""
-    for party in NAMES:
-        approve(place, party)
-    parties = {party: session(place, party) for party in NAMES}
+    parties = agreed(place, approve)
     (tmp_path / "aside" / "inner").mkdir(parents=True)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "aside" / "inner"))
     honest = SignedFederation.hand_out
@@ -334,9 +333,7 @@ def test_files_of_a_release_that_would_lie_elsewhere_are_not_written(
 
 
 def test_a_party_that_signs_nonsense_keeps_no_other_signature_away(place):
-    for party in NAMES:
-        approve(place, party)
-    parties = {party: session(place, party) for party in NAMES}
+    parties = agreed(place, approve)
     parties["main"]._accept = lambda files, outcome: b"[" * 100_000
     finished = coordinator(place, parties).run()
     assert finished.unsigned == {"main": "InvalidReply:signature"}
@@ -347,9 +344,7 @@ def test_a_party_that_signs_nonsense_keeps_no_other_signature_away(place):
 def test_who_never_answered_is_on_the_card_that_the_others_sign(place):
     path = place / "study.toml"
     path.write_text(path.read_text().replace(OLD["quorum"], "quorum = 0.6"))
-    for name in NAMES:
-        approve(place, name)
-    there = {name: session(place, name) for name in NAMES}
+    there = agreed(place, approve)
     gone = {"branch-2": lambda *_: PartyError("Timeout")}
     finished = coordinator(place, there, carrier=Loopback(there, gone)).run()
     assert finished.left_out == {"branch-2": "Timeout"}
@@ -359,9 +354,7 @@ def test_who_never_answered_is_on_the_card_that_the_others_sign(place):
 
 
 def test_a_signature_that_is_not_a_partys_own_is_not_kept(place):
-    for name in NAMES:
-        approve(place, name)
-    there = {name: session(place, name) for name in NAMES}
+    there = agreed(place, approve)
     finished = coordinator(place, there).run()
     study, folder = read_study(place / "study.toml"), finished.folders["diabetes-2026"]
     mine = (folder / "signatures" / "main.sig").read_text()
@@ -397,9 +390,7 @@ def test_a_study_of_sums_ends_in_a_release_that_says_who_would_have_to_collude(
     study, locals_ = locals_of(place)
     grant = make_grant(study, locals_["main"], approved_by="o", reason="r")
     assert [(request.operation, request.steps) for request in grant.requests] == asked
-    for name in NAMES:
-        approve(place, name)
-    sessions = {name: session(place, name) for name in NAMES}
+    sessions = agreed(place, approve)
     finished = coordinator(place, sessions).run()
     assert finished.left_out == finished.unsigned == {}
     for name in NAMES:

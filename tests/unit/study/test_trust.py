@@ -15,7 +15,7 @@ from confrere.study.running import check_words
 from confrere.study.study_file import trust_of
 from confrere.trust import OWN_NOISE, Trust
 from tests.unit.study.test_approving import approve
-from tests.unit.study.test_sessions import NAMES, coordinator, locals_of, place, session
+from tests.unit.study.test_sessions import NAMES, agreed, coordinator, locals_of, place, session
 
 __all__ = ["place"]
 
@@ -115,9 +115,7 @@ def test_facts_that_are_learned_by_a_sum_first_need_the_sum_s_trust(place):
 
 
 def test_a_card_cannot_claim_more_than_its_study(place):
-    for name in NAMES:
-        approve(place, name)
-    finished = coordinator(place, {name: session(place, name) for name in NAMES}).run()
+    finished = coordinator(place, agreed(place, approve)).run()
     release = load_release(finished.folders["diabetes-2026"])
     assert release.card.trust.kind == "own noise"
     study, _ = locals_of(place)
