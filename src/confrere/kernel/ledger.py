@@ -4,11 +4,11 @@ Money of privacy is counted in exact decimals. A float stands for the decimal it
 charges of ``0.1`` are ``1``, and fit a cap of 1. Sums are never rounded; only what is shown as a
 float is, always to the careful side.
 
-The head of the chain is also kept in a second place, the witness. A hash chain shows changes inside
-it. It does not show that rows were cut from its end, that an older copy was put back, that it was
-rebuilt, or that the file was deleted and made anew: all these are whole chains. So the last row's
-number and hash, and what every account had spent, lie in a folder that a backup of the ledger does
-not touch, and are compared at every opening and before every charge.
+The head of the chain is also kept in a second place, the witness. That rows were cut from its end,
+that an older copy was put back, that it was rebuilt, or deleted and made anew, does not show in a
+chain of hashes. So the last row's number and hash, and what every account had spent, lie in a
+folder that a backup of the ledger does not touch, and are compared at every opening and before
+every charge.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import tempfile
 import uuid
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, replace
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
@@ -46,6 +46,7 @@ from confrere.errors import (
     UnknownAccount,
     WitnessMismatch,
 )
+from confrere.files import write_new
 from confrere.guarantee import (
     Guarantee,
     Neighbours,
@@ -57,16 +58,7 @@ from confrere.guarantee import (
     minus,
     plus,
 )
-from confrere.kernel.log import (
-    Kind,
-    LogFile,
-    Row,
-    canonical,
-    create,
-    now,
-    rolled_back,
-    transaction,
-)
+from confrere.kernel.log import Kind, LogFile, Row, canonical, now, rolled_back, transaction
 
 FORMAT = 2
 
@@ -74,8 +66,8 @@ FORMAT = 2
 CHANGES = frozenset({Kind.RAISED, Kind.FROZEN, Kind.DECLARED})
 #: How a charge ended.
 ENDS = frozenset({Kind.RELEASED, Kind.FAILED})
-#: What a charge's row says about its moment, not about what is paid for.
-_OF_THE_MOMENT = ("spent", "uncapped", "approval")
+#: What a receipt need not have.
+_OPTIONAL = frozenset({"study", "study_sha256", "uncapped", "approval"})
 #: The account of an ephemeral ledger that names none, opened by its first charge.
 _DEFAULT = "default"
 
@@ -90,35 +82,6 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d([.]\d+)?([+]00:00|Z)", re.AS
 
 
 # -- the facts that rows hold: short texts and small plain JSON values, never data ---------------
-
-
-def _account_facts(
-    name: str,
-    epsilon: float | None,
-    delta: float,
-    unit: Unit | str,
-    neighbours: Neighbours | str,
-    reason: str | None = None,
-    period: str | None = None,
-) -> dict[str, Any]:
-    if period not in (None, "year") or (period is not None and epsilon is None):
-        raise InvalidParameter(
-            "period must be 'year', for caps on what a calendar year may spend, or None; and it "
-            "needs a cap: give epsilon as well."
-        )
-    if epsilon is None and _check_delta(delta) != 0:
-        raise InvalidParameter("delta is a cap beside the one on epsilon: give epsilon as well.")
-    facts = {
-        "name": _check_text(name, "name"),
-        "epsilon": None if epsilon is None else check_epsilon(epsilon),
-        "delta": _check_delta(delta),
-        **_counted_facts(unit, neighbours),
-    }
-    if period is not None:
-        facts["period"] = period
-    return facts if reason is None else facts | {"reason": _check_text(reason, "reason")}
-
-
 def _counted_facts(unit: Unit | str, neighbours: Neighbours | str) -> dict[str, str]:
     try:
         return {"unit": str(Unit(unit)), "neighbours": str(Neighbours(neighbours))}
@@ -131,10 +94,10 @@ def _counted_facts(unit: Unit | str, neighbours: Neighbours | str) -> dict[str, 
 
 
 def _change_facts(account: str, reason: str) -> dict[str, Any]:
-    return {"account": _check_text(account, "account"), "reason": _check_text(reason, "reason")}
+    return {"account": check_text(account, "account"), "reason": check_text(reason, "reason")}
 
 
-def _charge_facts(
+def charge_facts(
     guarantee: Guarantee,
     purpose: str,
     detail: Mapping[str, Any] | None = None,
@@ -154,10 +117,10 @@ def _charge_facts(
         raise InvalidParameter(f"detail must be a mapping, got a {type(detail).__name__}.")
     facts = {
         "guarantee": _check_json(guarantee.to_dict(), "guarantee"),
-        "purpose": _check_text(purpose, "purpose"),
+        "purpose": check_text(purpose, "purpose"),
         "detail": _check_json(dict(detail or {}), "detail"),
         "simulated": simulated,
-        "key": None if key is None else _check_text(key, "key"),
+        "key": None if key is None else check_text(key, "key"),
     }
     if approval is not None:
         if not isinstance(approval, ChargeApproval):
@@ -172,14 +135,14 @@ def _study_facts(study: tuple[str, str]) -> dict[str, str]:
     name, sha256 = study
     if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
         raise InvalidParameter("study must name the study's sha256: 64 hex digits.")
-    return {"id": _check_text(name, "study"), "sha256": sha256}
+    return {"id": check_text(name, "study"), "sha256": sha256}
 
 
 def _decision_facts(study: tuple[str, str], name: str, reason: str) -> dict[str, Any]:
     return {
         "study": _study_facts(study),
-        "name": _check_text(name, "name"),
-        "reason": _check_text(reason, "reason"),
+        "name": check_text(name, "name"),
+        "reason": check_text(reason, "reason"),
     }
 
 
@@ -189,7 +152,7 @@ def _check_delta(value: object) -> float:
     return float(value)
 
 
-def _check_text(value: object, name: str, longest: int = _LONGEST_TEXT) -> str:
+def check_text(value: object, name: str, longest: int = _LONGEST_TEXT) -> str:
     """Return ``value`` if it is one printable, not too long line."""
     if not isinstance(value, str):
         raise InvalidParameter(f"{name} must be a str, got a {type(value).__name__}.")
@@ -231,12 +194,9 @@ def _check_plain(value: object, name: str, *, depth: int) -> None:
     elif isinstance(value, float):
         if not math.isfinite(value):
             raise InvalidParameter(f"{name} must be finite to be written as JSON.")
-    elif isinstance(value, list):
-        for position, item in enumerate(value):
-            _check_plain(item, f"{name}[{position}]", depth=depth + 1)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            if not isinstance(key, str):
+    elif isinstance(value, list | dict):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            if isinstance(value, dict) and not isinstance(key, str):
                 raise InvalidParameter(f"{name} must have str keys, got a {type(key).__name__}.")
             _check_plain(item, f"{name}[{key!r}]", depth=depth + 1)
     else:
@@ -247,14 +207,9 @@ def _check_plain(value: object, name: str, *, depth: int) -> None:
 
 
 # -- approvals, refusals, receipts -----------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class ChargeApproval:
-    """Who agreed that something is paid for, and why.
-
-    ``time`` is in UTC, as ISO 8601; ``justification`` says why this epsilon.
-    """
+    """Who agreed that something is paid for, when (in UTC, as ISO 8601), and why this epsilon."""
 
     name: str
     reason: str
@@ -262,12 +217,12 @@ class ChargeApproval:
     justification: str | None = None
 
     def __post_init__(self) -> None:
-        _check_text(self.name, "approval.name")
-        _check_text(self.reason, "approval.reason")
+        check_text(self.name, "approval.name")
+        check_text(self.reason, "approval.reason")
         if not isinstance(self.time, str) or not _TIME.fullmatch(self.time):
             raise InvalidParameter("approval.time must be a time in UTC, as ISO 8601.")
         if self.justification is not None:
-            _check_text(self.justification, "approval.justification", _LONGEST_JUSTIFICATION)
+            check_text(self.justification, "approval.justification", _LONGEST_JUSTIFICATION)
 
     def to_dict(self) -> dict[str, str]:
         """Return plain values; a justification only where there is one."""
@@ -289,90 +244,22 @@ class ChargeApproval:
         return None if told is None else cls.from_dict(told)
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """One row that says no to a study, or takes that back. The last word stands.
-
-    Nobody has to say yes in a ledger: a grant does, or who types the amount. A no is a row, looked
-    at before every question and within every charge, so that it holds whoever has a grant already,
-    and against a party that is running. Only a row that says yes again lifts it, and what was
-    agreed to before that row stays without effect.
-
-    "withdrawn": it had been agreed to before. "agreed": the no before it is lifted, and what was
-    approved before ``since`` does not count.
-    """
-
-    row: int
-    time: str
-    said: Literal["refused", "withdrawn", "agreed"]
-    study: str
-    study_sha256: str
-    name: str
-    reason: str
-    since: str | None = None
-
-    @classmethod
-    def of(cls, row: Row) -> Self:
-        """Read the row."""
-        facts = row.facts
-        said: Literal["refused", "withdrawn", "agreed"] = "agreed"
-        if row.kind is Kind.REFUSED:
-            said = "withdrawn" if facts.get("withdrawn") else "refused"
-        study, told = facts["study"], (facts["name"], facts["reason"], facts.get("since"))
-        return cls(row.seq, row.time, said, study["id"], study["sha256"], *told)
-
-    @property
-    def stops(self) -> bool:
-        """Whether nothing may be charged for the study as long as this is the last word."""
-        return self.said != "agreed"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
-        return asdict(self)
-
-    def error(self) -> StudyRefused:
-        """Return what is raised as long as this is the last word."""
-        return StudyRefused(
-            f"study {self.study} was {self} on {self.time[:16]}Z (row {self.row}): nothing more is "
-            "charged or answered for it. A new approval lifts that: confrere approve."
-        )
-
-    def check(self, approval: ChargeApproval | None) -> None:
-        """Refuse a study of which this is the last word, or what was approved before it."""
-        if self.stops:
-            raise self.error()
-        moment = datetime.fromisoformat
-        if approval is None or moment(approval.time) < moment(str(self.since)):
-            raise StudyRefused(
-                f"study {self.study} was refused, and agreed to again by {self.name} (row "
-                f"{self.row}); what was approved before that does not count any more: use the new "
-                "grant."
-            )
-
-    def __str__(self) -> str:
-        return f"{self.said} by {self.name}"
+def refused(study: str, by: str, time: str, row: int) -> StudyRefused:
+    """Return what is raised as long as a row that says no is the last word about a study."""
+    return StudyRefused(
+        f"study {study} was {by} on {time[:16]}Z (row {row}): nothing more is charged or answered "
+        "for it. A new approval lifts that: confrere approve."
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """Proof that a price was paid before the noise was drawn.
 
-    Attributes
-    ----------
-    ledger_id, row, account
-        Which ledger was charged, in which row, and who paid.
-    guarantee, purpose
-        What was paid for; in words.
-    time, hash
-        When, in UTC, as ISO 8601; and the row's hash: the ledger's head at that moment.
-    simulated : bool
-        Whether the noise is seeded, so that the result must not leave.
-    study, study_sha256 : str or None
-        The study that it was paid for, and what the study's text hashes to.
-    uncapped : bool
-        Whether nothing limits what is spent on the same data: the account had no cap, or the
-        ledger does not last.
-    approval : ChargeApproval or None
+    It names the ledger and the row, whose ``hash`` was the ledger's head at that moment. What is
+    ``simulated`` must not leave. ``study_sha256`` is what the study's text hashes to. ``uncapped``:
+    nothing limits what is spent on the same data, since the account had no cap, or the ledger does
+    not last.
     """
 
     ledger_id: str
@@ -410,21 +297,15 @@ class Receipt:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON; what need not be there only where it is."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        if self.study is None:
-            del values["study"], values["study_sha256"]
-        if not self.uncapped:
-            del values["uncapped"]
-        if self.approval is None:
-            del values["approval"]
-        else:
-            values["approval"] = self.approval.to_dict()
-        return values | {"guarantee": self.guarantee.to_dict()}
+        values["guarantee"] = self.guarantee.to_dict()
+        values["approval"] = None if self.approval is None else self.approval.to_dict()
+        return {name: value for name, value in values.items() if value or name not in _OPTIONAL}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Read what :meth:`to_dict` wrote."""
         names = set(cls.__dataclass_fields__)
-        missing = sorted(names - values.keys() - {"study", "study_sha256", "uncapped", "approval"})
+        missing = sorted(names - values.keys() - _OPTIONAL)
         if missing:
             raise InvalidParameter(f"the receipt lacks {', '.join(missing)}.")
         known = {name: values[name] for name in names & values.keys()}
@@ -433,11 +314,7 @@ class Receipt:
 
 
 class Payment(NamedTuple):
-    """What a receipt paid for, as the rows say it now.
-
-    ``sums``: for how many draws at once, where it is for several; ``models``: how many of them
-    were noted to have left.
-    """
+    """What a receipt paid for; whether for several ``sums``, and how many ``models`` have left."""
 
     guarantee: Guarantee
     open: bool
@@ -446,29 +323,57 @@ class Payment(NamedTuple):
 
 
 # -- what an account allows ------------------------------------------------------------------------
+class Amount(NamedTuple):
+    """Epsilon and delta, exactly."""
+
+    epsilon: Decimal = Decimal(0)
+    delta: Decimal = Decimal(0)
+
+    @classmethod
+    def of(cls, price: Guarantee | Spent) -> Self:
+        """Read floats as the decimals that they print as."""
+        return cls(exact(price.epsilon), exact(price.delta))
+
+    @classmethod
+    def told(cls, totals: Mapping[str, str]) -> Self:
+        """Read what :attr:`text` wrote."""
+        return cls(Decimal(totals["epsilon"]), Decimal(totals["delta"]))
+
+    @property
+    def text(self) -> dict[str, Any]:
+        """The amount, as rows keep it."""
+        return {"epsilon": str(self.epsilon), "delta": str(self.delta)}
+
+    def plus(self, more: Amount) -> Amount:
+        """Add without rounding."""
+        return Amount(plus(self.epsilon, more.epsilon), plus(self.delta, more.delta))
+
+    def minus(self, less: Amount) -> Amount:
+        """Subtract without rounding."""
+        return Amount(minus(self.epsilon, less.epsilon), minus(self.delta, less.delta))
+
+
+_NOTHING = Amount()
 
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """What an account allows and what it has spent so far.
+    """What an account allows and what it has paid so far.
 
-    Where the cap is on a year, what was spent in earlier years does not count against it. A year
+    Where the caps are on a year, what was paid in earlier years does not count against them. A year
     is the calendar's, in UTC, and never an earlier one than that of the last charge: a clock that
     is set back gives nothing back.
     """
 
     account: str
-    epsilon_cap: Decimal | None
-    delta_cap: Decimal
+    caps: Amount | None
     unit: Unit | None
     neighbours: Neighbours | None
-    frozen: str | None = None
-    epsilon_spent: Decimal = Decimal(0)
-    delta_spent: Decimal = Decimal(0)
     period: Literal["year"] | None = None
+    frozen: str | None = None
+    paid: Amount = _NOTHING
     year: int = 0
-    epsilon_earlier: Decimal = Decimal(0)
-    delta_earlier: Decimal = Decimal(0)
+    earlier: Amount = _NOTHING
 
     @classmethod
     def opened(cls, facts: Mapping[str, Any]) -> Self:
@@ -476,18 +381,17 @@ class Balance:
         cap, unit, neighbours = facts["epsilon"], facts["unit"], facts["neighbours"]
         return cls(
             account=facts["name"],
-            epsilon_cap=None if cap is None else exact(cap),
-            delta_cap=exact(facts["delta"]),
+            caps=None if cap is None else Amount(exact(cap), exact(facts["delta"])),
             unit=None if unit is None else Unit(unit),
             neighbours=None if neighbours is None else Neighbours(neighbours),
             period=facts.get("period"),
         )
 
-    def changed(self, kind: str, facts: Mapping[str, Any]) -> Self:
+    def changed(self, kind: Kind, facts: Mapping[str, Any]) -> Self:
         """Take over what the owner's row says: another cap, no more charges, or what is counted."""
-        if kind == Kind.FROZEN:
+        if kind is Kind.FROZEN:
             return replace(self, frozen=str(facts["reason"]))
-        if kind == Kind.RAISED:
+        if kind is Kind.RAISED:
             return self.raised(facts["epsilon"], facts["delta"])
         if self.unit is not None:
             raise InvalidParameter(
@@ -498,51 +402,39 @@ class Balance:
 
     def raised(self, epsilon: float | None, delta: float | None) -> Self:
         """Let more be spent, where a cap is given."""
-        if self.epsilon_cap is None:
+        if self.caps is None:
             raise InvalidParameter(f"account {self.account!r} has no cap to raise.")
-        caps = (
-            self.epsilon_cap if epsilon is None else exact(epsilon),
-            self.delta_cap if delta is None else exact(delta),
+        caps = Amount(
+            self.caps.epsilon if epsilon is None else exact(epsilon),
+            self.caps.delta if delta is None else exact(delta),
         )
-        falls = caps[0] < self.epsilon_cap or caps[1] < self.delta_cap
-        if falls or caps == (self.epsilon_cap, self.delta_cap):
+        if min(caps.minus(self.caps)) < 0 or caps == self.caps:
             raise InvalidParameter(
-                f"account {self.account!r} has the caps epsilon {at_most(self.epsilon_cap):g} and "
-                f"delta {at_most(self.delta_cap):g}; a raise makes one of them larger and neither "
+                f"account {self.account!r} has the caps epsilon {at_most(self.caps.epsilon):g} and "
+                f"delta {at_most(self.caps.delta):g}; a raise makes one of them larger and neither "
                 "smaller. To spend less, freeze the account when it is enough."
             )
-        return replace(self, epsilon_cap=caps[0], delta_cap=caps[1])
+        return replace(self, caps=caps)
 
     def resumed(self, charge: Mapping[str, Any]) -> Self:
         """Take over the running totals from the facts of the account's last charge."""
         spent = charge["spent"]
-        totals: dict[str, Any] = {
-            "epsilon_spent": Decimal(spent["epsilon"]),
-            "delta_spent": Decimal(spent["delta"]),
-        }
-        if self.period is not None:
-            totals["year"] = int(spent["year"])
-            totals["epsilon_earlier"] = Decimal(spent["earlier"]["epsilon"])
-            totals["delta_earlier"] = Decimal(spent["earlier"]["delta"])
-        return replace(self, **totals)
+        resumed = replace(self, paid=Amount.told(spent))
+        if self.period is None:
+            return resumed
+        return replace(resumed, year=int(spent["year"]), earlier=Amount.told(spent["earlier"]))
 
     def at(self, time: str) -> Self:
         """Begin the year of a time, if it is a later one."""
         year = int(time[:4])
         if self.period is None or year <= self.year:
             return self
-        return replace(
-            self, year=year, epsilon_earlier=self.epsilon_spent, delta_earlier=self.delta_spent
-        )
+        return replace(self, year=year, earlier=self.paid)
 
     def booked(self, guarantee: Guarantee, time: str) -> Self:
         """Add what was spent at a time, whatever the caps."""
         begun = self.at(time)
-        return replace(
-            begun,
-            epsilon_spent=plus(begun.epsilon_spent, exact(guarantee.epsilon)),
-            delta_spent=plus(begun.delta_spent, exact(guarantee.delta)),
-        )
+        return replace(begun, paid=begun.paid.plus(Amount.of(guarantee)))
 
     def after(self, guarantee: Guarantee, time: str) -> Self:
         """Pay for one more release at a time, composed in sequence, or say why not."""
@@ -551,17 +443,14 @@ class Balance:
                 f"account {self.account!r} is frozen ({self.frozen}); nothing was spent."
             )
         self._check_composable(guarantee)
-        paid = self.booked(guarantee, time)
-        if paid.epsilon_cap is not None:
-            before = self.at(time)
+        rest = self.at(time).rest
+        if rest is not None:
             bound = "ledger" if self.period is None else "ledger, this year"
-            if minus(paid.epsilon_spent, paid.epsilon_earlier) > paid.epsilon_cap:
-                raise BudgetExceeded(self.account, guarantee.epsilon, before.left, bound=bound)
-            if minus(paid.delta_spent, paid.delta_earlier) > paid.delta_cap:
-                spent = minus(before.delta_spent, before.delta_earlier)
-                left = max(0.0, at_most(minus(self.delta_cap, spent)))
-                raise BudgetExceeded(self.account, guarantee.delta, left, "delta", bound)
-        return paid
+            for name, price, left in zip(rest._fields, Amount.of(guarantee), rest, strict=True):
+                if price > left:
+                    asked = (float(price), max(0.0, at_most(left)))
+                    raise BudgetExceeded(self.account, *asked, name, bound)
+        return self.booked(guarantee, time)
 
     def _check_composable(self, guarantee: Guarantee) -> None:
         if self.unit is None or self.neighbours is None:
@@ -582,20 +471,30 @@ class Balance:
                 f"for {guarantee.neighbours}: the two do not add up. Nothing was spent."
             )
 
-    def covers(self, guarantee: Guarantee) -> bool:
-        """Whether the caps cover a price now; raises where none ever would."""
-        try:
-            self.after(guarantee, now())
-        except BudgetExceeded:
-            return False
-        return True
+    @property
+    def rest(self) -> Amount | None:
+        """What the caps still cover: less than nothing, if more was booked; None without them."""
+        return None if self.caps is None else self.caps.minus(self.paid.minus(self.earlier))
+
+    @property
+    def left(self) -> float:
+        """Epsilon that can still be charged; infinite without a cap, nothing once frozen."""
+        if self.frozen is not None:
+            return 0.0
+        rest = self.rest
+        return math.inf if rest is None else max(0.0, at_most(rest.epsilon))
+
+    @property
+    def spent(self) -> float:
+        """Epsilon spent in all, never shown as less than it is."""
+        return at_least(self.paid.epsilon)
 
     @property
     def facts(self) -> dict[str, float | str | None]:
         """What the account allows now, as the row that opens it says it."""
         return {
-            "epsilon": None if self.epsilon_cap is None else float(self.epsilon_cap),
-            "delta": float(self.delta_cap),
+            "epsilon": None if self.caps is None else float(self.caps.epsilon),
+            "delta": 0.0 if self.caps is None else float(self.caps.delta),
             "unit": self.unit,
             "neighbours": self.neighbours,
             "period": self.period,
@@ -604,44 +503,16 @@ class Balance:
     @property
     def totals(self) -> dict[str, Any]:
         """The running totals, as a charge's row keeps them."""
-        totals: dict[str, Any] = {
-            "epsilon": str(self.epsilon_spent),
-            "delta": str(self.delta_spent),
-        }
-        if self.period is None:
-            return totals
-        earlier = {"epsilon": str(self.epsilon_earlier), "delta": str(self.delta_earlier)}
-        return totals | {"year": self.year, "earlier": earlier}
-
-    @property
-    def spent(self) -> float:
-        """Epsilon spent in all, never shown as less than it is."""
-        return at_least(self.epsilon_spent)
-
-    @property
-    def counted(self) -> float:
-        """Epsilon that counts against the cap: all of it, or this year's."""
-        return at_least(minus(self.epsilon_spent, self.epsilon_earlier))
-
-    @property
-    def left(self) -> float:
-        """Epsilon that can still be charged; infinite without a cap, nothing once frozen."""
-        if self.frozen is not None:
-            return 0.0
-        if self.epsilon_cap is None:
-            return math.inf
-        spent = minus(self.epsilon_spent, self.epsilon_earlier)
-        # What was booked may be more than the cap.
-        return max(0.0, at_most(minus(self.epsilon_cap, spent)))
+        year = {} if self.period is None else {"year": self.year, "earlier": self.earlier.text}
+        return self.paid.text | year
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
     """A cap on all that was ever spent on the same data, besides the account's own.
 
-    ``by`` says who set it: one of :data:`confrere.errors.LIMITS`. ``over`` are the accounts of
-    these data, where there are others than the one that pays: a ledger of an older version has one
-    for every name that studies gave them.
+    ``by`` is one of :data:`confrere.errors.LIMITS`. ``over`` are other accounts of these data: a
+    ledger of an older version has one for every name that studies gave them.
     """
 
     epsilon: float
@@ -658,8 +529,6 @@ class Limit:
 
 
 # -- what the rows say -----------------------------------------------------------------------------
-
-
 class Pages(LogFile):
     """A ledger's file, with where its rows stand; what they say is read from the disk again.
 
@@ -709,7 +578,7 @@ class Pages(LogFile):
 
     def known(self, account: str) -> str:
         """Return the name of an account, if there is one."""
-        if _check_text(account, "account") not in self.accounts:
+        if check_text(account, "account") not in self.accounts:
             raise UnknownAccount(f"there is no account {account!r}; there is: {self._listed()}.")
         return account
 
@@ -750,24 +619,37 @@ class Pages(LogFile):
                 return receipt.row
         raise LedgerError(f"the receipt for row {receipt.row} is not of this ledger.")
 
-    def decisions(self, study_sha256: str | None = None) -> list[Decision]:
-        """Return who said no to a study, or took that back; about all studies by default."""
+    def decisions(self, study_sha256: str | None = None) -> list[Row]:
+        """Return the rows that say no to a study, or take that back; of all studies by default."""
         asked = list(self._decisions) if study_sha256 is None else [study_sha256]
         rows = sorted(row for study in asked for row in self._decisions.get(study, ()))
-        return [Decision.of(self.row(row)) for row in rows]
+        return [self.row(row) for row in rows]
 
     def check_agreed(self, study_sha256: str, approval: ChargeApproval | None) -> None:
-        """Refuse a study whose last word is no, or what was approved before a no was lifted."""
+        """Refuse a study whose last word is no, or what was approved before a no was lifted.
+
+        Nobody has to say yes in a ledger: a grant does, or who types the amount. A no is a row,
+        looked at before every question and within every charge, so that it holds whoever has a
+        grant already, and against a party that is running. Only a row that says yes again lifts
+        it, and what was agreed to before that row stays without effect.
+        """
         for last in self.decisions(study_sha256)[-1:]:
-            last.check(approval)
+            facts, moment = last.facts, datetime.fromisoformat
+            study, name = facts["study"]["id"], facts["name"]
+            if last.kind is Kind.REFUSED:
+                said = "withdrawn" if facts.get("withdrawn") else "refused"
+                raise refused(study, f"{said} by {name}", last.time, last.seq)
+            if approval is None or moment(approval.time) < moment(facts["since"]):
+                raise StudyRefused(
+                    f"study {study} was refused, and agreed to again by {name} (row {last.seq}); "
+                    "what was approved before that does not count any more: use the new grant."
+                )
 
 
 # -- the witness -----------------------------------------------------------------------------------
 
-#: A head fits a sector, so that it is written whole or not at all.
-_RECORD = 512
-#: An account's name may be long.
-_LONG_RECORD = 2048
+#: A head fits a sector, so that it is written whole or not at all; an account's name may be long.
+_SIZES = {"head": 512, "path": 512, "spent": 2048, "data": 2048}
 
 
 @dataclass(frozen=True, slots=True)
@@ -781,10 +663,7 @@ class Head:
 
 
 class Spent(NamedTuple):
-    """All that was charged to an account, never less; ``facts`` opens it again, should it be gone.
-
-    They are what :attr:`Balance.facts` says: caps, unit, neighbours and period.
-    """
+    """All that was charged to an account, never less; ``facts`` opens it again, if it is gone."""
 
     ledger_id: str
     account: str
@@ -807,7 +686,8 @@ def witness_folder(folder: str | os.PathLike[str] | None = None) -> Path:
 
 
 @lru_cache
-def _file(folder: Path, ending: str, *names: str) -> Path:
+def record_file(folder: Path, ending: str, *names: str) -> Path:
+    """Return where a record lies: names may be long, or no names of files."""
     hashed = (hashlib.sha256(os.fsencode(name)).hexdigest()[:32] for name in names)
     return folder / f"{'.'.join(hashed)}.{ending}"
 
@@ -825,12 +705,12 @@ class Witness:
 
     def head_of(self, ledger_id: str) -> Head | None:
         """Return the last head that was kept, if any."""
-        values = self._read(_file(self.folder, "head", ledger_id))
+        values = self.told("head", ledger_id)
         return None if values is None else Head(**values)
 
     def ledger_at(self, path: Path) -> str | None:
         """Return which ledger a path held when it was last opened."""
-        values = self._read(_file(self.folder, "path", str(path)))
+        values = self.told("path", str(path))
         return None if values is None else str(values["ledger_id"])
 
     def check(self, log: Pages, path: Path) -> None:
@@ -857,73 +737,32 @@ class Witness:
         """Keep the last row of a ledger, and what accounts have spent."""
         row = log.tail
         head = {"ledger_id": log.ledger_id, "row": row.seq, "hash": row.hash, "time": row.time}
-        self._write(_file(self.folder, "head", log.ledger_id), head)
+        self.tell(head, "head", log.ledger_id)
         self.keep_spent(log, accounts)
 
     def keep_spent(self, log: Pages, accounts: Iterable[str]) -> None:
         """Keep what accounts of a ledger have spent."""
         for account in accounts:
             balance = log.balance(account)
-            told = (balance.spent, at_least(balance.delta_spent), balance.facts)
+            told = (balance.spent, at_least(balance.paid.delta), balance.facts)
             spent = Spent(log.ledger_id, account, *told)._asdict()
-            self._write(self._spent_file(log.ledger_id, account), spent, _LONG_RECORD)
+            self.tell(spent, "spent", log.ledger_id, account)
 
-    def lacks_spent(self, log: Pages) -> list[str]:
-        """Return accounts of which nothing is kept: an older version kept heads only."""
-        return [one for one in log.accounts if not self._spent_file(log.ledger_id, one).exists()]
-
-    def lost(self, log: Pages, path: Path) -> list[Spent]:
-        """Return what accounts had spent that the file does not show, as far as is known.
-
-        Of a file that is shorter than it was, the difference. Of a chain that was rebuilt, or a
-        ledger that another one was put in the place of, all of it: nothing says that what the file
-        shows is the same.
-        """
-        own, before = log.ledger_id, self.ledger_at(path)
-        found = [] if before is None or before == own else self._spent_of(before)
-        head = self.head_of(own)
-        row = None if head is None else log.at(head.row)
-        if head is None or (row is not None and row.hash == head.hash):
-            return found
-        for kept in self._spent_of(own):
-            shown = (Decimal(0), Decimal(0))
-            if row is None and kept.account in log.accounts:
-                balance = log.balance(kept.account)
-                shown = (exact(balance.spent), exact(at_least(balance.delta_spent)))
-            epsilon = at_least(minus(exact(kept.epsilon), shown[0]))
-            delta = at_least(minus(exact(kept.delta), shown[1]))
-            if epsilon > 0:
-                found.append(kept._replace(epsilon=epsilon, delta=max(0.0, delta)))
-        return found
+    def has_spent(self, log: Pages, account: str) -> bool:
+        """Whether it is kept what an account has spent."""
+        return record_file(self.folder, "spent", log.ledger_id, account).exists()
 
     def keep_place(self, ledger_id: str, path: Path) -> None:
         """Keep which ledger a path holds."""
         if self.ledger_at(path) != ledger_id:
-            told = {"ledger_id": ledger_id, "time": now()}
-            self._write(_file(self.folder, "path", str(path)), told)
+            self.tell({"ledger_id": ledger_id, "time": now()}, "path", str(path))
 
-    def check_source(self, source: str, ledger_id: str | None, path: Path) -> None:
-        """Refuse data that are counted in another ledger; ``source`` tells them from others."""
-        known = self._read(_file(self.folder, "data", source))
-        if known is not None and known["ledger_id"] != ledger_id and known["path"] != str(path):
-            raise WitnessMismatch(
-                f"these data are counted in another ledger already, {known['path']}: a second one "
-                "would forget what was spent there. Nothing was spent."
-            ).hinting("name the home that they are in: CONFRERE_HOME=FOLDER, and see confrere home")
+    def told(self, ending: str, *names: str) -> dict[str, Any] | None:
+        """Return what is kept under names, if anything."""
+        return self.read(record_file(self.folder, ending, *names))
 
-    def keep_source(self, source: str, ledger_id: str, path: Path) -> None:
-        """Keep in which ledger data are counted."""
-        told = {"ledger_id": ledger_id, "path": str(path)}
-        self._write(_file(self.folder, "data", source), told, _LONG_RECORD)
-
-    def _spent_file(self, ledger_id: str, account: str) -> Path:
-        return _file(self.folder, "spent", ledger_id, account)
-
-    def _spent_of(self, ledger_id: str) -> list[Spent]:
-        files = sorted(self.folder.glob(_file(self.folder, "*.spent", ledger_id).name))
-        return [Spent(**values) for values in map(self._read, files) if values is not None]
-
-    def _read(self, file: Path) -> dict[str, Any] | None:
+    def read(self, file: Path) -> dict[str, Any] | None:
+        """Return what a record holds, if it is there."""
         try:
             text = file.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
@@ -943,7 +782,9 @@ class Witness:
             ) from error
         return values
 
-    def _write(self, file: Path, values: Mapping[str, Any], size: int = _RECORD) -> None:
+    def tell(self, values: Mapping[str, Any], ending: str, *names: str) -> None:
+        """Keep values under names, in place of what was."""
+        file, size = record_file(self.folder, ending, *names), _SIZES[ending]
         record = json.dumps(values, ensure_ascii=False).encode().ljust(size - 1) + b"\n"
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
         try:
@@ -976,13 +817,10 @@ class Witness:
 
 
 # -- the ledger ------------------------------------------------------------------------------------
-
-
 class Store:
     """One ledger file by its name: recognised, and compared with its witness.
 
-    An append waits until the disk has it if ``durable``. ``ledger_id`` says which ledger the file
-    must be; by default the one found first.
+    ``ledger_id`` says which ledger the file must be; by default the one found first.
     """
 
     def __init__(
@@ -1012,8 +850,15 @@ class Store:
             raise InvalidParameter(f"path must be a file's name or None: {error}.") from error
 
     def create(self) -> None:
-        """Make the file, unless it is there."""
-        create(self.path, {"format": FORMAT, "ledger_id": uuid.uuid4().hex})
+        """Make the file, readable by its owner only, unless it is there."""
+        facts = {"format": FORMAT, "ledger_id": uuid.uuid4().hex}
+        try:
+            with suppress(FileExistsError):  # Another process was quicker: its ledger it is.
+                write_new(self.path, Row.sealed(Kind.GENESIS, facts, after=None).line)
+        except OSError as error:
+            raise NotALedger(
+                f"cannot be created ({error}); its folder must exist and be writable."
+            ) from error
 
     def open(self) -> None:
         """Make the file unless it is or was there; refuse what is not as it was left."""
@@ -1028,7 +873,8 @@ class Store:
                 kept.check(log, self.path)
                 kept.check_place(log.ledger_id, self.path)
                 kept.keep_place(log.ledger_id, self.path)
-                lacking = kept.lacks_spent(log)
+                # An older version kept heads only.
+                lacking = [one for one in log.accounts if not kept.has_spent(log, one)]
                 if kept.head_of(log.ledger_id) is None:
                     kept.keep(log, lacking)
                 else:
@@ -1095,10 +941,9 @@ class LedgerFile:
         *,
         witness: str | os.PathLike[str] | None = None,
     ) -> None:
-        if path is None:
-            self._store = Store(_ephemeral_path(), durable=False)
-        else:
-            self._store, _ = Store.at(path, witness)
+        self._store = (
+            Store(_ephemeral_path(), durable=False) if path is None else Store.at(path, witness)[0]
+        )
         self._store.open()
 
     @property
@@ -1191,20 +1036,32 @@ class LedgerWriter(LedgerFile):
 
         Parameters
         ----------
-        name : str
+        name, reason : str
+            What it is called, and why it is opened, in one line.
         epsilon, delta : float, optional
             The caps on the sums of epsilons and deltas; without them the account only counts.
-        unit : {"record", "party"}, default="record"
-            Whose presence the account counts.
-        neighbours : {"replace-one", "add-remove", "label-only"}, default="replace-one"
-            Which change of the data. A charge for another unit or other neighbours is refused.
-        reason : str, optional
-            Why, in one line.
+        unit, neighbours
+            Whose presence the account counts ("record", "party"), and which change of the data
+            ("replace-one", "add-remove", "label-only"). A charge for others is refused.
         period : "year", optional
             The caps are on what each calendar year (in UTC) may spend, not on all that is ever
             spent: what is not spent in a year is gone, and what a unit pays over years adds up.
         """
-        facts = _account_facts(name, epsilon, delta, unit, neighbours, reason, period)
+        if period not in (None, "year") or (period is not None and epsilon is None):
+            raise InvalidParameter(
+                "period must be 'year', for caps on what a calendar year may spend, or None; and "
+                "it needs a cap: give epsilon as well."
+            )
+        if epsilon is None and _check_delta(delta) != 0:
+            raise InvalidParameter("delta is a cap beside the one on epsilon: give epsilon too.")
+        facts: dict[str, Any] = {
+            "name": check_text(name, "name"),
+            "epsilon": None if epsilon is None else check_epsilon(epsilon),
+            "delta": _check_delta(delta),
+            **_counted_facts(unit, neighbours),
+        }
+        facts |= {} if period is None else {"period": period}
+        facts |= {} if reason is None else {"reason": check_text(reason, "reason")}
         with self._store.writing() as log:
             if name not in log.accounts:
                 self._store.append(log, Kind.ACCOUNT, facts)
@@ -1225,11 +1082,7 @@ class LedgerWriter(LedgerFile):
     def raise_cap(
         self, account: str, *, epsilon: float | None = None, delta: float | None = None, reason: str
     ) -> None:
-        """Let an account spend more, on its owner's word, which stays in the chain.
-
-        The caps from now on, on everything that is ever charged, or on every year's charges where
-        the account's period is a year; by default as they are.
-        """
+        """Let an account spend more, in all or every year, on its owner's word in the chain."""
         epsilon = None if epsilon is None else check_epsilon(epsilon)
         delta = None if delta is None else _check_delta(delta)
         facts = _change_facts(account, reason)
@@ -1277,9 +1130,8 @@ class LedgerWriter(LedgerFile):
         """Lift the no to a study, if one stands, for what is approved from this approval on."""
         facts = _decision_facts(study, approval.name, approval.reason) | {"since": approval.time}
         with self._store.writing() as log:
-            for last in log.decisions(study[1])[-1:]:
-                if last.stops:
-                    self._store.append(log, Kind.AGREED, facts)
+            if [last.kind for last in log.decisions(study[1])[-1:]] == [Kind.REFUSED]:
+                self._store.append(log, Kind.AGREED, facts)
 
     def charge(
         self,
@@ -1318,29 +1170,28 @@ class LedgerWriter(LedgerFile):
 
         Raises
         ------
-        BudgetExceeded, CompositionError, AccountFrozen, StudyRefused, UnknownAccount
-            If a cap does not cover the price; the account counts another unit or other neighbours;
-            its owner lets nothing more be charged; somebody said no to the study since it was
-            approved; there is no such account, or None does not say which.
-        LedgerError
-            If ``key`` was used for a charge of other content.
+        BudgetExceeded, CompositionError, AccountFrozen, StudyRefused, UnknownAccount, LedgerError
+            If a cap does not cover the price; the account counts something else; its owner lets
+            nothing more be charged; somebody said no to the study since it was approved; there is
+            no such account, or None does not say which; ``key`` was used for other content.
         """
-        facts = _charge_facts(guarantee, purpose, detail, simulated, key, study, approval)
+        facts = charge_facts(guarantee, purpose, detail, simulated, key, study, approval)
         with self._store.writing() as log:
             if study is not None:
                 log.check_agreed(study[1], approval)
             name = facts["account"] = self._resolve(log, account)
             if name not in log.accounts:
-                told = (guarantee.unit, guarantee.neighbours)
-                self._store.append(log, Kind.ACCOUNT, _account_facts(name, None, 0.0, *told))
+                counted = _counted_facts(guarantee.unit, guarantee.neighbours)
+                opened = {"name": name, "epsilon": None, "delta": 0.0, **counted}
+                self._store.append(log, Kind.ACCOUNT, opened)
             if key is None or key not in log.keys:
                 time = now()
                 balance = log.balance(name).after(guarantee, time)
                 if limit is not None:
                     same = {name, *(one for one in limit.over if one in log.accounts)}
-                    spent = [log.balance(one).epsilon_spent for one in sorted(same)]
+                    spent = [log.balance(one).paid.epsilon for one in sorted(same)]
                     limit.check(name, spent, guarantee)
-                if self.ephemeral or balance.epsilon_cap is None:
+                if self.ephemeral or balance.caps is None:
                     facts["uncapped"] = True
                 facts["spent"] = balance.totals
                 row = self._store.append(log, Kind.CHARGE, facts, time=time)
@@ -1357,7 +1208,7 @@ class LedgerWriter(LedgerFile):
 
     def mark_released(self, receipt: Receipt, *, digest: str | None = None) -> None:
         """Note that what was paid for was made, and optionally what it hashes to."""
-        told = None if digest is None else _check_text(digest, "digest")
+        told = None if digest is None else check_text(digest, "digest")
         self._mark(receipt, Kind.RELEASED, {"digest": told})
 
     def mark_failed(self, receipt: Receipt, *, code: str) -> None:
@@ -1381,66 +1232,18 @@ class LedgerWriter(LedgerFile):
     def note_model(self, receipt: Receipt, *, digest: str) -> None:
         """Note a model that was made of what was paid for, together with others' answers.
 
-        The charge's own mark names the party's answer. With this row :func:`verify_release` can
-        tell the model of a run from another one that its receipts are put under.
+        By it :func:`verify_release` tells the model of a run from one put under its receipts.
         """
-        facts = {"charge": receipt.row, "digest": _check_text(digest, "digest")}
+        facts = {"charge": receipt.row, "digest": check_text(digest, "digest")}
         with self._store.writing() as log:
             noted = log.models.get(log.charge_of(receipt), ())
             if facts not in [log.facts(row) for row in noted]:
                 self._store.append(log, Kind.MODEL, facts)
 
 
-def reset_witness(
-    path: str | os.PathLike[str],
-    *,
-    reason: str,
-    witness: str | os.PathLike[str] | None = None,
-) -> dict[str, float]:
-    """Go on from the file as it is, on the owner's word, which stays in the chain.
-
-    What the witness knows as spent and the file does not show is booked as spent, whatever the cap:
-    what it paid for has left. A ledger that is not there is made anew. Returned is the epsilon that
-    was booked, by account.
-    """
-    store, kept = Store.at(path, witness)
-    facts: dict[str, Any] = {"reason": _check_text(reason, "reason")}
-    store.create()
-    with store.named(), transaction(store.path, Pages, exclusive=True) as log:
-        for ledger_id in {log.ledger_id, kept.ledger_at(store.path) or log.ledger_id}:
-            head = kept.head_of(ledger_id)
-            if head is not None:
-                facts |= {"ledger_id": head.ledger_id, "row": head.row, "hash": head.hash}
-        lost = kept.lost(log, store.path)
-        store.append(log, Kind.WITNESS, facts)
-        for one in lost:
-            _book(store, log, one)
-        kept.keep(log, log.accounts)
-        kept.keep_place(log.ledger_id, store.path)
-    return {one.account: one.epsilon for one in lost}
-
-
-def _book(store: Store, log: Pages, lost: Spent) -> None:
-    """Charge an account, above its cap too, with what it had spent in rows that are gone."""
-    if lost.account not in log.accounts:
-        store.append(log, Kind.ACCOUNT, {"name": lost.account, **lost.facts})
-    before = log.balance(lost.account)
-    guarantee = Guarantee(
-        lost.epsilon,
-        lost.delta,
-        unit=before.unit or Unit.RECORD,
-        neighbours=before.neighbours or Neighbours.REPLACE_ONE,
-    )
-    time = now()
-    facts = _charge_facts(guarantee, "spent in rows that are gone")
-    facts |= {"account": lost.account, "booked": True}
-    facts["spent"] = before.booked(guarantee, time).totals
-    row = store.append(log, Kind.CHARGE, facts, time=time)
-    store.append(log, Kind.FAILED, {"charge": row.seq, "code": "LostRows"})
-
-
 def _paid_for(facts: Mapping[str, Any]) -> str:
-    return canonical({name: fact for name, fact in facts.items() if name not in _OF_THE_MOMENT})
+    of_the_moment = ("spent", "uncapped", "approval")
+    return canonical({name: fact for name, fact in facts.items() if name not in of_the_moment})
 
 
 def _ephemeral_path() -> Path:

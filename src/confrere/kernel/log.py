@@ -29,7 +29,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, Self, TypeVar
 
 from confrere.errors import LedgerError, LedgerTampered, NotALedger
-from confrere.files import write_new
 
 FIRST_BYTES = b'[1,"genesis",'
 BUSY_SECONDS = 60.0
@@ -68,11 +67,12 @@ class Kind(StrEnum):
 
 
 _KINDS = {str(kind): kind for kind in Kind}
+_encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def canonical(value: object) -> str:
     """Write plain values as JSON in the one way that is hashed: sorted, compact, ASCII."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _encoder.encode(value)
 
 
 def _no_number(name: str) -> NoReturn:
@@ -196,11 +196,6 @@ class LogFile(ABC):
             if not self._depth:
                 fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
-    @property
-    def in_use(self) -> bool:
-        """Whether a transaction is under way."""
-        return self._depth > 0
-
     def close(self) -> None:
         """Give the descriptor back."""
         os.close(self._descriptor)
@@ -256,18 +251,15 @@ class LogFile(ABC):
 
     def row(self, seq: int) -> Row:
         """Return a row that was there, read again and checked."""
-        return self._there(seq)[0]
+        return self._found(seq)[0]
 
     def facts(self, seq: int) -> Mapping[str, Any]:
         """Return what a row that was there says; for reading only, and for nobody to keep."""
-        return self._there(seq)[1]
-
-    def _there(self, seq: int) -> tuple[Row, Mapping[str, Any]]:
-        if not 1 <= seq <= len(self._offsets):
-            raise rolled_back(seq)
-        return self._found(seq)
+        return self._found(seq)[1]
 
     def _found(self, seq: int) -> tuple[Row, Mapping[str, Any]]:
+        if not 1 <= seq <= len(self._offsets):
+            raise rolled_back(seq)
         line = self._line(seq)
         known = self._known.get(seq)
         if known is not None and known[0] == line:
@@ -346,21 +338,8 @@ def _forget() -> None:
 
 
 os.register_at_fork(
-    before=ONE_AT_A_TIME.acquire,
-    after_in_parent=ONE_AT_A_TIME.release,
-    after_in_child=_forget,
+    before=ONE_AT_A_TIME.acquire, after_in_parent=ONE_AT_A_TIME.release, after_in_child=_forget
 )
-
-
-def create(path: Path, facts: Mapping[str, Any]) -> None:
-    """Make the file with its first row, readable by its owner only, unless it is there."""
-    try:
-        with suppress(FileExistsError):  # Another process was quicker: its file it is.
-            write_new(path, Row.sealed(Kind.GENESIS, facts, after=None).line)
-    except OSError as error:
-        raise NotALedger(
-            f"cannot be created ({error}); its folder must exist and be writable."
-        ) from error
 
 
 @contextmanager
@@ -403,7 +382,7 @@ def _opened(path: Path, identity: tuple[int, int, int], of: type[_L]) -> _L:
                 f"it cannot be opened for writing ({error.strerror}); a ledger must be writable."
             ) from error
         log = _kept[identity] = of(descriptor)
-        for key in [key for key, one in _kept.items() if not one.in_use][:-_MOST_KEPT]:
+        for key in [key for key, one in _kept.items() if not one._depth][:-_MOST_KEPT]:
             _kept.pop(key).close()
     _kept.move_to_end(identity)
     assert isinstance(log, of)

@@ -1,10 +1,10 @@
 """The append-only record of what was spent."""
 
-from confrere.kernel.ledger import ChargeApproval, Decision, Limit, Receipt, reset_witness
+from confrere.kernel.ledger import ChargeApproval, Limit, Receipt
 from confrere.ledger.accounts import Account, Change
-from confrere.ledger.entries import Entry
+from confrere.ledger.entries import Decision, Entry
 from confrere.ledger.ledger import Ledger, LedgerReader, default_ledger, payer
-from confrere.ledger.witness import witnessed
+from confrere.ledger.witness import reset_witness, witnessed
 
 __all__ = [
     "Account",

@@ -105,8 +105,8 @@ class Account:
         )
         return cls(
             name=name,
-            epsilon=None if balance.epsilon_cap is None else float(balance.epsilon_cap),
-            delta=float(balance.delta_cap),
+            epsilon=None if balance.caps is None else float(balance.caps.epsilon),
+            delta=0.0 if balance.caps is None else float(balance.caps.delta),
             unit=balance.unit,
             neighbours=balance.neighbours,
             spent=balance.spent,
@@ -115,7 +115,7 @@ class Account:
             frozen=balance.frozen,
             history=history,
             period=balance.period,
-            counted=balance.counted,
+            counted=at_least(balance.paid.minus(balance.earlier).epsilon),
             years=_years(log, name),
         )
 

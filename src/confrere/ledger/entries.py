@@ -1,4 +1,4 @@
-"""Charges as people see them: each with how it ended, and the shapes that people take away."""
+"""Charges and decisions as people see them, and the shapes that people take away."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from confrere.errors import StudyRefused
 from confrere.guarantee import Guarantee, at_least, minus
-from confrere.kernel.ledger import FORMAT, ChargeApproval, Decision, Pages
-from confrere.kernel.log import Kind, canonical
+from confrere.kernel.ledger import FORMAT, ChargeApproval, Pages, refused
+from confrere.kernel.log import Kind, Row, canonical
 from confrere.ledger.accounts import Account
 
 if TYPE_CHECKING:
@@ -159,6 +160,50 @@ class Entry:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One row that says no to a study, or takes that back. The last word stands.
+
+    "withdrawn": it had been agreed to before. "agreed": the no before it is lifted, and what was
+    approved before ``since`` does not count.
+    """
+
+    row: int
+    time: str
+    said: Literal["refused", "withdrawn", "agreed"]
+    study: str
+    study_sha256: str
+    name: str
+    reason: str
+    since: str | None = None
+
+    @classmethod
+    def of(cls, row: Row) -> Self:
+        """Read the row."""
+        facts = row.facts
+        said: Literal["refused", "withdrawn", "agreed"] = "agreed"
+        if row.kind is Kind.REFUSED:
+            said = "withdrawn" if facts.get("withdrawn") else "refused"
+        study, told = facts["study"], (facts["name"], facts["reason"], facts.get("since"))
+        return cls(row.seq, row.time, said, study["id"], study["sha256"], *told)
+
+    @property
+    def stops(self) -> bool:
+        """Whether nothing may be charged for the study as long as this is the last word."""
+        return self.said != "agreed"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return asdict(self)
+
+    def error(self) -> StudyRefused:
+        """Return what is raised as long as this is the last word."""
+        return refused(self.study, str(self), self.time, self.row)
+
+    def __str__(self) -> str:
+        return f"{self.said} by {self.name}"
+
+
 def to_frame(entries: Iterable[Entry]) -> pd.DataFrame:
     """Make one row per charge; times are in UTC, details stay dicts."""
     import pandas as pd
@@ -196,7 +241,7 @@ def to_json(log: Pages) -> str:
         "ledger_id": log.ledger_id,
         "head": log.tail.hash,
         "accounts": [Account.of(log, name).to_dict() for name in log.accounts],
-        "decisions": [one.to_dict() for one in log.decisions()],
+        "decisions": [Decision.of(row).to_dict() for row in log.decisions()],
         "entries": [Entry.of(log, charge).to_dict() for charge in log.charges()],
     }
     return json.dumps(document, indent=2, allow_nan=False)

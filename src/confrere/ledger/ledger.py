@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, final
 from weakref import WeakKeyDictionary
 
+from confrere.errors import BudgetExceeded
 from confrere.guarantee import Guarantee, exact, plus
 from confrere.kernel.ledger import (
     Balance,
     ChargeApproval,
-    Decision,
     LedgerFile,
     LedgerWriter,
     Pages,
@@ -26,7 +26,7 @@ from confrere.kernel.log import ONE_AT_A_TIME, Kind, now
 from confrere.ledger import entries as views
 from confrere.ledger.accounts import Account, ledger_html
 from confrere.ledger.auditing import audit
-from confrere.ledger.entries import Entry
+from confrere.ledger.entries import Decision, Entry
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +53,7 @@ class LedgerReader(LedgerFile):
         with self._store.reading() as log:
             name = self._resolve(log, account)
             if guarantee is not None and name in log.accounts:
-                log.balance(name).covers(guarantee)
+                _covers(log.balance(name), guarantee)
             return name
 
     def affords(self, account: str | None, guarantee: Guarantee) -> bool:
@@ -65,7 +65,7 @@ class LedgerReader(LedgerFile):
             If the account counts another unit or other neighbours: no cap would ever cover it.
         """
         balance = self._balance(account)
-        return balance is None or balance.covers(guarantee)
+        return balance is None or _covers(balance, guarantee)
 
     def require(self, account: str | None, epsilon: float, delta: float = 0.0) -> None:
         """Refuse what the caps do not cover now, as :meth:`charge` would: for several charges.
@@ -141,7 +141,7 @@ class LedgerReader(LedgerFile):
             if name not in log.accounts:
                 return False
             balance = log.allowance(name)
-            return balance.epsilon_cap is not None or balance.frozen is not None
+            return balance.caps is not None or balance.frozen is not None
 
     def entry(self, receipt: Receipt) -> Entry:
         """Return what a receipt was given for, and how it ended so far."""
@@ -201,13 +201,13 @@ class LedgerReader(LedgerFile):
     def decisions(self) -> list[Decision]:
         """Return who said no to a study, or took that back, and why."""
         with self._store.reading() as log:
-            return log.decisions()
+            return [Decision.of(row) for row in log.decisions()]
 
     def refusal(self, study_sha256: str) -> Decision | None:
         """Return the no to a study that stands, if one does."""
         with self._store.reading() as log:
-            found = log.decisions(study_sha256)
-        return found[-1] if found and found[-1].stops else None
+            found = [Decision.of(row) for row in log.decisions(study_sha256)[-1:]]
+        return next((last for last in found if last.stops), None)
 
     def sampled(self, account: str, most: int = 200) -> list[Entry]:
         """Return charges of an account, evenly over all of them, the last one among them."""
@@ -295,6 +295,15 @@ def payer(ledger: Ledger | None, account: str | None, guarantee: Guarantee) -> t
 @cache
 def _session_ledger() -> Ledger:
     return Ledger()
+
+
+def _covers(balance: Balance, guarantee: Guarantee) -> bool:
+    """Whether the caps cover a price now; raises where none ever would."""
+    try:
+        balance.after(guarantee, now())
+    except BudgetExceeded:
+        return False
+    return True
 
 
 class _Studies:

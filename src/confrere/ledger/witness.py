@@ -1,4 +1,4 @@
-"""What a witness remembers, beside what the file says, and whether one disaster takes both."""
+"""What a witness remembers beside what the file says, and how an owner goes on from there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 from confrere.errors import NotALedger, WitnessMismatch
-from confrere.kernel.ledger import Head, Store
+from confrere.guarantee import Guarantee, Neighbours, Unit, at_least, exact
+from confrere.kernel.ledger import (
+    Amount,
+    Head,
+    Pages,
+    Spent,
+    Store,
+    Witness,
+    charge_facts,
+    check_text,
+    record_file,
+    witness_folder,
+)
+from confrere.kernel.log import Kind, now, transaction
 
 #: How blanks are written in the system's list of mounts.
 _OCTAL = re.compile(r"\\([0-7]{3})")
@@ -36,6 +49,97 @@ def witnessed(
         "found": found,
         "complaint": complaint,
     }
+
+
+def reset_witness(
+    path: str | os.PathLike[str], *, reason: str, witness: str | os.PathLike[str] | None = None
+) -> dict[str, float]:
+    """Go on from the file as it is, on the owner's word, which stays in the chain.
+
+    What the witness knows as spent and the file does not show is booked as spent, whatever the cap:
+    what it paid for has left. A ledger that is not there is made anew. Returned is the epsilon that
+    was booked, by account.
+    """
+    store, kept = Store.at(path, witness)
+    facts: dict[str, Any] = {"reason": check_text(reason, "reason")}
+    store.create()
+    with store.named(), transaction(store.path, Pages, exclusive=True) as log:
+        for ledger_id in {log.ledger_id, kept.ledger_at(store.path) or log.ledger_id}:
+            head = kept.head_of(ledger_id)
+            if head is not None:
+                facts |= {"ledger_id": head.ledger_id, "row": head.row, "hash": head.hash}
+        lost = _lost(kept, log, store.path)
+        store.append(log, Kind.WITNESS, facts)
+        for one in lost:
+            _book(store, log, one)
+        kept.keep(log, log.accounts)
+        kept.keep_place(log.ledger_id, store.path)
+    return {one.account: one.epsilon for one in lost}
+
+
+def _book(store: Store, log: Pages, lost: Spent) -> None:
+    """Charge an account, above its cap too, with what it had spent in rows that are gone."""
+    if lost.account not in log.accounts:
+        store.append(log, Kind.ACCOUNT, {"name": lost.account, **lost.facts})
+    before = log.balance(lost.account)
+    guarantee = Guarantee(
+        lost.epsilon,
+        lost.delta,
+        unit=before.unit or Unit.RECORD,
+        neighbours=before.neighbours or Neighbours.REPLACE_ONE,
+    )
+    time = now()
+    facts = charge_facts(guarantee, "spent in rows that are gone")
+    facts |= {"account": lost.account, "booked": True}
+    facts["spent"] = before.booked(guarantee, time).totals
+    row = store.append(log, Kind.CHARGE, facts, time=time)
+    store.append(log, Kind.FAILED, {"charge": row.seq, "code": "LostRows"})
+
+
+def _lost(kept: Witness, log: Pages, path: Path) -> list[Spent]:
+    """Return what accounts had spent that the file does not show, as far as is known.
+
+    Of a file that is shorter than it was, the difference. Of a chain that was rebuilt, or a
+    ledger that another one was put in the place of, all of it: nothing says that what the file
+    shows is the same.
+    """
+    own, before = log.ledger_id, kept.ledger_at(path)
+    found = [] if before is None or before == own else _spent_of(kept, before)
+    head = kept.head_of(own)
+    row = None if head is None else log.at(head.row)
+    if head is None or (row is not None and row.hash == head.hash):
+        return found
+    for one in _spent_of(kept, own):
+        rest = Amount.of(one)
+        if row is None and one.account in log.accounts:
+            balance = log.balance(one.account)
+            rest = rest.minus(Amount(exact(balance.spent), exact(at_least(balance.paid.delta))))
+        if rest.epsilon > 0:
+            delta = max(0.0, at_least(rest.delta))
+            found.append(one._replace(epsilon=at_least(rest.epsilon), delta=delta))
+    return found
+
+
+def _spent_of(kept: Witness, ledger_id: str) -> list[Spent]:
+    """Return what accounts of a ledger had spent."""
+    files = sorted(kept.folder.glob(record_file(kept.folder, "*.spent", ledger_id).name))
+    return [Spent(**values) for values in map(kept.read, files) if values is not None]
+
+
+def check_source(source: str, ledger_id: str | None, path: Path) -> None:
+    """Refuse data that are counted in another ledger; ``source`` tells them from others."""
+    known = Witness(witness_folder()).told("data", source)
+    if known is not None and known["ledger_id"] != ledger_id and known["path"] != str(path):
+        raise WitnessMismatch(
+            f"these data are counted in another ledger already, {known['path']}: a second one "
+            "would forget what was spent there. Nothing was spent."
+        ).hinting("name the home that they are in: CONFRERE_HOME=FOLDER, and see confrere home")
+
+
+def keep_source(source: str, ledger_id: str, path: Path) -> None:
+    """Keep in which ledger data are counted."""
+    told = {"ledger_id": ledger_id, "path": str(path)}
+    Witness(witness_folder()).tell(told, "data", source)
 
 
 def no_ledger(path: Path) -> NotALedger:

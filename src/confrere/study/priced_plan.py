@@ -30,9 +30,9 @@ from confrere.federation.operation import PartyFacts
 from confrere.federation.protocols import ERRORS
 from confrere.federation.sums import ERRORS_OF_ALL, Hides, count_sum, fact_sum, settings_of_count
 from confrere.guarantee import Guarantee, Unit, at_least, at_most, exact, in_sequence, minus, plus
-from confrere.kernel.ledger import Witness, witness_folder
 from confrere.ledger import Account, Ledger, LedgerReader, Limit
 from confrere.ledger.accounts import shown, shown_down
+from confrere.ledger.witness import check_source, keep_source
 from confrere.notebook import BAD, bar, grid, panel, word
 from confrere.release import Spending
 from confrere.release.spending import receipts_for_facts
@@ -148,9 +148,8 @@ def open_account(party: Party, local: Local, price: Guarantee) -> Ledger:
     sources = check_data(local)
     ledger = Ledger(local.ledger_path)
     if local.dataset is not None:
-        witness = Witness(witness_folder())
         for source in sources:
-            witness.keep_source(source, ledger.ledger_id, ledger.path)
+            keep_source(source, ledger.ledger_id, ledger.path)
     if budget.account not in {account.name for account in ledger.accounts()}:
         policy = local.policy
         own = None if policy is None else policy.lifetime_epsilon
@@ -189,7 +188,7 @@ def check_data(local: Local) -> list[str]:
     there = local.ledger_path.is_file()
     ledger_id = LedgerReader.look(local.ledger_path).ledger_id if there else None
     for source in sources:
-        Witness(witness_folder()).check_source(source, ledger_id, local.ledger_path.resolve())
+        check_source(source, ledger_id, local.ledger_path.resolve())
     return sources
 
 

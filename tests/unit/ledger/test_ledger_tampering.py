@@ -122,7 +122,11 @@ def test_a_field_of_another_type_shows(book, column, value):
         Ledger(book)
 
 
-@pytest.mark.parametrize("line", [b"", b"{}", b"[]", b"7", b"null", b"\xff\xfe", b"[4", b'["a"]'])
+@pytest.mark.parametrize(
+    "line",
+    [b"", b"{}", b"[]", b"7", b"null", b"\xff\xfe", b"[4", b'["a"]', b"[NaN]", b"[" * 100_000],
+    ids=len,
+)
 def test_a_line_that_is_no_row_shows(book, line):
     lines = book.read_bytes().split(b"\n")
     lines[3] = line
