@@ -279,8 +279,12 @@ def shares(epsilon: float, weights: Sequence[float]) -> tuple[float, ...]:
     if total <= 0:
         raise InvalidParameter("weights must not all be zero.")
     parts = [total_epsilon * (w / total) for w in weights]
-    while added(parts) > total_epsilon:
-        parts = [math.nextafter(part, 0.0) if part > 0 else 0.0 for part in parts]
+    # The largest takes what rounding leaves, as ledgers subtract.
+    largest = max(range(len(parts)), key=parts.__getitem__)
+    rest = reduce(
+        minus, (exact(part) for k, part in enumerate(parts) if k != largest), exact(epsilon)
+    )
+    parts[largest] = at_most(rest)
     return tuple(parts)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from confrere import CollaborativeClassifier, Ledger
 from confrere.demo import ruijin_like
-from confrere.errors import ConfrereError, InvalidParameter
+from confrere.errors import InvalidParameter
 from confrere.maths.logistic import loss
 from confrere.noise.sources import SeededSource
 from confrere.plans import sums_plan
@@ -60,7 +60,7 @@ def test_a_message_never_exceeds_what_the_encoding_holds():
 
 def test_a_party_that_cannot_solve_sends_the_centre(monkeypatch):
     def fails(*_, **__):
-        raise ConfrereError("no")
+        raise np.linalg.LinAlgError("no")
 
     monkeypatch.setattr(sums_plan, "minimise", fails)
     plan = OneMessage(frame=frame(), epsilon=1.0, prior=np.array([1.0, -1.0]))
