@@ -23,10 +23,9 @@ from confrere.mechanisms.counts import PrivateCounts
 from confrere.noise.sources import RandomSource, Seed, simulation_of
 from confrere.plans.party_rows import party_codes
 from confrere.schema import PublicSchema
-from confrere.schema.column_sums import STEPS
-from confrere.schema.fact_counts import FactCounts
-from confrere.schema.paid_facts import PaidFacts
-from confrere.schema.tables import n_rows_of, party_column
+from confrere.schema.cells import n_rows_of, party_column
+from confrere.schema.fact_counts import STEPS, FactCounts
+from confrere.schema.public_schema import PaidFacts
 
 THEOREM = "docs/proofs/learned_facts.md"
 

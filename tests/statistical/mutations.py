@@ -51,9 +51,8 @@ from confrere.noise.sources import RandomSource, SeededSource, simulation_of
 from confrere.plans import multiparty_plan
 from confrere.rows import body as rows_body
 from confrere.rows import frame
-from confrere.rows.ball import into_ball
 from confrere.rows.body import Body
-from confrere.rows.framed import FramedRows
+from confrere.rows.frame import FramedRows, into_ball
 
 Patch = Callable[[Any, str, Any], None]
 
@@ -609,7 +608,7 @@ MUTATIONS = {
     "facts: missing cells": Mutation(
         "a missing cell is not in the sensitivity of facts",
         _edited(
-            "schema.column_sums:ColumnSums.sensitivity",
+            "schema.fact_counts:ColumnSums.sensitivity",
             "return max(self.moved, self.longest + STEPS) if self.gaps else self.moved",
             "return self.moved",
         ),

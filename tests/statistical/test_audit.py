@@ -26,8 +26,7 @@ from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.noise.sources import SeededSource
 from confrere.plans import PublicFacts
-from confrere.rows.ball import into_ball
-from confrere.rows.framed import FramedRows
+from confrere.rows.frame import FramedRows, into_ball
 from confrere_research.as_printed.faults import FAULTS, ROUNDS, ofpa_rounds
 from confrere_research.as_printed.ofpa_ofaa import ofpa
 from confrere_research.as_printed.stacking import psth_source

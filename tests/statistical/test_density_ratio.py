@@ -15,7 +15,7 @@ from confrere.noise import samplers as noise
 from confrere.noise.sources import SeededSource
 from confrere.plans import PublicFacts
 from confrere.rows import frame
-from confrere.rows.ball import into_ball
+from confrere.rows.frame import into_ball
 
 ABOVE = 1 + 1e-9
 RELATIONS = [str(relation) for relation in Neighbours]

@@ -14,8 +14,7 @@ from confrere.learned_facts import FactsPlan
 from confrere.mechanisms.counts import PrivateCounts
 from confrere.noise.sources import SeededSource
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
-from confrere.schema.column_sums import STEPS, MomentSums
-from confrere.schema.fact_counts import FactCounts
+from confrere.schema.fact_counts import STEPS, FactCounts, MomentSums
 
 SCHEMA = PublicSchema(
     [

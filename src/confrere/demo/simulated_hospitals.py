@@ -20,10 +20,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, ndtri
 
-from confrere.schema.discrete import Flag
-from confrere.schema.encoder import standardised_columns
-from confrere.schema.feature import Feature, Number
-from confrere.schema.label import Label
+from confrere.schema.encoding import standardised_columns
+from confrere.schema.feature import Feature, Flag, Label, Number
 from confrere.schema.public_schema import PublicSchema
 
 # Table 4 of Yao et al. (2019): patients of the main hospital and of branches 1 to 16.

@@ -51,12 +51,11 @@ from confrere.plans.base_plan import (
 from confrere.plans.declared_priors import Prior, declared_prior
 from confrere.release import Release
 from confrere.release.spending import promised_with, schema_of, seeded_facts, with_facts
-from confrere.rows.row_source import RowSource
+from confrere.rows.frame import RowSource
 from confrere.rows.row_tables import RowTable
 from confrere.schema import SchemaEncoder
-from confrere.schema.cells import plain_labels
-from confrere.schema.encoder import Form
-from confrere.schema.tables import is_table, n_rows_of, plain_series
+from confrere.schema.cells import is_table, n_rows_of, plain_labels, plain_series
+from confrere.schema.encoding import Form
 
 
 @dataclass(frozen=True, eq=False)

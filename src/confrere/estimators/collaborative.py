@@ -42,8 +42,8 @@ from confrere.plans.sums_plan import GradientRounds, OneMessage
 from confrere.plans.together_plan import Collaboration, CollaborativePlan
 from confrere.rows.frame import Frame
 from confrere.schema import PublicSchema, SchemaEncoder
-from confrere.schema.encoder import Form
-from confrere.schema.tables import n_rows_of, party_column
+from confrere.schema.cells import n_rows_of, party_column
+from confrere.schema.encoding import Form
 
 #: Sums of gradients, unless told otherwise: more gained nothing, half as many lost .002.
 _ROUNDS = 20

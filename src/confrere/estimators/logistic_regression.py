@@ -45,13 +45,12 @@ from confrere.plans.linear_plan import (
     row_count,
 )
 from confrere.plans.ridges import column_ridges
-from confrere.rows.decoding import decoded, gathered
 from confrere.rows.engines import opened_engine
-from confrere.rows.row_source import RowSource
-from confrere.rows.row_tables import RowTable, declared_batches
+from confrere.rows.frame import RowSource
+from confrere.rows.row_tables import RowTable, declared_batches, decoded, gathered
 from confrere.rows.spill import WatchedMap, mapped_file
 from confrere.schema import PublicSchema, SchemaEncoder
-from confrere.schema.encoder import Form
+from confrere.schema.encoding import Form
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -59,7 +58,7 @@ class StreamedClassifier(LinearClassifier):
     """A linear classifier whose rows stay where they are.
 
     ``X`` may also be a :class:`~confrere.rows.row_tables.RowTable`, with ``y`` the name of its
-    label column, or a :class:`~confrere.rows.row_source.RowSource`. A table is decoded once, before
+    label column, or a :class:`~confrere.rows.frame.RowSource`. A table is decoded once, before
     anything is spent; arrays and memory maps keep their precision.
     """
 

@@ -39,7 +39,7 @@ from confrere.plans.party_tables import (
 )
 from confrere.plans.voting_plan import Method, Voting
 from confrere.schema import SchemaEncoder
-from confrere.schema.tables import is_table, party_column
+from confrere.schema.cells import is_table, party_column
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

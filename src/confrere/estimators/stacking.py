@@ -67,9 +67,9 @@ from confrere.plans.sample_stack_plan import SampleStackPlan, plan_sample_stack
 from confrere.plans.shaped_groups import PlannedGroups, SchemaGroups, encoded_columns
 from confrere.plans.stack_plan import HighStart, high_level_coefficients, high_level_weights
 from confrere.release import Release
-from confrere.rows.groups import GroupRows
+from confrere.rows.body import GroupRows
 from confrere.schema import PublicSchema, SchemaEncoder
-from confrere.schema.encoder import Form
+from confrere.schema.encoding import Form
 
 
 @dataclass(frozen=True)

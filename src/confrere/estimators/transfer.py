@@ -49,8 +49,8 @@ from confrere.plans.linear_plan import (
 )
 from confrere.release import Release, load_release
 from confrere.schema import SchemaEncoder
-from confrere.schema.encoder import Form
-from confrere.schema.tables import is_table
+from confrere.schema.cells import is_table
+from confrere.schema.encoding import Form
 
 SourceLike: TypeAlias = Release | str | os.PathLike[str]
 

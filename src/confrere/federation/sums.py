@@ -46,9 +46,8 @@ from confrere.mechanisms.secure_sum import (
 from confrere.plans.party_rows import Sizes
 from confrere.plans.sums_plan import GradientRounds, OneMessage
 from confrere.schema import PublicSchema
-from confrere.schema.column_sums import STEPS
-from confrere.schema.fact_counts import FactCounts
-from confrere.schema.paid_facts import PaidFacts
+from confrere.schema.fact_counts import STEPS, FactCounts
+from confrere.schema.public_schema import PaidFacts
 
 #: What reading a stranger's schema may raise.
 UNREADABLE = (

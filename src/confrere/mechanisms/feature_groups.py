@@ -33,8 +33,8 @@ from confrere.mechanisms.noisy_minimiser import (
 )
 from confrere.mechanisms.terms import Density, PerturbedObjectiveTerm, PerturbedSoftmaxTerm
 from confrere.noise.sources import RandomSource
-from confrere.rows.ball import row_norms
 from confrere.rows.body import Body
+from confrere.rows.frame import row_norms
 
 THEOREM = "docs/proofs/feature_groups.md"
 

@@ -23,7 +23,7 @@ from confrere.mechanisms.output_step import (
 )
 from confrere.mechanisms.terms import Density, NoisedPoint
 from confrere.noise.sources import RandomSource
-from confrere.rows.ball import certify_rows
+from confrere.rows.frame import certify_rows
 
 THEOREM = "docs/proofs/functional_mechanism.md"
 

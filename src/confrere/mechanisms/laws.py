@@ -20,8 +20,8 @@ from confrere.arrays import Floats
 from confrere.errors import InvalidData
 from confrere.noise.samplers import gaussian_noise, l2_noise, laplace_noise, product_noise
 from confrere.noise.sources import RandomSource
-from confrere.rows.ball import Rows, certify_rows
 from confrere.rows.body import Body
+from confrere.rows.frame import Rows, certify_rows
 
 #: Probability of noise longer than certificates reckon with.
 FARTHEST = 1e-18

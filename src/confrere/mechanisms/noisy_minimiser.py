@@ -24,7 +24,7 @@ from confrere.mechanisms.laws import NoiseLaw
 from confrere.mechanisms.output_step import LatticeStep
 from confrere.noise.samplers import sum_zero_basis
 from confrere.noise.sources import RandomSource
-from confrere.rows.ball import Rows
+from confrere.rows.frame import Rows
 
 Labels = NDArray[np.float64] | NDArray[np.intp]
 Offsets = NDArray[np.int64]

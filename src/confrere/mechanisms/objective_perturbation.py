@@ -44,7 +44,7 @@ from confrere.mechanisms.noisy_minimiser import (
 from confrere.mechanisms.output_step import LatticeStep
 from confrere.mechanisms.terms import Density, PerturbedObjectiveTerm, PerturbedSoftmaxTerm
 from confrere.noise.sources import RandomSource
-from confrere.rows.ball import Rows
+from confrere.rows.frame import Rows
 
 __all__ = [
     "ASSUMPTIONS",

@@ -48,7 +48,7 @@ from confrere.mechanisms.output_step import (
 )
 from confrere.mechanisms.terms import Density, NoisedPoint
 from confrere.noise.sources import RandomSource
-from confrere.rows.ball import Rows, certify_rows
+from confrere.rows.frame import Rows, certify_rows
 
 THEOREM = "docs/proofs/output_perturbation.md"
 

@@ -23,7 +23,7 @@ from confrere.mechanisms.party_total import PartyTotal
 from confrere.mechanisms.secure_sum import SharedNoise
 from confrere.mechanisms.terms import Density, NoisedPoint
 from confrere.noise.sources import RandomSource
-from confrere.rows.ball import into_ball
+from confrere.rows.frame import into_ball
 
 _EPS = float(np.finfo(np.float64).eps)
 

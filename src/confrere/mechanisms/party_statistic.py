@@ -31,7 +31,7 @@ from confrere.mechanisms.party_total import PartyTotal
 from confrere.mechanisms.secure_sum import SharedNoise
 from confrere.mechanisms.terms import Density, NoisedPoint
 from confrere.noise.sources import RandomSource
-from confrere.rows.ball import certify_rows
+from confrere.rows.frame import certify_rows
 
 Radius = Literal["ellipsoid", "spectral", "unit"]
 

@@ -23,8 +23,7 @@ from confrere.errors import ConfrereError, InvalidParameter, InvalidRelease
 from confrere.model.models import Clip, Encoder, Facts, Linear, LowLevelModel, Model, Stack, wrong
 from confrere.model.strict_json import json_bytes, read_json, validated
 from confrere.schema import PublicSchema
-from confrere.schema.encoder import Form
-from confrere.schema.encoding import Encoding, NumberColumn
+from confrere.schema.encoding import Encoding, Form, NumberColumn
 
 SCHEMA = "confrere-model/3"
 

@@ -25,8 +25,7 @@ from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter, InvalidRelease
 from confrere.model.strict_json import canonical_bytes, hashed_array
 from confrere.schema import PublicSchema, SchemaEncoder
-from confrere.schema.encoder import Form
-from confrere.schema.encoding import Encoding
+from confrere.schema.encoding import Encoding, Form
 
 _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 

@@ -49,7 +49,7 @@ from confrere.plans.linear_plan import Loss, plan_linear, slope_of
 from confrere.plans.party_rows import Sizes
 from confrere.rows.frame import Frame
 from confrere.schema import PublicSchema
-from confrere.schema.encoder import Form
+from confrere.schema.encoding import Form
 
 #: Rounds in which curvature, spread and offset of the scores settle.
 _ROUNDS = 30

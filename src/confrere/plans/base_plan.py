@@ -18,8 +18,7 @@ from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.terms import Density
 from confrere.model import Facts, Model
 from confrere.noise.sources import RandomSource
-from confrere.schema.cells import meaning, read_places, spelt
-from confrere.schema.tables import plain_series
+from confrere.schema.cells import meaning, plain_series, read_places, spelt
 
 #: Labels beyond which codes take one byte.
 _MANY = 2**20

@@ -32,8 +32,7 @@ from confrere.plans.linear_plan import Loss, slope_of
 from confrere.plans.ridges import noise_budget
 from confrere.rows.body import Body, BodyFrame
 from confrere.schema import Number, PublicSchema, SchemaEncoder
-from confrere.schema.curves import SPREAD, BodyBlock
-from confrere.schema.encoder import Form
+from confrere.schema.encoding import SPREAD, BodyBlock, Form
 
 #: For which body noise is made: the schema's where that is known, a ball, or the schema's.
 Noise = Literal["auto", "ball", "schema"]

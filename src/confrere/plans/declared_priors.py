@@ -18,8 +18,7 @@ from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
 from confrere.maths.prior_ridge import DECLARED, UNKNOWN, intercept_of
 from confrere.mechanisms.prior_check import Belief, class_parts
-from confrere.rows.frame import Frame
-from confrere.rows.row_source import as_source
+from confrere.rows.frame import Frame, as_source
 
 #: Rows that are scored at a time.
 _BLOCK = 1 << 16

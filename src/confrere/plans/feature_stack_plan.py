@@ -56,7 +56,7 @@ from confrere.plans.stack_plan import (
     high_level_mechanism,
     high_level_prior,
 )
-from confrere.rows.groups import GroupBodies, GroupRows
+from confrere.rows.body import GroupBodies, GroupRows
 
 #: Coefficients and intercept of every group: a public point to shrink towards.
 Centres = Sequence[tuple[Floats, float | Floats]]

@@ -40,10 +40,8 @@ from confrere.plans.ridges import (
     noise_budget,
     summed_ridge,
 )
-from confrere.rows.ball import Norm
 from confrere.rows.body import BodyFrame
-from confrere.rows.frame import Frame
-from confrere.rows.framed import FramedRows
+from confrere.rows.frame import Frame, FramedRows, Norm
 
 Loss = Literal["logistic", "capped"]
 #: Of a ball, or of the body that a schema declares.

@@ -18,7 +18,7 @@ from confrere.maths.geometry import LOG_ODDS
 from confrere.maths.partition import Clipping, Groups
 from confrere.plans.body_plan import schema_frame
 from confrere.plans.linear_plan import Loss
-from confrere.rows.groups import GroupBodies, GroupRows
+from confrere.rows.body import GroupBodies, GroupRows
 from confrere.schema import SchemaEncoder
 
 

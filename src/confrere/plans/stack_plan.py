@@ -28,7 +28,7 @@ from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import LabelledTable, ModelPlan, Names
 from confrere.plans.linear_plan import ball_objective
 from confrere.plans.ridges import Alpha, gaussian_ridge, noise_budget, summed_ridge
-from confrere.rows.ball import into_ball
+from confrere.rows.frame import into_ball
 
 Combiner = Literal["stack", "vote", "weighted_vote"]
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from confrere.rows.engines import DaskCluster, Threads
-    from confrere.rows.row_source import RowSource
+    from confrere.rows.frame import RowSource
     from confrere.rows.row_tables import Csv, Frames, Parquet, RowTable, Sql, open_table
     from confrere.rows.spill import MappedRows
 
@@ -25,7 +25,7 @@ __all__ = [
 _HOMES = {
     "DaskCluster": "engines",
     "MappedRows": "spill",
-    "RowSource": "row_source",
+    "RowSource": "frame",
     "Threads": "engines",
 }
 

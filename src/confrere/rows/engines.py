@@ -17,8 +17,7 @@ import numpy as np
 from confrere.errors import InvalidParameter
 from confrere.extras import extra
 from confrere.maths.solver.row_blocks import ArrayRows, Engine, Sums
-from confrere.rows.framed import FramedRows
-from confrere.rows.row_source import ArraySource, ChosenSource, RowSource
+from confrere.rows.frame import ArraySource, ChosenSource, FramedRows, RowSource
 from confrere.rows.spill import MappedRows, SpillFolder, mapped
 
 

@@ -1,20 +1,660 @@
-"""The public coordinates that all parties compute in: rows scaled, clipped, with the constant."""
+r"""The public coordinates that all parties compute in, and the one map from any row into them.
+
+Proof: docs/proofs/rows.md.
+
+A **source** is anything that has a shape and gives some of its rows. It is read again at every
+pass over the data, block by block, so nothing here is copied whole. Sources that cannot be read
+again and again (files of text, databases) are decoded once, into a file that can: see
+:mod:`confrere.rows.spill`.
+
+**The map is total.** NaN reads as 0, an infinity as the largest double, and every other row is
+
+.. math:: x \mapsto (1 - h) \left( r \, \frac{v}{\max(B, \|v\|)},\; c \right), \qquad v_j = s_j x_j
+
+with public factors :math:`s`, bound :math:`B`, constant :math:`c` and room :math:`r` for the rest
+of the row (:math:`\sqrt{1 - c^2}` in L2, :math:`1 - c` in L1). No row raises or warns, and no row's
+image depends on another row.
+
+**It ends inside.** The margin :math:`h = 8 (d + 4) 2^{-53}` is more than all rounding, in the map
+and in a certificate that measures its images again. It is taken off the whole row, constant
+included: for a constant near one the rest of the row is too short to make room for rounding.
+
+**Rows in the ball are never written down.** What is stored stays as it is given. A row of the
+theorems is
+
+.. math:: x_i = \bigl( \sigma_i\, f \circ z_i,\; (1 - h)\, c \bigr),
+          \qquad f = (1 - h)\, \frac{r}{B}\, s, \qquad \sigma_i \le \min(1, B / \|s \circ z_i\|)
+
+in exact arithmetic: stored :math:`z_i`, public factors :math:`f`, and one factor :math:`\sigma_i`
+per row, in single precision and rounded towards zero. Products with it cost a rounding for each of
+them, which the certificate of the solver counts.
+"""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.guarantee import check_bound
-from confrere.maths.solver.row_blocks import Engine
-from confrere.rows.ball import Norm, into_ball
-from confrere.rows.framed import FramedRows
+from confrere.maths.solver.certificate import block_rows, partition_rows
+from confrere.maths.solver.row_blocks import (
+    Block,
+    BlockRows,
+    Buffer,
+    Engine,
+    canonical,
+    csr_view,
+    sparse_block,
+)
+
+#: Types whose values a double holds, and that are read as they are.
+_AS_THEY_ARE = (np.float64, np.float32)
+
+
+class RowSource(ABC):
+    """Rows that can be read again.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Rows and columns.
+    sparse : bool
+        Whether :meth:`read` returns CSR.
+    width : int
+        Stored numbers per row.
+    """
+
+    shape: tuple[int, int]
+    sparse: bool = False
+    width: int
+
+    @abstractmethod
+    def read(self, part: slice) -> Any:
+        """Return consecutive rows, an array or CSR, in the numbers that they are stored in."""
+
+    @abstractmethod
+    def take(self, chosen: NDArray[np.intp]) -> Any:
+        """Return rows by their numbers, which grow."""
+
+    def check_unchanged(self) -> None:  # noqa: B027
+        """Refuse rows that are read from a file which was written to since the first reading."""
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+
+class ArraySource(RowSource):
+    """An array or a memory map, in any memory order, of single or double precision."""
+
+    def __init__(self, X: NDArray[Any]) -> None:
+        # Without the class, slices of a memory map are slow to make.
+        self.X = np.asarray(X) if X.dtype in _AS_THEY_ARE else np.asarray(X, dtype=np.float64)
+        self.shape = self.X.shape
+        self.width = self.shape[1]
+
+    def read(self, part: slice) -> NDArray[Any]:
+        """Return consecutive rows: a view."""
+        return self.X[part]
+
+    def take(self, chosen: NDArray[np.intp]) -> NDArray[Any]:
+        """Return rows by their numbers."""
+        return self.X.take(chosen, axis=0)
+
+
+class SparseSource(RowSource):
+    """CSR."""
+
+    sparse = True
+
+    def __init__(self, X: Any) -> None:
+        self.X = canonical(X)
+        self.shape = self.X.shape
+        self.width = max(1, self.X.nnz // max(1, self.shape[0]))
+
+    def read(self, part: slice) -> Any:
+        """Return consecutive rows: views of their entries."""
+        return sparse_block(self.X, part)
+
+    def take(self, chosen: NDArray[np.intp]) -> Any:
+        """Return rows by their numbers."""
+        return self.X[chosen]
+
+
+class ChosenSource(RowSource):
+    """Some rows of another source, by their numbers, which grow."""
+
+    def __init__(self, source: RowSource, chosen: NDArray[np.intp]) -> None:
+        self.source, self.chosen = source, chosen
+        self.shape = (len(chosen), source.shape[1])
+        self.sparse, self.width = source.sparse, source.width
+
+    def read(self, part: slice) -> Any:
+        """Return consecutive ones of the chosen rows."""
+        return self.source.take(self.chosen[part])
+
+    def take(self, chosen: NDArray[np.intp]) -> Any:
+        """Return some of the chosen rows."""
+        return self.source.take(self.chosen[chosen])
+
+    def check_unchanged(self) -> None:
+        """Refuse what the other source refuses."""
+        self.source.check_unchanged()
+
+
+def as_source(X: Any) -> RowSource:
+    """Return rows as a source: an array, CSR, or what is one already."""
+    if isinstance(X, RowSource):
+        return X
+    if sparse.issparse(X):
+        return SparseSource(X)
+    X = X if isinstance(X, np.ndarray) else np.asarray(X)
+    if X.ndim != 2:
+        raise InvalidData("X must be a matrix: one row per record.")
+    return ArraySource(X)
+
+
+Written: TypeAlias = "NDArray[np.float64] | sparse.csr_array"
+Norm = Literal["l1", "l2"]
+
+
+class MeasuredRows(BlockRows):
+    """Rows that are read in blocks, and whose longest one was measured on the way in."""
+
+    norm: Norm
+    longest: float
+
+    @abstractmethod
+    def __getitem__(self, chosen: NDArray[np.intp]) -> MeasuredRows:
+        """Return some of the rows, by their numbers."""
+
+
+Rows: TypeAlias = "Written | MeasuredRows"
+
+#: Between these, squares of a norm's entries neither overflow nor matter where they underflow.
+_SMALL, _LARGE = 1e-100, 1e100
+
+_MAX = float(np.finfo(np.float64).max)
+
+
+def rounding_margin(width: int) -> float:
+    """Return the share that rows of so many numbers stay away from their bound."""
+    return 4 * (width + 4) * float(np.finfo(np.float64).eps)
+
+
+def into_ball(
+    X: Written,
+    bound: float = 1.0,
+    *,
+    factors: Floats | None = None,
+    constant: float = 0.0,
+    columns: int = 1,
+    norm: Norm = "l2",
+    unit: bool = False,
+) -> Written:
+    """Return every row's image in the unit ball; see the module for what it is.
+
+    Parameters
+    ----------
+    X : (n, d) array or CSR
+        Any numbers at all. CSR stays CSR.
+    bound : float, default=1.0
+        Declared bound on a row's norm after the factors; longer rows are clipped to it.
+    factors : (d,) array, optional
+        Public factors on the columns, at least 0.
+    constant : float, default=0.0
+        Public constant inside the bound; 0 for none.
+    columns : int, default=1
+        How many equal columns the constant is spread over, keeping its norm.
+    norm : {"l2", "l1"}, default="l2"
+        Which ball.
+    unit : bool, default=False
+        Give every row the length of the bound, short ones too; rows of zeros stay.
+
+    Returns
+    -------
+    (n, d) or (n, d + columns) array or CSR
+    """
+    rows: Written
+    if isinstance(X, np.ndarray):
+        rows = _clip(np.asarray(X, dtype=np.float64), bound, factors, norm, unit)
+    else:
+        rows = _clip_sparse(_canonical(X), bound, factors, norm, unit)
+    width = X.shape[1] + (columns if constant else 0)
+    inside = 1 - rounding_margin(width)
+    if not constant:
+        return _times(rows, inside)
+    room = math.sqrt(1 - constant**2) if norm == "l2" else 1 - constant
+    each = constant / (math.sqrt(columns) if norm == "l2" else columns)
+    rows = _times(rows, inside * room)
+    block = np.full((X.shape[0], columns), inside * each)
+    if isinstance(rows, np.ndarray):
+        return np.hstack([rows, block])
+    return sparse.csr_array(sparse.hstack([rows, sparse.csr_array(block)]))
+
+
+def row_norms(X: Rows, norm: Norm = "l2") -> Floats:
+    """Return the norm of every row; infinite or NaN where doubles cannot hold its square."""
+    if isinstance(X, sparse.csr_array):
+        return _sparse_norms(_canonical(X), norm)
+    return _norms(np.asarray(X), norm)
+
+
+def certify_rows(X: Rows, bound: float = 1.0, norm: Norm = "l2") -> None:
+    """Refuse rows outside the ball: the theorem's hypothesis, checked before any draw."""
+    longest = 0.0
+    if isinstance(X, MeasuredRows):
+        # No row is longer in L2 than in L1.
+        longest = X.longest if X.norm in (norm, "l1") else math.inf
+    elif X.shape[0]:
+        longest = float(row_norms(X, norm).max())
+    # Written so that NaN is refused: no comparison with it is true.
+    if not longest <= bound:
+        raise InvalidData("a row is longer than the declared bound; clip the rows first.")
+
+
+def _norms(X: Floats, norm: Norm) -> Floats:
+    with np.errstate(all="ignore"):
+        if norm == "l1":
+            return np.asarray(np.abs(X).sum(axis=1))
+        return np.asarray(np.sqrt(np.einsum("ij,ij->i", X, X)))
+
+
+def _clip(X: Floats, bound: float, factors: Floats | None, norm: Norm, unit: bool) -> Floats:
+    """Return ``v / max(bound, ||v||)``, or ``v / ||v||``."""
+    with np.errstate(all="ignore"):
+        scaled = X if factors is None else X * factors
+        norms = _norms(scaled, norm)
+        rows = scaled / (norms if unit else np.maximum(norms, bound))[:, None]
+    odd = _odd(norms, bound, unit)
+    if odd.any():
+        some = X[odd]
+        n_rows, width = some.shape
+        rows[odd] = _clip_entries(
+            some.ravel(),
+            np.repeat(np.arange(n_rows), width),
+            n_rows,
+            bound,
+            None if factors is None else np.tile(factors, n_rows),
+            norm,
+            unit,
+        ).reshape(some.shape)
+    return np.asarray(rows)
+
+
+def _odd(norms: Floats, bound: float, unit: bool) -> NDArray[np.bool_]:
+    """Return whose norm says too little about its row: overflown, underflown, or NaN."""
+    smallest = _SMALL if unit or bound < _SMALL else 0.0
+    # Written so that NaN is odd: no comparison with it is true.
+    return np.asarray(~((norms >= smallest) & (norms <= _LARGE)))
+
+
+def _times(rows: Written, factor: float) -> Written:
+    """Multiply rows that are ours in place."""
+    if isinstance(rows, np.ndarray):
+        rows *= factor
+    else:
+        rows.data *= factor
+    return rows
+
+
+def _reach(sums: Floats, norm: Norm) -> Floats:
+    """Return one over the norm, from sums of magnitudes or squares; 1 for a row of zeros."""
+    sums = np.where(sums > 0, sums, 1.0)
+    return np.asarray(1 / (sums if norm == "l1" else np.sqrt(sums)))
+
+
+def _canonical(X: sparse.csr_array) -> sparse.csr_array:
+    """Return CSR in doubles that holds every entry once: two entries of one place add up."""
+    rows: sparse.csr_array = sparse.csr_array(X).astype(np.float64, copy=False)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        with np.errstate(all="ignore"):
+            rows.sum_duplicates()
+    return rows
+
+
+def _sparse_norms(X: sparse.csr_array, norm: Norm) -> Floats:
+    with np.errstate(all="ignore"):
+        if norm == "l1":
+            return _row_sums(X, np.abs(X.data))
+        return np.asarray(np.sqrt(_row_sums(X, X.data * X.data)))
+
+
+def _row_sums(X: sparse.csr_array, data: Floats) -> Floats:
+    ones = np.ones(X.shape[1])
+    return np.asarray(sparse.csr_array((data, X.indices, X.indptr), shape=X.shape) @ ones)
+
+
+def _clip_sparse(
+    X: sparse.csr_array, bound: float, factors: Floats | None, norm: Norm, unit: bool
+) -> sparse.csr_array:
+    owners = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    with np.errstate(all="ignore"):
+        data = X.data if factors is None else X.data * factors[X.indices]
+        scaled = sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
+        norms = _sparse_norms(scaled, norm)
+        data = data / (norms if unit else np.maximum(norms, bound))[owners]
+    odd = _odd(norms, bound, unit)[owners]
+    if odd.any():
+        data[odd] = _clip_entries(
+            X.data[odd],
+            owners[odd],
+            X.shape[0],
+            bound,
+            None if factors is None else factors[X.indices[odd]],
+            norm,
+            unit,
+        )
+    return sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
+
+
+def _clip_entries(
+    data: Floats,
+    owners: NDArray[np.intp],
+    n_rows: int,
+    bound: float,
+    factors: Floats | None,
+    norm: Norm,
+    unit: bool,
+) -> Floats:
+    """Clip rows of any size, largest entry first, given entry by entry with the rows' numbers.
+
+    Every sum is taken in the order of the entries: a row's image does not depend on the others.
+    """
+
+    def largest(entries: Floats) -> Floats:
+        found = np.zeros(n_rows)
+        np.maximum.at(found, owners, np.abs(entries))
+        return np.where(found > 0, found, 1.0)
+
+    with np.errstate(all="ignore"):
+        finite = np.nan_to_num(data, nan=0.0, posinf=_MAX, neginf=-_MAX)
+        first = largest(finite)
+        entries = finite / first[owners]
+        second = np.ones(n_rows)
+        if factors is not None:
+            entries *= factors
+            second = largest(entries)
+            entries /= second[owners]
+        sizes = np.abs(entries) if norm == "l1" else entries * entries
+        lengths = _reach(np.bincount(owners, sizes, minlength=n_rows).astype(np.float64), norm)
+        if not unit:
+            lengths = np.minimum(lengths, first * (second / bound))
+        return np.asarray(entries * lengths[owners])
+
+
+#: Beyond this many times its bound a row's factor is no number of single precision.
+_FAR = 1e30
+
+#: Beyond this length before the factors, sums over stored rows are not safe from overflow.
+_LARGE = 1e100
+
+#: Columns with smaller factors are left out of rows that are too large to be scaled.
+_FAINT = 1e-200
+
+
+#: Subsamples with at most this many numbers are copied: 32 MB.
+_COPIED = 2**22
+
+
+class FramedRows(MeasuredRows):
+    """Rows of a source, in the unit ball with the constant: what a frame makes of them.
+
+    Parameters
+    ----------
+    X : array, CSR or RowSource
+        Rows as given.
+    bound : float
+        Declared bound on a row's norm after ``scale``.
+    scale : (d,) array, optional
+        Public factors on the columns, at least 0.
+    constant : float, default=0.0
+        Public constant inside the bound.
+    norm : {"l2", "l1"}, default="l2"
+        Which ball.
+    engine : Engine, optional
+        Who reads the partitions.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        bound: float,
+        *,
+        scale: Floats | None = None,
+        constant: float = 0.0,
+        norm: Norm = "l2",
+        engine: Engine | None = None,
+    ) -> None:
+        self.source = as_source(X)
+        n, width = self.source.shape
+        self.shape = (n, width + (constant > 0))
+        self.sparse, self.width = self.source.sparse, self.source.width
+        self.engine = engine
+        self.bound, self.scale, self.norm = bound, scale, norm
+        inside = 1 - rounding_margin(self.shape[1])
+        room = math.sqrt(1 - constant**2) if norm == "l2" else 1 - constant
+        self._base = inside * room / bound
+        self.factors: Floats | float = self._base if scale is None else self._base * scale
+        self.constant = inside * constant
+        #: The factors of rows; None if all are one.
+        self.shrink: Any = None
+        #: The numbers of rows that are too large, or not numbers, and stand for others.
+        self.odd: NDArray[np.intp] = np.empty(0, dtype=np.intp)
+        inner = self._base * self._measure()
+        self.longest = math.hypot(inner, self.constant) if norm == "l2" else inner + self.constant
+        self.certified = self.longest <= 1
+
+    @property
+    def dtype(self) -> np.dtype[np.float64]:
+        """Rows are doubles when they are read."""
+        return np.dtype(np.float64)
+
+    def blocks(self, parts: Iterable[slice]) -> Iterator[Block]:
+        """Return the rows of every slice."""
+        buffer = Buffer()
+        for part in parts:
+            stored = self._stored(part, buffer)
+            shrink = None if self.shrink is None else self.shrink[part]
+            yield Block(stored, shrink, self.factors, self.constant)
+
+    def __getitem__(self, chosen: NDArray[np.intp]) -> FramedRows:
+        """Return some of the rows, by their numbers, which grow."""
+        some = object.__new__(FramedRows)
+        vars(some).update(vars(self))
+        some.shape = (len(chosen), self.shape[1])
+        if len(chosen) * self.width <= _COPIED:
+            copied = self.source.take(chosen)
+            some.source = SparseSource(copied) if self.sparse else ArraySource(copied)
+            some.engine = None
+        else:
+            some.source = ChosenSource(self.source, chosen)
+        some.shrink = None if self.shrink is None else self.shrink[chosen]
+        some.odd = np.flatnonzero(np.isin(chosen, self.odd)) if len(self.odd) else self.odd
+        return some
+
+    def elsewhere(self, keep: Callable[[Any], Any]) -> FramedRows:
+        """Return the same rows with what is long in them kept by ``keep``: in a file, say."""
+        moved = object.__new__(FramedRows)
+        vars(moved).update(vars(self))
+        moved.source, moved.engine = keep(self.source), None
+        moved.shrink = None if self.shrink is None else keep(self.shrink)
+        return moved
+
+    def check_unchanged(self) -> None:
+        """Refuse rows whose file was written to while they were read."""
+        self.source.check_unchanged()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
+        """Write the rows down: for audits and few rows."""
+        return self.written()
+
+    def _stored(self, part: slice, buffer: Buffer) -> Any:
+        """Return stored rows in doubles, those that are too large replaced."""
+        stored = self.source.read(part)
+        if stored.shape != (part.stop - part.start, self.source.shape[1]):
+            raise InvalidData("the rows changed while they were read: a block has another shape.")
+        odd = self.odd
+        if len(odd):
+            first, last = np.searchsorted(odd, [part.start, part.stop])
+            odd = odd[first:last] - part.start
+        if self.sparse:
+            return self._without_odd(stored, odd)
+        rows = buffer.doubles(stored)
+        if not len(odd):
+            return rows
+        rows = rows.copy()
+        rows[odd] = _tamed(rows[odd], self.scale, self.bound, self.norm)
+        return rows
+
+    def _without_odd(self, stored: Any, odd: NDArray[np.intp]) -> Any:
+        if not len(odd):
+            return stored
+        data = stored.data.copy()
+        for row in odd:
+            entries = slice(stored.indptr[row], stored.indptr[row + 1])
+            scale = None if self.scale is None else self.scale[stored.indices[entries]]
+            data[entries] = _tamed(data[entries][None], scale, self.bound, self.norm)[0]
+        return csr_view(data, stored.indices, stored.indptr, stored.shape)
+
+    def _measure(self) -> float:
+        """Find the rows' factors and which rows are odd; return how long a row is, factors left."""
+        n, d = self.shape
+        step = partition_rows(d, sparse=self.sparse)
+        source = self.source if self.engine is None else self.engine.keep(self.source)
+        task = _Measuring(
+            source, self.scale, self.bound, self.norm, block_rows(d, sparse=self.sparse), step
+        )
+        parts = range(math.ceil(n / step))
+        found = map(task, parts) if self.engine is None else self.engine.map(task, parts)
+        odd, most = [], 0.0
+        for number, (shrink, rows, longest) in enumerate(found):
+            first = number * step
+            if len(shrink):
+                if self.shrink is None:
+                    self.shrink = np.ones(n, dtype=np.float32)
+                self.shrink[first : first + step] = shrink
+            odd.append(rows.astype(np.intp) + first)
+            most = max(most, float(longest))
+        self.odd = np.concatenate(odd) if odd else self.odd
+        return most
+
+
+class _Measuring:
+    """The factors of one partition's rows, the numbers of its odd rows, and the longest row."""
+
+    def __init__(
+        self,
+        source: RowSource,
+        scale: Floats | None,
+        bound: float,
+        norm: Norm,
+        block: int,
+        partition: int,
+    ) -> None:
+        self.source, self.scale, self.bound, self.norm = source, scale, bound, norm
+        self.block, self.partition = block, partition
+
+    def __call__(self, number: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Return them for partition ``number``; no factors if all are one."""
+        first = number * self.partition
+        last = min(first + self.partition, self.source.shape[0])
+        shrink = np.ones(last - first, dtype=np.float32)
+        odd = []
+        longest, clipped = 0.0, False
+        buffer, scaled = Buffer(), Buffer()
+        for start in range(first, last, self.block):
+            stored = self.source.read(slice(start, min(start + self.block, last)))
+            norms, strange = self._norms(stored, buffer, scaled)
+            mine = shrink[start - first : start - first + len(norms)]
+            if strange.any():
+                norms[strange] = self.bound  # what stands for such a row is no longer
+                odd.append(np.flatnonzero(strange) + (start - first))
+            if len(norms) and norms.max() > self.bound:
+                clipped = True
+                mine[:] = rounded_down(self.bound / np.maximum(norms, self.bound))
+                norms *= mine
+            longest = max(longest, float(norms.max(initial=0.0)))
+        rows = np.concatenate(odd) if odd else np.empty(0, dtype=np.int64)
+        return shrink if clipped else shrink[:0], rows, np.array(longest)
+
+    def _norms(self, stored: Any, buffer: Buffer, room: Buffer) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return the norms after the scale, and which rows have none that can be used."""
+        with np.errstate(all="ignore"):
+            if not isinstance(stored, np.ndarray):
+                return self._sparse_norms(stored)
+            rows = buffer.doubles(stored)
+            if self.scale is None:
+                norms = _row_norms(rows, self.norm)
+                return norms, ~(norms <= _FAR * self.bound)
+            scaled = np.multiply(rows, self.scale, out=room.room(*rows.shape))
+            norms = _row_norms(scaled, self.norm)
+            fine = (norms <= _FAR * self.bound) & (_row_norms(rows, "l2") <= _LARGE)
+            return norms, ~fine
+
+    def _sparse_norms(self, stored: Any) -> tuple[Floats, NDArray[np.bool_]]:
+        ones = np.ones(stored.shape[1])
+
+        def norms_of(data: Floats, norm: Norm) -> Floats:
+            sizes = np.abs(data) if norm == "l1" else data * data
+            sums = csr_view(sizes, stored.indices, stored.indptr, stored.shape)
+            found = np.asarray(sums @ ones)
+            return found if norm == "l1" else np.sqrt(found)
+
+        if self.scale is None:
+            norms = norms_of(stored.data, self.norm)
+            return norms, ~(norms <= _FAR * self.bound)
+        norms = norms_of(stored.data * self.scale[stored.indices], self.norm)
+        fine = (norms <= _FAR * self.bound) & (norms_of(stored.data, "l2") <= _LARGE)
+        return norms, ~fine
+
+
+def _row_norms(X: Floats, norm: Norm) -> Floats:
+    if norm == "l1":
+        return np.asarray(np.abs(X).sum(axis=1))
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", X, X)))
+
+
+def rounded_down(values: Floats) -> NDArray[np.float32]:
+    """Return positive numbers in single precision, rounded towards zero."""
+    single = values.astype(np.float32)
+    above = single > values
+    single[above] = np.nextafter(single[above], np.float32(0))
+    return single
+
+
+def _tamed(X: Floats, scale: Floats | None, bound: float, norm: Norm) -> Floats:
+    """Return rows of any size, scaled so that after the factors they are no longer than the bound.
+
+    NaN reads as 0 and an infinity as the largest double. A row's image depends on that row alone.
+    """
+    with np.errstate(all="ignore"):
+        finite = np.nan_to_num(X, nan=0.0, posinf=_MAX, neginf=-_MAX)
+        if scale is not None:
+            finite = np.where(scale < _FAINT, 0.0, finite)
+        first = _largest(finite)
+        entries = finite / first
+        scaled = entries if scale is None else entries * scale
+        second = _largest(scaled)
+        norms = _row_norms(scaled / second, norm)[:, None]
+        lengths = np.minimum(bound / np.maximum(norms, 1.0), first * second)
+        return np.asarray(entries / second * lengths)
+
+
+def _largest(X: Floats) -> Floats:
+    """Return every row's largest magnitude, as a column; 1 for a row of zeros."""
+    found = np.abs(X).max(axis=1, keepdims=True, initial=0.0)
+    return np.where(found > 0, found, 1.0)
+
 
 #: Public factors and bounds beyond this are mistakes or attacks.
 LARGEST = 1e12

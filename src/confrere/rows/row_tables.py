@@ -1,31 +1,120 @@
 """Tables that are read in batches: files of Parquet or of text, databases, data frames.
 
 A :class:`RowTable` is named columns in batches of rows, as often as it is asked; whoever learns
-from it decodes it once (see :mod:`confrere.rows.decoding`). What goes wrong is said in words that
-quote neither a value nor an address: a connection may hold a password.
+from it decodes it once: numbers in memory if they are few, else in a private file. Files of
+comma-separated values are read strictly: cells are texts, an empty one is no value, and nothing is
+guessed from other rows (what a text means says :mod:`confrere.schema.cells`). Errors name the file,
+the line or the column, and quote neither a value nor an address: a connection may hold a password.
 """
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import socket
 import sqlite3
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
+from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import narwhals.stable.v2 as nw
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from confrere.errors import ConfrereError, InvalidData, InvalidParameter, NoRows
 from confrere.extras import extra, installed
-from confrere.rows.csv_files import text_batches
+from confrere.rows.frame import ArraySource, RowSource
+from confrere.rows.spill import SpillFolder, SpillWriter
 from confrere.schema import PublicSchema
-from confrere.schema.cells import meaning, read_numbers
+from confrere.schema.cells import meaning, plain_labels, read_numbers
+
+#: Characters of a line at most; a cell has at most those that the csv module allows (131072).
+MAX_LINE = 1 << 22
+_ROWS_AT_ONCE = 20_000
+
+
+def text_batches(path: Path, columns: Collection[str] | None) -> Iterator[pd.DataFrame]:
+    """Return some rows of a file after the other, with errors that quote nothing.
+
+    Parameters
+    ----------
+    path : Path
+        A file in UTF-8, whose first line names the columns.
+    columns : collection of str or None
+        Columns to keep, as far as they are there; all if None.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            yield from _read(path.name, _lines(path.name, file), columns)
+    except OSError as error:
+        raise InvalidData(f"data: {path.name} cannot be read ({error.strerror}).") from None
+    except UnicodeDecodeError:
+        raise InvalidData(f"data: {path.name} is not all UTF-8; save it in UTF-8.") from None
+    except csv.Error as error:
+        why = "a cell is too long" if "limit" in str(error) else "a quote or line end is wrong"
+        raise InvalidData(
+            f"data: {path.name} is not a table of comma-separated values ({why})."
+        ) from None
+
+
+def _lines(name: str, file: Any) -> Iterator[str]:
+    """Return the lines one by one; a file of one endless line is not taken into memory."""
+    while line := file.readline(MAX_LINE):
+        if len(line) == MAX_LINE:
+            raise InvalidData(f"data: {name} has a line of more than {MAX_LINE} characters.")
+        if "\0" in line:
+            raise InvalidData(f"data: {name} is not a text file.")
+        yield line
+
+
+def _read(
+    name: str, lines: Iterator[str], columns: Collection[str] | None
+) -> Iterator[pd.DataFrame]:
+    rows = csv.reader(lines, strict=True)
+    header = next(rows, [])
+    if not any(header):
+        raise InvalidData(f"data: {name} is empty; its first line names the columns.")
+    wanted = [i for i, column in enumerate(header) if columns is None or column in columns]
+    names = [header[i] for i in wanted]
+    twice = sorted({column for column in names if names.count(column) > 1})
+    if twice:
+        raise InvalidData(f"data: {name} has the column {twice[0]!r} more than once.")
+    if columns and not wanted:
+        one = len(header) == 1 and ";" in header[0]
+        hint = " It is separated by semicolons: save it with commas." if one else ""
+        raise InvalidData(f"{name} has no column {next(iter(columns))!r}, nor the others.{hint}")
+    count = 0
+    while block := list(islice(rows, _ROWS_AT_ONCE)):
+        block = [row for row in block if row]  # blank lines
+        _check_lengths(name, block, len(header), count)
+        count += len(block)
+        if block:
+            cells = list(zip(*block, strict=True))
+            yield pd.DataFrame({header[i]: _texts(cells[i]) for i in wanted}, dtype=object)
+    if not count:
+        raise NoRows(f"data: {name} has no rows.")
+
+
+def _texts(cells: tuple[str, ...]) -> Any:
+    return np.array([cell or None for cell in cells], dtype=object)
+
+
+def _check_lengths(name: str, block: list[list[str]], width: int, before: int) -> None:
+    for number, row in enumerate(block, start=before + 1):
+        if len(row) != width:
+            raise InvalidData(
+                f"data: {name}: row {number} has {len(row)} cells where the first line names "
+                f"{width} columns."
+            )
+
 
 #: Rows of a batch; fewer where that many would be more numbers than these.
 BATCH = 65_536
@@ -404,3 +493,158 @@ def _refuse_formulas(column: str, values: pd.Series[Any], schema: PublicSchema |
         raise InvalidData(
             f"column {column!r}: some rows have a spreadsheet's formula; save its values."
         )
+
+
+#: Numbers that are kept in memory: 128 MB.
+_IN_MEMORY = 2**24
+
+#: Types whose numbers single precision holds exactly.
+_SINGLE = ("float32", "float16", "int8", "uint8", "int16", "uint16", "bool")
+
+#: Told how many rows are done, and of how many if that is known.
+Progress = Callable[[int, int | None], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Decoded:
+    """A table's numbers.
+
+    Attributes
+    ----------
+    X : RowSource
+        In single precision if all columns are, else in double.
+    y : array or None
+        Labels.
+    columns : tuple of str
+        What the columns of ``X`` are called.
+    """
+
+    X: RowSource
+    y: NDArray[Any] | None
+    columns: tuple[str, ...]
+
+
+def decoded(
+    table: RowTable,
+    *,
+    columns: Sequence[str] | None = None,
+    label: str | None = None,
+    progress: Progress | None = None,
+) -> Decoded:
+    """Return the numbers of a table, decoded once.
+
+    Parameters
+    ----------
+    table : RowTable
+        Its columns are numbers; text, missing values and infinities are refused.
+    columns : sequence of str, optional
+        Which columns are features; by default all but the label.
+    label : str, optional
+        Which column holds the labels.
+    progress : callable, optional
+        Told how far it is after every batch; by default a bar where a person watches.
+    """
+    wanted = None if columns is None else [*columns, *([label] if label is not None else ())]
+    batches = table.read(wanted)
+    first = next(batches, None)
+    assert first is not None  # no rows are an error
+    if label is not None and label not in first.columns:
+        raise InvalidData(f"{table.name} has no column {label!r} for the labels.")
+    names = tuple(str(name) for name in first.columns if name != label)
+    single = all(str(first[name].dtype) in _SINGLE for name in names)
+
+    def blocks() -> Iterator[tuple[NDArray[Any], NDArray[Any] | None]]:
+        for batch in _chained(first, batches):
+            rows = _numbers(batch[list(names)], single, table.name)
+            yield rows, None if label is None else _small(label, batch[label])
+
+    X, y = gathered(blocks(), len(names), table.rows, progress)
+    return Decoded(X, y, names)
+
+
+def gathered(
+    blocks: Iterable[tuple[NDArray[Any], NDArray[Any] | None]],
+    width: int,
+    expected: int | None = None,
+    progress: Progress | None = None,
+) -> tuple[RowSource, NDArray[Any] | None]:
+    """Return blocks of rows and labels as one: in memory if they are few, else in a file."""
+    kept: list[NDArray[Any]] = []
+    labels: list[NDArray[Any]] = []
+    writer: SpillWriter | None = None
+    done = 0
+    with _Told(progress, expected) as told:
+        for rows, some in blocks:
+            done += len(rows)
+            if some is not None:
+                labels.append(some)
+            if writer is None and max(done, expected or 0) * width > _IN_MEMORY:
+                writer = SpillWriter(SpillFolder(), "rows", width, expected or done)
+                for earlier in kept:
+                    writer.append(earlier)
+                kept.clear()
+            if writer is None:
+                kept.append(rows)
+            else:
+                writer.append(rows)
+            told(done, expected)
+    source = ArraySource(np.concatenate(kept)) if writer is None else writer.finish()
+    return source, np.concatenate(labels) if labels else None
+
+
+def _chained(first: pd.DataFrame, rest: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    yield first
+    yield from rest
+
+
+def _numbers(batch: pd.DataFrame, single: bool, name: str) -> NDArray[Any]:
+    """Return a batch as numbers, or say that it holds something else; nothing is quoted."""
+    for column in batch:
+        if not isinstance(batch[column].dtype, np.dtype) or batch[column].dtype.kind not in "biuf":
+            x, strange = read_numbers(str(column), batch[column])
+            if strange.any():
+                raise InvalidData(
+                    f"{name} has columns that are no numbers; declare them in a PublicSchema, or "
+                    "name the columns to learn from."
+                )
+            batch = batch.assign(**{str(column): x})
+    rows = batch.to_numpy(dtype=np.float32 if single else np.float64)
+    if not np.isfinite(rows).all():
+        raise InvalidData(
+            f"{name} has missing or infinite values; declare them in a PublicSchema, or drop the "
+            "rows."
+        )
+    return rows
+
+
+def _small(column: str, values: pd.Series[Any]) -> NDArray[Any]:
+    """Return labels 0 and 1 in one byte each; others as they are."""
+    labels = plain_labels(column, values)
+    if labels.dtype.kind in "biuf" and bool(((labels == 0) | (labels == 1)).all()):
+        return labels.astype(np.int8)
+    return labels
+
+
+class _Told:
+    """Whoever is to be told how far it is: a function, or a bar where a person watches."""
+
+    def __init__(self, progress: Progress | None, expected: int | None) -> None:
+        self._progress, self._expected = progress, expected
+        self._bar: Any = None
+
+    def __enter__(self) -> Progress:
+        if self._progress is not None:
+            return self._progress
+        if not sys.stderr.isatty() or (self._expected or _IN_MEMORY) < 2**20:
+            return lambda *_: None
+        from rich.console import Console
+        from rich.progress import Progress as Bar
+
+        self._bar = Bar(console=Console(stderr=True), transient=True)
+        self._bar.start()
+        task = self._bar.add_task("decoding rows", total=self._expected)
+        return lambda done, _: self._bar.update(task, completed=done)
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()

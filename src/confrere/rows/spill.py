@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData
-from confrere.rows.row_source import ArraySource, RowSource
+from confrere.rows.frame import ArraySource, RowSource
 
 #: Bytes of a disk that are left to others.
 _LEFT_FREE = 256 * 2**20

@@ -3,13 +3,14 @@
 from typing import NoReturn
 
 from confrere.schema.data_report import DataReport, data_report
-from confrere.schema.discrete import Category, Flag, Ordered
-from confrere.schema.draft import PublicDataOnlyWarning, draft_schema
-from confrere.schema.encoder import SchemaEncoder
-from confrere.schema.expert import ExpertClassifier
-from confrere.schema.feature import Number
-from confrere.schema.label import Label
-from confrere.schema.public_schema import PublicSchema
+from confrere.schema.encoding import SchemaEncoder
+from confrere.schema.feature import Category, Flag, Label, Number, Ordered
+from confrere.schema.public_schema import (
+    ExpertClassifier,
+    PublicDataOnlyWarning,
+    PublicSchema,
+    draft_schema,
+)
 
 __all__ = [
     "Category",

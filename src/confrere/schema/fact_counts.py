@@ -9,6 +9,7 @@ Proof: docs/proofs/learned_facts.md.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, final
@@ -18,22 +19,328 @@ from numpy.typing import NDArray
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter, SchemaError
-from confrere.schema.column_sums import (
-    CELLS,
-    LEAST_SHARE,
-    STEPS,
-    AnySums,
-    CellSums,
-    GapSums,
-    Integers,
-    MomentSums,
-    ShareSums,
-    rounded,
-)
-from confrere.schema.discrete import Category, Flag, Ordered
-from confrere.schema.feature import Feature, Number
+from confrere.schema.cells import MISSING, UNKNOWN, Series, declared_columns, read_places, refuse
+from confrere.schema.encoding import NumberColumn, OneHotColumn, ScoreColumn
+from confrere.schema.feature import ZEROS, Category, Feature, Flag, Label, Number, Ordered
 from confrere.schema.public_schema import PublicSchema
-from confrere.schema.tables import declared_columns
+
+Integers = NDArray[np.int64]
+
+#: One is so many lattice steps: numbers are rounded to this part of half their declared width.
+STEPS = 1024
+
+#: Cells of a number's histogram, between its bounds, where quantiles are learned.
+CELLS = 32
+
+#: How far variances and means of columns lie apart, where half the width of the bounds is one: what
+#: the noise is held against. And how much must be left of what was counted.
+_SPREAD, _CENTRES, _BELIEVED = 0.15, 0.5, 0.2
+
+#: A share is never nearer to 0 or 1: a constant has no scale.
+LEAST_SHARE = 0.001
+
+
+@dataclass(frozen=True)
+class ColumnSums(ABC):
+    """What is counted of one column.
+
+    Attributes
+    ----------
+    column : str
+    gaps : bool
+        Whether missing cells are counted too, in the last entry.
+    feature : Feature or Label
+        What is declared of it.
+    """
+
+    column: str
+    gaps: bool
+    feature: Any
+
+    @property
+    @abstractmethod
+    def own(self) -> int:
+        """Entries without the one that counts missing cells."""
+
+    @property
+    @abstractmethod
+    def moved(self) -> int:
+        """How far, in L1, one cell's vector can be from another's, both of them present."""
+
+    @property
+    @abstractmethod
+    def longest(self) -> int:
+        """The L1 norm of a present cell's vector at most."""
+
+    @property
+    def size(self) -> int:
+        """Entries in all."""
+        return self.own + self.gaps
+
+    @property
+    def sensitivity(self) -> int:
+        """How far one record moves the sums, in L1: a missing cell has nothing but its count."""
+        return max(self.moved, self.longest + STEPS) if self.gaps else self.moved
+
+    @abstractmethod
+    def vectors(self, values: Series) -> tuple[Integers, NDArray[np.bool_]]:
+        """Return ``(own, rows)`` integers, and which cells are missing."""
+
+    def sums(self, values: Series, party: NDArray[np.intp] | None = None) -> Integers:
+        """Return the column's sums; refuse what encoding would refuse, and quote nothing.
+
+        Of several parties, whose codes are ``party``, one row each.
+        """
+        counted, absent = self.vectors(values)
+        if isinstance(self.feature, Feature) and self.feature.missing is None:
+            refuse(self.column, absent, "no value; declare what a missing one means")
+        counted[:, absent] = 0
+        if self.gaps:
+            counted = np.vstack([counted, STEPS * absent.astype(np.int64)])
+        if party is None:
+            return np.asarray(counted.sum(axis=1, dtype=np.int64))
+        totals = np.zeros((int(party.max()) + 1, len(counted)), dtype=np.int64)
+        np.add.at(totals, party, counted.T)
+        return totals
+
+
+@dataclass(frozen=True)
+class MomentSums(ColumnSums):
+    """A number in ``[-1, 1]`` between its bounds, and its square."""
+
+    feature: Number | Ordered
+
+    @property
+    def own(self) -> int:
+        """Two."""
+        return 2
+
+    @property
+    def moved(self) -> int:
+        """``max |v-v'| + |v^2-v'^2| = 9/4``, at 1 and -1/2; rounding the square adds a step.
+
+        Of ranks, which are few, the farthest two are looked for.
+        """
+        if isinstance(self.feature, Number):
+            return 9 * STEPS // 4 + 1
+        ranks = self._vectors(np.clip(_ranks(self.feature), -1.0, 1.0))
+        return max(int(np.abs(ranks - one[:, None]).sum(axis=0).max()) for one in ranks.T)
+
+    @property
+    def longest(self) -> int:
+        """``|v| + v^2``."""
+        return 2 * STEPS
+
+    def vectors(self, values: Series) -> tuple[Integers, NDArray[np.bool_]]:
+        """Return rounded numbers and their rounded squares."""
+        places, absent = _places_in_bounds(self.feature, values)
+        return self._vectors(places), absent
+
+    @staticmethod
+    def _vectors(places: Floats) -> Integers:
+        v = np.rint(STEPS * places).astype(np.int64)
+        return np.stack([v, (v * v + STEPS // 2) // STEPS])
+
+    def facts(self, total: Floats, n: float, deviation: float) -> dict[str, Any]:
+        """Return mean and deviation, as far as the noise lets them be believed.
+
+        Where it drowns them they are those of the uniform law, as where nothing is declared; where
+        it leaves next to nothing, nothing is learned.
+        """
+        noise = deviation / (STEPS * n)
+        v = float(np.clip(total[0] / (STEPS * n), -1.0, 1.0))
+        error = noise * float(np.sqrt(1 + 4 * v * v))
+        found = float(np.clip(total[1] / (STEPS * n) - v * v, max(error, STEPS**-2), 1.0))
+        believed = _SPREAD**2 / (_SPREAD**2 + error**2)
+        if believed < _BELIEVED:
+            return {}
+        variance = believed * found + (1 - believed) / 3
+        v *= _CENTRES**2 / (_CENTRES**2 + noise**2)
+        low, high = _range_of(self.feature)
+        middle, half = (low + high) / 2, (high - low) / 2
+        mean = float(np.clip(rounded(middle + half * v, half), low, high))
+        return {"mean": mean, "sd": max(rounded(half * variance**0.5, half), half / STEPS)}
+
+
+@dataclass(frozen=True)
+class CellSums(ColumnSums):
+    """Which of so many cells between its bounds a number is in."""
+
+    feature: Number
+    quantiles: int
+
+    @property
+    def own(self) -> int:
+        """One per cell."""
+        return CELLS
+
+    @property
+    def moved(self) -> int:
+        """One cell loses a record, another gains it."""
+        return 2 * STEPS
+
+    @property
+    def longest(self) -> int:
+        """A record is in one cell."""
+        return STEPS
+
+    def vectors(self, values: Series) -> tuple[Integers, NDArray[np.bool_]]:
+        """Return one at a number's cell."""
+        places, absent = _places_in_bounds(self.feature, values)
+        cells = np.clip(np.floor((places + 1) / 2 * CELLS), 0, CELLS - 1).astype(np.intp)
+        return _one_hot(cells, CELLS), absent
+
+    def facts(self, total: Floats, n: float, deviation: float) -> dict[str, Any]:  # noqa: ARG002
+        """Return knots at equal shares of the noised histogram; even where it says nothing."""
+        # A little of every cell keeps quantiles apart.
+        shares = np.maximum(total[:CELLS], 0.0) / (STEPS * n) + 1 / (16 * CELLS)
+        below = np.concatenate([[0.0], np.cumsum(shares / shares.sum())])
+        edges = np.linspace(0.0, 1.0, CELLS + 1)
+        inner = np.interp(np.arange(1, self.quantiles - 1) / (self.quantiles - 1), below, edges)
+        found = self.feature.within_bounds([0.0, *inner.tolist(), 1.0])
+        return {"quantiles": found} if min(np.diff(found)) > 0 else {}
+
+
+@dataclass(frozen=True)
+class ShareSums(ColumnSums):
+    """How many records have each declared value."""
+
+    feature: Category | Flag | Label
+
+    @property
+    def own(self) -> int:
+        """One per value; of two sides one is enough."""
+        return len(self.feature.declared_values()) if isinstance(self.feature, Category) else 1
+
+    @property
+    def moved(self) -> int:
+        """One value loses a record, another gains it; a side alone loses it or gains it."""
+        return self.longest if self.own == 1 else 2 * STEPS
+
+    @property
+    def longest(self) -> int:
+        """A record has one value."""
+        return STEPS
+
+    def vectors(self, values: Series) -> tuple[Integers, NDArray[np.bool_]]:
+        """Return one at a record's value."""
+        if isinstance(self.feature, Label):
+            sides = np.asarray(self.feature.encode(values)) == 1
+            return STEPS * sides[None].astype(np.int64), np.zeros(len(sides), dtype=bool)
+        places, absent = _declared_places(self.feature, values)
+        if isinstance(self.feature, Flag):
+            return STEPS * (places == 1)[None].astype(np.int64), absent
+        return _one_hot(places, self.own), absent
+
+    def facts(self, total: Floats, n: float, deviation: float) -> dict[str, Any]:
+        """Return shares, drawn towards equal ones as far as the noise is felt."""
+        count = max(2, self.own)
+        error = deviation / (STEPS * n)
+        counted = np.clip(total[: self.own] / (STEPS * n), 0.0, 1.0)
+        if self.own == 1:
+            counted = np.array([counted[0], 1 - counted[0]])
+        # Values that nobody declared may be in no column: then shares need not add up to one.
+        open_ended = isinstance(self.feature, Category) and self.feature.unknown == ZEROS
+        whole = float(np.clip(counted.sum(), 0.5, 1.0)) if open_ended else 1.0
+        even = np.full(count, 1 / count)
+        shares = counted / counted.sum() if counted.sum() > 0 else even
+        pull = min(1.0, count * max(error, LEAST_SHARE))
+        shares = np.clip((1 - pull) * shares + pull * even, LEAST_SHARE, 1 - LEAST_SHARE)
+        told = [round(share, 6) for share in (whole * shares / shares.sum()).tolist()]
+        if isinstance(self.feature, Category):
+            return {"shares": told}
+        return {"base_rate" if isinstance(self.feature, Label) else "share": told[0]}
+
+
+@dataclass(frozen=True)
+class GapSums(ColumnSums):
+    """How many cells are missing, and nothing else."""
+
+    feature: Feature
+
+    @property
+    def own(self) -> int:
+        """None."""
+        return 0
+
+    @property
+    def moved(self) -> int:
+        """Nothing."""
+        return 0
+
+    @property
+    def longest(self) -> int:
+        """Nothing."""
+        return 0
+
+    def vectors(self, values: Series) -> tuple[Integers, NDArray[np.bool_]]:
+        """Return which cells are missing."""
+        if isinstance(self.feature, Number):
+            absent = _places_in_bounds(self.feature, values)[1]
+        else:
+            absent = _declared_places(self.feature, values)[1]
+        return np.zeros((0, len(absent)), dtype=np.int64), absent
+
+    def facts(self, total: Floats, n: float, deviation: float) -> dict[str, Any]:  # noqa: ARG002
+        """Return nothing: the share of missing cells is every column's own."""
+        return {}
+
+
+AnySums = MomentSums | CellSums | ShareSums | GapSums
+
+
+def _range_of(feature: Number | Ordered) -> tuple[float, float]:
+    column = feature.compiled()
+    return column.centre[0] - column.scale[0], column.centre[0] + column.scale[0]
+
+
+def _places_in_bounds(
+    feature: Number | Ordered, values: Series
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return where cells lie between the bounds, from -1 to 1, and which are missing."""
+    if isinstance(feature, Ordered):
+        ranks, absent = _declared_places(feature, values)
+        centred = _ranks(feature)[ranks]
+    else:
+        column = replace(feature, mean=None, sd=None).compiled()
+        assert isinstance(column, NumberColumn)
+        found, absent = column.places(values)
+        centred = (found - column.centre[0]) / column.scale[0]
+    return np.where(absent, 0.0, np.clip(centred, -1.0, 1.0)), absent
+
+
+def _ranks(feature: Ordered) -> Floats:
+    """Return where the levels lie between the lowest and the highest, from -1 to 1."""
+    column = feature.compiled()
+    assert isinstance(column, ScoreColumn)
+    return np.asarray((np.array(column.scores) - column.centre[0]) / column.scale[0])
+
+
+def _declared_places(
+    feature: Feature, values: Series
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return which declared value a cell is, and which are missing; refuse what is undeclared."""
+    column = feature.compiled()
+    assert isinstance(column, ScoreColumn | OneHotColumn)
+    places = read_places(feature.column, values, column.codes)
+    absent, unknown = places == MISSING, places == UNKNOWN
+    if column.unknown is None:
+        refuse(feature.column, unknown, "a value that is not declared")
+    bucket = feature.unknown_place() if isinstance(feature, Category) else None
+    # What nobody declared is in its bucket, or beyond the last, in none.
+    places[unknown] = len(feature.declared_values()) if bucket is None else bucket
+    places[absent] = 0
+    return places, absent
+
+
+def _one_hot(places: NDArray[np.intp], count: int) -> Integers:
+    here = places[None, :] == np.arange(count)[:, None]
+    return np.asarray(STEPS * here.astype(np.int64))
+
+
+def rounded(value: float, scale: float) -> float:
+    """Return a number with four digits of its scale, for people to read."""
+    return round(value, int(np.clip(4 - np.floor(np.log10(scale)), -300, 300)))
 
 
 @final

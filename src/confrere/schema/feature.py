@@ -1,7 +1,4 @@
-"""What everyone may know about one column: what all kinds of features share, and numbers.
-
-A number has declared bounds, and a public mean and standard deviation where they are known.
-"""
+"""What everyone may know about one column: numbers, levels, flags, categories, and the label."""
 
 from __future__ import annotations
 
@@ -12,23 +9,40 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, final
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
-from confrere.errors import SchemaError
-from confrere.schema.cells import Value, meaning
-from confrere.schema.curves import (
+from confrere.errors import InvalidData, SchemaError
+from confrere.schema.cells import (
+    MISSING,
+    UNKNOWN,
+    Value,
+    codes_of,
+    column_names,
+    declared_columns,
+    is_table,
+    meaning,
+    plain_series,
+    read_places,
+    refuse,
+)
+from confrere.schema.encoding import (
     HAIR,
     HATS,
     KNOTS_REACH,
     REACH,
     SPREAD,
+    AnyColumn,
     BodyBlock,
     Curve,
+    NumberColumn,
+    OneHotColumn,
+    ScoreColumn,
     checked_curve,
     checked_quantiles,
     count_hats,
     line_at,
 )
-from confrere.schema.encoding import AnyColumn, NumberColumn
 
 INDICATOR = "indicator"
 CENTER = "center"
@@ -413,3 +427,471 @@ class Number(Feature):
         scale = max(top - middle, middle - bottom) * (1 + HAIR)
         straight = replace(column, clip=(bottom, top), centre=(middle,), scale=(scale,))
         return straight if known else column, BodyBlock(1, "number", SPREAD)
+
+
+def declared_shares(column: str, shares: object, count: int, *, whole: bool) -> tuple[float, ...]:
+    """Return ``count`` shares; rounded figures may miss the whole by two hundredths."""
+    if isinstance(shares, str | Mapping) or not isinstance(shares, Sequence | np.ndarray):
+        raise _shares_error(column, count)
+    found = tuple(declared_share(column, "shares", share) for share in shares)
+    if len(found) != count or sum(found) > 1.02 or (whole and sum(found) < 0.98):
+        raise _shares_error(column, count)
+    return found
+
+
+def _shares_error(column: str, count: int) -> SchemaError:
+    return SchemaError(f"column {column!r}: shares must be {count} numbers that add up to 1.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discrete(Feature):
+    """A column with a declared list of values."""
+
+    @abstractmethod
+    def _places(self) -> dict[Any, int]:
+        """Return each declared value's row of the table."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self._meant() & {meaning(token) for token in self.na}:
+            raise self._error("na names a value that is declared too")
+
+    def declared_values(self) -> tuple[Value, ...]:
+        """Return the values that the table may hold, beside those that mean missing."""
+        return tuple(self._places())
+
+    def _meant(self) -> set[str | float | None]:
+        return {meaning(value) for value in self._places()}
+
+    def _codes(self) -> dict[str, int]:
+        return codes_of(self._places(), self.na)
+
+    def _settle_missing(self, value: object) -> Value:
+        found = declared_value(self.column, "missing", value)
+        if meaning(found) not in self._meant():
+            raise self._error("the value for missing is not a declared one")
+        return found
+
+    def _settle_values(self, key: str, values: object) -> tuple[Value, ...]:
+        found = declared_values(self.column, key, values)
+        for rule in (INDICATOR, CENTER):
+            if self.missing is not None and rule in found:
+                raise self._error(f'a value named "{rule}" cannot be told from missing = "{rule}"')
+        return found
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Ordered(Discrete):
+    """Levels in order, as one number: their rank or a declared score.
+
+    A score becomes ``(score - mean) / sd`` with the mean and the standard deviation that are
+    declared or follow from ``shares``; otherwise with the middle and the half-width of the scores.
+
+    Parameters
+    ----------
+    column : str
+        Name in the table.
+    levels : list of values
+        From the lowest to the highest.
+    scores : list of float, optional
+        One number per level, increasing; 0, 1, 2, ... unless declared.
+    shares : list of float, optional
+        Public share of each level.
+    mean, sd : float, optional
+        Public mean and standard deviation of the scores, instead of ``shares``.
+    na, missing, missing_share, importance, sign
+        See :class:`~confrere.schema.feature.Feature`.
+    """
+
+    levels: tuple[Value, ...]
+    scores: tuple[float, ...] | None = None
+    shares: tuple[float, ...] | None = None
+    mean: float | None = None
+    sd: float | None = None
+
+    kind: ClassVar[str] = "ordered"
+
+    def _settle(self) -> None:
+        self._set("levels", self._settle_values("levels", self.levels))
+        if len(self.levels) < 2:
+            raise self._error("levels must name at least two values")
+        if self.scores is not None:
+            asked: object = self.scores
+            if not isinstance(asked, Sequence | np.ndarray) or len(asked) != len(self.levels):
+                raise self._error("scores must be one number per level")
+            scores = tuple(declared_number(self.column, "scores", score) for score in asked)
+            if any(np.diff(scores) <= 0):
+                raise self._error("scores must increase")
+            self._set("scores", scores)
+        if (self.mean is None) != (self.sd is None):
+            raise self._error("mean and sd go together: declare both or neither")
+        if self.mean is not None:
+            if self.shares is not None:
+                raise self._error("declare shares, or mean and sd, not both")
+            self._set("mean", declared_number(self.column, "mean", self.mean))
+            self._set("sd", declared_number(self.column, "sd", self.sd))
+            if self.sd is None or self.sd <= 0:
+                raise self._error("sd must be above 0")
+            if not self._scores()[0] <= self.mean <= self._scores()[-1]:
+                raise self._error("mean lies outside the scores")
+        if self.shares is not None:
+            count = len(self.levels)
+            self._set("shares", declared_shares(self.column, self.shares, count, whole=True))
+
+    def _scores(self) -> NDArray[np.float64]:
+        return np.array(
+            range(len(self.levels)) if self.scores is None else self.scores, dtype=float
+        )
+
+    def _scale(self) -> tuple[float, float, float]:
+        """Return centre, scale and the variance that is left after scaling."""
+        scores = self._scores()
+        if self.mean is not None and self.sd is not None:
+            return self.mean, self.sd, 1.0
+        if self.shares is not None:
+            weights = np.array(self.shares) / sum(self.shares)
+            mean = float(weights @ scores)
+            return mean, float(np.sqrt(weights @ (scores - mean) ** 2)), 1.0
+        half = float(scores[-1] - scores[0]) / 2
+        # Nothing favours a level: each is as likely as the others.
+        middle = float(scores[0] + scores[-1]) / 2
+        return middle, half, float(np.mean((scores - middle) ** 2)) / half**2
+
+    def _places(self) -> dict[Value, int]:
+        return {level: place for place, level in enumerate(self.levels)}
+
+    def _column(self) -> ScoreColumn:
+        centre, scale, _ = self._scale()
+        return ScoreColumn(
+            column=self.column,
+            codes=self._codes(),
+            scores=tuple(self._scores().tolist()),
+            centre=(centre,),
+            scale=(scale,),
+        )
+
+    def _body_column(self, curves: bool) -> tuple[ScoreColumn, BodyBlock]:  # noqa: ARG002
+        centre, scale, _ = self._scale()
+        known = self.mean is not None or self.shares is not None
+        within = np.clip((self._scores() - centre) / (REACH * scale if known else scale), -1, 1)
+        spread = SPREAD if known else float(np.mean(within**2))
+        column = replace(self._column(), scores=tuple(within.tolist()), centre=(0.0,), scale=(1.0,))
+        return column, BodyBlock(1, "number", spread)
+
+    def _own_names(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    def _own_variances(self) -> tuple[float, ...]:
+        return (self._scale()[2],)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Flag(Discrete):
+    """Yes or no, as ``(x - share) / sqrt(share (1 - share))`` with x = 1 for yes and 0 for no.
+
+    Parameters
+    ----------
+    column : str
+        Name in the table.
+    true, false : value or list of values, default=True and False
+        What the table writes for yes and for no; True also stands for 1 and False for 0.
+    share : float, default=0.5
+        Public share of yes; unless declared, yes is 1 and no is -1.
+    na, missing, missing_share, importance, sign
+        See :class:`~confrere.schema.feature.Feature`.
+    """
+
+    true: tuple[Value, ...] = (True,)
+    false: tuple[Value, ...] = (False,)
+    share: float | None = None
+
+    kind: ClassVar[str] = "flag"
+
+    def _settle(self) -> None:
+        self._set("true", self._settle_values("true", self.true))
+        self._set("false", self._settle_values("false", self.false))
+        self._settle_values("true and false", self.true + self.false)
+        # 1 and 0 are equal to the defaults, which are not written: one schema, one encoding.
+        for side, default in (("true", (True,)), ("false", (False,))):
+            if getattr(self, side) == default:
+                self._set(side, default)
+        if self.share is not None:
+            self._set("share", declared_share(self.column, "share", self.share))
+
+    def _places(self) -> dict[Value, int]:
+        return dict.fromkeys(self.false, 0) | dict.fromkeys(self.true, 1)
+
+    def _column(self) -> ScoreColumn:
+        share = 0.5 if self.share is None else self.share
+        return ScoreColumn(
+            column=self.column,
+            codes=self._codes(),
+            scores=(0.0, 1.0),
+            centre=(share,),
+            scale=(float(np.sqrt(share * (1 - share))),),
+        )
+
+    def _body_column(self, curves: bool) -> tuple[ScoreColumn, BodyBlock]:  # noqa: ARG002
+        # From end to end of the interval: an answer is as far from the other as noise allows. What
+        # is rare often matters much, so its share says nothing about how much it can.
+        ends = replace(self._column(), centre=(0.5,), scale=(0.5,))
+        return ends, BodyBlock(1, "flag", 1.0)
+
+    def _own_names(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    def _own_variances(self) -> tuple[float, ...]:
+        return (1.0,)
+
+
+ZEROS = "zeros"
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Category(Discrete):
+    """One of several values without an order: one encoded column per value.
+
+    A column becomes ``(x - share) / sqrt(share (1 - share))`` with x = 1 for its value, else 0.
+
+    Parameters
+    ----------
+    column : str
+        Name in the table.
+    values : list of values
+        All that may appear.
+    unknown : str, optional
+        What any other value becomes: ``"zeros"`` (every encoded column at its public centre), a
+        declared value, or the name of one more value that collects them. Without it, an error.
+    shares : list of float, optional
+        Public share of each encoded column, in order; equal shares unless declared.
+    importance : float or table of value to float, optional
+        For all values at once, or for each of them.
+    sign : table of value to {-1, 0, 1}, optional
+        Expected sign per value; values that are left out have none.
+    na, missing, missing_share
+        See :class:`~confrere.schema.feature.Feature`.
+    """
+
+    values: tuple[Value, ...]
+    unknown: str | None = None
+    shares: tuple[float, ...] | None = None
+
+    kind: ClassVar[str] = "category"
+
+    def _settle(self) -> None:
+        self._set("values", self._settle_values("values", self.values))
+        if self.unknown is not None:
+            self._set("unknown", declared_value(self.column, "unknown", self.unknown))
+            if self.unknown == ZEROS and ZEROS in self.values:
+                raise self._error('a value named "zeros" cannot be told from unknown = "zeros"')
+        self._settle_values("values and unknown", self._buckets())
+        if len(self._buckets()) < 2:
+            raise self._error("values must name at least two values")
+        if self.shares is not None:
+            whole = self.unknown != ZEROS
+            count = len(self._buckets())
+            self._set("shares", declared_shares(self.column, self.shares, count, whole=whole))
+
+    def _buckets(self) -> tuple[Value, ...]:
+        """Return what has an encoded column: the values, then the collecting one if it is new."""
+        if self.unknown is None or self.unknown == ZEROS or self.unknown in self.values:
+            return self.values
+        return (*self.values, self.unknown)
+
+    def unknown_place(self) -> int | None:
+        """Return which encoded column collects undeclared values, if one does."""
+        return None if self.unknown is None else self._places().get(self.unknown)
+
+    def _settle_weight(self, key: str, weight: Any) -> Any:
+        if isinstance(weight, Mapping):
+            weight = self._from_table(key, weight)
+        if isinstance(weight, tuple | list):
+            if len(weight) != len(self._buckets()):
+                raise self._error(f"{key} must be given for every value")
+            settle = super()._settle_weight
+            settled = tuple(settle(key, number) for number in weight)
+            return settled if key == "importance" or any(settled) else 0
+        if key == "sign" and weight != 0:
+            raise self._error("the sign of a category is a table: value = -1, 0 or 1")
+        return super()._settle_weight(key, weight)
+
+    def _from_table(self, key: str, table: Mapping[Any, Any]) -> tuple[Any, ...]:
+        written = {str(value): number for value, number in table.items()}
+        buckets = [str(bucket) for bucket in self._buckets()]
+        if not set(written) <= set(buckets):
+            raise self._error(f"{key} names a value that is not declared")
+        if key == "importance" and len(written) < len(buckets):
+            raise self._error("importance must be given for every value, or once for all")
+        return tuple(written.get(bucket, 0) for bucket in buckets)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the declared facts; importances and signs as tables of value to number."""
+        facts = super().to_dict()
+        for key in ("importance", "sign"):
+            if isinstance(facts.get(key), list):
+                named = zip(self._buckets(), facts[key], strict=True)
+                facts[key] = {str(bucket): number for bucket, number in named}
+        return facts
+
+    def _places(self) -> dict[Value, int]:
+        return {bucket: place for place, bucket in enumerate(self._buckets())}
+
+    def _column(self) -> OneHotColumn:
+        count = len(self._buckets())
+        shares = np.array((1 / count,) * count if self.shares is None else self.shares)
+        column = OneHotColumn(
+            column=self.column,
+            codes=self._codes(),
+            centre=tuple(shares.tolist()),
+            scale=tuple(np.sqrt(shares * (1 - shares)).tolist()),
+        )
+        return self._collecting(column)
+
+    def _collecting(self, column: OneHotColumn) -> OneHotColumn:
+        """Return the column with what becomes of values that are not declared."""
+        if self.unknown is None:
+            return column
+        zeros = (0.0,) * len(self._buckets())
+        elsewhere = zeros if self.unknown == ZEROS else column.vector(self.unknown)
+        return replace(column, unknown=elsewhere)
+
+    def _body_column(self, curves: bool) -> tuple[OneHotColumn, BodyBlock]:  # noqa: ARG002
+        count = len(self._buckets())
+        zeros, ones = (0.0,) * count, (1.0,) * count
+        column = replace(self._column(), centre=zeros, scale=ones, unknown=None)
+        return self._collecting(column), BodyBlock(count, "category", 1 / count)
+
+    def _own_names(self) -> tuple[str, ...]:
+        return tuple(f"{self.column}={bucket}" for bucket in self._buckets())
+
+    def _own_variances(self) -> tuple[float, ...]:
+        return (1.0,) * len(self._buckets())
+
+
+#: What the other side of a lone declared value is called, where there is a word for it.
+_YES = ("1", "yes", "Yes", "YES", "y", "Y", "true", "True", "TRUE")
+_NO = ("0", "no", "No", "NO", "n", "N", "false", "False", "FALSE")
+_OPPOSITES: dict[Value, Value] = {1: 0, **dict(zip(_YES, _NO, strict=True))}
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Label:
+    """What is to be predicted: two sides, or several classes.
+
+    Parameters
+    ----------
+    column : str
+        Name in the table.
+    positive : value or list of values
+        What counts as 1.
+    negative : value or list of values, optional
+        What counts as -1; unless declared, every other value does. Where all declared labels are
+        words, the numbers 1 and -1 stand for the sides.
+    base_rate : float, optional
+        Public share of the positive side.
+    classes : list of values, optional
+        All classes, instead of ``positive``.
+    """
+
+    column: str = field(kw_only=False)
+    positive: tuple[Value, ...] | None = None
+    negative: tuple[Value, ...] | None = None
+    base_rate: float | None = None
+    classes: tuple[Value, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.column, str) or not self.column:
+            raise SchemaError("the label needs a column name: a non-empty text.")
+        for key in ("positive", "negative", "classes"):
+            values = getattr(self, key)
+            if values is not None:
+                object.__setattr__(self, key, declared_values(self.column, key, values))
+        if (self.positive is None) == (self.classes is None):
+            raise self._error("declare positive (two sides) or classes (several), one of them")
+        if self.classes is not None:
+            if self.negative is not None or self.base_rate is not None:
+                raise self._error("negative and base_rate belong to positive, not to classes")
+            if len(self.classes) < 2:
+                raise self._error("classes must name at least two values")
+        if self.positive is not None and self.negative is not None:
+            declared_values(self.column, "positive and negative", self.positive + self.negative)
+        if self.base_rate is not None:
+            rate = declared_share(self.column, "base_rate", self.base_rate)
+            object.__setattr__(self, "base_rate", rate)
+
+    @property
+    def known(self) -> tuple[Value, ...]:
+        """All declared labels: the classes, or the positive ones and then the negative ones."""
+        return self.classes or (self.positive or ()) + (self.negative or ())
+
+    @property
+    def names(self) -> tuple[Value, ...]:
+        """What predictions are called: of -1 and of 1, or the sorted classes."""
+        if self.classes is not None:
+            return tuple(sorted(self.classes))
+        assert self.positive is not None
+        if len(self.positive) == 1 and self.negative is None:
+            value = self.positive[0]
+            if isinstance(value, bool):
+                return (not value, value)
+            if value in _OPPOSITES:
+                return (_OPPOSITES[value], value)
+        positive = " or ".join(map(str, self.positive))
+        if self.negative is None:
+            return (f"not {positive}", positive)
+        sides = (self.negative, self.positive)
+        if all(len(side) == 1 for side in sides) and len({type(side[0]) for side in sides}) == 1:
+            return (self.negative[0], self.positive[0])
+        return (" or ".join(map(str, self.negative)), positive)
+
+    def places(self, values: Any) -> NDArray[np.intp]:
+        """Return which of the known labels each cell is: -1 where it is missing, -2 if it is none.
+
+        The numbers 1 and -1 stand for the sides where all declared labels are texts of no number.
+        """
+        known = self.known
+        codes = codes_of({value: place for place, value in enumerate(known)}, ())
+        if self.classes is None:
+            other = len(known)
+            if not any(isinstance(meaning(value), float) for value in known):
+                codes |= {"1": 0, "-1": other}
+            elif self.negative is None and codes.keys() & {"0", "1"}:
+                codes = {"0": other, "1": other, **codes}  # both truth values have a side
+        return read_places(self.column, plain_series(values), codes)
+
+    def encode(self, values: Any) -> NDArray[Any]:
+        """Return -1 and 1, or the declared classes; refuse missing and undeclared values."""
+        places = self.places(values)
+        absent = places == MISSING
+        refuse(self.column, absent, "no label; drop them by a rule that does not look at others")
+        if self.classes is not None or self.negative is not None:
+            refuse(self.column, places == UNKNOWN, "a label that is not declared")
+        if self.classes is not None:
+            named: NDArray[Any] = np.array(self.classes)[places]
+            return named
+        sides = (places >= 0) & (places < len(self.positive or ()))
+        return np.where(sides, 1, -1)
+
+    def column_of(self, table: Any) -> pd.Series[Any]:
+        """Return the label's column of a table; a series is taken to be that column."""
+        if not is_table(table):
+            return plain_series(table)
+        if column_names(table).count(self.column) != 1:
+            raise InvalidData(f"the label needs a data frame with one column {self.column!r}.")
+        return declared_columns(table, [self.column])[self.column]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the declared facts as plain values."""
+        facts = {fact.name: getattr(self, fact.name) for fact in fields(self)}
+        return {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in facts.items()
+            if value is not None
+        }
+
+    def _error(self, what: str) -> SchemaError:
+        return SchemaError(f"label {self.column!r}: {what}.")

@@ -1,27 +1,590 @@
-"""The public schema: everything that encoding needs, declared before anyone looks at data."""
+"""The public schema: everything that encoding needs, declared before anyone looks at data.
+
+It is written as plain values and as the ``[data]`` tables of a study file, by hand or from the
+draft of a public table; TOML that somebody else wrote is looked at before it is parsed, so that it
+takes no hour to. A schema carries the receipts of facts that were learned from records wherever it
+goes: what was paid for once is public from then on, and counts in the total of everything that is
+learned with it. The classifier that needs no data is what a private one must beat.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
+import tomllib
+import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, final
+from typing import Any, Literal, Self, TypeVar, final
 
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from confrere.errors import InvalidData, InvalidParameter, SchemaError, SchemaMismatch
-from confrere.schema.encoder import SchemaEncoder, standardised_columns
-from confrere.schema.encoding import check_clip_norm
-from confrere.schema.feature import Feature
-from confrere.schema.label import Label
-from confrere.schema.paid_facts import PaidFacts
-from confrere.schema.tables import is_table
-from confrere.schema.written import difference, read_schema, read_toml, write_schema, write_toml
+from confrere.schema.cells import Value, is_table
+from confrere.schema.encoding import SchemaEncoder, check_clip_norm, standardised_columns
+from confrere.schema.feature import ZEROS, Category, Feature, Flag, Label, Number, Ordered
+
+#: Parts of dotted keys in a line, and tables within tables.
+_DEEPEST = 32
+#: Tables of a file: a thousand parties, and columns.
+_MOST_TABLES = 20_000
+
+_SEPARATED = re.compile(r"[^\s,\[\]{}=#]+")
+#: A number with a point, or one whole quoted word: no part of a dotted key. Were its first quote
+#: the end of a key's part, a dot would follow; of a string, what follows would be no TOML.
+_NO_KEY = re.compile(r"""[-+]?\d+\.\d+(?:[eE][-+]?\d+)?|"[^".\\][^"\\]*"|'[^'.][^']*'""")
+
+
+class TooDeep(ValueError):
+    """A file that nobody needs; says which bound it breaks."""
+
+
+def parse_bounded(text: str) -> dict[str, Any]:
+    """Return what a TOML text holds.
+
+    Raises
+    ------
+    TooDeep
+        If it breaks a bound.
+    tomllib.TOMLDecodeError
+        If it is not TOML.
+    """
+    tables = 0
+    for number, line in enumerate(text.split("\n"), 1):
+        tables += line.lstrip().startswith("[")
+        if line.count(".") > _DEEPEST and _dots(line) > _DEEPEST:
+            raise TooDeep(f"line {number} has a key of more than {_DEEPEST} parts")
+    if tables > _MOST_TABLES:
+        raise TooDeep(f"it has more than {_MOST_TABLES} tables")
+    try:
+        found = tomllib.loads(text)
+    except RecursionError:
+        raise TooDeep(f"it has more than {_DEEPEST} values within one another") from None
+    level: list[Any] = [found]
+    for _ in range(_DEEPEST):
+        level = [inside for one in level for inside in _inside(one)]
+    if level:
+        raise TooDeep(f"it has more than {_DEEPEST} values within one another")
+    return found
+
+
+def _dots(line: str) -> int:
+    """Return how many dots of a line may be within dotted keys, or some more."""
+    words = _SEPARATED.findall(line)
+    return sum(word.count(".") for word in words if not _NO_KEY.fullmatch(word))
+
+
+def _inside(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []
+
+
+#: What a receipt must say for a price to be known.
+_NEEDED = ("ledger_id", "row", "account", "guarantee", "hash", "simulated")
+
+
+@final
+@dataclass(frozen=True)
+class PaidFacts:
+    """What was learned at one time, and the receipts for it.
+
+    Parameters
+    ----------
+    learned : mapping of str to sequence of str
+        Per column, the keys whose values were learned.
+    receipts : mapping of str to mapping
+        Per organisation whose records were counted, its receipt as plain values.
+    """
+
+    learned: Mapping[str, tuple[str, ...]]
+    receipts: Mapping[str, Mapping[str, Any]]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.learned, Mapping) or not isinstance(self.receipts, Mapping):
+            raise SchemaError("paid: needs the tables learned and receipts.")
+        learned = {}
+        written: Mapping[str, Any] = self.learned
+        for column, keys in written.items():
+            if isinstance(keys, str) or not isinstance(keys, Sequence):
+                raise SchemaError("paid.learned: must name a list of facts per column.")
+            learned[str(column)] = tuple(map(str, keys))
+        if not self.receipts:
+            raise SchemaError("paid.receipts: what was paid for has a receipt.")
+        for receipt in self.receipts.values():
+            lacking = [n for n in _NEEDED if n not in receipt] if _is_table(receipt) else _NEEDED
+            price: Any = {} if lacking else receipt["guarantee"]
+            if not _is_table(price) or not _is_price(price.get("epsilon")):
+                raise SchemaError("paid.receipts: a receipt does not say who paid what.")
+        object.__setattr__(self, "learned", dict(sorted(learned.items())))
+        object.__setattr__(self, "receipts", _plain(self.receipts))
+
+    @property
+    def epsilon(self) -> float:
+        """What one record paid: the largest price, as organisations hold different people."""
+        return max(float(one["guarantee"]["epsilon"]) for one in self.receipts.values())
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the noise was seeded, so that nothing with these facts may be released."""
+        return any(bool(one["simulated"]) for one in self.receipts.values())
+
+    def __str__(self) -> str:
+        told = ", ".join(f"{column} ({', '.join(keys)})" for column, keys in self.learned.items())
+        payers = ", ".join(
+            f"{one['account']}, row {one['row']}" for one in list(self.receipts.values())[:3]
+        )
+        more = f" and {len(self.receipts) - 3} more" if len(self.receipts) > 3 else ""
+        return f"{told or 'nothing'}: epsilon {self.epsilon:g}, paid by {payers}{more}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "learned": {column: list(keys) for column, keys in self.learned.items()},
+            "receipts": dict(self.receipts),
+        }
+
+    @classmethod
+    def from_dict(cls, values: object) -> PaidFacts:
+        """Read what :meth:`to_dict` wrote."""
+        if not _is_table(values) or values.keys() != {"learned", "receipts"}:  # type: ignore[attr-defined]
+            raise SchemaError("paid: each entry needs learned and receipts, and nothing else.")
+        return cls(values["learned"], values["receipts"])  # type: ignore[index]
+
+    def digest(self, schema: PublicSchema) -> str:
+        """Return the hash of the values that were learned: what the ledger's row names.
+
+        Empty if the schema has not all of the columns any more.
+        """
+        facts = {feature.column: feature.to_dict() for feature in schema.features}
+        if schema.outcome is not None:
+            facts[schema.outcome.column] = schema.outcome.to_dict()
+        if not self.learned.keys() <= facts.keys():
+            return ""
+        values = {
+            column: {key: facts[column].get(key) for key in keys}
+            for column, keys in self.learned.items()
+        }
+        text = json.dumps(_plain(values), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _is_table(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _is_price(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+
+
+def _plain(value: Any) -> Any:
+    """Return values as files hold them: sorted, and 1.0 and 1 are one."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(value[key]) for key in sorted(value)}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    return value
+
+
+_Fact = TypeVar("_Fact", bound=Feature | Label)
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+_KINDS: dict[str, type[Feature]] = {
+    "number": Number,
+    "ordered": Ordered,
+    "category": Category,
+    "flag": Flag,
+}
+
+
+def write_schema(
+    features: Sequence[Feature],
+    label: Label | None,
+    clip_norm: float | str,
+    note: str,
+    paid: Sequence[PaidFacts] = (),
+) -> dict[str, Any]:
+    """Return plain values; what was not declared is left out."""
+    facts: dict[str, Any] = {} if label is None else {"label": label.to_dict()}
+    facts["clip_norm"] = clip_norm
+    if note:
+        facts["note"] = note
+    if paid:
+        facts["paid"] = [one.to_dict() for one in paid]
+    facts["features"] = [feature.to_dict() for feature in features]
+    return facts
+
+
+def read_schema(
+    facts: Mapping[str, Any],
+) -> tuple[tuple[Feature, ...], Label | None, Any, str, tuple[PaidFacts, ...]]:
+    """Return features, label, clipping norm, note and paid facts from plain values."""
+    _refuse_unknown("the schema", facts, {"label", "clip_norm", "note", "features", "paid"})
+    paid = facts.get("paid", [])
+    if not isinstance(paid, list):
+        raise SchemaError("paid must be a list of tables: learned and receipts.")
+    label = facts.get("label")
+    note = facts.get("note", "")
+    if not isinstance(note, str):
+        raise SchemaError("note must be a text.")
+    features = tuple(_read_feature(entry) for entry in _entries(facts.get("features")))
+    return (
+        features,
+        None if label is None else _read_label(label),
+        facts.get("clip_norm", "rms"),
+        note,
+        tuple(map(PaidFacts.from_dict, paid)),
+    )
+
+
+def _entries(features: object) -> list[Mapping[str, Any]]:
+    """Return a list of facts, from a list or from a table of column to facts."""
+    if isinstance(features, Mapping):
+        for column, entry in features.items():
+            if not isinstance(entry, Mapping):
+                raise SchemaError(f"column {column!r}: its facts must be a table.")
+        return [{"column": column, **entry} for column, entry in features.items()]
+    if isinstance(features, list) and all(isinstance(entry, Mapping) for entry in features):
+        return features
+    raise SchemaError("features must be a table of columns.")
+
+
+def _read_feature(entry: Mapping[str, Any]) -> Feature:
+    column = entry.get("column")
+    if not isinstance(column, str):
+        raise SchemaError("every feature needs a column name: a non-empty text.")
+    kind = entry.get("kind")
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise SchemaError(f"column {column!r}: kind must be one of {', '.join(_KINDS)}.")
+    return _build(
+        _KINDS[kind], f"column {column!r}", {k: v for k, v in entry.items() if k != "kind"}
+    )
+
+
+def _read_label(entry: object) -> Label:
+    if not isinstance(entry, Mapping):
+        raise SchemaError("label must be a table: column, positive, ...")
+    return _build(Label, "label", entry)
+
+
+def _build(kind: type[_Fact], what: str, entry: Mapping[str, Any]) -> _Fact:
+    _refuse_unknown(what, entry, {fact.name for fact in fields(kind)})
+    lacking = [f.name for f in fields(kind) if f.default is MISSING and f.name not in entry]
+    if lacking:
+        raise SchemaError(f"{what}: needs {', '.join(map(repr, lacking))}.")
+    return kind(**entry)
+
+
+def _refuse_unknown(what: str, facts: Mapping[str, Any], known: set[str]) -> None:
+    unknown = sorted(set(facts) - known)
+    if unknown:
+        raise SchemaError(f"{what}: does not know {', '.join(map(repr, unknown))}.")
+
+
+def difference(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[str]:
+    """Return one line per fact of two written schemas that differs; notes have no meaning."""
+    lines = _differing("label", here.get("label", {}), there.get("label", {}))
+    lines += _differing("", {"clip_norm": here["clip_norm"]}, {"clip_norm": there["clip_norm"]})
+    ours = {entry["column"]: entry for entry in here["features"]}
+    theirs = {entry["column"]: entry for entry in there["features"]}
+    lines += [f"{column}: declared here only" for column in ours if column not in theirs]
+    lines += [f"{column}: declared there only" for column in theirs if column not in ours]
+    common = [column for column in ours if column in theirs]
+    for column in common:
+        lines += _differing(column, ours[column], theirs[column])
+    if common != [column for column in theirs if column in ours]:
+        lines.append("features: the order differs")
+    if here.get("paid", []) != there.get("paid", []):
+        lines.append("paid: other facts were paid for, or by other receipts")
+    return lines
+
+
+def _differing(name: str, here: Mapping[str, Any], there: Mapping[str, Any]) -> list[str]:
+    prefix = f"{name}." if name else ""
+    return [
+        f"{prefix}{key}: {_shown(here, key)} here, {_shown(there, key)} there"
+        for key in dict.fromkeys([*here, *there])
+        if _shown(here, key) != _shown(there, key)
+    ]
+
+
+def _shown(facts: Mapping[str, Any], key: str) -> str:
+    return json.dumps(facts[key], ensure_ascii=False) if key in facts else "not declared"
+
+
+def read_toml(source: str | Path) -> Mapping[str, Any]:
+    """Return the ``data`` table of a file, or of a text of several lines."""
+    if isinstance(source, Path) or "\n" not in source:
+        try:
+            text = Path(source).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as problem:
+            raise SchemaError(f"the schema cannot be read: {problem}.") from None
+    else:
+        text = source
+    try:
+        tables = parse_bounded(text)
+    except (tomllib.TOMLDecodeError, TooDeep) as problem:
+        raise SchemaError(f"the schema is not valid TOML: {problem}.") from None
+    data = tables.get("data")
+    if not isinstance(data, dict):
+        raise SchemaError("the schema needs a [data] table.")
+    return data
+
+
+def write_toml(facts: Mapping[str, Any]) -> str:
+    """Return the text of what ``PublicSchema.to_dict`` gave, one line per feature."""
+    lines = ["[data]"]
+    lines += [f"{key} = {_written(facts[key])}" for key in facts if key != "features"]
+    lines += ["", "[data.features]"]
+    for entry in facts["features"]:
+        rest = {key: value for key, value in entry.items() if key != "column"}
+        lines.append(f"{_key(entry['column'])} = {_written(rest)}")
+    return "\n".join(lines) + "\n"
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_key(k)} = {_written(v)}" for k, v in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_written, value)) + "]"
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    return json.dumps(value)  # truth values and numbers are written alike in both
+
+
+def _text(value: str) -> str:
+    # TOML shares JSON's escapes, but wants the delete character escaped too.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _key(key: str) -> str:
+    return key if _BARE_KEY.fullmatch(key) else _text(key)
+
+
+#: What :func:`declared_column` reads, one example per kind.
+FORMS = {
+    "number": "age=number:18..100",
+    "flag": "sex=flag:male|female",
+    "category": "smoker=category:never|former|current",
+    "ordered": "stage=ordered:none|mild|severe",
+}
+
+
+def declared_column(text: str) -> Feature:
+    """Return the feature that one line declares.
+
+    Parameters
+    ----------
+    text : str
+        ``NAME=KIND:FACTS``; facts are ``LOW..HIGH`` for a number, values with ``|`` between them
+        for the others: what stands for yes and for no, all categories, levels from low to high.
+
+    Examples
+    --------
+    >>> from confrere.schema.public_schema import declared_column
+    >>> declared_column("age=number:18..100").bounds
+    (18.0, 100.0)
+    >>> declared_column("stage=ordered:1|2|3").levels
+    (1, 2, 3)
+    """
+    column, _, rest = text.partition("=")
+    kind, _, facts = rest.partition(":")
+    column, kind = column.strip(), kind.strip()
+    if kind not in FORMS:
+        raise SchemaError(f"column {column!r}: write it like {' or '.join(FORMS.values())}.")
+    return feature_of(column, kind, facts)
+
+
+def feature_of(column: str, kind: str, facts: str) -> Feature:
+    """Return the feature of a kind from its facts in words; see :func:`declared_column`."""
+    if kind == "number":
+        low, dots, high = facts.partition("..")
+        bounds = [plain_value(low), plain_value(high)]
+        if not dots or any(isinstance(bound, str) for bound in bounds):
+            raise SchemaError(f"column {column!r}: bounds are written LOW..HIGH, like 18..100.")
+        return Number(column, bounds=(bounds[0], bounds[1]))  # type: ignore[arg-type]
+    values = tuple(plain_value(value) for value in facts.split("|") if value.strip())
+    if kind == "flag":
+        if len(values) != 2:
+            raise SchemaError(f"column {column!r}: a flag needs two values, yes first: YES|NO.")
+        return Flag(column, true=values[:1], false=values[1:])
+    if len(values) < 2:
+        raise SchemaError(f"column {column!r}: name at least two values, with | between them.")
+    if kind == "ordered":
+        return Ordered(column, levels=values)
+    return Category(column, values=values)
+
+
+def plain_value(word: str) -> Value:
+    """Read a number where there is one."""
+    text = word.strip()
+    for read in (int, float):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return text
+
+
+@dataclass(frozen=True)
+class MissingFact:
+    """Something public that a schema could say, and does not.
+
+    Attributes
+    ----------
+    fact : str
+        Its key in a study file.
+    columns : tuple of str
+        Where it is missing.
+    worth : str
+        What is lost without it.
+    """
+
+    fact: str
+    columns: tuple[str, ...]
+    worth: str
+
+    def __str__(self) -> str:
+        shown = ", ".join(self.columns[:4])
+        more = f" and {len(self.columns) - 4} more" if len(self.columns) > 4 else ""
+        return f"{self.fact} of {shown}{more}: {self.worth}"
+
+
+def missing_facts(schema: PublicSchema) -> tuple[MissingFact, ...]:
+    """Return what a schema could still say, what is worth most first; touches no data."""
+    features = schema.features
+    encoded = len(schema.feature_names)
+    numbers = [one for one in features if isinstance(one, Number | Ordered)]
+    scaled = [one for one in numbers if one.sd is None and getattr(one, "shares", None) is None]
+    lists = [one for one in features if isinstance(one, Category) and one.shares is None]
+    flags = [one for one in features if isinstance(one, Flag) and one.share is None]
+    outcome = schema.outcome
+    label = () if outcome is None else (outcome.column,)
+    rate = () if outcome is None or outcome.classes or outcome.base_rate is not None else label
+    found = (
+        MissingFact(
+            "importance",
+            () if schema.has_importances else _names(features),
+            f"noise falls on all {encoded} encoded columns alike; with importances the useless "
+            "ones take little of it, and methods that weigh or stack by them can do so",
+        ),
+        MissingFact(
+            "mean and sd",
+            _names(scaled),
+            "without them the width of the bounds is the scale, often five standard deviations: "
+            "the column is heard about two and a half times more softly than it could be",
+        ),
+        MissingFact(
+            "sign",
+            () if any(schema.signs()) else _names(features),
+            "with expected directions there is a model that costs nothing (the expert score), "
+            "to compare with and to start from",
+        ),
+        MissingFact(
+            "base_rate",
+            rate,
+            "with it probabilities start at the known share instead of one half",
+        ),
+        MissingFact(
+            "shares",
+            _names([*lists, *flags]),
+            "values count as equally frequent: a rare one is then scaled too small to be heard",
+        ),
+        MissingFact(
+            "missing",
+            _names([one for one in features if one.missing is None]),
+            "a table with a gap there is refused; say what it means if there may be one",
+        ),
+        MissingFact(
+            "unknown",
+            _names([one for one in features if isinstance(one, Category) and one.unknown is None]),
+            "a table with another value there is refused; name a bucket that collects them",
+        ),
+    )
+    return tuple(one for one in found if one.columns)
+
+
+def _names(features: Iterable[Feature]) -> tuple[str, ...]:
+    return tuple(one.column for one in features)
+
+
+class ExpertClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Predict from declared signs, importances and the base rate alone.
+
+    The log odds are ``log(base_rate / (1 - base_rate)) + strength * schema.expert_score(X)``.
+
+    Parameters
+    ----------
+    schema : PublicSchema
+        Declares signs, and importances and a base rate if they are known.
+    strength : float, default=1.0
+        Standard deviation of the log odds if features were independent: how much the experts'
+        score is believed. It changes probabilities, not the ranking.
+
+    Notes
+    -----
+    ``fit`` learns nothing. A data frame is taken as a raw table, an array as one that
+    ``schema.encoder()`` has encoded without weights.
+    """
+
+    def __init__(self, schema: PublicSchema, *, strength: float = 1.0) -> None:
+        self.schema = schema
+        self.strength = strength
+
+    def fit(self, X: Any = None, y: Any = None) -> Self:  # noqa: ARG002
+        """Do nothing: all there is to know is declared."""
+        return self
+
+    @property
+    def classes_(self) -> NDArray[np.int_]:
+        """The two sides."""
+        return np.array([-1, 1])
+
+    @property
+    def intercept_(self) -> float:
+        """Log odds of the declared base rate; 0 if there is none."""
+        outcome = self.schema.outcome
+        if outcome is not None and outcome.classes is not None:
+            raise SchemaError("the expert classifier needs a label with two sides.")
+        rate = None if outcome is None else outcome.base_rate
+        return 0.0 if rate is None else math.log(rate / (1 - rate))
+
+    def decision_function(self, X: pd.DataFrame | ArrayLike) -> NDArray[np.float64]:
+        """Return the log odds of the positive side."""
+        if not 0 < self.strength < np.inf:
+            raise InvalidParameter("strength must be a finite number > 0.")
+        return self.intercept_ + self.strength * self.schema.expert_score(X)
+
+    def predict_proba(self, X: pd.DataFrame | ArrayLike) -> NDArray[np.float64]:
+        """Return the probabilities of -1 and of 1."""
+        odds = self.decision_function(X)
+        return np.column_stack([expit(-odds), expit(odds)])
+
+    def predict(self, X: pd.DataFrame | ArrayLike) -> NDArray[np.int_]:
+        """Return -1 or 1."""
+        return np.where(self.decision_function(X) > 0, 1, -1)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
 
 
 @final
@@ -314,3 +877,174 @@ def _refuse_twice(names: list[str], what: str) -> None:
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise SchemaError(f"{what} declared twice: {', '.join(map(repr, twice))}.")
+
+
+_YES_NO = ({"yes", "no"}, {"y", "n"}, {"true", "false"})
+_OTHER = "other"
+_TAILS = (0.005, 0.995)
+
+
+class PublicDataOnlyWarning(UserWarning):
+    """Facts were read off a table: right for a public one, a leak without a price for any other."""
+
+
+def draft_schema(
+    public_table: pd.DataFrame,
+    *,
+    label: Label | None = None,
+    exclude: Collection[str] = (),
+    categories: Collection[str] = (),
+    max_categories: int = 20,
+    source: str = "",
+    i_confirm_this_table_is_public: bool = False,
+) -> PublicSchema:
+    """Draft a schema from a table that everyone may see; never from private data.
+
+    Bounds, means, shares and lists of values are read off the table without any noise. On private
+    data that is a leak that no later mechanism repairs.
+
+    Parameters
+    ----------
+    public_table : data frame
+        For example an open survey of a similar population, not the data to be learned from.
+    label : Label, optional
+        The label; its base rate is drafted too if it has two sides and none is declared.
+    exclude : collection of str
+        Columns to leave out: identifiers, the organisation, dates.
+    categories : collection of str
+        Columns of numbers that are codes: categories without an order.
+    max_categories : int, default=20
+        Of a column with more distinct values the most frequent ones stay, and the others become
+        ``"other"``. A column whose values hardly ever repeat is taken for a name and left out.
+    source : str, optional
+        Where the table comes from; stands in the note.
+    i_confirm_this_table_is_public : bool, default=False
+        Must be True.
+
+    Returns
+    -------
+    PublicSchema
+        Numbers get bounds (the 0.5% and 99.5% quantiles, rounded outwards), mean and standard
+        deviation; texts become flags or categories with shares. The note says where it comes from
+        and which columns were left out.
+    """
+    if i_confirm_this_table_is_public is not True:
+        raise InvalidParameter(
+            "i_confirm_this_table_is_public must be True: a schema is drafted from public data "
+            "only. For private data, write down what is known without looking."
+        )
+    if not isinstance(public_table, pd.DataFrame) or public_table.empty:
+        raise InvalidData("public_table must be a data frame with rows and columns.")
+    strange = {*exclude, *categories} - {*map(str, public_table.columns)}
+    if strange:
+        raise InvalidParameter(f"exclude, categories: there is no column {sorted(strange)[0]!r}.")
+    if isinstance(max_categories, bool) or max_categories < 3:
+        raise InvalidParameter("max_categories must be a whole number of at least 3.")
+    warnings.warn(
+        "a schema was drafted by looking at a table: use it only if that table is public, and "
+        "have it read before it is signed.",
+        PublicDataOnlyWarning,
+        stacklevel=2,
+    )
+    skipped = {*exclude} | (set() if label is None else {label.column})
+    features: list[Feature] = []
+    left_out: list[str] = []
+    for column in public_table.columns:
+        if column in skipped:
+            continue
+        code = column in categories
+        feature = _drafted(str(column), public_table[column], max_categories, code=code)
+        if feature is None:
+            left_out.append(str(column))
+        else:
+            features.append(feature)
+    if not features:
+        raise SchemaError("no column of the table can be drafted.")
+    if label is not None and label.positive is not None and label.base_rate is None:
+        positive = label.encode(label.column_of(public_table).dropna()) == 1
+        label = replace(label, base_rate=_share(float(positive.mean())))
+    note = f"Drafted from a public table of {len(public_table)} rows"
+    note += f" ({source})" if source else ""
+    note += "; to be read and corrected by a person."
+    note += f" Left out: {', '.join(left_out)}." if left_out else ""
+    return PublicSchema(tuple(features), label, note=note)
+
+
+def _drafted(
+    column: str, values: pd.Series[Any], max_categories: int, *, code: bool
+) -> Feature | None:
+    """Return a feature, or None for a column that is constant or not understood."""
+    missing: dict[str, Any] = {}
+    if values.isna().any():
+        missing = {"missing": "indicator", "missing_share": _share(float(values.isna().mean()))}
+    present = values.dropna()
+    kind = pd.api.types.infer_dtype(present, skipna=True)
+    distinct = sorted(present.unique(), key=str)
+    if len(distinct) < 2:
+        return None
+    if code:
+        return _drafted_category(column, present, max_categories, missing)
+    if isinstance(present.dtype, pd.CategoricalDtype) and present.dtype.ordered:
+        levels = list(present.dtype.categories)
+        shares = [_share(float((present == level).mean())) for level in levels]
+        return Ordered(column, levels=levels, shares=shares, **missing)  # type: ignore[arg-type]
+    if kind == "boolean" or (kind in ("integer", "floating") and {*distinct} == {0, 1}):
+        return Flag(column, share=_share(float(present.astype(float).mean())), **missing)
+    if kind in ("integer", "floating", "mixed-integer-float"):
+        return _drafted_number(column, present.to_numpy(dtype=np.float64), missing)
+    if kind not in ("string", "categorical"):
+        return None
+    if {str(value).lower() for value in distinct} in _YES_NO:
+        no, yes = sorted(distinct, key=lambda value: str(value).lower() in ("yes", "y", "true"))
+        share = _share(float((present == yes).mean()))
+        return Flag(column, true=yes, false=no, share=share, **missing)
+    return _drafted_category(column, present, max_categories, missing)
+
+
+def _drafted_category(
+    column: str, present: pd.Series[Any], most: int, missing: dict[str, Any]
+) -> Category | None:
+    """Keep the most frequent values; None if values hardly repeat, as names do."""
+    counts: dict[Any, int] = Counter(present.tolist())
+    few = len(counts) <= most
+    if not few and len(counts) > len(present) / 2:
+        return None
+    # Equally frequent values in an order of their own, not of the table's.
+    ranked = sorted(counts.items(), key=lambda pair: (-pair[1], str(pair[0])))
+    kept = sorted((value for value, _ in ranked[: most if few else most - 1]), key=str)
+    shares = [counts[value] / len(present) for value in kept]
+    unknown: Any = ZEROS
+    if not few:
+        named = next((value for value in kept if str(value).lower() == _OTHER), None)
+        unknown = _OTHER if named is None else named
+        rest = 1 - sum(shares)
+        if named is None:
+            shares.append(rest)
+        else:
+            shares[kept.index(named)] += rest
+    rounded = tuple(_share(share) for share in shares)
+    return Category(column, values=tuple(kept), shares=rounded, unknown=unknown, **missing)
+
+
+def _drafted_number(column: str, x: np.ndarray[Any, Any], missing: dict[str, Any]) -> Number:
+    if not np.isfinite(x).all():
+        raise InvalidData(f"column {column!r}: the public table has infinite values.")
+    lo, hi = np.quantile(x, _TAILS)
+    if lo == hi:  # nearly constant: the tails are all there is
+        lo, hi = x.min(), x.max()
+    digits = 1 - math.floor(math.log10(hi - lo))
+    step = 10.0**-digits
+    low, high = math.floor(lo / step) * step, math.ceil(hi / step) * step
+    bounds = (round(low, digits), round(high, digits))
+    clipped = np.clip(x, *bounds)
+    mean = min(max(_rounded(float(clipped.mean())), bounds[0]), bounds[1])
+    return Number(column, bounds=bounds, mean=mean, sd=_rounded(float(clipped.std())), **missing)
+
+
+def _rounded(number: float) -> float:
+    return float(f"{number:.3g}")
+
+
+def _share(share: float) -> float:
+    """Round to three digits and keep away from 0 and 1, where there is no scale."""
+    return min(max(round(share, 3), 0.001), 0.999)

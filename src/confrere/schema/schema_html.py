@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from confrere.notebook import BAD, facts, grid, panel, word
-from confrere.schema.declaring import missing_facts
+from confrere.schema.public_schema import missing_facts
 
 if TYPE_CHECKING:
     from confrere.schema.data_report import DataReport

@@ -18,8 +18,7 @@ from confrere.files import write_whole
 from confrere.model import Model
 from confrere.plans.base_plan import encode_labels
 from confrere.release import Release, read_folder
-from confrere.rows.decoding import gathered
-from confrere.rows.row_tables import RowTable, declared_batches, read_table
+from confrere.rows.row_tables import RowTable, declared_batches, gathered, read_table
 from confrere.schema import DataReport, data_report
 from confrere.schema.fact_counts import FactCounts
 from confrere.study.study_file import Study, study_from_bytes

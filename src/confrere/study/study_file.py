@@ -48,8 +48,8 @@ from confrere.mechanisms.secure_sum import colluders_of, quorum_of_sums
 from confrere.plans.ridges import named_ridges
 from confrere.release.signing import public_line, read_key_line, read_public_key
 from confrere.schema import PublicSchema, SchemaEncoder
-from confrere.schema.bounded_toml import TooDeep, parse_bounded
 from confrere.schema.fact_counts import FactCounts
+from confrere.schema.public_schema import TooDeep, parse_bounded
 from confrere.trust import OWN_NOISE, Trust, TrustKind
 
 _LARGEST_FILE = 1 << 20

@@ -8,7 +8,7 @@ from sklearn.model_selection import cross_val_predict
 
 from confrere.demo import ruijin_like
 from confrere.demo.simulated_hospitals import RUIJIN_BRANCH_SIZES, RUIJIN_MAIN_SIZE
-from confrere.schema.encoder import standardised_columns
+from confrere.schema.encoding import standardised_columns
 
 TABLE_3 = {
     "mchild": 0.010,

@@ -6,7 +6,7 @@ import pytest
 from confrere import FeatureStackingClassifier, TransferStackingClassifier
 from confrere.errors import InvalidParameter
 from confrere.release import load_release
-from confrere.rows.groups import GroupBodies, GroupRows
+from confrere.rows.body import GroupBodies, GroupRows
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
 from tests.unit.estimators.test_schema_noise import LABEL, SCHEMA, accuracy, table
 

@@ -6,7 +6,7 @@ import pytest
 from confrere.maths import parties
 from confrere.maths.parties import minimise_parties
 from confrere.maths.solver import minimise
-from confrere.rows.ball import into_ball
+from confrere.rows.frame import into_ball
 
 
 def make_parties(sizes, d, seed=0):

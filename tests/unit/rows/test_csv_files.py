@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from confrere.errors import InvalidData
-from confrere.rows import csv_files
+from confrere.rows import row_tables
 from confrere.rows.row_tables import read_table
 from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
 
@@ -90,10 +90,10 @@ def test_an_endless_cell_is_not_taken_into_memory(tmp_path, monkeypatch):
             read.append(len(line))
             yield line
 
-    real = csv_files._lines
-    monkeypatch.setattr(csv_files, "_lines", counted)
+    real = row_tables._lines
+    monkeypatch.setattr(row_tables, "_lines", counted)
     # As long as a line may be, and longer: in one line, and in one cell of many lines.
-    file = written(tmp_path, HEADER + "1," + "9" * (csv_files.MAX_LINE + 10))
+    file = written(tmp_path, HEADER + "1," + "9" * (row_tables.MAX_LINE + 10))
     with pytest.raises(InvalidData, match="a line of more than"):
         read_table(file, schema=SCHEMA)
     file = written(tmp_path, HEADER + '1,"' + "9\n" * 2_000_000 + '"')

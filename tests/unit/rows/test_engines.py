@@ -13,9 +13,9 @@ from confrere import PrivateLogisticRegression
 from confrere.errors import InvalidData, InvalidParameter, NotInstalled
 from confrere.maths.solver import row_blocks as row_blocks_module
 from confrere.rows import engines as engines_module
-from confrere.rows import framed as framed_module
+from confrere.rows import frame as framed_module
 from confrere.rows.engines import DaskCluster, Threads, opened_engine
-from confrere.rows.row_source import ArraySource, ChosenSource, SparseSource
+from confrere.rows.frame import ArraySource, ChosenSource, SparseSource
 from confrere.rows.spill import spill_folder
 
 

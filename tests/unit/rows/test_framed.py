@@ -13,10 +13,8 @@ from confrere.maths.solver import minimise_many, minimise_softmax, rounding_boun
 from confrere.maths.solver import row_blocks as row_blocks_module
 from confrere.maths.solver.descent import Binary
 from confrere.maths.solver.row_blocks import Block, SolverRows, sparse_block
-from confrere.rows import framed as framed_module
-from confrere.rows.ball import certify_rows
-from confrere.rows.frame import Frame
-from confrere.rows.framed import FramedRows, rounded_down
+from confrere.rows import frame as framed_module
+from confrere.rows.frame import Frame, FramedRows, certify_rows, rounded_down
 
 EXTENDED = np.longdouble
 STRANGE = [0.0, -1.0, 3.0, 1e-320, 1e-160, 1e60, -1e155, 1e300, 1.7e308, np.inf, -np.inf, np.nan]

@@ -18,11 +18,8 @@ from confrere import PrivateLogisticRegression
 from confrere.errors import InvalidData, InvalidParameter, NotInstalled
 from confrere.ledger import Ledger
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
-from confrere.rows import csv_files as csv_files_module
-from confrere.rows import decoding as decoding_module
 from confrere.rows import row_tables as tables_module
 from confrere.rows import spill as spill_module
-from confrere.rows.decoding import decoded
 from confrere.rows.row_tables import (
     Csv,
     Frames,
@@ -30,6 +27,7 @@ from confrere.rows.row_tables import (
     RowTable,
     Sql,
     declared_batches,
+    decoded,
     open_table,
 )
 from confrere.rows.spill import MappedRows, SpillFolder, SpillWriter, mapped, spill_folder
@@ -67,7 +65,7 @@ def weights(X, y, **settings):
 def kept(request, monkeypatch):
     """Rows that are decoded stay in memory, or go to a file."""
     if request.param == "file":
-        monkeypatch.setattr(decoding_module, "_IN_MEMORY", 100)
+        monkeypatch.setattr(tables_module, "_IN_MEMORY", 100)
     monkeypatch.setattr(tables_module, "BATCH", 128)
 
 
@@ -168,7 +166,7 @@ def test_a_schema_encodes_batches_as_it_encodes_tables(tmp_path, kept):
 
 
 def test_with_a_schema_a_cell_of_text_means_the_same_in_every_batch(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_files_module, "_ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(tables_module, "_ROWS_AT_ONCE", 2)
     schema = PublicSchema(
         (Number("age", bounds=(0, 100)), Category("ward", values=("1", "2", "x"))),
         outcome=Label("ill", positive=("yes",), negative=("no",)),

@@ -5,8 +5,8 @@ import tomllib
 import pytest
 
 from confrere.errors import SchemaError, StudyError
-from confrere.schema import PublicSchema, bounded_toml
-from confrere.schema.bounded_toml import TooDeep, parse_bounded
+from confrere.schema import PublicSchema, public_schema
+from confrere.schema.public_schema import TooDeep, parse_bounded
 from confrere.study import study_from_bytes
 
 LONG = ".".join(["a"] * 200)
@@ -28,7 +28,7 @@ NESTED = {"lists": "a = " + "[" * 300 + "]" * 300, "tables": "a = " + "{a=" * 80
 
 @pytest.mark.parametrize("text", ATTACKS.values(), ids=ATTACKS)
 def test_long_keys_never_reach_the_parser(text, monkeypatch):
-    monkeypatch.setattr(bounded_toml.tomllib, "loads", lambda _: pytest.fail("parsed"))
+    monkeypatch.setattr(public_schema.tomllib, "loads", lambda _: pytest.fail("parsed"))
     with pytest.raises(TooDeep, match="more than 32 parts"):
         parse_bounded(f"x = 1\n{text}\n")
 
@@ -40,7 +40,7 @@ def test_what_lies_deep_within_itself_is_refused(text):
 
 
 def test_so_are_too_many_tables(monkeypatch):
-    monkeypatch.setattr(bounded_toml.tomllib, "loads", lambda _: pytest.fail("parsed"))
+    monkeypatch.setattr(public_schema.tomllib, "loads", lambda _: pytest.fail("parsed"))
     with pytest.raises(TooDeep, match="tables"):
         parse_bounded("[[a]]\n" * 20_001)
 

@@ -4,7 +4,7 @@ import pytest
 
 from confrere.errors import SchemaError
 from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
-from confrere.schema.declaring import FORMS, declared_column, missing_facts
+from confrere.schema.public_schema import FORMS, declared_column, missing_facts
 
 
 def test_every_form_is_read():

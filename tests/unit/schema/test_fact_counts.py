@@ -8,9 +8,8 @@ import pytest
 
 from confrere.errors import InvalidData, InvalidParameter, SchemaError
 from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
-from confrere.schema.column_sums import STEPS
-from confrere.schema.fact_counts import FactCounts
-from confrere.schema.paid_facts import PaidFacts
+from confrere.schema.fact_counts import STEPS, FactCounts
+from confrere.schema.public_schema import PaidFacts
 
 SCHEMA = PublicSchema(
     [

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from confrere.errors import InvalidData, InvalidParameter, StudyError
-from confrere.rows import decoding as decoding_module
 from confrere.rows import row_tables as tables_module
 from confrere.study import check_table, gather_locals, read_local, read_rows, read_table
 from confrere.study.encoded_rows import UnitCounts
@@ -22,7 +21,7 @@ pytest.importorskip("pyarrow")
 def small_batches(tmp_path, monkeypatch):
     monkeypatch.setenv("CONFRERE_SPILL", str(tmp_path / "spill"))
     monkeypatch.setattr(tables_module, "BATCH", 300)
-    monkeypatch.setattr(decoding_module, "_IN_MEMORY", 1000)
+    monkeypatch.setattr(tables_module, "_IN_MEMORY", 1000)
 
 
 def moved(folder, line):

@@ -28,7 +28,7 @@ from confrere.arrays import Floats
 from confrere.guarantee import check_epsilon, check_positive
 from confrere.maths.partition import Groups
 from confrere.maths.solver import minimise, minimise_many, smallest_tolerance
-from confrere.rows.ball import row_norms
+from confrere.rows.frame import row_norms
 
 
 @dataclass(frozen=True, slots=True)

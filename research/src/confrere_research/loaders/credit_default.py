@@ -7,9 +7,7 @@ import io
 import numpy as np
 import pandas as pd
 
-from confrere.schema.discrete import Category
-from confrere.schema.feature import Number
-from confrere.schema.label import Label
+from confrere.schema.feature import Category, Label, Number
 from confrere.schema.public_schema import PublicSchema
 from confrere_research.loaders.dataset import DataSet, LabelledRows, Table, labelled_rows
 from confrere_research.loaders.published_files import DataDir, PublishedFile, read_content

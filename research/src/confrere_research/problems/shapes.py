@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from confrere.arrays import Floats
 from confrere.schema import PublicSchema
-from confrere.schema.encoder import standardised_columns
+from confrere.schema.encoding import standardised_columns
 
 Labels = NDArray[np.int64]
 

@@ -24,9 +24,9 @@ from confrere.extras import has_research, research
 from confrere.guarantee import Neighbours, Unit, check_epsilon
 from confrere.learned_facts import FactsPlan
 from confrere.schema import Label, PublicDataOnlyWarning, PublicSchema, draft_schema
-from confrere.schema.declaring import declared_column, feature_of, missing_facts, plain_value
 from confrere.schema.fact_counts import FactCounts
 from confrere.schema.feature import Feature
+from confrere.schema.public_schema import declared_column, feature_of, missing_facts, plain_value
 from confrere.schema.schema_html import FACT_COLUMNS, fact_rows
 from confrere.study import header_of, read_table
 
