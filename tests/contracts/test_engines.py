@@ -228,7 +228,7 @@ def test_polls_of_three_classes_give_the_same_bytes_over_both_engines(example, t
 
 
 RIDGES = {
-    "plr": "alpha = { age = 0.02, bmi = 0.05, Glu0 = 0.02, smoker = 0.5 }",
+    "plr": "alpha = [0.02, 0.05, 0.02, 0.5, 0.5, 0.5]",
     "pst-f": "n_groups = 2\nalpha = [0.02, 0.5]",
 }
 

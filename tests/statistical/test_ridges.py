@@ -38,24 +38,18 @@ def test_without_noise_it_is_the_minimiser_with_these_penalties():
     assert abs(model.coef_[0, 2]) < 0.7 * abs(other.coef_[0, 2])
 
 
-def test_columns_are_named_by_the_table_or_as_encoded():
+def test_columns_of_a_schema_are_those_that_are_learned_from():
     schema = PublicSchema([Number("a", bounds=(-1, 1)), Category("b", values=["x", "y"])])
     table = pd.DataFrame({"a": [0.5, -0.5] * 50, "b": ["x", "y"] * 50})
     y = [0, 1] * 50
     settings = {"schema": schema, "classes": [0, 1], "random_state": 0}
-    raw = PrivateLogisticRegression(alpha={"a": 0.1, "b": 0.4}, **settings).fit(table, y)
-    encoded = {"a": 0.1, "b=x": 0.4, "b=y": 0.4}
-    same = PrivateLogisticRegression(alpha=encoded, **settings).fit(table, y)
-    np.testing.assert_array_equal(raw.coef_, same.coef_)
-    np.testing.assert_allclose(raw.model_.facts.feature_scale, [1.0, 0.5, 0.5])
-    with pytest.raises(InvalidParameter, match="lacks 2, 'b=x' first"):
-        PrivateLogisticRegression(alpha={"a": 0.1}, **settings).fit(table, y)
-    with pytest.raises(InvalidParameter, match="no column 'c'"):
-        PrivateLogisticRegression(alpha={"a": 0.1, "b": 1, "c": 1}, **settings).fit(table, y)
-    with pytest.raises(InvalidParameter, match="alpha of 'b' must be a number > 0"):
-        PrivateLogisticRegression(alpha={"a": 0.1, "b": 0}, **settings).fit(table, y)
+    model = PrivateLogisticRegression(alpha=[0.1, 0.4, 0.4], **settings).fit(table, y)
+    np.testing.assert_allclose(model.model_.facts.feature_scale, [1.0, 0.5, 0.5])
     with pytest.raises(InvalidParameter, match="one number per column"):
         PrivateLogisticRegression(alpha=[0.1, 0.2], **settings).fit(table, y)
+    for kind in (PrivateLogisticRegression, FeatureStackingClassifier):
+        with pytest.raises(InvalidParameter, match="list of them in order"):
+            kind(alpha={"a": 0.1, "b": 0.4}, **settings).fit(table, y)
 
 
 #: The column that is shrunk least decides; rows far along it, and along the others.
@@ -82,7 +76,7 @@ def test_exact_losses_never_exceed_the_claim(loss):
 
 
 def test_wrong_factors_cost_quality_and_never_the_promise(monkeypatch):
-    def mean(alpha, n_features, names=None, schema=None):
+    def mean(alpha, n_features):
         given = np.asarray(alpha, dtype=float)
         return float(given.mean()), np.sqrt(given.mean() / given)
 
@@ -118,8 +112,6 @@ def test_groups_have_a_ridge_each():
     assert mixed.low.ridges == pytest.approx((auto.low.ridges[0], 3_000.0))
     with pytest.raises(InvalidParameter, match="one number per group in use"):
         FeatureStackingClassifier(alpha=[0.1], **settings).plan(facts)
-    with pytest.raises(InvalidParameter, match="groups have no names"):
-        FeatureStackingClassifier(alpha={"a": 1.0}, **settings).plan(facts)
     model = FeatureStackingClassifier(alpha=[1e-4, 1e-2], groups=[[0], [1]], combiner="vote")
     assert 0.4 < exact_audit(model).epsilon <= 1.0
 

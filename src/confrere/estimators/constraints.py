@@ -45,11 +45,8 @@ def _alpha(value: Any, name: str) -> None:
 
 def _alphas(value: Any, name: str) -> None:
     if isinstance(value, Mapping):
-        if not value:
-            raise InvalidParameter(f"{name} must name columns.")
-        for column, one in value.items():
-            check_bound(one, f"{name} of {column!r}")
-    elif isinstance(value, str) or np.ndim(value) == 0:
+        raise InvalidParameter(f"{name} must be one number, or a list of them in order.")
+    if isinstance(value, str) or np.ndim(value) == 0:
         _alpha(value, name)
     else:
         if np.ndim(value) != 1 or not np.size(value):
@@ -129,7 +126,7 @@ Bounds = Annotated[float | Sequence[float], _bounds]
 #: A ridge on the mean loss, or the public rule.
 Ridge = Annotated[float | Literal["auto"], _alpha]
 #: The same, for all columns or groups or for each.
-Ridges = Annotated[float | Literal["auto"] | ArrayLike | Mapping[str, float], _alphas]
+Ridges = Annotated[float | Literal["auto"] | ArrayLike, _alphas]
 #: Strictly between 0 and 1; from 0 and below 1; from 0 to 1.
 Fraction = Annotated[float, _fraction]
 AutoFraction = Annotated[float | Literal["auto"], _auto_fraction]

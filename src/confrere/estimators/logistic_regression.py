@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -144,11 +144,11 @@ class PrivateLogisticRegression(StreamedClassifier):
     data_norm : float, default=1.0
         Declared bound on the Euclidean norm of a row (after ``feature_scale``); longer rows are
         clipped to it.
-    alpha : float, "auto", array of shape (n_features,) or mapping, default="auto"
+    alpha : float, "auto" or array of shape (n_features,), default="auto"
         Ridge on the mean loss (the papers' lambda). ``"auto"`` is a public rule of epsilon, delta,
-        n_samples and n_features. One number per column, or a mapping that names every column (of
-        the table, or as encoded): what is shrunk more has less noise. The intercept has the
-        smallest of them; where that is raised to the floor, all are.
+        n_samples and n_features. One number per column, as it is learned from: what is shrunk more
+        has less noise. The intercept has the smallest of them; where that is raised to the floor,
+        all are.
     fit_intercept : bool, default=True
         Add a public constant inside the norm bound: regularised and noised like the rest.
     intercept_scale : float, default=0.4
@@ -333,15 +333,9 @@ class PrivateLogisticRegression(StreamedClassifier):
 
     def _ridges(self, facts: PublicFacts) -> tuple[float | Literal["auto"], Floats | None]:
         """Return the smallest ridge, and the factors by which larger ones shorten columns."""
-        if not isinstance(self.alpha, Mapping) and np.ndim(self.alpha) == 0:
+        if np.ndim(self.alpha) == 0:
             return self.alpha, None  # type: ignore[return-value]
-        encoder = self._encoder(facts.n_samples)
-        return column_ridges(
-            self.alpha,
-            facts.n_features,
-            facts.features,
-            None if encoder is None else encoder.schema,
-        )
+        return column_ridges(self.alpha, facts.n_features)
 
     def _public_rows(self, n_samples: int) -> int:
         """Return the number of rows as far as it is public; nothing else may decide anything."""
@@ -368,7 +362,7 @@ class PrivateLogisticRegression(StreamedClassifier):
         """Return by name what noise shaped like the rows does not know, and whether it is set."""
         return {
             "prior": self.prior is not None,
-            "alpha per column": isinstance(self.alpha, Mapping) or np.ndim(self.alpha) > 0,
+            "alpha per column": np.ndim(self.alpha) > 0,
             "feature_scale": self.feature_scale is not None,
         }
 

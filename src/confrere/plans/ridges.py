@@ -5,7 +5,6 @@ Proof: docs/proofs/objective_perturbation.md, "A ridge per column".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -17,12 +16,11 @@ from confrere.guarantee import Neighbours
 from confrere.maths.calibration import free_ridge
 from confrere.maths.gaussian import GaussianObjective, automatic_gaussian_ridge, check_delta
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE
-from confrere.schema import PublicSchema
 
 #: Ridge on the mean loss, or the public rule.
 Alpha = float | Literal["auto"]
 #: The same, for all or for each.
-Alphas = Alpha | ArrayLike | Mapping[str, float]
+Alphas = Alpha | ArrayLike
 
 #: By how much the automatic ridge's floor is raised for more than two classes. Chosen on training
 #: rows of two tables and on two others, by regressions, averages and stacks together: 10/epsilon
@@ -100,12 +98,7 @@ def gaussian_ridge(
     return automatic_gaussian_ridge(budget, delta, n_samples, size, objective, floor=floor)
 
 
-def column_ridges(
-    alpha: ArrayLike | Mapping[str, float],
-    n_features: int,
-    names: Sequence[str] | None = None,
-    schema: PublicSchema | None = None,
-) -> tuple[float, Floats]:
+def column_ridges(alpha: ArrayLike, n_features: int) -> tuple[float, Floats]:
     """Return the smallest ridge, and the factor by which every column is shortened for its own.
 
     ``w_j = s_j v_j`` with ``s_j = sqrt(min alpha/alpha_j)`` turns a ridge per column into one
@@ -113,46 +106,16 @@ def column_ridges(
 
     Parameters
     ----------
-    alpha : array or mapping of column to float
-        One number per column as it is learned from; a mapping may name raw columns of the schema.
+    alpha : array
+        One number per column as it is learned from.
     n_features : int
         How many columns there are.
-    names : sequence of str, optional
-        What they are called; where nobody says, only a price is asked.
-    schema : PublicSchema, optional
-        What raw columns they come from.
     """
-    if isinstance(alpha, Mapping):
-        if names is None:
-            return min(map(float, alpha.values())), np.ones(n_features)
-        alpha = named_ridges(alpha, names, schema)
     given = np.asarray(alpha, dtype=np.float64)
     if given.shape != (n_features,):
         raise InvalidParameter(f"alpha must have one number per column ({n_features}).")
     smallest = float(given.min())
     return smallest, np.sqrt(smallest / given)
-
-
-def named_ridges(
-    alpha: Mapping[str, float], names: Sequence[str], schema: PublicSchema | None
-) -> list[float]:
-    """Return the ridge of every column, from a table of columns, raw ones of a schema among them.
-
-    Parameters
-    ----------
-    alpha, names, schema
-        As for :func:`column_ridges`.
-    """
-    raw = {} if schema is None else {n: f.column for f in schema.features for n in f.names}
-    lacking = [name for name in names if name not in alpha and raw.get(name) not in alpha]
-    if lacking:
-        raise InvalidParameter(
-            f"alpha must name every column; it lacks {len(lacking)}, {lacking[0]!r} first."
-        )
-    unknown = sorted(set(alpha) - {*names, *raw.values()})
-    if unknown:
-        raise InvalidParameter(f"alpha: there is no column {unknown[0]!r}.")
-    return [float(alpha[name] if name in alpha else alpha[raw[name]]) for name in names]
 
 
 def group_ridges(alpha: Alphas, n_groups: int) -> list[float | Literal["auto"]]:
@@ -164,8 +127,6 @@ def group_ridges(alpha: Alphas, n_groups: int) -> list[float | Literal["auto"]]:
     n_groups : int
         Groups that are in use.
     """
-    if isinstance(alpha, Mapping):
-        raise InvalidParameter("alpha: groups have no names; give one number per group, in order.")
     if isinstance(alpha, str) or np.ndim(alpha) == 0:
         return [alpha] * n_groups  # type: ignore[list-item]
     each: list[Any] = list(np.asarray(alpha, dtype=object))

@@ -65,7 +65,6 @@ from confrere.study.study_file import (
     Study,
     body_encoder,
     estimator_for,
-    ridges_for,
     settings_for,
 )
 
@@ -593,7 +592,8 @@ def learning_of(study: Study, method: Method, starts: tuple[Start, ...] = ()) ->
     settings = settings_for(study, method)
     importance = settings.pop("importance", None)
     told = ["classes", "schema", "prior"]
-    ridges = ridges_for(study, settings.get("alpha"))
+    ridges = settings.get("alpha")
+    ridges = ridges if isinstance(ridges, list) else None  # one for all is a plain setting
     if ridges is not None:
         told.append("alpha")
     plain = {name: value for name, value in settings.items() if name not in told}

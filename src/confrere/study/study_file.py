@@ -45,7 +45,6 @@ from confrere.federation.summing import READY
 from confrere.federation.sums import FACTS, Hides
 from confrere.guarantee import Guarantee, Neighbours, Unit
 from confrere.mechanisms.secure_sum import colluders_of, quorum_of_sums
-from confrere.plans.ridges import named_ridges
 from confrere.release.signing import public_line, read_key_line, read_public_key
 from confrere.schema import PublicSchema, SchemaEncoder
 from confrere.schema.fact_counts import FactCounts
@@ -507,7 +506,7 @@ def check_parameters(study: Study) -> None:
                 f"{', '.join(sorted(known))}."
             )
         if name == "alpha" and isinstance(value, dict | list):
-            _check_ridges(study, value)
+            _check_ridges(value)
         else:
             _check_kind(name, value, known[name].default)
     if study.shaped and study.method.shape == "together" and study.method.name != "average":
@@ -538,26 +537,12 @@ def _arguments(method: Method) -> dict[str, inspect.Parameter]:
     return {name: value for name, value in parameters.items() if name not in method.settings}
 
 
-def ridges_for(study: Study, alpha: Any) -> list[float] | None:
-    """Return ridges that a study gives one by one; None if there is one for all.
-
-    A table names columns of the schema, raw or encoded; a list is in the order of encoded columns,
-    or of groups.
-    """
-    if isinstance(alpha, dict):
-        return named_ridges(alpha, study.columns, study.schema)
-    return alpha if isinstance(alpha, list) else None
-
-
-def _check_ridges(study: Study, alpha: dict[str, Any] | list[Any]) -> None:
-    numbers = list(alpha.values() if isinstance(alpha, dict) else alpha)
-    plain = all(isinstance(one, int | float) and not isinstance(one, bool) for one in numbers)
-    if not numbers or not plain or not all(0 < one <= 1e12 for one in numbers):
-        raise StudyError("method.alpha: must hold numbers above 0, one per column or group.")
-    try:
-        ridges_for(study, alpha)
-    except InvalidParameter as error:
-        raise StudyError(f"method.{error}") from None
+def _check_ridges(alpha: dict[str, Any] | list[Any]) -> None:
+    plain = all(isinstance(one, int | float) and not isinstance(one, bool) for one in alpha)
+    if isinstance(alpha, dict) or not alpha or not plain or not all(0 < a <= 1e12 for a in alpha):
+        raise StudyError(
+            "method.alpha: must be a list of numbers above 0, one per encoded column or group."
+        )
 
 
 def _check_kind(name: str, value: Any, default: Any) -> None:

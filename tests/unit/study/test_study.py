@@ -167,9 +167,7 @@ def test_a_transfer_needs_a_source_and_somebody_else():
 @pytest.mark.parametrize(
     ("alpha", "told"),
     [
-        ("{ age = 0.1 }", "alpha must name every column"),
-        ("{ age = 0.1, bmi = 0.1, Glu0 = 0.1, smoker = 0.1, ward = 1 }", "no column 'ward'"),
-        ("{ age = 0.1, bmi = -1, Glu0 = 0.1, smoker = 0.1 }", "above 0"),
+        ("{ age = 0.1, bmi = 0.1, Glu0 = 0.1, smoker = 0.1 }", "alpha"),
         ("[]", "above 0"),
         ("[0.1, true]", "above 0"),
         ("[0.1, 0.2]", "one number per column"),
