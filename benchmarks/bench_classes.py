@@ -27,10 +27,10 @@ from confrere import (
     SampleStackingClassifier,
 )
 from confrere.arrays import Floats
+from confrere.kernel.streams import SeededSource
 from confrere.maths.calibration import calibrate_softmax
 from confrere.mechanisms.laws import L2Noise
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
-from confrere.noise.sources import SeededSource
 from confrere.plans import PublicFacts
 from confrere.plans.linear_plan import coefficients
 from confrere.plans.ridges import noise_budget

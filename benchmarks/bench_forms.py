@@ -24,7 +24,7 @@ from sklearn.metrics import roc_auc_score
 from benchmarks.measured import RECORDS, fill, markdown, read_record, write_record
 from confrere import PrivateLogisticRegression, PublicSchema
 from confrere.demo import ruijin_like
-from confrere.noise.sources import SeededSource
+from confrere.kernel.streams import SeededSource
 from confrere.plans.base_plan import Names
 from confrere.plans.body_plan import choose_form
 from confrere.schema import Category, Flag, Number, Ordered

@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.measured import write_record
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.log import Kind, Row
 from confrere.ledger import Ledger
 

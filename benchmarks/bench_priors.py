@@ -26,7 +26,7 @@ from confrere import (
     TransferStackingClassifier,
 )
 from confrere.arrays import Floats
-from confrere.noise.sources import SeededSource
+from confrere.kernel.streams import SeededSource
 from confrere.plans.base_plan import Names
 from confrere_research import loaders
 from confrere_research.packaged_schemas import load_schema

@@ -29,8 +29,8 @@ from benchmarks.tables import LOADERS
 from confrere import CollaborativeClassifier, MultipartyClassifier
 from confrere.arrays import Floats
 from confrere.federation.masks import SumContext, SumKey
+from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.secure_sum import SecureSum
-from confrere.noise.sources import SeededSource
 from confrere.planning import choose
 from confrere_research.packaged_schemas import load_schema
 from confrere_research.problems.hospitals import states_as_hospitals

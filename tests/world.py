@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from confrere import Guarantee, Ledger
 from confrere.kernel.release import Ticket, paying
-from confrere.noise.sources import RandomSource
+from confrere.kernel.streams import RandomSource
 
 
 @contextmanager

@@ -22,9 +22,9 @@ from confrere import (
 from confrere.audit import audit, worst_pairs
 from confrere.errors import BudgetExceeded, CompositionError, InvalidData, InvalidParameter
 from confrere.estimators import ReleasedClassifier
+from confrere.kernel.streams import SeededSource
 from confrere.ledger import default_ledger
 from confrere.maths.partition import split_rows
-from confrere.noise.sources import SeededSource
 from confrere.schema import Label, Number, PublicSchema
 from confrere_research.private_selection import (
     ErrorSelection,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
         TransferClassifier,
         TransferStackingClassifier,
     )
-    from confrere.guarantee import Guarantee
+    from confrere.kernel.guarantee import Guarantee
     from confrere.ledger import Ledger
     from confrere.schema import PublicSchema
 
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 # Loaded when first asked for: a command line that only prints its help need not wait for them.
-_HOMES = {"Guarantee": "guarantee", "Ledger": "ledger", "PublicSchema": "schema"}
+_HOMES = {"Guarantee": "kernel.guarantee", "Ledger": "ledger", "PublicSchema": "schema"}
 
 
 def __getattr__(name: str) -> Any:

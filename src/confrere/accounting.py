@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from confrere.errors import InvalidParameter
 from confrere.extras import extra
-from confrere.guarantee import Guarantee, check_bound, in_sequence
+from confrere.kernel.guarantee import Guarantee, check_bound, in_sequence
 from confrere.ledger import Entry
 from confrere.maths.gaussian import GaussianGroups, GaussianObjective
 

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.guarantee import Guarantee, Neighbours, Unit, check_epsilon, party_guarantee
+from confrere.kernel.guarantee import Guarantee, Neighbours, Unit, check_epsilon, party_guarantee
 from confrere.kernel.release import paying
+from confrere.kernel.streams import RandomSource, Seed, simulation_of
 from confrere.ledger import Ledger, payer
 from confrere.mechanisms.counts import PrivateCounts
-from confrere.noise.sources import RandomSource, Seed, simulation_of
 from confrere.plans.party_rows import party_codes
 from confrere.schema import PublicSchema
 from confrere.schema.cells import n_rows_of, party_column

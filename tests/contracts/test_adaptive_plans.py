@@ -13,7 +13,7 @@ import pytest
 from confrere import Ledger, PrivateLogisticRegression, TransferClassifier
 from confrere.catalogue import CATALOGUE
 from confrere.errors import CompositionError, ConfrereError
-from confrere.guarantee import exact
+from confrere.kernel.guarantee import exact
 from confrere.plans import PublicFacts
 from confrere.plans.checked_average import CheckedAveraging
 from confrere.plans.checked_plan import CheckedPlan, plan_near

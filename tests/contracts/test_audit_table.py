@@ -8,7 +8,7 @@ import pytest
 from confrere.assurance import COMPARED, ROWS, AuditCase, audit_row, sides_of
 from confrere.catalogue_audits import AUDITED, IN_TABLE
 from confrere.errors import InvalidParameter
-from confrere.guarantee import Neighbours
+from confrere.kernel.guarantee import Neighbours
 
 #: Every value of every dimension. Whether a method has it is asked of the method itself.
 VALUES = {

@@ -11,7 +11,7 @@ from confrere.audit import exact_audit, hardest_case
 from confrere.audit.estimator import prepared
 from confrere.catalogue import CATALOGUE
 from confrere.federation import OPERATIONS
-from confrere.noise.sources import SeededSource
+from confrere.kernel.streams import SeededSource
 from confrere.study import protocols
 from tests.contracts.catalogue import FREE, MAKERS, PRIVATE, X, Y, as_is
 

@@ -12,13 +12,12 @@ import pytest
 import confrere
 from confrere import Guarantee, Ledger, PrivateLogisticRegression
 from confrere.errors import CompositionError, LedgerError, Unpaid
-from confrere.guarantee import Neighbours, Split, Unit
-from confrere.kernel import release
+from confrere.kernel import release, streams
+from confrere.kernel.guarantee import Neighbours, Split, Unit
 from confrere.kernel.release import Ticket, free_ticket, paid_by_parties, paying
 from confrere.mechanisms.counts import PrivateCounts
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.mechanisms.secure_sum import SecureSum
-from confrere.noise import samplers, shares, sources
 from tests.world import paid
 
 RNG = np.random.default_rng(0)
@@ -57,16 +56,16 @@ class TestWithoutPaying:
         assert ledger.spent("a") == 1.0
 
     def test_there_is_no_system_source_to_ask(self):
-        assert sources.simulation_of(None) is None
+        assert streams.simulation_of(None) is None
         real = [
             each
-            for each in vars(sources).values()
+            for each in vars(streams).values()
             if isinstance(each, type)
-            and issubclass(each, sources.RandomSource)
+            and issubclass(each, streams.RandomSource)
             and not getattr(each, "__abstractmethods__", None)
         ]
-        assert real == [sources.SeededSource]
-        assert sources.SeededSource(0).simulated
+        assert real == [streams.SeededSource]
+        assert streams.SeededSource(0).simulated
 
     def test_a_mechanism_and_a_sampler_refuse_what_was_not_booked(self):
         ticket = free_ticket()
@@ -77,8 +76,8 @@ class TestWithoutPaying:
             lambda: objective.run(rows, signs, source=ticket),
             lambda: objective.minimiser.run_many(rows, signs, source=ticket, count=1),
             lambda: objective.law.draw(ticket, 1, 3),
-            lambda: samplers.l2_noise(1.0, 3, ticket),
-            lambda: shares.integer_shares(5, 2, 2, 1, source=ticket),
+            lambda: streams.l2_noise(1.0, 3, ticket),
+            lambda: streams.integer_shares(5, 2, 2, 1, source=ticket),
             lambda: ticket.words(1),
             lambda: ticket.uniforms(1),
             lambda: ticket.signs(1),
@@ -267,7 +266,7 @@ class TestAfterwards:
 
 
 def test_simulations_keep_the_same_books():
-    with paying(Ledger(), None, HALF, purpose="x", simulation=sources.SeededSource(0)) as ticket:
+    with paying(Ledger(), None, HALF, purpose="x", simulation=streams.SeededSource(0)) as ticket:
         assert ticket.simulated
         draw(count(0.5), ticket)
         with pytest.raises(Unpaid):

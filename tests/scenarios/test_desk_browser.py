@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import ChargeApproval, Ledger, reset_witness
 from confrere.progress import Progress, read_progress
 from confrere.release import Approval, CardNotes, Curator, load_release

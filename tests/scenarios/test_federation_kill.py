@@ -22,7 +22,7 @@ from confrere.federation import (
     serve,
 )
 from confrere.federation.protocols import ReleaseRequest
-from confrere.guarantee import Neighbours
+from confrere.kernel.guarantee import Neighbours
 from confrere.ledger import Ledger
 from confrere.plans.party_rows import Sizes
 

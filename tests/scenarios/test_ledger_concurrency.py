@@ -14,7 +14,7 @@ import pytest
 from joblib import Parallel, delayed
 
 from confrere.errors import BudgetExceeded
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger, default_ledger
 
 CAP = 2.0
@@ -93,7 +93,7 @@ def test_processes_started_afresh(ledger):
 import sys
 from confrere.errors import BudgetExceeded
 from confrere.ledger import Ledger, default_ledger
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 ledger = Ledger(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()

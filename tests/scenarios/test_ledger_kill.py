@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
 
 EPSILON = 0.1

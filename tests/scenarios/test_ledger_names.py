@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from confrere.errors import BudgetExceeded
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
 
 CAP = 2.0

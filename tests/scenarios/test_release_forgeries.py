@@ -25,7 +25,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidRelease, ReleaseError, SignatureError, SimulatedRelease
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger, Receipt
 from confrere.model import Clip, Facts, Linear, Model, read_model
 from confrere.model.model_json import model_document, npz_bytes

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from confrere.errors import InvalidRelease, ReleaseError, SignatureError, SimulatedRelease
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.model import Clip, Linear
 from confrere.model.model_json import npz_bytes

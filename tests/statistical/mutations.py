@@ -24,7 +24,14 @@ from confrere.catalogue import CATALOGUE, find_method
 from confrere.catalogue_audits import WHOLE_FITS
 from confrere.errors import BudgetExceeded, InvalidData
 from confrere.estimators.base import PrivateClassifier
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
+from confrere.kernel.streams import (
+    RandomSource,
+    SeededSource,
+    gaussian_noise,
+    laplace_noise,
+    simulation_of,
+)
 from confrere.ledger import Ledger
 from confrere.maths.calibration import RidgeTerm
 from confrere.mechanisms import (
@@ -46,8 +53,6 @@ from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.output_step import LatticeStep
 from confrere.mechanisms.party_cells import WHOLE, PartyCells, shares_of_parties
 from confrere.mechanisms.prior_check import PriorCheck
-from confrere.noise.samplers import gaussian_noise, laplace_noise
-from confrere.noise.sources import RandomSource, SeededSource, simulation_of
 from confrere.plans import multiparty_plan
 from confrere.rows import body as rows_body
 from confrere.rows import frame

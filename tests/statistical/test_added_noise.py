@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from confrere.errors import InvalidParameter
-from confrere.guarantee import Neighbours
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.streams import SeededSource
 from confrere.maths.gaussian import gaussian_delta
 from confrere.maths.voting import Tally
 from confrere.mechanisms import output_step
@@ -17,7 +18,6 @@ from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.mechanisms.output_step import ROUNDING_SHARE
 from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_statistic import PartyStatistic
-from confrere.noise.sources import SeededSource
 from confrere.plans.party_rows import Sizes
 from confrere.plans.sums_plan import GradientRounds, OneMessage
 from confrere.rows.frame import Frame

@@ -18,13 +18,13 @@ from confrere.audit.estimator import BulkSampler, bulk_sampler
 from confrere.catalogue import CATALOGUE
 from confrere.catalogue_audits import AUDITED, audit_all
 from confrere.errors import InvalidParameter
-from confrere.guarantee import Neighbours
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
 from confrere.mechanisms.functional import FunctionalMechanism
 from confrere.mechanisms.hidden_size import HiddenSize
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
-from confrere.noise.sources import SeededSource
 from confrere.plans import PublicFacts
 from confrere.rows.frame import FramedRows, into_ball
 from confrere_research.as_printed.faults import FAULTS, ROUNDS, ofpa_rounds
@@ -277,8 +277,8 @@ def test_private_regression_passes(model, runs):
 
 
 def test_the_softmax_density_is_the_written_out_one():
+    from confrere.kernel.streams import sum_zero_basis
     from confrere.maths.logistic import log_density_softmax
-    from confrere.noise.samplers import sum_zero_basis
 
     generator = np.random.default_rng(0)
     made = ObjectivePerturbation(epsilon=1.0, n_samples=7, n_features=3, ridge=5.0, n_classes=3)

@@ -6,11 +6,11 @@ from scipy import stats
 
 from confrere import CollaborativeClassifier
 from confrere.federation import Frame
+from confrere.kernel.streams import SeededSource
 from confrere.maths.logistic import curvature, log_density, residual
 from confrere.mechanisms.functional import FunctionalMechanism, pack
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE
-from confrere.noise.sources import SeededSource
 from confrere_research.as_printed.ofpa_ofaa import noisy_linear_coefficients, ofaa, ofpa
 
 CONFIDENCE = 0.999

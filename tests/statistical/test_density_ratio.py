@@ -6,13 +6,13 @@ from scipy import stats
 
 from confrere import PrivateLogisticRegression
 from confrere.audit.adversary import loss_of_privacy, opposed_case, random_unit, worst_loss
-from confrere.guarantee import Neighbours
+from confrere.kernel import streams as noise
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.streams import SeededSource
 from confrere.maths import calibration
 from confrere.maths.calibration import RidgeTerm, calibrate, calibrate_softmax
 from confrere.maths.logistic import log_density, log_density_softmax
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE
-from confrere.noise import samplers as noise
-from confrere.noise.sources import SeededSource
 from confrere.plans import PublicFacts
 from confrere.rows import frame
 from confrere.rows.frame import into_ball

@@ -13,9 +13,8 @@ from confrere.evaluation.evaluate import (
     proportion,
     ratio,
 )
+from confrere.kernel.streams import SeededSource, discrete_laplace
 from confrere.mechanisms.counts import PrivateCounts
-from confrere.noise.samplers import discrete_laplace
-from confrere.noise.sources import SeededSource
 
 REPEATS = [300, pytest.param(1_000, marks=pytest.mark.slow)]
 CONFIDENCE = 0.9

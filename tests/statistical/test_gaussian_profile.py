@@ -11,7 +11,9 @@ from scipy import optimize, special, stats
 
 from confrere import PrivateLogisticRegression, accounting
 from confrere.audit import audit, exact_audit
-from confrere.guarantee import Neighbours
+from confrere.kernel import streams as noise
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.streams import SeededSource
 from confrere.maths import gaussian
 from confrere.maths.gaussian import (
     GaussianGroups,
@@ -25,8 +27,6 @@ from confrere.mechanisms import gaussian_objective, laws
 from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
 from confrere.mechanisms.hidden_size import HiddenSize
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE
-from confrere.noise import samplers as noise
-from confrere.noise.sources import SeededSource
 
 #: How far the midpoint rule may be off.
 ABOVE = 1.005

@@ -9,7 +9,9 @@ from confrere.errors import InvalidData, InvalidMessage, InvalidParameter
 from confrere.federation import Payload
 from confrere.federation.operation import OPERATIONS, PartyFacts
 from confrere.federation.protocols import ReleaseRequest
-from confrere.guarantee import Neighbours
+from confrere.kernel import streams as samplers
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.streams import SeededSource
 from confrere.maths import calibration
 from confrere.maths.geometry import coordinate_variance
 from confrere.mechanisms import body_objective, laws
@@ -17,8 +19,6 @@ from confrere.mechanisms.body_objective import BodyObjectivePerturbation
 from confrere.mechanisms.hidden_size import HiddenSize
 from confrere.mechanisms.laws import FARTHEST, BodyNoise, L2Noise
 from confrere.mechanisms.noisy_minimiser import SOLVER_SHARE
-from confrere.noise import samplers
-from confrere.noise.sources import SeededSource
 from confrere.plans.body_plan import schema_frame
 from confrere.rows import body as rows_body
 from confrere.rows.body import LEAST_SHARE, Body, BodyFrame

@@ -9,10 +9,10 @@ import pytest
 from confrere import learned_facts
 from confrere.audit import Pair, audit_function
 from confrere.errors import InvalidParameter
-from confrere.guarantee import Neighbours, Unit
+from confrere.kernel.guarantee import Neighbours, Unit
+from confrere.kernel.streams import SeededSource
 from confrere.learned_facts import FactsPlan
 from confrere.mechanisms.counts import PrivateCounts
-from confrere.noise.sources import SeededSource
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
 from confrere.schema.fact_counts import STEPS, FactCounts, MomentSums
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from confrere.errors import InvalidParameter, Unpaid
-from confrere.guarantee import Neighbours
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.streams import SeededSource
 from confrere.maths.voting import Tally
 from confrere.mechanisms import noisy_minimiser, output_step
 from confrere.mechanisms.counts import PrivateCounts
@@ -19,7 +20,6 @@ from confrere.mechanisms.output_step import AddedNoise, LatticeStep
 from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_statistic import PartyStatistic
 from confrere.mechanisms.party_votes import PartyVotes
-from confrere.noise.sources import SeededSource
 from tests.world import paid
 
 RNG = np.random.default_rng(0)

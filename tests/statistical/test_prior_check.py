@@ -11,11 +11,11 @@ from confrere import (
     TransferClassifier,
 )
 from confrere.audit.exact import _climb, _largest
-from confrere.guarantee import Neighbours, exact
+from confrere.kernel.guarantee import Neighbours, exact
+from confrere.kernel.streams import SeededSource
 from confrere.mechanisms import prior_check
 from confrere.mechanisms.hidden_size import HiddenSize
 from confrere.mechanisms.prior_check import LEVELS, Belief, PriorCheck
-from confrere.noise.sources import SeededSource
 from confrere.plans import checked_plan
 from confrere.plans.declared_priors import ClassPrior
 

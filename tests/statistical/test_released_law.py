@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from confrere.kernel.streams import SeededSource
 from confrere.maths.logistic import log_density
 from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
-from confrere.noise.sources import SeededSource
 
 X = np.array([[0.9], [-0.4], [1.0], [0.2]])
 Y = np.array([1.0, 1.0, -1.0, 1.0])

@@ -8,11 +8,11 @@ import pytest
 from scipy import integrate, special, stats
 
 from confrere.errors import InvalidData, InvalidParameter, Unpaid
-from confrere.guarantee import Unit
+from confrere.kernel.guarantee import Unit
+from confrere.kernel.streams import SeededSource
 from confrere.maths.gaussian import gaussian_delta
 from confrere.mechanisms import secure_sum
 from confrere.mechanisms.secure_sum import SecureSum
-from confrere.noise.sources import SeededSource
 from tests.world import paid
 
 ACCEPTED = 1e-4

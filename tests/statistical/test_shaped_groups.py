@@ -10,11 +10,11 @@ from scipy import special, stats
 from confrere import FeatureStackingClassifier, TransferStackingClassifier
 from confrere.audit.adversary import worst_body_loss
 from confrere.errors import InvalidParameter
+from confrere.kernel.streams import SeededSource
 from confrere.mechanisms import feature_groups
 from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
 from confrere.mechanisms.laws import BodyNoise, L2Noise
 from confrere.mechanisms.noisy_minimiser import SOLVER_SHARE, NoisyMinimiser
-from confrere.noise.sources import SeededSource
 from confrere.rows import body as rows_body
 from confrere.schema import Category, Label, Number, PublicSchema
 from tests.statistical.test_geometry import ABOVE, body_of

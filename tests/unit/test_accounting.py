@@ -18,7 +18,7 @@ from confrere import (
 )
 from confrere.accounting import total
 from confrere.errors import CompositionError, InvalidParameter, NotInstalled
-from confrere.guarantee import Neighbours, Unit
+from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.maths.gaussian import GaussianObjective, gaussian_delta
 
 RNG = np.random.default_rng(0)

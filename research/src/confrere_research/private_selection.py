@@ -24,7 +24,7 @@ from sklearn.utils import get_tags
 from confrere.errors import CompositionError, InvalidData, InvalidParameter
 from confrere.estimators.base import PrivateClassifier
 from confrere.estimators.constraints import Epsilon, Fraction, Share
-from confrere.guarantee import (
+from confrere.kernel.guarantee import (
     Guarantee,
     Neighbours,
     Split,
@@ -34,11 +34,11 @@ from confrere.guarantee import (
     one_of,
     shares,
 )
+from confrere.kernel.streams import RandomSource
 from confrere.maths.partition import split_rows
 from confrere.mechanisms.counts import PrivateCounts
 from confrere.mechanisms.objective_perturbation import ASSUMPTIONS
 from confrere.model import Model
-from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import LabelledTable, Plan, PublicFacts, Term
 from confrere.release import Release
 from confrere.schema import SchemaEncoder

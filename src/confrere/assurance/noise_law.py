@@ -15,6 +15,7 @@ import numpy as np
 from scipy import stats
 
 from confrere.arrays import Floats
+from confrere.kernel.streams import RandomSource, SeededSource
 from confrere.mechanisms.counts import PrivateCounts
 from confrere.mechanisms.laws import (
     BodyNoise,
@@ -26,7 +27,6 @@ from confrere.mechanisms.laws import (
 )
 from confrere.mechanisms.secure_sum import SecureSum, SharedNoise
 from confrere.mechanisms.terms import NoisedPoint
-from confrere.noise.sources import RandomSource, SeededSource
 from confrere.plans.base_plan import Term
 
 _Part = tuple[str, Floats, Callable[[Floats], Floats]]

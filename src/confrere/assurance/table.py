@@ -33,7 +33,7 @@ from confrere.catalogue import find_method
 from confrere.errors import InvalidData, InvalidParameter, NotInstalled
 from confrere.estimators import FeatureStackingClassifier, PrivateLogisticRegression
 from confrere.federation.sums import fact_sum
-from confrere.guarantee import Guarantee, Neighbours, Unit
+from confrere.kernel.guarantee import Guarantee, Neighbours, Unit
 from confrere.learned_facts import FactsPlan
 from confrere.ledger import Ledger
 from confrere.mechanisms.feature_groups import FeatureGroupPerturbation

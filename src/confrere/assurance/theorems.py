@@ -18,7 +18,8 @@ import numpy as np
 from confrere.audit.exact import hockey_stick
 from confrere.errors import OperationRefused
 from confrere.federation.summing import check_try
-from confrere.guarantee import Neighbours
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.streams import SeededSource
 from confrere.maths.gaussian import GaussianGroups
 from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
 from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
@@ -26,7 +27,6 @@ from confrere.mechanisms.hidden_size import HiddenSize
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.output_step import LatticeStep
 from confrere.mechanisms.secure_sum import SecureSum
-from confrere.noise.sources import SeededSource
 
 #: Beyond what floats and a coarse Jacobian at a strong ridge can be off by.
 ABOVE = 1.01

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from confrere.arrays import Floats
-from confrere.guarantee import Neighbours
+from confrere.kernel.guarantee import Neighbours
 from confrere.maths.logistic import log_density, residual
 from confrere.rows.body import Body
 

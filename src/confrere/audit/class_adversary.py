@@ -12,9 +12,9 @@ from scipy import special
 
 from confrere.arrays import Floats
 from confrere.audit.adversary import LEADS, Norm, random_unit
-from confrere.guarantee import Neighbours
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.streams import sum_zero_basis
 from confrere.maths.logistic import log_density_softmax
-from confrere.noise.samplers import sum_zero_basis
 
 SoftmaxNorm = Literal["one", "classes", "entries"]
 _SOFTMAX_NORMS: dict[SoftmaxNorm, Norm] = {

@@ -21,9 +21,9 @@ from confrere.audit.events import Reduce
 from confrere.audit.function import audit_function
 from confrere.audit.pairs import Pair, as_pairs, worst_pairs
 from confrere.audit.result import AuditResult
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
+from confrere.kernel.streams import SeededSource
 from confrere.ledger import Ledger, Receipt
-from confrere.noise.sources import SeededSource
 from confrere.plans import Plan
 
 #: Runs per data set: where many releases share the passes over the data, and where they do not.

@@ -25,7 +25,8 @@ from confrere.audit.class_adversary import (
 from confrere.audit.estimator import prepared
 from confrere.audit.pairs import Pair, as_pairs, worst_pairs
 from confrere.errors import InvalidParameter
-from confrere.guarantee import Neighbours
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
 from confrere.mechanisms.laws import (
     BodyNoise,
@@ -44,7 +45,6 @@ from confrere.mechanisms.terms import (
     PerturbedObjectiveTerm,
     PerturbedSoftmaxTerm,
 )
-from confrere.noise.sources import SeededSource
 
 #: What the density of noise on several classes has in it.
 _NORMS: dict[type[NoiseLaw], SoftmaxNorm] = {

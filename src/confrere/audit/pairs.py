@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confrere.errors import InvalidParameter
-from confrere.guarantee import Neighbours
+from confrere.kernel.guarantee import Neighbours
 
 
 @dataclass(frozen=True)

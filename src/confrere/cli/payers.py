@@ -13,7 +13,7 @@ import typer
 from confrere.cli.envelope import NotConfirmed, aside
 from confrere.cli.views import amount, facts
 from confrere.errors import BudgetExceeded
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.ledger.accounts import shown
 from confrere.ledger.witness import no_ledger

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from confrere.errors import ConfrereError, StudyError
-from confrere.guarantee import at_least, plus
+from confrere.kernel.guarantee import at_least, plus
 from confrere.kernel.log import FIRST_BYTES
 from confrere.ledger import Account, Entry, LedgerReader, witnessed
 from confrere.progress import STATUS, read_progress, summary

@@ -36,11 +36,11 @@ from confrere.estimators.traps import (
     warn_about_norm,
     warn_about_steps,
 )
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.release import paying
+from confrere.kernel.streams import RandomSource, Seed, simulation_of
 from confrere.ledger import Ledger, Receipt, default_ledger, payer
 from confrere.model import Encoder, Linear, Model
-from confrere.noise.sources import RandomSource, Seed, simulation_of
 from confrere.plans.base_plan import (
     LabelledTable,
     Plan,

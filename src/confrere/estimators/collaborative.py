@@ -24,7 +24,7 @@ from confrere.estimators.constraints import (
     Spare,
     check_parameters,
 )
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.mechanisms.prior_check import UNCHECKED
 from confrere.plans.base_plan import LabelledTable, PublicFacts
 from confrere.plans.body_plan import Noise, encodes, form_for

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from confrere.errors import InvalidParameter
-from confrere.guarantee import check_bound, check_epsilon, check_positive
+from confrere.kernel.guarantee import check_bound, check_epsilon, check_positive
 from confrere.ledger import Ledger
 from confrere.rows.engines import check_engine
 from confrere.schema import PublicSchema, SchemaEncoder

@@ -23,7 +23,7 @@ from confrere.estimators.constraints import (
     Ridges,
     RowEngine,
 )
-from confrere.guarantee import Neighbours
+from confrere.kernel.guarantee import Neighbours
 from confrere.ledger import Ledger
 from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.plans.base_plan import LabelledTable, Plan, PublicFacts, encode_labels

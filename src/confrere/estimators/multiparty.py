@@ -24,7 +24,7 @@ from confrere.estimators.constraints import (
     check_parameters,
     one_of,
 )
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.model import Linear
 from confrere.plans.base_plan import PublicFacts
 from confrere.plans.linear_plan import linear_frame

@@ -21,7 +21,7 @@ import numpy as np
 from sklearn.utils import get_tags
 
 from confrere.errors import PrivacyWarning
-from confrere.guarantee import Guarantee, at_least, exact, plus
+from confrere.kernel.guarantee import Guarantee, at_least, exact, plus
 from confrere.ledger import Ledger
 from confrere.schema import SchemaEncoder
 

@@ -18,12 +18,12 @@ from scipy import optimize, special
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.extras import extra
-from confrere.guarantee import Guarantee, check_epsilon, in_sequence, shares
+from confrere.kernel.guarantee import Guarantee, check_epsilon, in_sequence, shares
 from confrere.kernel.release import paying
+from confrere.kernel.streams import Seed, simulation_of
 from confrere.ledger import Ledger, Receipt, payer
 from confrere.mechanisms.counts import PrivateCounts
 from confrere.model import Model
-from confrere.noise.sources import Seed, simulation_of
 from confrere.notebook import grid, interval, panel
 from confrere.plans.base_plan import encode_labels
 from confrere.release import quality_digest

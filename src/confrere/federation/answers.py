@@ -33,7 +33,7 @@ from typing import Any, final
 from confrere.errors import FederationError, OperationRefused
 from confrere.federation.messages import new_run
 from confrere.files import flush_folder
-from confrere.guarantee import exact, plus
+from confrere.kernel.guarantee import exact, plus
 from confrere.kernel.log import BUSY_SECONDS, ONE_AT_A_TIME
 from confrere.ledger import Receipt
 

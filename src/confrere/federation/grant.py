@@ -27,7 +27,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from confrere.errors import GrantRefused, InvalidParameter, OperationRefused
 from confrere.federation.messages import Payload
 from confrere.federation.operation import OPERATIONS
-from confrere.guarantee import Guarantee, Neighbours, Unit, exact
+from confrere.kernel.guarantee import Guarantee, Neighbours, Unit, exact
 from confrere.ledger import ChargeApproval
 from confrere.release.signing import PrivateKey, PublicKey, sign_bytes, verify_bytes
 from confrere.trust import OWN_NOISE

@@ -38,7 +38,7 @@ from confrere.errors import (
     OperationRefused,
     SignatureError,
 )
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Receipt
 from confrere.release.signing import PrivateKey, PublicKey, sign_bytes, verify_bytes
 

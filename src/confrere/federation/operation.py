@@ -18,9 +18,9 @@ from confrere.errors import (
     OperationRefused,
 )
 from confrere.federation.messages import Payload
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
+from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.secure_sum import SecureSum
-from confrere.noise.sources import RandomSource
 from confrere.plans.linear_plan import Coordinates
 from confrere.rows.body import BodyFrame
 from confrere.rows.frame import FACTS, Frame

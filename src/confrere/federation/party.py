@@ -17,9 +17,9 @@ from confrere.federation.grant import Policy
 from confrere.federation.masks import Masking
 from confrere.federation.messages import Payload
 from confrere.federation.operation import Operation, PartyFacts
-from confrere.guarantee import Guarantee, Neighbours, Split, in_parallel
+from confrere.kernel.guarantee import Guarantee, Neighbours, Split, in_parallel
+from confrere.kernel.streams import RandomSource, Seed, SeededSource, simulation_of
 from confrere.ledger import Ledger, Limit
-from confrere.noise.sources import RandomSource, Seed, SeededSource, simulation_of
 from confrere.plans.party_rows import PartyRows
 from confrere.rows.engines import check_engine
 from confrere.schema import PublicSchema

@@ -42,7 +42,8 @@ from confrere.federation.operation import (
     install,
 )
 from confrere.federation.party import LocalParty, PartyGroup
-from confrere.guarantee import Guarantee, Neighbours, in_sequence
+from confrere.kernel.guarantee import Guarantee, Neighbours, in_sequence
+from confrere.kernel.streams import RandomSource
 from confrere.ledger import Receipt
 from confrere.mechanisms.counts import PrivateCounts
 from confrere.mechanisms.functional import LINEAR_SHARE, FunctionalMechanism
@@ -52,7 +53,6 @@ from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.mechanisms.prior_check import Belief, PriorCheck
 from confrere.model import PriorFacts
 from confrere.model.models import readable_rows, scores
-from confrere.noise.sources import RandomSource
 from confrere.plans.checked_average import CheckedAveraging
 from confrere.plans.checked_plan import prior_facts
 from confrere.plans.collaborative_plan import Averaging, WeightRequest

@@ -40,7 +40,7 @@ from confrere.federation.summing import (
     hidden,
     mechanism_digest,
 )
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.release import Ticket, free_ticket, paying
 from confrere.ledger import Receipt
 

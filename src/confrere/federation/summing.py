@@ -23,9 +23,9 @@ from confrere.federation.masks import Announcement, Masking, Masks, SumContext, 
 from confrere.federation.messages import Expected, Numbers, Payload, Question, receipt_of
 from confrere.federation.operation import Operation, PartyFacts, install, installed
 from confrere.federation.party import LocalParty, PartyGroup
+from confrere.kernel.streams import RandomSource
 from confrere.ledger import Receipt
 from confrere.mechanisms.secure_sum import SecureSum
-from confrere.noise.sources import RandomSource
 
 #: The question that comes before every sum.
 READY = "ready"

@@ -35,7 +35,7 @@ from confrere.federation.protocols import (
     scored_by,
 )
 from confrere.federation.summing import Summed, install_sum
-from confrere.guarantee import Neighbours, Unit
+from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.mechanisms.secure_sum import (
     Colluding,
     SecureSum,

@@ -38,8 +38,9 @@ from confrere.federation.operation import (
 from confrere.federation.party import LocalParty
 from confrere.federation.protocols import receipts_in
 from confrere.federation.summing import Summed, install_sum
-from confrere.guarantee import Guarantee, check_bound
+from confrere.kernel.guarantee import Guarantee, check_bound
 from confrere.kernel.release import paid_by_parties
+from confrere.kernel.streams import RandomSource, Seed, SeededSource, simulation_of
 from confrere.ledger import Receipt
 from confrere.maths.parties import PartySolutions, solve_parties, solve_parties_softmax
 from confrere.maths.public_cells import Cells
@@ -48,7 +49,6 @@ from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_cells import WHOLE, PartyCells, shares_of_parties
 from confrere.mechanisms.party_statistic import PartyStatistic, Radius
 from confrere.mechanisms.secure_sum import SecureSum
-from confrere.noise.sources import RandomSource, Seed, SeededSource, simulation_of
 from confrere.plans.voting_plan import Method, Released, Voting
 from confrere.rows.frame import Frame
 

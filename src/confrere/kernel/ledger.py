@@ -47,7 +47,7 @@ from confrere.errors import (
     WitnessMismatch,
 )
 from confrere.files import write_new
-from confrere.guarantee import (
+from confrere.kernel.guarantee import (
     Guarantee,
     Neighbours,
     Unit,
@@ -109,7 +109,7 @@ def charge_facts(
     """Say what is charged, but for the account and its running totals."""
     if not isinstance(guarantee, Guarantee):
         raise InvalidParameter(
-            f"guarantee must be a confrere.guarantee.Guarantee, got a {type(guarantee).__name__}."
+            f"guarantee must be a confrere.Guarantee, got a {type(guarantee).__name__}."
         )
     if not isinstance(simulated, bool):
         raise InvalidParameter(f"simulated must be a bool, got a {type(simulated).__name__}.")

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from confrere.errors import LedgerError, Unpaid
-from confrere.guarantee import Guarantee, Split, check_split, exact, minus, plus
+from confrere.kernel.guarantee import Guarantee, Split, check_split, exact, minus, plus
 from confrere.kernel.ledger import ChargeApproval, LedgerWriter, Limit, Receipt
-from confrere.noise.sources import RandomSource, SeededSource
+from confrere.kernel.streams import RandomSource, SeededSource
 
 #: Up to so many words, keying a stream costs more than it saves.
 _FEW_WORDS = 1024

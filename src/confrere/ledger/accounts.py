@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from confrere.guarantee import Neighbours, Unit, at_least, minus
+from confrere.kernel.guarantee import Neighbours, Unit, at_least, minus
 from confrere.kernel.ledger import Pages
 from confrere.kernel.log import Kind
 from confrere.notebook import BAD, bar, grid, panel, word

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from confrere.errors import ConfrereError, LedgerTampered
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.ledger import CHANGES, ENDS, FORMAT, Balance
 from confrere.kernel.log import Kind, Row
 

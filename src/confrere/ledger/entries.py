@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from confrere.errors import StudyRefused
-from confrere.guarantee import Guarantee, at_least, minus
+from confrere.kernel.guarantee import Guarantee, at_least, minus
 from confrere.kernel.ledger import FORMAT, ChargeApproval, Pages, refused
 from confrere.kernel.log import Kind, Row, canonical
 from confrere.ledger.accounts import Account

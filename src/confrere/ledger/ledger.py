@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, final
 from weakref import WeakKeyDictionary
 
 from confrere.errors import BudgetExceeded
-from confrere.guarantee import Guarantee, exact, plus
+from confrere.kernel.guarantee import Guarantee, exact, plus
 from confrere.kernel.ledger import (
     Balance,
     ChargeApproval,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from confrere.errors import NotALedger, WitnessMismatch
-from confrere.guarantee import Guarantee, Neighbours, Unit, at_least, exact
+from confrere.kernel.guarantee import Guarantee, Neighbours, Unit, at_least, exact
 from confrere.kernel.ledger import (
     Amount,
     Head,

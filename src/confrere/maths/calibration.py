@@ -28,7 +28,7 @@ from functools import lru_cache
 from scipy.optimize import brentq
 
 from confrere.errors import CalibrationError, InvalidParameter
-from confrere.guarantee import Neighbours, check_epsilon, check_positive
+from confrere.kernel.guarantee import Neighbours, check_epsilon, check_positive
 
 
 @dataclass(frozen=True, slots=True)

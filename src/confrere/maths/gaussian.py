@@ -27,7 +27,7 @@ from scipy import optimize, special
 
 from confrere.arrays import Floats
 from confrere.errors import CalibrationError, InvalidData, InvalidParameter
-from confrere.guarantee import Neighbours, check_epsilon, check_positive
+from confrere.kernel.guarantee import Neighbours, check_epsilon, check_positive
 from confrere.maths.calibration import free_ridge, worst_residual
 
 #: In how many ways the Jacobian is shared between the ends of a residual; any of them is sound.

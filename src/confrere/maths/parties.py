@@ -39,7 +39,7 @@ from scipy.special import expit
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.guarantee import check_positive
+from confrere.kernel.guarantee import check_positive
 from confrere.maths.solver import UNSOLVED, minimise, smallest_tolerance
 
 Codes = NDArray[np.int64]

@@ -50,7 +50,7 @@ from scipy.special import lambertw
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.guarantee import check_positive
+from confrere.kernel.guarantee import check_positive
 from confrere.maths.solver import minimise, minimise_softmax, smallest_tolerance
 
 #: Models per block: their votes on a row are added up in one byte.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from confrere.errors import InvalidParameter
-from confrere.guarantee import ASSUMPTIONS, Guarantee, public_facts
+from confrere.kernel.guarantee import ASSUMPTIONS, Guarantee, public_facts
 from confrere.maths.calibration import RidgeTerm, calibrate
 from confrere.mechanisms.laws import BodyNoise
 from confrere.mechanisms.objective_perturbation import PerturbedObjective

@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData
-from confrere.guarantee import ASSUMPTIONS, Guarantee, Neighbours, check_epsilon
+from confrere.kernel.guarantee import ASSUMPTIONS, Guarantee, Neighbours, check_epsilon
+from confrere.kernel.streams import RandomSource, discrete_laplace
 from confrere.mechanisms.laws import LaplaceNoise
 from confrere.mechanisms.terms import NoisedPoint
-from confrere.noise.samplers import discrete_laplace
-from confrere.noise.sources import RandomSource
 
 THEOREM = "docs/proofs/private_evaluation.md"
 

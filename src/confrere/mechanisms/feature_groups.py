@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.guarantee import (
+from confrere.kernel.guarantee import (
     ASSUMPTIONS,
     Guarantee,
     Neighbours,
@@ -22,6 +22,7 @@ from confrere.guarantee import (
     check_positive,
     public_facts,
 )
+from confrere.kernel.streams import RandomSource
 from confrere.maths.calibration import RidgeTerm, calibrate, calibrate_class_groups, calibrate_joint
 from confrere.maths.gaussian import check_delta, group_mu
 from confrere.maths.partition import Clipping
@@ -32,7 +33,6 @@ from confrere.mechanisms.noisy_minimiser import (
     NoisyMinimiser,
 )
 from confrere.mechanisms.terms import Density, PerturbedObjectiveTerm, PerturbedSoftmaxTerm
-from confrere.noise.sources import RandomSource
 from confrere.rows.body import Body
 from confrere.rows.frame import row_norms
 

@@ -12,7 +12,14 @@ import numpy as np
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.guarantee import ASSUMPTIONS, Guarantee, Neighbours, check_epsilon, public_facts
+from confrere.kernel.guarantee import (
+    ASSUMPTIONS,
+    Guarantee,
+    Neighbours,
+    check_epsilon,
+    public_facts,
+)
+from confrere.kernel.streams import RandomSource
 from confrere.maths.gaussian import check_delta
 from confrere.mechanisms.output_step import (
     ROUNDING_SHARE,
@@ -22,7 +29,6 @@ from confrere.mechanisms.output_step import (
     from_coordinates,
 )
 from confrere.mechanisms.terms import Density, NoisedPoint
-from confrere.noise.sources import RandomSource
 from confrere.rows.frame import certify_rows
 
 THEOREM = "docs/proofs/functional_mechanism.md"

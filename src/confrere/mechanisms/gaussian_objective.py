@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from confrere.guarantee import Guarantee, public_facts
+from confrere.kernel.guarantee import Guarantee, public_facts
 from confrere.maths.gaussian import GaussianObjective, calibrate_gaussian, check_delta
 from confrere.mechanisms.hidden_size import declared_count
 from confrere.mechanisms.laws import GaussianNoise

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidParameter
-from confrere.guarantee import Neighbours
-from confrere.noise.sources import RandomSource
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.streams import RandomSource
 
 #: Cells per declared row: of as many rows as were declared one in a hundred shares its cell.
 CELLS = 100

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from confrere.guarantee import ASSUMPTIONS, Guarantee, public_facts
+from confrere.kernel.guarantee import ASSUMPTIONS, Guarantee, public_facts
 from confrere.maths.calibration import RidgeTerm, calibrate, calibrate_classwise
 from confrere.mechanisms.laws import LaplaceNoise
 from confrere.mechanisms.objective_perturbation import PerturbedObjective

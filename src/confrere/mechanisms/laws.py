@@ -18,8 +18,13 @@ from scipy import special
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData
-from confrere.noise.samplers import gaussian_noise, l2_noise, laplace_noise, product_noise
-from confrere.noise.sources import RandomSource
+from confrere.kernel.streams import (
+    RandomSource,
+    gaussian_noise,
+    l2_noise,
+    laplace_noise,
+    product_noise,
+)
 from confrere.rows.body import Body
 from confrere.rows.frame import Rows, certify_rows
 

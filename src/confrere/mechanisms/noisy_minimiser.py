@@ -17,13 +17,12 @@ from scipy import sparse
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData
+from confrere.kernel.streams import RandomSource, sum_zero_basis
 from confrere.maths.parties import ROOM, minimise_parties
 from confrere.maths.solver import UNSOLVED, minimise_many, minimise_softmax, smallest_tolerance
 from confrere.mechanisms.hidden_size import HiddenSize, RowCount, largest_count, row_patterns
 from confrere.mechanisms.laws import NoiseLaw
 from confrere.mechanisms.output_step import LatticeStep
-from confrere.noise.samplers import sum_zero_basis
-from confrere.noise.sources import RandomSource
 from confrere.rows.frame import Rows
 
 Labels = NDArray[np.float64] | NDArray[np.intp]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.guarantee import (
+from confrere.kernel.guarantee import (
     ASSUMPTIONS,
     Guarantee,
     Neighbours,
@@ -21,6 +21,7 @@ from confrere.guarantee import (
     check_positive,
     public_facts,
 )
+from confrere.kernel.streams import RandomSource
 from confrere.maths.calibration import (
     CLASSWISE_FROM,
     RidgeTerm,
@@ -43,7 +44,6 @@ from confrere.mechanisms.noisy_minimiser import (
 )
 from confrere.mechanisms.output_step import LatticeStep
 from confrere.mechanisms.terms import Density, PerturbedObjectiveTerm, PerturbedSoftmaxTerm
-from confrere.noise.sources import RandomSource
 from confrere.rows.frame import Rows
 
 __all__ = [

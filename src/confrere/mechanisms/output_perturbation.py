@@ -13,7 +13,7 @@ import numpy as np
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData
-from confrere.guarantee import (
+from confrere.kernel.guarantee import (
     ASSUMPTIONS,
     Guarantee,
     Neighbours,
@@ -21,6 +21,7 @@ from confrere.guarantee import (
     check_positive,
     public_facts,
 )
+from confrere.kernel.streams import RandomSource
 from confrere.maths.gaussian import check_delta
 from confrere.maths.parties import minimise_parties
 from confrere.maths.solver import UNSOLVED, minimise, minimise_softmax, smallest_tolerance
@@ -47,7 +48,6 @@ from confrere.mechanisms.output_step import (
     from_coordinates,
 )
 from confrere.mechanisms.terms import Density, NoisedPoint
-from confrere.noise.sources import RandomSource
 from confrere.rows.frame import Rows, certify_rows
 
 THEOREM = "docs/proofs/output_perturbation.md"

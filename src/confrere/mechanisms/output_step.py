@@ -17,11 +17,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from confrere.arrays import Floats
-from confrere.guarantee import check_epsilon
+from confrere.kernel.guarantee import check_epsilon
+from confrere.kernel.streams import (
+    RandomSource,
+    discrete_laplace,
+    in_sum_zero_space,
+    sum_zero_basis,
+)
 from confrere.maths.gaussian import gaussian_mu
 from confrere.mechanisms.laws import GaussianNoise, L2Noise
-from confrere.noise.samplers import discrete_laplace, in_sum_zero_space, sum_zero_basis
-from confrere.noise.sources import RandomSource
 
 #: Share of epsilon that pays for floats where noise is added to a computed point.
 ROUNDING_SHARE = 1e-3

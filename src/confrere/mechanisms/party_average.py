@@ -11,7 +11,8 @@ import numpy as np
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData
-from confrere.guarantee import check_bound
+from confrere.kernel.guarantee import check_bound
+from confrere.kernel.streams import RandomSource
 from confrere.maths.voting import largest_norm
 from confrere.mechanisms.output_step import (
     AddedNoise,
@@ -22,7 +23,6 @@ from confrere.mechanisms.output_step import (
 from confrere.mechanisms.party_total import PartyTotal
 from confrere.mechanisms.secure_sum import SharedNoise
 from confrere.mechanisms.terms import Density, NoisedPoint
-from confrere.noise.sources import RandomSource
 from confrere.rows.frame import into_ball
 
 _EPS = float(np.finfo(np.float64).eps)

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.counts import PrivateCounts
 from confrere.mechanisms.laws import LaplaceNoise
 from confrere.mechanisms.party_total import PartyTotal
 from confrere.mechanisms.secure_sum import SharedNoise
 from confrere.mechanisms.terms import NoisedPoint
-from confrere.noise.sources import RandomSource
 
 Integers = NDArray[np.int64]
 

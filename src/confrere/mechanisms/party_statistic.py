@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData
+from confrere.kernel.streams import RandomSource
 from confrere.maths.voting import (
     Tally,
     auxiliary_radius,
@@ -30,7 +31,6 @@ from confrere.mechanisms.output_step import (
 from confrere.mechanisms.party_total import PartyTotal
 from confrere.mechanisms.secure_sum import SharedNoise
 from confrere.mechanisms.terms import Density, NoisedPoint
-from confrere.noise.sources import RandomSource
 from confrere.rows.frame import certify_rows
 
 Radius = Literal["ellipsoid", "spectral", "unit"]

@@ -12,7 +12,8 @@ import numpy as np
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.guarantee import Guarantee, check_bound, check_epsilon, party_guarantee
+from confrere.kernel.guarantee import Guarantee, check_bound, check_epsilon, party_guarantee
+from confrere.kernel.streams import RandomSource
 from confrere.maths.gaussian import check_delta
 from confrere.maths.voting import (
     Tally,
@@ -31,7 +32,6 @@ from confrere.mechanisms.output_step import (
     from_coordinates,
 )
 from confrere.mechanisms.terms import Density, NoisedPoint
-from confrere.noise.sources import RandomSource
 from confrere.rows.frame import certify_rows
 
 THEOREM = "docs/proofs/multiparty.md"

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.guarantee import ASSUMPTIONS, Guarantee, Neighbours, check_epsilon, public_facts
+from confrere.kernel.guarantee import (
+    ASSUMPTIONS,
+    Guarantee,
+    Neighbours,
+    check_epsilon,
+    public_facts,
+)
+from confrere.kernel.streams import RandomSource, discrete_laplace
 from confrere.mechanisms.hidden_size import (
     RowCount,
     check_row_count,
@@ -22,8 +29,6 @@ from confrere.mechanisms.hidden_size import (
 )
 from confrere.mechanisms.laws import LaplaceNoise
 from confrere.mechanisms.terms import NoisedPoint
-from confrere.noise.samplers import discrete_laplace
-from confrere.noise.sources import RandomSource
 
 THEOREM = "docs/proofs/prior_check.md"
 

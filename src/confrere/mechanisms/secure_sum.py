@@ -16,7 +16,7 @@ from scipy import stats
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.guarantee import (
+from confrere.kernel.guarantee import (
     Guarantee,
     Neighbours,
     Unit,
@@ -24,17 +24,17 @@ from confrere.guarantee import (
     check_positive,
     sum_assumptions,
 )
-from confrere.maths.gaussian import gaussian_mu
-from confrere.mechanisms.laws import GaussianNoise, L2Noise, LaplaceNoise
-from confrere.mechanisms.terms import NoisedPoint
-from confrere.noise.shares import (
+from confrere.kernel.streams import (
+    RandomSource,
     check_scale,
     gaussian_shares,
     integer_shares,
     l2_shares,
     laplace_shares,
 )
-from confrere.noise.sources import RandomSource
+from confrere.maths.gaussian import gaussian_mu
+from confrere.mechanisms.laws import GaussianNoise, L2Noise, LaplaceNoise
+from confrere.mechanisms.terms import NoisedPoint
 
 THEOREM = "docs/proofs/secure_sums.md"
 

@@ -40,7 +40,7 @@ from confrere.arrays import Floats
 from confrere.errors import CalibrationError, InvalidParameter
 from confrere.estimators import FeatureStackingClassifier
 from confrere.extras import extra
-from confrere.guarantee import check_epsilon, check_positive
+from confrere.kernel.guarantee import check_epsilon, check_positive
 from confrere.plans.base_plan import PublicFacts
 from confrere.plans.body_plan import choose_form, expect
 from confrere.plans.collaborative_plan import Averaging

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from confrere.errors import CalibrationError, InvalidData, InvalidParameter
-from confrere.guarantee import check_epsilon, check_positive
+from confrere.kernel.guarantee import check_epsilon, check_positive
 from confrere.maths.public_cells import HalfWhite
 from confrere.mechanisms.laws import L2Noise
 from confrere.mechanisms.party_cells import PartyCells

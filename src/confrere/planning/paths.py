@@ -23,7 +23,7 @@ from typing import Any, Literal
 from scipy import special
 
 from confrere.errors import InvalidParameter
-from confrere.guarantee import check_epsilon, check_positive
+from confrere.kernel.guarantee import check_epsilon, check_positive
 from confrere.maths.prior_ridge import DRIFT, mean_curvature, noise_variance, precision_of
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.mechanisms.prior_check import PriorCheck, check_share

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from confrere.errors import InvalidParameter
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger, default_ledger
 
 

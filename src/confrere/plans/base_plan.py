@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
+from confrere.kernel.streams import RandomSource
 from confrere.maths.solver.row_blocks import Engine
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.terms import Density
 from confrere.model import Facts, Model
-from confrere.noise.sources import RandomSource
 from confrere.schema.cells import meaning, plain_series, read_places, spelt
 
 #: Labels beyond which codes take one byte.

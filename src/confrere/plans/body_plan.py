@@ -15,7 +15,7 @@ import numpy as np
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
-from confrere.guarantee import Neighbours
+from confrere.kernel.guarantee import Neighbours
 from confrere.maths.gaussian import GaussianObjective, calibrate_gaussian, check_delta
 from confrere.maths.geometry import (
     CONSTANT,

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from confrere.arrays import Floats
-from confrere.guarantee import Guarantee, Neighbours, Split
+from confrere.kernel.guarantee import Guarantee, Neighbours, Split
+from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.hidden_size import HiddenSize, RowCount
 from confrere.mechanisms.prior_check import THEOREM, Belief, PriorCheck
 from confrere.model import PriorFacts
-from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Term
 from confrere.plans.checked_plan import prior_facts, rest_of
 from confrere.plans.collaborative_plan import Averaging

@@ -13,12 +13,12 @@ import numpy as np
 
 from confrere.arrays import Floats
 from confrere.errors import CompositionError
-from confrere.guarantee import Guarantee, Neighbours, at_most, exact, minus
+from confrere.kernel.guarantee import Guarantee, Neighbours, at_most, exact, minus
+from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.hidden_size import RowCount, declared_count
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.prior_check import THEOREM, Belief, PriorCheck, check_share
 from confrere.model import Facts, Model, PriorFacts
-from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import LabelledTable, ModelPlan, Names, Term
 from confrere.plans.declared_priors import ClassPrior, Prior
 

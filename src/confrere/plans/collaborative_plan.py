@@ -14,7 +14,7 @@ import numpy as np
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
-from confrere.guarantee import (
+from confrere.kernel.guarantee import (
     Guarantee,
     Neighbours,
     at_most,
@@ -24,6 +24,7 @@ from confrere.guarantee import (
     minus,
     shares,
 )
+from confrere.kernel.streams import RandomSource
 from confrere.maths.calibration import free_ridge
 from confrere.maths.prior_ridge import (
     informed_ridge,
@@ -40,7 +41,6 @@ from confrere.mechanisms.objective_perturbation import (
     PerturbedObjective,
 )
 from confrere.mechanisms.output_perturbation import OutputPerturbation
-from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Term
 from confrere.plans.linear_plan import Coordinates
 from confrere.plans.party_rows import (

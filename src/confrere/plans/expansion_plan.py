@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from confrere.arrays import Floats
-from confrere.guarantee import Guarantee, Split
+from confrere.kernel.guarantee import Guarantee, Split
+from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.functional import LINEAR_SHARE, FunctionalMechanism, unpack
-from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Term
 from confrere.plans.party_rows import PartyRows, Sizes, over_parties
 from confrere.plans.ridges import Alpha, summed_ridge

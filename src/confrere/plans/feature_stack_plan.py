@@ -15,7 +15,8 @@ from scipy import special
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData
-from confrere.guarantee import Guarantee, Split
+from confrere.kernel.guarantee import Guarantee, Split
+from confrere.kernel.streams import RandomSource
 from confrere.maths.gaussian import group_mu
 from confrere.maths.partition import high_share, split_rows
 from confrere.maths.prior_ridge import (
@@ -28,7 +29,6 @@ from confrere.mechanisms.feature_groups import THEOREM, FeatureGroupPerturbation
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.model import Clip, Facts, LowLevelModel, StackFacts
 from confrere.model.models import UNIT_ROWS
-from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import LabelledTable, Term
 from confrere.plans.linear_plan import (
     CLASS_SLOPE,

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
-from confrere.guarantee import Guarantee, Neighbours
+from confrere.kernel.guarantee import Guarantee, Neighbours
+from confrere.kernel.streams import RandomSource
 from confrere.maths.gaussian import (
     GaussianObjective,
     calibrate_gaussian,
@@ -31,7 +32,6 @@ from confrere.mechanisms.objective_perturbation import (
     PerturbedObjective,
 )
 from confrere.model import Facts, Linear
-from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import LabelledTable, ModelPlan, Names, Term
 from confrere.plans.ridges import (
     Alpha,

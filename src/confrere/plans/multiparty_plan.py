@@ -18,14 +18,14 @@ from sklearn.base import clone
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
+from confrere.kernel.streams import RandomSource
 from confrere.maths.parties import solve_parties, solve_parties_softmax
 from confrere.maths.public_cells import Cells
 from confrere.maths.voting import Tally, accumulate_votes, count_votes
 from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_cells import shares_of_parties
 from confrere.model import Facts, Linear
-from confrere.noise.sources import RandomSource
 from confrere.notebook import progress_bar
 from confrere.plans.base_plan import Plan, Term, encode_labels
 from confrere.plans.linear_plan import linear_model

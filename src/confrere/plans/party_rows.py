@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData
-from confrere.guarantee import Guarantee, Neighbours, Split, in_parallel
+from confrere.kernel.guarantee import Guarantee, Neighbours, Split, in_parallel
+from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.noisy_minimiser import run_parties as run_objective_parties
 from confrere.mechanisms.output_perturbation import OutputPerturbation, run_output_parties
-from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import LabelledTable
 from confrere.rows.body import BodyFrame
 from confrere.rows.frame import Frame

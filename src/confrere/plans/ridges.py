@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.guarantee import Neighbours
+from confrere.kernel.guarantee import Neighbours
 from confrere.maths.calibration import free_ridge
 from confrere.maths.gaussian import GaussianObjective, automatic_gaussian_ridge, check_delta
 from confrere.mechanisms.objective_perturbation import SOLVER_SHARE

@@ -13,12 +13,12 @@ import numpy as np
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData
-from confrere.guarantee import Guarantee, Neighbours, Split
+from confrere.kernel.guarantee import Guarantee, Neighbours, Split
+from confrere.kernel.streams import RandomSource
 from confrere.maths.partition import high_share, split_rows
 from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
 from confrere.mechanisms.objective_perturbation import PerturbedObjective
 from confrere.model import Facts, LowLevelModel
-from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import LabelledTable, Term
 from confrere.plans.linear_plan import (
     Loss,

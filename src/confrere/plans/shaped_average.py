@@ -11,8 +11,8 @@ from typing import Any
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
-from confrere.guarantee import Guarantee
-from confrere.noise.sources import RandomSource
+from confrere.kernel.guarantee import Guarantee
+from confrere.kernel.streams import RandomSource
 from confrere.plans.base_plan import Term
 from confrere.plans.body_plan import refuse_beyond, schema_frame
 from confrere.plans.checked_average import AroundAveraging

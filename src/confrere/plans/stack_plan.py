@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
-from confrere.guarantee import Guarantee, Neighbours, Split, in_parallel
+from confrere.kernel.guarantee import Guarantee, Neighbours, Split, in_parallel
+from confrere.kernel.streams import RandomSource
 from confrere.maths.prior_ridge import (
     informed_ridge,
     mean_curvature,
@@ -24,7 +25,6 @@ from confrere.mechanisms.noisy_minimiser import NoisyMinimiser, run_parties
 from confrere.mechanisms.objective_perturbation import PerturbedObjective
 from confrere.model import Clip, LowLevelModel, Stack
 from confrere.model.models import meta_features
-from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import LabelledTable, ModelPlan, Names
 from confrere.plans.linear_plan import ball_objective
 from confrere.plans.ridges import Alpha, gaussian_ridge, noise_budget, summed_ridge

@@ -16,13 +16,13 @@ from scipy import special
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
-from confrere.guarantee import Guarantee, check_epsilon
+from confrere.kernel.guarantee import Guarantee, check_epsilon
+from confrere.kernel.streams import RandomSource
 from confrere.maths.logistic import residual
 from confrere.maths.solver import UNSOLVED, minimise, minimise_softmax, smallest_tolerance
 from confrere.mechanisms.noisy_minimiser import Labels
 from confrere.mechanisms.output_step import coordinate_rounding, coordinates
 from confrere.mechanisms.secure_sum import Colluding, SecureSum, check_tries, fewest_of
-from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import Term
 from confrere.plans.noised_descent import Descent, as_weights
 from confrere.plans.party_rows import PartyRows, Sizes

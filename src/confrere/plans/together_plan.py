@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from confrere.arrays import Floats
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
+from confrere.kernel.streams import RandomSource
 from confrere.model import Facts, Linear
-from confrere.noise.sources import RandomSource
 from confrere.plans.base_plan import LabelledTable, Plan, Term
 from confrere.plans.checked_average import CheckedAveraging
 from confrere.plans.linear_plan import Coordinates, linear_model

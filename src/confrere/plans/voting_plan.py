@@ -11,7 +11,8 @@ from typing import Any, Literal, get_args
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
-from confrere.guarantee import Guarantee, check_epsilon, check_positive, party_guarantee
+from confrere.kernel.guarantee import Guarantee, check_epsilon, check_positive, party_guarantee
+from confrere.kernel.streams import RandomSource
 from confrere.maths.public_cells import Cells
 from confrere.maths.voting import Tally, auxiliary_radius
 from confrere.mechanisms import party_cells, party_votes
@@ -27,7 +28,6 @@ from confrere.mechanisms.secure_sum import (
     colluders_of,
     fewest_of,
 )
-from confrere.noise.sources import RandomSource
 from confrere.plans.cells_plan import CellRows, cells_for
 from confrere.plans.linear_plan import coefficients
 from confrere.plans.ridges import Alpha

@@ -31,7 +31,7 @@ from pydantic import (
 )
 
 from confrere.errors import ConfrereError, InvalidParameter, InvalidRelease
-from confrere.guarantee import Unit, at_most, exact, minus
+from confrere.kernel.guarantee import Unit, at_most, exact, minus
 from confrere.ledger import Ledger, Receipt
 from confrere.model import Model
 from confrere.model.strict_json import validated

@@ -24,7 +24,7 @@ from confrere.errors import (
     SimulatedRelease,
     UncappedRelease,
 )
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Entry, Ledger, Receipt
 from confrere.model import Model
 from confrere.model.model_json import check_npz, model_document, npz_bytes, read_document

@@ -16,7 +16,15 @@ from types import MappingProxyType
 from typing import Any
 
 from confrere.errors import InvalidParameter, SchemaError
-from confrere.guarantee import Guarantee, Neighbours, Unit, at_least, exact, in_sequence, plus
+from confrere.kernel.guarantee import (
+    Guarantee,
+    Neighbours,
+    Unit,
+    at_least,
+    exact,
+    in_sequence,
+    plus,
+)
 from confrere.ledger import Receipt
 from confrere.ledger.accounts import shown
 from confrere.model import Encoder

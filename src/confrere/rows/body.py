@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.guarantee import check_bound, check_positive
+from confrere.kernel.guarantee import check_bound, check_positive
 from confrere.maths.partition import Clipping, Groups
 from confrere.rows.frame import into_ball, rounding_margin
 

@@ -44,7 +44,7 @@ from scipy import sparse
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.guarantee import check_bound
+from confrere.kernel.guarantee import check_bound
 from confrere.maths.solver.certificate import block_rows, partition_rows
 from confrere.maths.solver.row_blocks import (
     Block,

@@ -41,7 +41,7 @@ from pydantic import (
 
 from confrere.errors import OperationRefused, StudyError
 from confrere.files import write_new, write_whole
-from confrere.guarantee import Neighbours, Unit
+from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.ledger import Decision, LedgerReader
 from confrere.mechanisms.secure_sum import fewest_of
 from confrere.release.signing import fingerprint

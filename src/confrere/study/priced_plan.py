@@ -29,7 +29,16 @@ from confrere.federation.messages import Payload
 from confrere.federation.operation import PartyFacts
 from confrere.federation.protocols import ERRORS
 from confrere.federation.sums import ERRORS_OF_ALL, Hides, count_sum, fact_sum, settings_of_count
-from confrere.guarantee import Guarantee, Unit, at_least, at_most, exact, in_sequence, minus, plus
+from confrere.kernel.guarantee import (
+    Guarantee,
+    Unit,
+    at_least,
+    at_most,
+    exact,
+    in_sequence,
+    minus,
+    plus,
+)
 from confrere.ledger import Account, Ledger, LedgerReader, Limit
 from confrere.ledger.accounts import shown, shown_down
 from confrere.ledger.witness import check_source, keep_source

@@ -43,12 +43,12 @@ from confrere.federation.operation import Operation, PartyFacts, check_price, in
 from confrere.federation.party import LocalParty
 from confrere.federation.protocols import ask_sizes, joined, receipts_in
 from confrere.federation.sums import learn_together, received_schema, sent_schema
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
+from confrere.kernel.streams import RandomSource
 from confrere.ledger import Receipt
 from confrere.model import Encoder, Facts, Linear, Model
 from confrere.model.model_json import read_model
 from confrere.model.strict_json import json_bytes, read_json
-from confrere.noise.sources import RandomSource
 from confrere.plans import LabelledTable, PublicFacts
 from confrere.plans.base_plan import ModelPlan, Names
 from confrere.plans.checked_average import CheckedAveraging

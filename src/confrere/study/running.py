@@ -25,7 +25,7 @@ from confrere.federation.messages import MAX_MESSAGE
 from confrere.federation.protocols import joined
 from confrere.federation.signed import rehearse
 from confrere.federation.sums import RawRows
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import ChargeApproval, Ledger, Receipt
 from confrere.model import Encoder
 from confrere.release import (

@@ -30,7 +30,7 @@ from confrere.federation.grant import Grant
 from confrere.federation.messages import PartyError, terms
 from confrere.federation.signed import Carrier, PartySession, RunSteps, SignedFederation
 from confrere.files import write_new
-from confrere.guarantee import exact
+from confrere.kernel.guarantee import exact
 from confrere.ledger import ChargeApproval, Decision, Ledger, LedgerReader, Receipt
 from confrere.model import Encoder
 from confrere.release import (

@@ -43,7 +43,7 @@ from confrere.errors import (
 )
 from confrere.federation.summing import READY
 from confrere.federation.sums import FACTS, Hides
-from confrere.guarantee import Guarantee, Neighbours, Unit
+from confrere.kernel.guarantee import Guarantee, Neighbours, Unit
 from confrere.mechanisms.secure_sum import colluders_of, quorum_of_sums
 from confrere.release.signing import public_line, read_key_line, read_public_key
 from confrere.schema import PublicSchema, SchemaEncoder

@@ -15,7 +15,7 @@ import pytest
 from confrere.cli.commands import deployment
 from confrere.errors import EngineFailed
 from confrere.federation.signed import RunSteps
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.release import load_release
 from confrere.study import gather_locals, read_study, refuse_study

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
 
 PARTIES = ("main", "branch-1", "branch-2")

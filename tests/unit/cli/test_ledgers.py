@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
 
 

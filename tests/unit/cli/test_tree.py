@@ -63,7 +63,7 @@ def test_nothing_heavy_is_loaded_for_help(words):
 
 def test_public_names_come_when_asked_for():
     assert set(confrere.__all__) <= set(dir(confrere))
-    assert confrere.Guarantee is importlib.import_module("confrere.guarantee").Guarantee
+    assert confrere.Guarantee is importlib.import_module("confrere.kernel.guarantee").Guarantee
     with pytest.raises(AttributeError, match="Nobody"):
         _ = confrere.Nobody
 

@@ -32,7 +32,7 @@ from confrere.desk.gathered import (
 )
 from confrere.desk.serving_desk import serve_desk
 from confrere.errors import EngineFailed, InvalidParameter
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.progress import STATUS
 

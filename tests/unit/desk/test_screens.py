@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
 from tests.unit.desk.conftest import visit
 from tests.unit.desk.world import WORDS

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from confrere.federation.signed import RunSteps
 from confrere.files import write_whole
-from confrere.guarantee import Guarantee
 from confrere.kernel import log as chain
+from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import ChargeApproval, Ledger
 from confrere.progress import Progress
 from confrere.release import generate_key

@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 from confrere import Ledger, MultipartyClassifier
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.federation import Frame
-from confrere.guarantee import Neighbours, Unit
+from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.maths.parties import solve_parties
 from confrere.maths.voting import count_votes
 from confrere.plans.multiparty_plan import MemoryBlocks

@@ -7,10 +7,10 @@ from scipy import stats
 from confrere import Ledger, MultipartyClassifier
 from confrere.audit import exact_audit, hardest_case
 from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.streams import SeededSource
 from confrere.maths.voting import Tally
 from confrere.mechanisms.party_statistic import PartyStatistic
 from confrere.mechanisms.secure_sum import SecureSum
-from confrere.noise.sources import SeededSource
 
 SUMMED = ("statistic", "cells", "weights")
 

@@ -8,8 +8,8 @@ import pytest
 
 from confrere import CollaborativeClassifier, PrivateLogisticRegression, TransferClassifier
 from confrere.errors import InvalidParameter
+from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
-from confrere.noise.sources import SeededSource
 from confrere.plans.body_plan import choose_form, curvature_of, expect, schema_frame
 from confrere.release import load_release
 from confrere.rows.frame import Frame

@@ -23,7 +23,7 @@ from confrere.federation import (
 from confrere.federation.operation import OPERATIONS, PartyFacts
 from confrere.federation.protocols import Outcome, ReleaseRequest, combined
 from confrere.federation.signed import rehearse
-from confrere.guarantee import Neighbours
+from confrere.kernel.guarantee import Neighbours
 from confrere.maths.calibration import free_ridge
 from confrere.maths.solver import minimise, minimise_softmax
 from confrere.mechanisms.laws import BodyNoise

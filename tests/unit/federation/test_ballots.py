@@ -21,8 +21,8 @@ from confrere.federation import (
 )
 from confrere.federation.operation import PartyFacts, framed
 from confrere.federation.votes import BALLOT, UPLOAD
-from confrere.guarantee import Unit
-from confrere.noise.sources import SeededSource
+from confrere.kernel.guarantee import Unit
+from confrere.kernel.streams import SeededSource
 from tests.unit.federation.conftest import loose_books
 
 RNG = np.random.default_rng(0)

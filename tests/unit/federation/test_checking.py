@@ -9,7 +9,7 @@ from confrere.federation.messages import Payload
 from confrere.federation.operation import PartyFacts
 from confrere.federation.protocols import CHECK, CheckRequest
 from confrere.federation.signed import rehearse
-from confrere.guarantee import exact
+from confrere.kernel.guarantee import exact
 from confrere.ledger import Ledger
 from confrere.plans.checked_average import CheckedAveraging
 from confrere.plans.collaborative_plan import Averaging

@@ -6,8 +6,8 @@ from scipy import stats
 
 from confrere.federation import LocalFederation, Payload, evaluate
 from confrere.federation.protocols import COUNT
-from confrere.guarantee import Neighbours
-from confrere.noise.sources import SeededSource
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.streams import SeededSource
 
 
 def test_the_law_is_two_sided_geometric(make_party):

@@ -8,6 +8,7 @@ from scipy import stats
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.federation import Expansion, Frame, LocalFederation, expand
+from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.functional import (
     FunctionalMechanism,
     joint_move,
@@ -15,7 +16,6 @@ from confrere.mechanisms.functional import (
     unpack,
     worst_angle,
 )
-from confrere.noise.sources import SeededSource
 from confrere.plans.expansion_plan import minimise_quadratic
 
 

@@ -23,7 +23,7 @@ from confrere.federation import (
 )
 from confrere.federation.messages import refusal, refused
 from confrere.federation.protocols import CoefficientRequest, ReleaseRequest
-from confrere.guarantee import Neighbours
+from confrere.kernel.guarantee import Neighbours
 from confrere.ledger import Ledger
 from confrere.plans.party_rows import Sizes
 from tests.unit.federation.conftest import make_data

@@ -23,8 +23,8 @@ from confrere.federation.answers import Journal
 from confrere.federation.messages import Question, SignedAnswer, join_parts, refusal, split_parts
 from confrere.federation.operation import installed
 from confrere.federation.protocols import ReleaseRequest, Sizes
-from confrere.guarantee import Neighbours
-from confrere.noise.sources import SeededSource
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.streams import SeededSource
 from tests.unit.federation.conftest import loose_books
 from tests.unit.federation.signed_run import COLUMNS, Loopback, Organisations
 

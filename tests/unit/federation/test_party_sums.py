@@ -82,7 +82,7 @@ def as_one_process(voting, codes=None):
     data = group_rows(X, codes, OWNER, np.arange(voting.n_classes))
     voting = replace(voting, trust="coordinator", epsilon=1e8, quorum=1.0)
     made = MultipartyPlan(voting=voting, n_parties=M)
-    from confrere.noise.sources import SeededSource
+    from confrere.kernel.streams import SeededSource
 
     if voting.votes:
         return voting.release_votes(made.tally(data), source=SeededSource(0))

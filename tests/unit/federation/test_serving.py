@@ -26,7 +26,7 @@ from confrere.federation import (
 )
 from confrere.federation.messages import receipt_of
 from confrere.federation.protocols import ReleaseRequest
-from confrere.guarantee import Neighbours
+from confrere.kernel.guarantee import Neighbours
 from confrere.ledger import Ledger
 from tests.unit.federation.conftest import loose_books
 

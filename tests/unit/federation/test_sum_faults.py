@@ -14,10 +14,10 @@ from confrere.federation import masks as masks_module
 from confrere.federation.masks import Masking, SumKey, add_masked
 from confrere.federation.sums import GRADIENT
 from confrere.kernel.release import paying
+from confrere.kernel.streams import SeededSource
 from confrere.maths.gaussian import gaussian_delta
 from confrere.maths.solver import UNSOLVED
 from confrere.mechanisms.secure_sum import SecureSum
-from confrere.noise.sources import SeededSource
 from confrere.plans import sums_plan
 from tests.unit.federation.summers import FOUR, ONE, ROUNDS, Summers, asked_for, carrier_with
 

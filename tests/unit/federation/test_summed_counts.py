@@ -16,9 +16,9 @@ from confrere.federation import (
 )
 from confrere.federation.operation import PartyFacts
 from confrere.federation.sums import ALL, ERRORS_OF_ALL, RECORDS, count_sum
-from confrere.guarantee import Neighbours
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.secure_sum import SecureSum
-from confrere.noise.sources import SeededSource
 from tests.unit.federation.conftest import loose_books, make_data
 
 SIZES = (40, 60, 80, 100)

@@ -13,7 +13,7 @@ from confrere.federation.messages import Payload
 from confrere.federation.operation import PartyFacts
 from confrere.federation.signed import rehearse
 from confrere.federation.sums import FACTS, RawRows, fact_sum, learn_together, settings_of_count
-from confrere.guarantee import Neighbours, Unit
+from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.ledger import Ledger
 from confrere.schema import Category, Label, Number, PublicSchema
 from confrere.schema.fact_counts import FactCounts

@@ -20,7 +20,7 @@ from confrere.federation.masks import Announcement, Masking, add_masked
 from confrere.federation.messages import Question
 from confrere.federation.signed import rehearse
 from confrere.federation.sums import GRADIENT, MINIMISER
-from confrere.noise.sources import SeededSource
+from confrere.kernel.streams import SeededSource
 from confrere.plans.party_rows import PartyRows, Sizes
 from confrere.release.signing import verify_bytes
 from tests.unit.federation.conftest import loose_books, make_data

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confrere.errors import CompositionError, InvalidParameter
-from confrere.guarantee import Guarantee, Neighbours, Split, in_parallel, in_sequence, shares
+from confrere.kernel.guarantee import Guarantee, Neighbours, Split, in_parallel, in_sequence, shares
 
 epsilons = st.lists(st.floats(1e-3, 10), min_size=1, max_size=8)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from confrere.errors import InvalidParameter
-from confrere.guarantee import Guarantee, Neighbours, Unit
+from confrere.kernel.guarantee import Guarantee, Neighbours, Unit
 
 
 @pytest.mark.parametrize("bad", [0, -1, math.nan, math.inf, True, "1", None])

@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from confrere.errors import BudgetExceeded, CompositionError, InvalidParameter, UnknownAccount
-from confrere.guarantee import Guarantee, Neighbours, Unit
+from confrere.kernel.guarantee import Guarantee, Neighbours, Unit
 from confrere.ledger import Ledger
 
 

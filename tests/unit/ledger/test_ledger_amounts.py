@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from confrere.guarantee import at_least, at_most, exact, minus, plus
+from confrere.kernel.guarantee import at_least, at_most, exact, minus, plus
 
 finite = st.floats(min_value=0, allow_infinity=False, allow_nan=False)
 

@@ -8,7 +8,7 @@ import io
 import pytest
 
 from confrere.errors import InvalidParameter, LedgerError
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import ChargeApproval, Ledger, Receipt
 
 SAID = ChargeApproval(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from confrere.errors import BudgetExceeded, InvalidParameter, LedgerError
-from confrere.guarantee import Guarantee, Unit
+from confrere.kernel.guarantee import Guarantee, Unit
 from confrere.ledger import Ledger, Limit, Receipt
 
 

@@ -16,8 +16,8 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 
 from confrere.errors import InvalidParameter, LedgerError, NotALedger
-from confrere.guarantee import Guarantee
 from confrere.kernel import log as logfile
+from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.ledger import Witness
 from confrere.kernel.log import Kind, Row
 from confrere.ledger import Ledger, default_ledger
@@ -269,7 +269,7 @@ def _run(script: str, **environment: str) -> str:
 FORKED = """
 import os, sys
 from confrere.ledger import Ledger
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 ledger = Ledger()
 child = os.fork()
 if child == 0:

@@ -25,7 +25,7 @@ from confrere.errors import (
     InvalidParameter,
     LedgerError,
 )
-from confrere.guarantee import Guarantee, Unit
+from confrere.kernel.guarantee import Guarantee, Unit
 from confrere.ledger import Ledger, Receipt
 
 names = st.sampled_from(["a", "b", "c"])

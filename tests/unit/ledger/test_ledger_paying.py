@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from confrere.errors import BudgetExceeded, ConfrereError, LedgerError
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.release import paying
+from confrere.kernel.streams import SeededSource
 from confrere.ledger import Ledger
-from confrere.noise.sources import SeededSource
 
 
 def test_what_was_made_is_released(ledger: Ledger, tenth: Guarantee) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from confrere.errors import CompositionError, InvalidParameter
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.log import Kind, Row
 from confrere.ledger import Ledger
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from confrere.errors import LedgerTampered, NotALedger
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.log import Kind, Row, canonical, seal
 from confrere.ledger import Ledger
 from confrere.ledger.auditing import audit

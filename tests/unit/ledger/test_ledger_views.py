@@ -7,7 +7,7 @@ import json
 import pandas as pd
 import pytest
 
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
 
 

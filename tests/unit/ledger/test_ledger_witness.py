@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from confrere.errors import BudgetExceeded, InvalidParameter, LedgerError, WitnessMismatch
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.ledger import witness_folder
 from confrere.kernel.log import Kind, Row
 from confrere.ledger import Ledger, reset_witness, witnessed

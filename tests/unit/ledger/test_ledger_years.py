@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from confrere.errors import BudgetExceeded, InvalidParameter, LedgerTampered
-from confrere.guarantee import Guarantee
 from confrere.kernel import log as chain
+from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.log import Kind, Row
 from confrere.ledger import Ledger
 from confrere.ledger.auditing import audit

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import CalibrationError, InvalidParameter
-from confrere.guarantee import Neighbours
+from confrere.kernel.guarantee import Neighbours
 from confrere.maths.calibration import (
     RidgeTerm,
     calibrate,

@@ -9,15 +9,20 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from confrere.errors import CalibrationError, InvalidData, InvalidParameter
-from confrere.guarantee import Neighbours
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.streams import (
+    RandomSource,
+    SeededSource,
+    gaussian_noise,
+    in_sum_zero_space,
+    normals,
+)
 from confrere.maths.gaussian import (
     GaussianObjective,
     automatic_gaussian_ridge,
     calibrate_gaussian,
     gaussian_delta,
 )
-from confrere.noise.samplers import gaussian_noise, in_sum_zero_space, normals
-from confrere.noise.sources import RandomSource, SeededSource
 
 epsilons = st.floats(0.01, 20)
 deltas = st.floats(-12, -1.5).map(lambda power: 10**power)

@@ -11,14 +11,14 @@ from confrere import PrivateLogisticRegression
 from confrere.errors import InvalidMessage, InvalidParameter
 from confrere.federation.operation import PartyFacts
 from confrere.federation.protocols import OBJECTIVE, OUTPUT, ReleaseRequest
-from confrere.guarantee import Neighbours
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
 from confrere.mechanisms.hidden_size import CELLS, HiddenSize
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
 from confrere.mechanisms.noisy_minimiser import run_parties
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.mechanisms.output_perturbation import OutputPerturbation
-from confrere.noise.sources import SeededSource
 from confrere.rows.frame import Frame
 
 KINDS = [ObjectivePerturbation, LaplaceObjectivePerturbation, OutputPerturbation]

@@ -5,11 +5,11 @@ import pytest
 from scipy import stats
 
 from confrere.errors import InvalidData
+from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
 from confrere.mechanisms.noisy_minimiser import run_parties
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.mechanisms.output_perturbation import OutputPerturbation, run_output_parties
-from confrere.noise.sources import SeededSource
 
 SIZES = (3, 8)
 D = 4

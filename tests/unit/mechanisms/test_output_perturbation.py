@@ -5,11 +5,11 @@ import pytest
 from scipy import stats
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.guarantee import Neighbours
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.streams import SeededSource
 from confrere.maths.solver import minimise, minimise_softmax
 from confrere.mechanisms.hidden_size import HiddenSize
 from confrere.mechanisms.output_perturbation import OutputPerturbation
-from confrere.noise.sources import SeededSource
 
 
 def unit_rows(rng, n, d):

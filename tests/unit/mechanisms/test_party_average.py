@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidData
-from confrere.guarantee import Unit
+from confrere.kernel.guarantee import Unit
+from confrere.kernel.streams import SeededSource
 from confrere.maths.parties import solve_parties, solve_parties_softmax
 from confrere.maths.voting import largest_norm
 from confrere.mechanisms.party_average import PartyAverage
-from confrere.noise.sources import SeededSource
 
 
 def make(n_parties=4, d=3, alpha=0.01, epsilon=1.0, **kw):

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from confrere import MultipartyClassifier
 from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.streams import SeededSource
 from confrere.maths.gaussian import gaussian_mu
 from confrere.mechanisms.party_cells import WHOLE, PartyCells, shares_of_parties
-from confrere.noise.sources import SeededSource
 
 
 @settings(max_examples=60, deadline=None)

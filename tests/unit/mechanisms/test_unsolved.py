@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from confrere import Ledger, PrivateLogisticRegression
+from confrere.kernel.streams import SeededSource
 from confrere.maths import parties
 from confrere.maths.solver import UNSOLVED
 from confrere.mechanisms import noisy_minimiser, output_perturbation
@@ -12,7 +13,6 @@ from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
 from confrere.mechanisms.noisy_minimiser import run_parties
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.mechanisms.output_perturbation import OutputPerturbation, run_output_parties
-from confrere.noise.sources import SeededSource
 
 X = np.random.default_rng(0).normal(size=(40, 3)) / 4
 Y = np.where(X[:, 0] > 0, 1.0, -1.0)

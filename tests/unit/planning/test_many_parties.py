@@ -8,9 +8,9 @@ from scipy import stats
 
 from confrere import MultipartyClassifier
 from confrere.errors import CalibrationError, ConfrereError
+from confrere.kernel.streams import SeededSource
 from confrere.maths.voting import Tally, minimise_weighted
 from confrere.mechanisms.party_votes import PartyVotes
-from confrere.noise.sources import SeededSource
 from confrere.planning import choose_votes, plan_votes
 
 

@@ -17,9 +17,9 @@ from confrere import (
 )
 from confrere.audit.estimator import BulkSampler
 from confrere.errors import CalibrationError, InvalidParameter
+from confrere.kernel.streams import SeededSource
 from confrere.maths.solver import minimise
 from confrere.mechanisms.laws import GaussianNoise, L2Noise
-from confrere.noise.sources import SeededSource
 from confrere.planning import plan, price
 from confrere.plans import PublicFacts
 

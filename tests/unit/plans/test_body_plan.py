@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from confrere.errors import InvalidParameter
+from confrere.kernel.streams import SeededSource
 from confrere.maths.geometry import CONSTANT, Factor, choose_geometry, pure_noise
-from confrere.noise.sources import SeededSource
 from confrere.plans.base_plan import LabelledTable
 from confrere.plans.body_plan import choose_form, schema_frame
 from confrere.plans.linear_plan import plan_linear

@@ -6,8 +6,8 @@ import pytest
 from confrere import CollaborativeClassifier, Ledger
 from confrere.demo import ruijin_like
 from confrere.errors import InvalidParameter
+from confrere.kernel.streams import SeededSource
 from confrere.maths.logistic import loss
-from confrere.noise.sources import SeededSource
 from confrere.plans import sums_plan
 from confrere.plans.linear_plan import linear_frame
 from confrere.plans.party_rows import PartyRows, Sizes

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger, Receipt
 from confrere.model import Clip, Facts, Linear, LowLevelModel, Stack
 from confrere.release import Release, generate_key

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from confrere import PrivateLogisticRegression, PublicSchema
+from confrere.kernel.streams import SeededSource
 from confrere.model import Encoder
-from confrere.noise.sources import SeededSource
 from confrere.plans.base_plan import Names
 from confrere.release import Release, card_page
 from confrere.release.pages import bent_columns

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from confrere.errors import InvalidParameter, InvalidRelease, SignatureError, SimulatedRelease
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.release import (
     add_evaluation,

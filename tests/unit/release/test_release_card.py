@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from confrere.errors import InvalidParameter, InvalidRelease
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.release import (
     Adversary,

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from confrere.errors import InvalidParameter, InvalidRelease, SimulatedRelease
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.model import Facts
 from confrere.model.model_json import TOLERANCE
 from confrere.model.models import LARGEST

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from confrere.guarantee import Guarantee, Neighbours, Unit
+from confrere.kernel.guarantee import Guarantee, Neighbours, Unit
 from confrere.ledger import Ledger
 from confrere.release import (
     Adversary,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidParameter
-from confrere.guarantee import Guarantee, Neighbours, Unit
+from confrere.kernel.guarantee import Guarantee, Neighbours, Unit
 from confrere.ledger import Ledger
 from confrere.ledger.accounts import shown_down
 from confrere.release import Spending, detection_bound, shown

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from confrere.errors import BudgetExceeded, StudyError
-from confrere.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.study import gather_locals, make_plan, prepare, read_local, read_plan, read_study
 from confrere.study.priced_plan import open_account

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from confrere.arrays import Floats
-from confrere.guarantee import check_epsilon, check_positive
+from confrere.kernel.guarantee import check_epsilon, check_positive
 from confrere.maths.partition import Groups
 from confrere.maths.solver import minimise, minimise_many, smallest_tolerance
 from confrere.rows.frame import row_norms

@@ -20,7 +20,7 @@ from confrere.cli.views import amount, listing
 from confrere.estimators import ReleasedClassifier
 from confrere.evaluation import evaluate as measure
 from confrere.evaluation import public_thresholds
-from confrere.guarantee import Guarantee, check_epsilon
+from confrere.kernel.guarantee import Guarantee, check_epsilon
 from confrere.release import add_evaluation, load_release, read_private_key, shown
 from confrere.release.additions import check_words
 from confrere.study import evaluation_rows

@@ -15,7 +15,7 @@ from confrere.cli.payers import existing_ledger
 from confrere.cli.views import account_table, entry_table, owner_table, together_table
 from confrere.cli.views import facts as facts_table
 from confrere.errors import InvalidParameter
-from confrere.guarantee import Guarantee, Neighbours, Unit
+from confrere.kernel.guarantee import Guarantee, Neighbours, Unit
 from confrere.kernel.ledger import Head
 from confrere.ledger import Account, Ledger, reset_witness, witnessed
 from confrere.ledger.accounts import shown

@@ -21,7 +21,7 @@ from confrere.cli.payers import (
 from confrere.cli.views import listing
 from confrere.errors import SchemaError
 from confrere.extras import has_research, research
-from confrere.guarantee import Neighbours, Unit, check_epsilon
+from confrere.kernel.guarantee import Neighbours, Unit, check_epsilon
 from confrere.learned_facts import FactsPlan
 from confrere.schema import Label, PublicDataOnlyWarning, PublicSchema, draft_schema
 from confrere.schema.fact_counts import FactCounts

@@ -24,7 +24,7 @@ from scipy.linalg.lapack import dposv, dtrtri
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.guarantee import check_positive
+from confrere.kernel.guarantee import check_positive
 from confrere.maths.logistic import check_cap, curvature, residual
 from confrere.maths.solver.certificate import (
     UNIT,

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from confrere.errors import InvalidParameter
-from confrere.noise import shares
-from confrere.noise.sources import RandomSource, SeededSource
+from confrere.kernel import streams as shares
+from confrere.kernel.streams import RandomSource, SeededSource
 
 ACCEPTED = 1e-4  # of a right law's p-values, one in ten thousand is below
 

@@ -244,8 +244,8 @@ def check_split(split: object, neighbours: Neighbours) -> None:
     """Refuse parts that one unit could move others between."""
     if not isinstance(split, Split):
         raise CompositionError(
-            "parallel composition needs split= a confrere.guarantee.Split: parts made by looking "
-            "at the data (stratified, sorted) do not compose in parallel."
+            "parallel composition needs split= a confrere.kernel.guarantee.Split: parts made by "
+            "looking at the data (stratified, sorted) do not compose in parallel."
         )
     by_place = (Split.BY_INDEX, Split.SEEDED_PERMUTATION)
     if neighbours is Neighbours.ADD_REMOVE and split in by_place:

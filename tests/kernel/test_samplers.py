@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from confrere.errors import InvalidParameter
-from confrere.noise import samplers as noise
-from confrere.noise.sources import RandomSource, SeededSource, simulation_of
+from confrere.kernel import streams as noise
+from confrere.kernel.streams import RandomSource, SeededSource, simulation_of
 from tests.world import system_stream
 
 # The system's source cannot be seeded, so its tests fail by chance once in a million runs each.

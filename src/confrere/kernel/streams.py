@@ -1,0 +1,497 @@
+"""Where randomness comes from and every law that is drawn from it.
+
+Streams give random words; the system's stream is made by :mod:`confrere.kernel.release`, for who
+has paid, and a seeded one is a simulation. Laws are built on uniforms of a stream, so that the code
+that draws private noise is the code that simulations test. A uniform has 53 significant bits and is
+at least 2^-105: every draw is a few units in the last place from a real one's, and the tails end at
+a probability of about 2^-104 per variable.
+
+Shares are noise that nobody draws alone (docs/proofs/secure_sums.md). Real shares are continuous
+maps of exponentials that are right to a few units in the last place, from the smallest to the
+largest: no draw is accepted or rejected by comparing floats, so what floats do to a share is to
+move it a little, and integer noise pays for that. Integer shares are drawn with integers alone, and
+their law is exact.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from confrere.arrays import Floats
+from confrere.errors import InvalidParameter
+from confrere.kernel.guarantee import Guarantee, Split, check_positive
+
+Seed = int | np.random.SeedSequence | np.random.Generator | np.random.RandomState
+
+
+#: Nothing between it and 1 is a double.
+_LARGEST = 1 - 2.0**-53
+
+
+class RandomSource(ABC):
+    """A stream of uniforms in the open interval (0, 1), and of signs."""
+
+    simulated: bool
+
+    @abstractmethod
+    def _words(self, count: int) -> NDArray[np.uint64]:
+        """Return ``count`` uniform 64-bit words."""
+
+    def words(self, *shape: int) -> NDArray[np.uint64]:
+        """Return uniform 64-bit words, for laws that are drawn in integers."""
+        return self._words(int(np.prod(shape, dtype=np.int64))).reshape(shape)
+
+    def uniforms(self, *shape: int) -> NDArray[np.float64]:
+        """Return uniforms with 53 significant bits however small they are; never 0, never 1.
+
+        52 bits choose a cell of a grid, and 52 more a place in it: a grid alone would leave few
+        bits to a small uniform, and so to a large ``-log(u)``. The least of them is 2^-105.
+        """
+        words = self._words(2 * int(np.prod(shape, dtype=np.int64)))
+        cell, place = (words >> np.uint64(12)).astype(np.float64).reshape(2, *shape)
+        cell += (place + 0.5) * 2.0**-52
+        return np.asarray(np.minimum(cell * 2.0**-52, _LARGEST), dtype=np.float64)
+
+    def signs(self, *shape: int) -> NDArray[np.float64]:
+        """Return independent numbers -1 and +1, equally likely."""
+        count = int(np.prod(shape, dtype=np.int64))
+        bits = np.unpackbits(self._words(-(-count // 64)).view(np.uint8), count=count)
+        return np.asarray(1.0 - 2.0 * bits.reshape(shape), dtype=np.float64)
+
+    def book(
+        self, guarantee: Guarantee, count: int = 1, several: tuple[Any, int] | None = None
+    ) -> RandomSource:
+        """Return the stream that a mechanism draws from, once what it costs is booked.
+
+        Only what was paid for has a price here; a bare simulation books nothing.
+
+        Parameters
+        ----------
+        guarantee : Guarantee
+            What the mechanism says of itself.
+        count : int, default=1
+            How many independent releases of the same data; more than one for simulations only.
+        several : pair of mechanism and int, optional
+            A mechanism whose guarantee is that of so many draws together: the first pays for all.
+        """
+        del guarantee, several
+        if count < 1:
+            raise InvalidParameter("count must be at least 1.")
+        return self
+
+    def apart(self, split: Split) -> Iterator[RandomSource]:
+        """Return one source after the other for disjoint parts of the data: the dearest counts."""
+        del split
+        return repeat(self)
+
+    def repeated(self, guarantee: Guarantee, each: Guarantee) -> tuple[RandomSource, RandomSource]:
+        """Book a mechanism that draws another one a random number of times, at ``each`` a time.
+
+        Returns that one's source, and the stream for what the mechanism draws itself.
+        """
+        del guarantee, each
+        return self, self
+
+    def stream(self, label: str, step: int) -> RandomSource:
+        """Return a source for one act among several, told apart by a label and a number."""
+        del label, step
+        return self
+
+
+class SeededSource(RandomSource):
+    """A reproducible stream: whoever knows the seed removes the noise, so nothing is protected."""
+
+    simulated = True
+
+    def __init__(self, seed: Seed) -> None:
+        self._entropy: int | None = None
+        if isinstance(seed, np.random.RandomState):
+            seed = int(seed.randint(np.iinfo(np.int32).max))
+        if isinstance(seed, bool) or (isinstance(seed, int | np.integer) and seed < 0):
+            raise InvalidParameter("random_state must be a non-negative integer or a generator.")
+        try:
+            self._generator = np.random.default_rng(seed)
+        except (TypeError, ValueError):
+            raise InvalidParameter(
+                "random_state must be None, a non-negative integer, or a numpy generator."
+            ) from None
+
+    def _words(self, count: int) -> NDArray[np.uint64]:
+        return self._generator.integers(0, 2**64, size=count, dtype=np.uint64)
+
+    def stream(self, label: str, step: int) -> SeededSource:
+        """Return a stream of its own for a label and a number, whatever else was drawn between."""
+        if self._entropy is None:
+            words = self.uniforms(2)
+            self._entropy = int(words[0] * 2**52) << 52 | int(words[1] * 2**52)
+        key = [self._entropy, zlib.crc32(label.encode()), step]
+        return SeededSource(np.random.SeedSequence(key))
+
+
+def simulation_of(random_state: Seed | None) -> SeededSource | None:
+    """Return the simulation that a seed asks for; None where noise is to be real."""
+    return None if random_state is None else SeededSource(random_state)
+
+
+#: Geometrics of a larger scale have their low binary digits drawn, down to this many.
+_LARGE, _DIGITS = 2.0**16, 12
+
+
+def gamma_norm(rho: float, dimension: int, count: int, source: RandomSource) -> NDArray[np.float64]:
+    """Return ``count`` draws of Gamma(shape ``dimension``, *scale* ``1/rho``).
+
+    A sum of exponentials: exact for an integer shape, and sharp in both tails.
+    """
+    check_positive(rho, "rho")
+    exponentials = -np.log(source.uniforms(count, dimension))
+    return np.asarray(exponentials.sum(axis=1) / rho)
+
+
+def directions(dimension: int, count: int, source: RandomSource) -> NDArray[np.float64]:
+    """Return ``count`` unit vectors, uniform on the sphere."""
+    drawn = normals(dimension, count, source)
+    return np.asarray(drawn / np.linalg.norm(drawn, axis=1, keepdims=True))
+
+
+def l2_noise(
+    rho: float, dimension: int, source: RandomSource, count: int = 1
+) -> NDArray[np.float64]:
+    """Return ``(count, dimension)`` draws with density proportional to ``exp(-rho ||b||_2)``."""
+    norms = gamma_norm(rho, dimension, count, source)
+    return np.asarray(norms[:, None] * directions(dimension, count, source))
+
+
+def laplace_noise(
+    rho: float, dimension: int, source: RandomSource, count: int = 1
+) -> NDArray[np.float64]:
+    """Return ``(count, dimension)`` draws with density proportional to ``exp(-rho ||b||_1)``.
+
+    The difference of two exponentials of one rate has Laplace's law.
+    """
+    rises, falls = (gamma_norm(rho, 1, count * dimension, source) for _ in range(2))
+    return np.asarray((rises - falls).reshape(count, dimension))
+
+
+def cross_polytope_points(size: int, count: int, source: RandomSource) -> NDArray[np.float64]:
+    """Return ``(count, size)`` uniform draws of the vectors whose magnitudes sum to at most one.
+
+    Of ``size + 1`` exponentials all but the first, over their sum, are uniform in the corner of
+    the orthant; signs are drawn. Nothing is rejected.
+    """
+    exponentials = -np.log(source.uniforms(count, size + 1))
+    corner = exponentials[:, 1:] / exponentials.sum(axis=1, keepdims=True)
+    return np.asarray(corner * source.signs(count, size))
+
+
+def product_noise(
+    rho: float, sizes: Sequence[int], source: RandomSource, count: int = 1
+) -> NDArray[np.float64]:
+    """Return ``(count, d)`` draws with density proportional to ``exp(-rho max_k ||b_k||_1)``.
+
+    ``b_k`` are factors of the given sizes, which add up to ``d``: noise for rows in a product of
+    cross-polytopes is a uniform point of the product times Gamma(``d + 1``) of scale ``1/rho``.
+    """
+    lengths = gamma_norm(rho, sum(sizes) + 1, count, source)
+    points = [cross_polytope_points(size, count, source) for size in sizes]
+    return np.asarray(lengths[:, None] * np.hstack(points))
+
+
+def normals(dimension: int, count: int, source: RandomSource) -> NDArray[np.float64]:
+    """Return ``(count, dimension)`` standard normals, sharp in both tails.
+
+    The lower half of the law is inverted, where uniforms are fine, and a sign is drawn.
+    """
+    halves = special.ndtri(source.uniforms(count, dimension) / 2)
+    return np.asarray(halves * source.signs(count, dimension))
+
+
+def gaussian_noise(
+    sigma: float, dimension: int, source: RandomSource, count: int = 1
+) -> NDArray[np.float64]:
+    """Return ``(count, dimension)`` draws of ``N(0, sigma^2 I)``."""
+    check_positive(sigma, "sigma")
+    return np.asarray(sigma * normals(dimension, count, source))
+
+
+def sum_zero_noise(
+    rho: float, n_classes: int, dimension: int, source: RandomSource
+) -> NDArray[np.float64]:
+    """Return ``(n_classes, dimension)`` noise in the subspace whose columns sum to zero.
+
+    The density there, of dimension ``(n_classes - 1) dimension``, is proportional to
+    ``exp(-rho ||B||_F)``.
+    """
+    return in_sum_zero_space(l2_noise(rho, (n_classes - 1) * dimension, source)[0], n_classes)
+
+
+def in_sum_zero_space(coordinates: NDArray[np.float64], n_classes: int) -> NDArray[np.float64]:
+    """Return the ``(n_classes, d)`` matrix with these ``(n_classes - 1) d`` coordinates.
+
+    The basis is orthonormal, so a law that depends on the norm alone stays what it is.
+    """
+    return np.asarray(sum_zero_basis(n_classes) @ coordinates.reshape(n_classes - 1, -1))
+
+
+def sum_zero_basis(n_classes: int) -> NDArray[np.float64]:
+    """Return ``(K, K-1)`` orthonormal columns, each summing to zero (Helmert's)."""
+    basis = np.zeros((n_classes, n_classes - 1))
+    for k in range(1, n_classes):
+        basis[:k, k - 1] = 1.0
+        basis[k, k - 1] = -k
+        basis[:, k - 1] /= np.sqrt(k * (k + 1))
+    return basis
+
+
+def discrete_laplace(
+    scale: float | NDArray[np.float64], shape: tuple[int, ...], source: RandomSource
+) -> NDArray[np.int64]:
+    """Return integers with probability proportional to ``exp(-|k|/scale)``.
+
+    The difference of two geometrics has this law. An array of scales is broadcast to ``shape``.
+    """
+    check_positive(float(np.min(scale)), "scale")
+    rises, falls = _geometric(np.asarray(scale, dtype=np.float64), (2, *shape), source)
+    return np.asarray(rises - falls)
+
+
+def _geometric(
+    scale: NDArray[np.float64], shape: tuple[int, ...], source: RandomSource
+) -> NDArray[np.int64]:
+    """Return integers with probability proportional to ``exp(-k/scale)``, k from 0 on.
+
+    The floor of an exponential, which in floats is off where the exponential is large. Binary
+    digits of a geometric are independent, so of large ones the low digits are drawn as such, and
+    the floor is taken of what is above them.
+    """
+    largest = float(np.max(scale))
+    digits = math.ceil(math.log2(largest)) - _DIGITS if largest > _LARGE else 0
+    drawn = np.floor(-(scale / 2.0**digits) * np.log(source.uniforms(*shape))).astype(np.int64)
+    for place in reversed(range(digits)):
+        ones = source.uniforms(*shape) < special.expit(-(2.0**place) / scale)
+        drawn = 2 * drawn + ones
+    return drawn
+
+
+Integers = NDArray[np.int64]
+
+#: What a series of a Gamma variable may leave out, in bits below one.
+_REST = 230
+
+#: Integer noise of this scale or more has no exact sampler here.
+_LARGEST_SCALE = 2**48
+
+#: Integer noise of a larger multiple of its scale is left out; it has probability below e^-128.
+_FARTHEST = 128
+
+
+def exponentials(*shape: int, source: RandomSource) -> Floats:
+    """Return standard exponentials with full relative precision at both ends.
+
+    A uniform below one half is a power of two, found by counting leading zeros, times a mantissa
+    of 53 bits; a coin says whether the uniform is it or one minus it. The logarithm of a uniform
+    on a grid would have few bits near one, where small exponentials come from.
+    """
+    first, second, third = source.words(3, *shape)
+    zeros = np.where(first > 0, 64 - _bit_length(first), 128 - _bit_length(second))
+    mantissa = 1.0 + (third >> np.uint64(12)).astype(np.float64) * 2.0**-52
+    half = np.ldexp(mantissa, -(zeros + 2))
+    small = (third & np.uint64(1)).astype(bool)
+    return np.asarray(np.where(small, -np.log1p(-half), -np.log(half)))
+
+
+def gammas(shape: Fraction, count: int, *, source: RandomSource) -> Floats:
+    """Return ``count`` draws of Gamma(``shape``, 1) as a continuous map of exponentials.
+
+    Whole exponentials, and for the fraction ``f`` of the shape Bondesson's series
+    ``sum_k exp(-Gamma_k/f) E_k``, where ``Gamma_k`` are the arrivals of a Poisson process. What
+    the series leaves out has mean ``f (f/(1+f))^K``, below ``2^-230``.
+    """
+    if shape <= 0:
+        raise InvalidParameter("shape must be above 0.")
+    whole = math.floor(shape)
+    drawn = exponentials(count, whole, source=source).sum(axis=1) if whole else np.zeros(count)
+    rest = float(shape - whole)
+    if rest > 0:
+        terms = max(1, math.ceil((_REST + math.log2(rest)) / math.log2(1 + 1 / rest)))
+        arrivals = np.cumsum(exponentials(count, terms, source=source), axis=1)
+        jumps = exponentials(count, terms, source=source)
+        drawn = drawn + (np.exp(-arrivals / rest) * jumps).sum(axis=1)
+    return np.asarray(drawn)
+
+
+def box_muller(count: int, size: int, *, source: RandomSource) -> Floats:
+    """Return ``(count, size)`` standard normals as a continuous map of exponentials and angles."""
+    half = -(-size // 2)
+    radius = np.sqrt(2 * exponentials(count, half, source=source))
+    angle = 2 * np.pi * source.uniforms(count, half)
+    pairs = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=-1)
+    return np.asarray(pairs.reshape(count, 2 * half)[:, :size])
+
+
+def l2_shares(rho: float, size: int, parts: int, count: int, *, source: RandomSource) -> Floats:
+    """Return ``(count, size)`` shares; any ``parts`` of them add up to ``exp(-rho ||b||_2)``.
+
+    ``sqrt(2 G)/rho N`` with ``G ~ Gamma((size + 1)/(2 parts), 1)`` and ``N`` normal.
+    """
+    check_positive(rho, "rho")
+    mixing = gammas(Fraction(size + 1, 2 * _checked_parts(parts)), count, source=source)
+    normal = box_muller(count, size, source=source)
+    return np.asarray(np.sqrt(2 * mixing)[:, None] / rho * normal)
+
+
+def gaussian_shares(
+    sigma: float, size: int, parts: int, count: int, *, source: RandomSource
+) -> Floats:
+    """Return ``(count, size)`` shares; any ``parts`` of them add up to ``N(0, sigma^2 I)``."""
+    check_positive(sigma, "sigma")
+    scale = sigma / math.sqrt(_checked_parts(parts))
+    return np.asarray(scale * box_muller(count, size, source=source))
+
+
+def laplace_shares(
+    rho: float, size: int, parts: int, count: int, *, source: RandomSource
+) -> Floats:
+    """Return ``(count, size)`` shares; any ``parts`` of them add up to ``exp(-rho ||b||_1)``.
+
+    Per coordinate the difference of two Gamma(``1/parts``) variables.
+    """
+    check_positive(rho, "rho")
+    drawn = gammas(Fraction(1, _checked_parts(parts)), 2 * count * size, source=source)
+    rises, falls = drawn.reshape(2, count, size) / rho
+    return np.asarray(rises - falls)
+
+
+def integer_shares(
+    scale: int, size: int, parts: int, count: int, *, source: RandomSource
+) -> Integers:
+    """Return ``(count, size)`` integer shares; ``parts`` of them are discrete Laplace noise.
+
+    The sum has probability proportional to ``exp(-|z|/scale)`` per coordinate. A share is the
+    difference of two negative binomials of shape ``1/parts``, drawn as what they are: compound
+    Poisson sums with jumps of length k at intensity ``exp(-k/scale)/(k parts)``. Jumps come from a
+    dominating process that is constant on ``[2^J, 2^(J+1))``, and are thinned. The events of all
+    shares are drawn together and dealt out: parts of a Poisson process are Poisson processes.
+    """
+    _checked_parts(parts)
+    check_scale(scale)
+    blocks = (_FARTHEST * scale - 1).bit_length()
+    events = _poisson(Fraction(2 * size * blocks * count, parts), source)
+    block = _below(np.full(events, blocks, dtype=np.uint64), source)
+    lowest = np.uint64(1) << block
+    length = lowest + (source.words(events) & (lowest - np.uint64(1)))
+    kept = _below(length, source) < lowest
+    kept[kept] = _exponential_coin(length[kept], scale, source)
+    length = length[kept].astype(np.int64)
+    place = _below(np.full(len(length), count * size, dtype=np.uint64), source).astype(np.intp)
+    drawn = np.zeros(count * size, dtype=np.int64)
+    np.add.at(drawn, place, np.where(source.signs(len(length)) > 0, length, -length))
+    return drawn.reshape(count, size)
+
+
+def check_scale(scale: int) -> None:
+    """Refuse a scale for which integer noise cannot be drawn."""
+    if isinstance(scale, bool) or not isinstance(scale, int) or scale < 1:
+        raise InvalidParameter("scale must be an int of at least 1.")
+    if scale >= _LARGEST_SCALE:
+        raise InvalidParameter("epsilon is too small: noise would not fit into whole numbers.")
+
+
+def _checked_parts(parts: int) -> int:
+    if isinstance(parts, bool) or not isinstance(parts, int) or parts < 1:
+        raise InvalidParameter("parts must be an int of at least 1: how many shares make the law.")
+    return parts
+
+
+def _bit_length(words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return how many bits each word has, leading zeros apart."""
+    high = (words >> np.uint64(32)).astype(np.float64)
+    low = (words & np.uint64(0xFFFFFFFF)).astype(np.float64)
+    return np.where(high > 0, np.frexp(high)[1] + 32, np.frexp(low)[1]).astype(np.int64)
+
+
+def _below(bounds: NDArray[np.uint64], source: RandomSource) -> NDArray[np.uint64]:
+    """Return uniform integers from 0 up to each bound, exactly: masked bits, drawn again if above.
+
+    How often that happens depends on public bounds or on noise, never on data.
+    """
+    drawn = np.zeros(bounds.shape, dtype=np.uint64)
+    shift = (64 - np.maximum(_bit_length(bounds - np.uint64(1)), 1)).astype(np.uint64)
+    left = np.flatnonzero(bounds > 1)
+    while left.size:
+        drawn[left] = source.words(left.size) >> shift[left]
+        left = left[drawn[left] >= bounds[left]]
+    return drawn
+
+
+def _coin(
+    numerator: NDArray[np.uint64], denominator: NDArray[np.uint64], source: RandomSource
+) -> NDArray[np.bool_]:
+    """Return true with probability ``numerator/denominator``, exactly."""
+    return np.asarray(_below(denominator, source) < numerator)
+
+
+def _poisson(mean: Fraction, source: RandomSource) -> int:
+    """Return one Poisson draw, exactly: pieces of mean x below 1/2, by geometrics and 1/n!."""
+    pieces = max(1, math.ceil(2 * mean))
+    numerator, denominator = (np.uint64(v) for v in (mean / pieces).as_integer_ratio())
+    total = 0
+    left = pieces
+    while left:
+        drawn = np.zeros(left, dtype=np.int64)
+        going = np.arange(left)
+        while going.size:  # how many successes of probability x before the first failure
+            tossed = _coin(np.full(going.size, numerator), np.full(going.size, denominator), source)
+            going = going[tossed]
+            drawn[going] += 1
+        accepted = np.ones(left, dtype=bool)
+        for j in range(2, int(drawn.max(initial=0)) + 1):
+            tried = np.flatnonzero(accepted & (drawn >= j))
+            ones = np.ones(tried.size, dtype=np.uint64)
+            accepted[tried] = _coin(ones, np.full(tried.size, j, dtype=np.uint64), source)
+        total += int(drawn[accepted].sum())
+        left = int(left - accepted.sum())
+    return total
+
+
+def _exponential_coin(
+    length: NDArray[np.uint64], scale: int, source: RandomSource
+) -> NDArray[np.bool_]:
+    """Return true with probability ``exp(-length/scale)``, exactly.
+
+    Whole multiples of the scale are coins of ``exp(-1)`` that must all succeed; each coin of
+    ``exp(-g)`` counts how long coins of ``g/1, g/2, ...`` succeed: an even count is a success.
+    """
+    bound = np.uint64(scale)
+    whole, rest = length // bound, length % bound
+    success = _fraction_coin(rest, bound, source)
+    for j in range(1, int(whole.max(initial=np.uint64(0))) + 1):
+        tried = np.flatnonzero(success & (whole >= np.uint64(j)))
+        if not tried.size:
+            break
+        success[tried] = _fraction_coin(np.full(tried.size, bound), bound, source)
+    return success
+
+
+def _fraction_coin(
+    numerator: NDArray[np.uint64], denominator: np.uint64, source: RandomSource
+) -> NDArray[np.bool_]:
+    """Return true with probability ``exp(-numerator/denominator)``, for fractions up to one."""
+    count = np.zeros(numerator.shape, dtype=np.int64)
+    going = np.arange(numerator.size)
+    turn = 0
+    while going.size:
+        turn += 1
+        heads = _coin(numerator[going], np.full(going.size, denominator * np.uint64(turn)), source)
+        going = going[heads]
+        count[going] += 1
+    return np.asarray(count % 2 == 0)

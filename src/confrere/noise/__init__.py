@@ -1,1 +1,0 @@
-"""Random sources and samplers: what mechanisms draw from."""
