@@ -6,8 +6,8 @@ own: ``delta``, and choices of ``method`` that no other registered method stands
 
 from __future__ import annotations
 
-from dataclasses import fields
 from functools import cache
+from inspect import signature
 from typing import get_args, get_type_hints
 
 import numpy as np
@@ -43,7 +43,7 @@ class Together(CollaborativeClassifier):
 
 
 def parameters(estimator):
-    return {each.name for each in fields(estimator)}
+    return set(signature(estimator).parameters)
 
 
 def source_of(method):
