@@ -348,7 +348,8 @@ def party(
                 key=node,
                 progress=progress,
                 patience=timeout,
-                stopped=lambda: standing_refusal(found, own) is not None,
+                # Who says no puts the grant aside: the process with the line opens no ledger.
+                stopped=lambda: not grant.exists(),
             )
             _check_not_refused(found, own)
             if session.state != "released":
