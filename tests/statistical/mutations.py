@@ -642,7 +642,7 @@ MUTATIONS = {
     "shares: integers": Mutation(
         "integer shares are made for one party more",
         _edited(
-            "noise.shares:integer_shares",
+            "kernel.streams:integer_shares",
             "Fraction(2 * size * blocks * count, parts)",
             "Fraction(2 * size * blocks * count, parts + 1)",
         ),
@@ -652,7 +652,7 @@ MUTATIONS = {
     ),
     "shares: Gamma shape": Mutation(
         "shares of L2 noise have the Gamma shape of a dimension less",
-        _edited("noise.shares:l2_shares", "Fraction(size + 1, 2 *", "Fraction(size, 2 *"),
+        _edited("kernel.streams:l2_shares", "Fraction(size + 1, 2 *", "Fraction(size, 2 *"),
         ("sums",),
         ("noise",),
         row={},
