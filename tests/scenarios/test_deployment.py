@@ -59,8 +59,7 @@ def test_three_parties_give_what_one_process_gives_whoever_attacks(tmp_path):
             bodies_are_bounded(line)
             for name in ("main", "branch-1"):
                 deployment.start(name)
-            replied = "replied, not checked yet"
-            states = {"main": replied, "branch-1": replied, "branch-2": "asked"}
+            states = dict.fromkeys(PARTIES[:2], "replied, not checked yet") | {"branch-2": "asked"}
             deployment.wait(lambda: deployment.status("coordinator").get("parties") == states, 120)
             # A party notes that it has answered when the coordinator has said that it has it.
             deployment.wait(lambda: deployment.status("nodes/main").get("state") == "answered", 60)

@@ -348,8 +348,7 @@ def party(
                 key=node,
                 progress=progress,
                 patience=timeout,
-                # Who says no puts the grant aside: the process with the line opens no ledger.
-                stopped=lambda: not grant.exists(),
+                stopped=lambda: not grant.exists(),  # put aside by a no; no ledger is open here
             )
             _check_not_refused(found, own)
             if session.state != "released":
