@@ -11,9 +11,10 @@ import pytest
 
 import confrere
 from confrere import Guarantee, Ledger, PrivateLogisticRegression
-from confrere.errors import CompositionError, LedgerError, Unpaid
+from confrere.errors import CompositionError, InvalidParameter, LedgerError, Unpaid
 from confrere.kernel import release, streams
 from confrere.kernel.guarantee import Neighbours, Split, Unit
+from confrere.kernel.ledger import LedgerWriter, Payment, Receipt, Store
 from confrere.kernel.release import Ticket, free_ticket, paid_by_parties, paying
 from confrere.mechanisms.counts import PrivateCounts
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
@@ -132,6 +133,81 @@ class TestWithoutPaying:
             draw(count(0.5), ticket)
             with pytest.raises(Unpaid):
                 draw(count(0.5), ticket)
+
+
+class Silent(LedgerWriter):
+    """A ledger that says yes to everything and writes nothing."""
+
+    def charge(self, account, guarantee, **_):
+        return Receipt("none", 1, "a", guarantee, "x", "now", "", False)
+
+    def payment(self, receipt):
+        return Payment(receipt.guarantee, open=True, sums=False, models=0)
+
+    def mark_released(self, receipt, **_):
+        pass
+
+
+class Nowhere(Silent):
+    """Without a file, too."""
+
+    def __init__(self):
+        self._store = None
+
+
+class Cheap(Guarantee):
+    """Says one price to the row and another one to the account."""
+
+    def to_dict(self):
+        return Guarantee(1.0).to_dict()
+
+
+class AnyReceipt(Receipt):
+    """Equal to whatever it is compared with, under another ledger's name."""
+
+    def __eq__(self, other):
+        return True
+
+    __hash__ = None
+
+
+class TestSubclasses:
+    def test_a_ledger_that_overrides_what_a_payment_asks_is_charged_all_the_same(self):
+        book = Silent()
+        with paying(book, None, HALF, purpose="x") as ticket:
+            draw(count(0.5), ticket)
+        real = Ledger(book.path)
+        assert (real.spent(), real.entries()[0].state) == (0.5, "released")
+
+    def test_a_receipt_that_a_subclass_made_up_is_in_no_file(self):
+        for book in (Silent(), Nowhere()):
+            with pytest.raises(LedgerError):
+                release._Purse(book, book.charge("a", ONE))
+        with pytest.raises(Unpaid), paying(Nowhere(), None, ONE, purpose="x"):
+            pass
+
+    def test_a_store_that_answers_for_the_file(self):
+        class Yes(Store):
+            pass
+
+        book = Silent()
+        book._store = Yes(book.path, durable=False)
+        with pytest.raises(Unpaid), paying(book, None, ONE, purpose="x"):
+            pass
+        with pytest.raises(AttributeError):
+            Ledger()._store.writing = None
+
+    def test_a_guarantee_with_two_prices(self, ledger):
+        with pytest.raises(InvalidParameter), paying(ledger, "a", Cheap(0.01), purpose="x"):
+            pass
+        assert ledger.spent("a") == 0
+
+    def test_a_receipt_that_equals_every_other(self, ledger):
+        with paying(ledger, "a", ONE, purpose="x") as ticket:
+            mine = ticket.receipt
+            twin = AnyReceipt("other", mine.row, "a", ONE, "x", mine.time, mine.hash, False)
+            with pytest.raises(Unpaid):
+                release._Purse(ledger, twin)
 
 
 class TestMoreThanWasPaid:

@@ -107,7 +107,7 @@ def charge_facts(
     approval: ChargeApproval | None = None,
 ) -> dict[str, Any]:
     """Say what is charged, but for the account and its running totals."""
-    if not isinstance(guarantee, Guarantee):
+    if type(guarantee) is not Guarantee:  # A subclass could tell the row another price.
         raise InvalidParameter(
             f"guarantee must be a confrere.Guarantee, got a {type(guarantee).__name__}."
         )
@@ -823,6 +823,8 @@ class Store:
     ``ledger_id`` says which ledger the file must be; by default the one found first.
     """
 
+    __slots__ = ("_accounts", "_seen", "durable", "ledger_id", "path", "witness")
+
     def __init__(
         self,
         path: Path,
@@ -931,9 +933,6 @@ class LedgerFile:
     A handle knows which file and nothing about what is in it: a copy, clone or pickle of it is the
     same ledger.
     """
-
-    #: The row of the last charge whose end was noted by this handle.
-    marked_last: int | None = None
 
     def __init__(
         self,
@@ -1220,7 +1219,6 @@ class LedgerWriter(LedgerFile):
         with self._store.writing() as log:
             if log.charge_of(receipt) not in log.marks:
                 self._store.append(log, kind, facts)
-                self.marked_last = receipt.row
                 return
             earlier = log.row(log.marks[receipt.row])
             if (earlier.kind, earlier.body) != (kind, canonical(facts)):

@@ -26,7 +26,7 @@ from typing_extensions import override
 
 from confrere.errors import LedgerError, Unpaid
 from confrere.kernel.guarantee import Guarantee, Split, check_split, exact, minus, plus
-from confrere.kernel.ledger import ChargeApproval, LedgerWriter, Limit, Receipt
+from confrere.kernel.ledger import ChargeApproval, LedgerWriter, Limit, Receipt, Store
 from confrere.kernel.streams import RandomSource, SeededSource
 
 #: Up to so many words, keying a stream costs more than it saves.
@@ -49,6 +49,19 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_others)
 
 
+def _own(ledger: LedgerWriter) -> LedgerWriter:
+    """Return a handle of the same file that only the kernel has made.
+
+    Whatever a subclass overrides, the row is written and read by what stands here.
+    """
+    store = vars(ledger).get("_store") if isinstance(ledger, LedgerWriter) else None
+    if type(store) is not Store:
+        raise Unpaid("noise is drawn for a receipt that stands in a ledger; there is none.")
+    own = LedgerWriter.__new__(LedgerWriter)
+    own._store = store
+    return own
+
+
 class _Purse:
     """What may still be drawn for a payment; amounts add as in ledgers.
 
@@ -62,15 +75,16 @@ class _Purse:
     """
 
     def __init__(self, ledger: LedgerWriter, receipt: Receipt) -> None:
-        if not isinstance(ledger, LedgerWriter) or not isinstance(receipt, Receipt):
+        if type(receipt) is not Receipt:
             raise Unpaid("noise is drawn for a receipt that stands in a ledger; there is none.")
+        book = _own(ledger)
         self._place = (receipt.ledger_id, receipt.row)
         with _CHANGED:
             while _UNDER_WAY.get(self._place, threading.get_ident()) != threading.get_ident():
                 _CHANGED.wait()
             if self._place in _UNDER_WAY:
                 raise Unpaid("this payment has its ticket already.")
-            payment = ledger.payment(receipt)
+            payment = book.payment(receipt)
             self._once = payment.open
             if not self._once and not payment.sums:
                 raise Unpaid(
@@ -357,7 +371,8 @@ def paying(
     >>> ledger.entries()[0].state
     'released'
     """
-    receipt = ledger.charge(
+    book = _own(ledger)
+    receipt = book.charge(
         account,
         guarantee,
         purpose=purpose,
@@ -368,17 +383,17 @@ def paying(
         approval=approval,
         limit=limit,
     )
-    purse = _Purse(ledger, receipt)
+    purse = _Purse(book, receipt)
     try:
         yield Ticket(purse, receipt, simulation)
     except BaseException as error:
         if isinstance(error, Exception) or not resumes:
-            _fail(ledger, receipt, error)
+            _fail(book, receipt, error)
         raise
     finally:
         purse.end()
-    if ledger.marked_last != receipt.row and ledger.payment(receipt).open:
-        ledger.mark_released(receipt)
+    if book.payment(receipt).open:
+        book.mark_released(receipt)
 
 
 def _fail(ledger: LedgerWriter, receipt: Receipt, error: BaseException) -> None:

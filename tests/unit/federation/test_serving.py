@@ -27,6 +27,7 @@ from confrere.federation import (
 from confrere.federation.messages import receipt_of
 from confrere.federation.protocols import ReleaseRequest
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.ledger import LedgerWriter
 from confrere.ledger import Ledger
 from tests.unit.federation.conftest import loose_books
 
@@ -267,7 +268,7 @@ def test_stopped_before_the_answer_it_finishes_what_was_paid_for(party, monkeypa
     def stop(*args, **kwargs):
         raise KeyboardInterrupt
 
-    for place, name in ((Ledger, "charge"), (Answers, "keep")):
+    for place, name in ((LedgerWriter, "charge"), (Answers, "keep")):
         with monkeypatch.context() as patch:
             patch.setattr(place, name, stop)
             with pytest.raises(KeyboardInterrupt):
