@@ -68,7 +68,8 @@ def test_sum_zero_noise_lives_in_its_subspace(k):
     basis = noise.sum_zero_basis(k)
     np.testing.assert_allclose(basis.T @ basis, np.eye(k - 1), atol=1e-14)
     np.testing.assert_allclose(basis.sum(axis=0), 0, atol=1e-14)
-    drawn = [noise.sum_zero_noise(0.5, k, 4, SeededSource(i)) for i in range(2000)]
+    flat = noise.l2_noise(0.5, 4 * (k - 1), SeededSource(0), 2000)
+    drawn = [noise.in_sum_zero_space(each, k) for each in flat]
     np.testing.assert_allclose(np.sum(drawn, axis=1), 0, atol=1e-12)
     norms = [np.linalg.norm(B) for B in drawn]
     assert stats.kstest(norms, stats.gamma(4 * (k - 1), scale=2).cdf).pvalue > 1e-3

@@ -23,6 +23,7 @@ from confrere.federation import (
 )
 from confrere.federation.protocols import ReleaseRequest
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.ledger import LedgerWriter
 from confrere.ledger import Ledger
 from confrere.plans.party_rows import Sizes
 
@@ -57,7 +58,7 @@ def answer(run: str, party: LocalParty) -> bytes:
 def die_at(folder: Path, run: str, place: str, sent: Path) -> None:
     """Answer, but be killed just before or after the named step."""
     owner, name, when = place.split(".")
-    target = {"ledger": Ledger, "answers": Answers}[owner]
+    target = {"ledger": LedgerWriter, "answers": Answers}[owner]
     original = getattr(target, name)
 
     def fatal(*args, **kwargs):

@@ -163,19 +163,6 @@ class Guarantee:
         kind = f"{self.epsilon:g}-DP" if self.pure else f"({self.epsilon:g}, {self.delta:g})-DP"
         return f"{kind} per {self.unit} ({self.neighbours})"
 
-    def _repr_html_(self) -> str:
-        from confrere.notebook import facts, panel
-
-        told = {
-            "epsilon": f"{self.epsilon:g}",
-            "delta": "0 (pure)" if self.pure else f"{self.delta:g}",
-            "hides": f"the data of one {self.unit}, under {self.neighbours} neighbours",
-            "public": self.public,
-            "assumes": self.assumptions,
-            "proof": self.theorem,
-        }
-        return panel(f"Guarantee: {self}", facts(told))
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
         return {

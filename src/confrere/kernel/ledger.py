@@ -58,7 +58,7 @@ from confrere.kernel.guarantee import (
     minus,
     plus,
 )
-from confrere.kernel.log import Kind, LogFile, Row, canonical, now, rolled_back, transaction
+from confrere.kernel.log import Kind, LogFile, Row, canonical, now, read, rolled_back, transaction
 
 FORMAT = 2
 
@@ -75,7 +75,6 @@ _LONGEST_TEXT = 200
 _LONGEST_JUSTIFICATION = 1000
 _LONGEST_JSON = 16_384
 _DEEPEST_JSON = 16
-_FIRST_TOO_LARGE_INT = 2**63
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,63}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d([.]\d+)?([+]00:00|Z)", re.ASCII)
@@ -173,37 +172,24 @@ def _check_code(value: object, name: str) -> str:
 
 
 def _check_json(value: Any, name: str) -> Any:
-    """Return ``value`` if it is made of plain JSON values and small."""
-    _check_plain(value, name, depth=0)
-    if len(canonical(value)) > _LONGEST_JSON:
+    """Return ``value`` if it is small, and JSON that comes back as it is."""
+    try:
+        text = canonical(value)
+        plain = read(text) == value and _depth(value) <= _DEEPEST_JSON
+    except (TypeError, ValueError, RecursionError):
+        text, plain = "", False
+    if not plain or len(text) > _LONGEST_JSON:
         raise InvalidParameter(
-            f"{name} is longer than {_LONGEST_JSON} characters of JSON: a ledger holds facts "
-            "about a release, not data."
+            f"{name} must be plain JSON values (finite numbers, str, bool, None, list, dict with "
+            f"str keys), {_DEEPEST_JSON} levels and {_LONGEST_JSON} characters at most: a ledger "
+            "holds facts about a release, not data."
         )
     return value
 
 
-def _check_plain(value: object, name: str, *, depth: int) -> None:
-    if depth > _DEEPEST_JSON:
-        raise InvalidParameter(f"{name} is nested deeper than {_DEEPEST_JSON} levels.")
-    if value is None or isinstance(value, str):
-        return
-    if isinstance(value, int):
-        if abs(value) >= _FIRST_TOO_LARGE_INT:
-            raise InvalidParameter(f"{name} must be an int of 64 bits at most.")
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            raise InvalidParameter(f"{name} must be finite to be written as JSON.")
-    elif isinstance(value, list | dict):
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            if isinstance(value, dict) and not isinstance(key, str):
-                raise InvalidParameter(f"{name} must have str keys, got a {type(key).__name__}.")
-            _check_plain(item, f"{name}[{key!r}]", depth=depth + 1)
-    else:
-        raise InvalidParameter(
-            f"{name} must be a plain JSON value (number, str, bool, None, list, dict), "
-            f"got a {type(value).__name__}."
-        )
+def _depth(value: object) -> int:
+    inner = value.values() if isinstance(value, dict) else value
+    return 1 + max(map(_depth, inner), default=0) if isinstance(value, list | dict) else 0
 
 
 # -- approvals, refusals, receipts -----------------------------------------------------------------

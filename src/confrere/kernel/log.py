@@ -82,7 +82,8 @@ def _no_number(name: str) -> NoReturn:
 _decoder = json.JSONDecoder(parse_constant=_no_number)
 
 
-def _read(text: str) -> Any:
+def read(text: str) -> Any:
+    """Read one JSON value, and nothing that JSON does not have."""
     try:
         value, end = _decoder.raw_decode(text)
     except RecursionError as error:
@@ -127,7 +128,7 @@ class Row(NamedTuple):
         """Read the line of row ``seq``, refusing one that its own hash does not seal."""
         found = hashlib.sha256(line[:-_SEAL] + b"]").hexdigest()
         try:
-            number, kind, time, body, previous, told = _read(line.decode())
+            number, kind, time, body, previous, told = read(line.decode())
             row = cls(number, _KINDS[kind], time, body, previous, told)
         except (ValueError, TypeError, KeyError) as error:
             raise LedgerTampered(f"row {seq} was changed: it is no row.") from error
@@ -144,7 +145,7 @@ class Row(NamedTuple):
     @property
     def facts(self) -> dict[str, Any]:
         """What the row says, as plain values."""
-        facts: dict[str, Any] = _read(self.body)
+        facts: dict[str, Any] = read(self.body)
         return facts
 
     def follows(self, before: Row | None) -> bool:

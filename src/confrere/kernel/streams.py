@@ -223,17 +223,6 @@ def gaussian_noise(
     return np.asarray(sigma * normals(dimension, count, source))
 
 
-def sum_zero_noise(
-    rho: float, n_classes: int, dimension: int, source: RandomSource
-) -> NDArray[np.float64]:
-    """Return ``(n_classes, dimension)`` noise in the subspace whose columns sum to zero.
-
-    The density there, of dimension ``(n_classes - 1) dimension``, is proportional to
-    ``exp(-rho ||B||_F)``.
-    """
-    return in_sum_zero_space(l2_noise(rho, (n_classes - 1) * dimension, source)[0], n_classes)
-
-
 def in_sum_zero_space(coordinates: NDArray[np.float64], n_classes: int) -> NDArray[np.float64]:
     """Return the ``(n_classes, d)`` matrix with these ``(n_classes - 1) d`` coordinates.
 

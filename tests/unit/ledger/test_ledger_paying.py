@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,7 @@ from confrere.kernel.streams import SeededSource
 from confrere.ledger import Ledger
 
 
-def test_what_was_made_is_released(ledger: Ledger, tenth: Guarantee) -> None:
+def test_what_was_made_is_released(ledger, tenth):
     facts = {"purpose": "fit", "detail": {"rounds": 3}, "key": "k"}
     with paying(ledger, "study", tenth, simulation=SeededSource(0), **facts) as ticket:
         during = ledger.entry(ticket.receipt)
@@ -41,16 +40,14 @@ class _Odd(Exception):
         (_Odd, "Error"),
     ],
 )
-def test_what_raised_failed_and_stays_charged(
-    ledger: Ledger, tenth: Guarantee, error: type[BaseException], code: str
-) -> None:
+def test_what_raised_failed_and_stays_charged(ledger, tenth, error, code):
     with pytest.raises(error), paying(ledger, "study", tenth, purpose="fit"):
         raise error
     (entry,) = ledger.entries()
     assert (entry.state, entry.code, ledger.spent()) == ("failed", code, 0.1)
 
 
-def test_what_the_account_does_not_cover_never_begins(ledger: Ledger) -> None:
+def test_what_the_account_does_not_cover_never_begins(ledger):
     began = False
     with pytest.raises(BudgetExceeded), paying(ledger, "study", Guarantee(2.0), purpose="fit"):
         began = True
@@ -58,7 +55,7 @@ def test_what_the_account_does_not_cover_never_begins(ledger: Ledger) -> None:
     assert not ledger.entries()
 
 
-def test_a_digest_that_the_block_left_stays(ledger: Ledger, tenth: Guarantee) -> None:
+def test_a_digest_that_the_block_left_stays(ledger, tenth):
     with paying(ledger, "study", tenth, purpose="fit") as ticket:
         ledger.mark_released(ticket.receipt, digest="00ff")
     assert ledger.entry(ticket.receipt).digest == "00ff"
@@ -67,7 +64,7 @@ def test_a_digest_that_the_block_left_stays(ledger: Ledger, tenth: Guarantee) ->
     assert ledger.entry(late.receipt).state == "released"
 
 
-def test_what_resumes_stays_open_when_interrupted(ledger: Ledger, tenth: Guarantee) -> None:
+def test_what_resumes_stays_open_when_interrupted(ledger, tenth):
     facts = {"purpose": "fit", "key": "k", "resumes": True}
     with pytest.raises(KeyboardInterrupt), paying(ledger, None, tenth, **facts) as first:
         raise KeyboardInterrupt
@@ -81,9 +78,7 @@ def test_what_resumes_stays_open_when_interrupted(ledger: Ledger, tenth: Guarant
     assert ledger.entry(e.receipt).state == "failed"
 
 
-def test_the_error_is_heard_even_if_the_ledger_is_gone(
-    ledger: Ledger, tenth: Guarantee, path: Path
-) -> None:
+def test_the_error_is_heard_even_if_the_ledger_is_gone(ledger, tenth, path):
     with (
         pytest.raises(ValueError, match="what went wrong") as caught,
         paying(ledger, "study", tenth, purpose="fit"),
@@ -92,9 +87,7 @@ def test_the_error_is_heard_even_if_the_ledger_is_gone(
     assert "could not be told" in caught.value.__notes__[0]
 
 
-def test_a_receipt_of_elsewhere_has_no_entry(
-    ledger: Ledger, tenth: Guarantee, tmp_path: Path
-) -> None:
+def test_a_receipt_of_elsewhere_has_no_entry(ledger, tenth, tmp_path):
     other = Ledger(tmp_path / "other.ledger")
     other.open_account("study", epsilon=1.0)
     foreign = other.charge("study", tenth, purpose="fit")

@@ -36,14 +36,14 @@ def old(path: Path) -> Path:
     return path
 
 
-def test_it_is_read_as_it_was(old: Path) -> None:
+def test_it_is_read_as_it_was(old):
     ledger = Ledger(old)
     assert ledger.verify() == 6
     assert [entry.state for entry in ledger.entries()] == ["released", "open"]
     assert (ledger.spent("study"), ledger.spent("told")) == (0.25, 0.5)
 
 
-def test_an_account_that_says_nothing_answers_nothing_until_declared(old: Path) -> None:
+def test_an_account_that_says_nothing_answers_nothing_until_declared(old):
     ledger = Ledger(old)
     with pytest.raises(CompositionError, match=r"does not say what it counts.*ledger open"):
         ledger.charge("study", Guarantee(0.1), purpose="fit")

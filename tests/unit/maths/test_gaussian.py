@@ -14,7 +14,6 @@ from confrere.kernel.streams import (
     RandomSource,
     SeededSource,
     gaussian_noise,
-    in_sum_zero_space,
     normals,
 )
 from confrere.maths.gaussian import (
@@ -164,11 +163,3 @@ def test_normals_reach_far_tails_and_stay_finite():
     assert farthest[0, 0] == pytest.approx(stats.norm.ppf(2.0**-106))
     nearest = normals(1, 1, FixedSource([2**64 - 1]))
     assert abs(nearest[0, 0]) < 1e-15
-
-
-def test_sum_zero_noise_keeps_its_length():
-    coordinates = np.arange(6.0)
-    matrix = in_sum_zero_space(coordinates, 3)
-    assert matrix.shape == (3, 3)
-    np.testing.assert_allclose(matrix.sum(axis=0), 0, atol=1e-12)
-    assert np.linalg.norm(matrix) == pytest.approx(np.linalg.norm(coordinates))
