@@ -188,8 +188,8 @@ def _check_json(value: Any, name: str) -> Any:
 
 
 def _depth(value: object) -> int:
-    inner = value.values() if isinstance(value, dict) else value
-    return 1 + max(map(_depth, inner), default=0) if isinstance(value, list | dict) else 0
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + max(map(_depth, inner), default=0)
 
 
 # -- approvals, refusals, receipts -----------------------------------------------------------------
