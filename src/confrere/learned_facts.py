@@ -16,7 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.guarantee import Guarantee, Neighbours, Unit, check_epsilon, party_guarantee
+from confrere.kernel.guarantee import (
+    Guarantee,
+    Neighbours,
+    Unit,
+    check_epsilon,
+    check_relation,
+    party_guarantee,
+)
 from confrere.kernel.release import paying
 from confrere.kernel.streams import RandomSource, Seed, simulation_of
 from confrere.ledger import Ledger, payer
@@ -53,11 +60,7 @@ class FactsPlan:
     unit: Unit = Unit.RECORD
 
     def __post_init__(self) -> None:
-        if self.neighbours is Neighbours.LABEL_ONLY:
-            raise InvalidParameter(
-                "neighbours must be 'replace-one' or 'add-remove': where features are public, "
-                "declare their facts."
-            )
+        check_relation(self.neighbours)
         if self.unit is Unit.PARTY and self.neighbours is not Neighbours.REPLACE_ONE:
             raise InvalidParameter(
                 "neighbours must be 'replace-one' where whole parties are hidden: how many there "
@@ -175,10 +178,7 @@ def learn_facts(
     """
     if not isinstance(schema, PublicSchema):
         raise InvalidParameter("schema must be a PublicSchema.")
-    try:
-        relation = Neighbours(neighbours)
-    except ValueError:
-        raise InvalidParameter("neighbours must be 'replace-one' or 'add-remove'.") from None
+    relation = check_relation(neighbours)
     unit = Unit.RECORD if party is None else Unit.PARTY
     plan = FactsPlan(FactCounts(schema, quantiles), check_epsilon(epsilon), relation, unit)
     guarantee = plan.guarantee()

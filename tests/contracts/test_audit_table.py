@@ -1,18 +1,27 @@
 """Every promise that is offered has a row in the table of audits, and no row is there twice."""
 
 import itertools
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 
 import pytest
 
 from confrere.assurance import COMPARED, ROWS, AuditCase, audit_row, sides_of
 from confrere.catalogue_audits import AUDITED, IN_TABLE
 from confrere.errors import InvalidParameter
-from confrere.kernel.guarantee import Neighbours
+from confrere.estimators import PrivateLogisticRegression
+from confrere.kernel.guarantee import RELATIONS, Neighbours
+from confrere.maths.calibration import (
+    RidgeTerm,
+    spent_epsilon,
+    spent_epsilon_classwise,
+    spent_epsilon_softmax,
+)
+from confrere.maths.gaussian import GaussianObjective
+from confrere.plans.body_plan import noises
 
 #: Every value of every dimension. Whether a method has it is asked of the method itself.
 VALUES = {
-    "relation": [str(relation) for relation in Neighbours],
+    "relation": [str(relation) for relation in RELATIONS],
     "classes": [2, 3, 4],
     "geometry": ["ball", "body", "wide", "joint", "apart", "bodies"],
     "delta": [False, True],
@@ -72,6 +81,30 @@ def test_no_row_is_refuted(row):
     found = audit_row(row)
     assert not found.refuted, found.where
     assert found.shares["ratio"] > 0.5
+
+
+def test_a_relation_that_only_old_ledgers_have_is_refused_by_every_mechanism_and_accountant():
+    found = {type(one): one for row in ROWS if row.method != "total" for one in made_by(row)}
+    related = [one for one in found.values() if hasattr(one, "neighbours")]
+    assert len(related) >= 6
+    for one in related:
+        with pytest.raises(InvalidParameter, match="neighbours"):
+            replace(one, neighbours=Neighbours.LABEL_ONLY)
+    for price in (
+        lambda relation: spent_epsilon(1.0, RidgeTerm(ridge=1.0), relation),
+        lambda relation: spent_epsilon_softmax(1.0, 1.0, 3, 1.0, relation),
+        lambda relation: spent_epsilon_classwise(1.0, 1.0, 4, 1.0, relation),
+        lambda relation: GaussianObjective(ridge=1.0, neighbours=relation),
+        lambda relation: noises(100, 1.0, neighbours=relation),
+        lambda relation: PrivateLogisticRegression(neighbours=relation).price(100, 4),
+    ):
+        with pytest.raises(InvalidParameter, match="neighbours"):
+            price(Neighbours.LABEL_ONLY)
+        price(Neighbours.REPLACE_ONE)
+
+
+def made_by(row):
+    return [one for one in sides_of(row).mechanisms if is_dataclass(one)]
 
 
 def test_a_law_that_is_not_the_declared_one_is_refuted():

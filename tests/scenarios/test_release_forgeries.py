@@ -479,7 +479,7 @@ def of_party(**changes: Any) -> Callable[[World, Path], Path]:
 MADE = {
     "epsilon .05 for a row of epsilon 1": (of_price(epsilon=0.05), "guarantee.epsilon"),
     "delta 0 for a row of delta 1e-6": (of_price(delta=0.0), "guarantee.delta"),
-    "labels only for a row of records": (of_price(neighbours="label-only"), "guarantee.neighbours"),
+    "another relation": (of_price(neighbours="add-remove"), "guarantee.neighbours"),
     "parties for a row of records": (of_price(unit="party"), "guarantee.unit"),
     "another theorem": (of_price(theorem="docs/proofs/other.md"), "guarantee.theorem"),
     "fewer public facts": (of_price(public=()), "guarantee.public"),

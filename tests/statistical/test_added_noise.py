@@ -191,15 +191,9 @@ def test_a_delta_for_parties_must_promise_something():
         PartyAverage(epsilon=1.0, delta=0.2, n_parties=5, n_features=2, alpha=0.1)
 
 
-def test_hidden_sizes_and_labels_have_a_delta_too():
-    for change, size in ((Neighbours.LABEL_ONLY, 20), (Neighbours.ADD_REMOVE, HiddenSize(20))):
-        mechanism = OutputPerturbation(
-            epsilon=1.0, delta=1e-6, n_samples=size, n_features=2, ridge=3.0, neighbours=change
-        )
-        assert mechanism.guarantee().delta == 1e-6
-        assert (
-            mechanism.noise.deviation
-            < OutputPerturbation(
-                epsilon=0.01, n_samples=size, n_features=2, ridge=3.0, neighbours=change
-            ).noise.deviation
-        )
+def test_hidden_sizes_have_a_delta_too():
+    hidden = {"n_samples": HiddenSize(20), "neighbours": Neighbours.ADD_REMOVE}
+    mechanism = OutputPerturbation(epsilon=1.0, delta=1e-6, n_features=2, ridge=3.0, **hidden)
+    dearer = OutputPerturbation(epsilon=0.01, n_features=2, ridge=3.0, **hidden)
+    assert mechanism.guarantee().delta == 1e-6
+    assert mechanism.noise.deviation < dearer.noise.deviation

@@ -10,7 +10,7 @@ from confrere.federation import Payload
 from confrere.federation.operation import OPERATIONS, PartyFacts
 from confrere.federation.protocols import ReleaseRequest
 from confrere.kernel import streams as samplers
-from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.guarantee import RELATIONS, Neighbours
 from confrere.kernel.streams import SeededSource
 from confrere.maths import calibration
 from confrere.maths.geometry import coordinate_variance
@@ -66,7 +66,7 @@ def mechanism_of(body, *, epsilon=1.0, ridge=0.4, cap=0.5, neighbours=Neighbours
 
 @pytest.mark.parametrize("name", BODIES)
 @pytest.mark.parametrize("cap", [1.0, 0.5])
-@pytest.mark.parametrize("relation", [str(relation) for relation in Neighbours])
+@pytest.mark.parametrize("relation", [str(relation) for relation in RELATIONS])
 @pytest.mark.parametrize(("epsilon", "ridge"), [(1.0, 0.4), (4.0, 0.05)])
 def test_never_above_epsilon_and_nothing_wasted(name, cap, relation, epsilon, ridge):
     body, change = body_of(name), Neighbours(relation)

@@ -153,9 +153,7 @@ def test_means_are_rounded_by_half_a_step_at_most():
     np.testing.assert_array_equal(alone, FactCounts.means(sums, count)[3])
 
 
-def test_label_only_has_no_facts_to_pay_for():
-    with pytest.raises(InvalidParameter, match="neighbours"):
-        FactsPlan(FactCounts(SCHEMA), CLAIM, Neighbours.LABEL_ONLY)
+def test_how_many_parties_there_are_is_not_hidden():
     with pytest.raises(InvalidParameter, match="how many there are is public"):
         FactsPlan(FactCounts(SCHEMA), CLAIM, Neighbours.ADD_REMOVE, Unit.PARTY)
 

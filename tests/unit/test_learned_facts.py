@@ -114,14 +114,14 @@ def test_facts_that_were_changed_are_found_with_the_ledger(table, ledger, tmp_pa
 
 def test_prices_that_do_not_add_up_are_refused_before_anything_is_spent(table, ledger):
     learned = SCHEMA.learn(table, epsilon=0.5, ledger=ledger, account="people")
-    ledger.open_account("labels", epsilon=3.0, neighbours="label-only")
-    settings = {"schema": learned, "ledger": ledger, "account": "labels"}
-    model = PrivateLogisticRegression(neighbours="label-only", **settings)
+    ledger.open_account("presence", epsilon=3.0, neighbours="add-remove")
+    settings = {"schema": learned, "ledger": ledger, "account": "presence"}
+    model = PrivateLogisticRegression(neighbours="add-remove", declared_samples=100, **settings)
     with pytest.raises(InvalidParameter, match="the two do not add up"):
         model.fit(table)
     with pytest.raises(InvalidParameter, match="the two do not add up"):
         model.price(100)
-    assert ledger.spent("labels") == 0
+    assert ledger.spent("presence") == 0
 
 
 def test_seeded_facts_are_never_released(table, ledger):

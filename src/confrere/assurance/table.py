@@ -33,7 +33,7 @@ from confrere.catalogue import find_method
 from confrere.errors import InvalidData, InvalidParameter, NotInstalled
 from confrere.estimators import FeatureStackingClassifier, PrivateLogisticRegression
 from confrere.federation.sums import fact_sum
-from confrere.kernel.guarantee import Guarantee, Neighbours, Unit
+from confrere.kernel.guarantee import Guarantee, Neighbours, Unit, check_relation
 from confrere.learned_facts import FactsPlan
 from confrere.ledger import Ledger
 from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
@@ -162,7 +162,7 @@ class Sides:
 
 # --- the table ------------------------------------------------------------------------------------
 
-_RELATIONS = ("replace-one", "add-remove", "label-only")
+_RELATIONS = ("replace-one", "add-remove")
 _ONE = ("replace-one",)
 #: By the number of classes: noise of one norm until every class's own is less, or of every class.
 _NORM = {2: "L2Noise", 3: "L2Noise", 4: "ClassNoise"}
@@ -376,7 +376,7 @@ def _neighbours(row: AuditCase) -> tuple[dict[str, Any], dict[str, Any]]:
     shape = find_method(row.method).shape
     if shape == "votes":
         return _crowds(row)
-    n, last = _RECORDS, row.classes - 1
+    n = _RECORDS
     y = np.arange(n) % row.classes
     y[0] = 0
     X: Any
@@ -400,9 +400,7 @@ def _neighbours(row: AuditCase) -> tuple[dict[str, Any], dict[str, Any]]:
         other[0] = -X[0]
     first: dict[str, Any] = {"X": X, "y": y}
     second = {"X": other, "y": y}
-    if row.relation == "label-only":
-        second = {"X": X, "y": np.append(last, y[1:])}
-    elif row.relation == "add-remove":
+    if row.relation == "add-remove":
         second = {"X": X[1:], "y": y[1:]}
     party = {"party": np.arange(n) % 3} if shape == "together" else {}
     return first | party, second | party
@@ -448,7 +446,7 @@ def _facts(row: AuditCase, epsilon: float) -> Sides:
     if row.option not in ("", "party", "sum"):
         raise InvalidParameter(f"{row.option} is not offered by facts.")
     unit = Unit.PARTY if row.option == "party" else Unit.RECORD
-    plan = FactsPlan(FactCounts(_FACTS), epsilon, Neighbours(row.relation), unit)
+    plan = FactsPlan(FactCounts(_FACTS), epsilon, check_relation(row.relation), unit)
     columns = ["age", "weight", "job", "ill"]
     changed = [(100.0, 130.0, "a", "yes"), (25.0, None, "b", "no")]
     if row.relation == "add-remove":

@@ -83,19 +83,13 @@ def _minimisers(mechanism: Any) -> tuple[NoisyMinimiser, ...]:
 def _delta_of(mechanism: GaussianObjectivePerturbation, epsilon: float) -> float:
     """Sum delta over all corners of the residuals of the records that change."""
     k, ridge, cap = mechanism.n_classes, mechanism.ridge, mechanism.cap
-    relation = mechanism.neighbours
     if k == 2:
-        bend = cap * (1 - cap) if relation is Neighbours.LABEL_ONLY else 0.25
-        jacobian = math.log1p(bend / ridge)
+        jacobian = math.log1p(0.25 / ridge)
         gradients: list[Any] = [np.array([residual]) for residual in (0.0, cap)]
     else:
         jacobian = (k - 1) * math.log1p(1 / (k * ridge))
         gradients = [vertex - np.eye(k)[0] for vertex in np.eye(k)]
-    if relation is Neighbours.LABEL_ONLY:
-        # Two labels of one row: their residuals add up to one, and more classes bend alike.
-        reaches = [1.0, 0.0] if k == 2 else [math.sqrt(2)]
-        jacobian = jacobian if k == 2 else 0.0
-    elif relation is Neighbours.ADD_REMOVE:
+    if mechanism.neighbours is Neighbours.ADD_REMOVE:
         reaches = [float(np.linalg.norm(gradient)) for gradient in gradients]
     else:
         # Rows of one length, in the directions that part the two gradients most.

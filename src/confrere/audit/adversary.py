@@ -117,8 +117,6 @@ def random_case(
     ).reshape(n_common, d)
     first = random_unit(generator, d)
     w = random_unit(generator, d) * 10 ** generator.uniform(-1, 2)
-    if change is Neighbours.LABEL_ONLY:
-        return Comparison(common, first, -first, w)
     if change is Neighbours.ADD_REMOVE:
         return Comparison(common, first, None, w)
     return Comparison(common, first, random_unit(generator, d), w)
@@ -149,8 +147,6 @@ def opposed_case(
     nobody = np.zeros((0, d))
     if change is Neighbours.ADD_REMOVE:
         return Comparison(nobody, first, None, w)
-    if change is Neighbours.LABEL_ONLY:
-        return Comparison(nobody, first, -first, w)
     return Comparison(nobody, first, second, w)
 
 
@@ -223,8 +219,8 @@ def worst_body_loss(
         pairs.append((common, _corners(body, generator, 2)))
     worst = 0.0
     for common, (first, other) in pairs:
-        second = {Neighbours.ADD_REMOVE: None, Neighbours.LABEL_ONLY: -first}.get(change, other)
-        both = np.array([first, other] if change is Neighbours.REPLACE_ONE else [first])
+        second = None if change is Neighbours.ADD_REMOVE else other
+        both = np.array([first] if second is None else [first, second])
         inverse = np.linalg.pinv(both)
         for margin in margins:
             for far in (margin, -margin, -12.0):

@@ -137,7 +137,7 @@ def _softmax_cases(
         common = X, generator.integers(0, n_classes, size=n)
         first = random_unit(generator, d), int(generator.integers(n_classes))
         W = basis @ generator.normal(size=(n_classes - 1, d)) * 10 ** generator.uniform(-1, 2)
-        yield _softmax_changed(common, first, random_unit(generator, d), W, n_classes, change)
+        yield _softmax_changed(common, first, random_unit(generator, d), W, change)
     nobody = np.zeros((0, d)), np.zeros(0, dtype=np.intp)
     size = 1000.0 if d > 1 else 1.0
     for lead in LEADS:
@@ -149,7 +149,7 @@ def _softmax_cases(
             x[1] = other[1] = np.sin(tilt)
         W[-1, -1 if d == 1 else 1] = size if d > 1 else lead
         W -= W.mean(axis=0)
-        yield _softmax_changed(nobody, (x, 0), other, W, n_classes, change)
+        yield _softmax_changed(nobody, (x, 0), other, W, change)
 
 
 def _softmax_changed(
@@ -157,12 +157,8 @@ def _softmax_changed(
     first: tuple[Floats, int],
     other: Floats,
     W: Floats,
-    n_classes: int,
     change: Neighbours,
 ) -> SoftmaxComparison:
-    x, code = first
     if change is Neighbours.ADD_REMOVE:
         return SoftmaxComparison(common, first, None, W)
-    if change is Neighbours.LABEL_ONLY:
-        return SoftmaxComparison(common, first, (x, (code + 1) % n_classes), W)
-    return SoftmaxComparison(common, first, (other, code), W)
+    return SoftmaxComparison(common, first, (other, first[1]), W)

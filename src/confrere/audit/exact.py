@@ -214,8 +214,6 @@ def gaussian_move(
         sides = [(first, 0), (other, 0)]
         if relation is Neighbours.ADD_REMOVE:
             sides[1] = np.zeros(d), 0
-        elif relation is Neighbours.LABEL_ONLY:
-            sides[1] = first, 1
         one, another = (
             PerturbedObjectiveTerm(length * x[None], np.array([1.0 - 2 * code]), act, centre)
             if classes == 2
@@ -281,18 +279,17 @@ def _audit_check(mechanism: PriorCheck) -> ExactAudit:
     classes = len(mechanism.rates or (0, 1))
     codes = range(classes) if mechanism.rates else (-1.0, 1.0)
     scores = 1e9 * (np.vstack([np.eye(classes), -np.eye(classes)]) if mechanism.rates else _SIGNS)
-    totals = {
-        (k, code): mechanism.terms(scores[k : k + 1], np.array([float(code)]))[0]
+    totals = [
+        mechanism.terms(scores[k : k + 1], np.array([float(code)]))[0]
         for k in range(len(scores))
         for code in codes
-    }
+    ]
     relation = mechanism.neighbours
     nobody = mechanism.terms(scores[:0], np.zeros(0))[0]
     worst = max(
         one.loss(nobody if relation is Neighbours.ADD_REMOVE else other)
-        for (k, _), one in totals.items()
-        for (j, _), other in totals.items()
-        if relation is not Neighbours.LABEL_ONLY or k == j
+        for one in totals
+        for other in totals
     )
     return ExactAudit(worst, mechanism.epsilon, f"scores beyond all bounds, {relation}")
 

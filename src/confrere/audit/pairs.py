@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confrere.errors import InvalidParameter
-from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.guarantee import Neighbours, check_relation
 
 
 @dataclass(frozen=True)
@@ -92,10 +92,8 @@ def worst_pairs(estimator: Any, *, n_samples: int = 60, tilt: float = 0.5) -> li
         _opposed_misfits(n_samples, norm, tilt, n_samples - 1),
         _grown_record(n_samples, norm),
     ]
-    relation = Neighbours(getattr(estimator, "neighbours", Neighbours.REPLACE_ONE))
-    if relation is Neighbours.LABEL_ONLY:
-        return [replaced[0], _flipped_misfit(replaced[1])]
-    if relation is Neighbours.ADD_REMOVE:
+    relation = getattr(estimator, "neighbours", Neighbours.REPLACE_ONE)
+    if check_relation(relation) is Neighbours.ADD_REMOVE:
         return [_removed(pair) for pair in replaced[1:]]
     return replaced
 
@@ -135,12 +133,6 @@ def _grown_record(n: int, norm: float) -> Pair:
     grown = X.copy()
     grown[0] *= 1000
     return Pair.of_rows("one record a thousand times longer", (X, y), (grown, y))
-
-
-def _flipped_misfit(pair: Pair) -> Pair:
-    y = pair.first["y"].copy()
-    y[0] = 1 - y[0]
-    return Pair("a misfit's label flipped", pair.first, pair.first | {"y": y})
 
 
 def _removed(pair: Pair) -> Pair:

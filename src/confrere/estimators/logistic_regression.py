@@ -23,7 +23,7 @@ from confrere.estimators.constraints import (
     Ridges,
     RowEngine,
 )
-from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.guarantee import check_relation
 from confrere.ledger import Ledger
 from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.plans.base_plan import LabelledTable, Plan, PublicFacts, encode_labels
@@ -153,7 +153,7 @@ class PrivateLogisticRegression(StreamedClassifier):
         Add a public constant inside the norm bound: regularised and noised like the rest.
     intercept_scale : float, default=0.4
         That constant, between 0 and 1.
-    neighbours : {"replace-one", "add-remove", "label-only"}, default="replace-one"
+    neighbours : {"replace-one", "add-remove"}, default="replace-one"
         Which change of the data is hidden. ``"add-remove"`` does not take the number of rows to
         be public and needs ``declared_samples``.
     loss : {"capped", "logistic"}, default="capped"
@@ -241,7 +241,7 @@ class PrivateLogisticRegression(StreamedClassifier):
     alpha: Ridges = "auto"
     fit_intercept: bool = True
     intercept_scale: float = 0.4
-    neighbours: Literal["replace-one", "add-remove", "label-only"] = "replace-one"
+    neighbours: Literal["replace-one", "add-remove"] = "replace-one"
     loss: Literal["capped", "logistic"] = "capped"
     ridge_floor: Positive = 2.0
     prior: Experts = None
@@ -260,7 +260,7 @@ class PrivateLogisticRegression(StreamedClassifier):
             return self._fit_plan(facts, self.epsilon, None, UNCHECKED)
         if not self.prior_check:
             return self._fit_plan(facts, self.epsilon, prior, UNCHECKED)
-        relation = Neighbours(self.neighbours)
+        relation = check_relation(self.neighbours)
         return plan_near(
             prior,
             lambda epsilon, belief: self._fit_plan(facts, epsilon, prior, belief),

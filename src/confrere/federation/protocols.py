@@ -42,7 +42,13 @@ from confrere.federation.operation import (
     install,
 )
 from confrere.federation.party import LocalParty, PartyGroup
-from confrere.kernel.guarantee import Guarantee, Neighbours, in_sequence
+from confrere.kernel.guarantee import (
+    RELATIONS,
+    Guarantee,
+    Neighbours,
+    check_relation,
+    in_sequence,
+)
 from confrere.kernel.streams import RandomSource
 from confrere.ledger import Receipt
 from confrere.mechanisms.counts import PrivateCounts
@@ -438,7 +444,7 @@ class CheckRequest:
             n_samples=count,
             base_rate=self.base_rate,
             deviation=self.deviation,
-            neighbours=Neighbours(self.neighbours),
+            neighbours=check_relation(self.neighbours),
         )
 
     @property
@@ -465,7 +471,7 @@ class CheckRequest:
         for name in ("base_rate", "deviation", "data_norm"):
             if type(values[name]) is not float or not 0 < values[name] <= LARGEST:
                 raise InvalidMessage(f"{name} must be a float above 0, to {LARGEST:g}.")
-        if values["neighbours"] not in tuple(Neighbours) or type(values["declared"]) is not int:
+        if values["neighbours"] not in RELATIONS or type(values["declared"]) is not int:
             raise InvalidMessage("neighbours must be a known relation, declared a whole number.")
         if coef.dtype != np.float64 or coef.shape != (facts.n_features,):
             raise InvalidMessage("coef must be one number per column.")
@@ -584,7 +590,7 @@ class ReleaseRequest(WeightRequest):
         for name in ("ridge", "alpha", "cap"):
             if type(values[name]) is not float or not 0 <= values[name] <= LARGEST:
                 raise InvalidMessage(f"{name} must be a float from 0 to {LARGEST:g}.")
-        if values["neighbours"] not in tuple(Neighbours):
+        if values["neighbours"] not in RELATIONS:
             raise InvalidMessage("neighbours must be a known relation.")
         hidden = values["neighbours"] == Neighbours.ADD_REMOVE
         if (

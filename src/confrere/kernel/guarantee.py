@@ -25,6 +25,7 @@ __all__ = [
     "check_bound",
     "check_epsilon",
     "check_positive",
+    "check_relation",
     "in_parallel",
     "in_sequence",
     "one_of",
@@ -44,12 +45,24 @@ class Neighbours(StrEnum):
 
     ``REPLACE_ONE``: one unit's data become any other; the number of units is public.
     ``ADD_REMOVE``: one unit is there or not; the number of units is not public.
-    ``LABEL_ONLY``: one unit's label changes; all features are public.
+    ``LABEL_ONLY``: one unit's label changes; all features are public. Ledgers of earlier versions
+    have charges of this kind; nothing is released under it any more (:func:`check_relation`).
     """
 
     REPLACE_ONE = "replace-one"
     ADD_REMOVE = "add-remove"
     LABEL_ONLY = "label-only"
+
+
+#: What a release may promise.
+RELATIONS = (Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE)
+
+
+def check_relation(value: object, name: str = "neighbours") -> Neighbours:
+    """Return the relation of a release to be made; what is only in old ledgers is refused here."""
+    if value not in RELATIONS:
+        raise InvalidParameter(f"{name} must be 'replace-one' or 'add-remove'.")
+    return Neighbours(str(value))
 
 
 def check_epsilon(value: object, name: str = "epsilon") -> float:
@@ -317,7 +330,6 @@ _FACTS = ("number of features", "label set", "bounds", "every parameter")
 _RECORDS = {
     Neighbours.REPLACE_ONE: ("number of records",),
     Neighbours.ADD_REMOVE: ("declared number of records",),
-    Neighbours.LABEL_ONLY: ("number of records", "all features"),
 }
 _FLOATS = "floats: rounding of the noise and its far tails (total variation below 1e-15)"
 _OWN = "what a party sends depends on its own data alone"

@@ -54,6 +54,7 @@ from confrere.kernel.guarantee import (
     at_least,
     at_most,
     check_epsilon,
+    check_relation,
     exact,
     minus,
     plus,
@@ -82,14 +83,9 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d([.]\d+)?([+]00:00|Z)", re.AS
 
 # -- the facts that rows hold: short texts and small plain JSON values, never data ---------------
 def _counted_facts(unit: Unit | str, neighbours: Neighbours | str) -> dict[str, str]:
-    try:
-        return {"unit": str(Unit(unit)), "neighbours": str(Neighbours(neighbours))}
-    except ValueError as error:
-        units, relations = (", ".join(repr(str(k)) for k in kinds) for kinds in (Unit, Neighbours))
-        raise InvalidParameter(
-            f"unit must be one of {units}, and neighbours one of {relations}: an account adds up "
-            "guarantees of one kind."
-        ) from error
+    if unit not in tuple(Unit):
+        raise InvalidParameter("unit must be 'record' or 'party': what an account adds up.")
+    return {"unit": str(Unit(unit)), "neighbours": str(check_relation(neighbours))}
 
 
 def _change_facts(account: str, reason: str) -> dict[str, Any]:
@@ -1027,7 +1023,7 @@ class LedgerWriter(LedgerFile):
             The caps on the sums of epsilons and deltas; without them the account only counts.
         unit, neighbours
             Whose presence the account counts ("record", "party"), and which change of the data
-            ("replace-one", "add-remove", "label-only"). A charge for others is refused.
+            ("replace-one", "add-remove"). A charge for others is refused.
         period : "year", optional
             The caps are on what each calendar year (in UTC) may spend, not on all that is ever
             spent: what is not spent in a year is gone, and what a unit pays over years adds up.
@@ -1161,6 +1157,7 @@ class LedgerWriter(LedgerFile):
             no such account, or None does not say which; ``key`` was used for other content.
         """
         facts = charge_facts(guarantee, purpose, detail, simulated, key, study, approval)
+        check_relation(guarantee.neighbours)
         with self._store.writing() as log:
             if study is not None:
                 log.check_agreed(study[1], approval)

@@ -28,7 +28,7 @@ from functools import lru_cache
 from scipy.optimize import brentq
 
 from confrere.errors import CalibrationError, InvalidParameter
-from confrere.kernel.guarantee import Neighbours, check_epsilon, check_positive
+from confrere.kernel.guarantee import Neighbours, check_epsilon, check_positive, check_relation
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +69,9 @@ def spent_epsilon(
     """Return the exact worst-case loss of privacy of one perturbed objective."""
     r = rho * term.weight * term.row_norm
     m = term.ridge / term.row_norm**2
-    if neighbours is Neighbours.LABEL_ONLY:
-        # A flipped label turns p into 1-p: the slopes add up to one wherever neither is capped,
-        # and the curvature is the same unless one of the two sides is capped.
-        uncapped = 1 - term.cap
-        p = worst_residual(r, m, cap=uncapped)
-        return max(r, r * (p + term.cap) + math.log1p(p * (1 - p) / m))
     p = worst_residual(r, m, cap=term.cap)
     added = r * p + math.log1p(p * (1 - p) / m)
-    if neighbours is Neighbours.ADD_REMOVE:
-        return added
-    return r * term.cap + added
+    return added if check_relation(neighbours) is Neighbours.ADD_REMOVE else r * term.cap + added
 
 
 def calibrate(
@@ -251,14 +243,12 @@ def spent_epsilon_softmax(
     A record's gradient ``(pi - e_c) x'`` has the norm ``x q`` with ``x = ||pi - e_c||``, at most
     ``sqrt(2) q``. Its Hessian block ``diag(pi) - pi pi'`` has rank ``K-1`` and the trace
     ``2 (1 - pi_c) - x^2``, where ``1 - pi_c`` is at most 1 and at most ``x sqrt((K-1)/K)``: the
-    Jacobian is paid at the same ``pi`` as the noise. A label leaves the Hessian alone and moves
-    the gradient by ``sqrt(2) q``.
+    Jacobian is paid at the same ``pi`` as the noise.
     """
     r = rho * row_norm
-    if neighbours is Neighbours.LABEL_ONLY:
-        return math.sqrt(2) * r
     added = _worst_softmax(r, ridge / row_norm**2, n_classes)
-    return added if neighbours is Neighbours.ADD_REMOVE else math.sqrt(2) * r + added
+    alone = check_relation(neighbours) is Neighbours.ADD_REMOVE
+    return added if alone else math.sqrt(2) * r + added
 
 
 def _worst_softmax(r: float, m: float, n_classes: int) -> float:
@@ -309,14 +299,11 @@ def spent_epsilon_classwise(
     """Return a sound loss of privacy where noise has the density ``exp(-rho sum_k ||B_k||)``.
 
     With ``t = 1 - pi_c`` a record's gradient is ``2 t q`` long in that norm, and the trace of
-    ``diag(pi) - pi pi'`` is at most ``2 t - t^2 K/(K-1)``. A label leaves the Hessian alone and
-    moves the gradient by ``2 q``.
+    ``diag(pi) - pi pi'`` is at most ``2 t - t^2 K/(K-1)``.
     """
     r = 2 * rho * row_norm
-    if neighbours is Neighbours.LABEL_ONLY:
-        return r
     added = _worst_classwise(r, ridge / row_norm**2, n_classes)
-    return added if neighbours is Neighbours.ADD_REMOVE else r + added
+    return added if check_relation(neighbours) is Neighbours.ADD_REMOVE else r + added
 
 
 def _worst_classwise(r: float, m: float, n_classes: int) -> float:

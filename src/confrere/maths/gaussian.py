@@ -27,7 +27,7 @@ from scipy import optimize, special
 
 from confrere.arrays import Floats
 from confrere.errors import CalibrationError, InvalidData, InvalidParameter
-from confrere.kernel.guarantee import Neighbours, check_epsilon, check_positive
+from confrere.kernel.guarantee import Neighbours, check_epsilon, check_positive, check_relation
 from confrere.maths.calibration import free_ridge, worst_residual
 
 #: In how many ways the Jacobian is shared between the ends of a residual; any of them is sound.
@@ -136,6 +136,7 @@ class GaussianObjective:
     def __post_init__(self) -> None:
         check_positive(self.ridge, "ridge")
         check_positive(self.row_norm, "row_norm")
+        check_relation(self.neighbours)
         if not 0.5 <= self.cap <= 1:
             raise InvalidParameter("cap must lie between 0.5 and 1.")
         if self.n_classes < 2:
@@ -160,8 +161,6 @@ class GaussianObjective:
         """
         at = np.asarray(epsilon, dtype=np.float64)[..., None]
         bound = self.delta(epsilon, sigma)
-        if self.neighbours is Neighbours.LABEL_ONLY:
-            return bound
         goes = replace(self, neighbours=Neighbours.ADD_REMOVE).moves()
         mu, count = goes[0].reach / sigma, goes[0].count
         at_end, at_zero = goes[0].jacobian, goes[-1].jacobian
@@ -183,10 +182,6 @@ class GaussianObjective:
 
     def _binary(self) -> list[Move]:
         q, m = self.row_norm, self.ridge / self.row_norm**2
-        if self.neighbours is Neighbours.LABEL_ONLY:
-            # The residuals of the two labels add up to one unless one of them is capped.
-            jacobian = np.array([math.log1p(self.cap * (1 - self.cap) / m)])
-            return [Move(q, jacobian), Move(0.0, jacobian)]
         slope = self.cap * q
         at_cap, at_zero = _sharings(m, self.cap)
         moves = [Move(slope, at_cap), Move(0.0, at_zero)]
@@ -196,8 +191,6 @@ class GaussianObjective:
 
     def _softmax(self) -> list[Move]:
         q, k = self.row_norm, self.n_classes
-        if self.neighbours is Neighbours.LABEL_ONLY:
-            return [Move(math.sqrt(2) * q, np.zeros(1))]
         jacobian = np.array([(k - 1) * math.log1p(q**2 / (k * self.ridge))])
         if self.neighbours is Neighbours.ADD_REMOVE:
             return [Move(math.sqrt(2) * q, jacobian, k - 1), Move(0.0, jacobian)]

@@ -12,7 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidData
-from confrere.kernel.guarantee import ASSUMPTIONS, Guarantee, Neighbours, check_epsilon
+from confrere.kernel.guarantee import (
+    ASSUMPTIONS,
+    Guarantee,
+    Neighbours,
+    check_epsilon,
+    check_relation,
+)
 from confrere.kernel.streams import RandomSource, discrete_laplace
 from confrere.mechanisms.laws import LaplaceNoise
 from confrere.mechanisms.terms import NoisedPoint
@@ -22,7 +28,6 @@ THEOREM = "docs/proofs/private_evaluation.md"
 _KNOWN: dict[Neighbours, tuple[str, ...]] = {
     Neighbours.REPLACE_ONE: ("number of records",),
     Neighbours.ADD_REMOVE: (),
-    Neighbours.LABEL_ONLY: ("number of records", "all features"),
 }
 
 
@@ -50,6 +55,7 @@ class PrivateCounts:
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
+        check_relation(self.neighbours)
 
     @property
     def scale(self) -> float:

@@ -115,8 +115,6 @@ class OutputPerturbation:
         """Largest L2 move of the solver's answer between neighbours."""
         slope = self.cap if self.n_classes == 2 else math.sqrt(2)
         changes = 2 if self.neighbours is Neighbours.REPLACE_ONE else 1
-        if self.neighbours is Neighbours.LABEL_ONLY and self.n_classes == 2:
-            slope = 1.0  # p and 1-p of the two labels add up to one, capped or not
         exact = (changes * slope + 2 * self.tolerance) / self.ridge
         return exact + 2 * coordinate_rounding(self._reach, self.n_classes)
 

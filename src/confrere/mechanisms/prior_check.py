@@ -140,8 +140,6 @@ class PriorCheck:
     def sensitivity(self) -> int:
         """Largest change of the sum, in steps, when one record is changed."""
         positive, negative = self._parts
-        if self.neighbours is Neighbours.LABEL_ONLY:
-            return positive + negative
         one = max(positive, negative)
         return one if self.neighbours is Neighbours.ADD_REMOVE else 2 * one
 

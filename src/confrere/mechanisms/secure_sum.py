@@ -22,6 +22,7 @@ from confrere.kernel.guarantee import (
     Unit,
     check_epsilon,
     check_positive,
+    check_relation,
     sum_assumptions,
 )
 from confrere.kernel.streams import (
@@ -119,6 +120,7 @@ class SecureSum:
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
+        check_relation(self.neighbours)
         check_positive(self.sensitivity, "sensitivity")
         check_positive(self.largest, "largest")
         if self.size < 1 or self.releases < 1:

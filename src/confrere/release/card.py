@@ -172,7 +172,7 @@ class CardPromise(_Part):
     definition: Literal["pure differential privacy", "approximate differential privacy"]
     unit: Literal["record", "party"]
     unit_detail: Text
-    adjacency: Literal["replace-one", "add-remove", "label-only"]
+    adjacency: Literal["replace-one", "add-remove"]
     max_rows_per_unit: PositiveInt
     across_parties: AcrossParties
     epsilon: Epsilon
@@ -204,7 +204,7 @@ class GuaranteeForm(_Part):
     epsilon: Epsilon
     delta: Delta
     unit: Literal["record", "party"]
-    neighbours: Literal["replace-one", "add-remove", "label-only"]
+    neighbours: Literal["replace-one", "add-remove"]
     theorem: Line
     public: Texts
     assumptions: Texts

@@ -248,7 +248,6 @@ FACTS_PURPOSES = ("learn facts of a schema", "answer facts_of_all in a federatio
 
 #: How proofs name the number of rows, which add-remove neighbours hide.
 COUNTED = "number of records"
-ALL_FEATURES = "all features"
 
 #: What the attacker in the words is willing to get wrong.
 FALSE_ALARM = 0.01
@@ -256,10 +255,8 @@ FALSE_ALARM = 0.01
 _SECRET = {
     (Unit.RECORD, Neighbours.REPLACE_ONE): "one person's record, and whether it is the one",
     (Unit.RECORD, Neighbours.ADD_REMOVE): "one person's record, and whether it is there as",
-    (Unit.RECORD, Neighbours.LABEL_ONLY): "one person's label, and whether it is the one",
     (Unit.PARTY, Neighbours.REPLACE_ONE): "one organisation's data, and whether they are those",
     (Unit.PARTY, Neighbours.ADD_REMOVE): "one organisation's data, and whether they are there as",
-    (Unit.PARTY, Neighbours.LABEL_ONLY): "one organisation's labels, and whether they are those",
 }
 
 
@@ -336,8 +333,6 @@ def public_facts(guarantee: Guarantee) -> list[str]:
     stated = list(guarantee.public)
     if guarantee.neighbours is Neighbours.ADD_REMOVE:
         return [f"declared {COUNTED}" if f == COUNTED else f for f in stated]
-    if guarantee.neighbours is Neighbours.LABEL_ONLY and ALL_FEATURES not in stated:
-        return [*stated, ALL_FEATURES]
     return stated
 
 
@@ -345,9 +340,7 @@ def not_protected(spending: Spending, rows: int, parties: int) -> Iterator[str]:
     """Say what the promise leaves open, under the relation that it is for."""
     proved = spending.guarantee
     yield "conclusions about people in general, which the data of others would give as well"
-    if proved.neighbours is Neighbours.LABEL_ONLY:
-        yield "features: only labels are hidden, whatever else is known of a record"
-    elif proved.neighbours is Neighbours.REPLACE_ONE:
+    if proved.neighbours is Neighbours.REPLACE_ONE:
         whose = "organisations there are" if proved.unit is Unit.PARTY else "records there are"
         yield f"how many {whose}: the promise is about one of them being another"
     if proved.public:

@@ -41,7 +41,7 @@ from pydantic import (
 
 from confrere.errors import OperationRefused, StudyError
 from confrere.files import write_new, write_whole
-from confrere.kernel.guarantee import Neighbours, Unit
+from confrere.kernel.guarantee import Unit
 from confrere.ledger import Decision, LedgerReader
 from confrere.mechanisms.secure_sum import fewest_of
 from confrere.release.signing import fingerprint
@@ -52,6 +52,7 @@ from confrere.study.study_file import (
     Name,
     Positive,
     PublicKeyLine,
+    Relation,
     Study,
     Table,
     Text,
@@ -364,7 +365,7 @@ class LocalPolicy(Table):
     """
 
     protects: Annotated[Unit, Field(strict=False)]
-    relation: Annotated[Neighbours, Field(strict=False)]
+    relation: Relation
     trust: Annotated[Trust, BeforeValidator(Trust.parse)] = OWN_NOISE
     operations: list[Text] | None = None
     max_epsilon_per_run: Positive | None = None

@@ -126,9 +126,6 @@ def test_pairs_differ_in_one_record():
 
 
 def test_pairs_respect_the_relation():
-    for pair in worst_pairs(PrivateLogisticRegression(neighbours="label-only")):
-        np.testing.assert_array_equal(pair.first["X"], pair.second["X"])
-        assert np.sum(pair.first["y"] != pair.second["y"]) == 1
     for pair in worst_pairs(PrivateLogisticRegression(neighbours="add-remove")):
         assert (len(pair.first["y"]), len(pair.second["y"])) == (60, 59)
         rows = {tuple(row) for row in pair.first["X"]}

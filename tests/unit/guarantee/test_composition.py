@@ -39,7 +39,7 @@ def test_mixed_units_and_relations_are_refused(compose):
     with pytest.raises(CompositionError, match="units differ"):
         compose([Guarantee(epsilon=1), Guarantee(epsilon=1, unit="party")])
     with pytest.raises(CompositionError, match="neighbours differ"):
-        compose([Guarantee(epsilon=1), Guarantee(epsilon=1, neighbours="label-only")])
+        compose([Guarantee(epsilon=1), Guarantee(epsilon=1, neighbours="add-remove")])
     with pytest.raises(CompositionError, match="nothing"):
         compose([])
 

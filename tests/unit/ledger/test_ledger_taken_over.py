@@ -12,11 +12,12 @@ from confrere.kernel.log import Kind, Row
 from confrere.ledger import Ledger
 
 COUNTED = {"unit": None, "neighbours": None}
+LABELS = {"unit": "record", "neighbours": "label-only"}
 
 
 @pytest.fixture
 def old(path: Path) -> Path:
-    """A file of rows that the first format wrote: five rows, of which one account says nothing."""
+    """A file of rows that the first format wrote: one account says nothing, one is of labels."""
     rows = [Row.sealed(Kind.GENESIS, {"format": 1, "ledger_id": "ab" * 16}, after=None)]
 
     def add(kind: Kind, **facts: object) -> None:
@@ -32,15 +33,28 @@ def old(path: Path) -> Path:
     charge("study", Guarantee(0.25), "k")
     add(Kind.RELEASED, charge=4, digest="00ff")
     charge("told", Guarantee(0.5, unit="party"), None)
+    add(Kind.ACCOUNT, name="labels", epsilon=1.0, delta=0.0, **LABELS)
+    charge("labels", Guarantee(0.75, **LABELS), None)
     path.write_bytes(b"".join(row.line for row in rows))
     return path
 
 
 def test_it_is_read_as_it_was(old):
     ledger = Ledger(old)
-    assert ledger.verify() == 6
-    assert [entry.state for entry in ledger.entries()] == ["released", "open"]
+    assert ledger.verify() == 8
+    assert [entry.state for entry in ledger.entries()] == ["released", "open", "open"]
     assert (ledger.spent("study"), ledger.spent("told")) == (0.25, 0.5)
+
+
+def test_what_was_spent_on_labels_is_counted_and_nothing_more_is_charged(old):
+    ledger = Ledger(old)
+    assert (ledger.spent("labels"), ledger.left("labels")) == (0.75, 0.25)
+    for account in ("labels", "new"):
+        with pytest.raises(InvalidParameter, match="neighbours"):
+            ledger.charge(account, Guarantee(0.1, **LABELS), purpose="fit")
+    with pytest.raises(InvalidParameter, match="neighbours"):
+        ledger.open_account("more", epsilon=1.0, **LABELS)
+    assert (ledger.spent("labels"), ledger.verify()) == (0.75, 8)
 
 
 def test_an_account_that_says_nothing_answers_nothing_until_declared(old):
@@ -50,7 +64,7 @@ def test_an_account_that_says_nothing_answers_nothing_until_declared(old):
     with pytest.raises(CompositionError):
         ledger.affords("study", Guarantee(0.1))
     with pytest.raises(InvalidParameter, match=r"was charged per record .replace-one. before"):
-        ledger.declare("study", unit="record", neighbours="label-only", reason="cheaper")
+        ledger.declare("study", unit="record", neighbours="add-remove", reason="cheaper")
     ledger.declare("study", unit="record", neighbours="replace-one", reason="what it was")
     with pytest.raises(InvalidParameter, match=r"counts per record .* already"):
         ledger.declare("study", unit="party", neighbours="replace-one", reason="another")
@@ -58,4 +72,4 @@ def test_an_account_that_says_nothing_answers_nothing_until_declared(old):
     ledger.open_account("study", epsilon=1.0)
     ledger.charge("told", Guarantee(0.5, unit="party"), purpose="fit")
     assert ledger.accounts()[0].history[-1].reason == "what it was"
-    assert ledger.verify() == 9
+    assert ledger.verify() == 11

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.guarantee import RELATIONS, Neighbours
 from confrere.maths.calibration import (
     CLASSWISE_FROM,
     calibrate_classwise,
@@ -17,7 +17,7 @@ from confrere.maths.calibration import (
 )
 
 positive = st.floats(0.01, 100)
-relations = st.sampled_from(list(Neighbours))
+relations = st.sampled_from(RELATIONS)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.guarantee import RELATIONS, Neighbours
 from confrere.kernel.streams import SeededSource
 from confrere.maths.solver import minimise, minimise_softmax
 from confrere.mechanisms.hidden_size import HiddenSize
@@ -23,7 +23,7 @@ def mechanism(**settings):
     )
 
 
-@pytest.mark.parametrize("relation", list(Neighbours))
+@pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("cap", [1.0, 0.5])
 def test_no_neighbour_moves_the_minimiser_further(relation, cap):
     rng = np.random.default_rng(0)

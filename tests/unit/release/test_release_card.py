@@ -287,7 +287,6 @@ def test_a_card_that_contradicts_itself_is_refused(document, change):
     [
         ("replace-one", "how many records there are", "number of records"),
         ("add-remove", None, "declared number of records"),
-        ("label-only", "features: only labels are hidden", "all features"),
     ],
 )
 def test_what_is_not_protected_depends_on_the_relation(make_release, neighbours, said, public):

@@ -143,7 +143,7 @@ def test_between_machines_rows_are_encoded_by_what_all_have_counted(place):
         ("epsilon = 0.5", "epsilon = 0", "facts.epsilon"),
         ("epsilon = 0.5", "epsilon = 0.5\ncolluding = 3", "more parties than may collude"),
         ("epsilon = 0.5", "epsilon = 0.5\nreserve = -1", "facts.reserve"),
-        ('relation = "replace-one"', 'relation = "label-only"', "facts"),
+        ('relation = "replace-one"', 'relation = "label-only"', "privacy.relation"),
     ],
 )
 def test_wrong_first_steps_are_refused_by_their_key(here, old, new, words):

@@ -185,7 +185,7 @@ def test_a_grant_is_the_party_s_own(place):
 @pytest.mark.parametrize(
     ("old", "new", "error"),
     [
-        ('relation = "replace-one"', 'relation = "label-only"', OperationRefused),
+        ('relation = "replace-one"', 'relation = "add-remove"', OperationRefused),
         ('protects = "record"', 'protects = "party"', OperationRefused),
         ("lifetime_epsilon = 30.0", "lifetime_epsilon = 0.5", BudgetExceeded),
         ("lifetime_epsilon = 30.0", 'operations = ["size"]', OperationRefused),

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -15,7 +15,7 @@ from confrere.cli.payers import existing_ledger
 from confrere.cli.views import account_table, entry_table, owner_table, together_table
 from confrere.cli.views import facts as facts_table
 from confrere.errors import InvalidParameter
-from confrere.kernel.guarantee import Guarantee, Neighbours, Unit
+from confrere.kernel.guarantee import Guarantee, Unit
 from confrere.kernel.ledger import Head
 from confrere.ledger import Account, Ledger, reset_witness, witnessed
 from confrere.ledger.accounts import shown
@@ -138,8 +138,9 @@ def open_account(
     delta: Annotated[float, typer.Option(help="The cap on all deltas together.")] = 0.0,
     unit: Annotated[Unit, typer.Option(help="Whose presence is counted.")] = Unit.RECORD,
     neighbours: Annotated[
-        Neighbours, typer.Option(help="Which change of the data is counted.")
-    ] = Neighbours.REPLACE_ONE,
+        Literal["replace-one", "add-remove"],
+        typer.Option(help="Which change of the data is counted."),
+    ] = "replace-one",
     period: Annotated[
         Period | None, typer.Option(help="The caps are on each year, not on all that is spent.")
     ] = None,

@@ -6,7 +6,7 @@ import os
 import warnings
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -21,7 +21,7 @@ from confrere.cli.payers import (
 from confrere.cli.views import listing
 from confrere.errors import SchemaError
 from confrere.extras import has_research, research
-from confrere.kernel.guarantee import Neighbours, Unit, check_epsilon
+from confrere.kernel.guarantee import Unit, check_epsilon, check_relation
 from confrere.learned_facts import FactsPlan
 from confrere.schema import Label, PublicDataOnlyWarning, PublicSchema, draft_schema
 from confrere.schema.fact_counts import FactCounts
@@ -136,8 +136,9 @@ def learn(
         int, typer.Option(help="Learn so many quantiles of numbers that may become curves, too.")
     ] = 0,
     neighbours: Annotated[
-        Neighbours, typer.Option(help="Which change is hidden: replace-one or add-remove.")
-    ] = Neighbours.REPLACE_ONE,
+        Literal["replace-one", "add-remove"],
+        typer.Option(help="Which change is hidden: replace-one or add-remove."),
+    ] = "replace-one",
     party: Annotated[
         str | None,
         typer.Option(help="The column that says whose record it is: hide whole parties."),
@@ -152,7 +153,8 @@ def learn(
     """
     found = _read(schema)
     unit = Unit.RECORD if party is None else Unit.PARTY
-    price = FactsPlan(FactCounts(found, quantiles), check_epsilon(epsilon), neighbours, unit)
+    counts, relation = FactCounts(found, quantiles), check_relation(neighbours)
+    price = FactsPlan(counts, check_epsilon(epsilon), relation, unit)
     book = existing_ledger(ledger)
     _refuse_taken(out)
     outcome = () if found.outcome is None else (found.outcome.column,)
