@@ -29,6 +29,7 @@ from confrere.kernel.guarantee import (
     Neighbours,
     Split,
     check_epsilon,
+    check_relation,
     in_parallel,
     in_sequence,
     one_of,
@@ -61,7 +62,7 @@ class ErrorSelection:
     rule : {"permute-and-flip", "exponential"}
         Permute-and-flip never expects more errors than the exponential mechanism does.
     neighbours : Neighbours
-        Replace-one or label-only: both move an error count by at most one.
+        Either relation: both move an error count by at most one.
     """
 
     epsilon: float
@@ -70,6 +71,7 @@ class ErrorSelection:
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
+        check_relation(self.neighbours)
         if self.rule not in ("permute-and-flip", "exponential"):
             raise InvalidParameter("rule must be 'permute-and-flip' or 'exponential'.")
 
