@@ -17,7 +17,6 @@ from confrere.maths.calibration import (
     spent_epsilon_softmax,
 )
 from confrere.maths.gaussian import GaussianObjective
-from confrere.plans.body_plan import noises
 
 #: Every value of every dimension. Whether a method has it is asked of the method itself.
 VALUES = {
@@ -95,7 +94,6 @@ def test_a_relation_that_only_old_ledgers_have_is_refused_by_every_mechanism_and
         lambda relation: spent_epsilon_softmax(1.0, 1.0, 3, 1.0, relation),
         lambda relation: spent_epsilon_classwise(1.0, 1.0, 4, 1.0, relation),
         lambda relation: GaussianObjective(ridge=1.0, neighbours=relation),
-        lambda relation: noises(100, 1.0, neighbours=relation),
         lambda relation: PrivateLogisticRegression(neighbours=relation).price(100, 4),
     ):
         with pytest.raises(InvalidParameter, match="neighbours"):

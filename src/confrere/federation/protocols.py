@@ -42,13 +42,7 @@ from confrere.federation.operation import (
     install,
 )
 from confrere.federation.party import LocalParty, PartyGroup
-from confrere.kernel.guarantee import (
-    RELATIONS,
-    Guarantee,
-    Neighbours,
-    check_relation,
-    in_sequence,
-)
+from confrere.kernel.guarantee import RELATIONS, Guarantee, Neighbours, in_sequence
 from confrere.kernel.streams import RandomSource
 from confrere.ledger import Receipt
 from confrere.mechanisms.counts import PrivateCounts
@@ -444,7 +438,7 @@ class CheckRequest:
             n_samples=count,
             base_rate=self.base_rate,
             deviation=self.deviation,
-            neighbours=check_relation(self.neighbours),
+            neighbours=Neighbours(self.neighbours),
         )
 
     @property

@@ -63,6 +63,14 @@ def worst_residual(r: float, m: float, cap: float = 1.0) -> float:
     return min(cap, p)
 
 
+def _alone(neighbours: Neighbours) -> bool:
+    """Say whether a record comes or goes and takes no other's place."""
+    return (
+        neighbours is not Neighbours.REPLACE_ONE
+        and check_relation(neighbours) is Neighbours.ADD_REMOVE
+    )
+
+
 def spent_epsilon(
     rho: float, term: RidgeTerm, neighbours: Neighbours = Neighbours.REPLACE_ONE
 ) -> float:
@@ -71,7 +79,7 @@ def spent_epsilon(
     m = term.ridge / term.row_norm**2
     p = worst_residual(r, m, cap=term.cap)
     added = r * p + math.log1p(p * (1 - p) / m)
-    return added if check_relation(neighbours) is Neighbours.ADD_REMOVE else r * term.cap + added
+    return added if _alone(neighbours) else r * term.cap + added
 
 
 def calibrate(
@@ -247,8 +255,7 @@ def spent_epsilon_softmax(
     """
     r = rho * row_norm
     added = _worst_softmax(r, ridge / row_norm**2, n_classes)
-    alone = check_relation(neighbours) is Neighbours.ADD_REMOVE
-    return added if alone else math.sqrt(2) * r + added
+    return added if _alone(neighbours) else math.sqrt(2) * r + added
 
 
 def _worst_softmax(r: float, m: float, n_classes: int) -> float:
@@ -303,7 +310,7 @@ def spent_epsilon_classwise(
     """
     r = 2 * rho * row_norm
     added = _worst_classwise(r, ridge / row_norm**2, n_classes)
-    return added if check_relation(neighbours) is Neighbours.ADD_REMOVE else r + added
+    return added if _alone(neighbours) else r + added
 
 
 def _worst_classwise(r: float, m: float, n_classes: int) -> float:

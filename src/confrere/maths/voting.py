@@ -178,13 +178,6 @@ def accumulate_votes(
     return (votes[:, 1].copy() if n_classes == 2 else votes), n_parties
 
 
-def vote_fractions(votes: NDArray[np.int64], n_parties: int) -> NDArray[np.float64]:
-    """Return the share of the parties behind +1, or behind each class (002, equation 12)."""
-    if n_parties < 1:
-        raise InvalidParameter("n_parties must be at least 1.")
-    return np.asarray(votes / n_parties)
-
-
 def majority_labels(votes: NDArray[np.int64], n_parties: int) -> NDArray[np.int64]:
     """Return -1 or +1 (+1 from half the votes on), or the code of the first class with most."""
     if votes.ndim == 1:

@@ -25,11 +25,6 @@ from confrere.mechanisms.terms import NoisedPoint
 
 THEOREM = "docs/proofs/private_evaluation.md"
 
-_KNOWN: dict[Neighbours, tuple[str, ...]] = {
-    Neighbours.REPLACE_ONE: ("number of records",),
-    Neighbours.ADD_REMOVE: (),
-}
-
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateCounts:
@@ -70,11 +65,12 @@ class PrivateCounts:
 
     def guarantee(self) -> Guarantee:
         """Return the price, without touching data."""
+        sizes = ("number of records",) if self.neighbours is Neighbours.REPLACE_ONE else ()
         return Guarantee(
             epsilon=self.epsilon,
             neighbours=self.neighbours,
             theorem=THEOREM,
-            public=(*_KNOWN[self.neighbours], *self.public),
+            public=(*sizes, *self.public),
             assumptions=ASSUMPTIONS,
         )
 

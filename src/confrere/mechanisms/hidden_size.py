@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.errors import InvalidParameter
-from confrere.kernel.guarantee import Neighbours, check_relation
+from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.streams import RandomSource
 
 #: Cells per declared row: of as many rows as were declared one in a hundred shares its cell.
@@ -86,7 +86,7 @@ def row_patterns(
 
 def check_row_count(n_samples: object, neighbours: Neighbours) -> None:
     """Refuse a number of rows where it is not public, and a stand-in where it is."""
-    hidden = check_relation(neighbours) is Neighbours.ADD_REMOVE
+    hidden = neighbours is Neighbours.ADD_REMOVE
     if hidden != isinstance(n_samples, HiddenSize):
         raise InvalidParameter(
             "n_samples must be a HiddenSize under add-remove neighbours, where the number of rows "

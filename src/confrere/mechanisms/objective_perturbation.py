@@ -19,6 +19,7 @@ from confrere.kernel.guarantee import (
     Neighbours,
     check_epsilon,
     check_positive,
+    check_relation,
     public_facts,
 )
 from confrere.kernel.streams import RandomSource
@@ -29,11 +30,7 @@ from confrere.maths.calibration import (
     calibrate_classwise,
     calibrate_softmax,
 )
-from confrere.mechanisms.hidden_size import (
-    RowCount,
-    check_row_count,
-    declared_count,
-)
+from confrere.mechanisms.hidden_size import RowCount, check_row_count, declared_count
 from confrere.mechanisms.laws import ClassNoise, L2Noise, NoiseLaw
 from confrere.mechanisms.noisy_minimiser import (
     SOLVER_PART,
@@ -97,6 +94,7 @@ class PerturbedObjective(ABC):
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
+        check_relation(self.neighbours)
         check_positive(self.ridge, "ridge")
         check_row_count(self.n_samples, self.neighbours)
         if declared_count(self.n_samples) < 1 or self.n_features < 1:
@@ -154,12 +152,7 @@ class PerturbedObjective(ABC):
         return self.minimiser.output_step
 
     def run(
-        self,
-        X: Rows,
-        y: Labels,
-        *,
-        source: RandomSource,
-        centre: NDArray[np.float64] | None = None,
+        self, X: Rows, y: Labels, *, source: RandomSource, centre: NDArray[np.float64] | None = None
     ) -> NDArray[np.float64]:
         """Return the released weights: ``(d,)`` for two classes, ``(K, d)`` for more.
 

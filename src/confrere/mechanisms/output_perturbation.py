@@ -19,6 +19,7 @@ from confrere.kernel.guarantee import (
     Neighbours,
     check_epsilon,
     check_positive,
+    check_relation,
     public_facts,
 )
 from confrere.kernel.streams import RandomSource
@@ -92,6 +93,7 @@ class OutputPerturbation:
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
+        check_relation(self.neighbours)
         if self.delta:
             check_delta(self.delta, declared_count(self.n_samples))
         check_positive(self.ridge, "ridge")
@@ -180,13 +182,7 @@ class OutputPerturbation:
 
     def _solved(self, X: Rows, y: Labels) -> Floats:
         if self.n_classes == 2:
-            return minimise(
-                X,
-                y,
-                ridge=self.ridge,
-                cap=self.cap,
-                tolerance=self.tolerance,
-            ).w
+            return minimise(X, y, ridge=self.ridge, cap=self.cap, tolerance=self.tolerance).w
         codes = np.asarray(y, dtype=np.intp)
         solved = minimise_softmax(
             X, codes, self.n_classes, ridge=self.ridge, tolerance=self.tolerance
@@ -216,12 +212,7 @@ def run_output_parties(
         ridge[members] = mechanisms[size].ridge
         tolerance[members] = mechanisms[size].tolerance
     points = minimise_parties(
-        rows,
-        labels,
-        starts,
-        ridge=ridge,
-        cap=any_one.cap,
-        tolerance=tolerance,
+        rows, labels, starts, ridge=ridge, cap=any_one.cap, tolerance=tolerance
     )
     for size, members in kinds:
         points[members] = mechanisms[size].noise.release(points[members], source)

@@ -18,6 +18,7 @@ from confrere.kernel.guarantee import (
     Guarantee,
     Neighbours,
     check_epsilon,
+    check_relation,
     public_facts,
 )
 from confrere.kernel.streams import RandomSource, discrete_laplace
@@ -128,6 +129,7 @@ class PriorCheck:
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
+        check_relation(self.neighbours)
         if not 0 < self.base_rate < 1:
             raise InvalidParameter("base_rate must lie strictly between 0 and 1.")
         if self.rates is not None and not (min(self.rates) > 0 and self.strength > 0):

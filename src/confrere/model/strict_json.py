@@ -16,11 +16,6 @@ from confrere.errors import InvalidRelease
 T = TypeVar("T")
 
 
-def plain_json(value: object) -> Any:
-    """Return a deep copy that a release can hold, or raise ``ValueError`` or ``TypeError``."""
-    return _parse(json_bytes(value))
-
-
 def json_bytes(value: object) -> bytes:
     """Return the text of a file of a release: readable, ending in a newline, order kept."""
     return (json.dumps(value, allow_nan=False, ensure_ascii=False, indent=1) + "\n").encode()

@@ -275,8 +275,3 @@ def _encoded_in_parts(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
     for start in range(0, len(y), _MANY):
         codes[start : start + _MANY] = encode_labels(y[start : start + _MANY], classes)
     return codes
-
-
-def plus_minus(codes: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Return -1 for the first class and +1 for the second."""
-    return np.where(codes == 1, 1.0, -1.0)

@@ -15,7 +15,7 @@ import numpy as np
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
-from confrere.kernel.guarantee import Neighbours, check_relation
+from confrere.kernel.guarantee import Neighbours
 from confrere.maths.gaussian import GaussianObjective, calibrate_gaussian, check_delta
 from confrere.maths.geometry import (
     CONSTANT,
@@ -128,7 +128,7 @@ def noises(
     neighbours: str = "replace-one",
 ) -> list[NoiseModel]:
     """Return the laws that a price may pay for: the body's own, and with a delta the Gaussian."""
-    budget, cap, relation = noise_budget(epsilon), slope_of(loss), check_relation(neighbours)
+    budget, cap, relation = noise_budget(epsilon), slope_of(loss), Neighbours(neighbours)
     found = [pure_noise(budget, cap, 1 if relation is Neighbours.ADD_REMOVE else 2)]
     if delta > 0:
         check_delta(delta, n_samples)

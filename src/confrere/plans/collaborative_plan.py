@@ -20,7 +20,6 @@ from confrere.kernel.guarantee import (
     at_most,
     check_epsilon,
     check_positive,
-    check_relation,
     exact,
     minus,
     shares,
@@ -118,7 +117,7 @@ class WeightRequest:
             "ridge": self.ridge_for(n_samples),
             "cap": self.cap,
             "n_classes": self.n_classes,
-            "neighbours": check_relation(self.neighbours),
+            "neighbours": Neighbours(self.neighbours),
             "prior_norm": 0.0 if self.centre is None else float(np.linalg.norm(self.centre)),
         }
         if self.frame.norm == "l1" and self.delta:
@@ -142,7 +141,7 @@ class WeightRequest:
             ridge=self.ridge_for(n_samples),
             cap=self.cap,
             n_classes=self.n_classes,
-            neighbours=check_relation(self.neighbours),
+            neighbours=Neighbours(self.neighbours),
             delta=self.delta,
         )
 

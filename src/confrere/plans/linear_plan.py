@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
-from confrere.kernel.guarantee import Guarantee, Neighbours, check_relation
+from confrere.kernel.guarantee import Guarantee, Neighbours
 from confrere.kernel.streams import RandomSource
 from confrere.maths.gaussian import (
     GaussianObjective,
@@ -227,7 +227,7 @@ def plan_linear(
     it, where it is known: the automatic ridge is then :func:`informed_ridge`, with the curvature
     that ``base_rate`` implies.
     """
-    relation = check_relation(neighbours)
+    relation = Neighbours(neighbours)
     size = row_count(n_samples, relation, declared_samples)
     public_samples = declared_count(size)
     budget, cap = noise_budget(epsilon), slope_of(loss, n_classes)

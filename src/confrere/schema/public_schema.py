@@ -715,13 +715,6 @@ class PublicSchema:
         """
         return self.encoder().expert_prior()
 
-    def column_weights(self) -> NDArray[np.float64]:
-        """Return public factors of the encoded columns, by importance.
-
-        Scaled so that rows keep the root mean square norm that the schema implies.
-        """
-        return self.encoder(weighted=True).multipliers()
-
     def expert_score(self, X: Any) -> NDArray[np.float64]:
         """Score rows by sign times importance: what is known with no data at all.
 

@@ -516,10 +516,7 @@ def save_made(study: Study, made: Made, folder: Path, locals_: Mapping[str, Loca
         copy.write_bytes(study.content)  # the bytes that were read, whatever became of the file
         # Who goes without a cap has said so before anything was spent, and the card says it.
         place = made.release.save(
-            folder / made.name,
-            study=copy,
-            allow_simulated=study.simulated,
-            allow_uncapped=True,
+            folder / made.name, study=copy, allow_simulated=study.simulated, allow_uncapped=True
         )
     for name in made.receipts:
         local = locals_.get(name)

@@ -43,12 +43,7 @@ from confrere.release import (
 )
 from confrere.release.card import Text as CardText
 from confrere.release.folder import SIGNATURES, SUMS, add_file, read_folder, sums_of, write_folder
-from confrere.release.signing import (
-    PrivateKey,
-    PublicKey,
-    public_line,
-    read_public_key,
-)
+from confrere.release.signing import PrivateKey, PublicKey, public_line, read_public_key
 from confrere.study.local_file import Local, check_peers, standing_refusal
 from confrere.study.priced_plan import budget_of, check_data, make_plan, price_of
 from confrere.study.protocols import Given, Learned, protocol_of
@@ -309,12 +304,7 @@ def make_grant(
 
 
 def party_session(
-    study: Study,
-    local: Local,
-    *,
-    grant: Path,
-    out: Path,
-    key: PrivateKey | None = None,
+    study: Study, local: Local, *, grant: Path, out: Path, key: PrivateKey | None = None
 ) -> PartySession[tuple[Learned, ...]]:
     """Return what answers for a party: its rows read, its account open, its grant checked.
 

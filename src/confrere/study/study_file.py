@@ -43,7 +43,7 @@ from confrere.errors import (
 )
 from confrere.federation.summing import READY
 from confrere.federation.sums import FACTS, Hides
-from confrere.kernel.guarantee import Guarantee, Neighbours, Unit, check_relation
+from confrere.kernel.guarantee import RELATIONS, Guarantee, Neighbours, Unit, check_relation
 from confrere.mechanisms.secure_sum import colluders_of, quorum_of_sums
 from confrere.release.signing import public_line, read_key_line, read_public_key
 from confrere.schema import PublicSchema, SchemaEncoder
@@ -237,7 +237,11 @@ Positive = Annotated[float, BeforeValidator(_number), Field(gt=0, le=1e9, allow_
 Share = Annotated[float, BeforeValidator(_number), Field(gt=0, le=1, allow_inf_nan=False)]
 Delta = Annotated[float, BeforeValidator(_number), Field(ge=0, lt=1, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, lt=2**53)]
-Relation = Annotated[Neighbours, BeforeValidator(lambda told: check_relation(told, "relation"))]
+Relation = Annotated[
+    Neighbours,
+    Field(strict=False),
+    AfterValidator(lambda one: one if one in RELATIONS else check_relation(one, "relation")),
+]
 Seed = Annotated[int, Field(ge=0, lt=2**53)]
 Digest = Annotated[str, AfterValidator(_digest)]
 Fingerprint = Annotated[str, AfterValidator(_fingerprint)]

@@ -15,7 +15,6 @@ from confrere.maths.voting import (
     accumulate_votes,
     count_votes,
     majority_labels,
-    vote_fractions,
     vote_statistic,
 )
 
@@ -146,12 +145,6 @@ def test_the_statistic_of_many_classes():
     assert S.dtype == np.float64
     assert weighted == pytest.approx(np.mean(logsumexp(z, axis=1)) - np.sum(S * W), abs=1e-6)
     np.testing.assert_allclose(S.sum(axis=0), X.mean(axis=0), atol=1e-6)
-
-
-def test_fractions():
-    np.testing.assert_array_equal(vote_fractions(np.array([0, 1, 4]), 4), [0, 0.25, 1])
-    with pytest.raises(InvalidParameter, match="n_parties"):
-        vote_fractions(np.array([0]), 0)
 
 
 def test_shapes_that_do_not_fit_are_refused():

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidRelease
-from confrere.model.strict_json import json_bytes, plain_json, read_json
+from confrere.model.strict_json import json_bytes, read_json
 
 VALUES = st.recursive(
     st.none()
@@ -46,20 +46,3 @@ def test_values_survive_exactly(value):
 def test_traps_are_refused(content):
     with pytest.raises(InvalidRelease, match=r"card\.json is not"):
         read_json(content, "card.json")
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        {"a": float("nan")},
-        {"a": 1 << 80},
-        {"a": "\ud800"},
-        {"a": object()},
-        {"a": {1: 0, "1": 0}},
-        {"a": b"bytes"},
-        {"a": {1, 2}},
-    ],
-)
-def test_what_could_not_be_read_back_is_not_taken(value):
-    with pytest.raises((TypeError, ValueError)):
-        plain_json(value)

@@ -37,12 +37,6 @@ class Form(StrEnum):
     CSV = "csv"
 
 
-class Period(StrEnum):
-    """What a cap is on, where it is not on all that is ever spent."""
-
-    YEAR = "year"
-
-
 @command("ledger show")
 def show(
     ledger: LedgerPath,
@@ -142,7 +136,8 @@ def open_account(
         typer.Option(help="Which change of the data is counted."),
     ] = "replace-one",
     period: Annotated[
-        Period | None, typer.Option(help="The caps are on each year, not on all that is spent.")
+        Literal["year"] | None,
+        typer.Option(help="The caps are on each year, not on all that is spent."),
     ] = None,
     reason: Reason = None,
 ) -> Answer:
@@ -160,7 +155,7 @@ def open_account(
             unit=unit,
             neighbours=neighbours,
             reason=why,
-            period=None if period is None else "year",
+            period=period,
         )
     return _account(book, account, "is open")
 
