@@ -38,49 +38,26 @@ _ALONE = ("size", "learn")
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """One method.
+    """One method."""
 
-    Attributes
-    ----------
-    name : str
-        How studies and the command line call it.
-    title : str
-        What it does, in a few words.
-    estimator : type
-        The class.
-    paper, algorithm : str
-        Where it comes from.
-    proof : str or None
-        The page that proves its guarantee; None if it spends nothing.
-    shape : {"alone", "transfer", "together", "votes", "as-is"}
-        Who takes part.
-    settings : mapping
-        Arguments that make the class this method.
-    source : str or None
-        For transfer, and where a release is used as it is: the method that makes it.
-    operations : tuple of str
-        What a party is asked, and its policy must allow.
-    not_between_machines : str
-        Why no questions between machines are asked, where there are no ``operations``.
-    summed : tuple of str
-        What a party is asked instead where the parties' shares make the noise (``trust="sum"``).
-    auxiliary : bool
-        Whether it learns from a file of public rows besides.
-    """
-
-    name: str
-    title: str
-    estimator: type[Any]
+    name: str  #: How studies and the command line call it
+    title: str  #: What it does, in a few words
+    estimator: type[Any]  #: The class
+    #: ``paper``, ``algorithm``: where it comes from.
     paper: str
     algorithm: str
-    proof: str | None
-    shape: Shape = "alone"
+    proof: str | None  #: The page that proves its guarantee; None if it spends nothing
+    shape: Shape = "alone"  #: Who takes part
+    #: Arguments that make the class this method.
     settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    #: For transfer, and where a release is used as it is: the method that makes it.
     source: str | None = None
-    operations: tuple[str, ...] = ()
+    operations: tuple[str, ...] = ()  #: What a party is asked, and its policy must allow
+    #: Why no questions between machines are asked, where there are no ``operations``.
     not_between_machines: str = ""
+    #: What a party is asked instead where the parties' shares make the noise (``trust="sum"``).
     summed: tuple[str, ...] = ()
-    auxiliary: bool = False
+    auxiliary: bool = False  #: Whether it learns from a file of public rows besides
 
     @property
     def voted(self) -> bool:

@@ -40,79 +40,42 @@ RUNS = 10_000
 
 @dataclass(frozen=True)
 class Fault:
-    """A claim of epsilon 1 that is false: an audit that does not find it is no audit.
+    """A claim of epsilon 1 that is false: an audit that does not find it is no audit."""
 
-    Attributes
-    ----------
-    title : str
-        What is claimed, in a few words.
-    sample : callable
-        As :func:`confrere.audit.audit_function` takes it.
-    pair : Pair
-        Neighbours that tell.
-    runs : int
-        Runs per data set that show it.
-    at_least : float
-        What these runs must find.
-    """
-
-    title: str
+    title: str  #: What is claimed, in a few words
+    #: As :func:`confrere.audit.audit_function` takes it.
     sample: Callable[[Any, int, np.random.Generator], NDArray[np.float64]]
-    pair: Pair
-    runs: int
-    at_least: float
+    pair: Pair  #: Neighbours that tell
+    runs: int  #: Runs per data set that show it
+    at_least: float  #: What these runs must find
 
 
 @dataclass(frozen=True)
 class Audited:
-    """One line of the table.
+    """One line of the table."""
 
-    Attributes
-    ----------
-    name, title : str
-        Of the method, or of the printed claim.
-    sound : bool
-        Whether the library stands by the promise; faults are there to be found.
-    claimed : float
-        What is promised.
-    counted : int
-        Runs per data set that counted the event; as many chose it.
-    found : float
-        The bound by sampling, at ``confidence``: the largest over the cases.
-    attainable : float
-        What no epsilon-private mechanism would exceed in so many runs, on average.
-    exact : float or None
-        The bound by ratios of densities, where there are any: on the cases, and in the table.
-    whole : float or None
-        The bound by whole fits, which read everything that a fit leaves behind.
-    fault : str or None
-        What is wrong with the lattice that releases are stepped to, or with rows that a mechanism
-        refuses: in words, for there is no number.
-    confidence : float
-    pair, event : str
-        On what ``found`` rests.
-    seconds, cpu_seconds : float
-        What everything took.
-    rows : tuple of RowAudit
-        What was found in the table's rows.
-    """
-
+    #: ``name``, ``title``: of the method, or of the printed claim.
     name: str
     title: str
-    sound: bool
-    claimed: float
-    counted: int
-    found: float
-    attainable: float
+    sound: bool  #: Whether the library stands by the promise; faults are there to be found
+    claimed: float  #: What is promised
+    counted: int  #: Runs per data set that counted the event; as many chose it
+    found: float  #: The bound by sampling, at ``confidence``: the largest over the cases
+    attainable: float  #: What no epsilon-private mechanism would exceed in so many runs, on average
+    #: The bound by ratios of densities, where there are any: on the cases, and in the table.
     exact: float | None
-    whole: float | None
+    whole: float | None  #: The bound by whole fits, which read everything that a fit leaves behind
+    #: What is wrong with the lattice that releases are stepped to, or with rows that a mechanism
+    #: refuses: in words, for there is no number.
     fault: str | None
     confidence: float
+    #: ``pair``, ``event``: on what ``found`` rests.
     pair: str
     event: str
+    #: ``seconds``, ``cpu_seconds``: what everything took.
     seconds: float
     cpu_seconds: float
-    rows: tuple[RowAudit, ...] = ()
+    rows: tuple[RowAudit, ...] = ()  #: What was found in the table's rows
 
     @property
     def refuted(self) -> bool:

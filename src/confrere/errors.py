@@ -47,14 +47,9 @@ from typing import Self
 
 
 class ConfrereError(Exception):
-    """Root of every error raised on purpose.
+    """Root of every error raised on purpose."""
 
-    Attributes
-    ----------
-    hint : str
-        The next step, where this very error has one of its own; the command line prints it.
-    """
-
+    #: The next step, where this very error has one of its own; the command line prints it.
     hint: str = ""
 
     def hinting(self, hint: str) -> Self:

@@ -39,24 +39,13 @@ THEOREM = "docs/proofs/learned_facts.md"
 
 @dataclass(frozen=True)
 class FactsPlan:
-    """Counts of one organisation's records, as a plan: what they cost, and what they do.
+    """Counts of one organisation's records, as a plan: what they cost, and what they do."""
 
-    Parameters
-    ----------
-    counts : FactCounts
-        What is counted.
-    epsilon : float
-        The price of all of it together.
-    neighbours : Neighbours
-        Which change is hidden. Where a record may come or go, the number of records is one more
-        sum.
-    unit : Unit
-        Whose data change. Of a party, whose records are hidden all together, means are summed.
-    """
-
-    counts: FactCounts
-    epsilon: float
+    counts: FactCounts  #: What is counted
+    epsilon: float  #: The price of all of it together
+    #: Which change is hidden. Where a record may come or go, the number of records is one more sum.
     neighbours: Neighbours = Neighbours.REPLACE_ONE
+    #: Whose data change. Of a party, whose records are hidden all together, means are summed.
     unit: Unit = Unit.RECORD
 
     def __post_init__(self) -> None:

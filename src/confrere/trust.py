@@ -30,18 +30,12 @@ class TrustKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Who must be trusted.
+    """Who must be trusted."""
 
-    Parameters
-    ----------
-    kind : TrustKind
-        The noise in one's own answer; noise of which every party makes a part, in a sum; or a
-        coordinator who sees answers and adds it.
-    colluding, parties : int
-        Of a sum: how many of how many parties may work together.
-    """
-
+    #: The noise in one's own answer; noise of which every party makes a part, in a sum; or a
+    #: coordinator who sees answers and adds it.
     kind: TrustKind
+    #: ``colluding``, ``parties``: of a sum: how many of how many parties may work together.
     colluding: int = 0
     parties: int = 0
 

@@ -70,34 +70,19 @@ _CONSTANT = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class AuditCase:
-    """One promise.
+    """One promise."""
 
-    Attributes
-    ----------
-    method : str
-        Of the catalogue; ``facts`` are learned facts of a schema, ``total`` composes releases.
-    relation : str
-        Which change is hidden.
-    law : str
-        Of the noise, by the class that declares it; checked against what runs.
-    classes : int
-        How many labels there are.
-    geometry : str
-        Of the rows: a ``ball``, a ``body`` of three groups of columns; of a stack over features
-        groups that share a row's length (``joint``), that do not (``apart``), or a body each.
-    delta : bool
-        Whether a delta is offered.
-    option : str
-        What else is asked for: a ``check`` of a prior, a ``reserve`` of tries, ``rounds``, noise
-        of the parties' own (``sum``), whole parties hidden (``party``).
-    """
-
+    #: Of the catalogue; ``facts`` are learned facts of a schema, ``total`` composes releases.
     method: str
-    relation: str = "replace-one"
-    law: str
-    classes: int = 2
+    relation: str = "replace-one"  #: Which change is hidden
+    law: str  #: Of the noise, by the class that declares it; checked against what runs
+    classes: int = 2  #: How many labels there are
+    #: Of the rows: a ``ball``, a ``body`` of three groups of columns; of a stack over features
+    #: groups that share a row's length (``joint``), that do not (``apart``), or a body each.
     geometry: str = "ball"
-    delta: bool = False
+    delta: bool = False  #: Whether a delta is offered
+    #: What else is asked for: a ``check`` of a prior, a ``reserve`` of tries, ``rounds``, noise of
+    #: the parties' own (``sum``), whole parties hidden (``party``).
     option: str = ""
 
     @property
@@ -112,21 +97,12 @@ class AuditCase:
 
 @dataclass(frozen=True)
 class RowAudit:
-    """What was found in one row.
-
-    Attributes
-    ----------
-    row : AuditCase
-    shares : mapping of str to float
-        By what was compared, the share of the promise; what does not apply is left out.
-    where : str
-        On what the largest of them rests.
-    cpu_seconds : float
-    """
+    """What was found in one row."""
 
     row: AuditCase
+    #: By what was compared, the share of the promise; what does not apply is left out.
     shares: Mapping[str, float]
-    where: str
+    where: str  #: On what the largest of them rests
     cpu_seconds: float
 
     @property

@@ -37,22 +37,13 @@ def l1_norm(b: Floats) -> float:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two data sets that differ in one record, and a point at which to compare densities.
+    """Two data sets that differ in one record, and a point at which to compare densities."""
 
-    Attributes
-    ----------
-    common : (m, d) array
-        Signed rows ``y x`` of the records that both have.
-    first, second : (d,) array or None
-        Signed row of the record that changes; None if it is not there.
-    w : (d,) array
-        The released weights at which the densities are compared.
-    """
-
-    common: Floats
+    common: Floats  #: Signed rows ``y x`` of the records that both have
+    #: ``first``, ``second``: signed row of the record that changes; None if it is not there.
     first: Floats | None
     second: Floats | None
-    w: Floats
+    w: Floats  #: The released weights at which the densities are compared
 
     def swapped(self) -> Comparison:
         """Return the same two data sets the other way round."""

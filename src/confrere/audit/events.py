@@ -93,30 +93,14 @@ def attainable(epsilon: float, trials: int, *, confidence: float = 0.999) -> flo
 
 @dataclass(frozen=True)
 class Event:
-    """``statistic > threshold`` (or ``<=``), expected more often on one data set.
+    """``statistic > threshold`` (or ``<=``), expected more often on one data set."""
 
-    Attributes
-    ----------
-    name : str
-        The statistic in words.
-    reduce : callable
-        From outputs, one row per run, to one number per run.
-    threshold : float
-        Where it is cut.
-    above : bool
-        Whether the event is the part above the threshold.
-    swapped : bool
-        Whether the event is the more likely one on the second data set.
-    promise : float
-        The bound on epsilon that the runs it was chosen on would give.
-    """
-
-    name: str
-    reduce: Reduce
-    threshold: float
-    above: bool
-    swapped: bool
-    promise: float
+    name: str  #: The statistic in words
+    reduce: Reduce  #: From outputs, one row per run, to one number per run
+    threshold: float  #: Where it is cut
+    above: bool  #: Whether the event is the part above the threshold
+    swapped: bool  #: Whether the event is the more likely one on the second data set
+    promise: float  #: The bound on epsilon that the runs it was chosen on would give
 
     def __str__(self) -> str:
         return f"{self.name} {'>' if self.above else '<='} {self.threshold:.4g}"

@@ -62,22 +62,13 @@ _STARTS = 40
 
 @dataclass(frozen=True)
 class ExactAudit:
-    """The largest loss of privacy found. It is attained: the truth is at least this, surely.
+    """The largest loss of privacy found. It is attained: the truth is at least this, surely."""
 
-    Attributes
-    ----------
-    epsilon : float
-        Largest log ratio of the densities.
-    claimed : float
-        What is promised; a hundredth of it pays for the solver of objective perturbation and is
-        not in ``epsilon``.
-    where : str
-        The neighbours on which it was found.
-    """
-
-    epsilon: float
+    epsilon: float  #: Largest log ratio of the densities
+    #: What is promised; a hundredth of it pays for the solver of objective perturbation and is not
+    #: in ``epsilon``.
     claimed: float
-    where: str
+    where: str  #: The neighbours on which it was found
 
     @property
     def refuted(self) -> bool:

@@ -35,18 +35,10 @@ _OFF = 0.05
 
 @dataclass(frozen=True)
 class LatticeAudit:
-    """What was found.
+    """What was found."""
 
-    Attributes
-    ----------
-    parts : int
-        How many output steps were looked at.
-    fault : str or None
-        What is wrong, in words.
-    """
-
-    parts: int
-    fault: str | None
+    parts: int  #: How many output steps were looked at
+    fault: str | None  #: What is wrong, in words
 
     @property
     def refuted(self) -> bool:

@@ -21,18 +21,11 @@ from confrere.kernel.guarantee import Neighbours, check_relation
 
 @dataclass(frozen=True)
 class Pair:
-    """Two data sets that differ in one unit. They must be made up: an audit protects nobody.
+    """Two data sets that differ in one unit. They must be made up: an audit protects nobody."""
 
-    Attributes
-    ----------
-    name : str
-        What differs.
-    first, second : object
-        For estimators, a mapping from the names of ``fit``'s arguments to their values; for
-        functions, whatever they take.
-    """
-
-    name: str
+    name: str  #: What differs
+    #: ``first``, ``second``: for estimators, a mapping from the names of ``fit``'s arguments to
+    #: their values; for functions, whatever they take.
     first: Any
     second: Any
 

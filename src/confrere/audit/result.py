@@ -22,46 +22,23 @@ _COLOURS = ("#0072b2", "#d55e00")  # distinguishable without red-green vision
 
 @dataclass(frozen=True)
 class AuditResult:
-    """A lower bound on epsilon, and the event that it rests on.
+    """A lower bound on epsilon, and the event that it rests on."""
 
-    Attributes
-    ----------
-    epsilon : float
-        The truth is at least this, with probability ``confidence``.
-    claimed : float or None
-        What was promised, if anything was.
-    confidence : float
-        Of the bound.
-    delta : float
-        What the claim concedes.
-    runs : int
-        Runs per data set, those that chose the event and those that counted it together.
-    pair : str
-        The neighbouring data sets, in words.
-    event : str
-        What was counted.
-    likely, rare : tuple of int
-        How often it happened and in how many runs, where it is more and where it is less likely.
-    values : pair of arrays
-        The statistic in the counting runs on those two data sets, for :meth:`plot`.
-    threshold : float
-        Where the event cuts the statistic.
-    above : bool
-        Whether the event is the part above.
-    """
-
-    epsilon: float
-    claimed: float | None
-    confidence: float
-    delta: float
-    runs: int
-    pair: str
-    event: str
+    epsilon: float  #: The truth is at least this, with probability ``confidence``
+    claimed: float | None  #: What was promised, if anything was
+    confidence: float  #: Of the bound
+    delta: float  #: What the claim concedes
+    runs: int  #: Runs per data set, those that chose the event and those that counted it together
+    pair: str  #: The neighbouring data sets, in words
+    event: str  #: What was counted
+    #: ``likely``, ``rare``: how often it happened and in how many runs, where it is more and where
+    #: it is less likely.
     likely: tuple[int, int]
     rare: tuple[int, int]
+    #: The statistic in the counting runs on those two data sets, for :meth:`plot`.
     values: tuple[NDArray[np.float64], NDArray[np.float64]] = field(repr=False)
-    threshold: float
-    above: bool
+    threshold: float  #: Where the event cuts the statistic
+    above: bool  #: Whether the event is the part above
 
     @property
     def refuted(self) -> bool:

@@ -92,28 +92,14 @@ SCHEMA_VERSION = "1"
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command found.
+    """What a command found."""
 
-    Attributes
-    ----------
-    message : str
-        In one line.
-    data : dict
-        For programs: plain JSON values.
-    shown : list of renderables
-        For people.
-    text : str
-        For people and pipes alike, printed as it is.
-    exit_code : ExitCode
-    error_code : str or None
-        Set where the answer itself is bad news: a refuted claim, schemas that differ.
-    """
-
-    message: str
-    data: dict[str, Any] = field(default_factory=dict)
-    shown: list[RenderableType] = field(default_factory=list)
-    text: str = ""
+    message: str  #: In one line
+    data: dict[str, Any] = field(default_factory=dict)  #: For programs: plain JSON values
+    shown: list[RenderableType] = field(default_factory=list)  #: For people
+    text: str = ""  #: For people and pipes alike, printed as it is
     exit_code: ExitCode = ExitCode.OK
+    #: Set where the answer itself is bad news: a refuted claim, schemas that differ.
     error_code: str | None = None
 
 

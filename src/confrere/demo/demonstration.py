@@ -70,28 +70,13 @@ class Centre:
 
 @dataclass(frozen=True)
 class World:
-    """A main hospital and its branches.
+    """A main hospital and its branches."""
 
-    Attributes
-    ----------
-    people : str
-        Who they are: "simulated patients".
-    warning : str
-        What must be said loudly about them.
-    basis : {"synthetic data", "public data"}
-        Why their scores may be shown.
-    schema : PublicSchema
-    encoder : SchemaEncoder
-        What encoded all tables.
-    main : Centre
-    branches : tuple of Centre
-    """
-
-    people: str
-    warning: str
-    basis: Literal["synthetic data", "public data"]
+    people: str  #: Who they are: "simulated patients"
+    warning: str  #: What must be said loudly about them
+    basis: Literal["synthetic data", "public data"]  #: Why their scores may be shown
     schema: PublicSchema
-    encoder: SchemaEncoder
+    encoder: SchemaEncoder  #: What encoded all tables
     main: Centre
     branches: tuple[Centre, ...]
 
@@ -169,21 +154,16 @@ def _world(
 
 @dataclass(frozen=True)
 class DemoModels:
-    """What was released, and the AUC of every method on every branch's held-out rows.
+    """What was released, and the AUC of every method on every branch's held-out rows."""
 
-    Attributes
-    ----------
-    releases : dict of name to Release
-        The main hospital's, every branch's near it, and "together": the average of all.
-    scores : dict of method to dict of branch to float
-        Of what was released, and of what it is compared with.
-    draws : list of dict of method to float
-        The mean over branches of every private method, draw by draw; the first is that of
-        ``scores``.
-    """
-
+    #: Dict of name to Release. The main hospital's, every branch's near it, and "together": the
+    #: average of all.
     releases: Mapping[str, Release]
+    #: Dict of method to dict of branch to float. Of what was released, and of what it is compared
+    #: with.
     scores: Mapping[str, Scores]
+    #: List of dict of method to float. The mean over branches of every private method, draw by
+    #: draw; the first is that of ``scores``.
     draws: Sequence[Mapping[str, float]]
 
     def mean(self, method: str) -> float:

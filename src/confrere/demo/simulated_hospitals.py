@@ -161,27 +161,15 @@ class Patients:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SimulatedHospitals:
-    """Patients of the simulated main hospital and branches: none of them exists.
+    """Patients of the simulated main hospital and branches: none of them exists."""
 
-    Parameters
-    ----------
-    main : Patients
-        12,702 simulated patients; the label is 1 for diabetes in 2013.
-    branches : dict of str to Patients
-        The sixteen branches, "simulated branch 1" to "simulated branch 16".
-    schema : PublicSchema
-        Public facts about the fifty features: bounds, means, deviations, importances, signs.
-    seed : int
-        What the world was drawn from.
-    simulated : bool
-        Always true.
-    """
-
-    main: Patients
+    main: Patients  #: 12,702 simulated patients; the label is 1 for diabetes in 2013
+    #: The sixteen branches, "simulated branch 1" to "simulated branch 16".
     branches: dict[str, Patients]
-    seed: int
+    seed: int  #: What the world was drawn from
+    #: Public facts about the fifty features: bounds, means, deviations, importances, signs.
     schema: PublicSchema = SCHEMA
-    simulated: bool = field(default=True, init=False)
+    simulated: bool = field(default=True, init=False)  #: Always true
 
     def __repr__(self) -> str:
         patients = len(self.main) + sum(len(branch) for branch in self.branches.values())

@@ -64,24 +64,16 @@ class Place:
 
 @dataclass(frozen=True)
 class Contents:
-    """All that was found.
+    """All that was found."""
 
-    Attributes
-    ----------
-    ledgers, studies, releases, runs : tuple of Place
-        Files of ledgers and studies; folders of releases, coordinators and parties.
-    gone : tuple of Path
-        Folders that were given and cannot be read.
-    cut : bool
-        Whether there was more than is looked at.
-    """
-
+    #: ``ledgers``, ``studies``, ``releases``, ``runs``: files of ledgers and studies; folders of
+    #: releases, coordinators and parties.
     ledgers: tuple[Place, ...] = ()
     studies: tuple[Place, ...] = ()
     releases: tuple[Place, ...] = ()
     runs: tuple[Place, ...] = ()
-    gone: tuple[Path, ...] = ()
-    cut: bool = False
+    gone: tuple[Path, ...] = ()  #: Folders that were given and cannot be read
+    cut: bool = False  #: Whether there was more than is looked at
 
 
 def look_through(folders: Sequence[Path]) -> Contents:
@@ -167,32 +159,18 @@ SMALL = 2_000
 
 @dataclass(frozen=True)
 class Book:
-    """One ledger, as it is now.
-
-    Attributes
-    ----------
-    place : Place
-    fault : str or None
-        Why it cannot be believed: then nothing else is shown of it.
-    witness : str or None
-        What speaks against it elsewhere.
-    ledger_id, head : str
-    charges : int
-    verified : int or None
-        Rows whose sums were checked just now; None where there are many, which takes longer.
-    accounts : tuple of Account
-    by_study : mapping
-        Epsilon spent by account, study id and study hash.
-    """
+    """One ledger, as it is now."""
 
     place: Place
-    fault: str | None = None
-    witness: str | None = None
+    fault: str | None = None  #: Why it cannot be believed: then nothing else is shown of it
+    witness: str | None = None  #: What speaks against it elsewhere
     ledger_id: str = ""
     head: str = ""
     charges: int = 0
+    #: Rows whose sums were checked just now; None where there are many, which takes longer.
     verified: int | None = None
     accounts: tuple[Account, ...] = ()
+    #: Epsilon spent by account, study id and study hash.
     by_study: Mapping[tuple[str, str, str], Decimal] = field(default_factory=dict)
 
     @property
@@ -233,44 +211,26 @@ def read_book(place: Place) -> Book:
 
 @dataclass(frozen=True)
 class StudyUnit:
-    """What a study says about its people.
+    """What a study says about its people."""
 
-    Attributes
-    ----------
-    unit : str
-        What one record is about: "patient".
-    rows : int
-        Records of one unit at most: it pays for each of them.
-    """
-
-    unit: str
-    rows: int = 1
+    unit: str  #: What one record is about: "patient"
+    rows: int = 1  #: Records of one unit at most: it pays for each of them
 
 
 @dataclass(frozen=True)
 class PersonTotal:
-    """What one unit has paid in all accounts that count the same way, were it in all of them.
+    """What one unit has paid in all accounts that count the same way, were it in all of them."""
 
-    Attributes
-    ----------
-    unit, neighbours : str
-        What the accounts count.
-    people : str
-        What studies call one of them: "patient".
-    paid, this_year : float
-        Epsilon in all, and since the year began.
-    accounts : int
-    unknown : int
-        Accounts of which some charges name no study that is here: a record is then taken to be one
-        person's only one.
-    """
-
+    #: ``unit``, ``neighbours``: what the accounts count.
     unit: str
     neighbours: str
-    people: str
+    people: str  #: What studies call one of them: "patient"
+    #: ``paid``, ``this_year``: epsilon in all, and since the year began.
     paid: float
     this_year: float
     accounts: int
+    #: Accounts of which some charges name no study that is here: a record is then taken to be one
+    #: person's only one.
     unknown: int
 
 

@@ -46,34 +46,20 @@ _SAFE = ("GET", "HEAD")
 
 @dataclass
 class Doorkeeper:
-    """What the desk knows about who may come in.
+    """What the desk knows about who may come in."""
 
-    Parameters
-    ----------
-    hosts : frozenset of str
-        The names and ports by which the desk may be called.
-    cookie : str
-        Its name; browsers do not keep those of two ports apart.
-    header : str, optional
-        Who has signed in, as the organisation's own front says it; then there are no tokens. It
-        counts from a front that proves itself: whoever reaches the port could write it.
-    secret : str, optional
-        What the front sends besides, in the header :data:`SECRET_HEADER`.
-    by_socket : bool, default=False
-        Whether the desk listens on a Unix socket, which the system opens to the front alone.
-    approvers : frozenset of str
-        Behind a sign-in, who may decide about studies; the others look.
-    renewed : callable, optional
-        Is given the next token whenever one was used.
-    """
-
-    hosts: frozenset[str]
-    cookie: str = "confrere-desk"
+    hosts: frozenset[str]  #: The names and ports by which the desk may be called
+    cookie: str = "confrere-desk"  #: Its name; browsers do not keep those of two ports apart
+    #: Who has signed in, as the organisation's own front says it; then there are no tokens. It
+    #: counts from a front that proves itself: whoever reaches the port could write it.
     header: str | None = None
+    #: What the front sends besides, in the header :data:`SECRET_HEADER`.
     secret: str | None = field(default=None, repr=False)
+    #: Whether the desk listens on a Unix socket, which the system opens to the front alone.
     by_socket: bool = False
+    #: Behind a sign-in, who may decide about studies; the others look.
     approvers: frozenset[str] = frozenset()
-    renewed: Callable[[str], None] | None = None
+    renewed: Callable[[str], None] | None = None  #: Is given the next token whenever one was used
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     _cookies: set[str] = field(default_factory=set, repr=False)

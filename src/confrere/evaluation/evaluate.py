@@ -31,17 +31,10 @@ from confrere.release import quality_digest
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number and the interval that covers the truth.
+    """A number and the interval that covers the truth."""
 
-    Attributes
-    ----------
-    value : float
-        The estimate.
-    low, high : float
-        Limits of the interval, of the confidence that :class:`Evaluation` states.
-    """
-
-    value: float
+    value: float  #: The estimate
+    #: ``low``, ``high``: limits of the interval, of the confidence that :class:`Evaluation` states.
     low: float
     high: float
 
@@ -59,22 +52,13 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationBin:
-    """Records whose predicted probability lies in ``[low, high)``.
+    """Records whose predicted probability lies in ``[low, high)``."""
 
-    Attributes
-    ----------
-    low, high : float
-        The bin.
-    count : float
-        Noised number of records in it.
-    positive : Estimate
-        Share of positives among such records.
-    """
-
+    #: ``low``, ``high``: the bin.
     low: float
     high: float
-    count: float
-    positive: Estimate
+    count: float  #: Noised number of records in it
+    positive: Estimate  #: Share of positives among such records
 
 
 @dataclass(frozen=True)
@@ -83,46 +67,21 @@ class Evaluation:
 
     What was not asked for is None. Intervals speak of the population that the records are drawn
     from, each by itself at ``confidence``; ``errors`` speaks of these records.
-
-    Attributes
-    ----------
-    n_samples : int
-        Public number of records.
-    confidence : float
-        Of every interval.
-    guarantees : mapping of str to Guarantee
-        Price of each query: errors, confusion, scores.
-    guarantee : Guarantee
-        Of all queries together.
-    receipt : Receipt
-        The ledger entry that paid.
-    simulated : bool
-        Whether the noise came from a seed.
-    positive : str or None
-        Which of two labels probabilities are of.
-    accuracy : Estimate or None
-        Share of records predicted right.
-    errors : Estimate or None
-        Number of these records predicted wrong.
-    confusion : mapping or None
-        From (label, prediction) to the share of such records.
-    auc : Estimate or None
-        Area under the receiver operating characteristic.
-    calibration : tuple of CalibrationBin or None
-        Predicted against observed shares of positives.
     """
 
-    n_samples: int
-    confidence: float
-    guarantees: Mapping[str, Guarantee]
-    guarantee: Guarantee
-    receipt: Receipt
-    simulated: bool
-    positive: str | None = None
-    accuracy: Estimate | None = None
-    errors: Estimate | None = None
+    n_samples: int  #: Public number of records
+    confidence: float  #: Of every interval
+    guarantees: Mapping[str, Guarantee]  #: Price of each query: errors, confusion, scores
+    guarantee: Guarantee  #: Of all queries together
+    receipt: Receipt  #: The ledger entry that paid
+    simulated: bool  #: Whether the noise came from a seed
+    positive: str | None = None  #: Which of two labels probabilities are of
+    accuracy: Estimate | None = None  #: Share of records predicted right
+    errors: Estimate | None = None  #: Number of these records predicted wrong
+    #: From (label, prediction) to the share of such records.
     confusion: Mapping[tuple[Any, Any], Estimate] | None = None
-    auc: Estimate | None = None
+    auc: Estimate | None = None  #: Area under the receiver operating characteristic
+    #: Predicted against observed shares of positives.
     calibration: tuple[CalibrationBin, ...] | None = None
 
     def quality(self) -> dict[str, Any]:

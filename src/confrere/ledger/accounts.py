@@ -23,22 +23,12 @@ _MOST = 12
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What the owner did to an account, for ever in the chain.
-
-    Attributes
-    ----------
-    row : int
-    time : str
-        When, in UTC.
-    kind : {"opened", "raised", "frozen", "declared"}
-    epsilon, delta : float or None
-        The caps from then on, where they were set.
-    reason : str or None
-    """
+    """What the owner did to an account, for ever in the chain."""
 
     row: int
-    time: str
+    time: str  #: When, in UTC
     kind: str
+    #: ``epsilon``, ``delta``: the caps from then on, where they were set.
     epsilon: float | None
     delta: float | None
     reason: str | None
@@ -46,45 +36,26 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One budget and what became of it.
-
-    Attributes
-    ----------
-    name : str
-    epsilon : float or None
-        The cap, as last raised; None without one.
-    delta : float
-        The cap on the sum of deltas; means nothing without a cap on epsilon.
-    unit, neighbours
-        What the account counts; None only in files of the first format, until declared.
-    spent, left : float
-        Epsilon spent in all, and epsilon that can still be charged (infinite without a cap).
-    period : "year" or None
-        Whether the caps are on a calendar year (in UTC), and ``left`` is what is left of this one.
-    counted : float
-        Epsilon that counts against the cap: all that was spent, or this year's.
-    years : mapping of int to float
-        Epsilon spent in each year in which something was.
-    opened : str
-        When, in UTC.
-    frozen : str or None
-        Why nothing more may be charged.
-    history : tuple of Change
-        How it was opened, and every raise since.
-    """
+    """One budget and what became of it."""
 
     name: str
-    epsilon: float | None
-    delta: float
+    epsilon: float | None  #: The cap, as last raised; None without one
+    delta: float  #: The cap on the sum of deltas; means nothing without a cap on epsilon
+    #: ``unit``, ``neighbours``: what the account counts; None only in files of the first format,
+    #: until declared.
     unit: Unit | None
     neighbours: Neighbours | None
+    #: ``spent``, ``left``: epsilon spent in all, and epsilon that can still be charged (infinite
+    #: without a cap).
     spent: float
     left: float
-    opened: str
-    frozen: str | None
-    history: tuple[Change, ...]
+    opened: str  #: When, in UTC
+    frozen: str | None  #: Why nothing more may be charged
+    history: tuple[Change, ...]  #: How it was opened, and every raise since
+    #: Whether the caps are on a calendar year (in UTC), and ``left`` is what is left of this one.
     period: Literal["year"] | None = None
-    counted: float = 0.0
+    counted: float = 0.0  #: Epsilon that counts against the cap: all that was spent, or this year's
+    #: Mapping of int to float. Epsilon spent in each year in which something was.
     years: Mapping[int, float] = field(default_factory=dict)
 
     @classmethod

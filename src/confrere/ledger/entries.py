@@ -60,58 +60,34 @@ _TEXTS = (
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One charge and how it ended.
+    """One charge and how it ended."""
 
-    Attributes
-    ----------
-    row, time, hash
-        As on the receipt.
-    account, guarantee, purpose, detail, simulated, key
-        As charged.
-    spent : float
-        Epsilon that the account has spent in all once this charge is paid.
-    counted : float
-        The part of it that counts against the cap: all, or that of the year.
-    year : int or None
-        Which year's, where the cap is on a year.
-    state : {"open", "released", "failed"}
-        "open": charged, and nobody said how it ended; it counts like the others.
-    ended : str or None
-        When it was marked, in UTC.
-    digest : str or None
-        What the released thing hashes to, if told.
-    code : str or None
-        Why it failed.
-    study, study_sha256 : str or None
-        The study that it was paid for, and what the study's text hashes to.
-    uncapped : bool
-        As on the receipt.
-    models : tuple of str
-        What the models hash to that were made of it together with other parties' answers.
-    approval : ChargeApproval or None
-        As on the receipt.
-    """
-
+    #: ``row``, ``time``, ``hash``: as on the receipt.
     row: int
     time: str
+    #: ``account``, ``guarantee``, ``purpose``, ``detail``, ``simulated``, ``key``: as charged.
     account: str
     guarantee: Guarantee
     purpose: str
     detail: dict[str, Any]
     simulated: bool
     key: str | None
-    spent: float
-    counted: float
-    year: int | None
+    spent: float  #: Epsilon that the account has spent in all once this charge is paid
+    counted: float  #: The part of it that counts against the cap: all, or that of the year
+    year: int | None  #: Which year's, where the cap is on a year
+    #: "open": charged, and nobody said how it ended; it counts like the others.
     state: Literal["open", "released", "failed"]
-    ended: str | None
-    digest: str | None
-    code: str | None
+    ended: str | None  #: When it was marked, in UTC
+    digest: str | None  #: What the released thing hashes to, if told
+    code: str | None  #: Why it failed
+    #: ``study``, ``study_sha256``: the study that it was paid for, and what the study's text hashes
+    #: to.
     study: str | None
     study_sha256: str | None
-    uncapped: bool
+    uncapped: bool  #: As on the receipt
+    #: What the models hash to that were made of it together with other parties' answers.
     models: tuple[str, ...]
-    approval: ChargeApproval | None
+    approval: ChargeApproval | None  #: As on the receipt
     hash: str
 
     @classmethod

@@ -32,103 +32,61 @@ _STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 @dataclass(frozen=True, kw_only=True)
 class StackFacts:
-    """The public plan of a stack over feature groups.
-
-    Attributes
-    ----------
-    norms : tuple of float
-        Declared bound of every group, or of the whole row, repeated.
-    rows : {"clip", "unit"}
-        Whether rows were shortened or brought to length one.
-    clipping : {"separate", "joint"}
-        Whether the bound is a group's own or the whole row's.
-    constant : float
-        The public constant inside the bound.
-    n_low : int
-        Rows of the low level.
-    baseline : float
-        Public score of the base rate.
-    ridges, rates : tuple of float
-        Of every group's objective.
-    """
+    """The public plan of a stack over feature groups."""
 
     __pydantic_config__ = _STRICT
 
-    norms: tuple[float, ...]
-    rows: Literal["clip", "unit"]
-    clipping: Literal["separate", "joint"]
-    constant: float
-    n_low: int
-    baseline: float
+    norms: tuple[float, ...]  #: Declared bound of every group, or of the whole row, repeated
+    rows: Literal["clip", "unit"]  #: Whether rows were shortened or brought to length one
+    clipping: Literal["separate", "joint"]  #: Whether the bound is a group's own or the whole row's
+    constant: float  #: The public constant inside the bound
+    n_low: int  #: Rows of the low level
+    baseline: float  #: Public score of the base rate
+    #: ``ridges``, ``rates``: of every group's objective.
     ridges: tuple[float, ...]
     rates: tuple[float, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PriorFacts:
-    """How far a prior was believed, after its paid check.
-
-    Attributes
-    ----------
-    factor : float
-        What the prior's log odds were multiplied by; a negative one turned it round.
-    sigma : float
-        Standard error of that factor, from public facts.
-    epsilon : float
-        What the check spent.
-    verifiable : bool
-        Whether the budget was enough to tell a right prior from a wrong one.
-    """
+    """How far a prior was believed, after its paid check."""
 
     __pydantic_config__ = _STRICT
 
-    factor: float
-    sigma: float
-    epsilon: float
-    verifiable: bool
+    factor: float  #: What the prior's log odds were multiplied by; a negative one turned it round
+    sigma: float  #: Standard error of that factor, from public facts
+    epsilon: float  #: What the check spent
+    verifiable: bool  #: Whether the budget was enough to tell a right prior from a wrong one
 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What a release says about its making; every fact is public, and none is needed to predict.
-
-    Attributes
-    ----------
-    n_samples : int, optional
-        The public number of rows; the declared one where the true one is private.
-    data_norm, intercept_scale, feature_scale
-        The declared bound, constant and factors that rows were learned with.
-    body : tuple of int, optional
-        Columns of every factor of the body that rows lay in, where noise was shaped like it.
-    ridge : float, optional
-        On the sum of losses.
-    rho, sigma : float, optional
-        Rate of the noise, or its deviation if it was Gaussian.
-    method, parties, rounds, alpha, n_auxiliary
-        Of a model that several parties made.
-    stack : StackFacts, optional
-        Of a stack over feature groups.
-    prior : PriorFacts, optional
-        Of a model near a prior that was checked.
-    """
+    """What a release says about its making; every fact is public, and none is needed to predict."""
 
     __pydantic_config__ = _STRICT
 
+    #: The public number of rows; the declared one where the true one is private.
     n_samples: int | None = None
+    #: ``data_norm``, ``intercept_scale``, ``feature_scale``: the declared bound, constant and
+    #: factors that rows were learned with.
     data_norm: float | None = None
     intercept_scale: float | None = None
     feature_scale: tuple[float, ...] | None = None
+    #: Columns of every factor of the body that rows lay in, where noise was shaped like it.
     body: tuple[int, ...] | None = None
-    ridge: float | None = None
+    ridge: float | None = None  #: On the sum of losses
+    #: ``rho``, ``sigma``: rate of the noise, or its deviation if it was Gaussian.
     rho: float | None = None
     sigma: float | None = None
+    #: ``method``, ``parties``, ``rounds``, ``alpha``, ``n_auxiliary``: of a model that several
+    #: parties made.
     method: str | None = None
     parties: int | None = None
     rounds: int | None = None
     alpha: float | None = None
     n_auxiliary: int | None = None
-    stack: StackFacts | None = None
-    prior: PriorFacts | None = None
+    stack: StackFacts | None = None  #: Of a stack over feature groups
+    prior: PriorFacts | None = None  #: Of a model near a prior that was checked
 
     def to_dict(self) -> dict[str, Any]:
         """Return the facts that are there, as plain values."""
@@ -137,27 +95,18 @@ class Facts:
 
 @dataclass(frozen=True, kw_only=True)
 class Encoder:
-    """What turns raw rows into those that a model reads, and its classes into their names.
+    """What turns raw rows into those that a model reads, and its classes into their names."""
 
-    Attributes
-    ----------
-    schema : PublicSchema
-        The public facts about raw columns.
-    encoding : Encoding
-        The same as a program in the closed language, for whoever does not have this library.
-    weighted, power
-        How importances became weights; see :class:`~confrere.schema.SchemaEncoder`.
-    labels : tuple of str, int, float or bool, optional
-        The names of the model's classes in the data, where they differ.
-    form : {"standardised", "linear", "curves"}
-        How columns are encoded; see :class:`~confrere.schema.SchemaEncoder`.
-    """
-
-    schema: PublicSchema
+    schema: PublicSchema  #: The public facts about raw columns
+    #: The same as a program in the closed language, for whoever does not have this library.
     encoding: Encoding
+    #: ``weighted``, ``power``: how importances became weights; see
+    #: :class:`~confrere.schema.SchemaEncoder`.
     weighted: bool
     power: float = 1.0
+    #: The names of the model's classes in the data, where they differ.
     labels: tuple[Any, ...] | None = None
+    #: How columns are encoded; see :class:`~confrere.schema.SchemaEncoder`.
     form: Form = "standardised"
 
     @classmethod
@@ -390,27 +339,14 @@ Label: TypeAlias = str | int | float | bool
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Model(ABC):
-    """A classifier made of noised numbers and public facts, with a prediction for every finite row.
+    """A classifier of noised numbers and public facts, with a prediction for every finite row."""
 
-    Parameters
-    ----------
-    classes : tuple of str, int, float or bool
-        Labels; with two classes a positive score means the second.
-    features : tuple of str
-        Names of the columns, in order.
-    clip : Clip, optional
-        What happens to a row before it is scored.
-    encoder : Encoder, optional
-        What turns raw rows into those that are read here; ``features`` are its encoded columns.
-    facts : Facts, optional
-        What is public about the making.
-    """
-
-    classes: tuple[Label, ...]
-    features: tuple[str, ...]
-    clip: Clip | None = None
+    classes: tuple[Label, ...]  #: Labels; with two classes a positive score means the second
+    features: tuple[str, ...]  #: Names of the columns, in order
+    clip: Clip | None = None  #: What happens to a row before it is scored
+    #: What turns raw rows into those that are read here; ``features`` are its encoded columns.
     encoder: Encoder | None = None
-    facts: Facts = field(default_factory=Facts)
+    facts: Facts = field(default_factory=Facts)  #: What is public about the making
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "classes", tuple(self.classes))
@@ -590,42 +526,19 @@ Combine = Literal["stack", "vote", "alone"]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LowLevelModel:
-    """One released low-level model and the public facts about its group.
+    """One released low-level model and the public facts about its group."""
 
-    Attributes
-    ----------
-    name : str
-        Which part of the data it saw.
-    features : array of int
-        Columns that it uses.
-    coef : array of shape (d,), or (K, d) of K > 2 classes
-        Released weights on those columns.
-    intercept : float, or array of shape (K,)
-        Released intercept.
-    clip : Clip, optional
-        What happens to its columns of a row before they are scored.
-    importance : float
-        The group's share of the declared importance.
-    epsilon : float
-        The group's share of the budget.
-    noise : float
-        Expected norm of the noise in its objective, for rows in the unit ball.
-    baseline : float
-        Public score of the base rate, taken off before the score is used.
-    sharpness : float
-        Factor on its score before it becomes a meta feature.
-    """
-
-    name: str
-    features: NDArray[np.intp]
+    name: str  #: Which part of the data it saw
+    features: NDArray[np.intp]  #: Columns that it uses
+    #: Array of shape (d,), or (K, d) of K > 2 classes. Released weights on those columns.
     coef: Floats
-    intercept: float | Floats
-    importance: float = 1.0
-    epsilon: float = 0.0
-    noise: float = 0.0
-    baseline: float = 0.0
-    sharpness: float = 1.0
-    clip: Clip | None = None
+    intercept: float | Floats  #: Float, or array of shape (K,). Released intercept.
+    importance: float = 1.0  #: The group's share of the declared importance
+    epsilon: float = 0.0  #: The group's share of the budget
+    noise: float = 0.0  #: Expected norm of the noise in its objective, for rows in the unit ball
+    baseline: float = 0.0  #: Public score of the base rate, taken off before the score is used
+    sharpness: float = 1.0  #: Factor on its score before it becomes a meta feature
+    clip: Clip | None = None  #: What happens to its columns of a row before they are scored
 
     def __post_init__(self) -> None:
         features = np.array(self.features, dtype=np.intp)

@@ -67,27 +67,13 @@ DRAWS = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """What is guessed about the data.
+    """What is guessed about the data."""
 
-    Attributes
-    ----------
-    area : float
-        What the best linear score reaches, between 1/2 and 1.
-    base_rate : float
-        Share of positive rows.
-    decay : float
-        How fast the principal variances fall; 0 is not at all.
-    row_norm : float
-        Root mean square norm of rows, the constant aside, where the bound is one.
-    constant : float
-        The public constant of the intercept.
-    """
-
-    area: float
-    base_rate: float
-    decay: float
-    row_norm: float
-    constant: float
+    area: float  #: What the best linear score reaches, between 1/2 and 1
+    base_rate: float  #: Share of positive rows
+    decay: float  #: How fast the principal variances fall; 0 is not at all
+    row_norm: float  #: Root mean square norm of rows, the constant aside, where the bound is one
+    constant: float  #: The public constant of the intercept
 
     @property
     def distance(self) -> float:
@@ -102,27 +88,14 @@ class Population:
 
 @dataclass(frozen=True, slots=True)
 class NoiseTerm:
-    """The noise in one objective, for rows in the unit ball.
+    """The noise in one objective, for rows in the unit ball."""
 
-    Attributes
-    ----------
-    name : str
-        Which objective.
-    size : int
-        Dimension of the noise, the constant included.
-    rate : float
-        Its density is proportional to ``exp(-rate ||b||)``; of Gaussian noise one over sigma.
-    ridge : float
-        ``L`` of the summed objective.
-    gaussian : bool, default=False
-        Whether there is a delta to pay with.
-    """
-
-    name: str
-    size: int
+    name: str  #: Which objective
+    size: int  #: Dimension of the noise, the constant included
+    #: Its density is proportional to ``exp(-rate ||b||)``; of Gaussian noise one over sigma.
     rate: float
-    ridge: float
-    gaussian: bool = False
+    ridge: float  #: ``L`` of the summed objective
+    gaussian: bool = False  #: Whether there is a delta to pay with
 
     @property
     def mean(self) -> float:
@@ -401,49 +374,24 @@ DECAY = 0.75
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """What to expect of a private fit. Nothing in it comes from data.
+    """What to expect of a private fit. Nothing in it comes from data."""
 
-    Attributes
-    ----------
-    n, d : int
-        Records per party, and features.
-    epsilon, delta : float
-        What every party spends.
-    parties : int
-        Models that are averaged, each of ``n`` records.
-    groups : int
-        Groups of features of the low level; 1 is plain private logistic regression.
-    importance : tuple of float or None
-        Share of the signal in every feature; None is the same for all.
-    area : float
-        What a model without privacy and with unlimited data would reach.
-    base_rate : float
-        Share of positive rows.
-    decay : float
-        How fast the variances of the table's principal directions fall.
-    row_norm : float
-        Root mean square norm of rows, as a share of the declared bound.
-    loss : {"logistic", "capped"}
-        The loss.
-    terms : tuple of NoiseTerm
-        The noise of every objective.
-    samples_used : int
-        Records behind the objectives; a stack keeps some for its high level.
-    """
-
+    #: ``n``, ``d``: records per party, and features.
     n: int
     d: int
+    #: ``epsilon``, ``delta``: what every party spends.
     epsilon: float
-    parties: int
-    groups: int
+    parties: int  #: Models that are averaged, each of ``n`` records
+    groups: int  #: Groups of features of the low level; 1 is plain private logistic regression
+    #: Share of the signal in every feature; None is the same for all.
     importance: tuple[float, ...] | None
-    area: float
-    base_rate: float
-    decay: float
-    row_norm: float
-    loss: Literal["logistic", "capped"]
-    terms: tuple[NoiseTerm, ...]
-    samples_used: int
+    area: float  #: What a model without privacy and with unlimited data would reach
+    base_rate: float  #: Share of positive rows
+    decay: float  #: How fast the variances of the table's principal directions fall
+    row_norm: float  #: Root mean square norm of rows, as a share of the declared bound
+    loss: Literal["logistic", "capped"]  #: The loss
+    terms: tuple[NoiseTerm, ...]  #: The noise of every objective
+    samples_used: int  #: Records behind the objectives; a stack keeps some for its high level
     delta: float
     _signals: tuple[float, ...]
     _features: tuple[int, ...]
@@ -766,24 +714,12 @@ _FORMS: dict[Literal["lines", "curves"], Form] = {"lines": "linear", "curves": "
 
 @dataclass(frozen=True, slots=True)
 class ExpectedForm:
-    """What one way to encode numbers is expected to bring.
+    """What one way to encode numbers is expected to bring."""
 
-    Attributes
-    ----------
-    form : {"lines", "curves"}
-        How numbers are encoded that have no word of their own.
-    gaussian : bool
-        Whether a delta is spent on Gaussian noise.
-    kept : float
-        Share of the signal that is expected to survive the noise.
-    auc : float
-        Expected area under the curve.
-    """
-
-    form: Literal["lines", "curves"]
-    gaussian: bool
-    kept: float
-    auc: float
+    form: Literal["lines", "curves"]  #: How numbers are encoded that have no word of their own
+    gaussian: bool  #: Whether a delta is spent on Gaussian noise
+    kept: float  #: Share of the signal that is expected to survive the noise
+    auc: float  #: Expected area under the curve
 
     def __str__(self) -> str:
         law = "Gaussian noise, with the delta" if self.gaussian else "noise shaped like the rows"
@@ -792,20 +728,12 @@ class ExpectedForm:
 
 @dataclass(frozen=True, kw_only=True)
 class SchemaForecast:
-    """What to expect of one organisation's model by its schema. Nothing in it comes from data.
+    """What to expect of one organisation's model by its schema. Nothing in it comes from data."""
 
-    Attributes
-    ----------
-    expected : tuple of ExpectedForm
-        Lines and curves, without the delta and where it would be spent with it.
-    used : ExpectedForm
-        What ``noise="auto"`` and ``"schema"`` take.
-    ball : bool
-        Whether ``noise="auto"`` leaves the schema to the ball, because it declares importances.
-    """
-
+    #: Lines and curves, without the delta and where it would be spent with it.
     expected: tuple[ExpectedForm, ...]
-    used: ExpectedForm
+    used: ExpectedForm  #: What ``noise="auto"`` and ``"schema"`` take
+    #: Whether ``noise="auto"`` leaves the schema to the ball, because it declares importances.
     ball: bool
 
     def __str__(self) -> str:

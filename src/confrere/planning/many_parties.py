@@ -35,29 +35,17 @@ _MOST_PARTIES = 10**11
 
 @dataclass(frozen=True, kw_only=True)
 class VotesForecast:
-    """What to expect of many parties. Nothing in it comes from data.
+    """What to expect of many parties. Nothing in it comes from data."""
 
-    Attributes
-    ----------
-    parties, auxiliary, d, n_classes : int
-        Public sizes.
-    epsilon : float
-        What every party spends.
-    method : {"soft", "vote"}
-        Where votes go.
-    alpha : float
-        Ridge of the model.
-    reference_norm : float
-        Length of the weights that the model is compared with, for rows in the unit ball.
-    """
-
+    #: ``parties``, ``auxiliary``, ``d``, ``n_classes``: public sizes.
     parties: int
     auxiliary: int
     d: int
     n_classes: int
-    epsilon: float
-    method: Literal["soft", "vote"]
-    alpha: float
+    epsilon: float  #: What every party spends
+    method: Literal["soft", "vote"]  #: Where votes go
+    alpha: float  #: Ridge of the model
+    #: Length of the weights that the model is compared with, for rows in the unit ball.
     reference_norm: float
 
     @property
@@ -211,22 +199,12 @@ def plan_votes(
 
 @dataclass(frozen=True, kw_only=True)
 class VotesChoice:
-    """Which method many parties take, by public rows and sizes.
-
-    Attributes
-    ----------
-    method : {"cells", "statistic"}
-    n_cells : int
-        How many cells there would be.
-    explained : float
-        Share of the public rows' spread that lies between them.
-    clustered : float
-        How many times as much that is as in a cloud of normal rows of the same sizes.
-    """
+    """Which method many parties take, by public rows and sizes."""
 
     method: Literal["cells", "statistic"]
-    n_cells: int
-    explained: float
+    n_cells: int  #: How many cells there would be
+    explained: float  #: Share of the public rows' spread that lies between them
+    #: How many times as much that is as in a cloud of normal rows of the same sizes.
     clustered: float
 
     def __str__(self) -> str:

@@ -53,38 +53,20 @@ _SAME = 0.002
 
 @dataclass(frozen=True, slots=True)
 class ExpectedPath:
-    """What one path is expected to bring.
-
-    Attributes
-    ----------
-    path : {"experts alone", "one organisation", "main to branches", "many centres"}
-    auc : float
-        Expected area under the curve.
-    how : str
-        What to run.
-    """
+    """What one path is expected to bring."""
 
     path: Path
-    auc: float
-    how: str
+    auc: float  #: Expected area under the curve
+    how: str  #: What to run
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recommendation:
-    """Paths compared, from public facts and guesses alone.
+    """Paths compared, from public facts and guesses alone."""
 
-    Attributes
-    ----------
-    expected : tuple of ExpectedPath
-        The path that asks least first.
-    without_prior : float
-        Expected area of one organisation by itself if nothing were declared.
-    verifiable : bool or None
-        Whether the budget tells a right prior from a wrong one; None without a prior.
-    """
-
-    expected: tuple[ExpectedPath, ...]
-    without_prior: float
+    expected: tuple[ExpectedPath, ...]  #: The path that asks least first
+    without_prior: float  #: Expected area of one organisation by itself if nothing were declared
+    #: Whether the budget tells a right prior from a wrong one; None without a prior.
     verifiable: bool | None
 
     @property
@@ -196,44 +178,26 @@ Way = Literal["average", "one message", "rounds"]
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What one way is expected to bring.
-
-    Attributes
-    ----------
-    way : {"average", "one message", "rounds"}
-    auc : float
-        Expected area under the curve, under the working model.
-    noise : float
-        Standard deviation that noise adds to the score of a row at the declared bound.
-    why : str
-        Where its noise comes from.
-    """
+    """What one way is expected to bring."""
 
     way: Way
-    auc: float
-    noise: float
-    why: str
+    auc: float  #: Expected area under the curve, under the working model
+    noise: float  #: Standard deviation that noise adds to the score of a row at the declared bound
+    why: str  #: Where its noise comes from
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """Three ways compared. Nothing in it comes from data.
+    """Three ways compared. Nothing in it comes from data."""
 
-    Attributes
-    ----------
-    records, parties, features : int
-        Of all parties, their number, and columns.
-    epsilon, delta : float
-        What every party spends.
-    expected : tuple of Expectation
-        The simplest way first; rounds only where a delta is allowed.
-    """
-
+    #: ``records``, ``parties``, ``features``: of all parties, their number, and columns.
     records: int
     parties: int
     features: int
+    #: ``epsilon``, ``delta``: what every party spends.
     epsilon: float
     delta: float
+    #: The simplest way first; rounds only where a delta is allowed.
     expected: tuple[Expectation, ...]
 
     @property

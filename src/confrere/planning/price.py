@@ -12,24 +12,12 @@ from confrere.ledger import Ledger, default_ledger
 
 @dataclass(frozen=True, slots=True)
 class FitPrice:
-    """A price tag. Nothing was charged.
+    """A price tag. Nothing was charged."""
 
-    Attributes
-    ----------
-    guarantee : Guarantee
-        What one ``fit`` would promise and cost.
-    account : str or None
-        Who would pay; None is the session's own account, without a cap.
-    left : float
-        Epsilon that the account still has; infinite without a cap.
-    affordable : bool
-        Whether the account covers it now.
-    """
-
-    guarantee: Guarantee
-    account: str | None
-    left: float
-    affordable: bool
+    guarantee: Guarantee  #: What one ``fit`` would promise and cost
+    account: str | None  #: Who would pay; None is the session's own account, without a cap
+    left: float  #: Epsilon that the account still has; infinite without a cap
+    affordable: bool  #: Whether the account covers it now
 
     def __str__(self) -> str:
         who = "the session's own account" if self.account is None else f"account {self.account!r}"

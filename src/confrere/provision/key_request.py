@@ -49,23 +49,12 @@ class _Written(Table):
 
 @dataclass(frozen=True)
 class KeyRequest:
-    """A party's request, whose signature holds.
-
-    Attributes
-    ----------
-    party : str
-    key : str
-        The line ``ssh-ed25519 AAAA...`` that goes into the study.
-    certificate : x509.Certificate
-        Of the node key with which it connects.
-    content : bytes
-        The file.
-    """
+    """A party's request, whose signature holds."""
 
     party: str
-    key: str
-    certificate: x509.Certificate
-    content: bytes
+    key: str  #: The line ``ssh-ed25519 AAAA...`` that goes into the study
+    certificate: x509.Certificate  #: Of the node key with which it connects
+    content: bytes  #: The file
 
     @property
     def fingerprint(self) -> str:

@@ -73,25 +73,14 @@ _TABLE = re.compile(r"^\s*\[")
 
 @dataclass(frozen=True)
 class OpenedKit:
-    """A kit whose signature holds.
+    """A kit whose signature holds."""
 
-    Attributes
-    ----------
-    participant : str
-        Whose it is: a party's name, or ``"coordinator"``.
-    fingerprint : str
-        Of the key that signed it.
-    study_sha256 : str
-    files : mapping of name to bytes
-        What was signed.
-    pages : mapping of name to bytes
-        What is made here of it: README, unit and, for a party, its local file.
-    """
-
-    participant: str
-    fingerprint: str
+    participant: str  #: Whose it is: a party's name, or ``"coordinator"``
+    fingerprint: str  #: Of the key that signed it
     study_sha256: str
-    files: Mapping[str, bytes]
+    files: Mapping[str, bytes]  #: Mapping of name to bytes. What was signed.
+    #: Mapping of name to bytes. What is made here of it: README, unit and, for a party, its local
+    #: file.
     pages: Mapping[str, bytes]
 
 

@@ -116,20 +116,11 @@ _ADDITION = TypeAdapter(Addition)
 
 @dataclass(frozen=True)
 class SignedAddition:
-    """An addition whose signature is right, and whose key that is.
-
-    Attributes
-    ----------
-    addition : Addition
-    signer : str
-        Fingerprint of the key; who that is, only you can know.
-    known : bool
-        Whether it is the key that you gave for this party.
-    """
+    """An addition whose signature is right, and whose key that is."""
 
     addition: Addition
-    signer: str
-    known: bool
+    signer: str  #: Fingerprint of the key; who that is, only you can know
+    known: bool  #: Whether it is the key that you gave for this party
 
 
 def add_evaluation(

@@ -55,22 +55,14 @@ def sha256(content: bytes) -> str:
 
 @dataclass(frozen=True)
 class VerifiedFolder:
-    """A release's bytes after every check that needs no parsing.
+    """A release's bytes after every check that needs no parsing."""
 
-    Attributes
-    ----------
-    files : mapping of str to bytes
-        By name; ``SHA256SUMS`` and signatures are not among them.
-    signers : mapping of str to str
-        Party's file name -> fingerprint of the key in it. A fingerprint says who signed only if
-        you know whose key it is.
-    additions : mapping of str to pair of bytes
-        What was written beside it later, by name: the content and its signature, neither looked
-        at yet; see :func:`~confrere.release.additions.read_additions`.
-    """
-
-    files: Mapping[str, bytes]
+    files: Mapping[str, bytes]  #: By name; ``SHA256SUMS`` and signatures are not among them
+    #: Party's file name -> fingerprint of the key in it. A fingerprint says who signed only if you
+    #: know whose key it is.
     signers: Mapping[str, str]
+    #: What was written beside it later, by name: the content and its signature, neither looked at
+    #: yet; see :func:`~confrere.release.additions.read_additions`.
     additions: Mapping[str, tuple[bytes, bytes | None]] = field(default_factory=dict)
 
 

@@ -43,27 +43,13 @@ _WIDE, _HIGH, _LEFT, _TOP, _BOTTOM = 150.0, 74.0, 24.0, 6.0, 14.0
 
 @dataclass(frozen=True, eq=False)
 class BentColumn:
-    """What one number does to the log odds of the second class, around its mean over the knots.
+    """What one number does to the log odds of the second class, around its mean over the knots."""
 
-    Attributes
-    ----------
-    column : str
-        Its name.
-    places : array
-        The knots, on the scale that hats are on.
-    values : array
-        Log odds there.
-    deviations : array or None
-        Of the noise in them; None where public facts do not tell.
-    ends : pair of float
-        The first and the last knot as raw values.
-    """
-
-    column: str
-    places: Floats
-    values: Floats
-    deviations: Floats | None
-    ends: tuple[float, float]
+    column: str  #: Its name
+    places: Floats  #: The knots, on the scale that hats are on
+    values: Floats  #: Log odds there
+    deviations: Floats | None  #: Of the noise in them; None where public facts do not tell
+    ends: tuple[float, float]  #: The first and the last knot as raw values
 
     @property
     def picture(self) -> Markup:

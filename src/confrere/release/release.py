@@ -52,30 +52,16 @@ _KIND = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """What leaves an organisation.
+    """What leaves an organisation."""
 
-    Parameters
-    ----------
-    kind : str
-        The method that made it, by its name in the catalogue: "plr", "pst-f", ...
-    model : Linear or Stack
-        What was learned: noised numbers and public facts only.
-    guarantee : Guarantee
-        What the mechanism proves.
-    receipt : Receipt or None
-        What the ledger recorded; without one the card says "unrecorded".
-    simulated : bool
-        Whether noise was seeded; then it protects nobody and does not leave by accident.
-    parties : mapping of str to Receipt, tuple of Receipt, or Guarantee, optional
-        Where several organisations' data are in it (an average, a transfer): what each one paid;
-        several receipts together where it answered several times.
-    """
-
-    kind: str
-    model: Model
-    guarantee: Guarantee
-    receipt: Receipt | None
+    kind: str  #: The method that made it, by its name in the catalogue: "plr", "pst-f", ..
+    model: Model  #: What was learned: noised numbers and public facts only
+    guarantee: Guarantee  #: What the mechanism proves
+    receipt: Receipt | None  #: What the ledger recorded; without one the card says "unrecorded"
+    #: Whether noise was seeded; then it protects nobody and does not leave by accident.
     simulated: bool
+    #: Where several organisations' data are in it (an average, a transfer): what each one paid;
+    #: several receipts together where it answered several times.
     parties: Mapping[str, Paid] = field(default_factory=dict)
     _card: Card | None = field(default=None, repr=False)
 
@@ -289,24 +275,13 @@ _AROUND_THE_CARD = frozenset({"card.json", "README.md"})
 
 @dataclass(frozen=True)
 class Verified:
-    """A release and what is known about it.
+    """A release and what is known about it."""
 
-    Attributes
-    ----------
-    release : Release
-        What was released.
-    signers : mapping of str to str
-        Party's file name -> fingerprint of the key in it; who that is, only you can know.
-    checked : tuple of str
-        What was found to be right, in words.
-    additions : tuple of SignedAddition
-        What was measured later, by whom.
-    """
-
-    release: Release
+    release: Release  #: What was released
+    #: Party's file name -> fingerprint of the key in it; who that is, only you can know.
     signers: Mapping[str, str]
-    checked: tuple[str, ...]
-    additions: tuple[SignedAddition, ...] = ()
+    checked: tuple[str, ...]  #: What was found to be right, in words
+    additions: tuple[SignedAddition, ...] = ()  #: What was measured later, by whom
 
 
 def load_release(

@@ -36,21 +36,12 @@ Paid = Receipt | tuple[Receipt, ...] | Guarantee
 
 @dataclass(frozen=True)
 class Spending:
-    """What was promised and what was paid.
+    """What was promised and what was paid."""
 
-    Parameters
-    ----------
-    guarantee : Guarantee
-        What the mechanism proves.
-    receipt : Receipt or None
-        What a ledger recorded for it.
-    parties : mapping of str to Receipt, tuple of Receipt, or Guarantee
-        Where several organisations' data are in the release: what each one paid, several receipts
-        together if it answered several times; a bare guarantee where no ledger recorded it.
-    """
-
-    guarantee: Guarantee
-    receipt: Receipt | None = None
+    guarantee: Guarantee  #: What the mechanism proves
+    receipt: Receipt | None = None  #: What a ledger recorded for it
+    #: Where several organisations' data are in the release: what each one paid, several receipts
+    #: together if it answered several times; a bare guarantee where no ledger recorded it.
     parties: Mapping[str, Paid] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

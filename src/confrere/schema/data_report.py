@@ -33,22 +33,14 @@ TOKENS = ("", "?", ".", "-", "na", "n/a", "nan", "null", "none", "unknown", "mis
 
 @dataclass(frozen=True)
 class Conversion:
-    """Two units of one quantity: ``ours = factor * theirs + offset``.
+    """Two units of one quantity: ``ours = factor * theirs + offset``."""
 
-    Attributes
-    ----------
-    theirs, ours : str
-        Names of the units; a hint may read them in either direction.
-    factor, offset : float
-    words : str
-        A pattern of column names that measure it; empty for units of any quantity.
-    """
-
+    #: ``theirs``, ``ours``: names of the units; a hint may read them in either direction.
     theirs: str
     ours: str
     factor: float
     offset: float = 0.0
-    words: str = ""
+    words: str = ""  #: A pattern of column names that measure it; empty for units of any quantity
 
     def both_ways(self) -> tuple[Conversion, Conversion]:
         """Return it, and it read from right to left."""
@@ -172,31 +164,16 @@ OFF_CENTRE = 3.0
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that the owner of a table should look at.
+    """One thing that the owner of a table should look at."""
 
-    Attributes
-    ----------
-    column : str
-        Where; empty for the table as a whole.
-    kind : str
-        One word for programs: outside, missing, undeclared, constant, unit, sentinel, kind,
-        lacking, dropped, unit_column or label.
-    severity : {"refused", "warning"}
-        Whether ``fit`` would refuse the table, or learn from it all the same.
-    rows : int
-        How many rows it concerns.
-    text : str
-        What is there.
-    hint : str
-        What to do.
-    """
-
-    column: str
+    column: str  #: Where; empty for the table as a whole
+    #: One word for programs: outside, missing, undeclared, constant, unit, sentinel, kind, lacking,
+    #: dropped, unit_column or label.
     kind: str
-    severity: Severity
-    rows: int
-    text: str
-    hint: str
+    severity: Severity  #: Whether ``fit`` would refuse the table, or learn from it all the same
+    rows: int  #: How many rows it concerns
+    text: str  #: What is there
+    hint: str  #: What to do
 
     def __str__(self) -> str:
         return f"{f'{self.column}: ' if self.column else ''}{self.text}; {self.hint}"
@@ -204,26 +181,17 @@ class Finding:
 
 @dataclass(frozen=True)
 class ColumnCounts:
-    """What is in one declared column, in numbers of rows.
-
-    Attributes
-    ----------
-    column, kind : str
-    missing : int
-    below, above : int
-        Numbers outside the bounds: they are moved to the nearest one.
-    undeclared : int
-        Values that are not on the declared list, or no numbers where numbers are declared.
-    constant : bool
-        Whether every row is encoded alike, so that nothing can be learned from the column.
-    """
+    """What is in one declared column, in numbers of rows."""
 
     column: str
     kind: str
     missing: int = 0
+    #: ``below``, ``above``: numbers outside the bounds: they are moved to the nearest one.
     below: int = 0
     above: int = 0
+    #: Values that are not on the declared list, or no numbers where numbers are declared.
     undeclared: int = 0
+    #: Whether every row is encoded alike, so that nothing can be learned from the column.
     constant: bool = False
 
     @property
@@ -382,22 +350,12 @@ def counted(count: int, rows: int) -> str:
 
 @dataclass(frozen=True)
 class DataReport:
-    """What a table looks like to a schema; for its owner alone.
+    """What a table looks like to a schema; for its owner alone."""
 
-    Attributes
-    ----------
-    rows : int
-        Rows that were read.
-    used : int
-        Rows that would be learned from.
-    columns : tuple of ColumnCounts
-    findings : tuple of Finding
-        What to look at, the columns in the schema's order.
-    """
-
-    rows: int
-    used: int
+    rows: int  #: Rows that were read
+    used: int  #: Rows that would be learned from
     columns: tuple[ColumnCounts, ...]
+    #: What to look at, the columns in the schema's order.
     findings: tuple[Finding, ...] = field(default=())
 
     @property

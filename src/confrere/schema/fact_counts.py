@@ -42,20 +42,11 @@ LEAST_SHARE = 0.001
 
 @dataclass(frozen=True)
 class ColumnSums(ABC):
-    """What is counted of one column.
-
-    Attributes
-    ----------
-    column : str
-    gaps : bool
-        Whether missing cells are counted too, in the last entry.
-    feature : Feature or Label
-        What is declared of it.
-    """
+    """What is counted of one column."""
 
     column: str
-    gaps: bool
-    feature: Any
+    gaps: bool  #: Whether missing cells are counted too, in the last entry
+    feature: Any  #: What is declared of it
 
     @property
     @abstractmethod
@@ -346,18 +337,11 @@ def rounded(value: float, scale: float) -> float:
 @final
 @dataclass(frozen=True)
 class FactCounts:
-    """Everything that is counted for one schema; all of it public.
+    """Everything that is counted for one schema; all of it public."""
 
-    Parameters
-    ----------
-    schema : PublicSchema
-        What it declares already is not learned again.
-    quantiles : int, default=0
-        Learn so many quantiles of every number that may become a curve, from its lower to its
-        upper bound; 0 for none, otherwise at least 3.
-    """
-
-    schema: PublicSchema
+    schema: PublicSchema  #: What it declares already is not learned again
+    #: Learn so many quantiles of every number that may become a curve, from its lower to its upper
+    #: bound; 0 for none, otherwise at least 3.
     quantiles: int = 0
 
     def __post_init__(self) -> None:

@@ -96,17 +96,10 @@ _NEEDED = ("ledger_id", "row", "account", "guarantee", "hash", "simulated")
 @final
 @dataclass(frozen=True)
 class PaidFacts:
-    """What was learned at one time, and the receipts for it.
+    """What was learned at one time, and the receipts for it."""
 
-    Parameters
-    ----------
-    learned : mapping of str to sequence of str
-        Per column, the keys whose values were learned.
-    receipts : mapping of str to mapping
-        Per organisation whose records were counted, its receipt as plain values.
-    """
-
-    learned: Mapping[str, tuple[str, ...]]
+    learned: Mapping[str, tuple[str, ...]]  #: Per column, the keys whose values were learned
+    #: Per organisation whose records were counted, its receipt as plain values.
     receipts: Mapping[str, Mapping[str, Any]]
 
     def __post_init__(self) -> None:
@@ -442,21 +435,11 @@ def plain_value(word: str) -> Value:
 
 @dataclass(frozen=True)
 class MissingFact:
-    """Something public that a schema could say, and does not.
+    """Something public that a schema could say, and does not."""
 
-    Attributes
-    ----------
-    fact : str
-        Its key in a study file.
-    columns : tuple of str
-        Where it is missing.
-    worth : str
-        What is lost without it.
-    """
-
-    fact: str
-    columns: tuple[str, ...]
-    worth: str
+    fact: str  #: Its key in a study file
+    columns: tuple[str, ...]  #: Where it is missing
+    worth: str  #: What is lost without it
 
     def __str__(self) -> str:
         shown = ", ".join(self.columns[:4])

@@ -94,39 +94,21 @@ FilePath = Annotated[Path, Field(strict=False), AfterValidator(_beside)]
 
 
 class Query(Table):
-    """A table in a database: ``[data]``.
+    """A table in a database: ``[data]``."""
 
-    Attributes
-    ----------
-    connection : str
-        Its address; ``${NAME}`` in it stands for that environment variable, where secrets belong.
-    sql : str
-        What to ask; with an ``ORDER BY`` rows come in the same order every time.
-    """
-
+    #: Its address; ``${NAME}`` in it stands for that environment variable, where secrets belong.
     connection: Text
-    sql: Text
+    sql: Text  #: What to ask; with an ``ORDER BY`` rows come in the same order every time
 
 
 class DataSet(Table):
-    """One table of an organisation.
+    """One table of an organisation."""
 
-    Attributes
-    ----------
-    path : Path or None
-        A CSV or Parquet file, or a folder of either.
-    data : Query or None
-        The same, where it is a query to a database.
-    unit_column : str or None
-        Whose rows they are: a study that counts other units is not answered.
-    sha256 : str or None
-        Of a file that does not change.
-    """
-
-    path: FilePath | None = None
-    data: Query | None = None
+    path: FilePath | None = None  #: A CSV or Parquet file, or a folder of either
+    data: Query | None = None  #: The same, where it is a query to a database
+    #: Whose rows they are: a study that counts other units is not answered.
     unit_column: Text | None = None
-    sha256: Digest | None = None
+    sha256: Digest | None = None  #: Of a file that does not change
 
 
 class _DataSets(Table):
@@ -135,12 +117,7 @@ class _DataSets(Table):
 
 @dataclass(frozen=True)
 class Home:
-    """An organisation's folder.
-
-    Attributes
-    ----------
-    folder : Path
-    """
+    """An organisation's folder."""
 
     folder: Path
 
@@ -269,17 +246,11 @@ def open_home(folder: Path) -> Home:
 
 
 class OwnClassifier(Table):
-    """``[classifier]`` of a local file.
+    """``[classifier]`` of a local file."""
 
-    Attributes
-    ----------
-    name : str
-        ``package.module:Class`` of what has ``fit`` and ``predict``, as scikit-learn's have.
-    settings : mapping
-        What it is made with.
-    """
-
+    #: ``package.module:Class`` of what has ``fit`` and ``predict``, as scikit-learn's have.
     name: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", max_length=200)]
+    #: What it is made with.
     settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
 
     def votes(
@@ -345,30 +316,18 @@ def _ballot(labels: NDArray[Any], n_classes: int) -> NDArray[np.bool_] | NDArray
 
 
 class LocalPolicy(Table):
-    """What a party allows, whatever a study says: ``[policy]``.
+    """What a party allows, whatever a study says: ``[policy]``."""
 
-    Attributes
-    ----------
-    protects : Unit
-        Whose data must be hidden: a study that says otherwise is not answered.
-    relation : Neighbours
-        Against which change.
-    trust : Trust
-        The weakest that it is content with: "own noise" by default, so that nobody else has to be
-        trusted; "1 of 3" and the like for a sum, "coordinator" where one may see its answers.
-    operations : list of str or None
-        The only operations that it answers; None allows whatever is installed.
-    max_epsilon_per_run : float or None
-        The most that one run may spend.
-    lifetime_epsilon : float or None
-        The most that may ever be spent on its data, by all studies, whatever they call them.
-    """
-
+    #: Whose data must be hidden: a study that says otherwise is not answered.
     protects: Annotated[Unit, Field(strict=False)]
-    relation: Relation
+    relation: Relation  #: Against which change
+    #: The weakest that it is content with: "own noise" by default, so that nobody else has to be
+    #: trusted; "1 of 3" and the like for a sum, "coordinator" where one may see its answers.
     trust: Annotated[Trust, BeforeValidator(Trust.parse)] = OWN_NOISE
+    #: The only operations that it answers; None allows whatever is installed.
     operations: list[Text] | None = None
-    max_epsilon_per_run: Positive | None = None
+    max_epsilon_per_run: Positive | None = None  #: The most that one run may spend
+    #: The most that may ever be spent on its data, by all studies, whatever they call them.
     lifetime_epsilon: Positive | None = None
 
     def check(self, study: Study, party: str) -> None:
@@ -397,50 +356,30 @@ class LocalPolicy(Table):
 
 
 class Local(Table):
-    """One party's own side.
-
-    Attributes
-    ----------
-    party : str
-    ledger_path : Path
-        Made when it is first charged; ``<party>.ledger`` beside the local file by default.
-    data_path : Path or None
-        Its table: a CSV or Parquet file, or a folder of either.
-    data : Query or None
-        Its table, where it is a query to a database.
-    engine : str or None
-        Who reads the rows: "loop" (the default), "joblib", "dask" or a scheduler's address.
-    key_path : Path or None
-        The private key that it signs with.
-    policy : LocalPolicy or None
-        None for a party without a local file, whose table was given by hand.
-    coordinator : str or None
-        The public key whose questions it answers: ``ssh-ed25519 AAAA...``.
-    auxiliary_path : Path or None
-        Its copy of the public rows that a study names by their hash.
-    classifier : OwnClassifier or None
-        What votes for it, where a study has parties vote; logistic regression by default.
-    peers : mapping of str to str
-        Other parties' fingerprints, ``SHA256:...``, that people have compared with them.
-    dataset : str or None
-        Which of the data sets in the organisation's home: their table, ledger and the policy stand
-        there, and every study of them adds up.
-    unit_column, sha256 : str or None
-        What the home says about that table.
-    """
+    """One party's own side."""
 
     party: Name
+    #: Made when it is first charged; ``<party>.ledger`` beside the local file by default.
     ledger_path: FilePath
-    data_path: FilePath | None = None
-    data: Query | None = None
+    data_path: FilePath | None = None  #: Its table: a CSV or Parquet file, or a folder of either
+    data: Query | None = None  #: Its table, where it is a query to a database
+    #: Who reads the rows: "loop" (the default), "joblib", "dask" or a scheduler's address.
     engine: Text | None = None
-    key_path: FilePath | None = None
+    key_path: FilePath | None = None  #: The private key that it signs with
+    #: None for a party without a local file, whose table was given by hand.
     policy: LocalPolicy | None = None
+    #: The public key whose questions it answers: ``ssh-ed25519 AAAA...``.
     coordinator: PublicKeyLine | None = None
+    #: Its copy of the public rows that a study names by their hash.
     auxiliary_path: FilePath | None = None
+    #: What votes for it, where a study has parties vote; logistic regression by default.
     classifier: OwnClassifier | None = None
+    #: Other parties' fingerprints, ``SHA256:...``, that people have compared with them.
     peers: dict[Name, Fingerprint] = Field(default_factory=dict)
+    #: Which of the data sets in the organisation's home: their table, ledger and the policy stand
+    #: there, and every study of them adds up.
     dataset: Name | None = None
+    #: ``unit_column``, ``sha256``: what the home says about that table.
     unit_column: Text | None = None
     sha256: Digest | None = None
 

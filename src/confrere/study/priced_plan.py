@@ -66,33 +66,16 @@ from confrere.trust import Trust
 
 @dataclass(frozen=True)
 class Budget:
-    """A party's data before a study spends.
+    """A party's data before a study spends."""
 
-    Attributes
-    ----------
-    account : str
-        The account that pays.
-    spent : float
-        What was charged so far for these data, by all studies.
-    limit : float or None
-        The strictest cap on all that is ever charged; None if nobody set one.
-    limit_by : str
-        Who set it: "study", "local policy" or "ledger".
-    per_run : float or None
-        What one run may spend.
-    delta : float
-        The cap on the sum of deltas, where epsilon has a limit.
-    for_life : Limit or None
-        What every charge looks at besides the account's own cap: another study may have been paid
-        for between the look at the budget and the charge.
-    """
-
-    account: str
-    spent: float
-    limit: float | None
-    limit_by: str
-    per_run: float | None
-    delta: float = 0.0
+    account: str  #: The account that pays
+    spent: float  #: What was charged so far for these data, by all studies
+    limit: float | None  #: The strictest cap on all that is ever charged; None if nobody set one
+    limit_by: str  #: Who set it: "study", "local policy" or "ledger"
+    per_run: float | None  #: What one run may spend
+    delta: float = 0.0  #: The cap on the sum of deltas, where epsilon has a limit
+    #: What every charge looks at besides the account's own cap: another study may have been paid
+    #: for between the look at the budget and the charge.
     for_life: Limit | None = None
 
     @property
@@ -255,23 +238,12 @@ _AGAIN = "price it again: confrere price STUDY --out NEW_PLAN"
 
 @dataclass(frozen=True)
 class Price:
-    """What one party would spend.
-
-    Attributes
-    ----------
-    party : str
-    guarantee : Guarantee
-        What is charged, per record.
-    budget : Budget
-        Its data before, over all studies.
-    here : bool
-        Whether the party lives here, so that its ledger was read.
-    """
+    """What one party would spend."""
 
     party: str
-    guarantee: Guarantee
-    budget: Budget
-    here: bool
+    guarantee: Guarantee  #: What is charged, per record
+    budget: Budget  #: Its data before, over all studies
+    here: bool  #: Whether the party lives here, so that its ledger was read
 
     @property
     def account(self) -> str:
@@ -303,31 +275,17 @@ class Price:
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """A priced study, to be carried out once.
+    """A priced study, to be carried out once."""
 
-    Attributes
-    ----------
-    plan_id : str
-        In the ledger every charge has it: a plan pays once.
-    created : str
-    study_id, study_sha256, method, mode : str
-    promised : float
-        Epsilon of one unit, with all its rows and at all organisations it may be in.
-    trust : Trust
-        Whom every party has to trust for that.
-    together : int
-        How many organisations' tables one process would read; 0 where each reads its own.
-    prices : tuple of Price
-    """
-
-    plan_id: str
+    plan_id: str  #: In the ledger every charge has it: a plan pays once
     created: str
     study_id: str
     study_sha256: str
     method: str
     mode: str
-    promised: float
-    trust: Trust
+    promised: float  #: Epsilon of one unit, with all its rows and at all organisations it may be in
+    trust: Trust  #: Whom every party has to trust for that
+    #: How many organisations' tables one process would read; 0 where each reads its own.
     together: int
     prices: tuple[Price, ...]
 

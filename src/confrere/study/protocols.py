@@ -76,28 +76,16 @@ _PLAIN = (str, int, float, bool)
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """A released model that another is started from.
+    """A released model that another is started from."""
 
-    Parameters
-    ----------
-    kind : str
-        The method that made it.
-    model : Model
-        What was released.
-    spec : mapping
-        What a request says about it: the method, settings and size behind the numbers, or, of a
-        release that was made before, its kind.
-    numbers : mapping of str to array
-        What was released in this run; or the bytes of a model that was released before.
-    guarantee : Guarantee
-        What was promised to those in it.
-    """
-
-    kind: str
-    model: Model
+    kind: str  #: The method that made it
+    model: Model  #: What was released
+    #: What a request says about it: the method, settings and size behind the numbers, or, of a
+    #: release that was made before, its kind.
     spec: Mapping[str, Any]
+    #: What was released in this run; or the bytes of a model that was released before.
     numbers: Mapping[str, NDArray[Any]]
-    guarantee: Guarantee
+    guarantee: Guarantee  #: What was promised to those in it
 
     @classmethod
     def given(cls, release: Release) -> Start:
@@ -114,39 +102,21 @@ class Start:
 
 @dataclass(frozen=True, eq=False)
 class Learning:
-    """One organisation's model, as far as it is public.
+    """One organisation's model, as far as it is public."""
 
-    Parameters
-    ----------
-    method : Method
-        Of the catalogue.
-    settings : mapping
-        Its plain arguments.
-    names : Names
-        Labels and columns.
-    importance : array, optional
-        Public importances of the columns.
-    starts : tuple of Start
-        Released models that it starts from.
-    prior : array, optional
-        The experts' log odds per unit of each column, for methods that take a prior; a target's
-        sources may.
-    alpha : array, optional
-        Ridges, one per column or group, where the settings have none for all.
-    weights : array, optional
-        Importances that rows come weighted by: taken back as far as the prior is not believed.
-    schema : PublicSchema, optional
-        By which rows were encoded, where noise is shaped like them.
-    """
-
-    method: Method
-    settings: Mapping[str, Any]
-    names: Names
-    importance: Floats | None = None
-    starts: tuple[Start, ...] = field(default=())
+    method: Method  #: Of the catalogue
+    settings: Mapping[str, Any]  #: Its plain arguments
+    names: Names  #: Labels and columns
+    importance: Floats | None = None  #: Public importances of the columns
+    starts: tuple[Start, ...] = field(default=())  #: Released models that it starts from
+    #: The experts' log odds per unit of each column, for methods that take a prior; a target's
+    #: sources may.
     prior: Floats | None = None
+    #: Ridges, one per column or group, where the settings have none for all.
     alpha: Floats | None = None
+    #: Importances that rows come weighted by: taken back as far as the prior is not believed.
     weights: Floats | None = None
+    #: By which rows were encoded, where noise is shaped like them.
     schema: PublicSchema | None = None
 
     def plan(self, n_samples: int) -> ModelPlan:
@@ -323,21 +293,14 @@ Receipts = Mapping[str, tuple[Receipt, ...]]
 
 @dataclass(frozen=True)
 class Given:
-    """What a run needs besides the study and the parties' own data: all of it is public.
+    """What a run needs besides the study and the parties' own data: all of it is public."""
 
-    Attributes
-    ----------
-    releases : mapping of party to Release
-        In a transfer, what sources elsewhere have released.
-    auxiliary : callable or None
-        From a study to the rows that parties vote on, encoded by its schema: facts of it may be
-        learned first.
-    kept : Answers or None
-        Where a coordinator that adds noise keeps what it released, once and for all.
-    """
-
+    #: Mapping of party to Release. In a transfer, what sources elsewhere have released.
     releases: Mapping[str, Release] = field(default_factory=dict)
+    #: From a study to the rows that parties vote on, encoded by its schema: facts of it may be
+    #: learned first.
     auxiliary: Callable[[Study], Floats] | None = None
+    #: Where a coordinator that adds noise keeps what it released, once and for all.
     kept: Answers | None = None
 
     def rows(self, study: Study) -> Floats | None:
@@ -347,40 +310,20 @@ class Given:
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """One model of a run, and what stands behind it.
+    """One model of a run, and what stands behind it."""
 
-    Attributes
-    ----------
-    name : str
-        Of its release: the party's, or the study's if all made it together.
-    kind : str
-        The method that made it.
-    model : Model
-    guarantee : Guarantee or None
-        What was promised; None where nobody was really asked.
-    receipts : mapping of party to tuple of Receipt
-        Who paid for it.
-    starts : mapping of str to (Receipt or Guarantee)
-        What stands behind the models that it started from.
-    evaluation : FederatedEvaluation or None
-        How many records it gets wrong, counted with noise.
-    seeded : bool
-        Whether a coordinator's noise was seeded.
-    schema : PublicSchema or None
-        What its rows were encoded by.
-    facts : mapping of party to tuple of Receipt
-        Who paid, in the same run, for facts of the schema.
-    """
-
-    name: str
-    kind: str
+    name: str  #: Of its release: the party's, or the study's if all made it together
+    kind: str  #: The method that made it
     model: Model
-    guarantee: Guarantee | None
-    receipts: Receipts
+    guarantee: Guarantee | None  #: What was promised; None where nobody was really asked
+    receipts: Receipts  #: Mapping of party to tuple of Receipt. Who paid for it.
+    #: What stands behind the models that it started from.
     starts: Mapping[str, Receipt | Guarantee] = field(default_factory=dict)
+    #: How many records it gets wrong, counted with noise.
     evaluation: FederatedEvaluation | None = None
-    seeded: bool = False
-    schema: PublicSchema | None = None
+    seeded: bool = False  #: Whether a coordinator's noise was seeded
+    schema: PublicSchema | None = None  #: What its rows were encoded by
+    #: Mapping of party to tuple of Receipt. Who paid, in the same run, for facts of the schema.
     facts: Receipts = field(default_factory=dict)
 
     @property

@@ -175,19 +175,11 @@ def _utility(learned: Learned) -> tuple[Utility, ...]:
 
 @dataclass(frozen=True)
 class Made:
-    """What a study gave: a release, and who paid for it.
+    """What a study gave: a release, and who paid for it."""
 
-    Attributes
-    ----------
-    name : str
-        Of its folder: the party's, or the study's if all made it together.
-    release : Release
-    receipts : mapping of party to tuple of Receipt
-        One for each of its answers.
-    """
-
-    name: str
+    name: str  #: Of its folder: the party's, or the study's if all made it together
     release: Release
+    #: Mapping of party to tuple of Receipt. One for each of its answers.
     receipts: Mapping[str, tuple[Receipt, ...]]
 
 

@@ -357,24 +357,12 @@ def party_session(
 
 @dataclass(frozen=True)
 class Finished:
-    """How a run ended at the coordinator.
+    """How a run ended at the coordinator."""
 
-    Attributes
-    ----------
-    made : tuple of Made
-        The releases.
-    folders : mapping of str to Path
-        Where each of them lies, with the signatures of those who signed.
-    left_out : mapping of str to str
-        Parties whose answers were not used, and why.
-    unsigned : mapping of str to str
-        Parties that did not sign what they paid for, and why.
-    """
-
-    made: tuple[Made, ...]
-    folders: Mapping[str, Path]
-    left_out: Mapping[str, str]
-    unsigned: Mapping[str, str]
+    made: tuple[Made, ...]  #: The releases
+    folders: Mapping[str, Path]  #: Where each of them lies, with the signatures of those who signed
+    left_out: Mapping[str, str]  #: Parties whose answers were not used, and why
+    unsigned: Mapping[str, str]  #: Parties that did not sign what they paid for, and why
 
 
 class CoordinatorSession:
@@ -675,17 +663,10 @@ def _granted(path: Path, key: PublicKey) -> Grant | None:
 
 @dataclass(frozen=True)
 class Earlier:
-    """What a party agreed to before.
-
-    Attributes
-    ----------
-    grant : Grant
-    study : bytes or None
-        The study's own text, if the file has it as it was agreed to.
-    """
+    """What a party agreed to before."""
 
     grant: Grant
-    study: bytes | None
+    study: bytes | None  #: The study's own text, if the file has it as it was agreed to
 
 
 def earlier_grants(folder: Path, key: PublicKey) -> Iterator[Earlier]:

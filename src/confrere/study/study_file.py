@@ -267,32 +267,17 @@ class About(Table):
 
 
 class Promise(Table):
-    """Whom the study protects: ``[privacy]``.
+    """Whom the study protects: ``[privacy]``."""
 
-    Attributes
-    ----------
-    protects : Unit
-        Whose data every answer's guarantee hides: one record, or a whole party.
-    relation : Neighbours
-        Which change of the data it hides.
-    unit : str
-        What one record is about, for readers: "patient".
-    unit_column : str or None
-        Names the unit of every row; with it, surplus rows of a unit are dropped.
-    max_rows_per_unit : int
-        Rows of one unit at most.
-    parties_per_unit : int
-        Organisations in whose data one unit may be.
-    justification : str or None
-        Why this epsilon, for those who approve it and for the card.
-    """
-
+    #: Whose data every answer's guarantee hides: one record, or a whole party.
     protects: Annotated[Unit, Field(strict=False)]
-    relation: Relation
-    unit: Text
+    relation: Relation  #: Which change of the data it hides
+    unit: Text  #: What one record is about, for readers: "patient"
+    #: Names the unit of every row; with it, surplus rows of a unit are dropped.
     unit_column: Text | None = None
-    max_rows_per_unit: Count = 1
-    parties_per_unit: Count = 1
+    max_rows_per_unit: Count = 1  #: Rows of one unit at most
+    parties_per_unit: Count = 1  #: Organisations in whose data one unit may be
+    #: Why this epsilon, for those who approve it and for the card.
     justification: Text | None = None
 
 
@@ -332,25 +317,13 @@ class Cap(Table):
 
 
 class Party(Table):
-    """One organisation: ``[[party]]``.
-
-    Attributes
-    ----------
-    name : str
-    dataset : str
-        What its data are called; where they lie is in its own local file.
-    role : {"source", "member"}
-        In a transfer, whose release the others start from.
-    cap : Cap
-        Without a word about delta only pure methods are covered.
-    key : str or None
-        The public key that it signs grants, answers and releases with: ``ssh-ed25519 AAAA...``.
-    """
+    """One organisation: ``[[party]]``."""
 
     name: Name
-    dataset: Name
-    role: Role = "member"
-    cap: Cap = Cap()
+    dataset: Name  #: What its data are called; where they lie is in its own local file
+    role: Role = "member"  #: In a transfer, whose release the others start from
+    cap: Cap = Cap()  #: Without a word about delta only pure methods are covered
+    #: The public key that it signs grants, answers and releases with: ``ssh-ed25519 AAAA...``.
     key: PublicKeyLine | None = None
 
     @property
@@ -386,19 +359,12 @@ class FactsTable(Table):
     """``[facts]``: what every party spends on facts that the schema lacks, before anything else.
 
     They are sums over all parties that nobody sees into.
-
-    Attributes
-    ----------
-    epsilon : float
-    colluding : int or "auto"
-        How many parties may pool what they know; by default a minority of those of a sum.
-    reserve : int
-        How many lost sums are paid for.
     """
 
     epsilon: Positive
+    #: How many parties may pool what they know; by default a minority of those of a sum.
     colluding: Count | Literal["auto"] = "auto"
-    reserve: Annotated[int, Field(ge=0)] = RESERVE
+    reserve: Annotated[int, Field(ge=0)] = RESERVE  #: How many lost sums are paid for
 
 
 class AuxiliaryTable(Table):
@@ -608,25 +574,13 @@ COORDINATOR = "coordinator"
 
 @dataclass(frozen=True)
 class Study:
-    """What all parties agreed to: the file, and what follows from it.
-
-    Attributes
-    ----------
-    file : StudyFile
-    content : bytes
-        Its bytes.
-    schema : PublicSchema
-    method : Method
-        From the catalogue.
-    weighted : bool
-        Whether columns are multiplied by their importances.
-    """
+    """What all parties agreed to: the file, and what follows from it."""
 
     file: StudyFile
-    content: bytes
+    content: bytes  #: Its bytes
     schema: PublicSchema
-    method: Method
-    weighted: bool
+    method: Method  #: From the catalogue
+    weighted: bool  #: Whether columns are multiplied by their importances
 
     @property
     def sha256(self) -> str:
