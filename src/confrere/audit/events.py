@@ -40,12 +40,7 @@ def upper_probability(hits: ArrayLike, trials: int, risk: float) -> NDArray[np.f
 
 
 def epsilon_lower_bound(
-    hits: ArrayLike,
-    other_hits: ArrayLike,
-    trials: int,
-    *,
-    confidence: float,
-    delta: float = 0.0,
+    hits: ArrayLike, other_hits: ArrayLike, trials: int, *, confidence: float, delta: float = 0.0
 ) -> NDArray[np.float64]:
     """Return an epsilon that the truth exceeds with probability ``confidence``.
 

@@ -11,12 +11,7 @@ import numpy as np
 from scipy import optimize, special
 
 from confrere.arrays import Floats
-from confrere.audit.adversary import (
-    adversarial_cases,
-    signed_loss,
-    worst_body_loss,
-    worst_loss,
-)
+from confrere.audit.adversary import adversarial_cases, signed_loss, worst_body_loss, worst_loss
 from confrere.audit.class_adversary import (
     SoftmaxNorm,
     worst_signed_softmax_loss,

@@ -78,12 +78,7 @@ class Contents:
 
 def look_through(folders: Sequence[Path]) -> Contents:
     """Find what can be shown in folders, and in those inside them."""
-    found: dict[str, dict[Path, Place]] = {
-        "ledgers": {},
-        "studies": {},
-        "releases": {},
-        "runs": {},
-    }
+    found: dict[str, dict[Path, Place]] = {"ledgers": {}, "studies": {}, "releases": {}, "runs": {}}
     gone, looked = [], 0
     for folder in folders:
         root = folder.resolve()

@@ -514,11 +514,7 @@ class Linear(Model):
                 "intercept": float(self.intercept[0]),
                 "link": "sigmoid",
             }
-        return {
-            "coef": self.coef.tolist(),
-            "intercept": self.intercept.tolist(),
-            "link": "softmax",
-        }
+        return {"coef": self.coef.tolist(), "intercept": self.intercept.tolist(), "link": "softmax"}
 
 
 Combine = Literal["stack", "vote", "alone"]

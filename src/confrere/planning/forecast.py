@@ -744,12 +744,7 @@ class SchemaForecast:
 
 
 def plan_schema(
-    schema: PublicSchema,
-    *,
-    n: int,
-    epsilon: float = 1.0,
-    delta: float = 0.0,
-    auc: float = 0.85,
+    schema: PublicSchema, *, n: int, epsilon: float = 1.0, delta: float = 0.0, auc: float = 0.85
 ) -> SchemaForecast:
     """Say whether numbers become curves and a delta is spent, and what is expected of it.
 

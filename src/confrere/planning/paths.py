@@ -309,12 +309,7 @@ def _average(plan: Averaging, sizes: Sizes, population: Population) -> Expectati
     mechanism = plan.mechanism(plan.request(plan.epsilon, sizes, None), each)
     assert isinstance(mechanism, ObjectivePerturbation)
     objective = PlannedObjective(
-        plan.frame.n_features,
-        mechanism.n_features,
-        mechanism.rho,
-        mechanism.ridge,
-        1.0,
-        _CAP,
+        plan.frame.n_features, mechanism.n_features, mechanism.rho, mechanism.ridge, 1.0, _CAP
     )
     why = f"noise of a release of its own at each of {len(sizes.counts)} parties, averaged"
     return _expected("average", objective, population, each, count, why)

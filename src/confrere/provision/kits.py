@@ -27,11 +27,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from confrere.errors import InvalidParameter, SignatureError, StudyError
-from confrere.federation.flower.keys import (
-    certificate_text,
-    make_authority,
-    read_authority_text,
-)
+from confrere.federation.flower.keys import certificate_text, make_authority, read_authority_text
 from confrere.files import write_whole
 from confrere.provision.key_request import KeyRequest, request_from_bytes
 from confrere.release.folder import SUMS, sums_of
@@ -167,11 +163,7 @@ def make_kits(
         make_authority(draft, [host], days=days)
         tls = {path.name: path.read_bytes() for path in Path(draft).iterdir()}
     own = public_line(key.public_key(), COORDINATOR)
-    shared = {
-        "study.toml": study.content,
-        "coordinator.pub": f"{own}\n".encode(),
-        ADDRESS: address,
-    }
+    shared = {"study.toml": study.content, "coordinator.pub": f"{own}\n".encode(), ADDRESS: address}
     written = [
         _write(
             place / f"{COORDINATOR}.kit",

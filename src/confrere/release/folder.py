@@ -67,9 +67,7 @@ class VerifiedFolder:
 
 
 def read_folder(
-    folder: str | os.PathLike[str],
-    *,
-    require_signature_from: Mapping[str, PublicKey] | None = None,
+    folder: str | os.PathLike[str], *, require_signature_from: Mapping[str, PublicKey] | None = None
 ) -> VerifiedFolder:
     """Return the files of a release once names, sizes, signatures and hashes are right.
 

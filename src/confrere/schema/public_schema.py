@@ -478,9 +478,7 @@ def missing_facts(schema: PublicSchema) -> tuple[MissingFact, ...]:
             "to compare with and to start from",
         ),
         MissingFact(
-            "base_rate",
-            rate,
-            "with it probabilities start at the known share instead of one half",
+            "base_rate", rate, "with it probabilities start at the known share instead of one half"
         ),
         MissingFact(
             "shares",

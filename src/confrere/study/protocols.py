@@ -60,13 +60,7 @@ from confrere.release.spending import seeded_facts, with_facts
 from confrere.rows.engines import opened_engine
 from confrere.rows.frame import LARGEST
 from confrere.schema import PublicSchema, SchemaEncoder
-from confrere.study.study_file import (
-    NOMINAL_ROWS,
-    Study,
-    body_encoder,
-    estimator_for,
-    settings_for,
-)
+from confrere.study.study_file import NOMINAL_ROWS, Study, body_encoder, estimator_for, settings_for
 
 _VALUES = frozenset({"method", "settings", "classes", "features", "sources"})
 _MADE = frozenset({"method", "settings", "n_samples"})
@@ -234,12 +228,7 @@ def _settings(values: Mapping[str, Any]) -> dict[str, Any]:
     return dict(settings)
 
 
-def _start(
-    spec: Any,
-    numbers: dict[str, Any],
-    names: Names,
-    told: Mapping[str, Any],
-) -> Start:
+def _start(spec: Any, numbers: dict[str, Any], names: Names, told: Mapping[str, Any]) -> Start:
     if not isinstance(spec, dict) or spec.keys() not in (_MADE, _GIVEN):
         raise InvalidMessage("a source is a method with its settings and size, or a model.")
     if spec.keys() == _GIVEN:

@@ -120,11 +120,7 @@ def _audit_lines(names: list[str], epsilon: float, runs: int | None) -> Answer:
         parts += [f"{line.name}: {line.fault}" for line in found if line.fault is not None]
         parts += [f"false, and not found out: {', '.join(missed)}"] if missed else []
         return Answer(
-            "; ".join(parts),
-            data,
-            [table],
-            exit_code=ExitCode.VERIFICATION,
-            error_code="Refuted",
+            "; ".join(parts), data, [table], exit_code=ExitCode.VERIFICATION, error_code="Refuted"
         )
     if len(names) == 1:
         return Answer(f"not refuted: {names[0]}, in {len(found[0].rows)} rows", data, [table])

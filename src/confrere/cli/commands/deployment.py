@@ -199,12 +199,7 @@ def coordinator(
         )
         try:
             with carrying(
-                nodes=nodes,
-                authority=tls,
-                host=host,
-                port=port,
-                log=home / "flower.log",
-                tell=tell,
+                nodes=nodes, authority=tls, host=host, port=port, log=home / "flower.log", tell=tell
             ) as carrier:
                 finished = CoordinatorSession(
                     found,

@@ -13,8 +13,7 @@ from confrere.cli.key_access import NODE_PASSPHRASE, need_flower, signing_key
 from confrere.release import fingerprint, generate_key
 
 NewKey = Annotated[
-    Path,
-    typer.Argument(dir_okay=False, help="The private key's file; nothing is overwritten."),
+    Path, typer.Argument(dir_okay=False, help="The private key's file; nothing is overwritten.")
 ]
 Passphrase = Annotated[
     bool, typer.Option("--passphrase", help="Lock the node key with a passphrase.")
@@ -28,8 +27,7 @@ Own = Annotated[
 
 @command("keys new")
 def new(
-    path: NewKey,
-    comment: Annotated[str, typer.Option(help="Whose key it is.")] = "",
+    path: NewKey, comment: Annotated[str, typer.Option(help="Whose key it is.")] = ""
 ) -> Answer:
     """Make an Ed25519 key pair in OpenSSH's files."""
     public = generate_key(path, comment)
@@ -41,10 +39,7 @@ def new(
 
 
 @command("keys node")
-def node(
-    path: NewKey,
-    passphrase: Passphrase = False,
-) -> Answer:
+def node(path: NewKey, passphrase: Passphrase = False) -> Answer:
     """Make the key with which a party connects to a coordinator, and its certificate."""
     need_flower()
     from confrere.federation.flower.keys import make_node_key
@@ -57,9 +52,7 @@ def node(
 
 
 @command("keys show")
-def show(
-    path: Annotated[Path, typer.Argument(help="A public key's file.")],
-) -> Answer:
+def show(path: Annotated[Path, typer.Argument(help="A public key's file.")]) -> Answer:
     """Print a public key's fingerprint."""
     found = fingerprint(path)
     return Answer(found, {"fingerprint": found})

@@ -44,9 +44,7 @@ def predict(
 ) -> Answer:
     """Predict the raw rows of a table with a released model; spends nothing."""
     model = load_release(
-        release,
-        require_signature_from=pairs(key, "--key") or None,
-        allow_simulated=allow_simulated,
+        release, require_signature_from=pairs(key, "--key") or None, allow_simulated=allow_simulated
     )
     encoder = model.model.encoder
     units = {ids or "", unit_column_of(release) or ""}
@@ -165,9 +163,7 @@ def onnx(
 ) -> Answer:
     """Write a release's model and its encoder as a graph for any ONNX runtime."""
     found = load_release(
-        release,
-        require_signature_from=pairs(key, "--key") or None,
-        allow_simulated=allow_simulated,
+        release, require_signature_from=pairs(key, "--key") or None, allow_simulated=allow_simulated
     )
     out.write_bytes(found.to_onnx())
     return Answer(f"the graph is in {out}", {"onnx": str(out)})

@@ -34,8 +34,7 @@ OutFile = Annotated[Path | None, typer.Option(help="A file instead of the screen
 Source = Annotated[
     str,
     typer.Argument(
-        metavar="SCHEMA",
-        help="A study or schema file, or a data set's (confrere-research).",
+        metavar="SCHEMA", help="A study or schema file, or a data set's (confrere-research)."
     ),
 ]
 
