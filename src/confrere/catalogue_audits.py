@@ -84,31 +84,17 @@ class Audited:
 
 
 def audit_all(
+    # Of what is in the table, and of faults; by default everything.
     names: Iterable[str] | None = None,
     *,
+    # Claims that are known to be false, such as those of the papers.
     faults: Mapping[str, Fault] = MappingProxyType({}),
-    epsilon: float = 1.0,
-    runs: int | None = None,
-    confidence: float = 0.999,
-    random_state: int = 0,
+    epsilon: float = 1.0,  # The claim to test; faults claim 1
+    runs: int | None = None,  # Of events, per data set: by default 10,000, or what suits a fault
+    confidence: float = 0.999,  # Of a line: several sampled bounds share its risk
+    random_state: int = 0,  # As in :func:`confrere.audit.audit`
 ) -> Iterator[Audited]:
-    """Yield one line per method of the catalogue, then one per fault.
-
-    Parameters
-    ----------
-    names : iterable of str, optional
-        Of what is in the table, and of faults; by default everything.
-    faults : mapping of str to Fault, default=none
-        Claims that are known to be false, such as those of the papers.
-    epsilon : float, default=1.0
-        The claim to test; faults claim 1.
-    runs : int, optional
-        Of events, per data set: by default 10,000, or what suits a fault.
-    confidence : float, default=0.999
-        Of a line: several sampled bounds share its risk.
-    random_state : int, default=0
-        As in :func:`confrere.audit.audit`.
-    """
+    """Yield one line per method of the catalogue, then one per fault."""
     for name in (*IN_TABLE, *faults) if names is None else names:
         if name not in faults:
             yield audit_method(
@@ -136,15 +122,7 @@ def audit_method(
     confidence: float = 0.999,
     random_state: int = 0,
 ) -> Audited:
-    """Audit one method by everything there is: its rows, events, lattices and whole fits.
-
-    Parameters
-    ----------
-    name : str
-        One of :data:`IN_TABLE`.
-    epsilon, runs, confidence, random_state
-        As in :func:`audit_all`.
-    """
+    """Audit one method by everything there is: its rows, events, lattices and whole fits."""
     start = _Clock()
     rows = tuple(audit_row(row, epsilon, random_state) for row in ROWS if row.method == name)
     exact = [epsilon * row.shares["ratio"] for row in rows if "ratio" in row.shares]

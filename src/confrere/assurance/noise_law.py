@@ -43,18 +43,12 @@ _NODES = (np.arange(400) + 0.5) / 400
 
 
 def noise_audit(
-    terms: Sequence[Term], *, runs: int | None = None, random_state: int = 0
+    terms: Sequence[Term],  # What a plan runs, on made-up rows
+    *,
+    runs: int | None = None,  # At most. A law that is far off is refuted after a few.
+    random_state: int = 0,  # Of the noise
 ) -> tuple[float, str]:
     """Return how far the noise of these terms is from its law, and where; above one is refuted.
-
-    Parameters
-    ----------
-    terms : sequence of Term
-        What a plan runs, on made-up rows.
-    runs : int, optional
-        At most. A law that is far off is refuted after a few.
-    random_state : int, default=0
-        Of the noise.
 
     Returns
     -------

@@ -245,16 +245,11 @@ _FACTS = PublicSchema(
 _SCHEMAS = {"body": _SCHEMA, "bodies": _SCHEMA, "wide": _WIDE}
 
 
-def sides_of(row: AuditCase, epsilon: float = 1.0) -> Sides:
-    """Return what a row's method would run on two neighbours; raise where it is not offered.
-
-    Parameters
-    ----------
-    row : AuditCase
-        Its dimensions alone are looked at.
-    epsilon : float, default=1.0
-        The price.
-    """
+def sides_of(
+    row: AuditCase,  # Its dimensions alone are looked at
+    epsilon: float = 1.0,  # The price
+) -> Sides:
+    """Return what a row's method would run on two neighbours; raise where it is not offered."""
     if row.method == "facts":
         return _facts(row, epsilon)
     estimator = _estimator(row, epsilon)
@@ -459,17 +454,12 @@ def _facts(row: AuditCase, epsilon: float) -> Sides:
 Shares = Iterator[tuple[float, str]]
 
 
-def audit_row(row: AuditCase, epsilon: float = 1.0, random_state: int = 0) -> RowAudit:
-    """Compare all there is to compare in one row.
-
-    Parameters
-    ----------
-    row : AuditCase
-    epsilon : float, default=1.0
-        The claim.
-    random_state : int, default=0
-        Of noise that is drawn, and of random neighbours.
-    """
+def audit_row(
+    row: AuditCase,
+    epsilon: float = 1.0,  # The claim
+    random_state: int = 0,  # Of noise that is drawn, and of random neighbours
+) -> RowAudit:
+    """Compare all there is to compare in one row."""
     start = time.process_time()
     shares: dict[str, float] = {}
     worst = (-1.0, "")

@@ -45,18 +45,15 @@ class Pair:
         return cls(name, *sides)
 
 
-def worst_pairs(estimator: Any, *, n_samples: int = 60, tilt: float = 0.5) -> list[Pair]:
+def worst_pairs(
+    # Its ``data_norm`` says how long rows may be (one, if it says nothing) and its ``neighbours``
+    # what may change (one record is replaced, if it says nothing).
+    estimator: Any,
+    *,
+    n_samples: int = 60,  # Records of each data set
+    tilt: float = 0.5,  # Angle, in radians, at which the changed record pulls against all others
+) -> list[Pair]:
     """Return neighbours that expose common faults of ``fit(X, y)``.
-
-    Parameters
-    ----------
-    estimator : classifier
-        Its ``data_norm`` says how long rows may be (one, if it says nothing) and its
-        ``neighbours`` what may change (one record is replaced, if it says nothing).
-    n_samples : int, default=60
-        Records of each data set.
-    tilt : float, default=0.5
-        Angle, in radians, at which the changed record pulls against all others.
 
     Returns
     -------

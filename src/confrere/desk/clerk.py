@@ -223,29 +223,19 @@ def _questions(study: Study, local: Local) -> Facts:
 
 @plainly
 def decide(
+    # ``path``, ``party``, ``sha256``: the study's file, who decides, and the hash of what was
+    # shown to them.
     path: str,
     party: str,
     sha256: str,
     *,
     agree: bool,
+    # ``name``, ``reason`` and, to agree, ``justification``.
     words: Mapping[str, str],
-    grant: str,
-    passphrase: str | None = None,
+    grant: str,  # The file to write
+    passphrase: str | None = None,  # Of the party's key
 ) -> Facts:
-    """Write a grant, signed by the party's key, or say no in its ledger: at any time.
-
-    Parameters
-    ----------
-    path, party, sha256 : str
-        The study's file, who decides, and the hash of what was shown to them.
-    agree : bool
-    words : mapping of str to str
-        ``name``, ``reason`` and, to agree, ``justification``.
-    grant : str
-        The file to write.
-    passphrase : str, optional
-        Of the party's key.
-    """
+    """Write a grant, signed by the party's key, or say no in its ledger: at any time."""
     file = Path(path)
     study = read_study(file)
     if study.sha256 != sha256:
@@ -339,15 +329,11 @@ def release_facts(path: str) -> Facts:
 
 
 @plainly
-def tried(path: str, values: Mapping[str, str]) -> Facts:
-    """Return what a release says of one person, and how that changes with each column.
-
-    Parameters
-    ----------
-    path : str
-    values : mapping of str to str
-        Raw values by column, as typed; an empty one is missing.
-    """
+def tried(
+    path: str,
+    values: Mapping[str, str],  # Raw values by column, as typed; an empty one is missing
+) -> Facts:
+    """Return what a release says of one person, and how that changes with each column."""
     release = load_release(path, allow_simulated=True)
     encoder = release.model.encoder
     if encoder is None:

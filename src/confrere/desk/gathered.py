@@ -230,18 +230,12 @@ class PersonTotal:
 
 
 def person_totals(
-    books: Iterable[Book], studies: Mapping[str, StudyUnit], year: int | None = None
+    books: Iterable[Book],
+    # Mapping of study hash to StudyUnit. A unit with several records has paid for each of them.
+    studies: Mapping[str, StudyUnit],
+    year: int | None = None,  # By default this one, in UTC
 ) -> list[PersonTotal]:
-    """Add up what one unit has paid over all accounts of the same unit and relation.
-
-    Parameters
-    ----------
-    books : iterable of Book
-    studies : mapping of study hash to StudyUnit
-        A unit with several records has paid for each of them.
-    year : int, optional
-        By default this one, in UTC.
-    """
+    """Add up what one unit has paid over all accounts of the same unit and relation."""
     this = year or datetime.now(UTC).year
     groups: dict[tuple[str, str], list[tuple[Book, Account]]] = {}
     for book in books:
@@ -421,19 +415,14 @@ class ClerkProcess:
         self._wanted: set[Hashable] = set()
 
     def ask(
-        self, function: str, *args: Any, state: Hashable = None, **facts: Any
+        self,
+        function: str,  # Such as ``"study_facts"``, of :mod:`confrere.desk.clerk`
+        # ``*args``, ``**facts``: plain values.
+        *args: Any,
+        state: Hashable = None,  # What the answer depends on besides; None remembers nothing
+        **facts: Any,
     ) -> dict[str, Any]:
-        """Call one of the clerk's functions there, unless it is known what it says in this state.
-
-        Parameters
-        ----------
-        function : str
-            Such as ``"study_facts"``, of :mod:`confrere.desk.clerk`.
-        *args, **facts
-            Plain values.
-        state : hashable, optional
-            What the answer depends on besides; None remembers nothing.
-        """
+        """Call a function of the clerk there, unless it is known what it says in this state."""
         key = None if state is None else (function, repr(args), state)
         if key is not None and key in self._known:
             return self._known[key]

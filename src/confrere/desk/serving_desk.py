@@ -58,42 +58,27 @@ def make_app(desk: Desk, keeper: Doorkeeper) -> Guarded:
 
 
 def serve_desk(
-    folders: Sequence[Path],
+    folders: Sequence[Path],  # Where ledgers, studies, releases and runs lie
     *,
+    # ``host``, ``port``: where to listen; port 0 takes a free one. Other than this machine's own
+    # address only with a sign-in in front.
     host: str = "127.0.0.1",
     port: int = 0,
+    # Further names, with ports, by which the desk may be called: the front's.
     names: Sequence[str] = (),
+    # The header in which an organisation's own sign-in names who is there.
     header: str | None = None,
+    # A Unix socket to listen on instead, for the sign-in: its owner and group can connect.
     at_socket: Path | None = None,
+    # A file, its owner's alone, with what the sign-in sends besides to show that it is the one.
     secret: Path | None = None,
+    # A file of the names, one in a line, that may decide about studies behind a sign-in.
     approvers: Path | None = None,
+    # Is given what to print: the address, and the next one once it was used.
     tell: Callable[[str], None],
-    ask_passphrase: Callable[[str], str | None] | None = None,
+    ask_passphrase: Callable[[str], str | None] | None = None,  # See :class:`Desk`
 ) -> None:
-    """Serve the desk until it is stopped.
-
-    Parameters
-    ----------
-    folders : sequence of Path
-        Where ledgers, studies, releases and runs lie.
-    host, port
-        Where to listen; port 0 takes a free one. Other than this machine's own address only with
-        a sign-in in front.
-    names : sequence of str
-        Further names, with ports, by which the desk may be called: the front's.
-    header : str, optional
-        The header in which an organisation's own sign-in names who is there.
-    at_socket : Path, optional
-        A Unix socket to listen on instead, for the sign-in: its owner and group can connect.
-    secret : Path, optional
-        A file, its owner's alone, with what the sign-in sends besides to show that it is the one.
-    approvers : Path, optional
-        A file of the names, one in a line, that may decide about studies behind a sign-in.
-    tell : callable
-        Is given what to print: the address, and the next one once it was used.
-    ask_passphrase : callable, optional
-        See :class:`Desk`.
-    """
+    """Serve the desk until it is stopped."""
     import uvicorn
 
     if not _own(host) and header is None:

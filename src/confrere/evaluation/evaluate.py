@@ -305,24 +305,17 @@ THRESHOLDS = tuple(float(k) / 20 for k in range(1, 20))
 
 
 def public_thresholds(
-    n_samples: int, epsilon: float, base_rate: float = 0.5, *, confidence: float = 0.95
+    n_samples: int,  # Public number of records
+    epsilon: float,  # What the query of scores spends
+    base_rate: float = 0.5,  # Declared share of the positive side
+    *,
+    confidence: float = 0.95,  # Of the intervals
 ) -> tuple[float, ...]:
     """Return a grid for a table of that size and price, from public facts alone.
 
     As many bins as the noise leaves room for, and no more than twelve: the rarer side must stand
     out of the noise of all bins together. They lie where scores of people like these do, around
     the declared base rate.
-
-    Parameters
-    ----------
-    n_samples : int
-        Public number of records.
-    epsilon : float
-        What the query of scores spends.
-    base_rate : float, default=0.5
-        Declared share of the positive side.
-    confidence : float, default=0.95
-        Of the intervals.
     """
     rarer = n_samples * min(base_rate, 1 - base_rate)
     z = float(special.ndtri((1 + confidence) / 2))

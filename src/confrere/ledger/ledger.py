@@ -154,18 +154,13 @@ class LedgerReader(LedgerFile):
             return [Account.of(log, name) for name in log.accounts]
 
     def entries(
-        self, account: str | None = None, *, last: int | None = None, skip: int = 0
+        self,
+        account: str | None = None,
+        *,
+        last: int | None = None,  # Only that many, from the end, and the last one first
+        skip: int = 0,  # After leaving out so many from the end
     ) -> list[Entry]:
-        """Return the charges of one account, or of all, with how they ended.
-
-        Parameters
-        ----------
-        account : str, optional
-        last : int, optional
-            Only that many, from the end, and the last one first.
-        skip : int, default=0
-            After leaving out so many from the end.
-        """
+        """Return the charges of one account, or of all, with how they ended."""
         with self._store.reading() as log:
             rows = log.charges(account)
             if last is not None:

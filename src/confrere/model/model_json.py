@@ -171,16 +171,11 @@ def read_model(description: dict[str, Any]) -> Model:
     return _checked(validated(_MODEL, description, "model").built(), description)
 
 
-def model_document(model: Model, kind: str) -> bytes:
-    """Return the content of ``model.json``.
-
-    Parameters
-    ----------
-    model : Model
-        What was learned.
-    kind : str
-        The method's name, as in the catalogue.
-    """
+def model_document(
+    model: Model,  # What was learned
+    kind: str,  # The method's name, as in the catalogue
+) -> bytes:
+    """Return the content of ``model.json``."""
     return json_bytes(
         {
             "schema": SCHEMA,

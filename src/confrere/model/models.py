@@ -268,18 +268,13 @@ def _dense(X: Any) -> Floats:
         raise InvalidData("X must be rows of numbers; encode text columns first.") from None
 
 
-def scores(rows: Any, coef: Floats, intercept: Floats) -> Floats:
-    """Return ``intercept_k + sum_j rows[:, j] coef[k, j]``, added in that order, one column each.
-
-    Parameters
-    ----------
-    rows : array or CSR array of shape (n, d)
-        As :func:`readable_rows` returns them, or clipped.
-    coef : array of shape (K, d)
-        Weights.
-    intercept : array of shape (K,)
-        Where the sums start; where they end for CSR rows.
-    """
+def scores(
+    # Array or CSR array of shape (n, d). As :func:`readable_rows` returns them, or clipped.
+    rows: Any,
+    coef: Floats,  # Array of shape (K, d). Weights.
+    intercept: Floats,  # Array of shape (K,). Where the sums start; where they end for CSR rows.
+) -> Floats:
+    """Return ``intercept_k + sum_j rows[:, j] coef[k, j]``, added in that order, a column each."""
     coef, intercept = np.clip(coef, -LARGEST, LARGEST), np.clip(intercept, -LARGEST, LARGEST)
     if is_sparse(rows):
         return np.asarray(rows @ coef.T + intercept)
@@ -588,19 +583,17 @@ class LowLevelModel:
         }
 
 
-def meta_features(low_scores: Floats, combine: Combine = "stack") -> Floats:
+def meta_features(
+    # Array of shape (n, groups), or (n, K, groups) of K > 2 classes. A vote of several classes is
+    # one for the first of the highest scores.
+    low_scores: Floats,
+    combine: Combine = "stack",  # See :class:`Stack`
+) -> Floats:
     """Return what the high level reads of the low level's scores.
 
     For a stack ``(2 sigma(s) - 1) / sqrt(K)``: centred, and inside the unit ball by construction.
     Uncentred probabilities without an intercept can turn the ranking of the whole stack around
     when the high-level part has more negatives than positives.
-
-    Parameters
-    ----------
-    low_scores : array of shape (n, groups), or (n, K, groups) of K > 2 classes
-        A vote of several classes is one for the first of the highest scores.
-    combine : {"stack", "vote", "alone"}
-        See :class:`Stack`.
     """
     if combine == "vote" and low_scores.ndim == 3:
         votes = np.zeros(low_scores.shape)

@@ -167,28 +167,14 @@ class _Settled:
 
 
 def expected_area(
-    objectives: Sequence[PlannedObjective],
-    population: Population,
+    objectives: Sequence[PlannedObjective],  # One per group of features; their signals sum to one
+    population: Population,  # What is guessed about the data
     *,
-    n_samples: int,
-    n_parties: int,
-    draws: int = DRAWS,
+    n_samples: int,  # Records of every party behind the objectives
+    n_parties: int,  # Models that are averaged
+    draws: int = DRAWS,  # Of the expectation, from a fixed seed
 ) -> float:
-    """Return the expected area under the curve of a released model.
-
-    Parameters
-    ----------
-    objectives : sequence of PlannedObjective
-        One per group of features; their signals sum to one.
-    population : Population
-        What is guessed about the data.
-    n_samples : int
-        Records of every party behind the objectives.
-    n_parties : int
-        Models that are averaged.
-    draws : int
-        Of the expectation, from a fixed seed.
-    """
+    """Return the expected area under the curve of a released model."""
     generator = np.random.default_rng(0)
     pull, square = np.zeros(draws), np.zeros(draws)
     for each, bands in zip(objectives, _bands(objectives, population), strict=True):
@@ -744,20 +730,16 @@ class SchemaForecast:
 
 
 def plan_schema(
-    schema: PublicSchema, *, n: int, epsilon: float = 1.0, delta: float = 0.0, auc: float = 0.85
+    schema: PublicSchema,  # What everyone may know about the columns
+    *,
+    n: int,  # Records
+    # ``epsilon``, ``delta``: the price.
+    epsilon: float = 1.0,
+    delta: float = 0.0,
+    # What the best model of these columns reaches without privacy: a guess, from the literature.
+    auc: float = 0.85,
 ) -> SchemaForecast:
     """Say whether numbers become curves and a delta is spent, and what is expected of it.
-
-    Parameters
-    ----------
-    schema : PublicSchema
-        What everyone may know about the columns.
-    n : int
-        Records.
-    epsilon, delta : float
-        The price.
-    auc : float, default=0.85
-        What the best model of these columns reaches without privacy: a guess, from the literature.
 
     Returns
     -------

@@ -144,31 +144,18 @@ class VotesForecast:
 
 def plan_votes(
     *,
+    # ``parties``, ``auxiliary``, ``d``: parties, public rows without labels, and features.
     parties: int,
     auxiliary: int,
     d: int,
-    epsilon: float = 1.0,
-    n_classes: int = 2,
-    method: Literal["soft", "vote"] = "soft",
+    epsilon: float = 1.0,  # What every party spends, for all its data
+    n_classes: int = 2,  # Number of classes
+    method: Literal["soft", "vote"] = "soft",  # Fractions of the votes, or their majority
+    # Ridge of the model, as for :class:`confrere.MultipartyClassifier`.
     alpha: float | Literal["auto"] = "auto",
-    reference_norm: float = 5.0,
+    reference_norm: float = 5.0,  # Length of the weights that the model is compared with
 ) -> VotesForecast:
     """Plan learning from many small parties and public rows; touches no data.
-
-    Parameters
-    ----------
-    parties, auxiliary, d : int
-        Parties, public rows without labels, and features.
-    epsilon : float, default=1.0
-        What every party spends, for all its data.
-    n_classes : int, default=2
-        Number of classes.
-    method : {"soft", "vote"}, default="soft"
-        Fractions of the votes, or their majority.
-    alpha : float or "auto", default="auto"
-        Ridge of the model, as for :class:`confrere.MultipartyClassifier`.
-    reference_norm : float, default=5.0
-        Length of the weights that the model is compared with.
 
     Returns
     -------
@@ -224,15 +211,6 @@ def choose_votes(
     clustered: 1.25 times as much of their spread is between the cells that there would be as in a
     cloud of normal rows. In one cloud a class that follows a slope is hidden within cells, and
     votes see it.
-
-    Parameters
-    ----------
-    auxiliary : array of shape (n_rows, n_features)
-        Public rows, as encoded.
-    n_parties, n_classes : int
-        Public sizes.
-    epsilon : float, default=1.0
-        What every party spends.
 
     Returns
     -------

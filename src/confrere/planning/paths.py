@@ -85,34 +85,21 @@ class Recommendation:
 
 def recommend(
     *,
+    # ``n``, ``d``: records of the organisation that asks, and features.
     n: int,
     d: int,
-    epsilon: float = 1.0,
+    epsilon: float = 1.0,  # What every organisation spends
+    # What the best linear model would reach without privacy: a guess, from the literature.
     auc: float = 0.85,
+    # What experts' signs and importances reach without data, from public data or the literature;
+    # None if nothing is declared.
     prior_auc: float | None = None,
-    base_rate: float = 0.5,
-    n_source: int | None = None,
+    base_rate: float = 0.5,  # Share of positive rows
+    n_source: int | None = None,  # Records of a main organisation that would release first
+    # Records of every organisation that would take part in an average.
     parties: Sequence[int] | None = None,
 ) -> Recommendation:
     """Recommend a path to a model without touching data, and say what to expect of each.
-
-    Parameters
-    ----------
-    n, d : int
-        Records of the organisation that asks, and features.
-    epsilon : float, default=1.0
-        What every organisation spends.
-    auc : float, default=0.85
-        What the best linear model would reach without privacy: a guess, from the literature.
-    prior_auc : float, optional
-        What experts' signs and importances reach without data, from public data or the literature;
-        None if nothing is declared.
-    base_rate : float, default=0.5
-        Share of positive rows.
-    n_source : int, optional
-        Records of a main organisation that would release first.
-    parties : sequence of int, optional
-        Records of every organisation that would take part in an average.
 
     Returns
     -------

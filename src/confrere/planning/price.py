@@ -25,16 +25,13 @@ class FitPrice:
         return f"{self.guarantee}, paid by {who} ({self.left:g} left: {verdict})"
 
 
-def price(estimator: Any, n_samples: int, n_features: int) -> FitPrice:
-    """Return what ``estimator.fit`` on data of these sizes would spend, without spending it.
-
-    Parameters
-    ----------
-    estimator : private classifier
-        Its ``ledger`` and ``account`` say who would pay.
-    n_samples, n_features : int
-        Public sizes.
-    """
+def price(
+    estimator: Any,  # Its ``ledger`` and ``account`` say who would pay
+    # ``n_samples``, ``n_features``: public sizes.
+    n_samples: int,
+    n_features: int,
+) -> FitPrice:
+    """Return what ``estimator.fit`` on data of these sizes would spend, without spending it."""
     if not hasattr(estimator, "price"):
         raise InvalidParameter("estimator must be a private classifier: it states a price.")
     guarantee: Guarantee = estimator.price(n_samples, n_features)

@@ -63,20 +63,13 @@ class KeyRequest:
 
 
 def make_request(
-    folder: str | os.PathLike[str], party: str, passphrase: str | None = None
+    # Gets ``<party>.key``, ``node.key``, their public halves and ``<party>.request``; nothing is
+    # overwritten.
+    folder: str | os.PathLike[str],
+    party: str,  # Its name in the study
+    passphrase: str | None = None,  # What the node key is locked with
 ) -> KeyRequest:
-    """Make a party's keys in a folder of its own, and its request.
-
-    Parameters
-    ----------
-    folder : path-like
-        Gets ``<party>.key``, ``node.key``, their public halves and ``<party>.request``; nothing
-        is overwritten.
-    party : str
-        Its name in the study.
-    passphrase : str, optional
-        What the node key is locked with.
-    """
+    """Make a party's keys in a folder of its own, and its request."""
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True, mode=0o700)
     key = place / f"{party}.key"

@@ -80,15 +80,11 @@ class OpenedKit:
     pages: Mapping[str, bytes]
 
 
-def study_with_keys(content: bytes, keys: Mapping[str, str]) -> Study:
-    """Return a study with every party's public key in it.
-
-    Parameters
-    ----------
-    content : bytes
-        The study file; a party that has a key already must have this one.
-    keys : mapping of party to key line
-    """
+def study_with_keys(
+    content: bytes,  # The study file; a party that has a key already must have this one
+    keys: Mapping[str, str],  # Mapping of party to key line
+) -> Study:
+    """Return a study with every party's public key in it."""
     study = study_from_bytes(content)
     missing = {party.name for party in study.parties if party.key is None}
     lines, inside = [], False
@@ -115,34 +111,18 @@ def study_with_keys(content: bytes, keys: Mapping[str, str]) -> Study:
 
 
 def make_kits(
-    content: bytes,
+    content: bytes,  # The study file. Keys of parties that it lacks are taken from the requests.
     requests: Sequence[KeyRequest],
-    key: Ed25519PrivateKey,
-    out: str | os.PathLike[str],
+    key: Ed25519PrivateKey,  # The coordinator's: it signs the kits, and later every question
+    out: str | os.PathLike[str],  # A folder for the kits, ``<name>.kit`` each
     *,
+    # ``host``, ``port``: how parties reach the coordinator.
     host: str,
     port: int,
-    days: int = 365,
-    renew: bool = False,
+    days: int = 365,  # How long the coordinator's certificate is good
+    renew: bool = False,  # Write over kits that are there: a new certificate for the same study
 ) -> list[Path]:
-    """Write one kit per participant; return the files, the coordinator's first.
-
-    Parameters
-    ----------
-    content : bytes
-        The study file. Keys of parties that it lacks are taken from the requests.
-    requests : sequence of KeyRequest
-    key : Ed25519PrivateKey
-        The coordinator's: it signs the kits, and later every question.
-    out : path-like
-        A folder for the kits, ``<name>.kit`` each.
-    host, port : str, int
-        How parties reach the coordinator.
-    days : int, default=365
-        How long the coordinator's certificate is good.
-    renew : bool, default=False
-        Write over kits that are there: a new certificate for the same study.
-    """
+    """Write one kit per participant; return the files, the coordinator's first."""
     named = {request.party: request for request in requests}
     if len(named) != len(requests):
         raise StudyError("requests: a party has two; ask which one holds.")
@@ -188,16 +168,12 @@ def make_kits(
     return written
 
 
-def show_kit(path: str | os.PathLike[str], expected: str | None = None) -> OpenedKit:
-    """Check a kit against the key that it says it is signed by, and write nothing.
-
-    Parameters
-    ----------
-    path : path-like
-        The archive.
-    expected : str, optional
-        The fingerprint that this key must have: compared before anything else of it is read.
-    """
+def show_kit(
+    path: str | os.PathLike[str],  # The archive
+    # The fingerprint that this key must have: compared before anything else of it is read.
+    expected: str | None = None,
+) -> OpenedKit:
+    """Check a kit against the key that it says it is signed by, and write nothing."""
     files = _members(Path(path))
     signature, sums = files.pop(SIGNATURE, None), files.pop(SUMS, None)
     needed = {"coordinator.pub", "study.toml", ADDRESS}
@@ -233,10 +209,13 @@ def _names(participant: str, study: Study) -> set[str]:
 
 
 def open_kit(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str],  # The archive
+    # The party's home, which is made if it is not there; or the coordinator's folder. By default
+    # the organisation's home, or where one is.
     into: str | os.PathLike[str] | None,
-    expected: str,
+    expected: str,  # The coordinator's fingerprint, ``SHA256:...``, as it was told by telephone
     *,
+    # Which of its data sets the party answers for; by default the only one.
     dataset: str | None = None,
 ) -> tuple[OpenedKit, Path]:
     """Check a kit; write its files and what is made of them into a folder of its owner's alone.
@@ -244,18 +223,6 @@ def open_kit(
     A party's go into its home, under the study's id: every study finds the same keys, policy and
     ledgers there. A folder that holds the study already (of an older version, or a coordinator's)
     gets the kit's own files anew.
-
-    Parameters
-    ----------
-    path : path-like
-        The archive.
-    into : path-like or None
-        The party's home, which is made if it is not there; or the coordinator's folder. By default
-        the organisation's home, or where one is.
-    expected : str
-        The coordinator's fingerprint, ``SHA256:...``, as it was told by telephone.
-    dataset : str, optional
-        Which of its data sets the party answers for; by default the only one.
 
     Returns
     -------

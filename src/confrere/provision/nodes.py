@@ -87,16 +87,10 @@ def revoke(folder: str | os.PathLike[str], party: str, *, missing_ok: bool = Fal
 
 
 def expiry_warnings(
-    certificates: Mapping[str, x509.Certificate], now: datetime | None = None
+    certificates: Mapping[str, x509.Certificate],  # Mapping of name to certificate
+    now: datetime | None = None,  # With a time zone; the present by default
 ) -> list[str]:
-    """Return a line for every certificate that has ended, or will within :data:`WARNING_DAYS`.
-
-    Parameters
-    ----------
-    certificates : mapping of name to certificate
-    now : datetime, optional
-        With a time zone; the present by default.
-    """
+    """Return a line for every certificate that has ended, or will within :data:`WARNING_DAYS`."""
     present = now or datetime.now(UTC)
     found = []
     for name, certificate in certificates.items():

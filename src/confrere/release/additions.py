@@ -124,29 +124,16 @@ class SignedAddition:
 
 
 def add_evaluation(
-    folder: str | os.PathLike[str],
-    quality: Mapping[str, Any],
-    receipt: Receipt,
+    folder: str | os.PathLike[str],  # The release; it is verified first
+    quality: Mapping[str, Any],  # What ``Evaluation.quality()`` returned
+    receipt: Receipt,  # What the ledger recorded for it
     *,
+    # ``party``, ``key``: who measured, and its private key.
     party: str,
     key: PrivateKey,
-    measured_on: str,
+    measured_on: str,  # On which records, in words that give nothing away
 ) -> Path:
-    """Write what an evaluation found beside a release, signed; the release stays as it is.
-
-    Parameters
-    ----------
-    folder : path
-        The release; it is verified first.
-    quality : mapping
-        What ``Evaluation.quality()`` returned.
-    receipt : Receipt
-        What the ledger recorded for it.
-    party, key
-        Who measured, and its private key.
-    measured_on : str
-        On which records, in words that give nothing away.
-    """
+    """Write what an evaluation found beside a release, signed; the release stays as it is."""
     check_party(party)
     if receipt.simulated:
         raise SimulatedRelease("the noise of the evaluation was seeded: it is written onto no card")

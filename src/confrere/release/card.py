@@ -499,25 +499,14 @@ _HOLDER = Adversary(
 
 
 def build_card(
-    release: Release,
-    notes: CardNotes | None = None,
+    release: Release,  # What leaves
+    notes: CardNotes | None = None,  # What curators say about it
     *,
+    # The ledger that was charged: the card then shows the budget before and after.
     ledger: Ledger | None = None,
-    created: datetime | None = None,
+    created: datetime | None = None,  # When the card was made; now by default
 ) -> Card:
-    """Return the card of ``release``.
-
-    Parameters
-    ----------
-    release : Release
-        What leaves.
-    notes : CardNotes, optional
-        What curators say about it.
-    ledger : Ledger, optional
-        The ledger that was charged: the card then shows the budget before and after.
-    created : datetime, optional
-        When the card was made; now by default.
-    """
+    """Return the card of ``release``."""
     said = notes or CardNotes()
     spending = release.spending
     facts = facts_of_spending(

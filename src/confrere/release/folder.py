@@ -67,17 +67,13 @@ class VerifiedFolder:
 
 
 def read_folder(
-    folder: str | os.PathLike[str], *, require_signature_from: Mapping[str, PublicKey] | None = None
+    folder: str | os.PathLike[str],  # The release
+    *,
+    # Party -> its key (a file, a line or a key): each of them must have signed. Without it a
+    # folder is only known to be whole: whoever changes a file can redo the sums.
+    require_signature_from: Mapping[str, PublicKey] | None = None,
 ) -> VerifiedFolder:
     """Return the files of a release once names, sizes, signatures and hashes are right.
-
-    Parameters
-    ----------
-    folder : path
-        The release.
-    require_signature_from : mapping of str to public key, optional
-        Party -> its key (a file, a line or a key): each of them must have signed. Without it a
-        folder is only known to be whole: whoever changes a file can redo the sums.
 
     Raises
     ------

@@ -191,16 +191,11 @@ _ENVIRONMENT.filters["shown"] = shown
 README = files("confrere.release").joinpath("templates", "README.md").read_bytes()
 
 
-def card_page(release: Release | Card, additions: Sequence[SignedAddition] = ()) -> str:
-    """Return one self-contained HTML page: no script, no network, made to be printed.
-
-    Parameters
-    ----------
-    release : Release or Card
-        What to describe; only a release has curves to draw.
-    additions : sequence of SignedAddition
-        What was measured later.
-    """
+def card_page(
+    release: Release | Card,  # What to describe; only a release has curves to draw
+    additions: Sequence[SignedAddition] = (),  # What was measured later
+) -> str:
+    """Return one self-contained HTML page: no script, no network, made to be printed."""
     card = release if isinstance(release, Card) else release.card
     return _render(
         "card.html.j2",

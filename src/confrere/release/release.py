@@ -209,18 +209,13 @@ class Release:
         return write_folder(folder, files, signatures, overwrite=overwrite)
 
 
-def release_files(model: Model, card: Card, *, study: bytes | None) -> dict[str, bytes]:
-    """Return every file of a release but sums and signatures: all follow from model and card.
-
-    Parameters
-    ----------
-    model : Model
-        What was learned.
-    card : Card
-        What is said about it; its ``files`` are filled in.
-    study : bytes or None
-        The study file.
-    """
+def release_files(
+    model: Model,  # What was learned
+    card: Card,  # What is said about it; its ``files`` are filled in
+    *,
+    study: bytes | None,  # The study file
+) -> dict[str, bytes]:
+    """Return every file of a release but sums and signatures: all follow from model and card."""
     files = {
         "model.npz": npz_bytes(model.stored()),
         "model.json": model_document(model, card.product.kind),

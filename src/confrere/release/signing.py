@@ -42,15 +42,11 @@ _END = b"-----END SSH SIGNATURE-----\n"
 _LINE = 70
 
 
-def generate_key(path: str | os.PathLike[str], comment: str = "") -> Path:
+def generate_key(
+    path: str | os.PathLike[str],  # Where the private key goes; nothing is ever overwritten
+    comment: str = "",  # Whose key it is; the last word of the public line
+) -> Path:
     """Write a new private key (mode 0600) and, beside it, ``<path>.pub``.
-
-    Parameters
-    ----------
-    path : path
-        Where the private key goes; nothing is ever overwritten.
-    comment : str, default=""
-        Whose key it is; the last word of the public line.
 
     Returns
     -------
@@ -74,15 +70,11 @@ def generate_key(path: str | os.PathLike[str], comment: str = "") -> Path:
     return public_path
 
 
-def read_private_key(key: PrivateKey, passphrase: str | None = None) -> Ed25519PrivateKey:
-    """Return the key itself, or read it from an OpenSSH file that only its owner can read.
-
-    Parameters
-    ----------
-    key : key or path
-    passphrase : str, optional
-        Of a file that has one; see :func:`has_passphrase`.
-    """
+def read_private_key(
+    key: PrivateKey,
+    passphrase: str | None = None,  # Of a file that has one; see :func:`has_passphrase`
+) -> Ed25519PrivateKey:
+    """Return the key itself, or read it from an OpenSSH file that only its owner can read."""
     if isinstance(key, Ed25519PrivateKey):
         return key
     path = Path(key)
@@ -226,19 +218,13 @@ def signer_of(signature: bytes, message: bytes, *, namespace: str) -> Ed25519Pub
 
 
 def verify_signature(
-    signature: bytes, sums: bytes, allowed: Iterable[PublicKey] | None = None
+    signature: bytes,  # The armoured envelope
+    sums: bytes,  # The bytes of ``SHA256SUMS``
+    # Keys to trust: files, lines or keys. Without them the signature is only known to be whole;
+    # who made it is not.
+    allowed: Iterable[PublicKey] | None = None,
 ) -> Ed25519PublicKey:
     """Return the key that signed ``sums``.
-
-    Parameters
-    ----------
-    signature : bytes
-        The armoured envelope.
-    sums : bytes
-        The bytes of ``SHA256SUMS``.
-    allowed : iterable of public keys, optional
-        Keys to trust: files, lines or keys. Without them the signature is only known to be
-        whole; who made it is not.
 
     Raises
     ------

@@ -284,19 +284,15 @@ def risk_in_words(
 
 
 def facts_of_spending(
-    spending: Spending, *, rows: int, parties: int, simulated: bool
+    spending: Spending,  # What was promised and paid
+    *,
+    # ``rows``, ``parties``: records of one unit at most, and organisations in whose data it may
+    # be.
+    rows: int,
+    parties: int,
+    simulated: bool,  # Whether the noise was seeded
 ) -> dict[str, Any]:
-    """Return what the receipts alone say on a card, by the place where it stands.
-
-    Parameters
-    ----------
-    spending : Spending
-        What was promised and paid.
-    rows, parties : int
-        Records of one unit at most, and organisations in whose data it may be.
-    simulated : bool
-        Whether the noise was seeded.
-    """
+    """Return what the receipts alone say on a card, by the place where it stands."""
     proved = spending.guarantee
     epsilon, delta = spending.price(rows, parties)
     return {
@@ -398,21 +394,14 @@ def seeded_facts(schema: PublicSchema | None) -> bool:
 
 
 def with_facts(
-    parties: Mapping[str, Paid], receipt: Receipt | None, schema: PublicSchema | None
+    parties: Mapping[str, Paid],  # Who paid for the model, if not one organisation alone
+    receipt: Receipt | None,  # What one organisation paid alone
+    schema: PublicSchema | None,  # What the model reads
 ) -> dict[str, Paid]:
     """Return who paid what for a release, with what was paid for the facts of its schema.
 
     Who paid for both, from one account, paid the sum. Whoever else paid for facts stands beside
     them: other people are in their data.
-
-    Parameters
-    ----------
-    parties : mapping of str to Receipt, tuple of Receipt, or Guarantee
-        Who paid for the model, if not one organisation alone.
-    receipt : Receipt or None
-        What one organisation paid alone.
-    schema : PublicSchema or None
-        What the model reads.
     """
     facts = receipts_for_facts(schema)
     told = dict(parties)

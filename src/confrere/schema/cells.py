@@ -40,15 +40,13 @@ def n_rows_of(X: Any) -> int:
     return len(X) if isinstance(X, pd.DataFrame) or not is_table(X) else len(_eager(X))
 
 
-def declared_columns(X: Any, names: Sequence[str]) -> pd.DataFrame:
+def declared_columns(
+    # Table, or array of shape (rows, declared columns). An array has the declared columns in their
+    # order.
+    X: Any,
+    names: Sequence[str],  # The declared columns
+) -> pd.DataFrame:
     """Return the declared columns of a table, in their order.
-
-    Parameters
-    ----------
-    X : table, or array of shape (rows, declared columns)
-        An array has the declared columns in their order.
-    names : sequence of str
-        The declared columns.
 
     Raises
     ------

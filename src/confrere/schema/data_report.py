@@ -418,24 +418,13 @@ class DataReport:
 
 
 def data_report(
-    schema: PublicSchema,
-    table: pd.DataFrame,
+    schema: PublicSchema,  # What was declared
+    table: pd.DataFrame,  # Raw rows; other columns than the declared ones are ignored
     *,
-    unit_column: str | None = None,
-    max_rows_per_unit: int = 1,
+    unit_column: str | None = None,  # Names whose row it is; surplus rows of a unit are dropped
+    max_rows_per_unit: int = 1,  # How many stay
 ) -> DataReport:
     """Return how a table fits a schema. Spends nothing, and must not leave the organisation.
-
-    Parameters
-    ----------
-    schema : PublicSchema
-        What was declared.
-    table : data frame
-        Raw rows; other columns than the declared ones are ignored.
-    unit_column : str, optional
-        Names whose row it is; surplus rows of a unit are dropped.
-    max_rows_per_unit : int, default=1
-        How many stay.
 
     Examples
     --------

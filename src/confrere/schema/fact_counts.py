@@ -410,14 +410,13 @@ class FactCounts:
         """The columns that a table must have."""
         return list(dict.fromkeys(one.column for one in self.columns))
 
-    def sums(self, table: Any, party: NDArray[np.intp] | None = None) -> Integers:
+    def sums(
+        self,
+        table: Any,
+        # Whose record it is, from 0: then there is one row of sums per party.
+        party: NDArray[np.intp] | None = None,
+    ) -> Integers:
         """Return the exact sums of a table; for its owner alone.
-
-        Parameters
-        ----------
-        table : data frame
-        party : (n,) array of int, optional
-            Whose record it is, from 0: then there is one row of sums per party.
 
         Raises
         ------
@@ -442,20 +441,15 @@ class FactCounts:
         return np.asarray((2 * sums + count) // (2 * count))
 
     def learned(
-        self, total: Floats, n_samples: float, deviation: float
+        self,
+        total: Floats,  # Noised sums, in lattice steps
+        # Public number of records, or what noise has left of it; of sums of means, of parties.
+        n_samples: float,
+        deviation: float,  # Public standard deviation of the noise of an entry
     ) -> tuple[PublicSchema, dict[str, tuple[str, ...]]]:
         """Return the schema with what noised sums say, and what was learned of which column.
 
         Any numbers give facts that a schema takes: no record decides whether this fails.
-
-        Parameters
-        ----------
-        total : array
-            Noised sums, in lattice steps.
-        n_samples : float
-            Public number of records, or what noise has left of it; of sums of means, of parties.
-        deviation : float
-            Public standard deviation of the noise of an entry.
         """
         told: dict[str, dict[str, Any]] = {}
         missing: dict[str, float] = {}

@@ -109,20 +109,15 @@ class UnitCounts:
 
 
 def predict(
-    release: Release, table: pd.DataFrame, *, encoded: bool = False, ids: str | None = None
+    release: Release,  # One that carries its encoder takes raw tables
+    table: pd.DataFrame,
+    *,
+    # Whether columns hold encoded numbers, under the names of the release's features: only such a
+    # table is taken by a release without an encoder.
+    encoded: bool = False,
+    ids: str | None = None,  # A column that says whose row it is, and stays beside the prediction
 ) -> pd.DataFrame:
     """Return the predicted label of every row and the probability of each label.
-
-    Parameters
-    ----------
-    release : Release
-        One that carries its encoder takes raw tables.
-    table : data frame
-    encoded : bool, default=False
-        Whether columns hold encoded numbers, under the names of the release's features: only such
-        a table is taken by a release without an encoder.
-    ids : str, optional
-        A column that says whose row it is, and stays beside the prediction.
 
     Raises
     ------
@@ -206,15 +201,11 @@ def _refuse_long(model: Model, rows: NDArray[np.float64]) -> None:
 MAX_HEADER = 1_000_000
 
 
-def check_table(study: Study, table: Path | RowTable) -> DataReport:
+def check_table(
+    study: Study,  # Declares columns, label and rows per unit
+    table: Path | RowTable,  # The party's table
+) -> DataReport:
     """Return how a party's table fits a study; for the party alone.
-
-    Parameters
-    ----------
-    study : Study
-        Declares columns, label and rows per unit.
-    table : Path or RowTable
-        The party's table.
 
     Returns
     -------
@@ -231,28 +222,17 @@ def check_table(study: Study, table: Path | RowTable) -> DataReport:
 
 
 def evaluation_rows(
-    folder: Path,
+    folder: Path,  # The release's
     release: Release,
-    path: Path,
+    path: Path,  # The table
     *,
-    label: str | None = None,
+    label: str | None = None,  # The label's column, where the release carries no schema
+    # Whose row it is, where there is no study in the folder; one row per unit then.
     unit_column: str | None = None,
 ) -> tuple[Any, Any]:
     """Return the rows and labels of a table on which a release is to be measured.
 
     Surplus rows of a unit are dropped, as the study in the release's folder says.
-
-    Parameters
-    ----------
-    folder : Path
-        The release's.
-    release : Release
-    path : Path
-        The table.
-    label : str, optional
-        The label's column, where the release carries no schema.
-    unit_column : str, optional
-        Whose row it is, where there is no study in the folder; one row per unit then.
     """
     content = read_folder(folder).files.get("study.toml")
     most = 1

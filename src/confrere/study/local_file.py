@@ -255,22 +255,16 @@ class OwnClassifier(Table):
 
     def votes(
         self,
+        # ``X``, ``y``: the party's encoded rows, and their labels -1 and +1, or codes of more
+        # classes.
         X: NDArray[np.float64],
         y: NDArray[np.float64],
-        auxiliary: NDArray[np.float64],
+        auxiliary: NDArray[np.float64],  # The study's public rows
+        # How many labels are declared. Of two, what is returned says which rows are positive; of
+        # more it holds codes.
         n_classes: int = 2,
     ) -> NDArray[np.bool_] | NDArray[np.int64]:
         """Train on a party's rows, and return what it takes the public rows for.
-
-        Parameters
-        ----------
-        X, y
-            The party's encoded rows, and their labels -1 and +1, or codes of more classes.
-        auxiliary : (N, d) array
-            The study's public rows.
-        n_classes : int, default=2
-            How many labels are declared. Of two, what is returned says which rows are positive; of
-            more it holds codes.
 
         Raises
         ------
@@ -443,27 +437,17 @@ def _from_home(values: Mapping[str, Any], file: Path) -> dict[str, Any]:
 
 def gather_locals(
     study: Study,
+    # Its file: without ``paths``, ``local.toml`` and ``local/*.toml`` beside it are taken.
     study_path: Path,
-    paths: Sequence[Path] = (),
+    paths: Sequence[Path] = (),  # Local files, or folders of them
     *,
+    # ``data``, ``keys``: mapping of party to Path. Stand before the files' own; a party named in
+    # ``data`` needs no local file.
     data: Mapping[str, Path] | None = None,
     keys: Mapping[str, Path] | None = None,
-    ledger: Path | None = None,
+    ledger: Path | None = None,  # One ledger for all, before the files' own
 ) -> dict[str, Local]:
-    """Return the parties that live here, by name, in the study's order.
-
-    Parameters
-    ----------
-    study : Study
-    study_path : Path
-        Its file: without ``paths``, ``local.toml`` and ``local/*.toml`` beside it are taken.
-    paths : sequence of Path
-        Local files, or folders of them.
-    data, keys : mapping of party to Path, optional
-        Stand before the files' own; a party named in ``data`` needs no local file.
-    ledger : Path, optional
-        One ledger for all, before the files' own.
-    """
+    """Return the parties that live here, by name, in the study's order."""
     found: dict[str, Local] = {}
     for path in _files(study_path, paths):
         local = read_local(path)
@@ -590,19 +574,14 @@ def _lost(study: Study) -> str:
     return f"A party may be lost: a run goes on with {fewest} of {count}, in the tries it paid for."
 
 
-def confirm_peers(study: Study, path: Path, told: Mapping[str, str]) -> Local:
+def confirm_peers(
+    study: Study,  # Whose keys are meant
+    path: Path,  # The local file
+    told: Mapping[str, str],  # Mapping of party to fingerprint. As each of them said it.
+) -> Local:
     """Write fingerprints that people have compared into ``[peers]`` of a local file.
 
     In a home they go into its ``peers.toml``: the next study finds them confirmed.
-
-    Parameters
-    ----------
-    study : Study
-        Whose keys are meant.
-    path : Path
-        The local file.
-    told : mapping of party to fingerprint
-        As each of them said it.
     """
     local = read_local(path)
     lines = ""

@@ -362,17 +362,13 @@ def _left_words(left: float) -> str:
     return "no limit" if math.isinf(left) else shown_down(left)
 
 
-def make_plan(study: Study, locals_: Mapping[str, Local], plan_id: str | None = None) -> StudyPlan:
-    """Price a study.
-
-    Parameters
-    ----------
-    study : Study
-    locals_ : mapping of party to Local
-        The parties that live here: their ledgers say what is left.
-    plan_id : str, optional
-        Of a plan that was agreed to; a fresh one by default.
-    """
+def make_plan(
+    study: Study,
+    # Mapping of party to Local. The parties that live here: their ledgers say what is left.
+    locals_: Mapping[str, Local],
+    plan_id: str | None = None,  # Of a plan that was agreed to; a fresh one by default
+) -> StudyPlan:
+    """Price a study."""
     guarantee = price_of(study)
     prices = tuple(
         Price(

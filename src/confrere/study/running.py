@@ -48,19 +48,14 @@ from confrere.trust import Trust, TrustKind
 
 
 def described(
-    study: Study, learned: Learned, *, ledger: Ledger | None = None, n_here: int = 1
+    study: Study,
+    learned: Learned,
+    *,
+    # The one that was charged, where one party paid: the card shows the budget.
+    ledger: Ledger | None = None,
+    n_here: int = 1,  # How many organisations' data were read by one process
 ) -> Release:
-    """Return the release of a model with the study's encoding, words and hash.
-
-    Parameters
-    ----------
-    study : Study
-    learned : Learned
-    ledger : Ledger, optional
-        The one that was charged, where one party paid: the card shows the budget.
-    n_here : int, default=1
-        How many organisations' data were read by one process.
-    """
+    """Return the release of a model with the study's encoding, words and hash."""
     release = learned.release
     known = study if learned.schema is None else study.with_schema(learned.schema)
     model = replace(release.model, encoder=Encoder.of(known.encoder()))
@@ -238,30 +233,18 @@ class Runner:
 
 def prepare(
     study: Study,
-    plan: StudyPlan,
-    locals_: Mapping[str, Local],
+    plan: StudyPlan,  # Its price, agreed to; it names the run
+    locals_: Mapping[str, Local],  # Mapping of party to Local. The parties that live here.
+    # Mapping of party to Release. In a transfer, what source parties elsewhere have released.
     sources: Mapping[str, Release] | None = None,
     *,
+    # The rows that parties vote on; by default a local file says where they are.
     auxiliary: Path | None = None,
+    # Go ahead where neither study, policy nor ledger caps what a party may ever spend; the card
+    # says so then.
     allow_uncapped: bool = False,
 ) -> Runner:
-    """Check everything that can be checked before a price is paid, and read the data.
-
-    Parameters
-    ----------
-    study : Study
-    plan : StudyPlan
-        Its price, agreed to; it names the run.
-    locals_ : mapping of party to Local
-        The parties that live here.
-    sources : mapping of party to Release, optional
-        In a transfer, what source parties elsewhere have released.
-    auxiliary : Path, optional
-        The rows that parties vote on; by default a local file says where they are.
-    allow_uncapped : bool, default=False
-        Go ahead where neither study, policy nor ledger caps what a party may ever spend; the card
-        says so then.
-    """
+    """Check everything that can be checked before a price is paid, and read the data."""
     if study.engine != "local":
         raise StudyError("federation.engine: 'flower' runs between machines.").hinting(
             "confrere coordinator STUDY at one of them and confrere party STUDY at every party; "

@@ -233,34 +233,19 @@ _JOURNAL, _RELEASES = "journal", "releases"
 
 
 def make_grant(
-    study: Study,
-    local: Local,
+    study: Study,  # The party's own copy
+    local: Local,  # Its local file, whose policy must allow it
     *,
+    # ``approved_by``, ``reason``: who agrees, and why.
     approved_by: str,
     reason: str,
-    justification: str | None = None,
+    justification: str | None = None,  # Why this epsilon
+    # How many runs may be paid for: a second one only if the first cannot be finished.
     attempts: int = 1,
-    days: float = 30.0,
-    now: datetime | None = None,
+    days: float = 30.0,  # How long the grant is good for
+    now: datetime | None = None,  # When it is approved
 ) -> Grant:
     """Return what a party would agree to: every question of the study, at its price.
-
-    Parameters
-    ----------
-    study : Study
-        The party's own copy.
-    local : Local
-        Its local file, whose policy must allow it.
-    approved_by, reason : str
-        Who agrees, and why.
-    justification : str, optional
-        Why this epsilon.
-    attempts : int, default=1
-        How many runs may be paid for: a second one only if the first cannot be finished.
-    days : float, default=30
-        How long the grant is good for.
-    now : datetime, optional
-        When it is approved.
 
     Raises
     ------
@@ -304,21 +289,15 @@ def make_grant(
 
 
 def party_session(
-    study: Study, local: Local, *, grant: Path, out: Path, key: PrivateKey | None = None
+    study: Study,  # The party's own copy
+    local: Local,
+    *,
+    grant: Path,  # What ``confrere approve`` wrote and the party's key signed
+    out: Path,  # Where the release goes once it is checked
+    # The party's, opened already if its file has a passphrase; by default ``local.key_path``.
+    key: PrivateKey | None = None,
 ) -> PartySession[tuple[Learned, ...]]:
     """Return what answers for a party: its rows read, its account open, its grant checked.
-
-    Parameters
-    ----------
-    study : Study
-        The party's own copy.
-    local : Local
-    grant : Path
-        What ``confrere approve`` wrote and the party's key signed.
-    out : Path
-        Where the release goes once it is checked.
-    key : private key, optional
-        The party's, opened already if its file has a passphrase; by default ``local.key_path``.
 
     Raises
     ------
@@ -548,36 +527,20 @@ def approval_of(
 
 
 def approve_study(
-    study: Study,
-    local: Local,
+    study: Study,  # The party's own copy
+    local: Local,  # Its local file, whose policy must allow it
     *,
-    key: PrivateKey,
-    grant: Path,
+    key: PrivateKey,  # The party's
+    grant: Path,  # The file to write; one for the same study is not replaced
+    # ``name``, ``reason``: who agrees, and why.
     name: str,
     reason: str,
-    justification: str | None = None,
+    justification: str | None = None,  # Why this epsilon; by default what the study says
+    # ``attempts``, ``days``: as for :func:`make_grant`.
     attempts: int = 1,
     days: float = 30.0,
 ) -> Grant:
-    """Write what a party agrees to, signed by its key; an earlier study's grant is put aside.
-
-    Parameters
-    ----------
-    study : Study
-        The party's own copy.
-    local : Local
-        Its local file, whose policy must allow it.
-    key : private key
-        The party's.
-    grant : Path
-        The file to write; one for the same study is not replaced.
-    name, reason : str
-        Who agrees, and why.
-    justification : str, optional
-        Why this epsilon; by default what the study says.
-    attempts, days
-        As for :func:`make_grant`.
-    """
+    """Write what a party agrees to, signed by its key; an earlier study's grant is put aside."""
     why = justification or study.promise.justification
     said = approval_of(name=name, reason=reason, justification=why)
     opened = read_private_key(key)
@@ -603,21 +566,19 @@ def approve_study(
 
 
 def refuse_study(
-    study: Study, local: Local, *, name: str, reason: str, grant: Path | None = None
+    study: Study,
+    local: Local,
+    *,
+    # ``name``, ``reason``: who refuses, and why.
+    name: str,
+    reason: str,
+    # Where a grant may lie; others of this study beside it are put aside too.
+    grant: Path | None = None,
 ) -> Decision:
     """Say no to a study in the party's ledger, and put aside what was granted for it.
 
     From then on nothing is charged and nothing answered for it: not by who holds an earlier grant,
     nor by a party that is running. :func:`approve_study` lifts it.
-
-    Parameters
-    ----------
-    study : Study
-    local : Local
-    name, reason : str
-        Who refuses, and why.
-    grant : Path, optional
-        Where a grant may lie; others of this study beside it are put aside too.
 
     Returns
     -------

@@ -416,17 +416,12 @@ BASE_RATE_FROM = 0.5
 NOMINAL_ROWS = 10_000
 
 
-def estimator_for(study: Study, method: Method, **more: Any) -> Any:
-    """Return the estimator of ``method`` as the study wants it.
-
-    Parameters
-    ----------
-    study : Study
-    method : Method
-        The study's own, or the one that makes its source.
-    **more
-        Further arguments, such as ``source``.
-    """
+def estimator_for(
+    study: Study,
+    method: Method,  # The study's own, or the one that makes its source
+    **more: Any,  # Further arguments, such as ``source``
+) -> Any:
+    """Return the estimator of ``method`` as the study wants it."""
     seed = (study.file.random.noise_seed or 0) if study.simulated else None
     # What experts say, and which body rows lie in, depends on how the study encodes columns.
     asked = "prior" in study.parameters or study.shaped
@@ -868,16 +863,13 @@ def _schema(facts: dict[str, Any]) -> PublicSchema:
     return schema
 
 
-def trust_of(study: Study, n_here: int = 1) -> Trust:
-    """Return whom a party of the study has to trust.
-
-    Parameters
-    ----------
-    study : Study
-    n_here : int, default=1
-        How many organisations' tables one process reads: whoever runs it sees more of the others
-        than any coordinator does.
-    """
+def trust_of(
+    study: Study,
+    # How many organisations' tables one process reads: whoever runs it sees more of the others
+    # than any coordinator does.
+    n_here: int = 1,
+) -> Trust:
+    """Return whom a party of the study has to trust."""
     voted = study.method.shape == "votes"
     if n_here > 1 or (voted and study.trust == "coordinator"):
         return Trust(TrustKind.COORDINATOR)
