@@ -214,33 +214,18 @@ def _newton(stack: _Batch) -> Floats:
 
 
 def solve_each(
-    X: Floats,
-    shift: Floats,
-    codes: Codes,
-    offsets: Codes,
+    X: Floats,  # The parties' rows, one party after the other
+    shift: Floats,  # Added to the scores
+    codes: Codes,  # Classes; with one output, 1 stands for +1
+    offsets: Codes,  # Where each party's rows begin
+    # ``alpha``, ``tolerance``: every party's ridge on the mean loss, and the gradient's norm that
+    # is good enough.
     alpha: Floats,
-    cap: float,
+    cap: float,  # Largest slope of the loss of two classes
     tolerance: Floats,
-    W: Floats,
+    W: Floats,  # Where the solutions go
 ) -> Floats:
     """Solve every party's problem into ``W``, of shape (n_parties, m, d).
-
-    Parameters
-    ----------
-    X : (n_rows, d) array
-        The parties' rows, one party after the other.
-    shift : (n_rows, m) array
-        Added to the scores.
-    codes : (n_rows,) int array
-        Classes; with one output, 1 stands for +1.
-    offsets : (n_parties + 1,) int array
-        Where each party's rows begin.
-    alpha, tolerance : (n_parties,) arrays
-        Every party's ridge on the mean loss, and the gradient's norm that is good enough.
-    cap : float
-        Largest slope of the loss of two classes.
-    W : (n_parties, m, d) array
-        Where the solutions go.
 
     Returns
     -------
@@ -298,53 +283,35 @@ def _marks(codes: Codes, m: int) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class PartySolutions:
-    """Every party's minimiser and its certificate.
+    """Every party's minimiser and its certificate."""
 
-    Parameters
-    ----------
-    W : ndarray of shape (n_parties, n_features) or (n_parties, n_classes, n_features)
-        The minimisers, each within its gradient norm over ``alpha`` of the exact one; zero for a
-        party that is not solved.
-    gradient_norms : ndarray of shape (n_parties,)
-        Euclidean norm of each party's gradient at the point that was reached, at most the tolerance
-        asked for if it is solved.
-    solved : bool ndarray of shape (n_parties,)
-        Whose problem is solved.
-    """
-
+    #: Of shape (n_parties, n_features) or (n_parties, n_classes, n_features). The
+    #: minimisers, each within its gradient norm over ``alpha`` of the exact one; zero for a party
+    #: that is not solved.
     W: NDArray[np.float64]
+    #: Of shape (n_parties,). Euclidean norm of each party's gradient at the point that was
+    #: reached, at most the tolerance asked for if it is solved.
     gradient_norms: NDArray[np.float64]
-    solved: NDArray[np.bool_]
+    solved: NDArray[np.bool_]  #: Of shape (n_parties,). Whose problem is solved.
 
 
 def solve_parties(
+    # Of shape (n_rows, n_features). The parties' rows, one party after the other.
     X: ArrayLike,
-    y: ArrayLike,
+    y: ArrayLike,  # Of shape (n_rows,). Labels, -1 or +1.
+    # Of shape (n_parties + 1,). Where each party's rows begin; the last number is
+    # ``n_rows``.
     offsets: ArrayLike,
     *,
-    alpha: float,
-    tolerance: float = 1e-8,
+    alpha: float,  # Strength of the regulariser, on the mean loss
+    tolerance: float = 1e-8,  # Largest gradient norm that counts as solved
+    # Parties per call, which is what the copy in float64 of other number types is bounded by. It
+    # does not change the result.
     block: int = 2048,
 ) -> PartySolutions:
     """Minimise ``(1/n_i) sum log(1 + exp(-y w.x)) + (alpha/2) ||w||^2`` for every party.
 
     Parties with one class or one row have a minimiser too, and get it.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_rows, n_features)
-        The parties' rows, one party after the other.
-    y : array-like of shape (n_rows,)
-        Labels, -1 or +1.
-    offsets : array-like of shape (n_parties + 1,)
-        Where each party's rows begin; the last number is ``n_rows``.
-    alpha : float
-        Strength of the regulariser, on the mean loss.
-    tolerance : float, default=1e-8
-        Largest gradient norm that counts as solved.
-    block : int, default=2048
-        Parties per call, which is what the copy in float64 of other number types is bounded by. It
-        does not change the result.
     """
     labels = np.asarray(y)
     if labels.ndim != 1 or not np.all(np.abs(labels) == 1):
@@ -354,30 +321,22 @@ def solve_parties(
 
 
 def solve_parties_softmax(
+    # Of shape (n_rows, n_features). The parties' rows, one party after the other.
     X: ArrayLike,
+    # Of shape (n_rows,). Classes, numbered from 0 to ``n_classes - 1``. A party need
+    # not have seen all.
     codes: ArrayLike,
+    # Of shape (n_parties + 1,). Where each party's rows begin; the last number is
+    # ``n_rows``.
     offsets: ArrayLike,
-    n_classes: int,
+    n_classes: int,  # Number of classes, at least 2
     *,
+    # ``alpha``, ``tolerance``, ``block``: as for :func:`solve_parties`.
     alpha: float,
     tolerance: float = 1e-8,
     block: int = 2048,
 ) -> PartySolutions:
-    """Minimise ``(1/n_i) sum (logsumexp(W x) - w_c.x) + (alpha/2) ||W||_F^2`` for every party.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_rows, n_features)
-        The parties' rows, one party after the other.
-    codes : array-like of shape (n_rows,)
-        Classes, numbered from 0 to ``n_classes - 1``. A party need not have seen all.
-    offsets : array-like of shape (n_parties + 1,)
-        Where each party's rows begin; the last number is ``n_rows``.
-    n_classes : int
-        Number of classes, at least 2.
-    alpha, tolerance, block
-        As for :func:`solve_parties`.
-    """
+    """Minimise ``(1/n_i) sum (logsumexp(W x) - w_c.x) + (alpha/2) ||W||_F^2`` for every party."""
     if n_classes < 2:
         raise InvalidParameter("n_classes must be at least 2.")
     labels = np.asarray(codes)
@@ -456,34 +415,20 @@ ROOM = 2.0
 
 
 def minimise_parties(
-    X: Floats,
-    y: Floats,
-    offsets: NDArray[np.int64],
+    X: Floats,  # Rows in the unit ball, one party after the other
+    y: Floats,  # Labels -1 and +1
+    offsets: NDArray[np.int64],  # Where each party's rows begin; the last number is ``n``
     *,
+    # ``ridge``, ``tolerance``: every party's ``L``, and the bound on its gradient that is
+    # certified.
     ridge: Floats,
     tolerance: Floats,
-    linear: Floats | None = None,
+    linear: Floats | None = None,  # Every party's ``b``
+    # ``u``, the same for all.
     centre: Floats | None = None,
-    cap: float = 1.0,
+    cap: float = 1.0,  # Largest slope of the loss
 ) -> Floats:
     r"""Minimise :math:`\sum_i \ell(y_i w \cdot x_i) + \frac{L}{2}\|w-u\|^2 + b \cdot w`, each.
-
-    Parameters
-    ----------
-    X : (n, d) array
-        Rows in the unit ball, one party after the other.
-    y : (n,) array
-        Labels -1 and +1.
-    offsets : (m + 1,) array of int
-        Where each party's rows begin; the last number is ``n``.
-    ridge, tolerance : (m,) arrays
-        Every party's ``L``, and the bound on its gradient that is certified.
-    linear : (m, d) array, optional
-        Every party's ``b``.
-    centre : (d,) array, optional
-        ``u``, the same for all.
-    cap : float, default=1.0
-        Largest slope of the loss.
 
     Returns
     -------

@@ -24,19 +24,13 @@ _HIGH, _HIGH_CLASSES, _HIGH_ROWS = 0.5, 0.05, 20
 
 
 def split_rows(
-    n_rows: int, fractions: Sequence[float], *, seed: int | None = 0
+    n_rows: int,  # Public number of rows
+    # Non-negative and of positive sum; sizes are rounded so that every row has one part.
+    fractions: Sequence[float],
+    *,
+    seed: int | None = 0,  # Public seed of the permutation; None keeps the rows in their order
 ) -> list[NDArray[np.intp]]:
-    """Divide ``range(n_rows)`` into disjoint parts of public sizes.
-
-    Parameters
-    ----------
-    n_rows : int
-        Public number of rows.
-    fractions : sequence of float
-        Non-negative and of positive sum; sizes are rounded so that every row has one part.
-    seed : int or None, default=0
-        Public seed of the permutation; None keeps the rows in their order.
-    """
+    """Divide ``range(n_rows)`` into disjoint parts of public sizes."""
     weights = np.asarray(fractions, dtype=np.float64)
     if weights.ndim != 1 or not np.all(np.isfinite(weights) & (weights >= 0)) or not weights.sum():
         raise InvalidParameter("fractions must be numbers >= 0 with a positive sum.")

@@ -43,13 +43,7 @@ _ROUNDS = 100
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """A row lies in the cell of the largest ``directions @ x + offset``; a tie is for the first.
-
-    Parameters
-    ----------
-    directions : (k, d) array
-    offsets : (k,) array
-    """
+    """A row lies in the cell of the largest ``directions @ x + offset``; a tie is for the first."""
 
     directions: Floats
     offsets: Floats
@@ -70,17 +64,10 @@ class HalfWhite:
     As they are, a few directions decide every score; white, those of noise count as much as those
     of structure. A direction of standard deviation s is divided by the square root of s. Cells are
     found in the widest directions made white, so that no unit of a column decides them.
-
-    Parameters
-    ----------
-    rows : (N, d) array
-        Public rows.
-    centred : bool
-        Whether rows are taken from their mean, and a model may have an intercept.
     """
 
-    rows: Floats
-    centred: bool
+    rows: Floats  #: Public rows
+    centred: bool  #: Whether rows are taken from their mean, and a model may have an intercept
 
     @cached_property
     def mean(self) -> Floats:
@@ -197,13 +184,14 @@ _SURER, _AGAIN = 4.0, 5.0
 
 
 def fit_shares(
-    rows: Floats,
-    places: Labels,
-    shares: Floats,
-    variances: Floats,
+    rows: Floats,  # Public rows, half-white
+    places: Labels,  # Their cells
+    shares: Floats,  # Share of all rows that are in a cell and of a class; noised
+    variances: Floats,  # Of a share, noise and sampling together
     *,
-    intercept: bool,
-    ridges: Sequence[float] = RIDGES,
+    intercept: bool,  # Whether the model has one
+    ridges: Sequence[float] = RIDGES,  # To choose from, largest first
+    # To choose from: what columns are multiplied by. Default: none.
     stretches: Sequence[Floats] = (),
 ) -> tuple[Floats, float]:
     """Fit a softmax model to noised shares of cells and classes.
@@ -212,23 +200,6 @@ def fit_shares(
     plus ``ridge ||W||^2``, W the weights of rows times a stretch. Of several ridges and stretches
     those are taken under which the shares are the most probable, by Laplace's approximation: they
     choose them themselves.
-
-    Parameters
-    ----------
-    rows : (N, c) array
-        Public rows, half-white.
-    places : (N,) array
-        Their cells.
-    shares : (k, K) array
-        Share of all rows that are in a cell and of a class; noised.
-    variances : (k,) array
-        Of a share, noise and sampling together.
-    intercept : bool
-        Whether the model has one.
-    ridges : sequence of float
-        To choose from, largest first.
-    stretches : sequence of (c,) arrays
-        To choose from: what columns are multiplied by. Default: none.
 
     Returns
     -------
@@ -252,21 +223,17 @@ def fit_shares(
     return weights, float(chosen)
 
 
-def learn_again(rows: Floats, weights: Floats, *, intercept: bool) -> Floats:
+def learn_again(
+    rows: Floats,  # Public rows, half-white
+    weights: Floats,  # Of :func:`fit_shares`
+    *,
+    intercept: bool,  # Whether the model has one
+) -> Floats:
     """Learn a model of several classes again, from its own answers for public rows, made surer.
 
     A softmax regression whose labels are the model's probabilities to the fourth power: borders
     between classes move to where there are few public rows. Scores keep their size, by least
     squares, so that probabilities are not surer than they were.
-
-    Parameters
-    ----------
-    rows : (N, c) array
-        Public rows, half-white.
-    weights : (K, c) or (K, c + 1) array
-        Of :func:`fit_shares`.
-    intercept : bool
-        Whether the model has one.
 
     Returns
     -------

@@ -61,10 +61,13 @@ _TIE = 2.0**-30
 
 
 def count_votes(
+    # Of shape (n_models, n_features) or (n_models, n_classes, n_features). A model votes
+    # +1 where ``w.x > 0`` else -1, or for the first of the largest scores ``W x``.
     W: NDArray[np.floating],
-    X: NDArray[np.floating],
+    X: NDArray[np.floating],  # Of shape (n_rows, n_features). The auxiliary rows.
     *,
-    block: int = 2048,
+    block: int = 2048,  # Rows per block
+    # Called with the number of models that have voted and the number of all.
     progress: Callable[[int, int], None] | None = None,
 ) -> NDArray[np.int64]:
     """Count the votes of linear classifiers on every row.
@@ -72,17 +75,6 @@ def count_votes(
     The table of all scores never exists: memory is about ``2200 * block`` bytes
     (``2000 * block * (n_classes + 2)`` for more than two classes), and that of a copy of ``X`` if
     it is not of float64.
-
-    Parameters
-    ----------
-    W : ndarray of shape (n_models, n_features) or (n_models, n_classes, n_features)
-        A model votes +1 where ``w.x > 0`` else -1, or for the first of the largest scores ``W x``.
-    X : ndarray of shape (n_rows, n_features)
-        The auxiliary rows.
-    block : int, default=2048
-        Rows per block.
-    progress : callable, optional
-        Called with the number of models that have voted and the number of all.
 
     Returns
     -------
@@ -142,18 +134,14 @@ def _tally(chosen: NDArray[np.bool_]) -> NDArray[np.uint8]:
 
 
 def accumulate_votes(
-    ballots: Iterable[ArrayLike], *, n_rows: int, n_classes: int = 2
+    # Each of shape (n_rows,). One array of codes 0 to ``n_classes - 1`` per
+    # party; with two classes, 1 stands for +1.
+    ballots: Iterable[ArrayLike],
+    *,
+    n_rows: int,  # Number of auxiliary rows
+    n_classes: int = 2,  # Number of classes
 ) -> tuple[NDArray[np.int64], int]:
     """Count votes that classifiers of any kind have cast as class codes.
-
-    Parameters
-    ----------
-    ballots : iterable of array-like of shape (n_rows,)
-        One array of codes 0 to ``n_classes - 1`` per party; with two classes, 1 stands for +1.
-    n_rows : int
-        Number of auxiliary rows.
-    n_classes : int, default=2
-        Number of classes.
 
     Returns
     -------
@@ -208,20 +196,13 @@ class Tally:
 
     The number of parties is public and fixed. One that was left out counts as split evenly over
     the classes, so leaving it out moves a row by less than changing its vote would.
-
-    Parameters
-    ----------
-    votes : int64 array of shape (n_rows,) or (n_rows, n_classes)
-        Votes for the second of two classes, or for each.
-    counted : int
-        Parties that voted: one vote on every row each. Not public.
-    n_parties : int
-        All parties.
     """
 
+    #: Of shape (n_rows,) or (n_rows, n_classes). Votes for the second of two classes,
+    #: or for each.
     votes: NDArray[np.int64]
-    counted: int
-    n_parties: int
+    counted: int  #: Parties that voted: one vote on every row each. Not public.
+    n_parties: int  #: All parties
 
     def __post_init__(self) -> None:
         votes = self.votes
@@ -263,20 +244,15 @@ _UNIT_ROUNDOFF = 2.0**-53
 _RIDGES = np.geomspace(1e-5, 1.0, 81)
 
 
-def minimise_weighted(X: Floats, statistic: Floats, *, alpha: float, tolerance: float) -> Floats:
-    """Return the certified minimiser: ``(d,)``, or ``(K, d)`` with columns that sum to zero.
-
-    Parameters
-    ----------
-    X : (N, d) array
-        Auxiliary rows in the unit ball.
-    statistic : (d,) or (K, d) array
-        ``s`` or ``S``, noised or not; a noised one need not belong to any votes.
-    alpha : float
-        Ridge on the mean loss, above zero.
-    tolerance : float
-        Bound on the gradient of the *summed* risk; see :func:`weighted_tolerance`.
-    """
+def minimise_weighted(
+    X: Floats,  # Auxiliary rows in the unit ball
+    # ``s`` or ``S``, noised or not; a noised one need not belong to any votes.
+    statistic: Floats,
+    *,
+    alpha: float,  # Ridge on the mean loss, above zero
+    tolerance: float,  # Bound on the gradient of the *summed* risk; see :func:`weighted_tolerance`
+) -> Floats:
+    """Return the certified minimiser: ``(d,)``, or ``(K, d)`` with columns that sum to zero."""
     n_rows = len(X)
     ridge = n_rows * alpha
     if statistic.ndim == 1:
@@ -292,12 +268,7 @@ def minimise_weighted(X: Floats, statistic: Floats, *, alpha: float, tolerance: 
 
 
 def weighted_tolerance(
-    n_rows: int,
-    n_features: int,
-    *,
-    alpha: float,
-    statistic_norm: float = 1.0,
-    n_classes: int = 2,
+    n_rows: int, n_features: int, *, alpha: float, statistic_norm: float = 1.0, n_classes: int = 2
 ) -> float:
     """Return the smallest tolerance that any statistic of at most this norm allows."""
     # For K classes the mean of x comes on top of the centred statistic.
@@ -319,7 +290,14 @@ def centred(X: Floats, statistic: Floats) -> Floats:
 
 
 def ridge_under_noise(
-    X: Floats, statistic: Floats, axes: Floats, directions: Floats, deviation: float
+    X: Floats,  # Public auxiliary rows
+    # With noise ``directions @ (axes * e)``, each coordinate of ``e`` of standard deviation
+    # ``deviation``.
+    statistic: Floats,
+    # ``axes``, ``directions``: shape of the noise.
+    axes: Floats,
+    directions: Floats,
+    deviation: float,  # Its size
 ) -> float:
     """Return a ridge for a noised statistic, from the statistic itself and public facts.
 
@@ -328,18 +306,6 @@ def ridge_under_noise(
     ``sum_j h_j (sigma_j^2 + g_j^2 a^2/h_j^2)/(h_j + a)^2``: noise that is let in and signal that is
     shrunk. The square of the noised, centred statistic, less the noise's variance, stands for
     ``g_j^2``: negative in some directions, and right on average in all.
-
-    Parameters
-    ----------
-    X : (N, d) array
-        Public auxiliary rows.
-    statistic : (d,) or (K, d) array
-        With noise ``directions @ (axes * e)``, each coordinate of ``e`` of standard deviation
-        ``deviation``.
-    axes, directions : arrays
-        Shape of the noise.
-    deviation : float
-        Its size.
     """
     values, vectors = np.linalg.eigh(X.T @ X / len(X))
     dimensions, curvature = (1, 1 / 4)
@@ -371,7 +337,10 @@ def _softmax_term(X: Floats, statistic: Floats) -> Floats:
 _ROUNDING = 1e-14
 
 
-def largest_norm(alpha: float, n_classes: int = 2) -> float:
+def largest_norm(
+    alpha: float,  # Strength of the regulariser, on the mean loss
+    n_classes: int = 2,  # 2 for one weight vector; more for a weight matrix with one row per class
+) -> float:
     """Return R(lambda), the norm that no regularised logistic minimiser exceeds.
 
     The supremum over all data with ``||x|| <= 1`` of ``||w*||`` for two classes and of
@@ -395,13 +364,6 @@ def largest_norm(alpha: float, n_classes: int = 2) -> float:
     above their mean, and equal margins have the smallest ``||z|| = m sqrt((K-1)/K)``. There
     ``g = m (K-1)/(exp(m) + K - 1)``, at most ``W((K-1)/e) = m* - 1``. So
     ``lambda r^2 <= g(min(r sqrt(K/(K-1)), m*))``.
-
-    Parameters
-    ----------
-    alpha : float
-        Strength of the regulariser, on the mean loss.
-    n_classes : int, default=2
-        2 for one weight vector; more for a weight matrix with one row per class.
     """
     check_positive(alpha, "alpha")
     _check_classes(n_classes)
@@ -420,11 +382,12 @@ def largest_norm(alpha: float, n_classes: int = 2) -> float:
 
 
 def soft_sensitivity(
-    alpha: float,
-    n_parties: int,
+    alpha: float,  # Strength of the regulariser, on the mean loss over the auxiliary rows
+    n_parties: int,  # Number of parties M, public
     *,
-    n_classes: int = 2,
-    radius: float = 1.0,
+    n_classes: int = 2,  # 2 for one weight vector; more for a weight matrix with one row per class
+    radius: float = 1.0,  # From :func:`auxiliary_radius`, if the auxiliary rows are public
+    # Number of auxiliary rows, if they are private too; the radius must be 1 then.
     private_auxiliary: int | None = None,
 ) -> float:
     """Return the L2 sensitivity of the minimiser on rows with vote fractions (002, Algorithm 2).
@@ -438,19 +401,6 @@ def soft_sensitivity(
     If one auxiliary row may change together with the party, its term of the gradient,
     ``(sigma - alpha_i) x_i``, moves by at most 2 instead of 1/M (K classes: ``2 sqrt2`` instead
     of ``sqrt2/M``), so the bound grows by ``(N - 1 + 2M)/N``.
-
-    Parameters
-    ----------
-    alpha : float
-        Strength of the regulariser, on the mean loss over the auxiliary rows.
-    n_parties : int
-        Number of parties M, public.
-    n_classes : int, default=2
-        2 for one weight vector; more for a weight matrix with one row per class.
-    radius : float, default=1.0
-        From :func:`auxiliary_radius`, if the auxiliary rows are public.
-    private_auxiliary : int, optional
-        Number of auxiliary rows, if they are private too; the radius must be 1 then.
     """
     check_positive(alpha, "alpha")
     _check_parties(n_parties)
@@ -466,20 +416,16 @@ def soft_sensitivity(
     return min(steepest, 2 * largest_norm(alpha, n_classes))
 
 
-def statistic_sensitivity(n_parties: int, *, n_classes: int = 2, radius: float = 1.0) -> float:
+def statistic_sensitivity(
+    n_parties: int,  # Number of parties M, public
+    *,
+    n_classes: int = 2,  # 2 for the vector of +1's fractions; more for the matrix of all
+    radius: float = 1.0,  # From :func:`auxiliary_radius`
+) -> float:
     """Return the L2 sensitivity of ``s = (1/N) sum_i alpha_i x_i``, the rows public.
 
     ``||X'delta||/N <= radius/M``; for K classes the matrix ``(1/N) sum_i alpha_i x_i'`` moves by
     at most ``sqrt2 radius/M`` in Frobenius norm, and its rows' sum, the mean of x, not at all.
-
-    Parameters
-    ----------
-    n_parties : int
-        Number of parties M, public.
-    n_classes : int, default=2
-        2 for the vector of +1's fractions; more for the matrix of all.
-    radius : float, default=1.0
-        From :func:`auxiliary_radius`.
     """
     _check_parties(n_parties)
     _check_radius(radius)
@@ -487,18 +433,13 @@ def statistic_sensitivity(n_parties: int, *, n_classes: int = 2, radius: float =
 
 
 def auxiliary_radius(
-    X: NDArray[np.floating], kind: Literal["unit", "spectral"] = "spectral"
+    # Of shape (n_rows, n_features). Public auxiliary rows of norm at most 1.
+    X: NDArray[np.floating],
+    # "unit" is 1. "spectral" is the smaller of ``sqrt(lambda_max(X'X/N))`` and the mean norm of
+    # the rows, rounded up; rows that point in all directions have one near ``1/sqrt d``.
+    kind: Literal["unit", "spectral"] = "spectral",
 ) -> float:
-    """Return how far votes that change by at most one per row can move ``X'alpha/N``.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_features)
-        Public auxiliary rows of norm at most 1.
-    kind : {"unit", "spectral"}, default="spectral"
-        "unit" is 1. "spectral" is the smaller of ``sqrt(lambda_max(X'X/N))`` and the mean norm of
-        the rows, rounded up; rows that point in all directions have one near ``1/sqrt d``.
-    """
+    """Return how far votes that change by at most one per row can move ``X'alpha/N``."""
     if kind not in ("unit", "spectral"):
         raise InvalidParameter('kind must be "unit" or "spectral".')
     if X.ndim != 2 or X.size == 0:

@@ -25,15 +25,9 @@ CELLS = 100
 
 @dataclass(frozen=True, slots=True)
 class HiddenSize:
-    """A number of rows that is not public, and what stands for it.
+    """A number of rows that is not public, and what stands for it."""
 
-    Parameters
-    ----------
-    declared : int
-        About how many rows there are, from public knowledge or a noised count.
-    """
-
-    declared: int
+    declared: int  #: About how many rows there are, from public knowledge or a noised count
 
     def __post_init__(self) -> None:
         if isinstance(self.declared, bool) or int(self.declared) < 1:

@@ -271,8 +271,8 @@ def _dense(X: Any) -> Floats:
 def scores(
     # Array or CSR array of shape (n, d). As :func:`readable_rows` returns them, or clipped.
     rows: Any,
-    coef: Floats,  # Array of shape (K, d). Weights.
-    intercept: Floats,  # Array of shape (K,). Where the sums start; where they end for CSR rows.
+    coef: Floats,  # Of shape (K, d). Weights.
+    intercept: Floats,  # Of shape (K,). Where the sums start; where they end for CSR rows.
 ) -> Floats:
     """Return ``intercept_k + sum_j rows[:, j] coef[k, j]``, added in that order, a column each."""
     coef, intercept = np.clip(coef, -LARGEST, LARGEST), np.clip(intercept, -LARGEST, LARGEST)
@@ -521,7 +521,7 @@ class LowLevelModel:
 
     name: str  #: Which part of the data it saw
     features: NDArray[np.intp]  #: Columns that it uses
-    #: Array of shape (d,), or (K, d) of K > 2 classes. Released weights on those columns.
+    #: Of shape (d,), or (K, d) of K > 2 classes. Released weights on those columns.
     coef: Floats
     intercept: float | Floats  #: Float, or array of shape (K,). Released intercept.
     importance: float = 1.0  #: The group's share of the declared importance
@@ -584,7 +584,7 @@ class LowLevelModel:
 
 
 def meta_features(
-    # Array of shape (n, groups), or (n, K, groups) of K > 2 classes. A vote of several classes is
+    # Of shape (n, groups), or (n, K, groups) of K > 2 classes. A vote of several classes is
     # one for the first of the highest scores.
     low_scores: Floats,
     combine: Combine = "stack",  # See :class:`Stack`

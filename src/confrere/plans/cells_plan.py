@@ -30,17 +30,10 @@ def cells_for(epsilon: float, n_parties: int, n_rows: int, n_classes: int) -> in
 
 @dataclass(frozen=True, eq=False)
 class CellRows:
-    """Public rows in a frame's coordinates, of which a last one may be constant.
-
-    Parameters
-    ----------
-    rows : (N, d) array
-    constant : float
-        The frame's; 0 if there is none.
-    """
+    """Public rows in a frame's coordinates, of which a last one may be constant."""
 
     rows: Floats
-    constant: float
+    constant: float  #: The frame's; 0 if there is none
 
     @cached_property
     def view(self) -> HalfWhite:
@@ -60,22 +53,15 @@ class CellRows:
         return self.view.explained(self._without_constant(cells))
 
     def model(
-        self, cells: Cells, shares: Floats, *, deviation: float, n_parties: int, alpha: float | None
+        self,
+        cells: Cells,
+        shares: Floats,  # As released
+        *,
+        deviation: float,  # Of the noise on one share
+        n_parties: int,  # How many parties stand behind them, with a row at least each
+        alpha: float | None,  # The ridge; None to let the shares choose
     ) -> tuple[Floats, float]:
-        """Return weights in the frame's coordinates, ``(d,)`` or ``(K, d)``, and their ridge.
-
-        Parameters
-        ----------
-        cells : Cells
-        shares : (k, K) array
-            As released.
-        deviation : float
-            Of the noise on one share.
-        n_parties : int
-            How many parties stand behind them, with a row at least each.
-        alpha : float or None
-            The ridge; None to let the shares choose.
-        """
+        """Return weights in the frame's coordinates, ``(d,)`` or ``(K, d)``, and their ridge."""
         places = cells.of(self.rows)
         n_classes = shares.shape[1]
         sizes = np.bincount(places, minlength=len(cells)) / len(self.rows)

@@ -52,17 +52,10 @@ logger = logging.getLogger("confrere.plans")
 
 @dataclass(frozen=True)
 class MemoryBlocks:
-    """How much is held at once.
+    """How much is held at once."""
 
-    Parameters
-    ----------
-    memory : float
-        Megabytes for what is computed in blocks.
-    n_features, n_classes : int
-        Public sizes.
-    """
-
-    memory: float
+    memory: float  #: Megabytes for what is computed in blocks
+    #: ``n_features``, ``n_classes``: public sizes.
     n_features: int
     n_classes: int
 
@@ -93,26 +86,13 @@ class MultipartyPlan(Plan[MultipartyResult]):
     """So many parties, and a coordinator that is trusted with what they send and adds the noise.
 
     With ``trust="sum"`` the parties' shares make the noise, and nobody has to see what they send.
-
-    Attributes
-    ----------
-    voting : Voting
-        What is made of what parties send.
-    n_parties : int
-        Their public number.
-    local : classifier, list, callable or None
-        What parties train; None is logistic regression, all parties at once.
-    on_faulty : {"leave-out", "refuse"}
-        Parties whose local classifier fails.
-    memory : float
-        Megabytes for what is computed in blocks.
     """
 
-    voting: Voting
-    n_parties: int
-    local: Any = None
-    on_faulty: OnFaulty = "leave-out"
-    memory: float = 256.0
+    voting: Voting  #: What is made of what parties send
+    n_parties: int  #: Their public number
+    local: Any = None  #: What parties train; None is logistic regression, all parties at once
+    on_faulty: OnFaulty = "leave-out"  #: Parties whose local classifier fails
+    memory: float = 256.0  #: Megabytes for what is computed in blocks
 
     def guarantee(self) -> Guarantee:
         """Return the price, for each whole party."""
@@ -219,13 +199,7 @@ def total_uploads(
     return total
 
 
-def tally_estimators(
-    parties: Parties,
-    auxiliary: Any,
-    local: Any,
-    *,
-    on_faulty: OnFaulty,
-) -> Tally:
+def tally_estimators(parties: Parties, auxiliary: Any, local: Any, *, on_faulty: OnFaulty) -> Tally:
     """Fit a classifier of any kind on each party's rows and add up the votes.
 
     A party whose rows are of one class votes for it. One whose classifier fails is faulty too; if

@@ -34,39 +34,21 @@ logger = logging.getLogger("confrere.plans")
 
 @dataclass(frozen=True, eq=False)
 class Parties:
-    """The parties in a fixed order, with their rows.
+    """The parties in a fixed order, with their rows."""
 
-    Parameters
-    ----------
-    names : array of shape (n_parties,)
-        Sorted, or in the order given.
-    X : array or CSR of shape (n_rows, n_features)
-        All rows; those of faulty parties may be missing.
-    codes : int array of shape (n_rows,)
-        Class of every row, -1 if undeclared.
-    classes : array
-        The declared labels, sorted.
-    order : int array of shape (n_rows,)
-        Positions of the rows, party by party.
-    offsets : int array of shape (n_parties + 1,)
-        Where each party's rows begin in ``order``.
-    faults : mapping of int to str
-        What is wrong with a party, by its position.
-    features : sequence of str
-        Names of the columns.
-    tally : Tally, optional
-        The sum of their votes, if it was taken already: code of others may fail on anything, so
-        it runs before anything is spent.
-    """
-
-    names: NDArray[Any]
+    names: NDArray[Any]  #: Of shape (n_parties,). Sorted, or in the order given.
+    #: Array or CSR of shape (n_rows, n_features). All rows; those of faulty parties may be missing.
     X: Any
-    codes: NDArray[np.intp]
-    classes: NDArray[Any]
-    order: NDArray[np.intp]
+    codes: NDArray[np.intp]  #: Int array of shape (n_rows,). Class of every row, -1 if undeclared.
+    classes: NDArray[Any]  #: The declared labels, sorted
+    order: NDArray[np.intp]  #: Int array of shape (n_rows,). Positions of the rows, party by party.
+    #: Int array of shape (n_parties + 1,). Where each party's rows begin in ``order``.
     offsets: NDArray[np.int64]
+    #: Mapping of int to str. What is wrong with a party, by its position.
     faults: Mapping[int, str]
-    features: Sequence[str] = ()
+    features: Sequence[str] = ()  #: Names of the columns
+    #: The sum of their votes, if it was taken already: code of others may fail on anything, so it
+    #: runs before anything is spent.
     tally: Tally | None = None
 
     @property

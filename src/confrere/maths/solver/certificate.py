@@ -44,53 +44,27 @@ from confrere.errors import InvalidParameter
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What is known of the gradient of the objective at a returned point.
+    """What is known of the gradient of the objective at a returned point."""
 
-    Parameters
-    ----------
-    gradient_norm : float
-        Upper bound on the Euclidean norm: the computed norm plus ``rounding``.
-    rounding : float
-        Bound on the floating-point error of the computed gradient.
-    tolerance : float
-        What was asked; ``gradient_norm <= tolerance`` always holds.
-    """
-
-    gradient_norm: float
-    rounding: float
-    tolerance: float
+    gradient_norm: float  #: Upper bound on the Euclidean norm: the computed norm plus ``rounding``
+    rounding: float  #: Bound on the floating-point error of the computed gradient
+    tolerance: float  #: What was asked; ``gradient_norm <= tolerance`` always holds
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """One certified minimiser.
+    """One certified minimiser."""
 
-    Parameters
-    ----------
-    w : ndarray
-        ``(d,)``, or ``(K, d)`` for the softmax objective.
-    certificate : Certificate
-        How small the gradient at ``w`` is.
-    """
-
-    w: Floats
-    certificate: Certificate
+    w: Floats  #: ``(d,)``, or ``(K, d)`` for the softmax objective
+    certificate: Certificate  #: How small the gradient at ``w`` is
 
 
 @dataclass(frozen=True, slots=True)
 class Solutions:
-    """Certified minimisers of several objectives on the same rows.
+    """Certified minimisers of several objectives on the same rows."""
 
-    Parameters
-    ----------
-    W : (m, d) ndarray
-        One minimiser per row.
-    certificates : tuple of Certificate
-        One per row of ``W``.
-    """
-
-    W: Floats
-    certificates: tuple[Certificate, ...]
+    W: Floats  #: One minimiser per row
+    certificates: tuple[Certificate, ...]  #: One per row of ``W``
 
 
 #: Unit roundoff of double precision.
@@ -138,20 +112,17 @@ def _additions(n: int, d: int) -> int:
 
 
 def rounding_bound(
-    n: int, d: int, *, row_norm: float, weight_norm: float, n_classes: int | None = None
+    # ``n``, ``d``: rows and columns.
+    n: int,
+    d: int,
+    *,
+    row_norm: float,  # Public bound on the norm of every row
+    # Norm of the weights (Frobenius for a matrix) at which the gradient is computed.
+    weight_norm: float,
+    # ``K`` of the softmax objective; by default the binary one.
+    n_classes: int | None = None,
 ) -> float:
     """Bound the floating-point error of the computed gradient of the summed loss.
-
-    Parameters
-    ----------
-    n, d : int
-        Rows and columns.
-    row_norm : float
-        Public bound on the norm of every row.
-    weight_norm : float
-        Norm of the weights (Frobenius for a matrix) at which the gradient is computed.
-    n_classes : int, optional
-        ``K`` of the softmax objective; by default the binary one.
 
     Returns
     -------
@@ -174,13 +145,18 @@ def penalty_rounding(ridge: float, offset_norm: float, linear_norm: float) -> fl
 
 
 def smallest_tolerance(
+    # ``n``, ``d``: rows and columns.
     n: int,
     d: int,
     *,
+    # ``L``.
     ridge: float,
+    # ``row_norm``, ``linear_norm``, ``centre_norm``: bounds on the norms of a row, of ``linear``
+    # and of ``centre``.
     row_norm: float = 1.0,
     linear_norm: float = 0.0,
     centre_norm: float = 0.0,
+    # ``K`` of the softmax objective; by default the binary one.
     n_classes: int | None = None,
 ) -> float:
     r"""Return the smallest tolerance that every data set of this shape can be certified at.
@@ -190,17 +166,6 @@ def smallest_tolerance(
     :math:`L \|w - u\| \le \|b\| + \sqrt{\|b\|^2 + 2 L n (\log K + 2 q \|u\|)}`,
     and a zero gradient gives :math:`L \|w - u\| \le s n q + \|b\|` with :math:`s` the largest
     residual.
-
-    Parameters
-    ----------
-    n, d : int
-        Rows and columns.
-    ridge : float
-        ``L``.
-    row_norm, linear_norm, centre_norm : float
-        Bounds on the norms of a row, of ``linear`` and of ``centre``.
-    n_classes : int, optional
-        ``K`` of the softmax objective; by default the binary one.
     """
     at_centre = n * (math.log(n_classes or 2) + 2 * row_norm * centre_norm)
     pull = n * row_norm * (1.0 if n_classes is None else math.sqrt(2))
