@@ -17,25 +17,30 @@ from sklearn.base import BaseEstimator, clone
 
 from confrere.errors import InvalidParameter, LedgerError, NotALedger
 from confrere.kernel import log as logfile
-from confrere.kernel.guarantee import Guarantee
-from confrere.kernel.ledger import Witness
 from confrere.kernel.log import Kind, Row
 from confrere.ledger import Ledger, default_ledger
 
 
 class TestWhatIsNoLedger:
-    @pytest.mark.parametrize("text", ["epsilon spent: a little\n" * 100, "x", "\n", "[1]\n"])
+    @pytest.mark.parametrize("text", ["epsilon spent: a little\n" * 100, "x", "\n", "[1]\n", ""])
     def test_a_text_file(self, path, text):
         path.write_text(text)
-        with pytest.raises(NotALedger, match=r"books\.ledger: it is not a ledger"):
+        told = "it is not a ledger" if text else "the file is empty"
+        with pytest.raises(NotALedger, match=rf"books\.ledger: {told}"):
             Ledger(path)
         assert path.read_text() == text
 
-    def test_an_empty_file(self, path):
-        path.touch()
-        with pytest.raises(NotALedger, match="the file is empty"):
-            Ledger(path)
-        assert path.stat().st_size == 0
+    @pytest.mark.parametrize(
+        ("place", "told"),
+        [
+            (".", "not a file"),
+            ("missing/books.ledger", "its folder must exist"),
+            ("/proc/books.ledger", "cannot be created"),
+        ],
+    )
+    def test_a_place_where_none_can_be(self, tmp_path, place, told):
+        with pytest.raises(NotALedger, match=told):
+            Ledger(tmp_path / place)
 
     def test_a_database(self, path):
         with closing(sqlite3.connect(path)) as connection:
@@ -51,28 +56,10 @@ class TestWhatIsNoLedger:
         with pytest.raises(NotALedger, match="format 3; this version of confrere reads 2"):
             Ledger(path)
 
-    def test_a_directory(self, tmp_path):
-        with pytest.raises(NotALedger, match="not a file"):
-            Ledger(tmp_path)
-
-    def test_a_missing_folder(self, tmp_path):
-        with pytest.raises(NotALedger, match="its folder must exist"):
-            Ledger(tmp_path / "missing" / "books.ledger")
-
-    def test_a_folder_where_nobody_can_write(self):
-        with pytest.raises(NotALedger, match="cannot be created"):
-            Ledger("/proc/books.ledger")
-
     @pytest.mark.parametrize("path", [7, b"books", "a\0b", object()])
     def test_no_path_at_all(self, path):
         with pytest.raises((InvalidParameter, NotALedger)):
             Ledger(path)
-
-    def test_a_removed_file_is_not_made_anew(self, ledger, path, tenth):
-        path.unlink()
-        with pytest.raises(NotALedger, match="no such file"):
-            ledger.charge("study", tenth, purpose="fit")
-        assert not path.exists()
 
 
 class TestWhatCannotBeWritten:
@@ -146,10 +133,6 @@ class TestFile:
             os.umask(old)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
-    def test_at_rest_it_is_one_file(self, ledger, path, tenth):
-        ledger.charge("study", tenth, purpose="fit")
-        assert [file.name for file in path.parent.iterdir()] == [path.name]
-
     def test_a_charge_waits_for_the_disk_once(self, ledger, tenth, monkeypatch):
         synced = []
         monkeypatch.setattr(os, "fdatasync", synced.append)
@@ -160,15 +143,6 @@ class TestFile:
         Ledger().charge(None, tenth, purpose="fit")
         ledger.spent("study")
         assert len(synced) == 2
-
-    def test_two_makers_make_one_ledger(self, path, monkeypatch):
-        """The second finds that the first was quicker, after it had looked."""
-        first = Ledger(path)
-        monkeypatch.setattr(Path, "exists", lambda self: False)
-        monkeypatch.setattr(Witness, "ledger_at", lambda self, path: None)
-        second = Ledger(path)
-        assert second.ledger_id == first.ledger_id
-        assert [file.name for file in path.parent.iterdir()] == [path.name]
 
     def test_few_files_stay_open(self, tmp_path, tenth):
         before = len(list(Path("/proc/self/fd").iterdir()))
@@ -227,11 +201,6 @@ class TestHandle:
         assert (other.path, other.ephemeral) == (either.path, either.ephemeral)
         assert other.head() == either.head()
 
-    def test_a_pickle_does_not_change_when_charged(self, ledger, tenth):
-        before = pickle.dumps(ledger)
-        ledger.charge("study", tenth, purpose="fit")
-        assert pickle.dumps(ledger) == before
-
     def test_a_pickle_loads_where_the_file_is_not(self, ledger, path, tenth):
         pickled = pickle.dumps(ledger)
         path.unlink()
@@ -243,15 +212,10 @@ class TestHandle:
 
     def test_equality_is_by_file(self, ledger, path, tmp_path):
         assert Ledger(path) == ledger
-        assert Ledger(os.path.relpath(path)) == ledger
+        assert eval(repr(ledger)) == Ledger(os.path.relpath(path)) == ledger
         assert Ledger(tmp_path / "other") != ledger
         assert Ledger() != Ledger()
         assert ledger != str(path)
-
-    def test_repr(self, ledger, path):
-        assert repr(ledger) == f"Ledger({str(path)!r})"
-        assert eval(repr(ledger)) == ledger
-        assert repr(Ledger()) == "Ledger()"
 
 
 def _run(script: str, **environment: str) -> str:
@@ -318,25 +282,10 @@ class TestDefault:
         assert default_ledger() == Ledger(path)
         assert not default_ledger().ephemeral
 
-    def test_otherwise_it_is_one_ephemeral_ledger(self, monkeypatch):
+    @pytest.mark.parametrize("name", ["", None])
+    def test_otherwise_it_is_one_ephemeral_ledger(self, monkeypatch, name):
         monkeypatch.delenv("CONFRERE_LEDGER", raising=False)
+        if name is not None:
+            monkeypatch.setenv("CONFRERE_LEDGER", name)
         assert default_ledger().ephemeral
         assert default_ledger() is default_ledger()
-
-    def test_an_empty_name_is_none(self, monkeypatch):
-        monkeypatch.setenv("CONFRERE_LEDGER", "")
-        assert default_ledger().ephemeral
-
-    def test_a_process_started_afresh_has_its_own(self, monkeypatch):
-        monkeypatch.delenv("CONFRERE_LEDGER", raising=False)
-        script = "from confrere.ledger import default_ledger as d; print(d().path, d() is d())"
-        path, same = _run(script).split()
-        assert path != str(default_ledger().path)
-        assert same == "True"
-
-
-def test_the_ledger_prices_what_it_is_told(ledger):
-    """The handle holds no totals: what another handle spends is seen at once."""
-    other = Ledger(ledger.path)
-    other.charge("study", Guarantee(0.7), purpose="fit")
-    assert ledger.left("study") == 0.3

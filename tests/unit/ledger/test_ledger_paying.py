@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from confrere.errors import BudgetExceeded, ConfrereError, LedgerError
+from confrere.errors import BudgetExceeded, ConfrereError
 from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.release import paying
 from confrere.kernel.streams import SeededSource
-from confrere.ledger import Ledger
 
 
 def test_what_was_made_is_released(ledger, tenth):
@@ -85,11 +84,3 @@ def test_the_error_is_heard_even_if_the_ledger_is_gone(ledger, tenth, path):
     ):
         _stop("what went wrong", path.unlink)
     assert "could not be told" in caught.value.__notes__[0]
-
-
-def test_a_receipt_of_elsewhere_has_no_entry(ledger, tenth, tmp_path):
-    other = Ledger(tmp_path / "other.ledger")
-    other.open_account("study", epsilon=1.0)
-    foreign = other.charge("study", tenth, purpose="fit")
-    with pytest.raises(LedgerError, match="not of this ledger"):
-        ledger.entry(foreign)

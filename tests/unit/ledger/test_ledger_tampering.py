@@ -165,12 +165,6 @@ def test_a_removed_row_shows_when_the_others_close_up(book, seq):
         _unopened(book).verify()
 
 
-def test_an_emptied_ledger_shows(book):
-    replace_by(book, b"")
-    with pytest.raises(NotALedger, match="empty"):
-        Ledger(book)
-
-
 @pytest.mark.parametrize("first", range(1, N_ROWS))
 def test_rows_that_changed_places_show(book, first):
     def swap(rows: Rows) -> None:
