@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from confrere import CollaborativeClassifier
-from confrere.errors import InvalidMessage, InvalidParameter, QuorumMissed
+from confrere.errors import InvalidMessage, InvalidParameter
 from confrere.federation import (
     Averaging,
     Expansion,
@@ -21,7 +21,7 @@ from confrere.federation import (
     poll,
 )
 from confrere.federation.operation import OPERATIONS, PartyFacts
-from confrere.federation.protocols import Outcome, ReleaseRequest, combined
+from confrere.federation.protocols import Outcome, ReleaseRequest
 from confrere.federation.signed import rehearse
 from confrere.kernel.guarantee import Neighbours
 from confrere.maths.calibration import free_ridge
@@ -237,28 +237,6 @@ def test_counted_sizes_are_paid_for_and_used(make_party):
         assert 0 < abs(outcome.sizes[party.name] - 200) < 150
 
 
-def test_with_a_quorum_the_others_go_on(make_party):
-    parties = [make_party("a"), make_party("b"), make_party("c", operations={"size"})]
-    federation = LocalFederation(parties)
-    plan = Averaging(frame=Frame(3), epsilon=1.0)
-    with pytest.raises(QuorumMissed):
-        average(federation, plan)
-    outcome = average(federation, plan, quorum=0.6)
-    assert list(outcome.sizes) == ["a", "b"]
-    assert list(outcome.receipts) == ["a", "b"]
-    # The first attempt had been paid for, so the second was not.
-    assert parties[0].books.ledger.spent("study") == 1.0
-
-
-@pytest.mark.parametrize(
-    "arrays", [{}, {"weights": np.ones(2)}, {"weights": np.ones(3, dtype=np.float32)}]
-)
-def test_an_answer_of_another_shape_is_refused(arrays):
-    answers = {"a": Payload(arrays={"weights": np.ones(3)}), "b": Payload(arrays=arrays)}
-    with pytest.raises(InvalidMessage):
-        combined(answers, {"a": 1, "b": 1}, (3,), "mean")
-
-
 def three_classes(three):
     """Return the same parties with labels of three classes."""
     return [
@@ -287,22 +265,6 @@ def test_a_delta_is_in_the_question_and_in_the_grant(ask, n_classes):
     requests = rehearse(protocols[ask], ["a", "b", "c"], "0" * 64, 3, n_classes=n_classes)
     paid = sum(Decimal(str(request.delta)) for request in requests)
     assert Decimal("0.99e-6") < paid <= Decimal("1e-6")
-
-
-@pytest.mark.parametrize(
-    ("change", "word"),
-    [
-        ({"delta": 1}, "delta"),
-        ({"delta": 0.0}, "delta"),
-        ({"delta": "1e-6"}, "delta"),
-        ({"margin": 2.0}, "unknown fields"),
-    ],
-)
-def test_a_wrong_delta_or_an_unknown_field_is_refused(change, word):
-    request = Averaging(frame=Frame(3), epsilon=1.0).request(1.0, Sizes({"a": 60}), None)
-    payload = ReleaseRequest.of(request).to_payload()
-    with pytest.raises(InvalidMessage, match=word):
-        ReleaseRequest.from_payload(Payload({**payload.values, **change}, payload.arrays))
 
 
 def test_a_centre_for_other_classes_is_refused():

@@ -15,6 +15,7 @@ from confrere.plans.checked_average import CheckedAveraging
 from confrere.plans.collaborative_plan import Averaging
 from confrere.plans.declared_priors import Prior
 from confrere.rows.frame import Frame
+from tests.world import each
 
 COEF = np.array([2.0, 1.0, 0.0])
 FACTS = PartyFacts(100, 3)
@@ -77,20 +78,10 @@ def request(**changes):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"epsilon": 0.0},
-        {"epsilon": 1},
-        {"base_rate": 1.0},
-        {"base_rate": 0.0},
-        {"deviation": float("nan")},
-        {"data_norm": -1.0},
-        {"neighbours": "none"},
-        {"declared": 1.0},
-        {"neighbours": "add-remove"},
-        {"coef": np.ones(4)},
-        {"coef": np.array([1.0, np.nan, 0.0])},
-        {"coef": np.full(3, 1e300)},
+        *each(epsilon=(0.0, 1), base_rate=(0.0, 1.0), deviation=(float("nan"),), data_norm=(-1.0,)),
+        *each(neighbours=("none", "add-remove"), declared=(1.0,), more=(np.ones(3),)),
+        *each(coef=(np.ones(4), np.array([1.0, np.nan, 0.0]), np.full(3, 1e300))),
         {"feature_scale": -np.ones(3)},
-        {"more": np.ones(3)},
     ],
     ids=str,
 )

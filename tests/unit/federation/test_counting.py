@@ -13,7 +13,7 @@ from confrere.kernel.streams import SeededSource
 def test_the_law_is_two_sided_geometric(make_party):
     party, request, source = make_party(n=100), Payload({"epsilon": 0.7}), SeededSource(2)
     drawn = np.array(
-        [int(COUNT.run(request, party, source).arrays["size"]) - 100 for _ in range(20_000)]
+        [int(COUNT.run(request, party, source).arrays["size"]) - 100 for _ in range(6_000)]
     )
     q = np.exp(-0.7)
     support = np.arange(-6, 7)

@@ -131,24 +131,3 @@ def test_almost_without_noise_it_is_the_expansion_of_all_records(make_party):
     )
     assert outcome.guarantee.epsilon == 1e8
     assert parties[0].books.ledger.spent("study") == 1e8
-
-
-def test_the_ridge_is_public_and_covers_the_noise(make_party):
-    parties = [make_party("a", 400, random_state=1)]
-    federation = LocalFederation(parties)
-    plan = Expansion(frame=Frame(3), epsilon=0.05)
-    from confrere.federation.protocols import ask_sizes
-
-    ridge = plan.ridge(ask_sizes(federation))
-    mechanism = plan.mechanism(parties[0].facts.n_samples)
-    rows = plan.frame.rows(parties[0].X)
-    source = SeededSource(0)
-    norms = [
-        np.linalg.norm(
-            2
-            * (unpack(mechanism.run(rows, parties[0].y, source=source)[1], 4) - rows.T @ rows / 8),
-            ord=2,
-        )
-        for _ in range(200)
-    ]
-    assert np.median(norms) < ridge < 20 * np.median(norms)

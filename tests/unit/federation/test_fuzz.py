@@ -144,13 +144,6 @@ def test_100000_mutated_messages(tmp_path):
     check(*fuzz(tmp_path, 100_000, seed=2))
 
 
-def test_questions_survive_the_wire():
-    for content in questions():
-        question = Question.decode(content)
-        assert question.encode() == content
-        assert question.protocol == 2
-
-
 def test_replies_that_are_not_refusals():
     for content in (
         b"",

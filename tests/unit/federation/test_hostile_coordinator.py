@@ -17,6 +17,7 @@ from confrere.federation.grant import Grant
 from confrere.federation.messages import Question, SignedAnswer, join_parts, split_parts
 from confrere.federation.operation import framed
 from tests.unit.federation.signed_run import COLUMNS, STUDY, Loopback, Organisations, code_of
+from tests.world import each
 
 PLAN = Averaging(frame=Frame(COLUMNS), epsilon=1.0, rounds=2)
 
@@ -118,32 +119,18 @@ def test_the_second_round_starts_from_what_was_signed(there, centre):
     assert isinstance(asked(there, question, evidence, payload=changed), bytes)
 
 
-def test_new_runs_get_nothing(there):
+def test_new_runs_and_another_study_get_nothing(there):
     question, evidence = up_to(there, "objective", 0)
     for run in ("again", run_name(STUDY, 2), "r" * 64, run_name(STUDY)[:-1] + "7"):
         assert asked(there, question, evidence, run=run) == "OperationRefused:run"
-    assert there.spent("a") == 0.0
-
-
-def test_another_study_gets_nothing(there):
-    question, evidence = up_to(there, "objective", 0)
     assert asked(there, question, evidence, study="6" * 64) == "OperationRefused:study"
     assert there.spent("a") == 0.0
 
 
 def test_another_step_or_operation_gets_nothing(there):
     question, evidence = up_to(there, "objective", 0)
-    for changes in (
-        {"step": 1},
-        {"step": 2},
-        {"step": -1},
-        {"operation": "output"},
-        {"operation": "size"},
-        {"operation": "errors"},
-        {"operation": "ballot"},
-        {"operation": "upload"},
-        {"operation": "steal"},
-    ):
+    others = ("output", "size", "errors", "ballot", "upload", "steal")
+    for changes in each(step=(1, 2, -1), operation=others):
         assert asked(there, question, evidence, **changes).startswith("OperationRefused:")
     assert asked(there, question, evidence, protocol=1) == "OperationRefused:protocol"
     assert there.spent("a") == 0.0
@@ -300,32 +287,20 @@ class TestTheEnd:
         assert self.finish(there, outcome.weights, evidence, study="6" * 64).endswith(":study")
 
 
-def lose_witness(monkeypatch, tmp_path):
-    """Let the party's own witness be lost as well: what others hold still speaks."""
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.setenv("CONFRERE_WITNESS", str(tmp_path / "elsewhere"))
-
-
-def test_a_restored_answer_file_is_noticed(there, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("lost", "code"),
+    [(("a.answers", "a.ledger"), "FederationError"), (("a.ledger",), LedgerTampered.__name__)],
+)
+def test_restored_files_are_noticed(there, tmp_path, monkeypatch, lost, code):
     """A party whose files are of yesterday does not draw noise again for what others hold."""
     question, evidence = up_to(there, "objective", 1)
-    for name in ("a.answers", "a.ledger"):
-        for file in tmp_path.glob(f"{name}*"):
-            file.unlink()
-    lose_witness(monkeypatch, tmp_path)
-    there.sessions["a"] = there.session("a")
-    assert asked(there, question, evidence) == "FederationError"
-    assert there.spent("a") == 0.0
-
-
-def test_a_restored_ledger_is_noticed(there, tmp_path, monkeypatch):
-    question, evidence = up_to(there, "objective", 1)
-    for file in tmp_path.glob("a.ledger*"):
+    for file in (file for name in lost for file in tmp_path.glob(f"{name}*")):
         file.unlink()
-    lose_witness(monkeypatch, tmp_path)
+    # The party's own witness is lost as well: what others hold still speaks.
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setenv("CONFRERE_WITNESS", str(tmp_path / "elsewhere"))
     there.sessions["a"] = there.session("a")
-    code = asked(there, question, evidence)
-    assert code == LedgerTampered.__name__
+    assert asked(there, question, evidence) == code
     assert there.spent("a") == 0.0
 
 
@@ -379,18 +354,10 @@ class TestGrants:
     @pytest.mark.parametrize(
         "changes",
         [
-            {"epsilon": 2.0},
+            *each(epsilon=(2.0,), attempts=(0, 2), delta=(0.1,), unit=("person",), requests=((),)),
+            *each(relation=("any",), study_sha256=("abc",), expires=(datetime(2030, 1, 1),)),
+            *each(reason=("", "two\nlines")),
             {"epsilon_per_run": 0.9, "epsilon": 0.9},
-            {"attempts": 0},
-            {"attempts": 2},
-            {"delta": 0.1},
-            {"unit": "person"},
-            {"relation": "any"},
-            {"study_sha256": "abc"},
-            {"requests": ()},
-            {"expires": datetime(2030, 1, 1)},
-            {"reason": ""},
-            {"reason": "two\nlines"},
         ],
         ids=str,
     )

@@ -94,6 +94,15 @@ def forged(name):
     return replace(made[name].announcement, party="b")
 
 
+def of_another_sum():
+    return SumKey.make(replace(CONTEXT, attempt=1), "d", SECRETS["d"]).announcement
+
+
+def of_low_order():
+    signature = SECRETS["d"].sign(masks_module._announced(CONTEXT, "d", bytes(32)))
+    return Announcement("d", bytes(32), signature)
+
+
 @pytest.mark.parametrize(
     ("spoil", "word"),
     [
@@ -104,32 +113,16 @@ def forged(name):
         (lambda r: [*r[:3], replace(r[3], key=bytes(32))], "not signed"),
         (lambda r: [*r[:3], Announcement("d", r[3].key, bytes(64))], "not signed"),
         (lambda r: [r[0], forged("c"), *r[2:]], "not signed"),
+        (lambda r: [*r[:3], of_another_sum()], "not signed"),
+        (lambda r: [*r[:3], of_low_order()], "no key"),
     ],
 )
 def test_a_roster_that_lies_is_refused(spoil, word):
     made = keys()
     with pytest.raises(OperationRefused, match=word):
         made["a"].agree(spoil(roster(made)), IDENTITIES, fewest=3)
-    # Nothing was used up by a refusal: the true roster still works.
-    made["a"].agree(roster(made), IDENTITIES, fewest=3)
-
-
-def test_a_key_signed_for_another_sum_is_refused():
-    made = keys()
-    other = SumKey.make(replace(CONTEXT, attempt=1), "d", SECRETS["d"]).announcement
-    with pytest.raises(OperationRefused, match="not signed"):
-        made["a"].agree([*roster(made)[:3], other], IDENTITIES, fewest=3)
-
-
-def test_a_key_of_low_order_is_refused():
-    made = keys()
-    key = SumKey.make(CONTEXT, "d", SECRETS["d"])
-    from confrere.federation.masks import _announced
-
-    low = Announcement("d", bytes(32), SECRETS["d"].sign(_announced(CONTEXT, "d", bytes(32))))
-    assert key.party == "d"
-    with pytest.raises(OperationRefused, match="no key"):
-        made["a"].agree([*roster(made)[:3], low], IDENTITIES, fewest=3)
+    if word != "no key":  # that is found when streams are made, and the key is used by then
+        made["a"].agree(roster(made), IDENTITIES, fewest=3)  # else nothing was used up
 
 
 @pytest.mark.parametrize("change", [{"study": "x"}, {"question": "0" * 63}, {"step": -1}])

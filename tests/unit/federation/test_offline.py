@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from confrere.errors import BudgetExceeded, EngineFailed, InvalidData, StudyError
+from confrere.errors import BudgetExceeded, EngineFailed, InvalidData
 from confrere.federation import offline
 from confrere.rows import Sql
 from tests.unit.rows.postgres import postgres
@@ -251,13 +251,3 @@ class TestEnds:
             offline.without_network(Mortal, print) as session,
         ):
             kill_and_wait(int(session.handle(b"")))  # asked nothing, it notices all the same
-
-    def test_errors_are_not_mistaken_for_answers(self):
-        def make():
-            raise StudyError("party: it has no name.")
-
-        with (
-            pytest.raises(StudyError, match="it has no name"),
-            offline.without_network(make, print),
-        ):
-            raise AssertionError

@@ -40,14 +40,6 @@ def test_offsets_divide_all_rows(offsets):
         PartyGroup(("a", "b"), X, Y, offsets, BOOKS)
 
 
-def test_members_have_their_own_rows():
-    group = PartyGroup(("a", "b"), X, Y, [0, 1, 4], BOOKS)
-    first, second = group.members()
-    assert (first.name, second.name) == ("a", "b")
-    np.testing.assert_array_equal(second.X, X[1:])
-    np.testing.assert_array_equal(group.sizes, [1, 3])
-
-
 def test_noise_is_the_systems_or_repeats_per_question():
     def drawn(party, operation, step):
         return party.simulation(operation, step).uniforms(3).tolist()

@@ -1,6 +1,5 @@
 """The party's side: policy, charge, answer, in that order, once."""
 
-import logging
 import threading
 
 import numpy as np
@@ -14,7 +13,6 @@ from confrere.errors import (
     OperationRefused,
 )
 from confrere.federation import (
-    Answers,
     Books,
     Frame,
     Operation,
@@ -27,9 +25,8 @@ from confrere.federation import (
 from confrere.federation.messages import receipt_of
 from confrere.federation.protocols import ReleaseRequest
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.ledger import LedgerWriter
 from confrere.ledger import Ledger
-from tests.unit.federation.conftest import loose_books
+from tests.world import each
 
 
 def release(epsilon=0.5, *, d=3, **changes):
@@ -161,13 +158,12 @@ def changed(payload, **values):
         release(centre=np.ones(4, dtype=np.float32)),
         release(cap=0.2),
         release(neighbours="someone"),
-        changed(release(), more=1),
-        changed(release(), epsilon="1"),
-        changed(release(), epsilon=1),
-        changed(release(), frame=None),
-        changed(release(), frame=Frame(3).facts() | {"constant": 2.0}),
-        changed(release(), frame=Frame(3).facts() | {"norm": "l7"}),
-        changed(release(), frame=Frame(3).facts() | {"n_features": 0}),
+        *(changed(release(), **one) for one in each(more=(1,), epsilon=("1", 1), frame=(None,))),
+        *(changed(release(), delta=delta) for delta in (1, 0.0, "1e-6")),
+        *(
+            changed(release(), frame=Frame(3).facts() | one)
+            for one in each(constant=(2.0,), norm=("l7",), n_features=(0,))
+        ),
         release(frame=Frame(3, feature_scale=np.array([1.0, 1.0, 1e9])), alpha=-1.0),
         Payload(release().values, {"feature_scale": np.array([-1.0, 1.0, 1.0])}),
         Payload(release().values, {"feature_scale": np.ones((3, 3))}),
@@ -248,37 +244,6 @@ def working_price_broken_run(broken):
     return objective
 
 
-def test_the_answer_is_on_disk_before_it_is_marked(party, monkeypatch):
-    def stop(*args, **kwargs):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "mark_released", stop)
-        with pytest.raises(KeyboardInterrupt):
-            serve("objective", release(), party, run="r1")
-    assert states(party) == ["open"]
-    (entry,) = party.books.answers.entries()
-    assert entry["answered"] is not None
-    first = serve("objective", release(), party, run="r1")
-    assert first.encode() == serve("objective", release(), party, run="r1").encode()
-    assert states(party) == ["released"]
-
-
-def test_stopped_before_the_answer_it_finishes_what_was_paid_for(party, monkeypatch):
-    def stop(*args, **kwargs):
-        raise KeyboardInterrupt
-
-    for place, name in ((LedgerWriter, "charge"), (Answers, "keep")):
-        with monkeypatch.context() as patch:
-            patch.setattr(place, name, stop)
-            with pytest.raises(KeyboardInterrupt):
-                serve("objective", release(), party, run="r1")
-    assert states(party) == ["open"]
-    serve("objective", release(), party, run="r1")
-    assert states(party) == ["released"]
-    assert spent(party) == 0.5
-
-
 def test_threads_that_ask_the_same_get_the_same(party):
     answers = []
 
@@ -293,23 +258,6 @@ def test_threads_that_ask_the_same_get_the_same(party):
     assert len(answers) == 8
     assert len(set(answers)) == 1
     assert spent(party) == 0.5
-
-
-def test_what_leaves_is_logged_with_its_receipt(party, caplog):
-    with caplog.at_level(logging.INFO, logger="confrere.federation"):
-        answer = serve("objective", release(), party, run="r1")
-        serve("objective", release(), party, run="r1")
-    leaves, again = (record.getMessage() for record in caplog.records)
-    row = receipt_of(answer).row
-    assert f"leaves, ledger row {row}, digest {answer.digest[:16]}" in leaves
-    assert "sent again" in again
-
-
-def test_books_need_someone_who_pays_and_what_is_agreed():
-    with pytest.raises(InvalidParameter):
-        Books(ledger=None, policy=loose_books().policy)
-    with pytest.raises(InvalidParameter):
-        Books(ledger=Ledger(), policy=None)
 
 
 def test_a_private_size_does_not_mix_with_a_public_one(make_party):
@@ -329,21 +277,17 @@ def test_names_of_operations_are_taken_once():
 
 
 def test_a_policy_is_empty_unless_said_otherwise():
-    for facts in (
-        {},
-        {"operations": {"size"}},
-        {"operations": {"size"}, "unit": "record"},
-        {"operations": {"size"}, "neighbours": "replace-one"},
-        {"operations": {"size"}, "unit": "person", "neighbours": "replace-one"},
-        {"operations": {"size"}, "unit": "record", "neighbours": "any"},
-        {"operations": {"size"}, "unit": "record", "neighbours": "replace-one", "more": 1},
-    ):
+    said = {"operations": {"size"}, "unit": "record", "neighbours": "replace-one"}
+    lacking = [{k: v for k, v in said.items() if k != name} for name in said]
+    wrong = each(unit=("person",), neighbours=("any",), more=(1,))
+    for facts in ({}, *lacking, *(said | one for one in wrong)):
         with pytest.raises(InvalidParameter, match="policy: "):
             Policy(**facts)
     with pytest.raises(InvalidParameter, match="epsilon_per_run"):
-        Policy(operations=set(), unit="record", neighbours="replace-one", epsilon_per_run=0.0)
-    with pytest.raises(InvalidParameter, match="unit and relation"):
-        Books(ledger=Ledger(), account="study", policy=None)
+        Policy(**said | {"epsilon_per_run": 0.0})
+    for facts in ({"ledger": None, "policy": Policy(**said)}, {"ledger": Ledger(), "policy": None}):
+        with pytest.raises(InvalidParameter):
+            Books(account="study", **facts)
 
 
 def test_the_coordinator_does_not_choose_the_relation(party):

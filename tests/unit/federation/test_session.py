@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from confrere.errors import FederationError, InvalidParameter
+from confrere.errors import InvalidParameter
 from confrere.federation import (
     Averaging,
     Expansion,
@@ -44,42 +44,6 @@ def test_everyone_ends_with_the_release(tmp_path, plan):
         assert there.sessions[name].state == "released"
 
 
-def test_a_coordinator_goes_on_where_it_was(tmp_path):
-    there = Organisations(tmp_path)
-
-    class Killed(Loopback):
-        def exchange(self, questions, timeout):
-            replies = super().exchange(questions, timeout)
-            if len(self.sent) > 6:
-                raise KeyboardInterrupt
-            return replies
-
-    carrier = Killed(there.sessions)
-    with pytest.raises(KeyboardInterrupt):
-        there.protocol(there.federation(carrier=carrier))
-    spent = [there.spent(name) for name in there.names]
-    assert spent == [1.0, 1.0, 1.0]  # the last answers were given, and lost on the way
-    there.sessions = {name: there.session(name) for name in there.names}
-    again = Loopback(there.sessions)
-    outcome = there.protocol(there.federation(carrier=again))
-    assert len(again.sent) == 3  # the last round only
-    # In a new folder it asks everything again, and gets the same bytes for nothing.
-    lost = there.protocol(there.federation(journal="another"))
-    np.testing.assert_array_equal(outcome.weights, lost.weights)
-    assert [there.spent(name) for name in there.names] == spent
-
-
-def test_a_party_that_is_away_is_named_and_the_others_finish(tmp_path):
-    there = Organisations(tmp_path)
-    away = {"c": lambda question, reply: PartyError("Unreachable")}
-    federation = there.federation(tamper=away)
-    outcome = there.protocol(federation)
-    assert set(outcome.sizes) == {"a", "b"}
-    assert federation.left_out == {"c": "Unreachable"}
-    signatures = federation.hand_out({"weights": outcome.weights.tobytes()})
-    assert isinstance(signatures["a"], bytes)
-
-
 def test_who_paid_and_was_left_out_does_not_sign(tmp_path):
     there = Organisations(tmp_path)
 
@@ -97,21 +61,6 @@ def test_who_paid_and_was_left_out_does_not_sign(tmp_path):
     assert there.sessions["c"].finished
     assert there.sessions["c"].state == "left out"
     assert isinstance(signatures["a"], bytes)
-
-
-def test_what_is_handed_out_twice_is_signed_alike(tmp_path):
-    there = Organisations(tmp_path)
-    federation = there.federation()
-    outcome = there.protocol(federation)
-    files = {"weights": outcome.weights.tobytes()}
-    assert federation.hand_out(files) == federation.hand_out(files)
-
-
-def test_a_folder_serves_one_run(tmp_path):
-    there = Organisations(tmp_path)
-    there.federation()
-    with pytest.raises(FederationError, match="another run"):
-        there.federation(run="other")
 
 
 def test_without_a_lifetime_cap_there_is_no_federation(tmp_path):

@@ -19,7 +19,7 @@ from confrere.federation import (
 from confrere.federation.masks import Announcement, Masking, add_masked
 from confrere.federation.messages import Question
 from confrere.federation.signed import rehearse
-from confrere.federation.sums import GRADIENT, MINIMISER
+from confrere.federation.sums import MINIMISER
 from confrere.kernel.streams import SeededSource
 from confrere.plans.party_rows import PartyRows, Sizes
 from confrere.release.signing import verify_bytes
@@ -88,48 +88,6 @@ def test_who_is_not_ready_is_left_out_and_pays_nothing(tmp_path):
     assert [there.spent(name) for name in FOUR] == [1.0, 1.0, 1.0, 0.0]
 
 
-def test_a_party_lost_before_its_upload_costs_a_try_and_no_second_price(tmp_path):
-    there = Summers(tmp_path, plan=ROUNDS)
-    lost = []
-
-    def lose_once(content, reply):
-        if asked_for(content, there) == GRADIENT.name and not lost:
-            lost.append(content)
-            return b"nothing"
-        return reply
-
-    federation = there.federation(tamper={"b": lose_once})
-    outcome = there.protocol(federation)
-    assert lost
-    assert federation._tries == {GRADIENT.name: ROUNDS.rounds + 1}
-    assert set(outcome.sizes) == set(FOUR) - {"b"}  # who did not deliver is not waited for again
-    assert [there.spent(name) for name in FOUR] == [1.0] * 4
-    files = {"weights": outcome.weights.tobytes()}
-    signed = federation.hand_out(files)
-    assert signed.pop("b") == PartyError("OperationRefused:left-out")
-    assert all(isinstance(one, bytes) for one in signed.values())
-
-
-def test_a_restart_between_ready_and_share_refuses_and_the_next_try_does_it(tmp_path):
-    there = Summers(tmp_path, plan=ROUNDS)
-    carrier = Loopback(there.sessions)
-    exchange = carrier.exchange
-    restarted = []
-
-    def restarting(questions, timeout):
-        if not restarted and asked_for(next(iter(questions.values())), there) == GRADIENT.name:
-            restarted.append(True)
-            there.restart("c")
-        return exchange(questions, timeout)
-
-    carrier.exchange = restarting
-    federation = there.federation(carrier=carrier)
-    there.protocol(federation)
-    assert federation.left_out["c"] == "OperationRefused:not-ready"
-    assert federation._tries[GRADIENT.name] == ROUNDS.rounds + 1
-    assert [there.spent(name) for name in FOUR] == [1.0, 1.0, 0.0, 1.0]
-
-
 def test_a_restarted_party_has_paid_nothing_and_the_others_are_not_refunded(tmp_path):
     there = Summers(tmp_path)
     carrier = Loopback(there.sessions)
@@ -149,24 +107,6 @@ def test_a_restarted_party_has_paid_nothing_and_the_others_are_not_refunded(tmp_
     question = summing.ready_question(there.operation, there.request())
     for step, code in ((0, "OperationRefused:repeated"), (1, "OperationRefused:step")):
         assert there.ask("a", "ready", question, step=step, evidence=evidence) == code
-
-
-def test_a_coordinator_that_is_started_again_gets_the_same_bytes(tmp_path):
-    there = Summers(tmp_path)
-    kept = {}
-
-    def die(content, reply):
-        if asked_for(content, there) == MINIMISER.name:
-            kept["a"] = reply
-            raise KeyboardInterrupt
-        return reply
-
-    with pytest.raises(KeyboardInterrupt):
-        there.protocol(there.federation(tamper={"d": die}))
-    outcome = there.protocol(there.federation())
-    again = there.protocol(there.federation())
-    np.testing.assert_array_equal(outcome.weights, again.weights)
-    assert [there.spent(name) for name in FOUR] == [1.0] * 4
 
 
 def test_asked_again_a_party_sends_what_it_kept_and_to_another_roster_nothing(tmp_path):

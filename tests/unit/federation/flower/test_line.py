@@ -19,9 +19,7 @@ from tests.unit.federation.flower.conftest import Echo, Wire, answering, until
 from tests.unit.federation.signed_run import Organisations
 
 PLANS = {
-    "average": Averaging(frame=Frame(3), epsilon=1.0),
     "rounds": Averaging(frame=Frame(3), epsilon=1.0, rounds=3),
-    "laplace noise": Averaging(frame=Frame(3, norm="l1"), epsilon=1.0),
     "expansion": Expansion(frame=Frame(3), epsilon=1.0),
 }
 
