@@ -9,9 +9,8 @@ import pytest
 
 from confrere import Ledger, PrivateLogisticRegression
 from confrere.cli.commands import evaluation
-from confrere.evaluation import evaluate, public_thresholds
+from confrere.evaluation import public_thresholds
 from confrere.release import generate_key, load_release
-from confrere.schema import Label, Number, PublicSchema
 
 
 @pytest.fixture
@@ -56,16 +55,6 @@ def test_what_was_paid_for_is_shown_if_it_cannot_be_written(line, fitted, key, m
     assert Ledger("local/main.ledger").spent("main/checkups-2010") == 1.5
 
 
-def test_the_truth_is_inside_the_interval(line, fitted):
-    answer = line.json("evaluate", fitted, "local/main.csv", *options(epsilon=1.9), "--yes")
-    (accuracy,) = [m for m in answer["data"]["quality"]["measures"] if m["name"] == "accuracy"]
-    line("predict", fitted, "local/main.csv", "--out", "p.csv")
-    right = pd.read_csv("p.csv")["predicted"] == pd.read_csv("local/main.csv")["diabetes"]
-    assert accuracy["low"] - 0.01 <= right.mean() <= accuracy["high"] + 0.01
-    assert answer["data"]["addition"] is None
-    assert not (fitted / "additions").exists()
-
-
 def test_nothing_is_spent_on_what_is_wrong(line, fitted, key):
     def spent():
         return Ledger("local/main.ledger").spent("main/checkups-2010")
@@ -102,20 +91,6 @@ def test_a_release_without_a_schema_needs_to_be_told_the_label(line, folder):
     assert "--label" in line.json("evaluate", "r", "t.csv", *options(), "--yes", code=3)["message"]
     line("evaluate", "r", "t.csv", *options(label="ill"), "--yes")
     assert load_release("r").receipt.row != ledger.entries()[-1].row
-
-
-def test_tables_with_labels_need_no_y():
-    schema = PublicSchema([Number("u", bounds=(-3, 3))], outcome=Label("ill", positive="bad"))
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame({"u": rng.normal(size=2000)})
-    table["ill"] = np.where(table["u"] + rng.normal(size=2000) > 0, "bad", "fine")
-    model = PrivateLogisticRegression(schema=schema, epsilon=5.0).fit(table)
-    found = evaluate(model, table, epsilon=20.0, metrics=["accuracy", "auc", "calibration"])
-    assert found.positive == "bad"
-    assert found.accuracy.low <= model.score(table) <= found.accuracy.high
-    assert found.auc.value > 0.7
-    shares = {b.low: b.positive.value for b in found.calibration if b.positive.high < 1}
-    assert shares[max(shares)] > 0.5 > shares[min(shares)]
 
 
 def test_a_public_grid_has_room_for_the_noise():

@@ -15,7 +15,6 @@ import pytest
 from confrere.cli.commands import deployment
 from confrere.errors import EngineFailed
 from confrere.federation.signed import RunSteps
-from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.release import load_release
 from confrere.study import gather_locals, read_study, refuse_study
@@ -131,23 +130,6 @@ def test_a_study_between_machines_ends_in_a_release(line, prepared, sessions):
     signed = [part for n in NAMES for part in ("--key", f"{n}=local/{n}.key.pub")]
     line("verify", answer["data"]["folder"], *signed)
     line("verify", f"had/main/{Path(answer['data']['folder']).name}", "--key", signed[1])
-
-
-def test_every_round_has_its_receipt(line, study, sessions):
-    study.write_text(study.read_text().replace('name = "average"', 'rounds = 3\nname = "average"'))
-    _agree(line)
-    answer = line.json("coordinator", "study.toml", *NODES, "--folder", "c", "--out", "out")
-    release = load_release(answer["data"]["folder"])
-    assert release.card.status == "released"
-    assert release.card.epsilon == pytest.approx(1.0)
-    for paid in release.card.guarantee.per_party:
-        assert paid.recorded
-        assert paid.epsilon == pytest.approx(1.0)
-    for name in NAMES:
-        entries = Ledger(f"local/{name}.ledger").entries()
-        assert [receipt.hash for receipt in release.parties[name]] == [e.hash for e in entries]
-        assert len(entries) == 3
-        line("verify", answer["data"]["folder"], "--ledger", f"local/{name}.ledger")
 
 
 def test_a_party_allows_its_own_study_s_bytes_and_no_more(line, prepared, sessions):
@@ -294,16 +276,6 @@ def test_a_service_manager_stops_a_command_as_control_c_does(line, study, monkey
     line(*_party("main"), "--yes", code=130)
     line("coordinator", "study.toml", *NODES, "--folder", "c", code=130)
     assert signal.getsignal(signal.SIGTERM) == before
-
-
-def test_a_budget_that_does_not_cover_the_price_is_no_agreement(line, prepared):
-    account = next(iter(Ledger("local/main.ledger").accounts())).name
-    Ledger("local/main.ledger").charge(
-        account, Guarantee(epsilon=2.5), purpose="most of what there was"
-    )
-    Path("main.grant").unlink()
-    Path("nodes/main/status.json").unlink()
-    line(*_party("main"), "--yes", code=4)
 
 
 def test_an_engine_that_fails_says_why_and_what_to_do(line, study, monkeypatch):

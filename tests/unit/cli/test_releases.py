@@ -14,7 +14,6 @@ import pytest
 
 from confrere.errors import NotInstalled
 from confrere.extras import research
-from confrere.plans.body_plan import choose_form
 from confrere.release import CardNotes, load_release
 from confrere.release.folder import write_folder
 from confrere.release.release import release_files
@@ -137,9 +136,8 @@ def test_schema_show_fingerprint_diff_and_draft(line, folder):
     line("schema", "show", "nowhere.toml", code=3)
 
 
-@pytest.mark.parametrize("method", ["plr", "pst-f"])
-def test_audit_by_densities_does_not_refute_what_is_proved(line, method):
-    answer = line.json("audit", method, "--exact")
+def test_audit_by_densities_does_not_refute_what_is_proved(line):
+    answer = line.json("audit", "plr", "--exact")
     assert 0 < answer["data"]["epsilon"] <= answer["data"]["claimed"] == 1.0
     assert not answer["data"]["refuted"]
 
@@ -167,21 +165,17 @@ def test_a_refuted_claim_ends_with_code_5(line, monkeypatch):
     assert answer["message"].startswith("REFUTED")
 
 
-def test_plan_says_what_to_expect(line, folder):
-    answer = line.json("plan", "--records", "5000", "--features", "20", "--picture", "p.png")
-    areas = answer["data"]["by_epsilon"]
+def test_plan_says_what_to_expect_and_what_a_delta_buys(line, folder):
+    facts = ("plan", "--records", "500", "--features", "40", "--delta")
+    found = line.json(*facts, "1e-6", "--picture", "p.png")["data"]
+    areas = found["by_epsilon"]
     assert 0.5 < areas["0.1"] < areas["1"] < areas["10"] < 0.85
+    assert areas["1"] > found["by_epsilon_pure"]["1"] + 0.01
     assert Path("p.png").stat().st_size > 1000
-    assert "by_epsilon_pure" not in answer["data"]
+    assert "by_epsilon_pure" not in line.json(*facts[:-1])["data"]
+    assert "pure" in line(*facts, "1e-6").stdout
+    line(*facts, "0.05", code=3)
     line("plan", "--records", "0", "--features", "20", code=2)
-
-
-def test_plan_says_what_a_delta_buys(line, folder):
-    facts = ("plan", "--records", "500", "--features", "40", "--delta", "1e-6")
-    found = line.json(*facts)["data"]
-    assert found["by_epsilon"]["1"] > found["by_epsilon_pure"]["1"] + 0.01
-    assert "pure" in line(*facts).stdout
-    line(*facts[:-1], "0.05", code=3)
 
 
 def test_plan_says_what_a_schema_brings(line, folder):
@@ -190,20 +184,11 @@ def test_plan_says_what_a_schema_brings(line, folder):
     schema = PublicSchema([*bounds, Category("job", values=("a", "b", "c"))])
     Path("schema.toml").write_text(schema.to_toml())
     facts = ("plan", "--features", "40", "--schema", "schema.toml", "--records")
-    used = {n: line.json(*facts, n)["data"]["schema"] for n in ("300", "100000")}
-    for n, found in used.items():
-        form = choose_form(schema, "auto", int(n), 1.0)
-        assert found["used"]["form"] == {"linear": "lines", "curves": "curves"}[form]
-        assert [one["form"] for one in found["expected"]] == ["lines", "curves"]
+    for n, form in (("300", "lines"), ("100000", "curves")):
+        found = line.json(*facts, n)["data"]["schema"]
         assert found["used"] in found["expected"]
-        assert not found["ball"]
-    assert used["300"]["used"]["kept"] < used["100000"]["used"]["kept"]
-    assert {one["used"]["form"] for one in used.values()} == {"lines", "curves"}
+        assert (found["used"]["form"], found["ball"]) == (form, False)
     assert "of the signal" in line(*facts, "300").stdout
-    important = [replace(feature, importance=1.0) for feature in schema.features]
-    Path("schema.toml").write_text(PublicSchema(important).to_toml())
-    assert line.json(*facts, "300")["data"]["schema"]["ball"]
-    assert "schema" not in line.json("plan", "--records", "300", "--features", "40")["data"]
     line("plan", "--records", "300", "--features", "40", "--schema", "none.toml", code=3)
 
 

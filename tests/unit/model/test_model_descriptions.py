@@ -24,6 +24,7 @@ from confrere.model.model_json import (
 )
 from confrere.schema import Number, PublicSchema
 from tests.unit.model.examples import MODELS, linear, stack
+from tests.world import each
 
 everything = pytest.mark.parametrize("name", MODELS)
 
@@ -131,51 +132,33 @@ def test_any_linear_model_is_described_exactly(coef, intercept, bound):
     assert model_document(read_document(content)[1], "plr") == content
 
 
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        ("binary", {"kind": "forest"}),
-        ("binary", {"kind": "stack"}),
-        ("binary", {"coef": [1.0]}),
-        ("binary", {"coef": [1.0, 2.0, "3", None]}),
-        ("binary", {"coef": [1.0, 2.0, 3.0, 1e101]}),
-        ("binary", {"coef": [1, 2, 3, 4]}),
-        ("binary", {"coef": [[1.0], [2.0, 3.0]]}),
-        ("binary", {"coef": [[1.0, -2.0, 0.3, 7.0]]}),
-        ("binary", {"intercept": [0.1]}),
-        ("binary", {"link": "softmax"}),
-        ("binary", {"classes": ["yes"]}),
-        ("binary", {"classes": ["yes", "yes"]}),
-        ("binary", {"classes": ["yes", 1]}),
-        ("binary", {"classes": [["yes"], ["no"]]}),
-        ("binary", {"classes": "no"}),
-        ("binary", {"features": ["a", "b", "c"]}),
-        ("binary", {"features": ["a", "b", "c", "c"]}),
-        ("binary", {"features": ["a", "b", "c", 4]}),
-        ("binary", {"clip": {"norm": 3, "bound": 1.0, "radius": 1.0}}),
-        ("binary", {"clip": {"norm": 2, "bound": 0.0, "radius": 1.0}}),
-        ("binary", {"clip": {"norm": 2, "bound": True, "radius": 1.0}}),
-        ("binary", {"clip": {"bound": 1.0}}),
-        ("binary", {"code": "import os"}),
-        ("binary", {"facts": {"n_samples": "many"}}),
-        ("binary", {"facts": {"training_score": 0.9}}),
-        ("binary", {"facts": []}),
-        ("binary", {"encoder": {"schema": {}, "rows": "clip", "weighted": True}}),
-        ("binary", {"encoder": {"schema": {"features": 3}, "rows": None, "weighted": None}}),
-        ("binary", {"encoder": {"schema": SCHEMA.to_dict()}}),
-        ("multinomial", {"classes": [1, 2]}),
-        ("multinomial", {"intercept": 0.0}),
-        ("stack", {"groups": []}),
-        ("stack", {"groups": 3}),
-        ("stack", {"coef": [1.0]}),
-        ("stack", {"combine": "mean"}),
-        ("stack", {"combine": "vote"}),
-        ("stack", {"combine": "alone"}),
-        ("stack", {"classes": [1, 2, 3]}),
-        ("vote", {"coef": [1.0, -1.0]}),
-        ("vote", {"coef": [0.0, 0.0]}),
-        ("vote", {"link": "sigmoid"}),
+CLIP = {"norm": 2, "bound": 1.0, "radius": 1.0}
+WRONG = {
+    "binary": [
+        *each(kind=("forest", "stack"), intercept=([0.1],), link=("softmax",), code=("import os",)),
+        *each(coef=([1.0], [1.0, 2.0, "3", None], [1.0, 2.0, 3.0, 1e101], [1, 2, 3, 4])),
+        *each(coef=([[1.0], [2.0, 3.0]], [[1.0, -2.0, 0.3, 7.0]])),
+        *each(classes=(["yes"], ["yes", "yes"], ["yes", 1], [["yes"], ["no"]], "no")),
+        *each(features=(list("abc"), list("abcc"), ["a", "b", "c", 4])),
+        *each(
+            clip=(CLIP | {"norm": 3}, CLIP | {"bound": 0.0}, CLIP | {"bound": True}, {"bound": 1.0})
+        ),
+        *each(facts=({"n_samples": "many"}, {"training_score": 0.9}, [])),
+        {"encoder": {"schema": {}, "rows": "clip", "weighted": True}},
+        {"encoder": {"schema": {"features": 3}, "rows": None, "weighted": None}},
+        {"encoder": {"schema": SCHEMA.to_dict()}},
     ],
+    "multinomial": each(classes=([1, 2],), intercept=(0.0,)),
+    "stack": [
+        *each(groups=([], 3), coef=([1.0],), combine=("mean", "vote", "alone")),
+        {"classes": [1, 2, 3]},
+    ],
+    "vote": each(coef=([1.0, -1.0], [0.0, 0.0]), link=("sigmoid",)),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "change"), [(n, one) for n, many in WRONG.items() for one in many]
 )
 def test_wrong_descriptions_are_refused(name, change):
     with pytest.raises(InvalidRelease, match="model"):
@@ -185,16 +168,8 @@ def test_wrong_descriptions_are_refused(name, change):
 @pytest.mark.parametrize(
     "change",
     [
-        {"features": [0, 9]},
-        {"features": [0, -1]},
-        {"features": [0, 1.5]},
-        {"features": []},
-        {"features": 0},
-        {"coef": [1.0]},
-        {"intercept": None},
-        {"extra": 1},
-        {"name": 3},
-        {"sharpness": [1.0]},
+        *each(features=([0, 9], [0, -1], [0, 1.5], [], 0), coef=([1.0],), intercept=(None,)),
+        *each(extra=(1,), name=(3,), sharpness=([1.0],)),
     ],
 )
 def test_wrong_groups_are_refused(change):

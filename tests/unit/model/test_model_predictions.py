@@ -186,10 +186,7 @@ def test_sparse_rows_are_read_as_dense_ones(name, rows):
 @pytest.mark.parametrize(
     "X",
     [
-        [1.0, 2.0, 3.0, 4.0],
-        [[1.0, 2.0]],
-        [[np.nan, 0.0, 0.0, 0.0]],
-        [[np.inf, 0.0, 0.0, 0.0]],
+        *([1.0, 2.0, 3.0, 4.0], [[1.0, 2.0]], [[np.nan, 0.0, 0.0, 0.0]], [[np.inf, 0.0, 0.0, 0.0]]),
         [["text", "more", "text", "4711"]],
         sparse.csr_array(np.array([[np.nan, 0.0, 0.0, 0.0]])),
         sparse.csr_array(np.zeros((2, 3))),

@@ -12,6 +12,7 @@ from confrere.kernel.streams import SeededSource
 from confrere.maths.voting import Tally, minimise_weighted
 from confrere.mechanisms.party_votes import PartyVotes
 from confrere.planning import choose_votes, plan_votes
+from tests.world import each
 
 
 def test_terms_are_those_of_the_theorem_with_the_exact_quantile():
@@ -79,25 +80,6 @@ def test_parties_make_fractions_quiet_and_majorities_not():
         plan_votes(parties=100, auxiliary=1000, d=20, alpha=0.01, method="vote").parties_for(0.01)
 
 
-def test_cells_have_as_much_noise_as_is_drawn():
-    rng = np.random.default_rng(2)
-    public = rng.normal(size=(400, 5)) / 4
-    made = plan_votes(parties=300, auxiliary=400, d=5, epsilon=1.0, n_classes=3)
-    model = MultipartyClassifier(method="cells", epsilon=1.0, classes=range(3), random_state=0)
-    X, y = rng.normal(size=(300, 5)) / 4, np.arange(300) % 3
-    released = model.fit(X, y, auxiliary=public).statistic_
-    assert released.shape == (made.cells, 3)
-    quiet = MultipartyClassifier(method="cells", epsilon=1.0, classes=range(3)).prepare(
-        X, y, auxiliary=public
-    )
-    exact = quiet[0]._total(quiet[1]) / (300 * 2**16)
-    noise = (released - exact) * made.cells * 3
-    assert noise.std() == pytest.approx(made.cell_noise, rel=0.25)
-    louder = plan_votes(parties=300, auxiliary=400, d=5, epsilon=0.1, n_classes=3)
-    assert louder.cell_noise > made.cell_noise
-    assert louder.cells < made.cells
-
-
 def test_the_rule_takes_cells_where_rows_are_clustered_or_classes_many():
     rng = np.random.default_rng(3)
     centres = rng.normal(size=(8, 12))
@@ -119,14 +101,10 @@ def test_the_rule_takes_cells_where_rows_are_clustered_or_classes_many():
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"parties": 0},
-        {"epsilon": 0.0},
-        {"n_classes": 1},
-        {"method": "weights"},
-        {"reference_norm": -1.0},
-        {"alpha": -1.0},
+        *each(parties=(0,), epsilon=(0.0,), n_classes=(1,), method=("weights",)),
+        *each(reference_norm=(-1.0,), alpha=(-1.0,)),
     ],
-    ids=lambda wrong: next(iter(wrong)),
+    ids=str,
 )
 def test_wrong_facts_are_refused(wrong):
     with pytest.raises(ConfrereError, match=next(iter(wrong))):
@@ -134,15 +112,13 @@ def test_wrong_facts_are_refused(wrong):
 
 
 @pytest.mark.parametrize(
-    ("rows", "more", "named"),
-    [
-        (np.zeros((0, 3)), {}, "auxiliary"),
-        (np.full((3, 3), np.nan), {}, "auxiliary"),
-        (np.ones(3), {}, "auxiliary"),
-        (np.ones((3, 3)), {"n_parties": 0}, "n_parties"),
-        (np.ones((3, 3)), {"epsilon": -1.0}, "epsilon"),
-    ],
+    "wrong",
+    each(
+        auxiliary=(np.zeros((0, 3)), np.full((3, 3), np.nan), np.ones(3)),
+        n_parties=(0,),
+        epsilon=(-1.0,),
+    ),
 )
-def test_wrong_rows_are_refused(rows, more, named):
-    with pytest.raises(ConfrereError, match=named):
-        choose_votes(rows, **{"n_parties": 5} | more)
+def test_wrong_rows_are_refused(wrong):
+    with pytest.raises(ConfrereError, match=next(iter(wrong))):
+        choose_votes(**{"auxiliary": np.ones((3, 3)), "n_parties": 5, "epsilon": 1.0} | wrong)

@@ -10,7 +10,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from confrere import (
-    CollaborativeClassifier,
     FeatureStackingClassifier,
     Ledger,
     PrivateLogisticRegression,
@@ -22,6 +21,7 @@ from confrere.maths.solver import minimise
 from confrere.mechanisms.laws import GaussianNoise, L2Noise
 from confrere.planning import plan, price
 from confrere.plans import PublicFacts
+from tests.world import each
 
 mpl.use("Agg")
 
@@ -32,8 +32,6 @@ mpl.use("Agg")
         {"n": 500, "d": 4, "epsilon": 0.3},
         {"n": 3000, "d": 20, "epsilon": 2.0, "loss": "capped"},
         {"n": 900, "d": 12, "groups": 3, "importance": np.arange(12) + 1.0},
-        {"n": 200, "d": 6, "parties": 8},
-        {"n": 500, "d": 4, "epsilon": 0.3, "delta": 1e-6},
         {"n": 900, "d": 12, "groups": 3, "delta": 1e-5},
         {"n": 200, "d": 6, "parties": 8, "delta": 1e-6},
     ],
@@ -58,47 +56,21 @@ def test_the_papers_value():
     assert made.terms[0].mean == pytest.approx(20 / 0.99)
 
 
-def test_terms_are_those_of_the_estimators():
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_terms_are_those_of_the_estimators(delta):
     facts = PublicFacts(n_samples=400, n_features=6)
-    made = plan(n=400, d=6, epsilon=0.7)
-    mechanism = PrivateLogisticRegression(epsilon=0.7).plan(facts).mechanism
-    assert (made.terms[0].rate, made.terms[0].ridge) == (mechanism.rho, mechanism.ridge)
-    stack = plan(n=400, d=6, epsilon=0.7, groups=3)
-    low = FeatureStackingClassifier(epsilon=0.7, n_groups=3).plan(facts).low
-    assert tuple(term.rate for term in stack.terms) == low.rates
-    assert stack.samples_used == low.n_samples == 200
-
-
-def test_terms_with_a_delta_are_those_of_the_estimators_and_a_pure_plan_has_none():
-    facts = PublicFacts(n_samples=400, n_features=6)
-    price = {"epsilon": 0.7, "delta": 1e-6}
+    price = {"epsilon": 0.7, "delta": delta}
     made = plan(n=400, d=6, **price)
     mechanism = PrivateLogisticRegression(**price).plan(facts).mechanism
-    assert (1 / made.terms[0].rate, made.terms[0].ridge) == pytest.approx(
-        (mechanism.sigma, mechanism.ridge)
-    )
+    rate = 1 / mechanism.sigma if delta else mechanism.rho
+    assert (made.terms[0].rate, made.terms[0].ridge) == pytest.approx((rate, mechanism.ridge))
     stack = plan(n=400, d=6, groups=3, **price)
     low = FeatureStackingClassifier(n_groups=3, **price).plan(facts).low
     assert tuple(term.rate for term in stack.terms) == low.rates
-    assert "delta 1e-06" in str(made)
+    assert stack.samples_used == low.n_samples == 200
+    assert ("delta 1e-06" in str(made)) == (delta > 0)
     assert str(made.pure()) == str(plan(n=400, d=6, epsilon=0.7))
-    assert made.resized(800).delta == 1e-6
-    with pytest.raises(InvalidParameter, match="delta"):
-        plan(n=400, d=6, epsilon=0.7, delta=0.01)
-
-
-@pytest.mark.parametrize(("n", "d", "epsilon"), [(2000, 20, 0.5), (400, 30, 1.0)])
-def test_expected_quality_with_a_delta_is_what_fits_reach(n, d, epsilon):
-    made = plan(n=n, d=d, epsilon=epsilon, delta=1e-6, auc=0.85, decay=0.0)
-    assert made.expected_auc() > made.pure().expected_auc() + 0.005
-    reached = []
-    generator = np.random.default_rng(2)
-    for seed in range(25):
-        (X, y), (X_test, y_test) = draw(generator, n, d, 0.85)
-        model = PrivateLogisticRegression(epsilon=epsilon, delta=1e-6, random_state=seed).fit(X, y)
-        reached.append(roc_auc_score(y_test, model.decision_function(X_test)))
-    error = np.std(reached) / math.sqrt(len(reached))
-    assert made.expected_auc() == pytest.approx(np.mean(reached), abs=0.01 + 3 * error)
+    assert made.resized(800).delta == delta
 
 
 def draw(generator, n, d, auc, base_rate=0.5, decay=0.0):
@@ -121,10 +93,7 @@ def draw(generator, n, d, auc, base_rate=0.5, decay=0.0):
 @pytest.mark.parametrize(
     ("n", "d", "auc", "epsilon", "base_rate", "decay"),
     [
-        (2000, 20, 0.85, 0.5, 0.5, 0.0),
         (500, 5, 0.8, 0.5, 0.5, 0.0),
-        (300, 10, 0.75, 0.3, 0.5, 0.0),
-        (3000, 20, 0.85, 0.5, 0.15, 0.0),
         (2000, 40, 0.9, 0.5, 0.5, 1.0),
         (5000, 30, 0.8, 0.5, 0.2, 0.75),
     ],
@@ -142,40 +111,6 @@ def test_expected_quality_is_what_fits_reach(n, d, auc, epsilon, base_rate, deca
     error = np.std(reached) / math.sqrt(len(reached))
     assert made.expected_auc() == pytest.approx(np.mean(reached), abs=0.01 + 3 * error)
     assert made.auc_without_noise() == pytest.approx(np.mean(free), abs=0.015)
-
-
-def test_what_is_guessed_about_the_data_matters():
-    sizes = {"n": 2000, "d": 50, "epsilon": 0.25}
-    even, steep = (plan(**sizes, decay=decay).expected_auc() for decay in (0.0, 1.0))
-    assert steep > even + 0.05
-    rare = plan(**sizes, base_rate=0.05).expected_auc()
-    assert rare < plan(**sizes).expected_auc() - 0.05
-
-
-def test_expected_quality_of_an_average_of_parties():
-    n, d, parties, epsilon = 150, 8, 10, 0.5
-    made = plan(n=n, d=d, epsilon=epsilon, parties=parties, auc=0.85, decay=0)
-    alone = plan(n=n, d=d, epsilon=epsilon, auc=0.85, decay=0)
-    assert made.expected_auc() > alone.expected_auc() + 0.05
-    generator = np.random.default_rng(1)
-    reached = []
-    for seed in range(12):
-        (X, y), (X_test, y_test) = draw(generator, n * parties, d, 0.85)
-        model = CollaborativeClassifier(epsilon=epsilon, random_state=seed)
-        model.fit(X, y, party=np.arange(n * parties) % parties)
-        reached.append(roc_auc_score(y_test, model.decision_function(X_test)))
-    error = np.std(reached) / math.sqrt(len(reached))
-    assert made.expected_auc() == pytest.approx(np.mean(reached), abs=0.02 + 3 * error)
-
-
-def test_quality_grows_with_epsilon_and_records():
-    made = plan(n=1000, d=15, epsilon=0.5)
-    areas = [made.resized(1000, epsilon).expected_auc() for epsilon in (0.1, 0.5, 2.0, 8.0)]
-    assert np.all(np.diff(areas) > 0)
-    assert made.resized(4000).expected_auc() > made.expected_auc()
-    assert areas[-1] <= made.area
-    resized = [made.resized(n) for n in (500, 2000, 8000)]
-    assert np.all(np.diff([each.margin_spread / each.margin for each in resized]) < 0)
 
 
 def exact(n, d, auc):
@@ -207,12 +142,6 @@ def test_noise_and_margin_are_those_of_releases(loss, epsilon):
     distance = X[y == 1].mean(axis=0) - X[y == 0].mean(axis=0)
     margin = factor * weights[:, :d].mean(axis=0) @ distance / 2
     assert made.margin == pytest.approx(margin, rel=0.1)
-
-
-def test_importance_that_is_right_helps():
-    importance = np.array([8.0, 8.0] + [0.25] * 8)
-    informed = plan(n=2000, d=10, epsilon=0.2, groups=5, importance=importance)
-    assert informed.expected_auc() > plan(n=2000, d=10, epsilon=0.2, groups=5).expected_auc()
 
 
 def test_the_excess_bound_holds_on_data():
@@ -248,16 +177,8 @@ def test_samples_for_an_excess():
 @pytest.mark.parametrize(
     "bad",
     [
-        {"n": 0},
-        {"d": 0},
-        {"epsilon": -1},
-        {"auc": 0.5},
-        {"auc": 1.0},
-        {"base_rate": 0.0},
-        {"base_rate": 1.0},
-        {"decay": -1},
-        {"row_norm": 0},
-        {"importance": [1.0, 2.0]},
+        *each(n=(0,), d=(0,), epsilon=(-1,), delta=(0.01,), auc=(0.5, 1.0), base_rate=(0.0, 1.0)),
+        *each(decay=(-1,), row_norm=(0,), importance=([1.0, 2.0],)),
         {"groups": 2, "parties": 2},
     ],
     ids=str,

@@ -8,6 +8,7 @@ from confrere import CollaborativeClassifier
 from confrere.errors import InvalidParameter
 from confrere.planning import choose
 from confrere.planning.paths import Choice, Expectation
+from tests.world import each
 
 DECAY = 0.75
 
@@ -92,15 +93,8 @@ def test_what_is_expected_is_what_fits_reach_on_data_of_the_working_model(settin
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"sizes": [5]},
-        {"sizes": [5, 0]},
-        {"d": 0},
-        {"auc": 0.4},
-        {"base_rate": 1.0},
-        {"decay": 4.0},
-        {"epsilon": 0.0},
-        {"colluding": 30},
-        {"delta": 2.0},
+        *each(sizes=([5], [5, 0]), d=(0,), auc=(0.4,), base_rate=(1.0,), decay=(4.0,)),
+        *each(epsilon=(0.0,), colluding=(30,), delta=(2.0,)),
     ],
     ids=str,
 )

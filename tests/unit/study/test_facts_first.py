@@ -67,15 +67,14 @@ def test_every_party_pays_for_facts_and_model_and_the_card_says_both(here, metho
         run("predict", made["folder"], "local/main.csv", "--out", f"{made['name']}.csv")
 
 
-@pytest.mark.parametrize("method", ["average", "sums"])
-def test_a_plan_carried_out_again_gives_the_same_and_spends_nothing(here, method):
+def test_a_plan_carried_out_again_gives_the_same_and_spends_nothing(here):
     study = Path("study.toml")
-    study.write_text(study.read_text().replace('name = "average"', f'name = "{method}"'))
+    study.write_text(study.read_text().replace('name = "average"', 'name = "sums"'))
     run("price", "study.toml", "--out", "plan.json")
-    first = run("fit", "--plan", "plan.json", "--yes", "--out", "out")
-    again = run("fit", "--plan", "plan.json", "--yes", "--out", "again")
-    ids = [one["data"]["releases"][0]["release_id"] for one in (first, again)]
-    assert ids[0] == ids[1]
+    answers = [
+        run("fit", "--plan", "plan.json", "--yes", "--out", out)["data"] for out in ("out", "again")
+    ]
+    assert len({one["releases"][0]["release_id"] for one in answers}) == 1
     assert Ledger("local/main.ledger").spent("main/checkups-2010") == 1.5
 
 

@@ -5,14 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import roc_auc_score
 
 from confrere.errors import (
     BudgetExceeded,
     InvalidData,
     InvalidMessage,
     InvalidParameter,
-    OperationRefused,
     QuorumMissed,
     SchemaMismatch,
     SimulatedRelease,
@@ -28,7 +26,7 @@ from confrere.ledger import Ledger
 from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.mechanisms.prior_check import Belief
 from confrere.plans import PublicFacts
-from confrere.release import generate_key, load_release, read_folder
+from confrere.release import load_release
 from confrere.schema import PublicSchema
 from confrere.study import (
     check_destination,
@@ -41,7 +39,6 @@ from confrere.study import (
     read_study,
     read_table,
     save_made,
-    unit_column_of,
 )
 from confrere.study.encoded_rows import UnitCounts
 from confrere.study.protocols import Learning, learning_of
@@ -61,10 +58,7 @@ FEW_GROUPS = dict.fromkeys(("pst-f", "pst-h"), "\nn_groups = 2")
     ("name", "made"),
     [
         ("average", ["diabetes-2026"]),
-        ("laplace", ["diabetes-2026"]),
         ("plr", ["main", "branch-1", "branch-2"]),
-        ("pst-f", ["main", "branch-1", "branch-2"]),
-        ("simcomb", ["main", "branch-1", "branch-2"]),
         ("pst-h", ["main", "branch-1", "branch-2"]),
     ],
 )
@@ -89,13 +83,7 @@ def test_every_shape_pays_at_each_party_and_makes_releases(edit, folder, name, m
         assert paid <= {e.hash for p in locals_ for e in entries(folder, p)}
 
 
-@pytest.mark.parametrize("name", ["plr", "average", "sums", "pst-f", "simcomb"])
-def test_a_loss_that_is_unknown_is_refused_when_the_study_is_read(edit, name):
-    with pytest.raises(StudyError, match=r"loss.*capped"):
-        read_study(edit(name=f'name = "{name}"\nloss = "hinge"'))
-
-
-@pytest.mark.parametrize("name", ["average", "plr", "pst-f", "simcomb", "pst-h"])
+@pytest.mark.parametrize("name", ["average", "plr", "pst-f", "simcomb"])
 def test_experts_of_the_schema_are_checked_out_of_the_same_price(edit, folder, name):
     path = edit(name=f'name = "{name}"{FEW_GROUPS.get(name, "")}\nprior = "experts"')
     study, locals_, plan = ready(path)
@@ -193,26 +181,6 @@ def test_a_schema_of_other_columns_makes_no_plan(edit):
         Learning.from_payload(other.to_payload()).plan(500)
 
 
-def test_releases_are_saved_signed_and_predict_from_raw_tables(edit, folder):
-    path = edit(epsilon="epsilon = 5.0   ", main_cap="cap = { epsilon = 9.0 }")
-    path.write_text(path.read_text().replace("epsilon = 2.0 }", "epsilon = 9.0 }"))
-    study, _, plan = ready(path)
-    key = folder / "main.key"
-    generate_key(key)
-    locals_ = gather_locals(study, folder / "study.toml", keys={"main": key})
-    (made,) = prepare(study, plan, locals_).run()
-    check_keys(locals_)
-    place = save_made(study, made, folder / "out", locals_)
-    assert set(read_folder(place).signers) == {"main"}
-    release = load_release(place, require_signature_from={"main": folder / "main.key.pub"})
-    assert (place / "study.toml").read_bytes() == study.content
-    assert "<html" in (folder / "out" / "diabetes-2026.html").read_text()
-    table = read_table(folder / "local" / "branch-2.csv")
-    found = predict(release, table)
-    assert roc_auc_score(table["diabetes"] == "yes", found["probability of yes"]) > 0.75
-    assert set(found["predicted"]) <= {"no", "yes"}
-
-
 def test_a_plan_pays_once_and_carried_out_again_gives_the_same(edit, folder):
     """Whoever had been killed, or comes second, gets what was answered; nothing is drawn again."""
     study, locals_, plan = ready(edit())
@@ -289,24 +257,13 @@ def test_a_simulation_is_repeatable_and_never_released(edit, folder):
         made[0].release.save(folder / "elsewhere")
 
 
-def test_a_target_starts_from_a_release_made_elsewhere(edit, folder):
+def test_a_source_of_another_meaning_or_name_is_refused_before_a_price_is_paid(edit, folder):
     path = edit(name='name = "simcomb"')
     study, locals_, plan = ready(path, paths=[folder / "local" / "main.toml"])
     (source,) = prepare(study, plan, locals_).run()
     study, here, plan = ready(path, paths=[folder / "local" / "branch-1.toml"])
-    with pytest.raises(StudyError, match="--source main=FOLDER"):
-        prepare(study, plan, here)
-    (made,) = prepare(study, plan, here, {"main": source.release}).run()
-    assert made.name == "branch-1"
-    assert set(made.release.parties) == {"source", "target"}
     with pytest.raises(StudyError, match="'branch-2' is not a source"):
         prepare(study, plan, here, {"branch-2": source.release})
-
-
-def test_a_source_of_another_meaning_is_refused_before_a_price_is_paid(edit, folder):
-    path = edit(name='name = "simcomb"')
-    study, locals_, plan = ready(path, paths=[folder / "local" / "main.toml"])
-    (source,) = prepare(study, plan, locals_).run()
     edit(encoding='rows = "unit"')
     study, here, plan = ready(path, paths=[folder / "local" / "branch-1.toml"])
     with pytest.raises(SchemaMismatch, match="encodes its rows in another way"):
@@ -322,14 +279,6 @@ def test_a_quorum_may_go_ahead_without_everyone(edit, folder):
     study, locals_, plan = ready(edit(quorum="quorum = 0.6"), paths=two)
     (made,) = prepare(study, plan, locals_).run()
     assert set(made.receipts) == {"main", "branch-1"}
-
-
-def test_a_partys_policy_has_the_last_word(edit, folder):
-    local = folder / "local" / "main.toml"
-    local.write_text(local.read_text() + 'operations = ["size"]\n')
-    study, locals_, plan = ready(edit())
-    with pytest.raises(OperationRefused, match="does not allow objective"):
-        prepare(study, plan, locals_)
 
 
 def test_bad_data_are_refused_before_a_price_is_paid_and_never_quoted(edit, folder):
@@ -359,19 +308,6 @@ def test_surplus_rows_of_a_patient_are_not_learned_from(edit, folder):
     pd.concat([table, table]).to_csv(folder / "local" / "main.csv", index=False)
     study, locals_, _ = ready(edit())
     assert len(read_rows(study, locals_["main"].table()).y) == len(table)
-
-
-def test_a_patient_with_several_rows_pays_for_each_on_the_card(edit):
-    study, locals_, plan = ready(edit(unit_rows="max_rows_per_unit = 2"))
-    (made,) = prepare(study, plan, locals_).run()
-    assert plan.promised == made.release.card.epsilon == 2.0
-
-
-def test_flower_is_not_run_in_one_process(edit):
-    study, locals_, plan = ready(edit(engine='engine = "flower"'))
-    with pytest.raises(StudyError, match="between machines") as caught:
-        prepare(study, plan, locals_)
-    assert "confrere coordinator" in str(caught.value.hint)
 
 
 def test_nobody_here_is_an_error(edit, folder):
@@ -414,20 +350,6 @@ def test_a_release_without_an_encoder_predicts_rows_that_are_said_to_be_encoded(
     assert len(ReleasedClassifier(source=release).predict(X.to_numpy())) == 50
 
 
-def test_predictions_carry_the_unit_s_ids(edit, folder):
-    study, locals_, plan = ready(edit())
-    (made,) = prepare(study, plan, locals_).run()
-    place = save_made(study, made, folder / "out", locals_)
-    unit = unit_column_of(place)
-    assert unit == study.promise.unit_column == "patient_id"
-    table = read_table(folder / "local" / "main.csv", schema=study.schema, texts={unit})
-    found = predict(made.release, table, ids=unit)
-    assert found[unit].tolist() == table[unit].tolist()
-    assert found.columns[0] == unit
-    with pytest.raises(InvalidData, match="'ward'"):
-        predict(made.release, table, ids="ward")
-
-
 def test_a_party_that_nothing_caps_is_refused_unless_it_is_said(edit, folder):
     local = folder / "local" / "main.toml"
     local.write_text(local.read_text().replace("lifetime_epsilon = 30.0\n", ""))
@@ -463,9 +385,7 @@ def of_three_classes(folder, method):
     ("method", "delta"),
     [
         ('name = "average"\ndelta = 1e-6', 1e-6),
-        ('name = "ofaa"\ndelta = 1e-6', 1e-6),
         ('name = "sums"\ndelta = 1e-6\nrounds = 3', 1e-6),
-        ('name = "pst-f"\ndelta = 1e-6', 1e-6),
         ('name = "pst-h"\nprior_check = false', 0.0),
         ('name = "simcomb"', 0.0),
         ('name = "pst-h"\nn_groups = 2\ndelta = 1e-6', 1e-6),

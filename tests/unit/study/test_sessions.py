@@ -370,7 +370,6 @@ def test_a_signature_that_is_not_a_partys_own_is_not_kept(place):
 @pytest.mark.parametrize(
     ("settings", "asked"),
     [
-        ('name = "sums"\nreserve = 0', [("size", 1), ("ready", 1), ("minimiser", 1)]),
         ('name = "sums"', [("size", 1), ("ready", 2), ("minimiser", 2)]),
         (
             'name = "sums"\ndelta = 1e-6\nrounds = 3\nreserve = 1',

@@ -27,15 +27,9 @@ def changed(old, new):
 
 def test_the_template_is_a_valid_study_and_its_hash_is_of_its_bytes():
     study = read(TEMPLATE)
-    assert study.id == "diabetes-2026"
-    assert study.method.name == "average"
-    assert study.epsilon == 1.0
-    assert [party.name for party in study.parties] == ["main", "branch-1", "branch-2"]
+    assert (study.id, study.method.name, study.epsilon) == ("diabetes-2026", "average", 1.0)
     assert [party.cap.epsilon for party in study.parties] == [3.0, 2.0, 2.0]
-    assert study.promise.unit_column == "patient_id"
-    assert (study.file.encoding.rows, study.weighted) == ("clip", True)
     assert study.sha256 == hashlib.sha256(TEMPLATE.encode()).hexdigest()
-    assert study.file.random.noise_seed is None
     assert not study.simulated
 
 
