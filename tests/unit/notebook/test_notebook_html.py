@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from confrere import Ledger, PrivateLogisticRegression, PublicSchema
-from confrere.audit import AuditResult
+from confrere.audit.result import AuditResult
 from confrere.evaluation import evaluate
 from confrere.notebook import progress_bar
 from confrere.planning import plan
