@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -16,7 +15,6 @@ from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import ChargeApproval, Ledger, reset_witness
 from confrere.progress import Progress, read_progress
 from confrere.release import Approval, CardNotes, Curator, load_release
-from tests.unit.desk.test_deciding import SAID, answer_all
 from tests.unit.desk.test_screens import PAYLOADS
 from tests.unit.desk.world import WORDS, World, build
 
@@ -151,29 +149,6 @@ def test_without_scripts_every_screen_is_there_and_a_run_reloads(served, world):
     del told["at"]
     Progress(world.live).say(**told | {"state": "told without a script"})
     page.wait_for_selector("text=told without a script", timeout=15_000)
-    page.context.close()
-
-
-def test_approval_becomes_a_grant_and_the_grant_an_answer(served, world, tmp_path):
-    page = served.window()
-    page.click("text=See studies")
-    page.click("td a")
-    for field, text in SAID.items():
-        page.fill(f"input[name={field}]", text)
-    page.fill("input[name=amount]", "0.5")
-    page.click("text=Approve and sign")
-    assert "Nothing was done" in page.inner_text("main")
-    page.fill("input[name=amount]", SAID["amount"])
-    page.click("text=Approve and sign")
-    assert SAID["name"] in page.inner_text("#decided")
-    grant = json.loads((world.party / "grant.json").read_bytes())["grant"]
-    assert (grant["approved_by"], grant["justification"]) == (SAID["name"], SAID["justification"])
-    finished = answer_all(world, tmp_path / "run")
-    assert finished.left_out == {}
-    page.reload()
-    assert "Approved, and answered" in page.inner_text("#decided")
-    page.click("nav >> text=Budgets")
-    assert re.search(r"0\.5\s+this year", page.inner_text("main"))
     page.context.close()
 
 

@@ -17,7 +17,7 @@ from confrere.ledger import Ledger
 CAP = 2.0
 FITTING = 20  # charges of 0.1
 PROCESSES = 8
-TRIES = 20
+TRIES = 6
 
 forks = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 

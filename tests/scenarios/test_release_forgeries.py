@@ -594,7 +594,3 @@ def test_a_release_without_its_makers_word_is_refused(world, received, forge, re
     forge(world, received)
     with pytest.raises(ReleaseError, match=reason):
         verify(world, received, "key")
-
-
-def test_there_are_at_least_forty():
-    assert len(EDITED) + len(MADE) >= 80

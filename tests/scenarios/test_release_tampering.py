@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 import tempfile
@@ -12,12 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from confrere.errors import InvalidRelease, ReleaseError, SignatureError, SimulatedRelease
+from confrere.errors import InvalidRelease, ReleaseError, SignatureError
 from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.model import Clip, Linear
-from confrere.model.model_json import npz_bytes
-from confrere.model.strict_json import json_bytes
 from confrere.release import Release, generate_key, load_release, read_folder
 
 KIND = "scenario-linear"
@@ -67,16 +64,6 @@ def redo_sums(folder):
     shutil.rmtree(folder / "signatures", ignore_errors=True)
 
 
-def edit_json(folder, name, change):
-    document = json.loads((folder / name).read_text())
-    change(document)
-    (folder / name).write_bytes(json_bytes(document))
-    if name != "card.json":
-        digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-        edit_json(folder, "card.json", lambda card: card["files"].update({name: digest}))
-    redo_sums(folder)
-
-
 def test_untouched_it_loads(sent, received):
     release = load_release(received, require_signature_from={"main": sent[1]})
     assert release.card.status == "released"
@@ -120,19 +107,15 @@ def test_one_changed_byte_is_refused_without_signatures_too(received):
     assert load_release(received)
 
 
+@pytest.mark.parametrize("redone", [False, True])
 @pytest.mark.parametrize(
     "name", ["README.md", "SHA256SUMS", "card.json", "model.json", "model.npz"]
 )
-def test_a_missing_file_is_refused(received, name):
-    (received / name).unlink()
-    with pytest.raises(InvalidRelease, match="missing"):
-        load_release(received)
-
-
-@pytest.mark.parametrize("name", ["README.md", "card.json", "model.json", "model.npz"])
-def test_a_file_that_is_missing_from_the_sums_too_is_refused(received, name):
-    (received / name).unlink()
-    redo_sums(received)
+def test_a_missing_file_is_refused_though_the_sums_miss_it_too(received, name, redone):
+    if redone and name != "SHA256SUMS":
+        (received / name).unlink()
+        redo_sums(received)
+    (received / name).unlink(missing_ok=True)
     with pytest.raises(InvalidRelease, match="missing"):
         load_release(received)
 
@@ -186,19 +169,14 @@ def test_sums_in_another_form_are_refused(received, change):
         load_release(received)
 
 
-@pytest.mark.parametrize("name", ["model.npz", "card.json", "SHA256SUMS", "signatures"])
+@pytest.mark.parametrize(
+    "name", ["model.npz", "card.json", "SHA256SUMS", "signatures", "signatures/main.sig"]
+)
 def test_a_link_is_refused_even_to_the_same_bytes(received, name):
-    (received / name).rename(received.parent / name)
-    (received / name).symlink_to(received.parent / name)
+    aside = received.parent / Path(name).name
+    (received / name).rename(aside)
+    (received / name).symlink_to(aside)
     with pytest.raises(InvalidRelease, match="link"):
-        load_release(received)
-
-
-def test_a_link_among_the_signatures_is_refused(received):
-    own = received / "signatures" / "main.sig"
-    own.rename(received.parent / "main.sig")
-    own.symlink_to(received.parent / "main.sig")
-    with pytest.raises(InvalidRelease, match="links are refused"):
         load_release(received)
 
 
@@ -231,29 +209,9 @@ def test_a_file_that_is_too_large_is_refused(received, name):
         load_release(received)
 
 
-def test_a_missing_signature_is_refused_where_it_is_required(sent, received):
-    shutil.rmtree(received / "signatures")
-    assert load_release(received)
-    with pytest.raises(SignatureError, match=r"main has not signed .*ask that party"):
-        load_release(received, require_signature_from={"main": sent[1]})
-
-
 def test_a_signature_of_another_party_does_not_count(sent, received):
     with pytest.raises(SignatureError, match="branch has not signed"):
         load_release(received, require_signature_from={"main": sent[1], "branch": sent[1]})
-
-
-def test_another_key_is_refused(received, tmp_path):
-    other = generate_key(tmp_path / "other")
-    with pytest.raises(SignatureError, match="do not trust"):
-        load_release(received, require_signature_from={"main": other})
-
-
-def test_a_signature_of_another_release_is_refused(sent, received, tmp_path):
-    another = make().save(tmp_path / "another", sign_with=sent[0].parent / "key", party="main")
-    shutil.copy(another / "signatures" / "main.sig", received / "signatures" / "main.sig")
-    with pytest.raises(SignatureError, match="changed after it was"):
-        load_release(received)
 
 
 def test_a_forger_who_redoes_the_sums_is_caught_by_the_signature(sent, received):
@@ -266,70 +224,6 @@ def test_a_forger_who_redoes_the_sums_is_caught_by_the_signature(sent, received)
     for required in (None, {"main": sent[1]}):
         with pytest.raises(SignatureError, match="changed after it was"):
             load_release(received, require_signature_from=required)
-
-
-def test_a_smaller_epsilon_is_refused_even_if_all_sums_are_redone(received):
-    edit_json(received, "card.json", lambda card: card["guarantee"].update(epsilon=0.1))
-    with pytest.raises(InvalidRelease, match="not the one that its receipts give"):
-        load_release(received)
-
-
-def test_a_simulation_cannot_call_itself_released(tmp_path):
-    folder = make(simulated=True).save(tmp_path / "out", allow_simulated=True)
-    with pytest.raises(SimulatedRelease, match="Ask for a real one"):
-        load_release(folder)
-    edit_json(folder, "card.json", lambda card: card.update(status="released"))
-    with pytest.raises(InvalidRelease, match="status"):
-        load_release(folder, allow_simulated=True)
-
-
-def test_other_arrays_under_the_same_card_are_refused(received):
-    content = npz_bytes({"coef": np.array([[100.0, 100.0]]), "intercept": np.array([0.5])})
-    (received / "model.npz").write_bytes(content)
-    redo_sums(received)
-    with pytest.raises(InvalidRelease, match="describes other files"):
-        load_release(received)
-    digest = hashlib.sha256(content).hexdigest()
-    edit_json(received, "card.json", lambda card: card["files"].update({"model.npz": digest}))
-    with pytest.raises(InvalidRelease, match="numbers of"):
-        load_release(received)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda model: model["model"].update(classes=["yes", "no"]),
-        lambda model: model.update(kind="other"),
-        lambda model: model.update(kind="../other"),
-        lambda model: model.update(kind=3),
-        lambda model: model["model"]["coef"].__setitem__(0, 99.0),
-        lambda model: model["test_vectors"][1].update(decision=99.0),
-        lambda model: model.update(schema="confrere-model/1"),
-        lambda model: model.update(facts=[]),
-        lambda model: model.update(more=1),
-        lambda model: model.pop("test_vectors"),
-    ],
-)
-def test_another_model_under_the_same_card_is_refused(received, change):
-    edit_json(received, "model.json", change)
-    with pytest.raises(InvalidRelease):
-        load_release(received)
-
-
-@pytest.mark.parametrize(
-    "arrays",
-    [
-        {"coef": np.array([{}], dtype=object)},
-        {"coef": np.array([np.nan, 1.0])},
-        {"coef": np.array(["text"])},
-    ],
-)
-def test_arrays_that_are_not_numbers_are_refused(received, arrays):
-    np.savez(received / "model.npz", **arrays)
-    digest = hashlib.sha256((received / "model.npz").read_bytes()).hexdigest()
-    edit_json(received, "card.json", lambda card: card["files"].update({"model.npz": digest}))
-    with pytest.raises(InvalidRelease, match=r"model\.npz"):
-        load_release(received)
 
 
 def test_nothing_is_parsed_before_it_is_verified(received, monkeypatch):

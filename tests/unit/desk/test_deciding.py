@@ -217,15 +217,6 @@ def test_hostile_words_come_back_as_words(world, visitor, payload):
     assert payload in words(visitor.text(study)) or "<" in payload
 
 
-def test_a_study_for_one_process_names_the_command(world):
-    text = world.study.read_text()
-    world.study.write_text(text.replace('engine = "flower"', 'engine = "local"'))
-    visitor = visit(world.root).enter()
-    seen = words(visitor.text(visitor.link("/studies", STUDY)))
-    assert "confrere fit study.toml" in seen
-    assert "Approve and sign" not in seen
-
-
 def test_what_was_approved_is_withdrawn_by_a_button_and_stops(world, visitor, tmp_path):
     study = visitor.link("/studies", STUDY)
     sha256 = read_study(world.study).sha256

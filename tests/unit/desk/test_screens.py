@@ -130,11 +130,6 @@ def test_runs_show_who_was_asked_what(visitor):
     assert "a stranger was turned away" in seen
 
 
-def test_without_scripts_a_run_is_loaded_again(visitor):
-    text = visitor.text(visitor.link("/runs", r"/runs/\w+"))
-    assert '<noscript><meta http-equiv="refresh" content="5"></noscript>' in text
-
-
 def test_what_is_not_there_is_said(visitor):
     for address in ("/ledger/x", "/studies/x/y", "/runs/x", "/releases/x", "/x", "/ledger/x/row/1"):
         assert visitor.get(address).status_code == 404

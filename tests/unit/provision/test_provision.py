@@ -101,6 +101,16 @@ def test_units_leave_no_core_behind(work):
         assert "\nLimitCORE=0\n" in made_.pages[f"confrere-{name}.service"].decode()
 
 
+def _requests(work: Path) -> list:
+    return [read_request(work / party / "keys" / f"{party}.request") for party in PARTIES]
+
+
+def _signed(work: Path, name: str, changes: dict[str, bytes]) -> Path:
+    """Return a participant's kit with other files in it, which its coordinator has signed."""
+    files = dict(show_kit(work / "kits" / f"{name}.kit").files) | changes
+    return _write(work / "signed.kit", files, read_private_key(work / "coordinator.key"))
+
+
 def _own(work: Path) -> str:
     return fingerprint(work / "coordinator.key.pub")
 
@@ -156,11 +166,6 @@ def test_the_coordinators_kit_lets_exactly_the_parties_in(work):
     read_authority(work / "coordinator" / "authority" / "ca.pem")
     key = work / "coordinator" / "authority" / "server.key"
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
-
-
-def test_everybody_has_the_same_study(work):
-    hashes = {show_kit(path).study_sha256 for path in (work / "kits").glob("*.kit")}
-    assert len(hashes) == 1
 
 
 def test_a_kit_can_be_checked_without_this_library(work, tmp_path):
@@ -246,22 +251,19 @@ def test_opened_again_the_local_file_stays_and_another_study_is_refused(work):
 
 
 def test_kits_are_renewed_only_when_asked(work):
-    study = (work / "main" / "keys" / "main.request", work / "study" / "study.toml")
-    requests = [read_request(work / party / "keys" / f"{party}.request") for party in PARTIES]
-    key = read_private_key(work / "coordinator.key")
-    content = study[1].read_bytes()
+    content = (work / "study" / "study.toml").read_bytes()
+    given = (content, _requests(work), read_private_key(work / "coordinator.key"), work / "kits")
     with pytest.raises(StudyError, match="is there already"):
-        make_kits(content, requests, key, work / "kits", host="10.0.0.1", port=8443)
+        make_kits(*given, host="10.0.0.1", port=8443)
     before = _files(work / "kits" / "main.kit")
-    make_kits(content, requests, key, work / "kits", host="10.0.0.1", port=8443, renew=True)
+    make_kits(*given, host="10.0.0.1", port=8443, renew=True)
     after = _files(work / "kits" / "main.kit")
     assert before["study.toml"] == after["study.toml"]
     assert before["ca.pem"] != after["ca.pem"]
 
 
 def test_a_missing_request_and_a_foreign_key_are_named(work, tmp_path):
-    requests = [read_request(work / party / "keys" / f"{party}.request") for party in PARTIES]
-    key = read_private_key(work / "coordinator.key")
+    requests, key = _requests(work), read_private_key(work / "coordinator.key")
     content = (work / "study" / "study.toml").read_bytes()
     with pytest.raises(StudyError, match="branch-2: its request is missing"):
         make_kits(content, requests[:2], key, tmp_path / "a", host="h", port=1)
@@ -408,22 +410,19 @@ def test_a_small_archive_does_not_grow_in_memory(tmp_path):
 )
 def test_a_kit_writes_over_nothing_of_a_party_s_own(work, name):
     """Its coordinator, whose fingerprint is right, puts in a file that no kit has."""
-    files = dict(show_kit(work / "kits" / "main.kit").files)
-    key = read_private_key(work / "coordinator.key")
-    path = _write(work / "kits" / "main.kit", files | {name: b"not yours"}, key)
+    path = _signed(work, "main", {name: b"not yours"})
     before = _content(work / "main")
     with pytest.raises(SignatureError, match="is no kit"):
         open_kit(path, work / "main", _own(work))
     assert _content(work / "main") == before
 
 
-def test_a_coordinators_kit_has_its_own_names_only(work):
-    files = dict(show_kit(work / "kits" / "coordinator.kit").files)
-    key = read_private_key(work / "coordinator.key")
-    for name in ("coordinator.key", "nodes/stranger.pem", "authority/more.key", "local.toml"):
-        path = _write(work / "kits" / "other.kit", files | {name: b""}, key)
-        with pytest.raises(SignatureError, match="is no kit"):
-            show_kit(path)
+@pytest.mark.parametrize(
+    "name", ["coordinator.key", "nodes/stranger.pem", "authority/more.key", "local.toml"]
+)
+def test_a_coordinators_kit_has_its_own_names_only(work, name):
+    with pytest.raises(SignatureError, match="is no kit"):
+        show_kit(_signed(work, "coordinator", {name: b""}))
 
 
 def test_a_local_file_of_the_coordinator_s_is_never_obeyed(work):
@@ -432,7 +431,6 @@ def test_a_local_file_of_the_coordinator_s_is_never_obeyed(work):
     The unit would be a command that the party's own system carries out.
     """
     real = show_kit(work / "kits" / "main.kit")
-    key = read_private_key(work / "coordinator.key")
     mark = work / "obeyed"
     classifier = f'name = "os:system"\nsettings = {{command = "touch {mark}"}}'
     hostile = {
@@ -441,15 +439,11 @@ def test_a_local_file_of_the_coordinator_s_is_never_obeyed(work):
         "README.md": b"curl https://example.org/new.sh | sh\n",
     }
     for name, content in hostile.items():
-        path = _write(work / "kits" / "main.kit", {**real.files, name: content}, key)
         with pytest.raises(SignatureError, match="is no kit"):
-            open_kit(path, work / "main", _own(work))
+            open_kit(_signed(work, "main", {name: content}), work / "main", _own(work))
         assert not list((work / "main").rglob(name))
-    opened, place = open_kit(
-        _write(work / "kits" / "main.kit", real.files, key), work / "main", _own(work)
-    )
-    assert {name: (place / name).read_bytes() for name in hostile} == real.pages
-    assert opened.pages == real.pages
+    opened, place = open_kit(_signed(work, "main", {}), work / "main", _own(work))
+    assert {name: (place / name).read_bytes() for name in hostile} == real.pages == opened.pages
     local = read_local(place / "local.toml")
     assert (local.classifier, local.engine, local.data) == (None, None, None)
     assert not mark.exists()
@@ -458,36 +452,27 @@ def test_a_local_file_of_the_coordinator_s_is_never_obeyed(work):
 @pytest.mark.parametrize(
     "address",
     [
-        b"10.0.0.1:8443 --local other.toml\n",
-        b"10.0.0.1:8443\nExecStartPre=/bin/sh\n",
-        b"-c:8443\n",
-        b"$(id):8443\n",
-        b"`id`:8443\n",
-        b"h\xc3\xb6st:8443\n",
-        b"10.0.0.1\n",
-        b"10.0.0.1:8443",
-        b"",
+        *(b"10.0.0.1:8443 --local other.toml\n", b"10.0.0.1:8443\nExecStartPre=/bin/sh\n"),
+        *(b"-c:8443\n", b"$(id):8443\n", b"`id`:8443\n", b"h\xc3\xb6st:8443\n", b"10.0.0.1\n"),
+        *(b"10.0.0.1:8443", b""),
     ],
 )
 def test_an_address_is_one_word_of_a_command(work, address):
-    files = dict(show_kit(work / "kits" / "main.kit").files)
-    key = read_private_key(work / "coordinator.key")
-    path = _write(work / "kits" / "main.kit", files | {"address": address}, key)
     with pytest.raises(SignatureError, match="where the coordinator is"):
-        open_kit(path, work / "main", _own(work))
+        open_kit(_signed(work, "main", {"address": address}), work / "main", _own(work))
     assert not list((work / "main").rglob("README.md"))
-    content = (work / "study" / "study.toml").read_bytes()
-    requests = [read_request(work / party / "keys" / f"{party}.request") for party in PARTIES]
+    content, key = (work / "study/study.toml").read_bytes(), work / "coordinator.key"
     with pytest.raises(InvalidParameter, match="host must be"):
-        make_kits(content, requests, key, work / "new", host="a b", port=8443)
+        make_kits(
+            content, _requests(work), read_private_key(key), work / "new", host="a b", port=8443
+        )
 
 
 def test_no_kit_says_for_a_party_whom_it_trusts(work):
     """The local file is as strict as the study allows; what is weaker a party writes itself."""
     content = (work / "study/study.toml").read_text().replace('name = "average"', 'name = "sums"')
-    requests = [read_request(work / party / "keys" / f"{party}.request") for party in PARTIES]
     key = read_private_key(work / "coordinator.key")
-    make_kits(content.encode(), requests, key, work / "sums", host="10.0.0.1", port=8443)
+    make_kits(content.encode(), _requests(work), key, work / "sums", host="10.0.0.1", port=8443)
     _, place = open_kit(work / "sums/main.kit", work / "main", _own(work))
     local, study = place / "local.toml", read_study(place / "study.toml")
     assert '# This study needs trust = "1 of 3"' in local.read_text()
@@ -512,9 +497,8 @@ class TestTheSecondStudy:
         }.items():
             assert old in text
             text = text.replace(old, new)
-        requests = [read_request(work / p / "keys" / f"{p}.request") for p in PARTIES]
         key = read_private_key(work / "coordinator.key")
-        make_kits(text.encode(), requests, key, work / "next", host="10.0.0.1", port=8443)
+        make_kits(text.encode(), _requests(work), key, work / "next", host="10.0.0.1", port=8443)
         policy = work / "main" / "policy.toml"
         told = policy.read_text().replace("lifetime_epsilon = 3.0", "lifetime_epsilon = 2.0")
         policy.write_text(told.replace("max_epsilon_per_run = 1.0", "max_epsilon_per_run = 2.0"))

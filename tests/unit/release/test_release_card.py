@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import copy
 import json
-from datetime import UTC, datetime
 
 import jsonschema
 import pytest
@@ -25,30 +24,10 @@ from confrere.release import (
 )
 
 FIELDS = [
-    "schema",
-    "release_id",
-    "created",
-    "product",
-    "curators",
-    "guarantee",
-    "unprotected",
-    "trust",
-    "mechanism",
-    "accounting",
-    "prior_spend",
-    "preprocessing",
-    "tuning",
-    "post_processing",
-    "implementation",
-    "utility",
-    "risk_in_words",
-    "justification",
-    "approvals",
-    "study_sha256",
-    "ledger_head",
-    "files",
-    "replaces",
-    "status",
+    *("schema", "release_id", "created", "product", "curators", "guarantee", "unprotected"),
+    *("trust", "mechanism", "accounting", "prior_spend", "preprocessing", "tuning"),
+    *("post_processing", "implementation", "utility", "risk_in_words", "justification"),
+    *("approvals", "study_sha256", "ledger_head", "files", "replaces", "status"),
 ]
 
 NOTES = CardNotes(
@@ -148,14 +127,8 @@ def test_numbers_come_from_the_ledger(release, receipt, document):
     assert document["guarantee"]["epsilon"] == receipt.guarantee.epsilon
     assert receipt.to_dict().items() <= document["accounting"]["receipt"].items()
     assert document["ledger_head"]["hash"] == receipt.hash
-    assert document["prior_spend"] == {
-        "account": "checkups",
-        "before": 0.5,
-        "after": 1.5,
-        "cap": 3.0,
-        "left": 1.5,
-        "year": None,
-    }
+    spend = {"account": "checkups", "before": 0.5, "after": 1.5, "cap": 3.0, "left": 1.5}
+    assert document["prior_spend"] == spend | {"year": None}
     assert release.card.prior_spend is None
 
 
@@ -222,11 +195,6 @@ def test_a_seeded_receipt_makes_a_simulation(make_release):
     assert all(one.epsilon is None for one in card.guarantee.adversaries)
 
 
-def test_when_a_card_was_made_can_be_said(release):
-    card = build_card(release, created=datetime(2026, 11, 15, 12, tzinfo=UTC))
-    assert card.created == "2026-11-15T12:00:00+00:00"
-
-
 def edit(*path_and_value):
     *path, value = path_and_value
 
@@ -241,10 +209,7 @@ def edit(*path_and_value):
 @pytest.mark.parametrize(
     "change",
     [
-        edit("guarantee", "epsilon", 0.1),
-        edit("guarantee", "delta", 0.1),
-        edit("guarantee", "unit", "party"),
-        edit("guarantee", "adjacency", "add-remove"),
+        # Those that a forger would make are among the forgeries of the scenarios.
         edit("guarantee", "definition", "approximate differential privacy"),
         edit("guarantee", "max_rows_per_unit", 2),
         edit("guarantee", "across_parties", "parties_per_unit", 2),
@@ -253,26 +218,17 @@ def edit(*path_and_value):
             "guarantee", "per_party", [{"party": "a", "epsilon": 1, "delta": 0, "recorded": True}]
         ),
         edit("accounting", "receipt", None),
-        edit("accounting", "receipt", "guarantee", "epsilon", 0.5),
         edit("accounting", "receipt", "simulated", True),
         edit("accounting", "guarantee", "epsilon", 2.0),
-        edit("risk_in_words", "detection_rate", 0.011),
         edit("risk_in_words", "text", "No risk at all."),
         edit("mechanism", "noise", "seeded"),
         edit("status", "simulated"),
         edit("status", "unrecorded"),
-        edit("ledger_head", "row", 99),
         edit("ledger_head", None),
-        edit("prior_spend", "account", "another"),
         edit("prior_spend", "after", 0.2),
         edit("prior_spend", "cap", None),
-        edit("unprotected", ["nothing"]),
-        edit("trust", "assumptions", []),
-        edit("mechanism", "theorem", "Theorem 1 of a famous paper"),
-        edit("mechanism", "public", []),
         edit("accounting", "method", "by a person"),
         edit("guarantee", "scope", "everything that was ever released"),
-        edit("guarantee", "adversaries", -1, "epsilon", 1.0),
         edit("accounting", "receipt", "guarantee", "unit", "party"),
     ],
 )
@@ -298,11 +254,6 @@ def test_what_is_not_protected_depends_on_the_relation(make_release, neighbours,
     assert said is None or said in told
     assert ("how many records" in told) == (neighbours == "replace-one")
     assert (", ".join(card.mechanism.public)) in told
-
-
-def test_a_card_cannot_be_changed_in_place(release):
-    with pytest.raises(ValidationError, match="frozen"):
-        release.card.guarantee.epsilon = 0.01
 
 
 def test_errors_name_the_key_and_never_a_value(document):
@@ -337,9 +288,11 @@ def test_nothing_is_called_anonymous(release, word):
         build_card(release, CardNotes(purpose=f"Share {word}."))
 
 
-def test_a_card_is_json_and_its_own_copy(document):
+def test_a_card_is_json_and_its_own_frozen_copy(document):
     card = Card.from_dict(document)
     document["guarantee"]["epsilon"] = 0.001
+    with pytest.raises(ValidationError, match="frozen"):
+        card.guarantee.epsilon = 0.01
     assert card.epsilon == 1.0
     with pytest.raises(InvalidRelease, match="not JSON"):
         Card.from_dict({**document, "tuning": object()})

@@ -30,6 +30,7 @@ from confrere.release import folder as folder_module
 from confrere.release.card import SCHEMA
 from confrere.release.pages import README
 from confrere.release.signing import NAMESPACE
+from tests.world import each
 
 
 def contents(folder):
@@ -44,33 +45,20 @@ def test_the_folder_holds_what_it_says(release, tmp_path, key_pair):
     study = tmp_path / "mine.toml"
     study.write_text("schema = 1\n")
     folder = release.save(tmp_path / "out", study=study, sign_with=key_pair[0], party="main")
-    assert sorted(contents(folder)) == [
-        "README.md",
-        "SHA256SUMS",
-        "card.json",
-        "model.json",
-        "model.npz",
-        "signatures/main.sig",
-        "study.toml",
-    ]
+    described = {"model.json", "model.npz", "study.toml"}
+    assert set(contents(folder)) == described | {
+        *("README.md", "SHA256SUMS", "card.json", "signatures/main.sig")
+    }
     card = json.loads((folder / "card.json").read_text())
-    assert sorted(card["files"]) == ["model.json", "model.npz", "study.toml"]
+    assert set(card["files"]) == described
     assert card["study_sha256"] == hashlib.sha256(study.read_bytes()).hexdigest()
     model = json.loads((folder / "model.json").read_text())
-    assert model["kind"] == "test-linear"
-    assert model["model"]["coef"] == [0.3, -2.0, 1.1]
-    assert len(model["test_vectors"]) == 5
+    assert (model["kind"], model["model"]["coef"]) == ("test-linear", [0.3, -2.0, 1.1])
     with np.load(folder / "model.npz", allow_pickle=False) as arrays:
         assert arrays["coef"].tolist() == [[0.3, -2.0, 1.1]]
-    mode = (folder / "card.json").stat().st_mode & 0o777
-    assert mode & 0o400
-    assert mode == 0o666 & ~_umask()
-
-
-def _umask():
     mask = os.umask(0)
     os.umask(mask)
-    return mask
+    assert (folder / "card.json").stat().st_mode & 0o777 == 0o666 & ~mask
 
 
 def test_bytes_are_the_same_every_time(make_release, tmp_path):
@@ -111,16 +99,10 @@ def test_a_changed_card_is_not_saved(release, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"kind": "../plr"}, "kind"),
-        ({"kind": ""}, "kind"),
-        ({"simulated": None}, "simulated"),
-        ({"model": {"coef": [1.0]}}, "model"),
-    ],
+    "change", each(kind=("../plr", ""), simulated=(None,), model=({"coef": [1.0]},)), ids=str
 )
-def test_wrong_parts_are_refused(make_release, change, named):
-    with pytest.raises(InvalidParameter, match=named):
+def test_wrong_parts_are_refused(make_release, change):
+    with pytest.raises(InvalidParameter, match=next(iter(change))):
         make_release(**change)
 
 
@@ -197,13 +179,6 @@ def test_the_old_release_returns_if_the_new_cannot_take_its_place(release, tmp_p
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_parents_are_made_and_relative_paths_work(release, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    folder = release.save("a/b/out")
-    assert folder == tmp_path / "a" / "b" / "out"
-    assert load_release("a/b/out").release_id == release.release_id
-
-
 def test_a_key_and_a_name_go_together(release, tmp_path, key_pair):
     with pytest.raises(InvalidParameter, match="go together"):
         release.save(tmp_path / "out", sign_with=key_pair[0])
@@ -226,13 +201,6 @@ def test_several_parties_sign(release, tmp_path, key_pair):
     with pytest.raises(InvalidParameter, match="exists already"):
         sign_release(folder, tmp_path / "branch_key", "branch")
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
-
-
-def test_a_first_signature_can_come_later(release, tmp_path, key_pair, monkeypatch):
-    release.save(tmp_path / "out")
-    monkeypatch.chdir(tmp_path / "out")
-    sign_release(".", key_pair[0], "main")
-    assert read_folder(tmp_path / "out", require_signature_from={"main": key_pair[1]}).signers
 
 
 def test_a_damaged_release_is_not_signed(release, tmp_path, key_pair):
@@ -277,12 +245,8 @@ def test_another_study_is_refused(release, tmp_path):
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {"features": ("age", "age", "bmi")},
-        {"classes": (None, "yes")},
-        {"classes": ("no", 1)},
-        {"classes": ("yes", "yes")},
-    ],
+    each(features=(("age", "age", "bmi"),), classes=((None, "yes"), ("no", 1), ("yes", "yes"))),
+    ids=str,
 )
 def test_names_that_cannot_leave_are_refused(make_release, linear_model, change):
     with pytest.raises(InvalidRelease, match="the model is wrong"):

@@ -133,7 +133,7 @@ def test_keys_are_files_of_openssh(tmp_path):
         assert fingerprint(form) == fingerprint(own)
 
 
-def test_keys_are_never_overwritten(tmp_path):
+def test_keys_are_never_overwritten_and_need_a_place_and_one_line(tmp_path):
     generate_key(tmp_path / "key")
     secret = (tmp_path / "key").read_bytes()
     with pytest.raises(InvalidParameter, match="exists"):
@@ -141,15 +141,11 @@ def test_keys_are_never_overwritten(tmp_path):
     (tmp_path / "key.pub").unlink()
     with pytest.raises(InvalidParameter, match="exists"):
         generate_key(tmp_path / "key")
-    assert (tmp_path / "key").read_bytes() == secret
-
-
-def test_keys_need_a_place_and_one_line(tmp_path):
     with pytest.raises(InvalidParameter, match="another folder"):
         generate_key(tmp_path / "nowhere" / "key")
     with pytest.raises(InvalidParameter, match="one line"):
-        generate_key(tmp_path / "key", "two\nlines")
-    assert list(tmp_path.iterdir()) == []
+        generate_key(tmp_path / "other", "two\nlines")
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == {tmp_path / "key": secret}
 
 
 def test_a_private_key_that_others_can_read_is_refused(key_pair):
@@ -175,20 +171,28 @@ def locked(content):
     return b"\n".join([begin, base64.b64encode(blob), end])
 
 
-def test_other_private_keys_are_refused(tmp_path, key_pair):
-    large = rsa.generate_private_key(65537, 2048).private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.OpenSSH,
-        serialization.NoEncryption(),
+def test_other_keys_are_refused(tmp_path, key_pair):
+    large = rsa.generate_private_key(65537, 2048)
+    form = serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+    content = large.private_bytes(serialization.Encoding.PEM, *form)
+    for content_, told in (
+        (locked(key_pair[0].read_bytes()), "needs its passphrase"),
+        (content, "Ed25519"),
+        (b"hello", "generate_key"),
+    ):
+        with pytest.raises(InvalidParameter, match=told):
+            read_private_key(private_file(content_, tmp_path / "other"))
+    line = large.public_key().public_bytes(
+        serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
     )
-    with pytest.raises(InvalidParameter, match="needs its passphrase"):
-        read_private_key(private_file(locked(key_pair[0].read_bytes()), tmp_path / "locked"))
-    with pytest.raises(InvalidParameter, match="Ed25519"):
-        read_private_key(private_file(large, tmp_path / "rsa"))
-    with pytest.raises(InvalidParameter, match="generate_key"):
-        read_private_key(private_file(b"hello", tmp_path / "text"))
-    with pytest.raises(InvalidParameter, match="cannot be read"):
-        read_private_key(tmp_path / "missing")
+    for read, given, told in (
+        (read_private_key, tmp_path / "missing", "cannot be read"),
+        (read_public_key, tmp_path / "missing.pub", "cannot be read"),
+        (read_public_key, line.decode(), "Ed25519"),
+        (read_public_key, "ssh-ed25519 AAAA", r"\.pub"),
+    ):
+        with pytest.raises(InvalidParameter, match=told):
+            read(given)
 
 
 def test_a_key_with_a_passphrase_opens_with_it(tmp_path, key_pair):
@@ -206,14 +210,3 @@ def test_a_key_with_a_passphrase_opens_with_it(tmp_path, key_pair):
     assert read_private_key(key_pair[0], "not needed").public_key() == key.public_key()
     with pytest.raises(InvalidParameter, match="is wrong"):
         read_private_key(path, "open")
-
-
-def test_other_public_keys_are_refused(tmp_path):
-    large = rsa.generate_private_key(65537, 2048).public_key()
-    line = large.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
-    with pytest.raises(InvalidParameter, match="Ed25519"):
-        read_public_key(line.decode())
-    with pytest.raises(InvalidParameter, match=r"\.pub"):
-        read_public_key("ssh-ed25519 AAAA")
-    with pytest.raises(InvalidParameter, match="cannot be read"):
-        read_public_key(tmp_path / "missing.pub")
