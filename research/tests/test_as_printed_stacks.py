@@ -12,7 +12,7 @@ from confrere_research.as_printed.regression import (
     printed_group_epsilon,
     tuned,
 )
-from confrere_research.as_printed.stacking import fit_pst_f, fit_pst_s, fit_simcomb
+from confrere_research.as_printed.stacking import fit_pst_f
 
 GROUPS = (np.arange(3), np.arange(3, 6))
 
@@ -77,57 +77,6 @@ def test_rows_of_a_group_are_scaled_by_the_datas_own_largest_norm():
         assert largest_norm(X[:, group] * factor) == pytest.approx(q)
     X[0] *= 1000
     assert fit_plr_fs(X, y, rng=np.random.default_rng(0), **settings).factors[0] < fitted.factors[0]
-
-
-def test_a_group_without_importance_learns_nothing():
-    X, y = data()
-    fitted = fit_plr_fs(
-        X,
-        y,
-        epsilon=1.0,
-        alpha=0.01,
-        groups=GROUPS,
-        shares=(1.0, 0.0),
-        rng=np.random.default_rng(0),
-    )
-    assert not fitted.weights[1].any()
-
-
-def test_a_source_pulls_and_eta_lets_go():
-    X, y = data()
-    pull = np.full(6, 5.0)
-    settings = {"epsilon": 1e6, "alpha": 10.0}
-    near = fit_plr(X, y, rng=np.random.default_rng(0), centre=pull, **settings)
-    far = fit_plr(X, y, rng=np.random.default_rng(0), **settings)
-    assert np.linalg.norm(near - pull) < np.linalg.norm(far - pull) / 5
-    half = fit_simcomb((X, y), (X, y), eta=0.5, rng=np.random.default_rng(0), **settings)
-    none = fit_simcomb((X, y), (X, y), eta=1.0, rng=np.random.default_rng(0), **settings)
-    assert np.linalg.norm(none) < np.linalg.norm(half)
-
-
-def test_a_stack_of_samples_learns_without_much_noise():
-    X, y = data(4000)
-    X_test, y_test = data(2000, seed=1)
-    stack = fit_pst_s(X, y, epsilon=1e4, alpha=1e-3, n_groups=3, rng=np.random.default_rng(0))
-    assert roc_auc_score(y_test, stack.score(X_test)) > 0.87
-
-
-def test_uncentred_meta_features_lose_even_without_noise():
-    # No intercept: the high level spends one group's weight on balancing the other's offset.
-    X, y = data(4000)
-    X_test, y_test = data(2000, seed=1)
-    stack = fit_pst_f(
-        X,
-        y,
-        epsilon=1e4,
-        alpha=1e-3,
-        groups=GROUPS,
-        shares=(0.5, 0.5),
-        rng=np.random.default_rng(0),
-    )
-    reached = roc_auc_score(y_test, stack.score(X_test))
-    possible = roc_auc_score(y_test, X_test @ [2, 1, 0, 1, 0, 0])
-    assert 0.6 < reached < possible - 0.05
 
 
 def test_uncentred_meta_features_flip_when_most_labels_are_negative():

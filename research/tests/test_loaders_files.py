@@ -82,21 +82,13 @@ def internet(monkeypatch):
     return pages, asked
 
 
-class TestDirectory:
-    def test_the_argument_comes_first(self, monkeypatch, tmp_path):
-        monkeypatch.setenv("CONFRERE_DATA", "/elsewhere")
-        assert data_directory(tmp_path) == tmp_path
-
-    def test_then_the_environment(self, monkeypatch, tmp_path):
-        monkeypatch.setenv("CONFRERE_DATA", str(tmp_path))
-        assert data_directory() == tmp_path
-
-    def test_then_the_users_cache(self, monkeypatch):
-        monkeypatch.delenv("CONFRERE_DATA", raising=False)
-        assert data_directory() == Path(pooch.os_cache("confrere"))
-
-    def test_home_is_expanded(self):
-        assert data_directory("~/studies") == Path.home() / "studies"
+def test_the_argument_comes_first_then_the_environment_then_the_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("CONFRERE_DATA", "/elsewhere")
+    assert data_directory(tmp_path) == tmp_path
+    assert data_directory() == Path("/elsewhere")
+    monkeypatch.delenv("CONFRERE_DATA")
+    assert data_directory() == Path(pooch.os_cache("confrere"))
+    assert data_directory("~/studies") == Path.home() / "studies"
 
 
 class TestVerification:
@@ -105,23 +97,11 @@ class TestVerification:
         study = publish(published(), CONTENT, packed=packed)
         assert read_content(study, tmp_path) == CONTENT
 
-    def test_the_container_does_not_matter_but_the_content_does(self, publish, tmp_path):
-        study = publish(published(), CONTENT)
-        (tmp_path / "study" / "study.csv.gz").write_bytes(gzip.compress(CONTENT, 1, mtime=7))
-        assert read_content(study, tmp_path) == CONTENT
-
     def test_one_changed_byte_is_refused(self, publish, tmp_path):
         study = publish(published(), CONTENT.replace(b"61", b"62"), sha256=published().sha256)
         with pytest.raises(DataSetCorrupt, match="not the published one") as caught:
             read_content(study, tmp_path)
         assert "62" not in str(caught.value).replace(study.sha256, "").replace(str(tmp_path), "")
-
-    def test_it_is_verified_on_every_load(self, publish, tmp_path):
-        study = publish(published(), CONTENT)
-        read_content(study, tmp_path)
-        (tmp_path / "study" / "study.csv.gz").write_bytes(gzip.compress(CONTENT[:-1]))
-        with pytest.raises(DataSetCorrupt):
-            read_content(study, tmp_path)
 
     @pytest.mark.parametrize("keep", [4, 30])
     def test_a_truncated_gzip_is_refused(self, publish, tmp_path, keep):
@@ -144,11 +124,6 @@ class TestVerification:
             with pytest.raises(DataSetCorrupt):
                 read_archive(study, tmp_path)
 
-    def test_what_is_no_archive_is_refused(self, publish, tmp_path):
-        study = publish(published(), b"not a tar file" * 100)
-        with pytest.raises(DataSetCorrupt):
-            read_archive(study, tmp_path)
-
     def test_arrays_are_verified_by_name_type_shape_and_bytes(self, publish, tmp_path):
         x = np.arange(6, dtype=np.int16).reshape(2, 3)
         digest = hashlib.sha256(b"x <i2 (2, 3)\0" + x.tobytes()).hexdigest()
@@ -159,16 +134,17 @@ class TestVerification:
             with pytest.raises(DataSetCorrupt):
                 read_arrays(study, tmp_path, ("x",))
 
-    @pytest.mark.parametrize("content", [b"garbage", npz(y=np.zeros(2))])
-    def test_a_file_without_the_arrays_is_refused(self, publish, tmp_path, content):
+    @pytest.mark.parametrize(
+        "content", [b"garbage", npz(y=np.zeros(2)), npz(x=np.array([{}], dtype=object))]
+    )
+    def test_a_file_without_the_arrays_or_with_objects_is_refused(self, publish, tmp_path, content):
         study = publish(published(), content, packed=False)
-        with pytest.raises(DataSetCorrupt):
-            read_arrays(study, tmp_path, ("x",))
-
-    def test_pickled_objects_are_never_opened(self, publish, tmp_path):
-        study = publish(published(), npz(x=np.array([{}], dtype=object)), packed=False)
-        with pytest.raises(DataSetCorrupt):
-            read_arrays(study, tmp_path, ("x",))
+        for read in (
+            lambda: read_arrays(study, tmp_path, ("x",)),
+            lambda: read_archive(study, tmp_path),
+        ):
+            with pytest.raises(DataSetCorrupt):
+                read()
 
 
 class TestFetching:
@@ -186,10 +162,6 @@ class TestFetching:
         assert read_content(published(), tmp_path) == CONTENT
         assert (tmp_path / "study" / "study.csv").read_bytes() == CONTENT
 
-    def test_archives_in_archives_are_opened(self):
-        inner = zipped(**{"bank/full.csv": CONTENT})
-        assert unzip("bank.zip", "bank/full.csv")(zipped(**{"bank.zip": inner})) == CONTENT
-
     def test_no_network_says_what_to_put_where(self, internet, tmp_path):
         with pytest.raises(DataSetMissing) as caught:
             read_content(published(), tmp_path)
@@ -201,8 +173,10 @@ class TestFetching:
 
     def test_the_official_container_beside_the_file_will_do(self, internet, tmp_path):
         (tmp_path / "study").mkdir()
-        (tmp_path / "study" / "study.zip").write_bytes(zipped(**{"study.csv": CONTENT}))
-        assert read_content(published(convert=unzip("study.csv")), tmp_path) == CONTENT
+        whole = zipped(**{"inner.zip": zipped(**{"a/study.csv": CONTENT})})
+        (tmp_path / "study" / "study.zip").write_bytes(whole)
+        nested = published(convert=unzip("inner.zip", "a/study.csv"))
+        assert read_content(nested, tmp_path) == CONTENT
         assert internet[1] == []
 
     def test_a_wrong_download_is_refused_and_not_kept(self, internet, tmp_path):

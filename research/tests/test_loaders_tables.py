@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -193,10 +191,3 @@ class TestBrfss2022:
 def test_another_table_is_not_converted(convert, content):
     with pytest.raises(ValueError, match="Usecols"):
         convert(content)
-
-
-def test_pinned_digests_are_whole():
-    files = [credit_default.FILE, brfss2015.FILE, brfss2022.FILE, *bank_marketing.FILES.values()]
-    digests = {file.sha256 for file in files}
-    assert len(digests) == len(files)
-    assert {len(digest) for digest in digests} == {hashlib.sha256().digest_size * 2}

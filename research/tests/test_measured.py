@@ -70,46 +70,12 @@ def tables():
     }
 
 
-TABLES = (
-    "audits",
-    "audit rows",
-    "faults",
-    "mutations",
-    "classes",
-    "facts with ball",
-    "facts with auto",
-    "trees",
-    "cells",
-    "the rule for cells",
-    "demo",
-    "planning",
-    "priors",
-    "branches near a prior",
-    "base rate",
-    "selection",
-    "since 0.1",
-    "reproduced",
-    "reproduced, in short",
-    "choices",
-    "forms",
-    "averages",
-    "rivals",
-    "rivals' times",
-    "fits",
-    "memory",
-    "large",
-    "engines",
-)
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_tables_are_made_from_records(name):
-    assert tuple(tables()) == TABLES
-    page, table = tables()[name]
-    name = name.partition(",")[0]
-    text = (DOCS / page).read_text(encoding="utf-8")
-    assert with_table(text, name, table) == text
-    assert with_table(text, name, "another") != text
+def test_tables_are_made_from_records():
+    for name, (page, table) in tables().items():
+        place = name.partition(",")[0]
+        text = (DOCS / page).read_text(encoding="utf-8")
+        assert with_table(text, place, table) == text, name
+        assert with_table(text, place, "another") != text
 
 
 def test_recorded_audits_are_of_everything_and_as_they_should_be():

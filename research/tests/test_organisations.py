@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from confrere.demo.simulated_hospitals import RUIJIN_BRANCH_SIZES, RUIJIN_MAIN_SIZE
 from confrere.errors import InvalidData, InvalidParameter
 from confrere_research.organisations import brfss_organisations, split_by_column, split_by_sizes
 
@@ -53,11 +52,6 @@ class TestBySizes:
         assert rows.min() >= 0
         assert rows.max() < n_rows
 
-    def test_the_seed_decides(self):
-        first, again, other = (split_by_sizes(100, [30, 40], seed) for seed in (1, 1, 2))
-        assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
-        assert not np.array_equal(first[0], other[0])
-
     @pytest.mark.parametrize("sizes", [[], [0, 3], [-1], [60, 41]])
     def test_impossible_sizes_are_refused(self, sizes):
         with pytest.raises(InvalidParameter, match="sizes"):
@@ -103,10 +97,6 @@ class TestStates:
         np.testing.assert_array_equal(first.main, other.main)
         np.testing.assert_array_equal(first.branches["Small"], other.branches["Small"])
 
-    def test_nothing_left_over_means_no_public_rows(self):
-        found = self.organise(sizes=(40, 20, 11, 5))
-        assert found.public.tolist() == []
-
     def test_impossible_requests_are_refused(self):
         with pytest.raises(InvalidParameter, match="branch_sizes"):
             self.organise(sizes=(30, 30))
@@ -114,13 +104,3 @@ class TestStates:
             brfss_organisations(self.FRAME, 0, main_name="Tiny", main_size=6, branch_sizes=(5,))
         with pytest.raises(InvalidParameter, match="main_name"):
             brfss_organisations(self.FRAME, 0, main_name="Atlantis")
-
-    def test_printing_shows_sizes_only(self):
-        assert repr(self.organise()) == "Organisations(Main: 40 rows, 3 branches: 44, public: 20)"
-
-
-def test_the_published_sizes():
-    assert RUIJIN_MAIN_SIZE == 12_702
-    assert len(RUIJIN_BRANCH_SIZES) == 16
-    assert RUIJIN_MAIN_SIZE + sum(RUIJIN_BRANCH_SIZES) == 92_007
-    assert (RUIJIN_BRANCH_SIZES[0], RUIJIN_BRANCH_SIZES[15]) == (4_334, 4_493)

@@ -1,8 +1,6 @@
 """PrivateSelection: its laws, what it charges, what it leaves behind, what it refuses."""
 
-import inspect
 import pickle
-import re
 
 import numpy as np
 import pandas as pd
@@ -32,6 +30,7 @@ from confrere_research.private_selection import (
     RandomStopping,
     brier_score,
 )
+from tests.world import each
 
 RULES = ["permute-and-flip", "exponential"]
 
@@ -142,24 +141,10 @@ def test_a_grid_over_delta_pays_the_largest_of_each():
     search = PrivateSelection(model, grid, epsilon=1.0, refit_share=0.5)
     # Once on the parts, once for the refit; the dearest epsilon alone would say 1e-4 + 1e-6
     # for a grid in the other order.
-    for each in (grid, grid[::-1]):
-        search.set_params(grid=each)
+    for one in (grid, grid[::-1]):
+        search.set_params(grid=one)
         price = search.price(2000, 4)
         assert (price.epsilon, price.delta) == (pytest.approx(1.0), pytest.approx(2e-4))
-
-
-def test_a_brier_score_is_the_sum_of_squares():
-    generator = np.random.default_rng(0)
-    p, y = generator.uniform(size=4_000), generator.integers(0, 2, size=4_000)
-    score = brier_score(np.column_stack([1 - p, p]), y)
-    assert score == pytest.approx(np.sum((p - y) ** 2), abs=3)
-
-
-@settings(deadline=None, max_examples=60)
-@given(st.lists(st.integers(0, 40), min_size=2, max_size=8), st.sampled_from([0.1, 1.0, 3.0]))
-def test_permute_and_flip_is_never_worse(errors, epsilon):
-    flip, exponential = (ErrorSelection(epsilon=epsilon, rule=r).law(errors) for r in RULES)
-    assert flip @ errors <= exponential @ errors + 1e-9
 
 
 @pytest.mark.parametrize("shape", [-0.5, 0.0, 1.0, 2.5])
@@ -225,33 +210,6 @@ def test_selections_pass_an_audit(strategy, scoring, runs):
     model = selection(strategy, scoring=scoring)
     result = audit(model, worst_pairs(model)[:2], runs=runs)
     assert result.epsilon <= result.claimed == 1.0
-
-
-def test_squared_errors_choose_where_errors_cannot():
-    """One in ten is positive: every candidate says no, but their probabilities differ."""
-    generator = np.random.default_rng(0)
-    X = generator.normal(size=(6_000, 4)) / 4
-    y = (generator.uniform(size=6_000) < 0.02 + 0.3 * (X[:, 0] > 0.2)).astype(int)
-    candidates = {"feature_scale": [[0, 0, 0, 1], [1, 0, 0, 0]]}
-    chosen = {
-        scoring: np.mean(
-            [
-                PrivateSelection(
-                    PrivateLogisticRegression(),
-                    candidates,
-                    epsilon=3.0,
-                    scoring=scoring,
-                    random_state=seed,
-                )
-                .fit(X, y)
-                .best_index_
-                for seed in range(12)
-            ]
-        )
-        for scoring in ("brier", "errors")
-    }
-    assert chosen["brier"] > 0.9
-    assert chosen["errors"] < 0.9
 
 
 @pytest.mark.slow
@@ -358,15 +316,8 @@ class TestCharging:
         model = make(strategy=strategy, random_state=0).fit(X, Y)
         learned = set(vars(model)) - set(model.get_params(deep=False))
         assert learned == {
-            "best_estimator_",
-            "best_index_",
-            "best_params_",
-            "classes_",
-            "guarantee_",
-            "model_",
-            "n_features_in_",
-            "receipt_",
-            "simulated_",
+            *("best_estimator_", "best_index_", "best_params_", "classes_", "guarantee_"),
+            *("model_", "n_features_in_", "receipt_", "simulated_"),
         }
 
 
@@ -422,14 +373,8 @@ def test_the_release_carries_the_selections_price():
 @pytest.mark.parametrize(
     "bad",
     [
-        {"epsilon": 0},
-        {"strategy": "cross-validation"},
-        {"held_out": 1.0},
-        {"refit_share": 1.0},
-        {"rule": "argmax"},
-        {"grid": {"epsilon": [1.0, 2.0]}},
-        {"grid": {"random_state": [1]}},
-        {"grid": []},
+        *each(epsilon=(0,), strategy=("cross-validation",), held_out=(1.0,), refit_share=(1.0,)),
+        *each(rule=("argmax",), grid=({"epsilon": [1.0, 2.0]}, {"random_state": [1]}, [])),
         {"strategy": "random-stopping", "stopping_shape": -1.0},
         {"strategy": "random-stopping", "expected_runs": 1.0},
         {"estimator": LogisticRegression()},
@@ -453,12 +398,6 @@ def test_stacks_can_be_chosen_and_need_enough_rows():
     assert search.fit(X, Y).best_params_["n_groups"] in (1, 2)
     with pytest.raises(InvalidData):
         PrivateSelection(PrivateLogisticRegression(), {"alpha": list(range(1, 30))}).price(20, 4)
-
-
-def test_it_states_its_price():
-    section = inspect.getdoc(PrivateSelection).split("**Privacy**\n\n")[1]
-    for field in ("Unit", "Neighbours", "Guarantee", "Spends", "Public", "Releases", "Proof"):
-        assert re.search(rf"^:{field}: \S", section, flags=re.MULTILINE), field
 
 
 GENEROUS = PrivateLogisticRegression(data_norm=10.0, alpha=1e-5)

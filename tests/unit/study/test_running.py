@@ -336,6 +336,8 @@ def test_a_release_without_an_encoder_predicts_rows_that_are_said_to_be_encoded(
     with pytest.raises(InvalidData, match="no encoder"):
         predict(release, X)
     assert len(predict(release, X, encoded=True)) == 50
+    with pytest.raises(InvalidData, match="'ward'"):
+        predict(release, X, encoded=True, ids="ward")
     with pytest.raises(InvalidData, match="lacks 1"):
         predict(release, X[["a"]], encoded=True)
     with pytest.raises(InvalidData, match="numbers only"):
