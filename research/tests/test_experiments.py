@@ -1,0 +1,376 @@
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from confrere.errors import InvalidData, InvalidParameter
+from confrere_research import (
+    Record,
+    commands,
+    load_spec,
+    load_specs,
+    read_records,
+    records_path,
+    run_item,
+    summarise,
+)
+from confrere_research import report as reporting
+from confrere_research import runner as running
+from confrere_research.__main__ import app
+from confrere_research.cell_records import append_records
+from confrere_research.figures import save_figure
+from confrere_research.methods import METHODS
+from confrere_research.problems import PROBLEMS
+from confrere_research.report import markdown_summary, markdown_table, recorded, write_report
+from confrere_research.spec import Cell, derived_seed, read_spec
+from confrere_research.verdicts import judge
+from research.tests.conftest import FACTS
+
+ITEMS = {*(f"S{n}" for n in range(1, 7)), "T1", "T2", "M1", "M2", "M3", "C1", "C2", "C3"}
+
+
+def test_every_item_of_the_papers_is_specified():
+    assert set(load_specs()) >= ITEMS
+
+
+@pytest.mark.parametrize("item", sorted(load_specs()))
+def test_specifications_name_what_exists(item):
+    spec = load_spec(item)
+    assert spec.problem in PROBLEMS
+    assert {method.run for method in spec.methods} <= set(METHODS)
+    names = {(method.name, method.variant) for method in spec.methods}
+    for claim in spec.claims:
+        assert tuple(claim["method"]) in names
+        assert tuple(claim.get("than", claim["method"])) in names
+        assert set(claim.get("at", spec.epsilons)) <= set(spec.epsilons)
+    for published in spec.published:
+        assert (published.method, "sound") in names
+        if spec.published_at == "epsilon":
+            assert len(published.values) == len(spec.epsilons)
+        assert not published.sd or len(published.sd) == len(published.values)
+
+
+@pytest.mark.parametrize("item", sorted(load_specs()))
+def test_cells_have_keys_of_their_own_and_quick_ones_are_among_all(item):
+    spec = load_spec(item)
+    keys = [spec.key(cell) for cell in spec.cells()]
+    quick = [spec.key(cell) for cell in spec.cells(quick=True)]
+    assert len(set(keys)) == len(keys)
+    assert set(quick) < set(keys)
+
+
+def test_a_seed_depends_on_item_method_epsilon_and_repeat_only():
+    spec = read_spec(FACTS)
+    cells = list(spec.cells())
+    seeds = {(c.item, c.method, c.epsilon, c.repeat): c.seed for c in cells}
+    assert len(set(seeds.values())) == len(seeds)
+    by_variant = {(c.method, c.variant, c.epsilon, c.repeat): c.seed for c in cells}
+    assert by_variant["PLR", "sound", 1.0, 0] == by_variant["PLR", "printed", 1.0, 0]
+    assert derived_seed("a", 1) != derived_seed("a", "1")
+
+
+def test_changing_one_method_leaves_the_keys_of_the_others():
+    before = read_spec(FACTS)
+    facts = copy.deepcopy(FACTS)
+    facts["methods"][0]["options"] = {"loss": "capped"}
+    after = read_spec(facts)
+    changed = {
+        (cell.method, cell.variant)
+        for cell in before.cells()
+        if before.key(cell) != after.key(cell)
+    }
+    assert changed == {("PLR", "sound")}
+
+
+def test_wrong_specifications_are_refused():
+    with pytest.raises(InvalidParameter, match="item must be one of"):
+        load_spec("Z9")
+    twice = {**FACTS, "methods": [FACTS["methods"][0]] * 2}
+    with pytest.raises(InvalidParameter, match="twice"):
+        read_spec(twice)
+    unknown = {**FACTS, "methods": [{**FACTS["methods"][0], "variant": "wishful"}]}
+    with pytest.raises(InvalidParameter, match="variant"):
+        read_spec(unknown)
+
+
+def run(out, **settings):
+    return run_item("X1", out=out, **{"n_jobs": 1, **settings})
+
+
+def test_every_cell_gives_one_record(toy_spec, tmp_path):
+    records = run(tmp_path)
+    assert [r.key for r in records] == [toy_spec.key(c) for c in toy_spec.cells()]
+    assert all(0 <= r.values["auc"] <= 1 for r in records)
+    assert {"confrere", "numpy", "python"} <= set(records[0].versions)
+    assert read_records(records_path(tmp_path, "X1")) == records
+
+
+def test_nothing_is_run_twice(toy_spec, tmp_path, monkeypatch):
+    quick = run(tmp_path, quick=True)
+    whole = run(tmp_path)
+    assert len(quick) < len(whole)
+    assert [r for r in whole if r.key in {q.key for q in quick}] == quick
+
+    def refuse(*args):
+        raise AssertionError("a cell with a record was run again")
+
+    monkeypatch.setattr(running, "_run_cell", refuse)
+    assert run(tmp_path) == whole
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(toy_spec, tmp_path, monkeypatch):
+    expected = run(tmp_path / "whole")
+    original, done = running._run_cell, []
+
+    def interrupted(spec, cell):
+        if len(done) == 7:
+            raise KeyboardInterrupt
+        done.append(cell)
+        return original(spec, cell)
+
+    monkeypatch.setattr(running, "_run_cell", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "cut")
+    kept = read_records(records_path(tmp_path / "cut", "X1"))
+    assert 0 < len(kept) <= 7
+    monkeypatch.setattr(running, "_run_cell", original)
+    resumed = run(tmp_path / "cut")
+    assert [r.values for r in resumed] == [r.values for r in expected]
+
+
+def test_a_torn_line_is_skipped_and_closed(toy_spec, tmp_path):
+    records = run(tmp_path, quick=True)
+    path = records_path(tmp_path, "X1")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-30])
+    assert read_records(path) == records[:-1]
+    append_records(path, records[-1:])
+    assert read_records(path) == records
+
+
+def test_a_line_that_is_no_record_is_refused(tmp_path):
+    path = tmp_path / "records.jsonl"
+    path.write_text('{"key": "a"}\n')
+    with pytest.raises(InvalidData, match="no record"):
+        read_records(path)
+
+
+def test_fresh_appends_the_same_numbers_and_the_newest_counts(toy_spec, tmp_path):
+    first = run(tmp_path, quick=True)
+    path = records_path(tmp_path, "X1")
+    before = path.read_bytes()
+    second = run(tmp_path, quick=True, fresh=True)
+    assert [r.values for r in first] == [r.values for r in second]
+    assert path.read_bytes().startswith(before)
+    assert len(path.read_bytes()) > len(before)
+    assert len(read_records(path)) == len(list(toy_spec.cells(quick=True)))
+
+
+def record(method, variant, epsilon, repeat, auc, setting=None):
+    cell = Cell("X1", method, variant, epsilon, setting, repeat)
+    return Record(cell, f"{cell}", 0, {"auc": auc}, 0.5, {})
+
+
+def test_flips_and_spread_are_counted():
+    (point,) = summarise([record("PLR", "sound", 1.0, r, a) for r, a in enumerate((0.9, 0.3, 0.9))])
+    assert point.flips == 1
+    assert point.mean == pytest.approx(0.7)
+    assert point.sd == pytest.approx(0.34641, abs=1e-5)
+    assert (point.median, point.lowest, point.n) == (0.9, 0.3, 3)
+
+
+def test_branches_are_kept_beside_their_mean():
+    (point,) = summarise([record("H", "sound", 1.0, r, [0.6, 0.8 + 0.1 * r]) for r in range(2)])
+    assert point.mean == pytest.approx(0.725)
+    assert point.branches == pytest.approx((0.6, 0.85))
+
+
+def spec_with(claims=(), published=None):
+    facts = {**FACTS, "claims": list(claims)}
+    if published:
+        facts["published"] = {"methods": {"PLR": {"values": published}}}
+    return read_spec(facts)
+
+
+def points(sound, printed=0.8):
+    found = [record("PLR", "sound", e, r, sound) for e in (1.0, 8.0) for r in range(2)]
+    found += [record("PLR", "printed", e, r, printed) for e in (1.0, 8.0) for r in range(2)]
+    return summarise(found)
+
+
+SOUND_FIRST = {
+    "kind": "above",
+    "method": ["PLR", "sound"],
+    "than": ["PLR", "printed"],
+    "at": [1.0, 8.0],
+}
+PRINTED_FIRST = {
+    "kind": "above",
+    "method": ["PLR", "printed"],
+    "than": ["PLR", "sound"],
+    "at": [1.0],
+}
+
+
+@pytest.mark.parametrize(
+    ("claims", "published", "outcome"),
+    [
+        ([SOUND_FIRST], None, "reproduced"),
+        ([PRINTED_FIRST], None, "not reproduced"),
+        ([SOUND_FIRST, PRINTED_FIRST], None, "partly reproduced"),
+        ([SOUND_FIRST, {**PRINTED_FIRST, "ours": True}], None, "reproduced"),
+        ([], [0.90, 0.90], "reproduced"),
+        ([], [0.5, 0.6], "exceeded"),
+        ([], [0.95, 0.99], "not reproduced"),
+        ([], [0.5, 0.99], "partly reproduced"),
+    ],
+)
+def test_verdicts(claims, published, outcome):
+    assert judge(spec_with(claims, published), points(0.9)).outcome == outcome
+
+
+def apart(difference, spread, repeats):
+    """Two methods whose difference varies over repeats; what they share varies far more."""
+    found = []
+    for r in range(repeats):
+        split = 0.5 + 0.1 * r
+        wobble = difference + spread * (-1) ** r
+        found.append(record("PLR", "sound", 1.0, r, split + wobble))
+        found.append(record("PLR", "printed", 1.0, r, split))
+    return summarise(found)
+
+
+@pytest.mark.parametrize(
+    ("difference", "repeats", "outcome"),
+    [
+        (0.01, 4, "reproduced"),
+        (-0.01, 4, "not reproduced"),
+        (0.001, 4, "undecided"),
+        (-0.001, 4, "undecided"),
+        (0.01, 2, "undecided"),
+        (0.01, 1, "undecided"),
+    ],
+)
+def test_few_repeats_decide_nothing_that_they_cannot_tell(difference, repeats, outcome):
+    claim = {**SOUND_FIRST, "at": [1.0]}
+    verdict = judge(spec_with([claim]), apart(difference, 0.002, repeats))
+    assert verdict.outcome == outcome
+    assert ("Too few repeats to tell" in verdict.why) == (outcome == "undecided")
+
+
+@pytest.mark.parametrize(("margin", "holds"), [(0.1, True), (0.01, None), (0.001, False)])
+def test_a_margin_is_judged_with_the_spread_of_the_repeats(margin, holds):
+    claim = {**SOUND_FIRST, "kind": "within", "at": [1.0], "margin": margin}
+    (finding,) = judge(spec_with([claim]), apart(-0.011, 0.002, 4)).findings
+    assert finding.holds is holds
+
+
+def test_no_records_are_no_verdict():
+    assert judge(spec_with(), []).outcome == "no data"
+
+
+def test_unknown_claims_are_refused():
+    with pytest.raises(InvalidParameter, match="kind"):
+        judge(spec_with([{"kind": "nicer", "method": ["PLR", "sound"]}]), points(0.9))
+
+
+@pytest.mark.parametrize(
+    ("values", "holds"),
+    [((0.7, 0.9, 0.8), True), ((0.9, 0.8, 0.7), False), ((0.8, 0.8, 0.7), None)],
+)
+def test_a_peak_lies_between_the_ends(values, holds):
+    spec = spec_with([{"kind": "peak", "method": ["PLR", "sound"]}])
+    found = [
+        record("PLR", "sound", 1.0, repeat, v, setting=k)
+        for k, v in zip((1, 2, 5), values, strict=True)
+        for repeat in range(2)
+    ]
+    (finding,) = judge(spec, summarise(found)).findings
+    assert finding.holds is holds
+
+
+@pytest.fixture
+def reported(toy_spec, tmp_path, monkeypatch):
+    monkeypatch.setattr(reporting, "load_specs", lambda: {"X1": toy_spec})
+    run_item("X1", out=tmp_path, n_jobs=1)
+    return tmp_path
+
+
+def test_the_page_stands_alone_and_says_every_number(reported, toy_spec):
+    page = write_report(reported).read_text("utf-8")
+    assert not re.search(r"""(?:src|href)=["']?https?:""", page)
+    assert "<script" not in page
+    assert "@media print" in page
+    assert page.count("<svg") == 1
+    for point in summarise(recorded(reported)["X1"]):
+        assert f"{point.mean:.4f} ± {point.sd:.4f}" in page
+
+
+def test_titles_are_escaped_and_records_of_another_specification_left_out(
+    reported, toy_spec, monkeypatch
+):
+    hostile = dataclasses.replace(toy_spec, title="<b>bold</b>")
+    monkeypatch.setattr(reporting, "load_specs", lambda: {"X1": hostile})
+    assert "<b>bold</b>" not in write_report(reported).read_text("utf-8")
+    facts = {**FACTS, "data": {"n": 401}}
+    monkeypatch.setattr(reporting, "load_specs", lambda: {"X1": read_spec(facts)})
+    assert recorded(reported) == {}
+
+
+def test_markdown_has_a_line_per_item_and_per_method(reported, toy_spec):
+    records = recorded(reported)
+    summary = markdown_summary(records).splitlines()
+    assert len(summary) == 3
+    assert summary[-1].startswith("| X1 | a toy |")
+    table = markdown_table(toy_spec, summarise(records["X1"])).splitlines()
+    assert len(table) == 2 + len(toy_spec.methods)
+    assert len({line.count("|") for line in table}) == 1
+
+
+def test_figures_come_from_records_and_are_the_same_each_time(reported, toy_spec, tmp_path):
+    records = recorded(reported)["X1"]
+    first = save_figure(toy_spec, records, tmp_path / "a").read_bytes()
+    second = save_figure(toy_spec, records, tmp_path / "b").read_bytes()
+    assert first == second
+    changed = [dataclasses.replace(r, values={"auc": 0.6}) for r in records]
+    assert save_figure(toy_spec, changed, tmp_path / "c").read_bytes() != first
+
+
+# The papers' own command line.
+
+
+def line(*words, code=0):
+    result = CliRunner().invoke(app, [*words, "--json"])
+    assert result.exit_code == code, result.output
+    return json.loads(result.stdout)
+
+
+def test_reproduce_lists_and_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "S1" in line("reproduce")["data"]["items"]
+    assert line("reproduce", "S99", code=2)["error_code"] == "UsageError"
+    asked = {}
+
+    def run_items(items, **options):
+        asked.update(options, items=items)
+        return {item: [] for item in items}
+
+    monkeypatch.setattr(commands, "run_items", run_items)
+    line("reproduce", "S1", "--quick", "--out", "here")
+    assert asked == {
+        "items": ["S1"],
+        "quick": True,
+        "out": Path("here"),
+        "n_jobs": 2,
+        "fresh": False,
+    }
+    assert Path("here", "report.html").exists()
+    data = line("reproduce", "all", "--out", "here")["data"]
+    assert list(data["verdicts"]) == asked["items"] == list(load_specs())
+    assert set(data["verdicts"].values()) == {"no data"}
