@@ -13,7 +13,7 @@ from confrere.errors import InvalidRelease, StudyError
 from confrere.federation import OPERATIONS
 from confrere.ledger import Ledger
 from confrere.model import Linear
-from confrere.release import CardNotes, generate_key, load_release, verify_release
+from confrere.release import CardNotes, generate_key, load_rehearsal, load_release, verify_release
 from confrere.study import (
     CoordinatorSession,
     gather_locals,
@@ -271,7 +271,7 @@ def test_noise_shaped_like_the_rows_over_both_engines(example, tmp_path, rounds,
     assert paid == charged(tmp_path / "there", there_study)
     assert all(len(rows) == rounds and rows[-1][1] == 1.0 for rows in paid.values())
     people = pd.read_csv(example / "local/main.csv")[:20]
-    chances = predict(load_release(there.folders[other.name], allow_simulated=True), people)
+    chances = predict(load_rehearsal(there.folders[other.name]), people)
     assert len(chances) == 20
 
 
@@ -296,7 +296,7 @@ def test_one_organisation_s_noise_is_shaped_over_both_engines(example, tmp_path,
     assert paid == charged(tmp_path / "there", there_study)
     people = pd.read_csv(example / "local/main.csv")[:20]
     for made in there.made:
-        chances = predict(load_release(there.folders[made.name], allow_simulated=True), people)
+        chances = predict(load_rehearsal(there.folders[made.name]), people)
         assert len(chances) == 20
 
 

@@ -27,7 +27,7 @@ from confrere.cli import main
 from confrere.federation import Books, LocalFederation, LocalParty, Payload, Policy
 from confrere.federation.messages import SignedAnswer
 from confrere.ledger import Ledger
-from confrere.release import generate_key, load_release
+from confrere.release import generate_key, load_rehearsal
 from confrere.study import Study, read_rows, read_study, write_example
 from confrere.study.local_file import read_local
 from confrere.study.protocols import protocol_of
@@ -241,7 +241,7 @@ class Deployment:
 
     def released(self) -> np.ndarray:
         """Return the coefficients of the release."""
-        release = load_release(self.folder / "out/diabetes-2026", allow_simulated=True)
+        release = load_rehearsal(self.folder / "out/diabetes-2026")
         return release.model.coef[0]
 
     def released_in_one_process(self) -> np.ndarray:

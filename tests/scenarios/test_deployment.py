@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from confrere.errors import EngineFailed, SimulatedRelease
 from confrere.ledger import Ledger
-from confrere.release import load_release
+from confrere.release import load_rehearsal, load_release
 from tests.scenarios.deployment import PARTIES, Deployment
 
 with warnings.catch_warnings():
@@ -72,7 +72,7 @@ def test_three_parties_give_what_one_process_gives_whoever_attacks(tmp_path):
     np.testing.assert_array_equal(deployment.released(), deployment.released_in_one_process())
     with pytest.raises(SimulatedRelease):
         load_release(told["folder"])
-    release = load_release(told["folder"], allow_simulated=True)
+    release = load_rehearsal(told["folder"])
     for name in PARTIES:
         (entry,) = Ledger(deployment.folder / f"local/{name}.ledger").entries()
         assert (entry.state, entry.spent) == ("released", 1.0)
@@ -81,7 +81,7 @@ def test_three_parties_give_what_one_process_gives_whoever_attacks(tmp_path):
         assert told["unsigned"] == {}
         key = next(party.key for party in deployment.study.parties if party.name == name)
         for place in (told["folder"], deployment.folder / f"had/{name}/diabetes-2026"):
-            load_release(place, allow_simulated=True, require_signature_from={name: key})
+            load_rehearsal(place, require_signature_from={name: key})
     nothing_is_for_others(deployment)
 
 

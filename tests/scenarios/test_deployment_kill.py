@@ -14,7 +14,7 @@ import pytest
 
 from confrere.federation.protocols import combined
 from confrere.ledger import Ledger
-from confrere.release import load_release
+from confrere.release import load_rehearsal, load_release
 from confrere.study.study_file import estimator_for
 from tests.scenarios.deployment import PARTIES, Deployment
 
@@ -56,7 +56,7 @@ def test_killed_at_random_moments(tmp_path, run):
         told = deployment.finish(600)
         assert deployment.remains() == []
     check_books(deployment, seen)
-    release = load_release(told["folder"], allow_simulated=seeded)
+    release = (load_rehearsal if seeded else load_release)(told["folder"])
     assert release.card.status == ("simulated" if seeded else "released")
     check_model(deployment, release)
     if seeded:
@@ -98,5 +98,5 @@ def check_model(deployment: Deployment, release) -> None:
     weights = combined(last, sizes, (plan.frame.size,), "mean")
     np.testing.assert_array_equal(release.model.coef[0], plan.frame.coefficients(weights)[0])
     for name in PARTIES:
-        had = load_release(deployment.folder / f"had/{name}/diabetes-2026", allow_simulated=True)
+        had = load_rehearsal(deployment.folder / f"had/{name}/diabetes-2026")
         assert had.release_id == release.release_id

@@ -33,6 +33,7 @@ from confrere.model.strict_json import json_bytes
 from confrere.release import (
     CardNotes,
     Release,
+    Simulated,
     generate_key,
     load_release,
     sign_sums,
@@ -98,7 +99,7 @@ def world(tmp_path_factory) -> World:
     for name, study, learned in (("old", OLDER, model(3.0, 1.0)), ("new", STUDY, model(1.0, -2.0))):
         receipts[name] = charged(ledger, study, learned)
         (place / f"{name}.toml").write_bytes(study)
-        release = Release("plr", learned, PRICE, receipts[name], False)
+        release = Release("plr", learned, PRICE, receipts[name])
         notes = CardNotes(title=name, study_sha256=hashlib.sha256(study).hexdigest())
         folders[name] = release.describe(notes, ledger=ledger).save(
             place / name,
@@ -428,7 +429,7 @@ def test_a_price_for_billions_of_rows_is_refused_at_once(world, received):
 
 def made(world: World, folder: Path, receipt: Receipt | None, **changes: Any) -> Path:
     """A release that is consistent with itself in every way, of a receipt as the forger likes."""
-    parts: dict[str, Any] = {"kind": "plr", "model": model(1.0, -2.0), "simulated": False}
+    parts: dict[str, Any] = {"kind": "plr", "model": model(1.0, -2.0)}
     notes = {"study_sha256": hashlib.sha256(STUDY).hexdigest(), **changes.pop("notes", {})}
     guarantee = PRICE if receipt is None else receipt.guarantee
     parts |= {"guarantee": guarantee, "receipt": receipt, **changes}
@@ -542,9 +543,9 @@ def test_a_seeded_receipt_does_not_become_a_real_one(world, tmp_path):
         verify(world, folder, "ledger")
 
 
-def test_a_simulation_is_refused_unless_asked_for(world, tmp_path):
-    release = Release("plr", model(1.0, -2.0), PRICE, world.receipts["seeded"], True)
-    folder = release.save(tmp_path / "out", allow_simulated=True)
+def test_a_rehearsal_is_refused(world, tmp_path):
+    release = Simulated("plr", model(1.0, -2.0), PRICE, world.receipts["seeded"])
+    folder = release.rehearse(tmp_path / "out")
     with pytest.raises(SimulatedRelease):
         verify(world, folder)
 

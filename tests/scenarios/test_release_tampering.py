@@ -20,11 +20,11 @@ from confrere.release import Release, generate_key, load_release, read_folder
 KIND = "scenario-linear"
 
 
-def make(simulated: bool = False) -> Release:
+def make() -> Release:
     ledger = Ledger(Path(tempfile.mkdtemp()) / "own.ledger")
     ledger.open_account("checkups", epsilon=2.0)
     guarantee = Guarantee(1.0, theorem="docs/proofs/objective_perturbation.md")
-    receipt = ledger.charge("checkups", guarantee, purpose="test", simulated=simulated)
+    receipt = ledger.charge("checkups", guarantee, purpose="test")
     model = Linear(
         coef=np.array([1.0, -2.0]),
         intercept=0.5,
@@ -32,7 +32,7 @@ def make(simulated: bool = False) -> Release:
         features=("age", "bmi"),
         clip=Clip(2.0),
     )
-    return Release(KIND, model, guarantee, receipt, simulated)
+    return Release(KIND, model, guarantee, receipt)
 
 
 @pytest.fixture(scope="module")

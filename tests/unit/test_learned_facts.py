@@ -70,7 +70,7 @@ def test_the_card_the_price_and_the_total_say_it(table, ledger, tmp_path):
     assert load_release(folder).card.epsilon == 1.5
     verify_release(folder, ledgers=[ledger])
     with pytest.raises(InvalidParameter, match="facts of the schema were paid for"):
-        Release(release.kind, release.model, release.guarantee, release.receipt, False)
+        Release(release.kind, release.model, release.guarantee, release.receipt)
     again = SCHEMA.learn(table, epsilon=0.25, ledger=ledger, account="people")
     twice = PublicSchema(learned.features, learned.outcome, paid=(*learned.paid, *again.paid))
     model = PrivateLogisticRegression(epsilon=0.5, schema=twice, ledger=ledger, account="people")

@@ -48,7 +48,7 @@ _ENDINGS: tuple[tuple[type[BaseException], ExitCode, str], ...] = (
     (errors.AccountFrozen, ExitCode.BUDGET, "open another account, or ask the owner of this one"),
     (errors.WitnessMismatch, ExitCode.VERIFICATION, "see both: confrere ledger witness LEDGER"),
     (errors.LedgerTampered, ExitCode.VERIFICATION, "compare with a head kept elsewhere"),
-    (errors.SimulatedRelease, ExitCode.VERIFICATION, "--allow-simulated, to study it only"),
+    (errors.SimulatedRelease, ExitCode.VERIFICATION, "confrere release show, to look at it"),
     (errors.ReleaseError, ExitCode.VERIFICATION, "do not use it; ask the sender again"),
     (errors.EngineFailed, ExitCode.FEDERATION, "then start it again: it goes on where it was"),
     (errors.QuorumMissed, ExitCode.FEDERATION, "see each party's own log for the reason"),

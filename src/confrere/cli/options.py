@@ -47,9 +47,6 @@ Reason = Annotated[str | None, typer.Option(help="Why; by default the study's pu
 Justification = Annotated[
     str | None, typer.Option(help="Why this epsilon; by default what the study says.")
 ]
-AllowSimulated = Annotated[
-    bool, typer.Option("--allow-simulated", help="Accept seeded noise, which protects nobody.")
-]
 
 
 def approver(name: str | None) -> str:

@@ -26,7 +26,7 @@ from confrere.errors import ConfrereError, InvalidData, SignatureError, StudyErr
 from confrere.ledger import LedgerReader
 from confrere.model import Linear
 from confrere.planning import plan
-from confrere.release import Release, load_release, read_additions, read_folder
+from confrere.release import Release, load_rehearsal, read_additions, read_folder
 from confrere.release.signing import fingerprint, has_passphrase, read_private_key
 from confrere.release.spending import risk_in_words
 from confrere.schema import Category, Flag, Ordered, PublicSchema
@@ -308,7 +308,7 @@ _MOST_CURVES = 24
 def release_facts(path: str) -> Facts:
     """Return everything that a release's page shows."""
     folder = read_folder(path)
-    release = load_release(path, allow_simulated=True)
+    release = load_rehearsal(path)
     model, card = release.model, release.card
     schema = None if model.encoder is None else model.encoder.schema
     facts: Facts = {
@@ -334,7 +334,7 @@ def tried(
     values: Mapping[str, str],  # Raw values by column, as typed; an empty one is missing
 ) -> Facts:
     """Return what a release says of one person, and how that changes with each column."""
-    release = load_release(path, allow_simulated=True)
+    release = load_rehearsal(path)
     encoder = release.model.encoder
     if encoder is None:
         raise InvalidData("this release takes encoded rows: it does not say what columns mean.")

@@ -100,7 +100,7 @@ def _walk(root: Path) -> Iterator[tuple[Path, str | None]]:
     """Yield everything below a folder with the kind that it is of; links are not followed."""
     for folder, inside, files in os.walk(root, onerror=lambda _: None):
         here = Path(folder)
-        if {"card.json", "SHA256SUMS"} <= set(files):
+        if "SHA256SUMS" in files and {"card.json", "rehearsal.json"} & set(files):
             yield here, "releases"
             inside.clear()
             continue

@@ -49,7 +49,7 @@ from confrere.plans.base_plan import (
     encode_labels,
 )
 from confrere.plans.declared_priors import Prior, declared_prior
-from confrere.release import Release
+from confrere.release import Release, Simulated
 from confrere.release.spending import promised_with, schema_of, seeded_facts, with_facts
 from confrere.rows.frame import RowSource
 from confrere.rows.row_tables import RowTable
@@ -365,12 +365,12 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         check_is_fitted(self)
         model = self.model_ if encoder is None else self._carrying(encoder)
         paid = who_paid(self.receipt_, self.sources_)
-        return Release(
+        seeded = self.simulated_ or seeded_facts(schema_of(model.encoder))
+        return (Simulated if seeded else Release)(
             kind=self._kind,
             model=model,
             guarantee=self.guarantee_,
             receipt=self.receipt_,
-            simulated=self.simulated_ or seeded_facts(schema_of(model.encoder)),
             parties=with_facts(paid, self.receipt_, schema_of(model.encoder)),
         )
 

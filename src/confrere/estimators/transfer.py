@@ -47,7 +47,7 @@ from confrere.plans.linear_plan import (
     linear_frame,
     plan_linear,
 )
-from confrere.release import Release, load_release
+from confrere.release import Release, load_rehearsal, load_release
 from confrere.schema import SchemaEncoder
 from confrere.schema.cells import is_table
 from confrere.schema.encoding import Form
@@ -87,7 +87,8 @@ def open_sources(
         if isinstance(item, Release):
             release = item
         elif isinstance(item, str | os.PathLike):
-            release = load_release(item, require_signature_from=keys, allow_simulated=simulation)
+            read = load_rehearsal if simulation else load_release
+            release = read(item, require_signature_from=keys)
         else:
             raise InvalidParameter("source must be a confrere.release.Release or a path to one.")
         if release.simulated and not simulation:
@@ -220,8 +221,6 @@ class ReleasedClassifier(Predicting, ClassifierMixin, BaseEstimator):  # type: i
         What was released.
     source_keys : mapping of party to public key, optional
         Signatures that a source read from disk must carry.
-    allow_simulated : bool, default=False
-        Whether seeded noise is accepted, for experiments.
 
     Attributes
     ----------
@@ -234,11 +233,9 @@ class ReleasedClassifier(Predicting, ClassifierMixin, BaseEstimator):  # type: i
         *,
         source: SourceLike | None = None,
         source_keys: Mapping[str, Any] | None = None,
-        allow_simulated: bool = False,
     ) -> None:
         self.source = source
         self.source_keys = source_keys
-        self.allow_simulated = allow_simulated
 
     def fit(self, X: Any = None, y: Any = None) -> ReleasedClassifier:  # noqa: ARG002
         """Read the release; the data are not looked at."""
@@ -265,11 +262,7 @@ class ReleasedClassifier(Predicting, ClassifierMixin, BaseEstimator):  # type: i
         refuse_model(self.source)
         if isinstance(self.source, Release):
             return self.source.model
-        return load_release(
-            self.source,
-            require_signature_from=self.source_keys,
-            allow_simulated=self.allow_simulated,
-        ).model
+        return load_release(self.source, require_signature_from=self.source_keys).model
 
     def _rows(self, X: Any) -> Any:
         if self.model_.encoder is None and is_table(X):

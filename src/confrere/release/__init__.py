@@ -19,7 +19,14 @@ from confrere.release.card import (
 )
 from confrere.release.folder import read_folder
 from confrere.release.pages import card_page
-from confrere.release.release import Release, load_release, sign_release, verify_release
+from confrere.release.release import (
+    Release,
+    Simulated,
+    load_rehearsal,
+    load_release,
+    sign_release,
+    verify_release,
+)
 from confrere.release.signing import (
     NAMESPACE,
     fingerprint,
@@ -40,6 +47,7 @@ __all__ = [
     "Curator",
     "Release",
     "SignedAddition",
+    "Simulated",
     "Spending",
     "Utility",
     "add_evaluation",
@@ -49,6 +57,7 @@ __all__ = [
     "detection_bound",
     "fingerprint",
     "generate_key",
+    "load_rehearsal",
     "load_release",
     "quality_digest",
     "read_additions",

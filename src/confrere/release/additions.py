@@ -23,6 +23,7 @@ from confrere.release.card import STRICT, ReceiptForm, ReleaseId, Sha256, Text, 
 from confrere.release.folder import (
     ADDITIONS,
     PARTY,
+    REHEARSAL,
     VerifiedFolder,
     add_file,
     check_party,
@@ -135,9 +136,9 @@ def add_evaluation(
 ) -> Path:
     """Write what an evaluation found beside a release, signed; the release stays as it is."""
     check_party(party)
-    if receipt.simulated:
-        raise SimulatedRelease("the noise of the evaluation was seeded: it is written onto no card")
     whole = read_folder(folder)
+    if receipt.simulated or REHEARSAL in whole.files:
+        raise SimulatedRelease("noise was seeded, of the evaluation or of what is evaluated.")
     sums = sums_of(whole.files)
     document = {
         "schema": SCHEMA,

@@ -489,13 +489,9 @@ class CardNotes:
 
 
 _EVERYONE = Adversary(
-    who="anyone who receives this release",
-    sees="every file of it, and whatever else they know",
-    protected=True,
+    "anyone who receives this release", "every file of it, and whatever else they know", True
 )
-_HOLDER = Adversary(
-    who="the organisation that holds the data", sees="its own data", protected=False
-)
+_HOLDER = Adversary("the organisation that holds the data", "its own data", False)
 
 
 def build_card(
@@ -509,20 +505,12 @@ def build_card(
     """Return the card of ``release``."""
     said = notes or CardNotes()
     spending = release.spending
-    facts = facts_of_spending(
-        spending,
-        rows=said.max_rows_per_unit,
-        parties=said.parties_per_unit,
-        simulated=release.simulated,
-    )
-    epsilon, delta = facts["guarantee.epsilon"], facts["guarantee.delta"]
+    counts = {"rows": said.max_rows_per_unit, "parties": said.parties_per_unit}
+    facts = facts_of_spending(spending, **counts, simulated=release.simulated)
+    price = {name: facts[f"guarantee.{name}"] for name in ("epsilon", "delta")}
     seen = [
-        {
-            "who": one.who,
-            "sees": one.sees,
-            "epsilon": epsilon if one.protected and not release.simulated else None,
-            "delta": delta if one.protected and not release.simulated else None,
-        }
+        {"who": one.who, "sees": one.sees}
+        | (price if one.protected and not release.simulated else dict.fromkeys(price))
         for one in (_EVERYONE, *said.adversaries, _HOLDER)
     ]
     document: dict[str, Any] = {

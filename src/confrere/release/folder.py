@@ -27,9 +27,13 @@ SIGNATURES = "signatures"
 ADDITIONS = "additions"
 REQUIRED = frozenset({"card.json", "model.json", "model.npz", "README.md"})
 OPTIONAL = frozenset({"study.toml"})
+#: In the card's place in what was rehearsed, so that no reader of releases takes it for one.
+REHEARSAL = "rehearsal.json"
+_KNOWN = REQUIRED | OPTIONAL | {REHEARSAL}
 PARTY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
-_LIMITS = {SUMS: 1 << 12, "card.json": 1 << 20, "README.md": 1 << 20, "study.toml": 1 << 20}
+_LIMITS = {SUMS: 1 << 12}
+_LIMITS |= dict.fromkeys(("card.json", REHEARSAL, "README.md", "study.toml"), 1 << 20)
 _LARGEST = 4 * MAX_BYTES
 _SIGNATURE_LIMIT = 1 << 12
 _MOST_ADDITIONS = 100
@@ -150,13 +154,14 @@ def _names(root: Path) -> set[str]:
 
 
 def _check_names(listed: set[str], found: set[str]) -> None:
-    known = REQUIRED | OPTIONAL
-    if found - listed or listed - known:
+    required = REQUIRED ^ {"card.json", REHEARSAL} if REHEARSAL in listed else REQUIRED
+    strange = found - listed | listed - required - OPTIONAL
+    if strange:
         raise InvalidRelease(
             f"the folder holds files that {SUMS} or a release does not know "
-            f"({len(found - listed | listed - known)} of them); remove them, or ask again."
+            f"({len(strange)} of them); remove them, or ask again."
         )
-    missing = sorted((listed | REQUIRED) - found | REQUIRED - listed)
+    missing = sorted((listed | required) - found | required - listed)
     if missing:
         raise InvalidRelease(f"{', '.join(missing)} is missing; ask for the whole folder.")
 
@@ -243,7 +248,7 @@ def write_folder(
     InvalidRelease
         If a name is none of a release's files: what others sent could lie anywhere by its name.
     """
-    if not files.keys() <= REQUIRED | OPTIONAL:
+    if not files.keys() <= _KNOWN:
         raise InvalidRelease("a release holds no file of such a name; nothing was written.")
     target = Path(folder).absolute()
     if target.is_symlink() or (target.exists() and not overwrite):
@@ -282,7 +287,7 @@ def write_durably(path: Path, content: bytes) -> None:
 
 def _check_overwritable(target: Path) -> None:
     """Only a release may be replaced by one: a wrong path must not cost a folder of work."""
-    known = REQUIRED | OPTIONAL | {SUMS, SIGNATURES, ADDITIONS}
+    known = _KNOWN | {SUMS, SIGNATURES, ADDITIONS}
     if not target.is_dir() or not {path.name for path in target.iterdir()} <= known:
         raise InvalidParameter(
             f"folder: {target.name} holds other things than a release; choose another name."

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from confrere.errors import (
     InvalidParameter,
@@ -33,6 +33,7 @@ from confrere.model.strict_json import canonical_bytes, json_bytes, read_json
 from confrere.release.additions import SignedAddition, check_addition, read_additions
 from confrere.release.card import Card, CardNotes, build_card, preprocessing, prior_spend
 from confrere.release.folder import (
+    REHEARSAL,
     SIGNATURES,
     VerifiedFolder,
     add_file,
@@ -58,25 +59,24 @@ class Release:
     model: Model  #: What was learned: noised numbers and public facts only
     guarantee: Guarantee  #: What the mechanism proves
     receipt: Receipt | None  #: What the ledger recorded; without one the card says "unrecorded"
-    #: Whether noise was seeded; then it protects nobody and does not leave by accident.
-    simulated: bool
     #: Where several organisations' data are in it (an average, a transfer): what each one paid;
     #: several receipts together where it answered several times.
     parties: Mapping[str, Paid] = field(default_factory=dict)
     _card: Card | None = field(default=None, repr=False)
 
+    #: Whether noise was seeded: then it is a :class:`Simulated`.
+    simulated: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         if not isinstance(self.kind, str) or not _KIND.fullmatch(self.kind):
             raise InvalidParameter("kind must be lower-case letters, digits, '_' or '-'.")
-        if not isinstance(self.simulated, bool):
-            raise InvalidParameter("simulated must be True or False.")
         if not isinstance(self.model, Model):
             raise InvalidParameter("model must be a confrere.model.Linear or Stack.")
         self.model.require_plain()
         object.__setattr__(self, "parties", self.spending.parties)
         self._check_facts()
         if self.spending.simulated and not self.simulated:
-            raise InvalidParameter("simulated must be True: a receipt says the noise was seeded.")
+            raise InvalidParameter("a receipt says that noise was seeded: make it a Simulated.")
         if self._card is not None and self._card.release_id != self.release_id:
             raise InvalidRelease("the card belongs to another release; build one for this.")
 
@@ -95,16 +95,8 @@ class Release:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let workers of the same organisation have it; what leaves is never pickled."""
-        fields = (
-            self.kind,
-            self.model,
-            self.guarantee,
-            self.receipt,
-            self.simulated,
-            dict(self.parties),
-            self._card,
-        )
-        return (Release, fields)
+        parts = (self.kind, self.model, self.guarantee, self.receipt, dict(self.parties))
+        return (type(self), (*parts, self._card))
 
     def _repr_html_(self) -> str:
         return release_html(self)
@@ -148,9 +140,8 @@ class Release:
         sign_with: PrivateKey | None = None,
         party: str | None = None,
         overwrite: bool = False,
-        allow_simulated: bool = False,
         allow_uncapped: bool = False,
-        study: str | os.PathLike[str] | None = None,
+        study: str | os.PathLike[str] | bytes | None = None,
     ) -> Path:
         """Write the release as a folder, whole or not at all.
 
@@ -164,12 +155,10 @@ class Release:
             Who signs: the signature's file name.
         overwrite : bool, default=False
             Replace an earlier release; anything else is never replaced.
-        allow_simulated : bool, default=False
-            Write seeded noise, with status "simulated".
         allow_uncapped : bool, default=False
             Write what was paid for on an account without a cap, or in a ledger that does not last;
             the card says so.
-        study : path, optional
+        study : path or bytes, optional
             The study file; the same bytes go along and their hash into the card.
 
         Returns
@@ -180,17 +169,16 @@ class Release:
         Raises
         ------
         SimulatedRelease
-            If the noise was seeded and ``allow_simulated`` is false.
+            If the noise was seeded, always; see :meth:`Simulated.rehearse`.
         UncappedRelease
             If nothing caps what is spent on the same data and ``allow_uncapped`` is false.
         """
-        card = self.card
-        if (self.simulated or card.simulated) and not allow_simulated:
+        if self.simulated or self.card.simulated:
             raise SimulatedRelease(
                 "the noise was seeded (random_state), so this protects nobody: fit again without a "
-                "seed to release it, or give allow_simulated=True to keep it as a simulation."
+                "seed to release it; rehearse(folder) writes what is only to be looked at."
             )
-        if self.spending.uncapped and not (allow_uncapped or allow_simulated):
+        if self.spending.uncapped and not allow_uncapped:
             raise UncappedRelease(
                 "it was paid for on an account without a cap, or in a ledger that goes with its "
                 "process, so nothing limits what is spent on the same data: fit with "
@@ -199,14 +187,26 @@ class Release:
             )
         if (sign_with is None) != (party is None):
             raise InvalidParameter("sign_with and party go together: a key, and whose it is.")
-        added = None if study is None else Path(study).read_bytes()
-        if added is not None:
-            card = _with_study(card, sha256(added))
-        files = release_files(self.model, card, study=added)
+        files = self._files(study)
         signatures = {}
         if sign_with is not None and party is not None:
             signatures[check_party(party)] = sign_sums(sums_of(files), sign_with)
         return write_folder(folder, files, signatures, overwrite=overwrite)
+
+    def _files(self, study: str | os.PathLike[str] | bytes | None) -> dict[str, bytes]:
+        added = study if isinstance(study, bytes | None) else Path(study).read_bytes()
+        card = self.card if added is None else _with_study(self.card, sha256(added))
+        return release_files(self.model, card, study=added)
+
+
+class Simulated(Release):
+    """What seeded noise made: it protects nobody, and nothing saves it as a release."""
+
+    simulated = True
+
+    def rehearse(self, folder: str | os.PathLike[str], *, study: bytes | None = None) -> Path:
+        """Write what a release would be, as a folder that only :func:`load_rehearsal` reads."""
+        return write_folder(folder, self._files(study), {})
 
 
 def release_files(
@@ -224,7 +224,7 @@ def release_files(
         files["study.toml"] = study
     card = card.changed(files={name: sha256(files[name]) for name in sorted(files)})
     files["README.md"] = README
-    files["card.json"] = json_bytes(card.to_dict())
+    files[REHEARSAL if card.simulated else "card.json"] = json_bytes(card.to_dict())
     return files
 
 
@@ -265,9 +265,6 @@ def _with_study(card: Card, digest: str) -> Card:
     return card.changed(study_sha256=digest)
 
 
-_AROUND_THE_CARD = frozenset({"card.json", "README.md"})
-
-
 @dataclass(frozen=True)
 class Verified:
     """A release and what is known about it."""
@@ -283,7 +280,6 @@ def load_release(
     folder: str | os.PathLike[str],
     *,
     require_signature_from: Mapping[str, PublicKey] | None = None,
-    allow_simulated: bool = False,
 ) -> Release:
     """Read a release after every file was verified.
 
@@ -294,8 +290,6 @@ def load_release(
     require_signature_from : mapping of str to public key, optional
         Party -> its ``.pub`` file, or the line in it. Each must have signed. Without it, a folder
         is only known to be whole and consistent, not to come from anybody.
-    allow_simulated : bool, default=False
-        Accept a release whose noise was seeded.
 
     Raises
     ------
@@ -304,10 +298,20 @@ def load_release(
     SignatureError
         If a signature is missing or wrong.
     SimulatedRelease
-        If the noise was seeded and ``allow_simulated`` is false.
+        If the noise was seeded.
     """
-    verified = read_folder(folder, require_signature_from=require_signature_from)
-    return _consistent(verified, allow_simulated=allow_simulated)
+    whole = read_folder(folder, require_signature_from=require_signature_from)
+    return _consistent(whole)
+
+
+def load_rehearsal(
+    folder: str | os.PathLike[str],
+    *,
+    require_signature_from: Mapping[str, PublicKey] | None = None,
+) -> Release:
+    """Read what was rehearsed or released, to look at it or to rehearse what comes after it."""
+    whole = read_folder(folder, require_signature_from=require_signature_from)
+    return _consistent(whole, rehearsal=REHEARSAL in whole.files)
 
 
 def verify_release(
@@ -317,13 +321,12 @@ def verify_release(
     ledgers: Sequence[Ledger] = (),
     study: bytes | None = None,
     release_id: str | None = None,
-    allow_simulated: bool = False,
 ) -> Verified:
     """Load a release and compare it with what is known from elsewhere.
 
     Parameters
     ----------
-    folder, require_signature_from, allow_simulated
+    folder, require_signature_from
         As in :func:`load_release`.
     ledgers : sequence of Ledger, optional
         Ledgers that were charged; each must have, word for word, a charge that the card names.
@@ -339,7 +342,7 @@ def verify_release(
         Also if a ledger, the study or the id says otherwise.
     """
     whole = read_folder(folder, require_signature_from=require_signature_from)
-    release = _consistent(whole, allow_simulated=allow_simulated)
+    release = _consistent(whole)
     checked = [
         "every file is the one that SHA256SUMS lists",
         "the arrays are those of the model, and the README is every release's",
@@ -383,20 +386,21 @@ def _check_additions(
     return [addition.paid for addition in own]
 
 
-def _consistent(folder: VerifiedFolder, *, allow_simulated: bool) -> Release:
+def _consistent(folder: VerifiedFolder, *, rehearsal: bool = False) -> Release:
     """Return the release if every part of the folder follows from the others."""
     files = folder.files
-    document = read_json(files["card.json"], "card.json")
-    card = Card.from_dict(document)
-    if json_bytes(card.to_dict()) != files["card.json"]:
-        raise InvalidRelease("card.json is not in the form that is written; ask for it again.")
-    if card.files != {name: sha256(files[name]) for name in files if name not in _AROUND_THE_CARD}:
-        raise InvalidRelease("card.json describes other files; ask for the whole folder again.")
-    if card.simulated and not allow_simulated:
+    described = REHEARSAL if REHEARSAL in files else "card.json"
+    card = Card.from_dict(read_json(files[described], described))
+    if not (rehearsal is card.simulated is (REHEARSAL in files)):
         raise SimulatedRelease(
-            "the noise of this release was seeded: it protects nobody and proves nothing. Ask for "
-            "a real one, or give allow_simulated=True to study it."
+            "it is a rehearsal, whose noise was seeded: it protects nobody and proves nothing. Ask "
+            "for a real release; confrere.release.load_rehearsal is for looking at it."
         )
+    if json_bytes(card.to_dict()) != files[described]:
+        raise InvalidRelease("card.json is not in the form that is written; ask for it again.")
+    about = files.keys() - {described, "README.md"}
+    if card.files != {name: sha256(files[name]) for name in about}:
+        raise InvalidRelease("card.json describes other files; ask for the whole folder again.")
     kind, model = read_document(files["model.json"])
     check_npz(files["model.npz"], model.stored())
     if "study.toml" in files and card.study_sha256 != sha256(files["study.toml"]):
@@ -408,12 +412,11 @@ def _consistent(folder: VerifiedFolder, *, allow_simulated: bool) -> Release:
         raise InvalidRelease("README.md is not the text of every release; do not use it.")
     spending = card.spending
     try:
-        return Release(
+        return (Simulated if card.simulated else Release)(
             kind=kind,
             model=model,
             guarantee=spending.guarantee,
             receipt=spending.receipt,
-            simulated=card.simulated,
             parties=spending.parties,
             _card=card,
         )

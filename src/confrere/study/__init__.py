@@ -36,6 +36,7 @@ from confrere.study.running import (
     check_destination,
     check_keys,
     prepare,
+    reader_for,
     refuse_taken,
     save_made,
 )
@@ -102,6 +103,7 @@ __all__ = [
     "read_rows",
     "read_study",
     "read_table",
+    "reader_for",
     "refuse_study",
     "refuse_taken",
     "save_made",

@@ -55,7 +55,7 @@ from confrere.plans.checked_average import CheckedAveraging
 from confrere.plans.linear_plan import coefficients
 from confrere.plans.shaped_average import ShapedAveraging
 from confrere.plans.sums_plan import GradientRounds, OneMessage
-from confrere.release import Release
+from confrere.release import Release, Simulated
 from confrere.release.spending import seeded_facts, with_facts
 from confrere.rows.engines import opened_engine
 from confrere.rows.frame import LARGEST
@@ -91,7 +91,7 @@ class Start:
     def release(self, encoder: SchemaEncoder | None = None) -> Release:
         """Return the model as estimators take it; sources of a study encode as the study does."""
         model = replace(self.model, encoder=None if encoder is None else Encoder.of(encoder))
-        return Release(self.kind, model, self.guarantee, None, simulated=False)
+        return Release(self.kind, model, self.guarantee, None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,12 +327,12 @@ class Learned:
             paid = {"target": first[0], **self.starts} if self.starts else {}
         receipt = first[0] if alone else None
         seeded = any(one.simulated for paid in self.receipts.values() for one in paid)
-        return Release(
+        made = Simulated if seeded or self.seeded or seeded_facts(self.schema) else Release
+        return made(
             kind=self.kind,
             model=self.model,
             guarantee=self.guarantee,
             receipt=receipt,
-            simulated=self.seeded or seeded or seeded_facts(self.schema),
             parties=with_facts(paid, receipt, self.schema),
         )
 

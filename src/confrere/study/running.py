@@ -32,8 +32,11 @@ from confrere.release import (
     Adversary,
     CardNotes,
     Release,
+    Simulated,
     Utility,
     card_page,
+    load_rehearsal,
+    load_release,
     read_private_key,
     sign_release,
 )
@@ -478,6 +481,11 @@ def check_keys(locals_: Mapping[str, Local]) -> None:
             read_private_key(local.key_path)
 
 
+def reader_for(study: Study) -> Callable[..., Release]:
+    """Return what reads this study's releases: those of a simulation are rehearsals."""
+    return load_rehearsal if study.simulated else load_release
+
+
 def save_made(study: Study, made: Made, folder: Path, locals_: Mapping[str, Local]) -> Path:
     """Write a release with its study, signed by every party here that has a key, and its page.
 
@@ -486,13 +494,12 @@ def save_made(study: Study, made: Made, folder: Path, locals_: Mapping[str, Loca
     Path
         The release's folder; the card as a page lies beside it.
     """
-    with tempfile.TemporaryDirectory() as aside:
-        copy = Path(aside) / "study.toml"
-        copy.write_bytes(study.content)  # the bytes that were read, whatever became of the file
+    # The study's bytes that were read, whatever became of the file.
+    if isinstance(made.release, Simulated):
+        place = made.release.rehearse(folder / made.name, study=study.content)
+    else:
         # Who goes without a cap has said so before anything was spent, and the card says it.
-        place = made.release.save(
-            folder / made.name, study=copy, allow_simulated=study.simulated, allow_uncapped=True
-        )
+        place = made.release.save(folder / made.name, study=study.content, allow_uncapped=True)
     for name in made.receipts:
         local = locals_.get(name)
         if local is not None and local.key_path is not None:

@@ -33,14 +33,7 @@ from confrere.files import write_new
 from confrere.kernel.guarantee import exact
 from confrere.ledger import ChargeApproval, Decision, Ledger, LedgerReader, Receipt
 from confrere.model import Encoder
-from confrere.release import (
-    Card,
-    Release,
-    load_release,
-    read_private_key,
-    sign_sums,
-    verify_signature,
-)
+from confrere.release import Card, Release, read_private_key, sign_sums, verify_signature
 from confrere.release.card import Text as CardText
 from confrere.release.folder import SIGNATURES, SUMS, add_file, read_folder, sums_of, write_folder
 from confrere.release.signing import PrivateKey, PublicKey, public_line, read_public_key
@@ -53,6 +46,7 @@ from confrere.study.running import (
     described,
     local_party,
     made_of,
+    reader_for,
     requests_of,
     rows_of,
     save_made,
@@ -87,7 +81,7 @@ def accept_releases(
     for name, inside in releases.items():
         with tempfile.TemporaryDirectory() as aside:
             place = write_folder(Path(aside) / "release", inside, {})
-            release = load_release(place, allow_simulated=study.simulated)
+            release = reader_for(study)(place)
         own = next((one for one in found or () if one.name == name), None)
         _compare_release(study, release, own, local)
         paid = _paid_by(release, local.name) if own is None else own.receipts.get(local.name, ())
@@ -448,7 +442,7 @@ class CoordinatorSession:
         place = self._out / made.name
         if not place.exists():
             return save_made(self._study, made, self._out, {})
-        kept = load_release(place, allow_simulated=self._study.simulated)
+        kept = reader_for(self._study)(place)
         if not np.array_equal(released_numbers_of(kept), released_numbers_of(made.release)):
             raise StudyError(f"out: {place.name} holds another release; give another folder.")
         return place.resolve()

@@ -146,13 +146,13 @@ def test_a_branch_starts_from_the_source_s_signed_release(line, folder):
     assert Path("mine/branch-1/card.json").is_file()
 
 
-def test_a_simulation_is_marked_and_refused_unless_allowed(line, folder):
+def test_a_simulation_is_a_rehearsal_to_look_at(line, folder):
     study = Path("study.toml")
     study.write_text(study.read_text().replace('mode = "private"', 'mode = "simulation"'))
     result = line("fit", "study.toml", "--yes", "--out", "out")
     assert "SIMULATION" in result.stderr
     assert line.json("verify", "out/diabetes-2026", code=5)["error_code"] == "SimulatedRelease"
-    line("verify", "out/diabetes-2026", "--allow-simulated")
+    assert "simulated" in line("release", "show", "out/diabetes-2026").stdout
 
 
 def test_an_unexpected_error_shows_its_class_and_never_its_words(line, folder, monkeypatch):

@@ -11,7 +11,7 @@ from confrere.errors import InvalidParameter
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
 from confrere.plans.body_plan import choose_form, curvature_of, expect, schema_frame
-from confrere.release import load_release
+from confrere.release import load_rehearsal
 from confrere.rows.frame import Frame
 from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
 
@@ -72,8 +72,8 @@ def test_what_is_released_reads_raw_rows(tmp_path, schema):
         epsilon=1.0, schema=schema, noise="schema", random_state=0
     ).fit(rows)
     folder = tmp_path / "release"
-    model.to_release().save(folder, allow_simulated=True, allow_uncapped=True)
-    read = load_release(folder, allow_simulated=True)
+    model.to_release().rehearse(folder)
+    read = load_rehearsal(folder)
     assert read.model.encoder.form == model.model_.encoder.form
     proba = read.model.predict_proba(read.model.encoded(fresh))
     assert proba == pytest.approx(model.predict_proba(fresh), abs=1e-12)

@@ -5,7 +5,7 @@ import pytest
 
 from confrere import FeatureStackingClassifier, TransferStackingClassifier
 from confrere.errors import InvalidParameter
-from confrere.release import load_release
+from confrere.release import load_rehearsal
 from confrere.rows.body import GroupBodies, GroupRows
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
 from tests.unit.estimators.test_schema_noise import LABEL, SCHEMA, accuracy, table
@@ -38,8 +38,8 @@ def test_a_schema_shapes_the_noise_of_every_group_by_default():
 
 def test_what_is_released_reads_raw_rows(tmp_path):
     model, fresh = stacked().fit(table()), table(50, seed=1)
-    folder = model.to_release().save(tmp_path / "r", allow_simulated=True, allow_uncapped=True)
-    read = load_release(folder, allow_simulated=True).model
+    folder = model.to_release().rehearse(tmp_path / "r")
+    read = load_rehearsal(folder).model
     assert read.facts == model.model_.facts
     proba = read.predict_proba(read.encoded(fresh))
     assert proba == pytest.approx(model.predict_proba(fresh), abs=1e-12)

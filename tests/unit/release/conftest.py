@@ -10,7 +10,7 @@ import pytest
 from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger, Receipt
 from confrere.model import Clip, Facts, Linear, LowLevelModel, Stack
-from confrere.release import Release, generate_key
+from confrere.release import Release, Simulated, generate_key
 
 GUARANTEE = Guarantee(
     epsilon=1.0,
@@ -78,9 +78,9 @@ def make_release(receipt: Receipt) -> Callable[..., Release]:
             "model": make_linear(),
             "guarantee": GUARANTEE,
             "receipt": receipt,
-            "simulated": False,
         }
-        return Release(**{**parts, **changes})
+        made = Simulated if changes.pop("simulated", False) else Release
+        return made(**{**parts, **changes})
 
     return make
 

@@ -11,7 +11,7 @@ from confrere import PrivateLogisticRegression, PublicSchema
 from confrere.kernel.streams import SeededSource
 from confrere.model import Encoder
 from confrere.plans.base_plan import Names
-from confrere.release import Release, card_page
+from confrere.release import Simulated, card_page
 from confrere.release.pages import bent_columns
 from confrere.schema import Category, Flag, Label, Number
 
@@ -67,7 +67,7 @@ def test_the_band_is_what_noise_does_over_many_draws():
     drawn = []
     for run in plan.run_many(data, SeededSource(1), 60):
         made = replace(plan.assemble({"weights": run}, names), encoder=encoder)
-        release = Release("plr", made, plan.guarantee(), None, simulated=True)
+        release = Simulated("plr", made, plan.guarantee(), None)
         drawn.append(bent_columns(release))
 
     def ratio(place):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import pickle
 import re
 import shutil
 import subprocess
@@ -19,15 +20,20 @@ from confrere.model.model_json import TOLERANCE
 from confrere.model.models import LARGEST
 from confrere.release import (
     CardNotes,
+    Release,
+    Simulated,
     build_card,
     fingerprint,
     generate_key,
+    load_rehearsal,
     load_release,
     read_folder,
     sign_release,
+    verify_release,
 )
 from confrere.release import folder as folder_module
 from confrere.release.card import SCHEMA
+from confrere.release.folder import write_folder
 from confrere.release.pages import README
 from confrere.release.signing import NAMESPACE
 from tests.world import each
@@ -98,9 +104,7 @@ def test_a_changed_card_is_not_saved(release, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    "change", each(kind=("../plr", ""), simulated=(None,), model=({"coef": [1.0]},)), ids=str
-)
+@pytest.mark.parametrize("change", each(kind=("../plr", ""), model=({"coef": [1.0]},)), ids=str)
 def test_wrong_parts_are_refused(make_release, change):
     with pytest.raises(InvalidParameter, match=next(iter(change))):
         make_release(**change)
@@ -111,11 +115,29 @@ def test_a_simulation_stays_here(make_release, tmp_path):
     with pytest.raises(SimulatedRelease, match="without a seed"):
         release.save(tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
-    folder = release.save(tmp_path / "out", allow_simulated=True)
-    assert json.loads((folder / "card.json").read_text())["status"] == "simulated"
-    with pytest.raises(SimulatedRelease, match="allow_simulated=True"):
-        load_release(folder)
-    assert load_release(folder, allow_simulated=True).simulated is True
+    folder = release.rehearse(tmp_path / "out")
+    assert json.loads((folder / "rehearsal.json").read_text())["status"] == "simulated"
+    assert type(load_rehearsal(folder)) is type(pickle.loads(pickle.dumps(release))) is Simulated
+    for read in (load_release, verify_release):
+        with pytest.raises(SimulatedRelease, match="rehearsal"):
+            read(folder)
+    with pytest.raises(SimulatedRelease):
+        Release.save(load_rehearsal(folder), tmp_path / "again", allow_uncapped=True)
+
+
+def test_a_rehearsal_does_not_become_a_release_by_its_name(make_release, release, tmp_path):
+    """Whoever renames the card and redoes the sums has a folder that says that it was seeded."""
+    renamed = dict(read_folder(make_release(simulated=True).rehearse(tmp_path / "one")).files)
+    renamed["card.json"] = renamed.pop("rehearsal.json")
+    written = dict(read_folder(release.save(tmp_path / "two")).files)
+    written["rehearsal.json"] = written.pop("card.json")
+    for name, files in {"first": renamed, "second": written}.items():
+        folder = write_folder(tmp_path / name, files, {})
+        for read in (load_release, verify_release, load_rehearsal):
+            with pytest.raises(SimulatedRelease):
+                read(folder)
+    with pytest.raises(InvalidRelease):
+        read_folder(write_folder(tmp_path / "both", renamed | written, {}))
 
 
 def test_nothing_is_overwritten_unasked(release, stack_release, tmp_path):

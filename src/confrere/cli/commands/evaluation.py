@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from confrere.cli.envelope import Answer, command, good
-from confrere.cli.options import AllowSimulated, Release, pairs
+from confrere.cli.options import Release, pairs
 from confrere.cli.payers import (
     OwnersLedger,
     PayingAccount,
@@ -47,7 +47,6 @@ def evaluate(
         str | None, typer.Option(help="Whose row it is, if not as the release's study says.")
     ] = None,
     yes: SpendUnasked = False,
-    allow_simulated: AllowSimulated = False,
 ) -> Answer:
     """Measure accuracy, AUC and calibration on private rows, with intervals, for an epsilon.
 
@@ -57,8 +56,8 @@ def evaluate(
     check_epsilon(epsilon)
     book = existing_ledger(ledger)
     signer = _signer(key, measured_on)
-    found = load_release(release, allow_simulated=allow_simulated)
-    model = ReleasedClassifier(source=found, allow_simulated=allow_simulated)
+    found = load_release(release)
+    model = ReleasedClassifier(source=found)
     X, y = evaluation_rows(release, found, table, label=label, unit_column=unit_column)
     two = len(found.model.classes) == 2
     metrics: list[Any] = ["accuracy", "auc", "calibration"] if two else ["accuracy", "confusion"]

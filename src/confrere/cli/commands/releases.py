@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from confrere.cli.envelope import Answer, command, good
-from confrere.cli.options import AllowSimulated, Keys, Release, pairs
+from confrere.cli.options import Keys, Release, pairs
 from confrere.cli.payers import existing_ledger
 from confrere.cli.views import facts
 from confrere.errors import StudyError
@@ -17,6 +17,7 @@ from confrere.release import (
     SignedAddition,
     Utility,
     card_page,
+    load_rehearsal,
     load_release,
     read_additions,
     read_folder,
@@ -40,11 +41,11 @@ def predict(
         bool, typer.Option("--encoded", help="The columns are encoded as the model's own were.")
     ] = False,
     key: Keys = None,
-    allow_simulated: AllowSimulated = False,
 ) -> Answer:
     """Predict the raw rows of a table with a released model; spends nothing."""
     model = load_release(
-        release, require_signature_from=pairs(key, "--key") or None, allow_simulated=allow_simulated
+        release,
+        require_signature_from=pairs(key, "--key") or None,
     )
     encoder = model.model.encoder
     units = {ids or "", unit_column_of(release) or ""}
@@ -71,7 +72,6 @@ def verify(
     release_id: Annotated[
         str | None, typer.Option("--id", help="The id that its makers told you.")
     ] = None,
-    allow_simulated: AllowSimulated = False,
 ) -> Answer:
     """Check that a release is whole, signed by whom you say, and consistent with itself."""
     keys = pairs(key, "--key")
@@ -81,7 +81,6 @@ def verify(
         ledgers=[existing_ledger(path) for path in ledger or ()],
         study=None if study is None else _content(study),
         release_id=release_id,
-        allow_simulated=allow_simulated,
     )
     if study is not None:
         from confrere.study.running import check_words
@@ -105,7 +104,7 @@ def verify(
 @command("release show")
 def show(release: Release) -> Answer:
     """Print a release's card in words."""
-    card = load_release(release, allow_simulated=True).card
+    card = load_rehearsal(release).card
     added = read_additions(read_folder(release))
     against = [
         f"{one.who} ({one.sees}): "
@@ -148,7 +147,7 @@ def page(
     key: Keys = None,
 ) -> Answer:
     """Write a release's card as one printable page."""
-    loaded = load_release(release, allow_simulated=True)
+    loaded = load_rehearsal(release)
     added = read_additions(read_folder(release), pairs(key, "--key"))
     out.write_text(card_page(loaded, added), encoding="utf-8")
     return Answer(f"the card is in {out}", {"page": str(out)})
@@ -159,11 +158,11 @@ def onnx(
     release: Release,
     out: Annotated[Path, typer.Option(help="The graph's file.")] = Path("model.onnx"),
     key: Keys = None,
-    allow_simulated: AllowSimulated = False,
 ) -> Answer:
     """Write a release's model and its encoder as a graph for any ONNX runtime."""
     found = load_release(
-        release, require_signature_from=pairs(key, "--key") or None, allow_simulated=allow_simulated
+        release,
+        require_signature_from=pairs(key, "--key") or None,
     )
     out.write_bytes(found.to_onnx())
     return Answer(f"the graph is in {out}", {"onnx": str(out)})

@@ -30,7 +30,7 @@ from confrere.cli.views import (
     receipt_table,
     report_parts,
 )
-from confrere.release import Release, load_release
+from confrere.release import Release
 from confrere.schema import DataReport
 from confrere.study import (
     Local,
@@ -45,6 +45,7 @@ from confrere.study import (
     prepare,
     read_plan,
     read_study,
+    reader_for,
     refuse_taken,
     save_made,
     save_report,
@@ -255,10 +256,8 @@ def _sources(
 ) -> dict[str, Release]:
     keys = pairs(key_texts, "--source-key")
     return {
-        name: load_release(
-            folder,
-            require_signature_from={name: keys[name]} if name in keys else None,
-            allow_simulated=study.simulated,
+        name: reader_for(study)(
+            folder, require_signature_from={name: keys[name]} if name in keys else None
         )
         for name, folder in pairs(texts, "--source").items()
     }
@@ -286,8 +285,8 @@ def _answer(
     ]
     first = places[made[0].name]
     return Answer(
-        f"{len(made)} release(s), {'signed' if signed else 'not signed'}; next: confrere verify "
-        f"{first}",
+        f"{len(made)} release(s), {'signed' if signed else 'not signed'}; next: confrere "
+        f"{'release show' if study.simulated else 'verify'} {first}",
         {"study_sha256": study.sha256, "releases": releases},
         [receipt_table(made), *(good("wrote", f"{r['folder']} and {r['page']}") for r in releases)],
     )
