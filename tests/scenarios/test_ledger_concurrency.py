@@ -5,10 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import subprocess
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any
 
 import pytest
 from joblib import Parallel, delayed
@@ -24,7 +21,7 @@ FITTING = 20  # charges of 0.1
 forks = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 
 
-def spend(ledger: Ledger, tries: int) -> list[int]:
+def spend(ledger, tries):
     """Charge as often as it goes; return the rows paid."""
     rows = []
     for _ in range(tries):
@@ -35,12 +32,12 @@ def spend(ledger: Ledger, tries: int) -> list[int]:
     return rows
 
 
-def in_forked_children(function: Callable[[int], Any], count: int) -> list[Any]:
+def in_forked_children(function, count):
     """Call ``function(0)``, ``function(1)``, ... each in a child of its own, all at once."""
     context = multiprocessing.get_context("fork")
     pipes = [context.Pipe(duplex=False) for _ in range(count)]
 
-    def report(number: int) -> None:
+    def report(number):
         pipes[number][1].send(function(number))
 
     children = [
@@ -55,13 +52,13 @@ def in_forked_children(function: Callable[[int], Any], count: int) -> list[Any]:
 
 
 @pytest.fixture(params=["durable", "ephemeral"])
-def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Ledger:
+def ledger(request, tmp_path):
     ledger = Ledger(tmp_path / "books.ledger" if request.param == "durable" else None)
     ledger.open_account("study", epsilon=CAP)
     return ledger
 
 
-def check_spent_exactly(ledger: Ledger, paid: list[list[int]]) -> None:
+def check_spent_exactly(ledger, paid):
     rows = sorted(row for rows in paid for row in rows)
     assert len(rows) == FITTING
     assert [entry.row for entry in ledger.entries()] == rows
@@ -133,7 +130,7 @@ def test_children_forked_while_threads_are_charging(ledger):
 
 @forks
 def test_a_key_asked_by_many_is_paid_once(ledger):
-    def ask(_: int) -> tuple[int, str]:
+    def ask(_):
         receipt = ledger.charge("study", Guarantee(1.5), purpose="fit", key="round 1")
         return receipt.row, receipt.hash
 
@@ -148,7 +145,7 @@ def test_a_key_asked_by_many_is_paid_once(ledger):
 def test_makers_of_the_same_file_make_one(tmp_path):
     path = tmp_path / "books.ledger"
 
-    def make(number: int) -> str:
+    def make(number):
         ledger = Ledger(path)
         ledger.open_account("study", epsilon=CAP)
         return ledger.charge("study", Guarantee(0.1), purpose=f"fit {number}").ledger_id

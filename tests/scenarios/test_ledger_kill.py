@@ -6,7 +6,6 @@ import json
 import multiprocessing
 import random
 import time
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,7 @@ from confrere.ledger import Ledger
 EPSILON = 0.1
 
 
-def release_forever(path: Path, artifacts: Path) -> None:
+def release_forever(path, artifacts):
     """Charge, let something out, say so; again and again."""
     ledger = Ledger(path)
     while True:
@@ -25,7 +24,7 @@ def release_forever(path: Path, artifacts: Path) -> None:
         ledger.mark_released(receipt, digest=f"row-{receipt.row}")
 
 
-def let_out(artifacts: Path) -> dict[int, Path]:
+def let_out(artifacts):
     return {int(file.stem): file for file in artifacts.iterdir()}
 
 

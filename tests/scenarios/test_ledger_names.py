@@ -22,7 +22,7 @@ TRIES = 6
 forks = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 
 
-def spend(path: Path, gate, answers) -> None:
+def spend(path, gate, answers):
     ledger = Ledger(path)
     granted = 0
     gate.wait()
@@ -35,7 +35,7 @@ def spend(path: Path, gate, answers) -> None:
     answers.put(granted)
 
 
-def granted_to_all(names: list[Path]) -> int:
+def granted_to_all(names):
     """Let eight processes spend at once, each by one of the names; return how often it went."""
     context = multiprocessing.get_context("fork")
     gate, answers = context.Barrier(PROCESSES, timeout=30), context.Queue()
@@ -52,7 +52,7 @@ def granted_to_all(names: list[Path]) -> int:
     return granted
 
 
-def made(folder: Path) -> tuple[Path, Path]:
+def made(folder):
     first, second = folder / "here" / "books.ledger", folder / "there" / "other.ledger"
     first.parent.mkdir(parents=True)
     second.parent.mkdir()
@@ -60,7 +60,7 @@ def made(folder: Path) -> tuple[Path, Path]:
     return first, second
 
 
-def check(first: Path, granted: int) -> None:
+def check(first, granted):
     ledger = Ledger(first)
     assert granted == FITTING
     assert ledger.spent("study") == CAP
@@ -90,7 +90,7 @@ def test_a_name_made_while_others_spend_shares_the_cap(tmp_path):
     assert own.spent("study") == other.spent("study") == 1.9
 
 
-def _namespaces() -> bool:
+def _namespaces():
     command = ["unshare", "--user", "--map-root-user", "--mount", "true"]
     try:
         return subprocess.run(command, capture_output=True, check=False).returncode == 0

@@ -14,7 +14,6 @@ import json
 import shutil
 import warnings
 import zipfile
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,16 +23,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from confrere.errors import InvalidRelease, ReleaseError, SignatureError, SimulatedRelease
+from confrere.errors import InvalidRelease, ReleaseError, SignatureError
 from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger, Receipt
-from confrere.model import Clip, Facts, Linear, Model, read_model
+from confrere.model import Clip, Facts, Linear, read_model
 from confrere.model.model_json import model_document, npz_bytes
 from confrere.model.strict_json import json_bytes
 from confrere.release import (
     CardNotes,
     Release,
-    Simulated,
     generate_key,
     load_release,
     sign_sums,
@@ -52,7 +50,7 @@ PRICE = Guarantee(
 )
 
 
-def model(*coef: float) -> Linear:
+def model(*coef: float):
     return Linear(
         coef=np.array(coef),
         intercept=0.5,
@@ -75,11 +73,11 @@ class World:
     receipts: dict[str, Receipt]
 
     @property
-    def own(self) -> Release:
+    def own(self):
         return load_release(self.new)
 
 
-def charged(ledger: Ledger, study: bytes | None, learned: Model | None, **more: Any) -> Receipt:
+def charged(ledger, study, learned, **more: Any):
     named = None if study is None else ("diabetes", hashlib.sha256(study).hexdigest())
     receipt = ledger.charge("checkups", PRICE, purpose="diabetes", study=named, **more)
     if learned is not None:
@@ -88,7 +86,7 @@ def charged(ledger: Ledger, study: bytes | None, learned: Model | None, **more: 
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory) -> World:
+def world(tmp_path_factory):
     place = tmp_path_factory.mktemp("makers")
     public = generate_key(place / "key", "main")
     ledger = Ledger(place / "checkups.ledger")
@@ -118,11 +116,11 @@ def world(tmp_path_factory) -> World:
 
 
 @pytest.fixture
-def received(world, tmp_path) -> Path:
+def received(world, tmp_path):
     return shutil.copytree(world.new, tmp_path / "received")
 
 
-def verify(world: World, folder: Path, *known: str) -> None:
+def verify(world, folder, *known: str):
     """Ask with what an honest partner has at hand."""
     verify_release(
         folder,
@@ -141,7 +139,7 @@ def test_the_genuine_release_is_verified(world, received):
 # --- a forger who edits files --------------------------------------------------------------------
 
 
-def redo(folder: Path) -> None:
+def redo(folder):
     """Redo the card's digests and the sums; the signature has to go."""
     card = json.loads((folder / "card.json").read_bytes())
     card["files"] = {
@@ -153,27 +151,27 @@ def redo(folder: Path) -> None:
     redo_sums(folder)
 
 
-def redo_sums(folder: Path) -> None:
+def redo_sums(folder):
     names = sorted(p.name for p in folder.iterdir() if p.is_file() and p.name != "SHA256SUMS")
     lines = [f"{digest(folder, name)}  {name}\n" for name in names]
     (folder / "SHA256SUMS").write_text("".join(lines))
     shutil.rmtree(folder / "signatures", ignore_errors=True)
 
 
-def digest(folder: Path, name: str) -> str:
+def digest(folder, name):
     return hashlib.sha256((folder / name).read_bytes()).hexdigest()
 
 
-def in_file(name: str, change: Callable[[bytes], bytes]) -> Callable[[World, Path], None]:
-    def forge(_: World, folder: Path) -> None:
+def in_file(name, change):
+    def forge(_, folder):
         (folder / name).write_bytes(change((folder / name).read_bytes()))
         redo(folder)
 
     return forge
 
 
-def in_card(*path: str | int, to: Any) -> Callable[[World, Path], None]:
-    def forge(_: World, folder: Path) -> None:
+def in_card(*path: str | int, to):
+    def forge(_, folder):
         card = json.loads((folder / "card.json").read_bytes())
         place = card
         for key in path[:-1]:
@@ -185,10 +183,10 @@ def in_card(*path: str | int, to: Any) -> Callable[[World, Path], None]:
     return forge
 
 
-def in_model(**changes: Any) -> Callable[[World, Path], None]:
+def in_model(**changes: Any):
     """Another model.json with test vectors that fit it, the rest left alone."""
 
-    def forge(_: World, folder: Path) -> None:
+    def forge(_, folder):
         found = json.loads((folder / "model.json").read_bytes())
         other = read_model({**found["model"], **changes})
         (folder / "model.json").write_bytes(model_document(other, found["kind"]))
@@ -197,10 +195,10 @@ def in_model(**changes: Any) -> Callable[[World, Path], None]:
     return forge
 
 
-def everywhere(learned: Model) -> Callable[[World, Path], None]:
+def everywhere(learned):
     """Another model in both files, under the same card."""
 
-    def forge(_: World, folder: Path) -> None:
+    def forge(_, folder):
         (folder / "model.json").write_bytes(model_document(learned, "plr"))
         (folder / "model.npz").write_bytes(npz_bytes(learned.arrays()))
         redo(folder)
@@ -208,8 +206,8 @@ def everywhere(learned: Model) -> Callable[[World, Path], None]:
     return forge
 
 
-def from_old(*names: str, sums: bool = True) -> Callable[[World, Path], None]:
-    def forge(world: World, folder: Path) -> None:
+def from_old(*names: str, sums=True):
+    def forge(world, folder):
         for name in names:
             shutil.copy(world.old / name, folder / name)
         if sums and "card.json" not in names:
@@ -220,10 +218,10 @@ def from_old(*names: str, sums: bool = True) -> Callable[[World, Path], None]:
     return forge
 
 
-def archive(method: int = zipfile.ZIP_STORED, twice: bool = False) -> Callable[[bytes], bytes]:
+def archive(method=zipfile.ZIP_STORED, twice=False):
     """Pack the same members again, another way."""
 
-    def change(content: bytes) -> bytes:
+    def change(content):
         with zipfile.ZipFile(io.BytesIO(content)) as given:
             members = {name: given.read(name) for name in given.namelist()}
         packed = io.BytesIO()
@@ -236,8 +234,8 @@ def archive(method: int = zipfile.ZIP_STORED, twice: bool = False) -> Callable[[
     return change
 
 
-def saved(**arrays: Any) -> Callable[[bytes], bytes]:
-    def change(_: bytes) -> bytes:
+def saved(**arrays: Any):
+    def change(_):
         packed = io.BytesIO()
         np.savez(packed, **arrays)
         return packed.getvalue()
@@ -378,7 +376,7 @@ def test_an_edited_release_is_refused(world, received, name):
         load_release(received)
 
 
-def places(value: Any, prefix: tuple = ()) -> Any:
+def places(value, prefix=()):
     yield prefix
     if isinstance(value, dict | list):
         items = value.items() if isinstance(value, dict) else enumerate(value)
@@ -427,7 +425,7 @@ def test_a_price_for_billions_of_rows_is_refused_at_once(world, received):
 # --- a forger who uses this library --------------------------------------------------------------
 
 
-def made(world: World, folder: Path, receipt: Receipt | None, **changes: Any) -> Path:
+def made(world, folder, receipt, **changes: Any):
     """A release that is consistent with itself in every way, of a receipt as the forger likes."""
     parts: dict[str, Any] = {"kind": "plr", "model": model(1.0, -2.0)}
     notes = {"study_sha256": hashlib.sha256(STUDY).hexdigest(), **changes.pop("notes", {})}
@@ -436,26 +434,26 @@ def made(world: World, folder: Path, receipt: Receipt | None, **changes: Any) ->
     return Release(**parts).describe(CardNotes(**notes)).save(folder / "forged")
 
 
-def of_receipt(**changes: Any) -> Callable[[World, Path], Path]:
-    def forge(world: World, folder: Path) -> Path:
+def of_receipt(**changes: Any):
+    def forge(world, folder):
         return made(world, folder, replace(world.receipts["new"], **changes))
 
     return forge
 
 
-def of_price(**changes: Any) -> Callable[[World, Path], Path]:
+def of_price(**changes: Any):
     return of_receipt(guarantee=replace(PRICE, **changes))
 
 
-def of_charge(name: str, **changes: Any) -> Callable[[World, Path], Path]:
-    def forge(world: World, folder: Path) -> Path:
+def of_charge(name, **changes: Any):
+    def forge(world, folder):
         return made(world, folder, world.receipts[name], **changes)
 
     return forge
 
 
-def of_budget(**changes: Any) -> Callable[[World, Path], Path]:
-    def forge(world: World, folder: Path) -> Path:
+def of_budget(**changes: Any):
+    def forge(world, folder):
         card = world.own.card
         budget = {**card.prior_spend.model_dump(), **changes}
         other = card.changed(prior_spend=budget)
@@ -466,10 +464,10 @@ def of_budget(**changes: Any) -> Callable[[World, Path], Path]:
     return forge
 
 
-def of_party(**changes: Any) -> Callable[[World, Path], Path]:
+def of_party(**changes: Any):
     """One of two receipts of a release by several parties."""
 
-    def forge(world: World, folder: Path) -> Path:
+    def forge(world, folder):
         other = replace(world.receipts["old"], **changes)
         parties = {"main": world.receipts["new"], "branch": other}
         return made(world, folder, None, parties=parties)
@@ -543,13 +541,6 @@ def test_a_seeded_receipt_does_not_become_a_real_one(world, tmp_path):
         verify(world, folder, "ledger")
 
 
-def test_a_rehearsal_is_refused(world, tmp_path):
-    release = Simulated("plr", model(1.0, -2.0), PRICE, world.receipts["seeded"])
-    folder = release.rehearse(tmp_path / "out")
-    with pytest.raises(SimulatedRelease):
-        verify(world, folder)
-
-
 # --- a genuine release at the wrong time, or without its makers' word ----------------------------
 
 
@@ -562,23 +553,23 @@ def test_an_old_release_sent_again_is_refused(world, known, reason):
         verify(world, world.old, "key", "ledger", known)
 
 
-def unsigned(world: World, folder: Path) -> None:
+def unsigned(world, folder):
     shutil.rmtree(folder / "signatures")
 
 
-def signed_by_another(world: World, folder: Path) -> None:
+def signed_by_another(world, folder):
     generate_key(folder.parent / "other")
     signature = sign_sums((folder / "SHA256SUMS").read_bytes(), folder.parent / "other")
     (folder / "signatures" / "main.sig").write_bytes(signature)
 
 
-def signed_for_another_purpose(world: World, folder: Path) -> None:
+def signed_for_another_purpose(world, folder):
     sums = (folder / "SHA256SUMS").read_bytes()
     signature = sign_bytes(sums, world.place / "key", namespace="file")
     (folder / "signatures" / "main.sig").write_bytes(signature)
 
 
-def signed_under_another_name(world: World, folder: Path) -> None:
+def signed_under_another_name(world, folder):
     (folder / "signatures" / "main.sig").rename(folder / "signatures" / "branch.sig")
 
 

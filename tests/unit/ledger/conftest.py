@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from confrere.kernel.guarantee import Guarantee
@@ -9,7 +7,7 @@ from confrere.ledger import Ledger
 
 
 @pytest.fixture(scope="session")
-def one_account(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+def one_account(tmp_path_factory):
     """A file with one account, capped at 1: copied, not made for each test, to spare the disk."""
     ledger = Ledger(tmp_path_factory.mktemp("one account") / "books.ledger")
     ledger.open_account("study", epsilon=1.0)
@@ -17,17 +15,17 @@ def one_account(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     return tmp_path / "books.ledger"
 
 
 @pytest.fixture
-def ledger(path: Path, one_account: bytes) -> Ledger:
+def ledger(path, one_account):
     """A durable ledger with one account, capped at 1."""
     path.write_bytes(one_account)
     return Ledger(path)
 
 
 @pytest.fixture
-def tenth() -> Guarantee:
+def tenth():
     return Guarantee(0.1, theorem="objective_perturbation", public=("n_samples",))

@@ -110,7 +110,7 @@ class TestEnds:
         assert ledger.entries()[0].state == "open"
 
 
-def _nested(levels: int) -> list:
+def _nested(levels):
     value: list = []
     for _ in range(levels):
         value = [value]
@@ -168,13 +168,13 @@ def test_a_charge_costs_the_same_in_a_long_ledger(tenth, monkeypatch):
     read = 0
     pread = os.pread
 
-    def counting(descriptor: int, length: int, offset: int) -> bytes:
+    def counting(descriptor, length, offset):
         nonlocal read
         found = pread(descriptor, length, offset)
         read += len(found)
         return found
 
-    def cost(key: str) -> int:
+    def cost(key):
         nonlocal read
         read = 0
         with monkeypatch.context() as patch:

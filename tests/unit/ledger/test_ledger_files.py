@@ -185,7 +185,7 @@ class _Estimator(BaseEstimator):
 
 class TestHandle:
     @pytest.fixture(params=["durable", "ephemeral"])
-    def either(self, request, path) -> Ledger:
+    def either(self, request, path):
         return Ledger(path if request.param == "durable" else None)
 
     def test_copies_are_the_same(self, either):
@@ -218,7 +218,7 @@ class TestHandle:
         assert ledger != str(path)
 
 
-def _run(script: str, **environment: str) -> str:
+def _run(script, **environment: str):
     finished = subprocess.run(
         [sys.executable, "-W", "error", "-c", script],
         env=os.environ | environment,

@@ -42,7 +42,7 @@ ends = st.sampled_from([("released", None), ("released", "00"), ("failed", "A"),
 class LedgerAgainstModel(RuleBasedStateMachine):
     receipts = Bundle("receipts")
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.ledger = Ledger()
         self.caps: dict[str, float | None] = {}
@@ -54,7 +54,7 @@ class LedgerAgainstModel(RuleBasedStateMachine):
         self.heads: list[str] = []
 
     @rule(name=names, cap=caps, unit=st.sampled_from(Unit))
-    def open_account(self, name: str, cap: float | None, unit: Unit) -> None:
+    def open_account(self, name, cap, unit):
         opened = self.opened.setdefault(name, (cap, unit))
         if unit is not opened[1] or cap not in (opened[0], self.caps.get(name, cap)):
             with pytest.raises(InvalidParameter):
@@ -66,7 +66,7 @@ class LedgerAgainstModel(RuleBasedStateMachine):
 
     @precondition(lambda self: self.caps)
     @rule(data=st.data(), cap=caps.filter(bool))
-    def raise_cap(self, data: st.DataObject, cap: float) -> None:
+    def raise_cap(self, data, cap):
         name = data.draw(st.sampled_from(sorted(self.caps)))
         now = self.caps[name]
         if now is None or cap <= now:
@@ -78,14 +78,14 @@ class LedgerAgainstModel(RuleBasedStateMachine):
 
     @precondition(lambda self: self.caps)
     @rule(data=st.data())
-    def freeze(self, data: st.DataObject) -> None:
+    def freeze(self, data):
         name = data.draw(st.sampled_from(sorted(self.caps)))
         self.ledger.freeze(name, reason="enough")
         self.frozen.add(name)
 
     @rule(target=receipts, name=names, guarantee=guarantees, key=keys)
-    def charge(self, name: str, guarantee: Guarantee, key: str | None):
-        def charge() -> Receipt:
+    def charge(self, name, guarantee, key):
+        def charge():
             return self.ledger.charge(name, guarantee, purpose="fit", key=key)
 
         error = self._expected_error(name, guarantee, key)
@@ -103,9 +103,7 @@ class LedgerAgainstModel(RuleBasedStateMachine):
             self.keys[key] = ((name, guarantee), receipt)
         return receipt
 
-    def _expected_error(
-        self, name: str, guarantee: Guarantee, key: str | None
-    ) -> type[Exception] | None:
+    def _expected_error(self, name, guarantee, key):
         if name not in self.caps:
             return KeyError
         if key is not None and key in self.keys:
@@ -121,11 +119,11 @@ class LedgerAgainstModel(RuleBasedStateMachine):
         return None
 
     @rule(receipt=receipts, end=ends)
-    def mark(self, receipt: Receipt, end: tuple[str, str | None]) -> None:
+    def mark(self, receipt, end):
         position = [row for row, _ in self.charged].index(receipt)
         earlier = self.charged[position][1]
 
-        def mark() -> None:
+        def mark():
             if end[0] == "released":
                 self.ledger.mark_released(receipt, digest=end[1])
             else:
@@ -139,15 +137,15 @@ class LedgerAgainstModel(RuleBasedStateMachine):
         self.charged[position] = (receipt, end)
 
     @rule()
-    def go_elsewhere(self) -> None:
+    def go_elsewhere(self):
         self.ledger = pickle.loads(pickle.dumps(self.ledger))
 
     @rule()
-    def keep_the_head(self) -> None:
+    def keep_the_head(self):
         self.heads.append(self.ledger.head())
 
     @invariant()
-    def agrees(self) -> None:
+    def agrees(self):
         for account in self.ledger.accounts():
             spent = self.spent[account.name]
             assert account.epsilon == self.caps[account.name]
@@ -163,7 +161,7 @@ class LedgerAgainstModel(RuleBasedStateMachine):
         assert len(self.ledger.accounts()) == len(self.caps)
 
     @invariant()
-    def lists_what_was_charged(self) -> None:
+    def lists_what_was_charged(self):
         found = [
             (entry.row, entry.hash, entry.guarantee, entry.state, entry.digest or entry.code)
             for entry in self.ledger.entries()
@@ -174,7 +172,7 @@ class LedgerAgainstModel(RuleBasedStateMachine):
         ]
         assert found == expected
 
-    def teardown(self) -> None:
+    def teardown(self):
         for head in (None, *self.heads):
             self.ledger.verify(head=head)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from confrere.errors import BudgetExceeded, ConfrereError
@@ -21,7 +19,7 @@ def test_what_was_made_is_released(ledger, tenth):
     assert ledger.entry(ticket.receipt).state == "released"
 
 
-def _stop(words: str, first: Callable[[], None]) -> None:
+def _stop(words, first):
     first()
     raise ValueError(words)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from confrere.errors import CompositionError, InvalidParameter
@@ -16,14 +14,14 @@ LABELS = {"unit": "record", "neighbours": "label-only"}
 
 
 @pytest.fixture
-def old(path: Path) -> Path:
+def old(path):
     """A file of rows that the first format wrote: one account says nothing, one is of labels."""
     rows = [Row.sealed(Kind.GENESIS, {"format": 1, "ledger_id": "ab" * 16}, after=None)]
 
-    def add(kind: Kind, **facts: object) -> None:
+    def add(kind, **facts: object):
         rows.append(Row.sealed(kind, facts, after=rows[-1]))
 
-    def charge(account: str, guarantee: Guarantee, key: str | None) -> None:
+    def charge(account, guarantee, key):
         spent = {"epsilon": str(guarantee.epsilon), "delta": "0.0"}
         facts = {"detail": {}, "simulated": False, "purpose": "fit", "key": key, "spent": spent}
         add(Kind.CHARGE, account=account, guarantee=guarantee.to_dict(), **facts)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +19,7 @@ Rows = list[dict]
 
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+def original(tmp_path_factory):
     """A ledger of rows of all kinds, with a charge at the end."""
     ledger = Ledger(tmp_path_factory.mktemp("original") / "books.ledger")
     ledger.open_account("a", epsilon=0.5)
@@ -38,43 +36,43 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 @pytest.fixture
-def book(original: bytes, path: Path) -> Path:
+def book(original, path):
     path.write_bytes(original)
     return path
 
 
-def read(path: Path) -> Rows:
+def read(path):
     return [
         dict(zip(COLUMNS, json.loads(line), strict=True)) for line in path.read_bytes().splitlines()
     ]
 
 
-def write(path: Path, rows: Rows) -> None:
+def write(path, rows):
     """Put another file in the ledger's place, as an editor does."""
     lines = [canonical([row[column] for column in COLUMNS]) + "\n" for row in rows]
     replace_by(path, "".join(lines).encode())
 
 
-def replace_by(path: Path, content: bytes) -> None:
+def replace_by(path, content):
     draft = path.with_name("draft")
     draft.write_bytes(content)
     draft.replace(path)
 
 
-def tamper(path: Path, act: Callable[[Rows], object]) -> None:
+def tamper(path, act):
     rows = read(path)
     act(rows)
     write(path, rows)
 
 
-def rewrite(rows: Rows, seq: int, *, upto: int, **facts: object) -> None:
+def rewrite(rows, seq, *, upto, **facts: object):
     """Change facts of one row and forge the hashes from there on, up to and with row ``upto``."""
     row = rows[seq - 1]
     row["body"] = canonical(json.loads(row["body"]) | facts)
     relink(rows, seq, upto=upto)
 
 
-def relink(rows: Rows, seq: int, *, upto: int) -> None:
+def relink(rows, seq, *, upto):
     previous = rows[seq - 2]["hash"] if seq > 1 else "0" * 64
     for number in range(seq, upto + 1):
         row = rows[number - 1]
@@ -82,7 +80,7 @@ def relink(rows: Rows, seq: int, *, upto: int) -> None:
         row["hash"] = previous = seal(*(row[column] for column in COLUMNS[:-1]))
 
 
-def _unopened(path: Path) -> Ledger:
+def _unopened(path):
     """A handle that has seen nothing yet, as one from a pickle."""
     ledger = Ledger.__new__(Ledger)
     ledger.__setstate__({"path": str(path), "durable": True, "ledger_id": None, "witness": None})
@@ -137,7 +135,7 @@ def test_a_line_that_is_no_row_shows(book, line):
 
 @pytest.mark.parametrize("facts", ["7", "[]", '"charge"', "null", "{}", "{"])
 def test_facts_that_are_none_show_though_sealed(book, facts):
-    def forge(rows: Rows) -> None:
+    def forge(rows):
         rows[3]["body"] = facts
         relink(rows, 4, upto=N_ROWS)
 
@@ -155,7 +153,7 @@ def test_a_removed_row_shows(book, seq):
 
 @pytest.mark.parametrize("seq", range(2, N_ROWS))
 def test_a_removed_row_shows_when_the_others_close_up(book, seq):
-    def remove(rows: Rows) -> None:
+    def remove(rows):
         rows.pop(seq - 1)
         for number, row in enumerate(rows, start=1):
             row["seq"] = number
@@ -167,7 +165,7 @@ def test_a_removed_row_shows_when_the_others_close_up(book, seq):
 
 @pytest.mark.parametrize("first", range(1, N_ROWS))
 def test_rows_that_changed_places_show(book, first):
-    def swap(rows: Rows) -> None:
+    def swap(rows):
         rows[first - 1], rows[first] = rows[first], rows[first - 1]
 
     tamper(book, swap)
@@ -179,7 +177,7 @@ def test_rows_that_changed_places_show(book, first):
 def test_an_inserted_row_shows(book, seq):
     """A forged charge, well hashed and well linked to what stands before it."""
 
-    def insert(rows: Rows) -> None:
+    def insert(rows):
         before = Row(**rows[seq - 2])
         facts = json.loads(rows[3]["body"])
         forged = Row.sealed(Kind.CHARGE, facts | {"key": "forged"}, after=before)

@@ -10,7 +10,7 @@ from confrere.ledger import Ledger
 
 
 @pytest.fixture
-def busy(ledger: Ledger, tenth: Guarantee) -> Ledger:
+def busy(ledger, tenth):
     receipt = ledger.charge("study", tenth, purpose='fit, "quoted"', detail={"rounds": [1, 2]})
     ledger.mark_released(receipt, digest="00ff")
     ledger.open_account("open")

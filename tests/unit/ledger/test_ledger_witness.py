@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -18,18 +17,18 @@ TENTH = Guarantee(0.1)
 
 
 @pytest.fixture
-def spent(ledger: Ledger) -> Ledger:
+def spent(ledger):
     ledger.charge("study", TENTH, purpose="fit")
     return ledger
 
 
-def put_back(path: Path, content: bytes) -> None:
+def put_back(path, content):
     """Another file under the same name, as from a backup: nothing in memory knows it."""
     path.unlink()
     path.write_bytes(content)
 
 
-def in_another_process(ledger: Ledger) -> Ledger:
+def in_another_process(ledger):
     state = ledger.__getstate__() | {"ledger_id": None}
     other = Ledger.__new__(Ledger)
     other.__setstate__(state)

@@ -29,20 +29,20 @@ def clock(monkeypatch):
 
     monkeypatch.setattr(chain, "datetime", Clock)
 
-    def at(text: str) -> None:
+    def at(text):
         Clock.moment = datetime.fromisoformat(text).replace(tzinfo=UTC)
 
     return at
 
 
 @pytest.fixture
-def yearly(path, clock) -> Ledger:
+def yearly(path, clock):
     ledger = Ledger(path)
     ledger.open_account("study", epsilon=1.0, delta=1e-6, period="year", reason="the board's rule")
     return ledger
 
 
-def pay(ledger: Ledger, epsilon: float, delta: float = 0.0) -> None:
+def pay(ledger, epsilon, delta=0.0):
     ledger.charge("study", Guarantee(epsilon, delta), purpose="model")
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
 from confrere.kernel.guarantee import Guarantee
-from confrere.ledger import Ledger, Receipt
+from confrere.ledger import Ledger
 from confrere.model import Clip, Facts, Linear, LowLevelModel, Stack
 from confrere.release import Release, Simulated, generate_key
 
@@ -20,7 +18,7 @@ GUARANTEE = Guarantee(
 )
 
 
-def make_linear(**changes: object) -> Linear:
+def make_linear(**changes: object):
     known: dict = {
         "coef": np.array([0.3, -2.0, 1.1]),
         "intercept": 0.2,
@@ -32,7 +30,7 @@ def make_linear(**changes: object) -> Linear:
     return Linear(**{**known, **changes})
 
 
-def make_stack() -> Stack:
+def make_stack():
     groups = tuple(
         LowLevelModel(
             name=f"group {k}",
@@ -53,7 +51,7 @@ def make_stack() -> Stack:
 
 
 @pytest.fixture
-def ledger(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
+def ledger(tmp_path_factory):
     own = Ledger(tmp_path_factory.mktemp("books") / "own.ledger")
     own.open_account("checkups", epsilon=3.0)
     own.charge("checkups", Guarantee(epsilon=0.5), purpose="an earlier one")
@@ -61,18 +59,18 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
 
 
 @pytest.fixture
-def receipt(ledger: Ledger) -> Receipt:
+def receipt(ledger):
     return ledger.charge("checkups", GUARANTEE, purpose="diabetes")
 
 
 @pytest.fixture
-def guarantee() -> Guarantee:
+def guarantee():
     return GUARANTEE
 
 
 @pytest.fixture
-def make_release(receipt: Receipt) -> Callable[..., Release]:
-    def make(**changes: object) -> Release:
+def make_release(receipt):
+    def make(**changes: object):
         parts: dict = {
             "kind": "test-linear",
             "model": make_linear(),
@@ -86,17 +84,17 @@ def make_release(receipt: Receipt) -> Callable[..., Release]:
 
 
 @pytest.fixture
-def release(make_release: Callable[..., Release]) -> Release:
+def release(make_release):
     return make_release()
 
 
 @pytest.fixture
-def stack_release(make_release: Callable[..., Release]) -> Release:
+def stack_release(make_release):
     return make_release(kind="test-stack", model=make_stack())
 
 
 @pytest.fixture
-def linear_model() -> Callable[..., Linear]:
+def linear_model():
     return make_linear
 
 

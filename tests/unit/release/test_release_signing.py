@@ -78,7 +78,7 @@ def test_openssh_and_we_accept_each_other(key_pair, tmp_path):
     (tmp_path / "allowed").write_text(f"main {public.read_text()}")
     (tmp_path / "ours.sig").write_bytes(sign_sums(MESSAGE, private))
 
-    def openssh(*arguments: str, message: bytes = MESSAGE) -> subprocess.CompletedProcess:
+    def openssh(*arguments: str, message=MESSAGE):
         return subprocess.run(
             [program, *arguments], input=message, cwd=tmp_path, capture_output=True, check=False
         )
