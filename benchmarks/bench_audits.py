@@ -86,7 +86,7 @@ def rows_of(record: dict[str, Any]) -> str:
         [
             [
                 f"`{method}`",
-                law.removesuffix("Noise"),
+                law,
                 geometry,
                 "yes" if delta else "",
                 told(rows, "relation"),

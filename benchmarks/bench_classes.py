@@ -27,13 +27,12 @@ from confrere import (
     SampleStackingClassifier,
 )
 from confrere.arrays import Floats
+from confrere.kernel.norms import L2, Pure
 from confrere.kernel.streams import SeededSource
-from confrere.maths.calibration import calibrate_softmax
-from confrere.mechanisms.laws import L2Noise
-from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
+from confrere.maths.accountants import pure_rate
 from confrere.plans import PublicFacts
+from confrere.plans.design import noise_budget
 from confrere.plans.linear_plan import coefficients
-from confrere.plans.ridges import noise_budget
 from confrere_research import loaders
 
 DRAWS = 10
@@ -127,11 +126,11 @@ def one_norm(model: Any, table: Table, epsilon: float, seed: int) -> float:
     count = len(table.classes)
     facts = PublicFacts(n_samples=len(table.y), n_features=table.X.shape[1], n_classes=count)
     plan = made.plan(facts)
-    act: NoisyMinimiser = plan.mechanism.minimiser
-    rho = calibrate_softmax(noise_budget(epsilon), act.ridge, count)
-    act = replace(act, law=L2Noise(rho))
-    rows = plan.frame.rows(table.X)
-    released = act.run_many(rows, table.y, source=SeededSource(seed), count=1)[0]
+    act = plan.mechanism.act
+    rho = pure_rate(noise_budget(epsilon), replace(plan.mechanism.exposure, one_norm=True))
+    act = replace(act, law=Pure(L2((count - 1) * act.n_features), rho))
+    rows, whole = plan.frame.rows(table.X), [(slice(None), slice(None))]
+    released = act.run_many(rows, table.y, whole, source=SeededSource(seed), count=1)[0]
     coef, intercept = coefficients(plan.frame, released)
     return float(((table.tested @ coef.T + intercept).argmax(axis=1) == table.truth).mean())
 

@@ -29,7 +29,7 @@ from confrere.kernel.streams import SeededSource
 from confrere.ledger import Ledger
 from confrere.maths.parties import minimise_parties, solve_parties, solve_parties_softmax
 from confrere.maths.voting import count_votes
-from confrere.mechanisms.noisy_minimiser import SOLVER_PART, run_parties
+from confrere.mechanisms.objective import SOLVER_PART, run_parties
 from confrere.plans.party_rows import Sizes
 
 ROUNDS = 3

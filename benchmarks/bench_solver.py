@@ -20,7 +20,7 @@ from rich.table import Table
 from sklearn.linear_model import LogisticRegression
 
 from confrere.arrays import Floats
-from confrere.maths.logistic import residual, sigmoid
+from confrere.kernel.losses import residual, sigmoid
 from confrere.maths.solver import minimise, minimise_many
 
 #: Rows, columns, rounds, and the target for the ratio of times.

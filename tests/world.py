@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from confrere import Guarantee, Ledger
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.losses import loss_of
+from confrere.kernel.norms import L2, Norm
 from confrere.kernel.release import Ticket, paying
 from confrere.kernel.streams import RandomSource
+from confrere.maths.accountants import gaussian_rate, pure_rate
+from confrere.mechanisms.hidden_size import HiddenSize, RowCount
+from confrere.mechanisms.objective import Block, Objective, objective
+
+#: Which changes are hidden.
+RELATIONS = (Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE)
 
 
 @contextmanager
@@ -27,6 +36,4 @@ def system_stream() -> Iterator[RandomSource]:
         yield ticket.book(Guarantee(1.0))
 
 
-def each(**wrong: Iterable[Any]) -> list[dict[str, Any]]:
-    """One change at a time: ``each(a=(1, 2), b=(3,))`` is ``[{"a": 1}, {"a": 2}, {"b": 3}]``."""
-    return [{name: value} for name, values in wrong.items() for value in values]
+from collections.abc import Iterable, Iterator, Sequence

@@ -12,7 +12,8 @@ from sklearn.metrics import roc_auc_score
 
 from confrere.errors import InvalidParameter
 from confrere.estimators import MultipartyClassifier
-from confrere.maths.calibration import RidgeTerm, calibrate, spent_epsilon
+from confrere.kernel.losses import Logistic
+from confrere.maths.accountants import Exposure, pure_rate
 from confrere.maths.voting import largest_norm as longest_minimiser
 from confrere.maths.voting import soft_sensitivity
 from confrere_research.as_printed.multiparty import (
@@ -29,6 +30,10 @@ from confrere_research.as_printed.regression import (
     tuned,
 )
 from confrere_research.as_printed.stacking import fit_pst_f
+
+
+def exposed(*ridges, weights=(1.0,)):
+    return Exposure(loss=Logistic(), ridges=ridges, weights=tuple(weights))
 
 
 @pytest.mark.parametrize(
@@ -48,12 +53,12 @@ def test_printed_values(epsilon, alpha, n, epsilon_prime, delta):
 
 def test_mean_noise_of_the_printed_and_the_tight_calibration():
     assert round(10 / printed_calibration(1.0, 1000, 0.01).rho, 4) == 21.0390
-    assert 10 / calibrate(1.0, [RidgeTerm(ridge=10.0)]) == 20.0
+    assert 10 / pure_rate(1.0, exposed(10.0)) == 20.0
 
 
 def test_printed_calibration_has_a_cliff_that_the_tight_one_has_not():
     assert round(printed_calibration(0.25, 1, 2.0).epsilon_prime, 4) == 0.0144
-    assert 2 * calibrate(0.25, [RidgeTerm(ridge=2.0)]) > 0.17
+    assert 2 * pure_rate(0.25, exposed(2.0)) > 0.17
 
 
 def test_printed_group_values():
@@ -68,9 +73,9 @@ def test_the_printed_calibration_is_sound_but_loose(epsilon, alpha):
     """What the exact accountant finds at its rate and ridge is below the claim."""
     printed = printed_calibration(epsilon, 100, alpha)
     ridge = 100 * (alpha + printed.extra_ridge)
-    assert spent_epsilon(printed.rho, RidgeTerm(ridge=ridge)) <= epsilon
-    assert calibrate(epsilon, [RidgeTerm(ridge=ridge)]) >= printed.rho
-    assert calibrate(1.0, [RidgeTerm(ridge=1.0)]) > 1.5 * printed_calibration(1.0, 100, 0.01).rho
+    assert exposed(ridge).spent(printed.rho) <= epsilon
+    assert pure_rate(epsilon, exposed(ridge)) >= printed.rho
+    assert pure_rate(1.0, exposed(1.0)) > 1.5 * printed_calibration(1.0, 100, 0.01).rho
 
 
 @pytest.mark.parametrize("factor", [0.2, 1.0, 4.0])
@@ -83,11 +88,7 @@ def test_groups_as_printed_are_sound_where_no_ridge_shrinks(factor):
     if left <= 0:
         floors = [1 / (4 * math.expm1(q / 4)) for q in weights]
         rate, ridges = 1 / 4, [max(pair) for pair in zip(given, floors, strict=True)]
-    spent = [
-        spent_epsilon(rate * q, RidgeTerm(ridge=ridge))
-        for q, ridge in zip(weights, ridges, strict=True)
-    ]
-    assert sum(spent) <= 1.0
+    assert exposed(*ridges, weights=weights).spent(rate) <= 1.0
 
 
 def test_sensitivities_are_the_papers():

@@ -9,26 +9,25 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
 from confrere.extras import extra
-from confrere.kernel.guarantee import Guarantee, check_bound, in_sequence
+from confrere.kernel.guarantee import Guarantee, Neighbours, check_bound, in_sequence
+from confrere.kernel.losses import loss_of
 from confrere.ledger import Entry
-from confrere.maths.gaussian import GaussianGroups, GaussianObjective
+from confrere.maths.accountants import Exposure, GaussianLoss, gaussian_delta, jacobian
 
 #: Share of the total delta that is spent on losses beyond the grid.
 _BEYOND = 1e-4
 
 #: What a charge notes of a fit with Gaussian noise.
-_GAUSSIAN = frozenset({"sigma", "ridge", "cap", "n_classes", "output_epsilon"})
-
-#: The same of groups of features of the same records.
-_GROUPS = frozenset({"sigmas", "ridges", "cap", "n_classes", "joint", "output_epsilon"})
+_GAUSSIAN = frozenset({"sigmas", "ridges", "cap", "n_classes", "joint", "output_epsilon"})
 
 #: How well what was noted must agree with what was paid.
 _AGREES = 1e-6
@@ -102,20 +101,6 @@ class _Promised:
 
 
 @dataclass(frozen=True)
-class _Objective:
-    """One objective with Gaussian noise."""
-
-    objective: GaussianObjective
-    sigma: float
-
-    def delta(self, epsilon: ArrayLike) -> NDArray[np.float64]:
-        return self.objective.delta(epsilon, self.sigma)
-
-    def profile(self, epsilon: ArrayLike) -> NDArray[np.float64]:
-        return self.objective.profile(epsilon, self.sigma)
-
-
-@dataclass(frozen=True)
 class _GaussianFit:
     """Minimisers with Gaussian noise, and the pure step that paid for their solver.
 
@@ -123,14 +108,14 @@ class _GaussianFit:
     of the low level or in the high level.
     """
 
-    levels: frozenset[_Objective | GaussianGroups]
+    levels: frozenset[GaussianLoss]
     output_epsilon: float
 
     def losses(self, tools: _Tools) -> Any:
         """Return the distribution that dominates: the profile's dots, connected from above."""
         last = self._last(tools)
         upward = np.arange(last + 1)
-        above = np.max([level.profile(upward * tools.step) for level in self.levels], axis=0)
+        above = np.max([profile(level, upward * tools.step) for level in self.levels], axis=0)
         # sup_S P(S) - e^-eps Q(S) is 1 - e^-eps + e^-eps sup_S Q(S) - e^eps P(S).
         mirrored = above[:0:-1]
         below = 1 - np.exp(-upward[:0:-1] * tools.step) * (1 - mirrored)
@@ -175,26 +160,18 @@ def _kind(release: Entry | Guarantee) -> _Promised | _GaussianFit:
     return _GaussianFit(frozenset(filter(None, levels)), noted[0]["output_epsilon"])
 
 
-def _level(facts: Mapping[str, Any], price: Guarantee) -> _Objective | GaussianGroups | None:
+def _level(facts: Mapping[str, Any], price: Guarantee) -> GaussianLoss | None:
     """Return what was noted of a fit's noise, if it gives the very delta that was paid."""
-    found: _Objective | GaussianGroups
-    if facts.keys() >= _GAUSSIAN:
-        objective = GaussianObjective(
-            ridge=facts["ridge"],
-            cap=facts["cap"],
-            n_classes=facts["n_classes"],
-            neighbours=price.neighbours,
-        )
-        found = _Objective(objective, facts["sigma"])
-    elif facts.keys() >= _GROUPS and facts["n_classes"] == 2:
-        found = GaussianGroups(
-            sigmas=tuple(facts["sigmas"]),
-            ridges=tuple(facts["ridges"]),
-            cap=facts["cap"],
-            joint=facts["joint"],
-        )
-    else:
+    if not facts.keys() >= _GAUSSIAN:
         return None
+    exposure = Exposure(
+        loss=loss_of(facts["n_classes"], facts["cap"]),
+        ridges=tuple(facts["ridges"]),
+        weights=(1.0,) * len(facts["ridges"]),
+        joint=facts["joint"],
+        neighbours=price.neighbours,
+    )
+    found = GaussianLoss(exposure, tuple(facts["sigmas"]))
     spent = float(found.delta(price.epsilon - facts["output_epsilon"]))
     return found if math.isclose(spent, price.delta, rel_tol=_AGREES) else None
 
@@ -228,3 +205,51 @@ def _load(step: float, beyond: float) -> _Tools:
         for name in ("common", "privacy_loss_distribution", "pld_pmf")
     )
     return _Tools(common, distributions, pmf, step, beyond)
+
+
+def profile(noise: GaussianLoss, epsilon: ArrayLike) -> Floats:
+    """Return a bound on delta that is good at small epsilons too, where releases compose.
+
+    A replaced record is one that goes and one that comes: between the two lies a data set that
+    is a neighbour of both by one record, and no corner has to be counted beside another. Of
+    several blocks of two classes, the Jacobian apart, no test does better than between two
+    Gaussians: they compose as those do.
+    """
+    bound, relation = noise.delta(epsilon), noise.exposure.neighbours
+    if len(noise.sigmas) > 1:
+        if noise.exposure.loss.n_classes > 2 or relation is not Neighbours.REPLACE_ONE:
+            return bound
+        paid = jacobian(noise.exposure)
+        twice = np.asarray(epsilon, dtype=np.float64) - 2 * paid
+        return np.minimum(math.exp(paid) * gaussian_delta(twice, noise.reach), bound)
+    at = np.asarray(epsilon, dtype=np.float64)[..., None]
+    one = replace(noise.exposure, neighbours=Neighbours.ADD_REMOVE)
+    goes = replace(noise, exposure=one).moves()
+    mu, count = goes[0].reach / noise.sigmas[0], goes[0].count
+    at_end, at_zero = goes[0].jacobian, goes[-1].jacobian
+    if relation is Neighbours.ADD_REMOVE:
+        alone = _one_record(at, mu, count, at_end, at_zero).min(axis=-1)
+        return np.asarray(np.minimum(bound, alone))
+    # Whoever comes pays no Jacobian. Any division of epsilon is sound; that of two Gaussian
+    # mechanisms, beyond what the Jacobian takes, is the best or nearly so.
+    for taken in (at_end, at_zero):
+        first = (at + taken - mu**2) / 2
+        second = np.exp(first) * _one_record(at - first, mu, count, 0.0, 0.0)
+        both = _one_record(first, mu, count, at_end, at_zero) + second
+        bound = np.minimum(bound, both.min(axis=-1))
+    return bound
+
+
+def _one_record(
+    epsilon: Floats, mu: float, count: int, at_end: ArrayLike, at_zero: ArrayLike
+) -> Floats:
+    """Return delta where one record goes or comes: the loss is at most the larger of two ends.
+
+    ``E (1 - e^(epsilon - max(s + at_end, at_zero)))_+`` with ``s`` the loss of a Gaussian
+    mechanism, the largest of ``count`` such.
+    """
+    end, zero = np.asarray(at_end), np.asarray(at_zero)
+    above = count * gaussian_delta(epsilon - end, mu)
+    left = np.minimum(epsilon - zero, 0.0)
+    below = -np.expm1(left) + np.exp(left) * count * gaussian_delta(zero - end, mu)
+    return np.asarray(np.minimum(1.0, np.where(epsilon >= zero, above, below)))

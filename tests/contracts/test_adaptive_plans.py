@@ -18,6 +18,7 @@ from confrere.plans import PublicFacts
 from confrere.plans.checked_average import CheckedAveraging
 from confrere.plans.checked_plan import CheckedPlan, plan_near
 from confrere.plans.declared_priors import Prior
+from confrere.plans.design import allowance
 from confrere.plans.linear_plan import linear_frame, plan_linear
 from confrere.plans.party_rows import Sizes
 from confrere.plans.together_plan import CollaborativePlan
@@ -168,7 +169,7 @@ def test_a_fit_that_costs_more_than_was_promised_is_not_run():
 
     def fit(epsilon, belief):
         delta = DELTA if belief.factor < 0 else 0.0
-        return plan_linear(500, frame, epsilon=epsilon, delta=delta)
+        return plan_linear(allowance(epsilon, 500, delta=delta, loss="logistic"), frame)
 
     plan = plan_near(Prior(np.array([2.0, 1.0, 0.0])), fit, epsilon=1.0, n_samples=500)
     assert plan.guarantee().delta == 0.0

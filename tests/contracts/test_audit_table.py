@@ -10,13 +10,8 @@ from confrere.catalogue_audits import AUDITED, IN_TABLE
 from confrere.errors import InvalidParameter
 from confrere.estimators import PrivateLogisticRegression
 from confrere.kernel.guarantee import RELATIONS, Neighbours
-from confrere.maths.calibration import (
-    RidgeTerm,
-    spent_epsilon,
-    spent_epsilon_classwise,
-    spent_epsilon_softmax,
-)
-from confrere.maths.gaussian import GaussianObjective
+from confrere.kernel.losses import Logistic, Softmax
+from confrere.maths.accountants import Exposure
 
 #: Every value of every dimension. Whether a method has it is asked of the method itself.
 VALUES = {
@@ -90,10 +85,8 @@ def test_a_relation_that_only_old_ledgers_have_is_refused_by_every_mechanism_and
         with pytest.raises(InvalidParameter, match="neighbours"):
             replace(one, neighbours=Neighbours.LABEL_ONLY)
     for price in (
-        lambda relation: spent_epsilon(1.0, RidgeTerm(ridge=1.0), relation),
-        lambda relation: spent_epsilon_softmax(1.0, 1.0, 3, 1.0, relation),
-        lambda relation: spent_epsilon_classwise(1.0, 1.0, 4, 1.0, relation),
-        lambda relation: GaussianObjective(ridge=1.0, neighbours=relation),
+        lambda relation: Exposure(loss=Logistic(), ridges=(1.0,), neighbours=relation),
+        lambda relation: Exposure(loss=Softmax(4), ridges=(1.0,), neighbours=relation),
         lambda relation: PrivateLogisticRegression(neighbours=relation).price(100, 4),
     ):
         with pytest.raises(InvalidParameter, match="neighbours"):
@@ -106,5 +99,5 @@ def made_by(row):
 
 
 def test_a_law_that_is_not_the_declared_one_is_refuted():
-    wrong = replace(ROWS[0], law="GaussianNoise")
-    assert "noise of L2Noise" in audit_row(wrong).where
+    wrong = replace(ROWS[0], law="Gaussian")
+    assert "noise of L2" in audit_row(wrong).where

@@ -102,7 +102,7 @@ class TestEveryEstimator:
         assert ledger.spent("study") == 0
 
     def test_a_failure_after_the_charge_stays_charged(self, estimator, ledger, monkeypatch):
-        from confrere.mechanisms import noisy_minimiser
+        from confrere.mechanisms import objective
         from confrere.mechanisms.counts import PrivateCounts
         from confrere.mechanisms.output_step import AddedNoise
         from confrere.mechanisms.secure_sum import SecureSum
@@ -110,7 +110,7 @@ class TestEveryEstimator:
         def broken(*args, **kwargs):
             raise RuntimeError("the machine caught fire")
 
-        monkeypatch.setattr(noisy_minimiser, "minimise_many", broken)
+        monkeypatch.setattr(objective, "minimise_many", broken)
         monkeypatch.setattr(AddedNoise, "release", broken)
         monkeypatch.setattr(SecureSum, "run_many", broken)
         monkeypatch.setattr(PrivateCounts, "noised", broken)

@@ -17,9 +17,8 @@ from confrere.kernel.guarantee import Neighbours, Split, Unit
 from confrere.kernel.ledger import LedgerWriter, Payment, Receipt, Store
 from confrere.kernel.release import Ticket, free_ticket, paid_by_parties, paying
 from confrere.mechanisms.counts import PrivateCounts
-from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.mechanisms.secure_sum import SecureSum
-from tests.world import paid
+from tests.world import ball, paid
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3)) / 6
@@ -71,12 +70,12 @@ class TestWithoutPaying:
     def test_a_mechanism_and_a_sampler_refuse_what_was_not_booked(self):
         ticket = free_ticket()
         rows, signs = X, 2.0 * Y - 1
-        objective = ObjectivePerturbation(epsilon=1.0, n_samples=60, n_features=3, ridge=5.0)
+        objective, every = ball(3, ridge=5.0), [(slice(None), slice(None))]
         for act in (
             lambda: draw(count(), ticket),
-            lambda: objective.run(rows, signs, source=ticket),
-            lambda: objective.minimiser.run_many(rows, signs, source=ticket, count=1),
-            lambda: objective.law.draw(ticket, 1, 3),
+            lambda: objective.run([rows], signs, source=ticket),
+            lambda: objective.act.run_many(rows, signs, every, source=ticket, count=1),
+            lambda: objective.act.law.draw(ticket, 1),
             lambda: streams.l2_noise(1.0, 3, ticket),
             lambda: streams.integer_shares(5, 2, 2, 1, source=ticket),
             lambda: ticket.words(1),

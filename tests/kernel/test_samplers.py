@@ -166,3 +166,20 @@ def test_bad_rates():
         noise.l2_noise(0.0, 3, SeededSource(0))
     with pytest.raises(InvalidParameter, match="scale"):
         noise.discrete_laplace(-1.0, (3,), SeededSource(0))
+
+
+def test_normals_have_their_law_and_are_independent():
+    draws = noise.normals(4, 20_000, SeededSource(3))
+    assert stats.kstest(draws.ravel(), "norm").pvalue > 1e-4
+    correlations = np.corrcoef(draws.T) - np.eye(4)
+    assert np.abs(correlations).max() < 4 / 20_000**0.5
+    scaled = noise.gaussian_noise(2.5, 4, SeededSource(3), count=20_000)
+    np.testing.assert_array_equal(scaled, 2.5 * draws)
+
+
+def test_normals_reach_far_tails_and_stay_finite():
+    farthest = noise.normals(1, 1, WordSource(*[0] * 4))
+    # The least uniform is 2^-105, and half of it is inverted.
+    assert farthest[0, 0] == pytest.approx(stats.norm.ppf(2.0**-106))
+    nearest = noise.normals(1, 1, WordSource(*[2**64 - 1] * 4))
+    assert abs(nearest[0, 0]) < 1e-15

@@ -20,13 +20,13 @@ COMMAND = [sys.executable, "-m", "confrere.cli"]
 
 SLOW_FIT = """
 import sys, time
-from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
+from confrere.mechanisms.objective import Objective
 
 def fit(self, *args, **kwargs):
     print("learning", flush=True)
     time.sleep(60)
 
-ObjectivePerturbation.run = fit
+Objective.run = fit
 from confrere.cli import main
 main()
 """

@@ -4,6 +4,7 @@ Every mutation patches a module under ``confrere``; audits are told nothing of i
 of a few words of a function's source, others replace something.
 """
 
+import dataclasses
 import functools
 import importlib
 import inspect
@@ -24,7 +25,9 @@ from confrere.catalogue import CATALOGUE, find_method
 from confrere.catalogue_audits import WHOLE_FITS
 from confrere.errors import BudgetExceeded, InvalidData
 from confrere.estimators.base import PrivateClassifier
-from confrere.kernel.guarantee import Guarantee
+from confrere.kernel import norms
+from confrere.kernel.guarantee import Guarantee, Neighbours
+from confrere.kernel.norms import L1, L2, Body
 from confrere.kernel.streams import (
     RandomSource,
     SeededSource,
@@ -33,30 +36,24 @@ from confrere.kernel.streams import (
     simulation_of,
 )
 from confrere.ledger import Ledger
-from confrere.maths.calibration import RidgeTerm
+from confrere.maths import accountants
+from confrere.maths.accountants import Exposure
 from confrere.mechanisms import (
-    body_objective,
     counts,
-    feature_groups,
-    laplace_objective,
-    laws,
-    noisy_minimiser,
-    objective_perturbation,
+    objective,
     output_step,
     party_statistic,
     party_votes,
     secure_sum,
 )
 from confrere.mechanisms.functional import FunctionalMechanism
-from confrere.mechanisms.laws import BodyNoise, L2Noise, LaplaceNoise
-from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
+from confrere.mechanisms.objective import Act
 from confrere.mechanisms.output_step import LatticeStep
 from confrere.mechanisms.party_cells import WHOLE, PartyCells, shares_of_parties
 from confrere.mechanisms.prior_check import PriorCheck
 from confrere.plans import multiparty_plan
 from confrere.rows import body as rows_body
 from confrere.rows import frame
-from confrere.rows.body import Body
 from confrere.rows.frame import FramedRows, into_ball
 
 Patch = Callable[[Any, str, Any], None]
@@ -108,7 +105,7 @@ def _edited(where: str, old: str, new: str) -> Callable[[Patch], None]:
 
 def _quieter(factor: float) -> Callable[[Patch], None]:
     def apply(patch: Patch) -> None:
-        for kind in (L2Noise, LaplaceNoise):
+        for kind in (L2, L1):
             draw = kind.draw
             patch(kind, "draw", lambda *a, _draw=draw: _draw(*a) / factor)
 
@@ -117,13 +114,28 @@ def _quieter(factor: float) -> Callable[[Patch], None]:
 
 def _quieter_body(patch: Patch) -> None:
     """A third of the noise that is shaped like the rows; the ball's is as it should be."""
-    draw = BodyNoise.draw
-    patch(BodyNoise, "draw", lambda *a: draw(*a) / 3)
+    draw = Body.draw
+    patch(Body, "draw", lambda *a: draw(*a) / 3)
+
+
+def _rates(patch: Patch, factor: Callable[[str, Exposure], float]) -> None:
+    """Multiply the rates that theorems find, by the norm and what a record is exposed by."""
+    real = accountants.theorem
+
+    def louder(blocks: str, norm: str, loss: Any, law: str) -> Any:
+        found = real(blocks, norm, loss, law)
+        return dataclasses.replace(
+            found,
+            rate=lambda *a: (
+                factor(norm, a[2]) * found.rate(*a) if law == "pure" else found.rate(*a)
+            ),
+        )
+
+    patch(objective, "theorem", louder)
 
 
 def _louder_body_rate(patch: Patch) -> None:
-    real = body_objective.calibrate
-    patch(body_objective, "calibrate", lambda *a: 2 * real(*a))
+    _rates(patch, lambda norm, *a: 1 + (norm == "Max"))
 
 
 def _one_rate_for_all_groups(patch: Patch) -> None:
@@ -145,30 +157,29 @@ def _outside_the_body(patch: Patch) -> None:
 
     patch(rows_body, "into_factors", boxed)
     patch(Body, "certify", lambda self, rows: None)
-    patch(laws, "certify_rows", lambda rows: None)
-    real = noisy_minimiser.minimise_many
-    patch(noisy_minimiser, "minimise_many", lambda *a, **k: real(*a, **k, row_norm=4.0))
+    patch(norms, "certify_rows", lambda rows: None)
+    real = objective.minimise_many
+    patch(objective, "minimise_many", lambda *a, **k: real(*a, **k, row_norm=4.0))
 
 
 def _louder_rate(patch: Patch) -> None:
     """The calibration itself gives half the noise: the law that is declared is wrong, too."""
-    real = objective_perturbation.calibrate
-    patch(objective_perturbation, "calibrate", lambda *a: 2 * real(*a))
+    _rates(patch, lambda norm, *a: 2)
 
 
 def _laplace_for_l2(patch: Patch) -> None:
     patch(
-        L2Noise,
+        L2,
         "draw",
-        lambda self, source, count, size: laplace_noise(self.rho, size, source, count=count),
+        lambda self, rho, source, count: laplace_noise(rho, self.size, source, count=count),
     )
 
 
 def _gaussian_for_l2(patch: Patch) -> None:
     patch(
-        L2Noise,
+        L2,
         "draw",
-        lambda self, source, count, size: gaussian_noise(1 / self.rho, size, source, count=count),
+        lambda self, rho, source, count: gaussian_noise(1 / rho, self.size, source, count=count),
     )
 
 
@@ -194,10 +205,10 @@ def _constant_outside(patch: Patch) -> None:
 
 def _constant_outside_unchecked(patch: Patch) -> None:
     _constant_outside(patch)
-    patch(laws, "certify_rows", lambda rows: None)
+    patch(norms, "certify_rows", lambda rows: None)
     # A certified solver reckons with rows in the ball: it is told of longer ones.
-    real = noisy_minimiser.minimise_many
-    patch(noisy_minimiser, "minimise_many", lambda *a, **k: real(*a, **k, row_norm=2.0))
+    real = objective.minimise_many
+    patch(objective, "minimise_many", lambda *a, **k: real(*a, **k, row_norm=2.0))
 
 
 def _no_step(patch: Patch) -> None:
@@ -215,33 +226,40 @@ def _step_with_half_the_noise(patch: Patch) -> None:
 
 def _shared_draws(patch: Patch) -> None:
     """Draws of one size are the same within a run: every group, part or party has them."""
-    draw = L2Noise.draw
+    draw = L2.draw
     kept: dict[tuple[int, int, int], Any] = {}
 
-    def shared(self: L2Noise, source: RandomSource, count: int, size: int) -> Any:
+    def shared(self: L2, rho: float, source: RandomSource, count: int) -> Any:
         # All terms of one batch of runs come from one source.
-        key = (id(source), count, size)
+        key = (id(source), count, self.size)
         if key not in kept:
             kept.clear()
-            kept[key] = source, draw(L2Noise(1.0), source, count, size)
-        return kept[key][1] / self.rho
+            kept[key] = source, draw(self, 1.0, source, count)
+        return kept[key][1] / rho
 
-    patch(L2Noise, "draw", shared)
+    patch(L2, "draw", shared)
 
 
 def _shared_classes(patch: Patch) -> None:
-    real = NoisyMinimiser.class_noise
+    real = Act.weights_of
 
-    def shared(self: NoisyMinimiser, drawn: Any) -> Any:
-        first = drawn[: self.n_features]
-        return real(self, np.tile(first, len(drawn) // len(first)))
+    def shared(self: Act, drawn: Any) -> Any:
+        first = drawn[:, : self.n_features]
+        return real(self, np.tile(first, (1, drawn.shape[1] // first.shape[1])))
 
-    patch(NoisyMinimiser, "class_noise", shared)
+    patch(Act, "weights_of", shared)
 
 
 def _classes_as_one_norm(patch: Patch) -> None:
     """Noise of every class at the rate that one norm of the whole matrix would allow."""
-    patch(objective_perturbation, "calibrate_classwise", objective_perturbation.calibrate_softmax)
+    patch(
+        accountants,
+        "_worst_classwise",
+        lambda r, m, k: accountants._worst_one_norm(r / math.sqrt(2), m, k),
+    )
+    real = Exposure.reach.fget
+    several = property(lambda self: real(self) / (math.sqrt(2) if self.loss.n_classes > 2 else 1))
+    patch(Exposure, "reach", several)
 
 
 def _coefficients_of_two_classes(patch: Patch) -> None:
@@ -249,19 +267,11 @@ def _coefficients_of_two_classes(patch: Patch) -> None:
 
 
 def _laplace_of_two_classes(patch: Patch) -> None:
-    real = laplace_objective.calibrate
-    patch(
-        laplace_objective,
-        "calibrate_classwise",
-        lambda budget, ridge, n_classes, neighbours: real(
-            budget, [RidgeTerm(ridge=ridge)], neighbours
-        ),
-    )
+    _rates(patch, lambda norm, exposure: 1 + (norm == "L1" and exposure.loss.n_classes > 2))
 
 
 def _groups_pay_once(patch: Patch) -> None:
-    real = feature_groups.calibrate_class_groups
-    patch(feature_groups, "calibrate_class_groups", lambda *a, **k: 2 * real(*a, **k))
+    _rates(patch, lambda norm, exposure: 1 + (len(exposure.ridges) > 1))
 
 
 def _votes_of_two_classes(patch: Patch) -> None:
@@ -281,17 +291,16 @@ def _check_pays_once(patch: Patch) -> None:
 
 
 def _one_body_pays(patch: Patch) -> None:
-    real = feature_groups.calibrate
-    patch(feature_groups, "calibrate", lambda budget, terms: real(budget, terms[:1]))
+    _rates(patch, lambda norm, exposure: 1 / exposure.weights[0] if norm == "Max" else 1)
 
 
 def _constant_source(patch: Patch) -> None:
     """Every run has the same noise: nothing is hidden."""
-    draw = L2Noise.draw
+    draw = L2.draw
     patch(
-        L2Noise,
+        L2,
         "draw",
-        lambda self, source, count, size: np.tile(draw(self, SeededSource(0), 1, size), (count, 1)),
+        lambda self, rho, source, count: np.tile(draw(self, rho, SeededSource(0), 1), (count, 1)),
     )
 
 
@@ -521,10 +530,11 @@ MUTATIONS = {
     ),
     "add-remove: body's rate": Mutation(
         "noise for a body, where records come and go, has 1.25 of its rate",
-        _edited(
-            "mechanisms.body_objective:BodyObjectivePerturbation._calibrate",
-            "calibrate(budget, [term], self.neighbours))",
-            "1.25 * calibrate(budget, [term], self.neighbours))",
+        lambda patch: _rates(
+            patch,
+            lambda norm, exposure: (
+                1.25 if norm == "Max" and exposure.neighbours is Neighbours.ADD_REMOVE else 1
+            ),
         ),
         ("plr",),
         ("ratio",),
@@ -533,7 +543,7 @@ MUTATIONS = {
     "body: shares": Mutation(
         "the shares of a body's groups add up to 1.05",
         _edited(
-            "rows.body:Body.__post_init__",
+            "kernel.norms:Body.__post_init__",
             "np.array(self.shares) / sum(self.shares)",
             "1.05 * np.array(self.shares) / sum(self.shares)",
         ),
@@ -544,9 +554,9 @@ MUTATIONS = {
     "delta: both records of one class": Mutation(
         "with a delta, both records of one class move the noise by sqrt 6, not sqrt 8",
         _edited(
-            "maths.gaussian:GaussianObjective._softmax",
-            "Move(math.sqrt(8) * q, jacobian, k - 1)",
-            "Move(math.sqrt(6) * q, jacobian, k - 1)",
+            "maths.accountants:GaussianLoss.moves",
+            "Move(math.sqrt(8), taken, k - 1)",
+            "Move(math.sqrt(6), taken, k - 1)",
         ),
         ("plr",),
         ("theorem", "ratio"),
@@ -554,7 +564,7 @@ MUTATIONS = {
     ),
     "delta: corners of groups": Mutation(
         "of Gaussian groups the corners of one record are counted",
-        _edited("maths.gaussian:corners", "2 * n_groups", "n_groups"),
+        _edited("maths.accountants:corners", "_records(exposure) * len", "len"),
         ("pst-f",),
         ("theorem",),
         row={"geometry": "apart", "delta": True},
@@ -623,7 +633,7 @@ MUTATIONS = {
     ),
     "total: one Jacobian": Mutation(
         "stacks that are composed pay the Jacobian once",
-        _edited("maths.gaussian:GaussianGroups.profile", "- 2 * taken", "- taken"),
+        _edited("accounting:profile", "- 2 * paid", "- paid"),
         ("pst-f",),
         ("theorem",),
         row={"geometry": "apart", "delta": True},
@@ -660,9 +670,9 @@ MUTATIONS = {
     "groups: rates of bodies": Mutation(
         "groups with a body each have 1.2 of their rate",
         _edited(
-            "mechanisms.feature_groups:FeatureGroupPerturbation.laws",
-            "tuple(map(BodyNoise, self.rates, self.bodies))",
-            "tuple(BodyNoise(min(1.2 * r, self.rho), b) for r, b in zip(self.rates, self.bodies))",
+            "mechanisms.objective:Objective.acts",
+            "Pure(block.norm, self.rate * block.weight,",
+            "Pure(block.norm, min(1.2 * block.weight, 1) * self.rate,",
         ),
         ("pst-f",),
         ("ratio",),
@@ -678,9 +688,9 @@ MUTATIONS = {
     "classes: length of a gradient": Mutation(
         "a gradient of four classes is sqrt 3 long, not 2",
         _edited(
-            "maths.calibration:spent_epsilon_classwise",
-            "r = 2 * rho * row_norm",
-            "r = math.sqrt(3) * rho * row_norm",
+            "maths.accountants:Exposure._going",
+            "_worst_classwise(2 * r,",
+            "_worst_classwise(math.sqrt(3) * r,",
         ),
         ("plr",),
         ("ratio",),
@@ -689,7 +699,7 @@ MUTATIONS = {
     "body: bends": Mutation(
         "bends have four fifths of their noise",
         _edited(
-            "mechanisms.laws:BodyNoise.draw",
+            "kernel.norms:Body.draw",
             "for part in mine])] = drawn",
             "for part in mine])] = drawn * (0.8 if g == 2 else 1.0)",
         ),
@@ -722,9 +732,9 @@ MUTATIONS = {
     "delta: rates of groups": Mutation(
         "rates of Gaussian groups are by the fourth root of their weights",
         _edited(
-            "mechanisms.feature_groups:FeatureGroupPerturbation.rates",
-            "self.rho * math.sqrt(weight)",
-            "self.rho * weight**0.25",
+            "maths.accountants:gaussian_sigmas",
+            "(rate * math.sqrt(weight))",
+            "(rate * weight**0.25)",
         ),
         ("pst-f",),
         ("theorem", "ratio"),
@@ -760,7 +770,9 @@ def broken(name: str) -> Any:
 
 def _forget() -> None:
     """Empty what was kept of calibrations, which the other code made."""
-    for module in [m for n, m in sys.modules.items() if n.startswith("confrere.maths")]:
+    for module in [
+        m for n, m in sys.modules.items() if n.startswith(("confrere.maths", "confrere.kernel"))
+    ]:
         for kept in vars(module).values():
             if isinstance(kept, functools._lru_cache_wrapper):
                 kept.cache_clear()

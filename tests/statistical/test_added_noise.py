@@ -7,13 +7,13 @@ import pytest
 
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.norms import Gaussian
 from confrere.kernel.streams import SeededSource
-from confrere.maths.gaussian import gaussian_delta
+from confrere.maths.accountants import gaussian_delta
 from confrere.maths.voting import Tally
 from confrere.mechanisms import output_step
 from confrere.mechanisms.functional import FunctionalMechanism
 from confrere.mechanisms.hidden_size import HiddenSize
-from confrere.mechanisms.laws import GaussianNoise
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.mechanisms.output_step import ROUNDING_SHARE
 from confrere.mechanisms.party_average import PartyAverage
@@ -181,7 +181,7 @@ def test_a_party_that_turns_all_its_votes_is_hidden_with_its_delta(radius):
 def test_shares_of_gaussian_noise_make_the_law_of_the_promise(colluding):
     made = {"epsilon": 1.0, "delta": 1e-6, "n_parties": 9, "n_features": 2, "alpha": 0.1}
     alone, shared = PartyAverage(**made), PartyAverage(**made, colluding=colluding)
-    assert isinstance(shared.noise.law, GaussianNoise)
+    assert isinstance(shared.noise.law, Gaussian)
     assert shared.noise.law.sigma == pytest.approx(alone.noise.law.sigma, rel=0.05)
     assert shared.guarantee().delta == 1e-6
 

@@ -18,18 +18,15 @@ from confrere.audit.estimator import BulkSampler, bulk_sampler
 from confrere.catalogue import CATALOGUE
 from confrere.catalogue_audits import AUDITED, audit_all
 from confrere.errors import InvalidParameter
-from confrere.kernel.guarantee import RELATIONS, Neighbours
+from confrere.kernel.norms import L2
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
 from confrere.mechanisms.functional import FunctionalMechanism
-from confrere.mechanisms.hidden_size import HiddenSize
-from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
-from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.plans import PublicFacts
 from confrere.rows.frame import FramedRows, into_ball
 from confrere_research.as_printed.faults import FAULTS, ROUNDS, ofpa_rounds
 from confrere_research.as_printed.ofpa_ofaa import ofpa
 from confrere_research.as_printed.stacking import psth_source
+from tests.world import groups
 
 # --- what is printed and false ------------------------------------------------------------------
 
@@ -88,9 +85,7 @@ def test_forty_rounds_are_those_of_the_printed_protocol():
 
 def sample_sound_groups(data, count, generator):
     X, y = data
-    mechanism = FeatureGroupPerturbation(
-        epsilon=1.0, n_samples=len(X), sizes=(1,) * 10, ridges=(30.0,) * 10, weights=(0.1,) * 10
-    )
+    mechanism = groups([L2(1)] * 10, [30.0] * 10, [0.1] * 10, n_samples=len(X))
     rows = [X[:, [k]] for k in range(10)]
     source = SeededSource(generator)
     return np.hstack(mechanism.run_many(rows, y, count=count, source=source))
@@ -275,68 +270,6 @@ def test_private_regression_passes(model, runs):
 # --- exact --------------------------------------------------------------------------------------
 
 
-def test_the_softmax_density_is_the_written_out_one():
-    from confrere.kernel.streams import sum_zero_basis
-    from confrere.maths.logistic import log_density_softmax
-
-    generator = np.random.default_rng(0)
-    made = ObjectivePerturbation(epsilon=1.0, n_samples=7, n_features=3, ridge=5.0, n_classes=3)
-    X, codes = generator.normal(size=(7, 3)) / 3, generator.integers(0, 3, size=7)
-    w, basis = generator.normal(size=6), sum_zero_basis(3)
-    expected = log_density_softmax(
-        basis @ w.reshape(2, 3), X, codes, basis, rho=made.rho, ridge=made.ridge
-    )
-    (term,) = made.terms(X, codes)
-    assert term.log_density(w) == pytest.approx(expected)
-
-
-def test_the_density_of_classwise_noise_is_the_written_out_one():
-    generator = np.random.default_rng(0)
-    made = ObjectivePerturbation(epsilon=1.0, n_samples=7, n_features=3, ridge=5.0, n_classes=4)
-    X, codes = generator.normal(size=(7, 3)) / 3, generator.integers(0, 4, size=7)
-    W, centre = generator.normal(size=(4, 3)), generator.normal(size=(4, 3))
-    P = np.exp(X @ W.T)
-    P /= P.sum(axis=1, keepdims=True)
-    noise = -((P - np.eye(4)[codes]).T @ X + 5.0 * (W - centre))
-    hessian = 5.0 * np.eye(12)
-    for x, p in zip(X, P, strict=True):
-        hessian += np.kron(np.diag(p) - np.outer(p, p), np.outer(x, x))
-    expected = -made.rho * np.linalg.norm(noise, axis=1).sum() + np.linalg.slogdet(hessian)[1]
-    (term,) = made.terms(X, codes, centre)
-    assert term.log_density(W.ravel()) == pytest.approx(expected)
-    # What is released without noise is the minimiser that the density speaks of.
-    at = term.minimiser().reshape(4, 3)
-    P = np.exp(X @ at.T)
-    P /= P.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose((P - np.eye(4)[codes]).T @ X, -5.0 * (at - centre), atol=1e-5)
-
-
-def test_exact_audits_are_tight_and_never_above():
-    mechanism = ObjectivePerturbation(epsilon=1.0, n_samples=60, n_features=3, ridge=2.5)
-    found = exact_audit(mechanism)
-    assert 0.98 < found.epsilon <= 0.99 * (1 + 1e-9)
-    assert not found.refuted
-    object.__setattr__(mechanism, "rho", 1.05 * mechanism.rho)
-    assert exact_audit(mechanism).refuted
-
-
-@pytest.mark.parametrize("clipping", ["separate", "joint"])
-def test_exact_audit_of_groups(clipping):
-    q = np.full(3, 1 / 3) if clipping == "separate" else np.full(3, 3**-0.5)
-    mechanism = FeatureGroupPerturbation(
-        epsilon=1.0,
-        n_samples=60,
-        sizes=(2, 2, 2),
-        ridges=(7.0, 7.0, 7.0),
-        weights=tuple(q),
-        clipping=clipping,
-    )
-    found = exact_audit(mechanism, draws=10)
-    assert 0.97 < found.epsilon <= 0.99 * (1 + 1e-9)
-    object.__setattr__(mechanism, "rho", 1.05 * mechanism.rho)
-    assert exact_audit(mechanism, draws=10).refuted
-
-
 def framed_wrongly(fault):
     """Return an ``__init__`` of framed rows that makes them as they are, and breaks them."""
     real = FramedRows.__init__
@@ -377,29 +310,11 @@ def test_exact_audit_of_a_stack_has_both_levels(monkeypatch):
 
     def less_noise_below(self, facts):
         made = plan(self, facts)
-        object.__setattr__(made.low, "rho", 1.05 * made.low.rho)
+        object.__setattr__(made.low, "rate", 1.05 * made.low.rate)
         return made
 
     monkeypatch.setattr(FeatureStackingClassifier, "plan", less_noise_below)
     assert exact_audit(case.estimator, case.pairs).refuted
-
-
-@pytest.mark.parametrize("change", RELATIONS)
-@pytest.mark.parametrize("n_classes", [3, 5])
-def test_exact_audit_of_more_classes(change, n_classes):
-    mechanism = ObjectivePerturbation(
-        epsilon=1.0,
-        n_samples=HiddenSize(60) if change is Neighbours.ADD_REMOVE else 60,
-        n_features=3,
-        ridge=20.0,
-        n_classes=n_classes,
-        neighbours=change,
-    )
-    found = exact_audit(mechanism)
-    # The Jacobian of class-wise noise is bounded for a record that no data set need have.
-    assert (0.97 if n_classes == 3 else 0.95) < found.epsilon <= 0.99 * (1 + 1e-9)
-    object.__setattr__(mechanism, "rho", 1.06 * mechanism.rho)
-    assert exact_audit(mechanism).refuted
 
 
 def test_exact_audit_of_more_classes_goes_through_the_estimators_own_rows(monkeypatch):
@@ -408,31 +323,6 @@ def test_exact_audit_of_more_classes_goes_through_the_estimators_own_rows(monkey
     assert 0.2 < exact_audit(model, misfits).epsilon <= 0.99
     monkeypatch.setattr(FramedRows, "__init__", framed_wrongly(without_clipping))
     assert exact_audit(model, grown).refuted
-
-
-@pytest.mark.parametrize("change", RELATIONS)
-def test_exact_audit_of_laplace_noise_of_more_classes(change):
-    mechanism = LaplaceObjectivePerturbation(
-        epsilon=1.0,
-        n_samples=HiddenSize(60) if change is Neighbours.ADD_REMOVE else 60,
-        n_features=3,
-        ridge=20.0,
-        n_classes=4,
-        neighbours=change,
-    )
-    assert 0.95 < exact_audit(mechanism).epsilon <= 0.99 * (1 + 1e-9)
-    object.__setattr__(mechanism, "rho", 1.06 * mechanism.rho)
-    assert exact_audit(mechanism).refuted
-
-
-@pytest.mark.parametrize("cap", [1.0, 0.5])
-def test_exact_audit_of_laplace_noise(cap):
-    mechanism = LaplaceObjectivePerturbation(
-        epsilon=1.0, n_samples=60, n_features=3, ridge=2.5, cap=cap
-    )
-    assert 0.98 < exact_audit(mechanism).epsilon <= 0.99 * (1 + 1e-9)
-    object.__setattr__(mechanism, "rho", 1.05 * mechanism.rho)
-    assert exact_audit(mechanism).refuted
 
 
 def test_means_of_parties_pass_and_nearly_fail():

@@ -5,13 +5,15 @@ import pytest
 from scipy import stats
 
 from confrere import CollaborativeClassifier
+from confrere.audit.adversary import log_density
 from confrere.federation import Frame
+from confrere.kernel.losses import curvature, residual
+from confrere.kernel.norms import L1
 from confrere.kernel.streams import SeededSource
-from confrere.maths.logistic import curvature, log_density, residual
 from confrere.mechanisms.functional import FunctionalMechanism, pack
-from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
-from confrere.mechanisms.objective_perturbation import SOLVER_SHARE
+from confrere.mechanisms.objective import SOLVER_SHARE
 from confrere_research.as_printed.ofpa_ofaa import noisy_linear_coefficients, ofaa, ofpa
+from tests.world import ball
 
 CONFIDENCE = 0.999
 ABOVE = 1 + 1e-9
@@ -127,9 +129,7 @@ class TestSound:
     @pytest.mark.parametrize("cap", [1.0, 0.5])
     @pytest.mark.parametrize(("epsilon", "ridge"), [(1.0, 2.2), (1.0, 0.6), (3.0, 0.3)])
     def test_laplace_objective_keeps_its_epsilon(self, cap, epsilon, ridge):
-        mechanism = LaplaceObjectivePerturbation(
-            epsilon=epsilon, n_samples=4, n_features=3, ridge=ridge, cap=cap
-        )
+        mechanism = ball(3, kind=L1, epsilon=epsilon, n_samples=4, ridge=ridge, cap=cap)
         budget = epsilon * (1 - SOLVER_SHARE)
         rng = np.random.default_rng(0)
         worst = 0.0
@@ -143,7 +143,7 @@ class TestSound:
             X2[0] = np.roll(X[0], int(rng.integers(3))) * rng.choice([-1.0, 1.0])
             y2[0] = rng.choice([-1.0, 1.0])
             w = rng.normal(size=3) * 10 ** rng.uniform(-1, 1.5)
-            settings = {"rho": mechanism.rho, "ridge": ridge, "cap": cap}
+            settings = {"rho": mechanism.rate, "ridge": ridge, "cap": cap}
             loss = abs(l1_log_density(w, X, y, **settings) - l1_log_density(w, X2, y2, **settings))
             worst = max(worst, loss)
         assert 0.8 * budget < worst <= budget * ABOVE
@@ -153,22 +153,19 @@ class TestSound:
         rng = np.random.default_rng(2)
         X = rng.dirichlet(np.ones(3), size=30) * 0.999
         y = rng.choice([-1.0, 1.0], size=30)
-        mechanism = LaplaceObjectivePerturbation(epsilon=1.0, n_samples=30, n_features=3, ridge=3.0)
+        mechanism = ball(3, kind=L1, n_samples=30, ridge=3.0)
         source = SeededSource(4)
         drawn = []
         for _ in range(1500):
-            w = mechanism.run(X, y, source=source)
+            (w,) = mechanism.run([X], y, source=source)
             drawn.append(X.T @ (y * residual(y * (X @ w))) - 3.0 * w)
         noise = np.ravel(drawn)
-        assert stats.kstest(noise, stats.laplace(scale=1 / mechanism.rho).cdf).pvalue > 1e-4
+        assert stats.kstest(noise, stats.laplace(scale=1 / mechanism.rate).cdf).pvalue > 1e-4
         assert abs(np.corrcoef(np.array(drawn).T)[0, 1]) < 0.1
 
     def test_laplace_objective_with_two_over_epsilon_has_a_free_jacobian(self):
-        epsilon = 1.0
-        mechanism = LaplaceObjectivePerturbation(
-            epsilon=epsilon, n_samples=10, n_features=3, ridge=2 / (0.99 * epsilon)
-        )
-        assert 1 / mechanism.rho == pytest.approx(2 / (0.99 * epsilon))
+        mechanism = ball(3, kind=L1, ridge=2 / 0.99)
+        assert 1 / mechanism.rate == pytest.approx(2 / 0.99)
 
     def test_functional_mechanism_keeps_its_epsilon(self):
         """The log density ratio of (v, M) at any output is at most epsilon."""

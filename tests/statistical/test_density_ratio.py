@@ -5,20 +5,27 @@ import pytest
 from scipy import stats
 
 from confrere import PrivateLogisticRegression
-from confrere.audit.adversary import loss_of_privacy, opposed_case, random_unit, worst_loss
+from confrere.audit.adversary import (
+    log_density,
+    loss_of_privacy,
+    opposed_case,
+    random_unit,
+    worst_loss,
+)
+from confrere.audit.class_adversary import log_density_softmax
 from confrere.kernel import streams as noise
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.losses import Logistic, Softmax
 from confrere.kernel.streams import SeededSource
-from confrere.maths import calibration
-from confrere.maths.calibration import RidgeTerm, calibrate, calibrate_softmax
-from confrere.maths.logistic import log_density, log_density_softmax
-from confrere.mechanisms.objective_perturbation import SOLVER_SHARE
+from confrere.maths import accountants
+from confrere.maths.accountants import Exposure, pure_rate
+from confrere.mechanisms.objective import SOLVER_SHARE
 from confrere.plans import PublicFacts
 from confrere.rows import frame
 from confrere.rows.frame import into_ball
+from tests.world import RELATIONS, forget
 
 ABOVE = 1 + 1e-9
-RELATIONS = ["replace-one", "add-remove"]
 
 
 @pytest.mark.parametrize("d", [1, 2, 5])
@@ -26,8 +33,8 @@ RELATIONS = ["replace-one", "add-remove"]
 @pytest.mark.parametrize("change", RELATIONS)
 @pytest.mark.parametrize(("epsilon", "ridge"), [(1.0, 2.0), (1.0, 0.4), (0.2, 3.0), (4.0, 0.05)])
 def test_never_above_epsilon_and_nothing_wasted(d, cap, change, epsilon, ridge):
-    rho = calibrate(epsilon, [RidgeTerm(ridge=ridge, cap=cap)], Neighbours(change))
-    worst = worst_loss(d, rho=rho, ridge=ridge, cap=cap, change=Neighbours(change))
+    rho = pure_rate(epsilon, Exposure(loss=Logistic(cap), ridges=(ridge,), neighbours=change))
+    worst = worst_loss(d, rho=rho, ridge=ridge, cap=cap, change=change)
     assert worst <= epsilon * ABOVE
     if d > 1:  # on a line two badly fitted records cannot pull opposite ways
         assert worst >= 0.99 * epsilon
@@ -38,7 +45,8 @@ def test_never_above_epsilon_and_nothing_wasted(d, cap, change, epsilon, ridge):
 @pytest.mark.parametrize("n_classes", [3, 5])
 def test_multinomial_never_above_epsilon(d, change, n_classes):
     epsilon, ridge = 1.0, 3.0
-    rho = calibrate_softmax(epsilon, ridge, n_classes, neighbours=Neighbours(change))
+    exposure = Exposure(loss=Softmax(n_classes), ridges=(ridge,), one_norm=True, neighbours=change)
+    rho = pure_rate(epsilon, exposure)
     basis = noise.sum_zero_basis(n_classes)
     rng = np.random.default_rng(0)
     largest = 0.0
@@ -47,9 +55,8 @@ def test_multinomial_never_above_epsilon(d, change, n_classes):
         codes = rng.integers(0, n_classes, size=3)
         X_other, codes_other = X.copy(), codes.copy()
         codes_other[0] = rng.integers(n_classes)
-        if change == "replace-one":
-            X_other[0] = random_unit(rng, d)
-        if change == "add-remove":
+        X_other[0] = random_unit(rng, d)
+        if change is Neighbours.ADD_REMOVE:
             X_other, codes_other = X[1:], codes[1:]
         W = basis @ rng.normal(size=(n_classes - 1, d)) * 10 ** rng.uniform(-1, 1.5)
         first = log_density_softmax(W, X, codes, basis, rho=rho, ridge=ridge)
@@ -75,13 +82,13 @@ def guarantee_holds(epsilon=1.0, ridge_floor=0.3, loss="logistic"):
     worst = 0.0
     for margin in np.linspace(-4, 8, 25):
         case = opposed_case(3, tilt=margin / 300, tilt_second=12 / 300, size=300)
-        common = {"rho": mechanism.rho, "ridge": mechanism.ridge, "cap": mechanism.cap}
+        common = {"rho": mechanism.rate, "ridge": mechanism.act.ridge, "cap": mechanism.loss.slope}
         worst = max(worst, loss_of_privacy(case.scaled(reach), **common))
     assert worst <= epsilon * (1 - SOLVER_SHARE) * ABOVE
     assert constant_is_inside
-    drawn = noise.l2_noise(mechanism.rho, 3, SeededSource(1), count=4000)
+    drawn = noise.l2_noise(mechanism.rate, 3, SeededSource(1), count=4000)
     norms = np.linalg.norm(drawn, axis=1)
-    assert stats.kstest(norms, stats.gamma(3, scale=1 / mechanism.rho).cdf).pvalue > 1e-4
+    assert stats.kstest(norms, stats.gamma(3, scale=1 / mechanism.rate).cdf).pvalue > 1e-4
 
 
 @pytest.mark.parametrize("loss", ["logistic", "capped"])
@@ -111,7 +118,7 @@ def constant_outside(X, bound, *, constant, **_):
 @pytest.mark.parametrize(
     ("place", "name", "mutant"),
     [
-        (calibration, "worst_residual", without_jacobian),
+        (accountants, "worst_residual", without_jacobian),
         (noise, "gamma_norm", without_minus_sign),
         (noise, "gamma_norm", rate_for_scale),
         (frame, "into_ball", constant_outside),
@@ -120,8 +127,10 @@ def constant_outside(X, bound, *, constant, **_):
 )
 def test_a_broken_rule_is_found(monkeypatch, place, name, mutant):
     monkeypatch.setattr(place, name, mutant)
+    forget()
     with pytest.raises(AssertionError):
         guarantee_holds()
+    forget()
 
 
 def test_scaling_by_the_data_is_found():
@@ -136,7 +145,7 @@ def test_scaling_by_the_data_is_found():
     def loss(prepare):
         first, second = prepare(small), prepare(large)
         y = np.ones(30)
-        rho = calibrate(1.0, [RidgeTerm(ridge=2.0)])
+        rho = pure_rate(1.0, Exposure(loss=Logistic(), ridges=(2.0,)))
         ratios = [
             abs(
                 log_density([w], first, y, rho=rho, ridge=2.0)

@@ -10,26 +10,37 @@ import pytest
 from scipy import optimize, special, stats
 
 from confrere import PrivateLogisticRegression, accounting
+from confrere.accounting import profile
 from confrere.audit import audit, exact_audit
+from confrere.kernel import norms
 from confrere.kernel import streams as noise
-from confrere.kernel.guarantee import RELATIONS, Neighbours
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.losses import loss_of
 from confrere.kernel.streams import SeededSource
-from confrere.maths import gaussian
-from confrere.maths.gaussian import (
-    GaussianGroups,
-    GaussianObjective,
-    calibrate_gaussian,
+from confrere.maths import accountants
+from confrere.maths.accountants import (
+    Exposure,
+    GaussianLoss,
+    Theorem,
     gaussian_delta,
-    group_mu,
+    gaussian_rate,
+    gaussian_sigmas,
     jacobian,
 )
-from confrere.mechanisms import gaussian_objective, laws
-from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
-from confrere.mechanisms.hidden_size import HiddenSize
-from confrere.mechanisms.objective_perturbation import SOLVER_SHARE
+from confrere.mechanisms.objective import SOLVER_SHARE
+from tests.world import RELATIONS, ball, forget, row_count
 
 #: How far the midpoint rule may be off.
 ABOVE = 1.005
+
+
+def exposed(*ridges, change="replace-one", cap=1.0, classes=2, **facts):
+    loss = loss_of(classes, cap)
+    return Exposure(loss=loss, ridges=ridges, neighbours=Neighbours(change), **facts)
+
+
+def sigma_of(epsilon, delta, exposure):
+    return 1 / accountants.gaussian_rate(epsilon, delta, exposure)
 
 
 @dataclass(frozen=True)
@@ -125,8 +136,7 @@ def worst_delta(d, change, *, epsilon, sigma, ridge, cap=1.0):
 
 def promise_holds(d=2, change="replace-one", cap=1.0, epsilon=1.0, delta=1e-6, ridge=2.0):
     """Return the share of the claimed delta that the worst neighbours reach; at most all of it."""
-    objective = GaussianObjective(ridge=ridge, cap=cap, neighbours=Neighbours(change))
-    sigma = gaussian.calibrate_gaussian(epsilon, delta, objective)
+    sigma = sigma_of(epsilon, delta, exposed(ridge, change=change, cap=cap))
     found = worst_delta(d, change, epsilon=epsilon, sigma=sigma, ridge=ridge, cap=cap) / delta
     assert found <= ABOVE
     return found
@@ -162,22 +172,19 @@ def test_in_the_plane_and_nothing_wasted(change, cap, epsilon, delta, ridge, rea
 @pytest.fixture(autouse=True)
 def searched_again():
     """Nothing that was found before the code was broken is believed after it, or the reverse."""
-    gaussian._smallest_sigma.cache_clear()
+    forget()
     yield
-    gaussian._smallest_sigma.cache_clear()
+    forget()
 
 
 def test_noise_too_small_by_a_twentieth_is_found(monkeypatch):
-    def smaller(*arguments):
-        return 0.95 * calibrate_gaussian(*arguments)
-
-    monkeypatch.setattr(gaussian, "calibrate_gaussian", smaller)
+    monkeypatch.setattr(accountants, "gaussian_rate", lambda *a: gaussian_rate(*a) / 0.95)
     with pytest.raises(AssertionError):
         promise_holds()
 
 
 def test_a_forgotten_jacobian_is_found(monkeypatch):
-    monkeypatch.setattr(gaussian, "_sharings", lambda m, cap: (np.zeros(1), np.zeros(1)))
+    monkeypatch.setattr(accountants, "_sharings", lambda m, cap: (np.zeros(1), np.zeros(1)))
     with pytest.raises(AssertionError):
         promise_holds(ridge=0.4)
 
@@ -188,9 +195,9 @@ def test_a_forgotten_jacobian_is_found(monkeypatch):
     ids=["both records", "the Jacobian's other end"],
 )
 def test_a_forgotten_corner_is_found(monkeypatch, forgotten, ridge):
-    whole = GaussianObjective.moves
+    whole = GaussianLoss.moves
     monkeypatch.setattr(
-        GaussianObjective,
+        GaussianLoss,
         "moves",
         lambda self: [move for move in whole(self) if not forgotten(move)],
     )
@@ -203,11 +210,11 @@ SMALL = (0.0, 0.03, 0.1, 0.2)
 
 def profile_holds(change="replace-one", cap=1.0, ridge=2.0, sigma=8.5, d=2, epsilons=SMALL):
     """Return the largest share of the profile that any neighbours reach, at small epsilons too."""
-    objective = GaussianObjective(ridge=ridge, cap=cap, neighbours=Neighbours(change))
+    loss = GaussianLoss(exposed(ridge, change=change, cap=cap), (sigma,))
     shares = []
     for epsilon in epsilons:
-        claimed = float(objective.profile(epsilon, sigma))
-        assert claimed <= float(objective.delta(epsilon, sigma))
+        claimed = float(profile(loss, epsilon))
+        assert claimed <= float(loss.delta(epsilon))
         found = worst_delta(d, change, epsilon=epsilon, sigma=sigma, ridge=ridge, cap=cap)
         assert found <= ABOVE * claimed
         shares.append(found / claimed)
@@ -227,15 +234,15 @@ def test_the_profile_is_reached_in_the_plane():
 
 @pytest.mark.parametrize("forgotten", ["the Jacobian", "who comes"])
 def test_what_the_profile_forgets_is_found(monkeypatch, forgotten):
-    whole = gaussian._one_record
+    whole = accounting._one_record
 
     def changed(epsilon, mu, count, at_end, at_zero):
         if forgotten == "the Jacobian":
             return whole(epsilon, mu, count, 0.0, 0.0)
         return whole(epsilon, mu, count, at_end, at_zero) * (np.ndim(at_end) > 0)
 
-    monkeypatch.setattr(gaussian, "_one_record", changed)
-    sigma = calibrate_gaussian(1.0, 1e-6, GaussianObjective(ridge=0.4))
+    monkeypatch.setattr(accounting, "_one_record", changed)
+    sigma = sigma_of(1.0, 1e-6, exposed(0.4))
     with pytest.raises(AssertionError):
         profile_holds(ridge=0.4, sigma=sigma, epsilons=(1.0,))
 
@@ -262,9 +269,8 @@ def composed_delta(cases, epsilon, *, sigmas, ridge, count, step=1e-4):
 def test_a_tight_total_of_ten_fits_is_true_and_nearly_reached():
     """Ten fits at (.3, 1e-6) together: what is said holds for the worst pair, and hardly more."""
     ridge, delta, count = 12.0, 1e-5, 10
-    objective = GaussianObjective(ridge=ridge)
-    sigma = calibrate_gaussian(0.3, 1e-6, objective)
-    fit = frozenset({accounting._Objective(objective, sigma)})
+    sigma = sigma_of(0.3, 1e-6, exposed(ridge))
+    fit = frozenset({GaussianLoss(exposed(ridge), (sigma,))})
     fits = Counter({accounting._GaussianFit(fit, 1e-9): count})
     said = accounting._composed(fits, delta, 1e-4)
     pair = tilted(400.0, 400.0, "replace-one")
@@ -280,11 +286,11 @@ def shortened(case, length, other):
 
 def ten_stacks(lengths, others, *, joint):
     """Return what ten stacks of two groups say, at 1e-5, and the exact delta of a pair there."""
-    ridge, weights = 100.0, (0.5, 0.5)
-    mu = group_mu(0.3, 1e-6, (ridge, ridge), joint=joint)
-    sigmas = tuple(2 / mu if joint else 2 / (mu * math.sqrt(q)) for q in weights)
-    groups = GaussianGroups(sigmas=sigmas, ridges=(ridge, ridge), joint=joint)
-    fits = Counter({accounting._GaussianFit(frozenset({groups}), 1e-9): 10})
+    ridge = 100.0
+    exposure = exposed(ridge, ridge, weights=(0.5, 0.5), joint=joint)
+    sigmas = gaussian_sigmas(gaussian_rate(0.3, 1e-6, exposure), exposure)
+    loss = GaussianLoss(exposure, sigmas)
+    fits = Counter({accounting._GaussianFit(frozenset({loss}), 1e-9): 10})
     said = accounting._composed(fits, 1e-5, 1e-4)
     cases = [
         shortened(tilted(400.0, 400.0, "replace-one"), a, b)
@@ -313,8 +319,8 @@ def test_a_tight_total_of_ten_stacks_is_true_and_nearly_reached(name):
 
 
 def test_a_total_that_forgets_a_record_is_found(monkeypatch):
-    whole = GaussianGroups.reach.fget
-    monkeypatch.setattr(GaussianGroups, "reach", property(lambda self: whole(self) / math.sqrt(2)))
+    whole = GaussianLoss.reach.fget
+    monkeypatch.setattr(GaussianLoss, "reach", property(lambda self: whole(self) / math.sqrt(2)))
     said, exact = ten_stacks(*PARTS["separate"][:2], joint=False)
     assert exact(said) > 1e-5
 
@@ -322,9 +328,9 @@ def test_a_total_that_forgets_a_record_is_found(monkeypatch):
 @pytest.mark.parametrize(("ridge", "cap"), [(0.4, 1.0), (0.4, 0.5), (12.0, 0.5)])
 def test_but_for_its_jacobian_a_record_is_no_easier_to_find_than_between_gaussians(ridge, cap):
     """At every threshold, below one too, since that is what composes (feature_groups.md)."""
-    sigma = calibrate_gaussian(1.0, 1e-4, GaussianObjective(ridge=ridge))
+    sigma = sigma_of(1.0, 1e-4, exposed(ridge))
     settings = {"sigma": sigma, "ridge": ridge, "cap": cap}
-    taken, unpaid = jacobian([ridge]), []
+    taken, unpaid = jacobian(exposed(ridge)), []
     for case in cases(1, "add-remove", epsilon=1.0, sigma=sigma, ridge=ridge):
         for each in (case, case.swapped()):
             for epsilon in (-1.0, -0.3, -0.05, 0.0, 0.05, 0.3, 1.0):
@@ -338,8 +344,7 @@ def test_but_for_its_jacobian_a_record_is_no_easier_to_find_than_between_gaussia
 def test_more_classes_stay_below_delta(change):
     """Sampled, as there is no plane to integrate over."""
     K, ridge, epsilon, delta = 3, 20.0, 1.0, 1e-2
-    objective = GaussianObjective(ridge=ridge, n_classes=K, neighbours=Neighbours(change))
-    sigma = calibrate_gaussian(epsilon, delta, objective)
+    sigma = sigma_of(epsilon, delta, exposed(ridge, classes=K, change=change))
     basis = noise.sum_zero_basis(K)
     # Far out along the second axis class 1 is all but sure for both rows, which are of class 2.
     first, second = np.array([1.0, 1e-2]), np.array([-1.0, 1e-2])
@@ -369,13 +374,12 @@ def worst_epsilon_of_classes(n_classes, epsilon, delta, change):
     each gradient is a constant, the longest that there is: opposite rows add up to sqrt(8). The
     loss is then that of one Gaussian mechanism, read off the densities that the code says it has.
     """
-    hidden = change == "add-remove"
-    mechanism = GaussianObjectivePerturbation(
+    mechanism = ball(
+        2,
         epsilon=epsilon,
         delta=delta,
-        n_samples=HiddenSize(1) if hidden else 1,
-        n_features=2,
-        n_classes=n_classes,
+        n_samples=row_count(1, Neighbours(change)),
+        classes=n_classes,
         ridge=max(20.0, 200 / epsilon),
         neighbours=Neighbours(change),
     )
@@ -386,16 +390,16 @@ def worst_epsilon_of_classes(n_classes, epsilon, delta, change):
     centre = np.zeros((n_classes, 2))
     centre[:2, 1] = -1e5, 1e5
     first, second = (
-        mechanism.terms(row[None] / max(1.0, np.linalg.norm(row)), np.array([2]), centre)[0]
+        mechanism.terms([row[None] / max(1.0, np.linalg.norm(row))], np.array([2]), [centre])[0]
         for row in rows
     )
-    basis = mechanism.minimiser.class_basis
+    basis = mechanism.act.class_basis
     sure = np.eye(n_classes)[1] - np.eye(n_classes)[2]
     pull = basis.T @ np.outer(sure, first.X[0])
     rng = np.random.default_rng(0)
     normal = rng.normal(size=(400, first.size))
-    drawn = mechanism.sigma * np.concatenate([np.zeros((1, first.size)), normal])
-    points = basis.T @ centre - (drawn.reshape(-1, *pull.shape) + pull) / mechanism.ridge
+    drawn = mechanism.act.law.sigma * np.concatenate([np.zeros((1, first.size)), normal])
+    points = basis.T @ centre - (drawn.reshape(-1, *pull.shape) + pull) / mechanism.act.ridge
     losses = [first.log_density(w.ravel()) - second.log_density(w.ravel()) for w in points]
     mu = math.sqrt(2 * losses[0])
     assert np.std(losses) == pytest.approx(mu, rel=0.15)  # one Gaussian, and nothing else
@@ -419,33 +423,27 @@ def test_the_worst_pair_of_more_classes_reaches_the_promise_and_no_more(change):
 def test_a_move_of_classes_that_is_too_short_is_found(monkeypatch, root, change):
     """The longest move at the length of the next: sqrt(6) for sqrt(8), one gradient for two."""
     shorter = {8: 6.0, 2: 1.5}[root]
-    real = gaussian.Move
+    real = accountants.Move
 
     def move(reach, *facts):
         return real(math.sqrt(shorter) if math.isclose(reach**2, root) else reach, *facts)
 
-    monkeypatch.setattr(gaussian, "Move", move)
-    gaussian._smallest_sigma.cache_clear()
-    try:
-        worst = max(worst_epsilon_of_classes(*case, change) / case[1] for case in CLASS_CASES)
-    finally:
-        gaussian._smallest_sigma.cache_clear()
+    monkeypatch.setattr(accountants, "Move", move)
+    worst = max(worst_epsilon_of_classes(*case, change) / case[1] for case in CLASS_CASES)
     assert worst > 1.05
 
 
 def noise_in_releases():
     """Return what minimisers of a release tell of its noise: ``b = -gradient``, row by row."""
     X, y = np.full((100, 3), 0.5), np.ones(100)
-    mechanism = GaussianObjectivePerturbation(
-        epsilon=1.0, delta=1e-6, n_samples=100, n_features=3, ridge=5.0
-    )
-    W = mechanism.run_many(X, y, source=SeededSource(1), count=4_000)
+    mechanism = ball(3, delta=1e-6, n_samples=100, ridge=5.0)
+    (W,) = mechanism.run_many([X], y, source=SeededSource(1), count=4_000)
     return special.expit(-(W @ X.T)) @ X - 5.0 * W
 
 
 def noise_is_the_promised():
     drawn = noise_in_releases()
-    expected = calibrate_gaussian(1 - SOLVER_SHARE, 1e-6, GaussianObjective(ridge=5.0))
+    expected = sigma_of(1 - SOLVER_SHARE, 1e-6, exposed(5.0))
     return (
         drawn.shape == (4_000, 3)
         and stats.kstest(drawn.ravel(), stats.norm(scale=expected).cdf).pvalue > 1e-4
@@ -464,8 +462,15 @@ def test_the_noise_that_is_drawn_is_the_noise_that_is_promised(monkeypatch):
             0.9 * sigma, size, source, count=count
         ),
     ):
-        monkeypatch.setattr(laws, "gaussian_noise", other)
+        monkeypatch.setattr(norms, "gaussian_noise", other)
         assert not noise_is_the_promised()
+
+
+def louder(monkeypatch, factor):
+    """Rates that are too large by a factor, in every theorem."""
+    broken = Theorem(lambda *a: factor * gaussian_rate(*a), "docs/proofs/gaussian.md")
+    for kind in [kind for kind in accountants.THEOREMS if kind[-1] == "Gaussian"]:
+        monkeypatch.setitem(accountants.THEOREMS, kind, broken)
 
 
 def test_a_sampling_audit_refutes_a_tenth_of_the_noise_and_not_the_whole(monkeypatch):
@@ -473,21 +478,12 @@ def test_a_sampling_audit_refutes_a_tenth_of_the_noise_and_not_the_whole(monkeyp
     found = audit(model, runs=4_000, progress=False)
     assert (found.claimed, found.delta) == (1.0, 1e-3)
     assert not found.refuted
-    monkeypatch.setattr(
-        gaussian_objective,
-        "calibrate_gaussian",
-        lambda *arguments: calibrate_gaussian(*arguments) / 10,
-    )
+    louder(monkeypatch, 10)
     assert audit(model, runs=4_000, progress=False).refuted
 
 
 def test_an_exact_audit_speaks_of_epsilon_at_the_promised_delta(monkeypatch):
-    settings = {"epsilon": 1.0, "n_samples": 60, "n_features": 3, "ridge": 1e4}
-    found = exact_audit(GaussianObjectivePerturbation(**settings, delta=1e-6))
+    found = exact_audit(ball(3, ridge=1e4, delta=1e-6))
     assert 0.97 < found.epsilon <= 0.99
-    monkeypatch.setattr(
-        gaussian_objective,
-        "calibrate_gaussian",
-        lambda *arguments: calibrate_gaussian(*arguments) / 1.05,
-    )
-    assert exact_audit(GaussianObjectivePerturbation(**settings, delta=1e-6)).refuted
+    louder(monkeypatch, 1.05)
+    assert exact_audit(ball(3, ridge=1e4, delta=1e-6)).refuted

@@ -9,20 +9,21 @@ from confrere.errors import InvalidData, InvalidMessage, InvalidParameter
 from confrere.federation import Payload
 from confrere.federation.operation import OPERATIONS, PartyFacts
 from confrere.federation.protocols import ReleaseRequest
+from confrere.kernel import norms
 from confrere.kernel import streams as samplers
-from confrere.kernel.guarantee import RELATIONS, Neighbours
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.losses import Logistic
+from confrere.kernel.norms import FARTHEST, L2, LEAST_SHARE, Body, Pure
 from confrere.kernel.streams import SeededSource
-from confrere.maths import calibration
+from confrere.maths import accountants
 from confrere.maths.geometry import coordinate_variance
-from confrere.mechanisms import body_objective, laws
-from confrere.mechanisms.body_objective import BodyObjectivePerturbation
-from confrere.mechanisms.hidden_size import HiddenSize
-from confrere.mechanisms.laws import FARTHEST, BodyNoise, L2Noise
-from confrere.mechanisms.noisy_minimiser import SOLVER_SHARE
+from confrere.mechanisms.objective import SOLVER_SHARE, objective
 from confrere.plans.body_plan import schema_frame
+from confrere.plans.design import allowance
 from confrere.rows import body as rows_body
-from confrere.rows.body import LEAST_SHARE, Body, BodyFrame
+from confrere.rows.body import BodyFrame
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
+from tests.world import RELATIONS, forget, row_count
 
 ABOVE = 1 + 1e-9
 
@@ -52,30 +53,34 @@ def body_of(name, *, block=True):
 
 
 def mechanism_of(body, *, epsilon=1.0, ridge=0.4, cap=0.5, neighbours=Neighbours.REPLACE_ONE):
-    rows = HiddenSize(10) if neighbours is Neighbours.ADD_REMOVE else 10
-    return BodyObjectivePerturbation(
+    return objective(
         epsilon=epsilon,
-        n_samples=rows,
-        n_features=body.size,
+        n_samples=row_count(10, neighbours),
+        norm=body,
         ridge=ridge,
-        cap=cap,
+        loss=Logistic(cap),
         neighbours=neighbours,
-        body=body,
     )
+
+
+def worst_of(mechanism, draws=2):
+    """The exact loss over corners of the body that a mechanism of one block says it has."""
+    facts = {"rho": mechanism.act.law.rate, "ridge": mechanism.act.ridge}
+    facts |= {"cap": mechanism.loss.slope, "change": mechanism.neighbours}
+    return worst_body_loss(mechanism.act.norm, **facts, draws=draws)
 
 
 @pytest.mark.parametrize("name", BODIES)
 @pytest.mark.parametrize("cap", [1.0, 0.5])
-@pytest.mark.parametrize("relation", [str(relation) for relation in RELATIONS])
+@pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize(("epsilon", "ridge"), [(1.0, 0.4), (4.0, 0.05)])
 def test_never_above_epsilon_and_nothing_wasted(name, cap, relation, epsilon, ridge):
-    body, change = body_of(name), Neighbours(relation)
-    mechanism = mechanism_of(body, epsilon=epsilon, ridge=ridge, cap=cap, neighbours=change)
-    budget = epsilon * (1 - SOLVER_SHARE)
-    worst = worst_body_loss(body, rho=mechanism.rho, ridge=ridge, cap=cap, change=change, draws=2)
-    assert worst <= budget * ABOVE
+    body = body_of(name)
+    mechanism = mechanism_of(body, epsilon=epsilon, ridge=ridge, cap=cap, neighbours=relation)
+    worst = worst_of(mechanism)
+    assert worst <= epsilon * (1 - SOLVER_SHARE) * ABOVE
     # On a line two badly fitted records cannot pull opposite ways.
-    if body.size > 1 or cap == 0.5 or change is not Neighbours.REPLACE_ONE:
+    if body.size > 1 or cap == 0.5 or relation is Neighbours.ADD_REMOVE:
         assert worst >= 0.95 * epsilon
 
 
@@ -87,10 +92,7 @@ def keeps_its_promise(name="box and two"):
     """
     body = body_of(name)
     mechanism = mechanism_of(body)
-    worst = worst_body_loss(
-        body, rho=mechanism.rho, ridge=mechanism.ridge, cap=mechanism.cap, draws=4
-    )
-    assert worst <= (1 - SOLVER_SHARE) * ABOVE
+    assert worst_of(mechanism, draws=4) <= (1 - SOLVER_SHARE) * ABOVE
     frame = BodyFrame(body, 0.4, constant=False)
     wild = np.random.default_rng(0).normal(size=(200, body.size)) * 10.0 ** np.arange(
         -1, body.size - 1
@@ -98,21 +100,21 @@ def keeps_its_promise(name="box and two"):
     made = frame.rows(wild)
     assert body.factor_norms(made).max() <= 1
     assert np.linalg.norm(made, axis=1).max() <= 1
-    drawn = mechanism.law.draw(SeededSource(1), 4000, body.size)
-    gauges = stats.gamma(body.size, scale=1 / mechanism.rho)
-    assert stats.kstest(body.gauge(drawn), gauges.cdf).pvalue > 1e-4
-    assert_groups_have_their_law(drawn, body, mechanism.rho)
+    drawn = mechanism.act.law.draw(SeededSource(1), 4000)
+    gauges = stats.gamma(body.size, scale=1 / mechanism.rate)
+    assert stats.kstest(body.of(drawn), gauges.cdf).pvalue > 1e-4
+    assert_groups_have_their_law(drawn, body, mechanism.rate)
     norms = body.factor_norms(drawn)
     for k, (size, group) in enumerate(zip(body.sizes, body.groups, strict=True)):
         dimension = sum(s for s, g in zip(body.sizes, body.groups, strict=True) if g == group)
-        rate = mechanism.rho * body.shares[group]
+        rate = mechanism.rate * body.shares[group]
         # The sum of magnitudes of a uniform point of a cross-polytope is Beta(size, 1).
         mean = (dimension + 1) * size / (size + 1) / rate
         assert abs(norms[:, k].mean() / mean - 1) < 0.06
     turned = drawn @ np.linalg.inv(_whole(body)).T
     for j, (size, group) in enumerate(_columns(body)):
         dimension = sum(s for s, g in zip(body.sizes, body.groups, strict=True) if g == group)
-        rate = mechanism.rho * body.shares[group]
+        rate = mechanism.rate * body.shares[group]
         variance = coordinate_variance(dimension, size) / rate**2
         assert abs(turned[:, j].var() / variance - 1) < 0.15
 
@@ -151,7 +153,7 @@ def schema_body(numbers, flags, categories, n_samples, epsilon, curve=False):
         features.append(Category(f"c{j}", values=tuple(f"v{i}" for i in range(size))))
     schema = PublicSchema(features, outcome=Label("y", positive=1, negative=0))
     encoder = schema.encoder(form="curves" if curve else "linear")
-    return schema_frame(encoder, n_samples, epsilon=epsilon, loss="capped").body
+    return schema_frame(encoder, allowance(epsilon, n_samples)).body
 
 
 #: Lines, one-hot blocks and bends: three groups.
@@ -161,7 +163,7 @@ BENT = (3, 2, (4,), 300, 1.0, True)
 def test_lines_blocks_and_bends_each_have_noise_of_their_own_law():
     body = schema_body(*BENT)
     assert len(body.shares) == 3
-    drawn = BodyNoise(0.5, body).draw(SeededSource(1), 4000, body.size)
+    drawn = Pure(body, 0.5).draw(SeededSource(1), 4000)
     assert_groups_have_their_law(drawn, body, 0.5)
 
 
@@ -169,14 +171,14 @@ def test_lines_blocks_and_bends_each_have_noise_of_their_own_law():
 @pytest.mark.parametrize("body", [schema_body(*BENT), body_of("three")], ids=["bent", "three"])
 def test_one_group_of_three_that_is_quieter_is_found(monkeypatch, quiet, body):
     """Four fifths of the noise in one group: little of the whole gauge, all of its columns."""
-    real, drawn = laws.product_noise, []
+    real, drawn = norms.product_noise, []
 
     def quieter(rho, *a, **k):
         drawn.append(rho)
         return real(rho, *a, **k) * (0.8 if len(drawn) == quiet + 1 else 1.0)
 
-    monkeypatch.setattr(laws, "product_noise", quieter)
-    noise = BodyNoise(0.5, body).draw(SeededSource(1), 4000, body.size)
+    monkeypatch.setattr(norms, "product_noise", quieter)
+    noise = Pure(body, 0.5).draw(SeededSource(1), 4000)
     with pytest.raises(AssertionError):
         assert_groups_have_their_law(noise, body, 0.5)
 
@@ -205,18 +207,17 @@ def group_corners(body):
 @pytest.mark.parametrize("facts", RULED, ids=str)
 def test_no_noise_is_longer_than_a_certificate_reckons_with(facts):
     body = schema_body(*facts)
-    far = np.concatenate(
-        [group_corners(body), BodyNoise(1.0, body).draw(SeededSource(0), 200, body.size)]
-    )
-    lengths, gauges = np.linalg.norm(far, axis=1), body.gauge(far)
-    assert (lengths <= body.longest_of_gauge * gauges * ABOVE).all()
+    law = Pure(body, 1.0)
+    far = np.concatenate([group_corners(body), law.draw(SeededSource(0), 200)])
+    lengths, gauges = np.linalg.norm(far, axis=1), body.of(far)
+    assert (lengths <= body.longest * gauges * ABOVE).all()
     # It is attained, and was above one wherever there is more than one group.
     corner = float(np.max(lengths[: len(body.shares)] / gauges[: len(body.shares)]))
-    assert corner == pytest.approx(body.longest_of_gauge)
+    assert corner == pytest.approx(body.longest)
     assert corner > 1.0
     # The gauge is Gamma of all columns: its quantile in that direction is what is reckoned with.
     quantile = stats.gamma(body.size).isf(FARTHEST)
-    assert BodyNoise(1.0, body).longest(body.size) >= corner * quantile * (1 - 1e-9)
+    assert law.longest >= corner * quantile * (1 - 1e-9)
 
 
 def _wrong_shape(rho, dimension, count, source):
@@ -250,7 +251,7 @@ MUTANTS = {
     "Gamma rate for scale": (samplers, "gamma_norm", _rate_for_scale),
     "a box for the cross-polytope": (samplers, "cross_polytope_points", _box_points),
     "the surface for the body": (samplers, "cross_polytope_points", _surface_points),
-    "no Jacobian": (calibration.math, "log1p", lambda x: 0.0),
+    "no Jacobian": (accountants.math, "log1p", lambda x: 0.0),
     "rows not clipped": (rows_body, "into_factors", _unclipped),
     "rows clipped as a box": (rows_body, "into_factors", _boxed),
 }
@@ -259,8 +260,10 @@ MUTANTS = {
 @pytest.mark.parametrize("fault", MUTANTS)
 def test_a_broken_rule_is_found(monkeypatch, fault):
     monkeypatch.setattr(*MUTANTS[fault])
+    forget()
     with pytest.raises(AssertionError):
         keeps_its_promise()
+    forget()
 
 
 def test_a_ridge_that_is_weaker_than_said_is_found(monkeypatch):
@@ -268,9 +271,7 @@ def test_a_ridge_that_is_weaker_than_said_is_found(monkeypatch):
     sound = body_of("prism")
     monkeypatch.setattr(Body, "squared_reach", 1.0)
     broken = Body(tuple(3 * root for root in sound.roots), sound.groups)
-    mechanism = mechanism_of(broken, ridge=2.0)
-    worst = worst_body_loss(broken, rho=mechanism.rho, ridge=2.0, cap=0.5, draws=2)
-    assert worst > 1.1
+    assert worst_of(mechanism_of(broken, ridge=2.0)) > 1.1
 
 
 def test_rates_that_add_up_to_more_are_found(monkeypatch):
@@ -278,15 +279,14 @@ def test_rates_that_add_up_to_more_are_found(monkeypatch):
     body = body_of("two")
     mechanism = mechanism_of(body)
     object.__setattr__(body, "shares", (1.0, 1.0))
-    worst = worst_body_loss(body, rho=mechanism.rho, ridge=mechanism.ridge, cap=0.5, draws=2)
-    assert worst > 1.3
+    assert worst_of(mechanism) > 1.3
 
 
 def test_the_density_that_is_audited_is_the_one_drawn():
     """Ratios of densities at two points are ratios of how often the law comes near them."""
     body = body_of("two", block=False)
-    law = mechanism_of(body).law
-    drawn = law.draw(SeededSource(3), 200_000, body.size)
+    law = mechanism_of(body).act.law
+    drawn = law.draw(SeededSource(3), 200_000)
     scale = np.median(np.abs(drawn), axis=0)
     points = scale * np.array([[0.3, 0.3, 0.3], [1.3, 0.3, 0.3], [0.3, 0.9, 0.8]])
     near = [
@@ -302,7 +302,7 @@ def test_rows_outside_are_refused_before_any_draw(bad):
     rows = np.zeros((10, 3))
     rows[4] = body.coordinates(np.array([[0.0, bad, 0.0]]))[0]
     with pytest.raises(InvalidData, match="body"):
-        mechanism_of(body).run(rows, np.ones(10), source=SeededSource(0))
+        mechanism_of(body).run([rows], np.ones(10), source=SeededSource(0))
 
 
 def test_any_row_at_all_is_mapped_inside():
@@ -345,24 +345,21 @@ def answer_is_private(name, shares=None):
     """Check what a party runs when it is asked: ratios of corners, its rows, and its noise."""
     asked = ReleaseRequest.from_payload(asked_by_others(name, shares))
     declared, mechanism = body_of(name), asked.objective(10)
-    body = mechanism.body
-    worst = worst_body_loss(
-        body, rho=mechanism.rho, ridge=mechanism.ridge, cap=mechanism.cap, draws=4
-    )
-    assert 0.95 <= worst <= (1 - SOLVER_SHARE) * ABOVE
+    body = mechanism.act.norm
+    assert 0.95 <= worst_of(mechanism, draws=4) <= (1 - SOLVER_SHARE) * ABOVE
     generator = np.random.default_rng(0)
     X, y = generator.normal(size=(10, declared.size)) * 30, generator.choice([-1.0, 1.0], 10)
     rows = asked.frame.rows(X)
     assert body.factor_norms(rows).max() <= 1
     assert np.linalg.norm(rows, axis=1).max() <= 1
     # The noise of answers, read back off them: the gradient is zero where it is minus the noise.
-    answers = mechanism.run_many(rows, y, source=SeededSource(2), count=400)
+    (answers,) = mechanism.run_many([rows], y, source=SeededSource(2), count=400)
     margins = answers @ (rows * y[:, None]).T
-    slopes = np.minimum(special.expit(-margins), mechanism.cap)
-    noise = slopes @ (rows * y[:, None]) - mechanism.ridge * answers
-    law = stats.gamma(body.size, scale=1 / mechanism.rho)
-    assert stats.kstest(body.gauge(noise), law.cdf).pvalue > 1e-4
-    assert_groups_have_their_law(noise, body, mechanism.rho)
+    slopes = np.minimum(special.expit(-margins), mechanism.loss.slope)
+    noise = slopes @ (rows * y[:, None]) - mechanism.act.ridge * answers
+    law = stats.gamma(body.size, scale=1 / mechanism.rate)
+    assert stats.kstest(body.of(noise), law.cdf).pvalue > 1e-4
+    assert_groups_have_their_law(noise, body, mechanism.rate)
 
 
 @pytest.mark.parametrize(
@@ -397,11 +394,11 @@ def test_at_the_least_share_every_run_is_certified_and_within_its_length(epsilon
     body = Body((np.array([[0.5**0.5]]), np.array([[0.7]])), (0, 1), (LEAST_SHARE, 1 - LEAST_SHARE))
     X = body.coordinates(rng.uniform(-0.999, 0.999, (rows, 2)))
     y = rng.choice([-1.0, 1.0], rows)
-    mechanism = BodyObjectivePerturbation(
-        epsilon=epsilon, n_samples=rows, n_features=2, ridge=ridge, cap=0.5, body=body
+    mechanism = objective(
+        epsilon=epsilon, n_samples=rows, norm=body, ridge=ridge, loss=Logistic(0.5)
     )
-    answers = mechanism.run_many(X, y, source=SeededSource(4), count=300)
-    assert np.linalg.norm(answers, axis=1).max() <= mechanism.minimiser.longest
+    (answers,) = mechanism.run_many([X], y, source=SeededSource(4), count=300)
+    assert np.linalg.norm(answers, axis=1).max() <= mechanism.act.longest
 
 
 def _unshared(monkeypatch):
@@ -415,22 +412,19 @@ def _unshared(monkeypatch):
 
 
 def _quieter(monkeypatch):
-    real = BodyNoise.draw
-    monkeypatch.setattr(BodyNoise, "draw", lambda *a: real(*a) / 3)
+    real = Body.draw
+    monkeypatch.setattr(Body, "draw", lambda *a: real(*a) / 3)
 
 
 def _of_the_ball(monkeypatch):
     """A party that forgets the body draws noise of the same rate, in a ball."""
 
-    def round_noise(self, source, count, size):
-        return L2Noise(self.rho).draw(source, count, size)
-
-    monkeypatch.setattr(BodyNoise, "draw", round_noise)
+    monkeypatch.setattr(Body, "draw", lambda self, *facts: L2(self.size).draw(*facts))
 
 
 def _louder(monkeypatch):
-    real = body_objective.calibrate
-    monkeypatch.setattr(body_objective, "calibrate", lambda *a: 2 * real(*a))
+    real = accountants.pure_rate
+    monkeypatch.setattr(accountants, "pure_rate", lambda *a: 2 * real(*a))
 
 
 def _unbounded(monkeypatch):

@@ -5,47 +5,48 @@ import pytest
 
 from confrere.errors import InvalidParameter, Unpaid
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.norms import L1, L2
 from confrere.kernel.streams import SeededSource
 from confrere.maths.voting import Tally
-from confrere.mechanisms import noisy_minimiser, output_step
+from confrere.mechanisms import objective, output_step
 from confrere.mechanisms.counts import PrivateCounts
-from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
 from confrere.mechanisms.functional import FunctionalMechanism
-from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
 from confrere.mechanisms.hidden_size import HiddenSize
-from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
-from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.mechanisms.output_step import AddedNoise, LatticeStep
 from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_statistic import PartyStatistic
 from confrere.mechanisms.party_votes import PartyVotes
-from tests.world import paid
+from tests.statistical.test_geometry import body_of
+from tests.world import ball, groups, paid
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(12, 3)) / 6
 Y = np.where(X[:, 0] > 0, 1.0, -1.0)
 CODES = RNG.integers(0, 3, size=12)
-SIZES = {"epsilon": 1.0, "n_samples": 12, "n_features": 3, "ridge": 5.0}
+SIZES = {"epsilon": 1.0, "n_samples": 12, "ridge": 5.0}
 HIDDEN = SIZES | {"n_samples": HiddenSize(12), "neighbours": Neighbours.ADD_REMOVE}
+BODY = body_of("prism", block=False)
 TALLY = Tally(np.arange(12) % 4, 3, 3)
 
 ACTS = {
-    "objective": (ObjectivePerturbation(**SIZES), (X, Y)),
-    "hidden": (ObjectivePerturbation(**HIDDEN), (X, Y)),
-    "softmax": (ObjectivePerturbation(**SIZES, n_classes=3), (X, CODES)),
-    "classes": (ObjectivePerturbation(**SIZES, n_classes=4), (X, CODES)),
-    "laplace": (LaplaceObjectivePerturbation(**SIZES), (X / 2, Y)),
-    "gaussian": (GaussianObjectivePerturbation(**SIZES, delta=1e-6), (X, Y)),
-    "output": (OutputPerturbation(**SIZES), (X, Y)),
-    "output, softmax": (OutputPerturbation(**SIZES, n_classes=3), (X, CODES)),
+    "objective": (ball(3, **SIZES), ([X], Y)),
+    "hidden": (ball(3, **HIDDEN), ([X], Y)),
+    "softmax": (ball(3, **SIZES, classes=3), ([X], CODES)),
+    "classes": (ball(3, **SIZES, classes=4), ([X], CODES)),
+    "laplace": (ball(3, **SIZES, kind=L1), ([X / 2], Y)),
+    "gaussian": (ball(3, **SIZES, delta=1e-6), ([X], Y)),
+    "output": (OutputPerturbation(**SIZES, n_features=3), (X, Y)),
+    "output, softmax": (OutputPerturbation(**SIZES, n_features=3, n_classes=3), (X, CODES)),
     "functional": (FunctionalMechanism(epsilon=1.0, n_samples=12, n_features=3), (X, Y)),
     "counts": (PrivateCounts(epsilon=1.0, sensitivity=2), (np.arange(4),)),
     "groups": (
-        FeatureGroupPerturbation(
-            epsilon=1.0, n_samples=12, sizes=(1, 2), ridges=(5.0, 6.0), weights=(0.4, 0.6)
-        ),
+        groups([L2(1), L2(2)], (5.0, 6.0), (0.4, 0.6), n_samples=12),
         ([X[:, :1], X[:, 1:]], Y),
+    ),
+    "bodies": (
+        groups([BODY, BODY], (50.0, 60.0), (0.4, 0.6), n_samples=12, classes=3),
+        ([BODY.coordinates(X), BODY.coordinates(X)], CODES),
     ),
     "average": (PartyAverage(epsilon=1.0, n_parties=3, n_features=3, alpha=0.1), (np.ones(3),)),
     "statistic": (PartyStatistic(epsilon=1.0, n_parties=3, rows=X), (TALLY,)),
@@ -104,9 +105,10 @@ def test_many_runs_are_independent(name):
 def test_what_leaves_lies_on_the_lattice_and_the_integers_have_noise(monkeypatch, name):
     """Low bits of floats would be in what leaves, or the rounded point itself."""
     mechanism, data = ACTS[name]
-    noised = getattr(mechanism, "noises", None) or [getattr(mechanism, "noise", mechanism)]
-    spacing = noised[0].output_step.spacing
-    released = mechanism.run_many(*data, source=SeededSource(1), count=3)[:, :1]
+    kinds = ("act", "noise", "noises")
+    noised = next(getattr(mechanism, kind) for kind in kinds if hasattr(mechanism, kind))
+    spacing = np.ravel(noised)[0].output_step.spacing
+    released = parts(mechanism.run_many(*data, source=SeededSource(1), count=3))[0][:, :1]
     assert np.array_equal(released / spacing, np.rint(released / spacing))
     scattered = []
     release = LatticeStep.release
@@ -127,7 +129,7 @@ def test_the_step_behind_added_noise_hides_what_floats_do():
     for size, epsilon in ((10, 0.1), (100, 0.1), (5, 3.0)):
         noise = AddedNoise(epsilon=epsilon, sensitivity=0.3, reach=40.0, size=size)
         step = noise.output_step
-        longest = noise.law.longest(size) + noise.reach
+        longest = noise.law.longest + noise.reach
         off = 64 * np.finfo(float).eps * longest
         assert step.radius > 10 * off
         point = RNG.normal(size=size)
@@ -143,17 +145,17 @@ def test_the_step_behind_added_noise_hides_what_floats_do():
 
 def test_parties_and_groups_go_through_the_same_act(monkeypatch):
     calls = []
-    act = noisy_minimiser._act
+    act = objective._act
 
-    def watched(groups, solve, source):
-        calls.append(len(groups))
-        return act(groups, solve, source)
+    def watched(acts, solve, source):
+        calls.append(len(acts))
+        return act(acts, solve, source)
 
-    monkeypatch.setattr(noisy_minimiser, "_act", watched)
+    monkeypatch.setattr(objective, "_act", watched)
     for name in ("objective", "laplace", "gaussian", "softmax", "classes", "hidden", "groups"):
         mechanism, data = ACTS[name]
         mechanism.run(*data, source=SeededSource(0))
-    sizes = {n: ObjectivePerturbation(**SIZES | {"n_samples": n}).minimiser for n in (4, 8)}
+    sizes = {n: ball(3, **SIZES | {"n_samples": n}).act for n in (4, 8)}
     offsets = np.array([0, 4, 12])
-    noisy_minimiser.run_parties(sizes, X, Y, offsets, source=SeededSource(0))
-    assert calls == [1, 1, 1, 1, 1, 1, 1, 1, 2]
+    objective.run_parties(sizes, X, Y, offsets, source=SeededSource(0))
+    assert calls == [1] * 8 + [2]

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from confrere.audit.adversary import log_density
+from confrere.kernel.norms import L2
 from confrere.kernel.streams import SeededSource
-from confrere.maths.logistic import log_density
-from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
-from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
+from tests.world import ball, groups
 
 X = np.array([[0.9], [-0.4], [1.0], [0.2]])
 Y = np.array([1.0, 1.0, -1.0, 1.0])
@@ -24,33 +24,29 @@ def cdf(**law):
 @pytest.mark.parametrize("cap", [1.0, 0.5])
 @pytest.mark.parametrize("ridge", [2.5, 0.6])
 def test_objective_perturbation_releases_its_density(cap, ridge):
-    mechanism = ObjectivePerturbation(epsilon=1.0, n_samples=4, n_features=1, ridge=ridge, cap=cap)
+    mechanism = ball(1, n_samples=4, ridge=ridge, cap=cap)
     source = SeededSource(11)
-    drawn = [float(mechanism.run(X, Y, source=source)[0]) for _ in range(1500)]
-    law = cdf(rho=mechanism.rho, ridge=ridge, cap=cap)
+    drawn = [mechanism.run([X], Y, source=source)[0][0] for _ in range(1500)]
+    law = cdf(rho=mechanism.rate, ridge=ridge, cap=cap)
     assert stats.kstest(drawn, law).pvalue > 1e-3
-    wrong = cdf(rho=2 * mechanism.rho, ridge=ridge, cap=cap)
+    wrong = cdf(rho=2 * mechanism.rate, ridge=ridge, cap=cap)
     assert stats.kstest(drawn, wrong).pvalue < 1e-6
 
 
 def test_a_centre_moves_the_law_as_the_density_says():
     centre = np.array([3.0])
-    mechanism = ObjectivePerturbation(
-        epsilon=1.0, n_samples=4, n_features=1, ridge=2.5, prior_norm=3.0
-    )
+    mechanism = ball(1, n_samples=4, ridge=2.5, prior_norm=3.0)
     source = SeededSource(12)
-    drawn = [float(mechanism.run(X, Y, source=source, centre=centre)[0]) for _ in range(1500)]
-    law = cdf(rho=mechanism.rho, ridge=2.5, centre=centre)
+    drawn = [mechanism.run([X], Y, source=source, centres=[centre])[0][0] for _ in range(1500)]
+    law = cdf(rho=mechanism.rate, ridge=2.5, centre=centre)
     assert stats.kstest(drawn, law).pvalue > 1e-3
 
 
 def test_groups_release_their_densities_independently():
-    mechanism = FeatureGroupPerturbation(
-        epsilon=1.0, n_samples=4, sizes=(1, 1), ridges=(4.0, 9.0), weights=(0.7, 0.3)
-    )
+    mechanism = groups([L2(1), L2(1)], (4.0, 9.0), (0.7, 0.3), n_samples=4)
     source = SeededSource(13)
     drawn = np.array([np.concatenate(mechanism.run([X, X], Y, source=source)) for _ in range(1500)])
-    for k in range(2):
-        law = cdf(rho=mechanism.rates[k], ridge=mechanism.ridges[k])
-        assert stats.kstest(drawn[:, k], law).pvalue > 1e-3
+    for act, column in zip(mechanism.acts, drawn.T, strict=True):
+        law = cdf(rho=act.law.rate, ridge=act.ridge)
+        assert stats.kstest(column, law).pvalue > 1e-3
     assert stats.spearmanr(drawn[:, 0], drawn[:, 1]).pvalue > 1e-3

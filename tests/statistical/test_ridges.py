@@ -8,8 +8,8 @@ from scipy import optimize
 from confrere import FeatureStackingClassifier, PrivateLogisticRegression
 from confrere.audit import Pair, audit_cases, exact_audit, hardest_case
 from confrere.errors import InvalidParameter
-from confrere.plans import ridges
 from confrere.plans.base_plan import PublicFacts
+from confrere.plans.design import column_ridges
 from confrere.rows.frame import Frame
 from confrere.schema import Category, Number, PublicSchema
 
@@ -83,7 +83,7 @@ def test_wrong_factors_cost_quality_and_never_the_promise(monkeypatch):
     model = PrivateLogisticRegression(
         alpha=[1e-3, 1e-2, 1.0], loss="logistic", ridge_floor=0.5, fit_intercept=False
     )
-    assert ridges.column_ridges(model.alpha, 3)[1].max() == 1.0
+    assert column_ridges(model.alpha, 3)[1].max() == 1.0
     monkeypatch.setattr("confrere.estimators.logistic_regression.column_ridges", mean)
     plan, table = model.prepare(*rows())
     # Factors above one make rows longer: they are clipped after, and certified.
@@ -106,10 +106,12 @@ def test_groups_have_a_ridge_each():
     facts = PublicFacts(n_samples=10_000, n_features=3)
     settings = {"groups": [[0], [1, 2]], "combiner": "vote"}
     plan = FeatureStackingClassifier(alpha=[0.1, 0.3], **settings).plan(facts)
-    assert plan.low.ridges == pytest.approx((1_000.0, 3_000.0))
+    assert [block.ridge for block in plan.low.blocks] == pytest.approx([1_000.0, 3_000.0])
     mixed = FeatureStackingClassifier(alpha=["auto", 0.3], **settings).plan(facts)
     auto = FeatureStackingClassifier(**settings).plan(facts)
-    assert mixed.low.ridges == pytest.approx((auto.low.ridges[0], 3_000.0))
+    assert [block.ridge for block in mixed.low.blocks] == pytest.approx(
+        [auto.low.blocks[0].ridge, 3_000.0]
+    )
     with pytest.raises(InvalidParameter, match="one number per group in use"):
         FeatureStackingClassifier(alpha=[0.1], **settings).plan(facts)
     model = FeatureStackingClassifier(alpha=[1e-4, 1e-2], groups=[[0], [1]], combiner="vote")

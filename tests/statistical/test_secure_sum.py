@@ -10,7 +10,7 @@ from scipy import integrate, special, stats
 from confrere.errors import InvalidData, InvalidParameter, Unpaid
 from confrere.kernel.guarantee import Unit
 from confrere.kernel.streams import SeededSource
-from confrere.maths.gaussian import gaussian_delta
+from confrere.maths.accountants import gaussian_delta
 from confrere.mechanisms import secure_sum
 from confrere.mechanisms.secure_sum import SecureSum
 from tests.world import paid

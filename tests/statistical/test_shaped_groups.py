@@ -10,14 +10,15 @@ from scipy import special, stats
 from confrere import FeatureStackingClassifier, TransferStackingClassifier
 from confrere.audit.adversary import worst_body_loss
 from confrere.errors import InvalidParameter
+from confrere.kernel.norms import L1, L2, Body
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms import feature_groups
-from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
-from confrere.mechanisms.laws import BodyNoise, L2Noise
-from confrere.mechanisms.noisy_minimiser import SOLVER_SHARE, NoisyMinimiser
+from confrere.maths import accountants
+from confrere.maths.accountants import Exposure
+from confrere.mechanisms.objective import SOLVER_SHARE, Act, Objective
 from confrere.rows import body as rows_body
 from confrere.schema import Category, Label, Number, PublicSchema
 from tests.statistical.test_geometry import ABOVE, body_of
+from tests.world import forget, groups
 
 WEIGHTS = {"equal": (0.5, 0.5), "skewed": (0.9, 0.1), "three": (0.6, 0.3, 0.1), "one": (1.0,)}
 SCHEMA = PublicSchema(
@@ -34,24 +35,16 @@ SCHEMA = PublicSchema(
 def groups_of(weights, *, epsilon=1.0, ridge=0.4, cap=0.5):
     bodies = tuple(body_of(name) for name in ("box and two", "two crosses", "prism"))
     bodies = bodies[: len(weights)]
-    return FeatureGroupPerturbation(
-        epsilon=epsilon,
-        n_samples=10,
-        sizes=tuple(body.size for body in bodies),
-        # A group's ridge is for its own part of epsilon.
-        ridges=tuple(ridge / weight for weight in weights),
-        weights=weights,
-        clipping="separate",
-        cap=cap,
-        bodies=bodies,
-    )
+    # A group's ridge is for its own part of epsilon.
+    ridges = [ridge / weight for weight in weights]
+    return groups(bodies, ridges, weights, epsilon=epsilon, cap=cap, n_samples=10)
 
 
 def whole_loss(low):
     """Sum the groups' losses: every group has corners of its own for the two records."""
     return sum(
-        worst_body_loss(body, rho=rate, ridge=ridge, cap=low.cap, draws=2)
-        for body, rate, ridge in zip(low.bodies, low.rates, low.ridges, strict=True)
+        worst_body_loss(act.norm, rho=act.law.rate, ridge=act.ridge, cap=low.loss.slope, draws=2)
+        for act in low.acts
     )
 
 
@@ -64,23 +57,17 @@ def test_groups_in_bodies_never_lose_more_than_epsilon_and_waste_nothing(
     low = groups_of(weights, epsilon=epsilon, ridge=ridge, cap=cap)
     loss = whole_loss(low)
     assert 0.95 * epsilon <= loss <= epsilon * (1 - SOLVER_SHARE) * ABOVE
-    assert low.rates == pytest.approx([low.rho * weight for weight in weights])
+    assert [act.law.rate for act in low.acts] == pytest.approx([low.rate * q for q in weights])
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"clipping": "joint"},
-        {"n_classes": 3, "cap": 1.0},
-        {"delta": 1e-6},
-        {"bodies": (body_of("prism"),)},
-    ],
-)
-def test_what_the_theorem_does_not_know_is_refused(wrong):
-    low = groups_of((0.5, 0.5))
-    names = ("epsilon", "n_samples", "sizes", "ridges", "weights", "clipping", "cap", "bodies")
-    with pytest.raises(InvalidParameter):
-        FeatureGroupPerturbation(**{name: getattr(low, name) for name in names} | wrong)
+MIXED = [(body_of("prism"), L2(3)), (L2(3), body_of("prism")), (L2(3), L1(3))]
+
+
+@pytest.mark.parametrize("norms", MIXED)
+def test_what_the_theorem_does_not_know_is_refused(norms):
+    """Rows that share a length may be at corners of all bodies at once, whichever comes first."""
+    with pytest.raises(InvalidParameter, match="separate"):
+        groups(norms, (9.0, 9.0), (0.7, 0.7), joint=True)
 
 
 def table(n=60, seed=0):
@@ -119,17 +106,17 @@ def stack_keeps_its_promise(model):
     # Whatever rows hold, a party maps them into the bodies.
     (term,) = plan.terms(replace(data, X=30 * data.X))
     rows, labels = term.data
-    for X, body in zip(rows, low.bodies, strict=True):
-        assert body.factor_norms(X).max() <= 1
+    for X, act in zip(rows, low.acts, strict=True):
+        assert act.norm.factor_norms(X).max() <= 1
         assert np.linalg.norm(X, axis=1).max() <= 1
     drawn = low.run_many(rows, labels, source=SeededSource(2), count=400, **term.settings)
     gauges = []
-    for k, (X, body, weights) in enumerate(zip(rows, low.bodies, drawn, strict=True)):
+    for k, (X, block, weights) in enumerate(zip(rows, low.blocks, drawn, strict=True)):
         signed = X * labels[:, None]
-        slopes = np.minimum(special.expit(-weights @ signed.T), low.cap)
-        noise = slopes @ signed - low.ridges[k] * (weights - plan.centres[k])
-        gauges.append(body.gauge(noise))
-        law = stats.gamma(body.size, scale=1 / (low.rho * low.weights[k]))
+        slopes = np.minimum(special.expit(-weights @ signed.T), low.loss.slope)
+        noise = slopes @ signed - block.ridge * (weights - plan.centres[k])
+        gauges.append(block.norm.of(noise))
+        law = stats.gamma(block.norm.size, scale=1 / (low.rate * block.weight))
         assert stats.kstest(gauges[-1], law.cdf).pvalue > 1e-4
     assert abs(np.corrcoef(gauges)[0, 1]) < 0.25, "groups share their noise"
 
@@ -140,31 +127,36 @@ def test_the_code_that_runs_keeps_its_promise(make):
 
 
 def _whole_rate_each(monkeypatch):
-    monkeypatch.setattr(
-        FeatureGroupPerturbation, "rates", property(lambda self: (self.rho,) * len(self.sizes))
-    )
+    real = Objective.acts.fget
+
+    def unshared(self):
+        laws = [replace(act.law, rho=self.rate) for act in real(self)]
+        return tuple(replace(act, law=law) for act, law in zip(real(self), laws, strict=True))
+
+    monkeypatch.setattr(Objective, "acts", property(unshared))
 
 
 def _louder(monkeypatch):
-    real = feature_groups.calibrate
-    monkeypatch.setattr(feature_groups, "calibrate", lambda *a: 2 * real(*a))
+    real = accountants.pure_rate
+    monkeypatch.setattr(accountants, "pure_rate", lambda *a: 2 * real(*a))
 
 
 def _one_group_pays(monkeypatch):
-    real = feature_groups.calibrate
-    monkeypatch.setattr(feature_groups, "calibrate", lambda budget, terms: real(budget, terms[:1]))
+    real = Exposure.spent
+
+    def first(self, rho):
+        return real(replace(self, ridges=self.ridges[:1], weights=self.weights[:1]), rho)
+
+    monkeypatch.setattr(Exposure, "spent", first)
 
 
 def _quieter(monkeypatch):
-    real = BodyNoise.draw
-    monkeypatch.setattr(BodyNoise, "draw", lambda *a: real(*a) / 3)
+    real = Body.draw
+    monkeypatch.setattr(Body, "draw", lambda *a: real(*a) / 3)
 
 
 def _of_the_ball(monkeypatch):
-    def round_noise(self, source, count, size):
-        return L2Noise(self.rho).draw(source, count, size)
-
-    monkeypatch.setattr(BodyNoise, "draw", round_noise)
+    monkeypatch.setattr(Body, "draw", lambda self, *facts: L2(self.size).draw(*facts))
 
 
 def _unbounded(monkeypatch):
@@ -172,11 +164,9 @@ def _unbounded(monkeypatch):
 
 
 def _shared(monkeypatch):
-    real = NoisyMinimiser.run_many
+    real = Act.run_many
     monkeypatch.setattr(
-        NoisyMinimiser,
-        "run_many",
-        lambda self, X, y, *, source, **k: real(self, X, y, source=SeededSource(7), **k),
+        Act, "run_many", lambda *a, source, **k: real(*a, source=SeededSource(7), **k)
     )
 
 
@@ -196,5 +186,7 @@ def _shared(monkeypatch):
 def test_a_broken_rule_is_found(monkeypatch, make, fault):
     model = make()
     fault(monkeypatch)
+    forget()
     with pytest.raises(AssertionError):
         stack_keeps_its_promise(model)
+    forget()

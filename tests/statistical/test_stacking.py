@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 
 from confrere import FeatureStackingClassifier, SampleStackingClassifier
-from confrere.audit import exact_audit
-from confrere.audit.adversary import opposed_case, random_case, signed_loss
+from confrere.audit.adversary import log_density, opposed_case, random_case, signed_loss
 from confrere.errors import CalibrationError
-from confrere.maths.calibration import RidgeTerm, calibrate
-from confrere.maths.gaussian import gaussian_delta
-from confrere.maths.logistic import log_density
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.losses import Logistic
+from confrere.kernel.norms import L2
+from confrere.maths.accountants import Exposure, gaussian_delta, pure_rate
 from confrere.maths.partition import split_rows
-from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
-from confrere.mechanisms.objective_perturbation import SOLVER_SHARE
+from confrere.mechanisms.objective import SOLVER_SHARE
+from tests.statistical.test_geometry import body_of
+from tests.world import RELATIONS, groups, row_count
 
 #: Into how many parts joint clipping divides a row's squared length, in these tests.
 PARTS = 20
@@ -31,15 +32,8 @@ WEIGHTS = {
 def mechanism(weights, clipping, ridge_factor, cap=1.0, epsilon=1.0):
     q = np.sqrt(weights) if clipping == "joint" else weights
     ridges = tuple(ridge_factor * 2 / (epsilon * (1 - SOLVER_SHARE) * k) for k in q)
-    return FeatureGroupPerturbation(
-        epsilon=epsilon,
-        n_samples=1,
-        sizes=(2,) * len(q),
-        ridges=ridges,
-        weights=tuple(q),
-        clipping=clipping,
-        cap=cap,
-    )
+    facts = {"epsilon": epsilon, "joint": clipping == "joint", "cap": cap}
+    return groups([L2(2)] * len(q), ridges, q, **facts)
 
 
 def joint_loss(mech, margins, tilt_second):
@@ -57,15 +51,16 @@ def joint_loss(mech, margins, tilt_second):
             for m in margins
         )
         return max(
-            signed_loss(pair.scaled(length), rho=rate, ridge=ridge, cap=mech.cap) for pair in pairs
+            signed_loss(pair.scaled(length), rho=rate, ridge=ridge, cap=mech.loss.slope)
+            for pair in pairs
         )
 
-    groups = list(zip(mech.rates, mech.ridges, strict=True))
-    if mech.clipping == "separate":
-        return sum(worst(*group, 1.0) for group in groups)
+    known = [(act.law.rate, act.ridge) for act in mech.acts]
+    if not mech.joint:
+        return sum(worst(*one, 1.0) for one in known)
     best = np.zeros(PARTS + 1)
-    for group in groups:
-        own = [worst(*group, np.sqrt(j / PARTS)) for j in range(PARTS + 1)]
+    for one in known:
+        own = [worst(*one, np.sqrt(j / PARTS)) for j in range(PARTS + 1)]
         best = np.array([max(best[j - i] + own[i] for i in range(j + 1)) for j in range(PARTS + 1)])
     return best[-1]
 
@@ -83,7 +78,7 @@ def test_joint_release_of_groups(weights, clipping, ridge_factor, cap):
     if cap == 1 or clipping == "joint":
         assert loss >= 0.97 * budget
     if clipping == "joint":
-        object.__setattr__(mech, "rho", 1.05 * mech.rho)
+        object.__setattr__(mech, "rate", 1.05 * mech.rate)
         assert joint_loss(mech, margins, tilt_second=12) > budget
 
 
@@ -94,9 +89,14 @@ def test_joint_clipping_at_the_floor_of_the_ridge_wastes_nothing():
         epsilon = 10 ** rng.uniform(-1, 0.8)
         weights = rng.dirichlet(np.ones(int(rng.integers(2, 6))))
         mech = mechanism(weights, "joint", 1.0, epsilon=epsilon)
-        free = epsilon * (1 - SOLVER_SHARE) / 2 / np.linalg.norm(mech.weights)
-        assert mech.rho == pytest.approx(free, rel=1e-12)
-        assert mech.rho <= free * (1 + 1e-15)
+        free = (
+            epsilon
+            * (1 - SOLVER_SHARE)
+            / 2
+            / np.linalg.norm([block.weight for block in mech.blocks])
+        )
+        assert mech.rate == pytest.approx(free, rel=1e-12)
+        assert mech.rate <= free * (1 + 1e-15)
 
 
 @pytest.mark.parametrize("clipping", ["separate", "joint"])
@@ -109,8 +109,8 @@ def test_random_joint_neighbours(clipping):
             lengths = np.abs(rng.normal(size=5))
             lengths /= np.linalg.norm(lengths)
         loss = sum(
-            signed_loss(random_case(rng, 2).scaled(length), rho=rate, ridge=ridge)
-            for rate, ridge, length in zip(mech.rates, mech.ridges, lengths, strict=True)
+            signed_loss(random_case(rng, 2).scaled(length), rho=act.law.rate, ridge=act.ridge)
+            for act, length in zip(mech.acts, lengths, strict=True)
         )
         assert abs(loss) <= mech.epsilon * ABOVE
 
@@ -124,7 +124,7 @@ def test_the_transfer_papers_step_six_is_false():
     ]
     printed = max(signed_loss(each, rho=0.5, ridge=0.39) for each in [pair, *pairs])
     assert printed > 1.27
-    sound = calibrate(1.0, [RidgeTerm(ridge=0.39)])
+    sound = pure_rate(1.0, Exposure(loss=Logistic(), ridges=(0.39,)))
     assert max(signed_loss(each, rho=sound, ridge=0.39) for each in pairs) <= ABOVE
 
 
@@ -163,7 +163,7 @@ def test_a_stratified_split_breaks_the_promise_and_a_blind_one_keeps_it():
     y = np.where(np.arange(n) < 50, 1.0, -1.0)
     flipped = y.copy()
     flipped[0] = -1.0
-    rho, ridge = calibrate(1.0, [RidgeTerm(ridge=2.0)]), 2.0
+    rho, ridge = pure_rate(1.0, Exposure(loss=Logistic(), ridges=(2.0,))), 2.0
 
     before, after = stratified_split(y, parts), stratified_split(flipped, parts)
     moved = len(np.setdiff1d(before[0], after[0]))
@@ -209,85 +209,84 @@ def test_margin_rows_stay_in_the_ball_and_are_one_record_s_own():
     np.testing.assert_array_equal(margin_rows(changed, other)[1:], rows[1:])
 
 
-@pytest.mark.parametrize("clipping", ["separate", "joint"])
-@pytest.mark.parametrize("n_classes", [3, 5])
-def test_groups_of_several_classes_keep_their_epsilon(clipping, n_classes):
-    q = np.full(3, 1 / 3) if clipping == "separate" else np.full(3, 3**-0.5)
-    mechanism = FeatureGroupPerturbation(
-        epsilon=1.0,
-        n_samples=60,
-        sizes=(2, 2, 2),
-        ridges=(60.0, 60.0, 60.0),
-        weights=tuple(q),
-        clipping=clipping,
-        n_classes=n_classes,
-    )
-    found = exact_audit(mechanism, draws=10)
-    assert 0.93 < found.epsilon <= 0.99 * ABOVE
-    object.__setattr__(mechanism, "rho", 1.08 * mechanism.rho)
-    assert exact_audit(mechanism, draws=10).refuted
-
-
 def delta_of_groups(mechanism, rows, far=1e4, draws=40_000):
-    """Estimate the delta of a record that turns round, misfitted in every group by a far centre."""
+    """Estimate the delta of a record that turns round or goes, misfitted in every group."""
     epsilon, rng = mechanism.epsilon * (1 - SOLVER_SHARE), np.random.default_rng(0)
+    records = 1 if mechanism.neighbours is Neighbours.ADD_REMOVE else 2
     loss = np.zeros(draws)
-    for x, ridge, law in zip(rows, mechanism.ridges, mechanism.laws, strict=True):
+    for x, act in zip(rows, mechanism.acts, strict=True):
         # One column; a centre far to the other side keeps the residual at the cap.
-        b = law.sigma * rng.normal(size=draws)
-        p = mechanism.cap
-        moved = b + 2 * p * x
-        loss += (moved**2 - b**2) / (2 * law.sigma**2)
-        assert ridge * far > 100 * law.sigma  # the residual is the cap whatever the noise
+        sigma = 1 / act.law.rate
+        b = sigma * rng.normal(size=draws)
+        moved = b + records * mechanism.loss.slope * x
+        loss += (moved**2 - b**2) / (2 * sigma**2)
+        assert act.ridge * far > 100 * sigma  # the residual is the cap whatever the noise
     return float(np.maximum(-np.expm1(epsilon - loss), 0).mean())
 
 
+@pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("clipping", ["separate", "joint"])
-def test_groups_with_a_delta_keep_it(clipping):
+def test_groups_with_a_delta_keep_it(clipping, relation):
     delta = 1e-2
     q = (0.5, 0.5) if clipping == "separate" else (0.5**0.5, 0.5**0.5)
     rows = (1.0, 1.0) if clipping == "separate" else (0.6, 0.8)
-
-    def made(**changes):
-        return FeatureGroupPerturbation(
-            epsilon=1.0,
-            delta=delta,
-            n_samples=60,
-            sizes=(1, 1),
-            ridges=(40.0, 40.0),
-            weights=q,
-            clipping=clipping,
-            cap=0.5,
-            **changes,
-        )
-
-    mechanism = made()
+    facts = {"delta": delta, "joint": clipping == "joint", "cap": 0.5, "neighbours": relation}
+    mechanism = groups([L2(1)] * 2, (40.0, 40.0), q, **facts, n_samples=row_count(60, relation))
     assert mechanism.guarantee().delta == delta
     found = delta_of_groups(mechanism, rows)
     assert delta / 100 < found <= delta
-    # Sixteen corners are paid for; the noise of a single one at twice the move would not do.
-    object.__setattr__(mechanism, "rho", 2 * mechanism.rho)
+    # Every corner is paid for; the noise of a single one at twice the move would not do.
+    object.__setattr__(mechanism, "rate", 2 * mechanism.rate)
     assert delta_of_groups(mechanism, rows) > delta
 
 
-def test_every_corner_of_the_groups_residuals_is_a_gaussian_mechanism():
-    """The accountant's bound is at least the sum over corners of residuals and both records."""
-    mechanism = FeatureGroupPerturbation(
-        epsilon=1.0,
-        delta=1e-5,
-        n_samples=60,
-        sizes=(1, 1),
-        ridges=(40.0, 30.0),
-        weights=(0.3, 0.7),
-        cap=0.5,
-    )
-    jacobian = sum(math.log1p(1 / (4 * ridge)) for ridge in mechanism.ridges)
-    left = 1 - SOLVER_SHARE - jacobian
+def corner_sum(mechanism, epsilon):
+    """Sum delta over what the changed records' residuals can be at their extremes, everywhere.
+
+    In every group a changed record's residual vector is one of a few, and rows of two records may
+    be opposed: each combination is a Gaussian mechanism of its own, and all pay the Jacobian.
+    """
+    loss, acts = mechanism.loss, mechanism.acts
+    k, records = loss.n_classes, 1 if mechanism.neighbours is Neighbours.ADD_REMOVE else 2
+    if k == 2:
+        extremes, traces = [np.zeros(1), np.array([loss.slope])], [0.25]
+    else:
+        extremes, traces = [e - np.eye(k)[0] for e in np.eye(k)], [1 / k] * (k - 1)
+    paid = sum(math.log1p(trace / act.ridge) for act in acts for trace in traces)
     total = 0.0
-    for corner in itertools.product((0.0, 0.5), repeat=4):
-        moves = [(corner[g] + corner[2 + g]) * mechanism.rates[g] for g in (0, 1)]
-        total += float(gaussian_delta(left, math.hypot(*moves)))
+    for corner in itertools.product(extremes, repeat=records * len(acts)):
+        squares = 0.0
+        for g, act in enumerate(acts):
+            a, b = corner[g], corner[g + len(acts)] if records == 2 else 0 * corner[g]
+            # Rows of length one, opposed where that makes the move longer.
+            squares += (a @ a + b @ b + 2 * abs(float(a @ b))) * act.law.rate**2
+        total += float(gaussian_delta(epsilon - paid, math.sqrt(squares)))
+    return total
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("shape", ["balls", "bodies"])
+def test_every_corner_of_the_groups_residuals_is_a_gaussian_mechanism(shape, classes, relation):
+    """The accountant's bound is at least the sum over corners of all changed records."""
+    norms = [L2(1), L2(1)] if shape == "balls" else [body_of("prism"), body_of("two")]
+    mechanism = groups(
+        norms,
+        (40.0, 30.0),
+        (0.3, 0.7),
+        classes=classes,
+        cap=0.5,
+        delta=1e-5,
+        n_samples=row_count(60, relation),
+        neighbours=relation,
+    )
+    # A row may be one long in every group: shares of the rate are those of its square.
+    rates = [act.law.rate / mechanism.rate for act in mechanism.acts]
+    assert rates == pytest.approx([0.3**0.5, 0.7**0.5])
+    total = corner_sum(mechanism, 1 - SOLVER_SHARE)
     assert 1e-7 < total <= 1e-5
+    object.__setattr__(mechanism, "rate", 1.3 * mechanism.rate)
+    assert corner_sum(mechanism, 1 - SOLVER_SHARE) > 1e-5
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])

@@ -18,8 +18,10 @@ from confrere import (
 )
 from confrere.accounting import total
 from confrere.errors import CompositionError, InvalidParameter, NotInstalled
-from confrere.kernel.guarantee import RELATIONS, Neighbours, Unit
-from confrere.maths.gaussian import GaussianObjective, gaussian_delta
+from confrere.kernel.guarantee import Neighbours, Unit
+from confrere.kernel.losses import Logistic
+from confrere.maths.accountants import Exposure, GaussianLoss, gaussian_delta
+from tests.world import RELATIONS
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 5)) / 3
@@ -54,7 +56,7 @@ def test_gaussian_fits_against_the_reference(count, change, loss, cap, above):
     found = total(entries, delta=1e-6, step=1e-3)
     reach = {"replace-one": 2 * cap, "add-remove": cap}[change]
     theirs = reference.from_gaussian_mechanism(
-        entries[0].detail["sigma"], sensitivity=reach, value_discretization_interval=1e-3
+        entries[0].detail["sigmas"][0], sensitivity=reach, value_discretization_interval=1e-3
     )
     floor = theirs.self_compose(count).get_epsilon_for_delta(1e-6)
     assert floor <= found.epsilon <= above * floor + 0.01 * count
@@ -75,7 +77,7 @@ def test_a_check_that_was_paid_for_is_in_the_total():
     """The charge of a checked prior notes its fit's noise, and paid for the check as well."""
     entries = charged(3, epsilon=0.5, delta=1e-6, prior=[1.0, 0.0, 0.0, 0.0, 0.0])
     detail = entries[0].detail
-    assert "sigma" in detail
+    assert "sigmas" in detail
     assert detail["prior check"]["epsilon"] > 0
     promised = total([Guarantee(0.5, delta=1e-6)] * 3, delta=1e-5).epsilon
     assert total(entries, delta=1e-5).epsilon == pytest.approx(promised)
@@ -99,8 +101,6 @@ def test_a_total_of_stacks_is_far_below_the_sum_and_above_one_of_gaussians(make,
     # The part whose records are moved most, as if there were no Jacobian.
     reach = max(
         math.hypot(*(1 / s for s in level["sigmas"][: 1 if level["joint"] else None]))
-        if "sigmas" in level
-        else 1 / level["sigma"]
         for level in entries[0].detail["levels"]
     )
     theirs = reference.from_gaussian_mechanism(1 / (2 * reach), value_discretization_interval=1e-3)
@@ -109,16 +109,19 @@ def test_a_total_of_stacks_is_far_below_the_sum_and_above_one_of_gaussians(make,
     assert found < 1.6
 
 
-def test_stacks_of_several_classes_and_checked_ones_enter_by_their_promise():
+def test_checked_stacks_enter_by_their_promise_and_those_of_several_classes_by_their_noise():
     promised = total([Guarantee(0.5, delta=1e-6)] * 2, delta=1e-5).epsilon
-    several = charged(
-        2, FeatureStackingClassifier, epsilon=0.5, delta=1e-6, n_groups=2, classes=[0, 1, 2]
-    )
+    made = {"epsilon": 0.5, "delta": 1e-6, "n_groups": 2}
     prior = [1.0, 0.0, 0.0, 0.0, 0.0]
-    checked = charged(2, FeatureStackingClassifier, epsilon=0.5, delta=1e-6, prior=prior)
-    for entries in (several, checked):
-        assert "levels" in entries[0].detail
-        assert total(entries, delta=1e-5).epsilon == pytest.approx(promised)
+    checked = charged(2, FeatureStackingClassifier, **made, prior=prior)
+    assert "levels" in checked[0].detail
+    assert total(checked, delta=1e-5).epsilon == pytest.approx(promised)
+    several = charged(2, FeatureStackingClassifier, **made, classes=[0, 1, 2], clipping="separate")
+    sigmas = several[0].detail["levels"][0]["sigmas"]
+    mu = math.sqrt(8) * math.hypot(*(1 / sigma for sigma in sigmas))
+    theirs = reference.from_gaussian_mechanism(1 / mu, value_discretization_interval=1e-3)
+    floor = theirs.self_compose(2).get_epsilon_for_delta(1e-5)
+    assert floor <= total(several, delta=1e-5).epsilon < 0.9 * promised
 
 
 def test_pure_and_gaussian_releases_compose():
@@ -167,10 +170,10 @@ def test_without_the_extra_it_says_so(monkeypatch):
 def test_the_whole_profile_is_dominated():
     """What is composed once has at least the bound's delta at every epsilon."""
     (entry,) = charged(1, epsilon=1.0, delta=1e-6, loss="logistic")
-    facts = entry.detail
-    objective = GaussianObjective(ridge=facts["ridge"])
+    facts, sigmas = entry.detail, tuple(entry.detail["sigmas"])
+    loss = GaussianLoss(Exposure(loss=Logistic(), ridges=tuple(facts["ridges"])), sigmas)
     for delta in (1e-2, 1e-4, 1e-6):
         epsilon = total([entry], delta=delta, step=1e-3).epsilon
         # Composing with a pure step that spends output_epsilon never lowers the profile.
-        assert gaussian_delta(epsilon, 2 / facts["sigma"]) <= delta
-        assert objective.delta(epsilon - 3 * facts["output_epsilon"], facts["sigma"]) >= 0.5 * delta
+        assert gaussian_delta(epsilon, 2 / sigmas[0]) <= delta
+        assert loss.delta(epsilon - 3 * facts["output_epsilon"]) >= 0.5 * delta

@@ -25,6 +25,7 @@ from confrere.errors import CompositionError, InvalidData, InvalidParameter
 from confrere.estimators.base import PrivateClassifier
 from confrere.estimators.constraints import Epsilon, Fraction, Share
 from confrere.kernel.guarantee import (
+    ASSUMPTIONS,
     Guarantee,
     Neighbours,
     Split,
@@ -38,7 +39,6 @@ from confrere.kernel.guarantee import (
 from confrere.kernel.streams import RandomSource
 from confrere.maths.partition import split_rows
 from confrere.mechanisms.counts import PrivateCounts
-from confrere.mechanisms.objective_perturbation import ASSUMPTIONS
 from confrere.model import Model
 from confrere.plans.base_plan import LabelledTable, Plan, PublicFacts, Term
 from confrere.release import Release

@@ -15,16 +15,9 @@ import numpy as np
 from scipy import stats
 
 from confrere.arrays import Floats
+from confrere.kernel.norms import L1, Body, Gaussian, Law, Pure
 from confrere.kernel.streams import RandomSource, SeededSource
 from confrere.mechanisms.counts import PrivateCounts
-from confrere.mechanisms.laws import (
-    BodyNoise,
-    ClassNoise,
-    GaussianNoise,
-    L2Noise,
-    LaplaceNoise,
-    NoiseLaw,
-)
 from confrere.mechanisms.secure_sum import SecureSum, SharedNoise
 from confrere.mechanisms.terms import NoisedPoint
 from confrere.plans.base_plan import Term
@@ -57,7 +50,7 @@ def noise_audit(
     where : str
         What was tested.
     """
-    slow = any(getattr(term.mechanism, "n_classes", 2) > 2 and _solved(term) for term in terms)
+    slow = any(_classes(term.mechanism) > 2 and _solved(term) for term in terms)
     most = runs or (max(_LEAST, _SOLVED // len(terms)) if slow else RUNS)
     drawn: list[Floats] = []
     source, worst, count = SeededSource(random_state), (0.0, "nothing is noised"), 0
@@ -85,6 +78,11 @@ def noise_audit(
     return worst
 
 
+def _classes(mechanism: object) -> int:
+    loss = getattr(mechanism, "loss", mechanism)
+    return int(getattr(loss, "n_classes", 2))
+
+
 def _solved(term: Term) -> bool:
     """Whether every run is a problem for the solver by itself."""
     return not isinstance(term.mechanism, SecureSum) and not hasattr(term.mechanism, "noise")
@@ -92,7 +90,7 @@ def _solved(term: Term) -> bool:
 
 def _read_back(
     term: Term, source: RandomSource, count: int
-) -> Iterator[tuple[str, Floats, NoiseLaw | None]]:
+) -> Iterator[tuple[str, Floats, Law | None]]:
     """Yield the noise behind each density of a term."""
     summed = _summed(term.mechanism)
     if summed is not None:
@@ -137,43 +135,44 @@ def _summed(mechanism: object) -> SecureSum | None:
     return noise.summed if isinstance(noise, SharedNoise) else None
 
 
-def _p_values(law: NoiseLaw, noise: Floats) -> Iterator[tuple[str, float]]:
+def _p_values(law: Law, noise: Floats) -> Iterator[tuple[str, float]]:
     for name, values, below in _parts(law, noise):
         yield name, float(stats.kstest(np.asarray(below(values)), "uniform").pvalue)
 
 
-def _parts(
-    law: NoiseLaw, noise: Floats
-) -> Iterator[tuple[str, Floats, Callable[[Floats], Floats]]]:
-    if isinstance(law, GaussianNoise):
+def _parts(law: Law, noise: Floats) -> Iterator[tuple[str, Floats, Callable[[Floats], Floats]]]:
+    if isinstance(law, Gaussian):
         for j, column in enumerate(noise.T):
             yield f"coordinate {j}", column / law.sigma, stats.norm.cdf
-    elif isinstance(law, LaplaceNoise):
+        return
+    assert isinstance(law, Pure)
+    if isinstance(law.norm, L1):
         for j, column in enumerate(noise.T):
             yield f"coordinate {j}", column * law.rho, stats.laplace.cdf
-    elif isinstance(law, L2Noise | ClassNoise):
-        blocks = law.n_classes if isinstance(law, ClassNoise) else 1
-        for k, block in enumerate(np.split(noise, blocks, axis=1)):
-            size, lengths = block.shape[1], np.linalg.norm(block, axis=1)
-            yield f"length of class {k}", law.rho * lengths, stats.gamma(size).cdf
-            for j, column in enumerate(block.T) if size > 1 else ():
-                half = (size - 1) / 2
-                place = (column / lengths + 1) / 2
-                yield f"direction {j} of class {k}", place, stats.beta(half, half).cdf
-    else:
-        assert isinstance(law, BodyNoise)
-        yield from _body_parts(law, noise)
+        return
+    for k, block in enumerate(np.split(noise, law.copies, axis=1)):
+        named = "" if law.copies == 1 else f" of class {k}"
+        if isinstance(law.norm, Body):
+            for name, values, below in _body_parts(law.norm, law.rho, block):
+                yield name + named, values, below
+            continue
+        size, lengths = block.shape[1], np.linalg.norm(block, axis=1)
+        yield f"length{named}", law.rho * lengths, stats.gamma(size).cdf
+        for j, column in enumerate(block.T) if size > 1 else ():
+            half = (size - 1) / 2
+            place = (column / lengths + 1) / 2
+            yield f"direction {j}{named}", place, stats.beta(half, half).cdf
 
 
-def _body_parts(law: BodyNoise, noise: Floats) -> Iterator[_Part]:
-    """Yield the gauge of every group, Gamma, and every factor's norm: its share is Beta(m, 1)."""
-    body, norms, group = law.body, law.body.factor_norms(noise), np.array(law.body.groups)
+def _body_parts(body: Body, rho: float, noise: Floats) -> Iterator[_Part]:
+    """Yield the norm of every group, Gamma, and every factor's norm: its share is Beta(m, 1)."""
+    norms, group = body.factor_norms(noise), np.array(body.groups)
     for g, share in enumerate(body.shares):
         mine = np.flatnonzero(group == g)
         dimension = sum(body.sizes[k] for k in mine)
-        rate = law.rho * share
-        gauge = rate * norms[:, mine].max(axis=1)
-        yield f"gauge of group {g}", gauge, stats.gamma(dimension).cdf
+        rate = rho * share
+        whole = rate * norms[:, mine].max(axis=1)
+        yield f"norm of group {g}", whole, stats.gamma(dimension).cdf
         for k in mine if len(mine) > 1 else ():
             yield f"factor {k} of group {g}", rate * norms[:, k], _factor(dimension, body.sizes[k])
 
@@ -187,13 +186,18 @@ def _factor(dimension: int, size: int) -> Callable[[Floats], Floats]:
     return lambda t: np.interp(t, places, below)
 
 
-def _apart(law: NoiseLaw, noise: Floats) -> Floats:
+def _apart(law: Law, noise: Floats) -> Floats:
     """Return noise in coordinates that are uncorrelated if it has its law."""
-    if not isinstance(law, BodyNoise):
+    body = law.norm if isinstance(law, Pure) else None
+    if not isinstance(body, Body):
         return noise
-    body = law.body
+    assert isinstance(law, Pure)
     return np.hstack(
-        [noise[:, part] @ turn.T for part, turn in zip(body.parts, body.inverses, strict=True)]
+        [
+            block[:, part] @ turn.T
+            for block in np.split(noise, law.copies, axis=1)
+            for part, turn in zip(body.parts, body.inverses, strict=True)
+        ]
     )
 
 

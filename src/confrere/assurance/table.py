@@ -36,8 +36,7 @@ from confrere.federation.sums import fact_sum
 from confrere.kernel.guarantee import Guarantee, Neighbours, Unit, check_relation
 from confrere.learned_facts import FactsPlan
 from confrere.ledger import Ledger
-from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
-from confrere.mechanisms.objective_perturbation import PerturbedObjective
+from confrere.mechanisms.objective import Objective
 from confrere.mechanisms.prior_check import PriorCheck
 from confrere.mechanisms.secure_sum import SecureSum, SharedNoise
 from confrere.plans.base_plan import Plan, Term
@@ -75,7 +74,7 @@ class AuditCase:
     #: Of the catalogue; ``facts`` are learned facts of a schema, ``total`` composes releases.
     method: str
     relation: str = "replace-one"  #: Which change is hidden
-    law: str  #: Of the noise, by the class that declares it; checked against what runs
+    law: str  #: Of the noise, by its name; checked against what runs
     classes: int = 2  #: How many labels there are
     #: Of the rows: a ``ball``, a ``body`` of three groups of columns; of a stack over features
     #: groups that share a row's length (``joint``), that do not (``apart``), or a body each.
@@ -141,13 +140,14 @@ class Sides:
 _RELATIONS = ("replace-one", "add-remove")
 _ONE = ("replace-one",)
 #: By the number of classes: noise of one norm until every class's own is less, or of every class.
-_NORM = {2: "L2Noise", 3: "L2Noise", 4: "ClassNoise"}
-_L2 = dict.fromkeys((2, 3, 4), "L2Noise")
-_CLASSES = {2: "L2Noise", 3: "ClassNoise", 4: "ClassNoise"}
-_LAPLACE = dict.fromkeys((2, 3, 4), "LaplaceNoise")
-_GAUSSIAN = dict.fromkeys((2, 3, 4), "GaussianNoise")
+_NORM = {2: "L2", 3: "L2", 4: "L2 per class"}
+_L2 = dict.fromkeys((2, 3, 4), "L2")
+_CLASSES = {2: "L2", 3: "L2 per class", 4: "L2 per class"}
+_LAPLACE = dict.fromkeys((2, 3, 4), "L1")
+_OFPA = {2: "L1", 3: "L1 per class", 4: "L1 per class"}
+_GAUSSIAN = dict.fromkeys((2, 3, 4), "Gaussian")
 _TWO_L2, _TWO_GAUSSIAN, _TWO_LAPLACE = ({2: law[2]} for law in (_L2, _GAUSSIAN, _LAPLACE))
-_BODY = {2: "BodyNoise"}
+_BODY = {2: "Max", 3: "Max per class", 4: "Max per class"}
 _SHARED = ("", "reserve", "sum")
 
 #: Method, relations, the law by the number of classes, geometries, whether with a delta, options.
@@ -157,7 +157,7 @@ _LINES: tuple[tuple[str, Sequence[str], Mapping[int, str], str, bool, Sequence[s
     ("plr", _RELATIONS, _TWO_L2, "ball", False, ("check",)),
     ("plr", _RELATIONS, _TWO_GAUSSIAN, "ball", True, ("check",)),
     ("plr", _RELATIONS, _BODY, "body", False, ("",)),
-    ("plr", _RELATIONS, _TWO_GAUSSIAN, "wide", True, ("",)),
+    ("plr", _RELATIONS, _GAUSSIAN, "wide", True, ("",)),
     ("pst-s", _ONE, _NORM, "ball", False, ("",)),
     ("pst-s", _ONE, _GAUSSIAN, "ball", True, ("",)),
     *(
@@ -174,7 +174,7 @@ _LINES: tuple[tuple[str, Sequence[str], Mapping[int, str], str, bool, Sequence[s
     ("simcomb", _ONE, _NORM, "ball", False, ("", "check")),
     ("simcomb", _ONE, _GAUSSIAN, "ball", True, ("", "check")),
     ("simcomb", _ONE, _BODY, "body", False, ("", "check")),
-    ("simcomb", _ONE, _TWO_GAUSSIAN, "wide", True, ("", "check")),
+    ("simcomb", _ONE, _GAUSSIAN, "wide", True, ("", "check")),
     ("pst-h", _ONE, _CLASSES, "ball", False, ("", "check")),
     ("pst-h", _ONE, _GAUSSIAN, "ball", True, ("", "check")),
     ("pst-h", _ONE, _BODY, "body", False, ("", "check")),
@@ -183,7 +183,7 @@ _LINES: tuple[tuple[str, Sequence[str], Mapping[int, str], str, bool, Sequence[s
     ("average", _ONE, _TWO_L2, "ball", False, ("check",)),
     ("average", _ONE, _TWO_GAUSSIAN, "ball", True, ("check",)),
     ("average", _ONE, _BODY, "body", False, ("", "rounds")),
-    ("ofpa", _ONE, _LAPLACE, "ball", False, ("", "rounds")),
+    ("ofpa", _ONE, _OFPA, "ball", False, ("", "rounds")),
     ("ofaa", _ONE, _L2, "ball", False, ("",)),
     ("ofaa", _ONE, _GAUSSIAN, "ball", True, ("",)),
     ("laplace", _ONE, _L2, "ball", False, ("",)),
@@ -495,7 +495,7 @@ def audit_row(
 def _ratios(sides: Sides, seed: int) -> Shares:
     """Yield exact losses over claims: of each mechanism, and of all on two data sets."""
     for mechanism in sides.mechanisms:
-        if isinstance(mechanism, PerturbedObjective | FeatureGroupPerturbation | PriorCheck):
+        if isinstance(mechanism, Objective | PriorCheck):
             found = exact_audit(mechanism, draws=8, random_state=seed)
             yield found.epsilon / mechanism.epsilon, f"{type(mechanism).__name__}, {found.where}"
     claimed = sides.plan.guarantee()
@@ -539,7 +539,7 @@ def _prices(row: AuditCase, sides: Sides, epsilon: float) -> Shares:
     """Yield what is spent over what is promised, however a run goes."""
     plan, claimed = sides.plan, sides.plan.guarantee()
     yield claimed.epsilon / epsilon, "what was asked for"
-    laws = {type(_law_of(density)).__name__ for term in sides.first for density in term.densities()}
+    laws = {_law_of(density).name for term in sides.first for density in term.densities()}
     if row.law not in laws:
         yield math.inf, f"noise of {' and '.join(sorted(laws))}"
     if row.relation != str(claimed.neighbours):
@@ -620,7 +620,7 @@ def _totals(row: AuditCase, epsilon: float) -> Shares:
             model.set_params(random_state=seed).fit(**data)
         said = total(ledger.entries(), delta=delta).epsilon
         act = prepared(model, data)[0].terms(prepared(model, data)[1])[0].mechanism
-        mu = 2 * act.cap * act.law.rate * math.sqrt(count)
+        mu = 2 * act.loss.slope * act.rate * math.sqrt(count)
         yield gaussian_epsilon(mu, delta) / said, f"{count} fits with Gaussian noise"
 
 

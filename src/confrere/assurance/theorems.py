@@ -15,16 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from confrere.accounting import profile
 from confrere.audit.exact import hockey_stick
 from confrere.errors import OperationRefused
 from confrere.federation.summing import check_try
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.streams import SeededSource
-from confrere.maths.gaussian import GaussianGroups
-from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
-from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
+from confrere.maths.accountants import GaussianLoss
 from confrere.mechanisms.hidden_size import HiddenSize
-from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
+from confrere.mechanisms.objective import Objective
 from confrere.mechanisms.output_step import LatticeStep
 from confrere.mechanisms.secure_sum import SecureSum
 
@@ -40,17 +39,18 @@ def theorem_audit(mechanism: Any) -> Iterator[tuple[float, str]]:
 
     Nothing is yielded for noise of a norm without a delta: there the exact ratio says it all.
     """
-    if isinstance(mechanism, GaussianObjectivePerturbation):
-        left = mechanism.epsilon - mechanism.output_step.epsilon
-        yield _delta_of(mechanism, left) / mechanism.delta / ABOVE, "delta, corner by corner"
-    if isinstance(mechanism, FeatureGroupPerturbation) and mechanism.delta:
-        yield from _groups(mechanism)
+    if isinstance(mechanism, Objective) and mechanism.delta:
+        left = mechanism.epsilon - math.fsum(act.output_epsilon for act in mechanism.acts)
+        if len(mechanism.blocks) > 1:
+            yield from _groups(mechanism, left)
+        else:
+            yield _delta_of(mechanism, left) / mechanism.delta / ABOVE, "delta, corner by corner"
     if isinstance(mechanism, SecureSum):
         yield _sum_spends(mechanism), "the tries of a sum and its roundings"
     if isinstance(getattr(mechanism, "n_samples", None), HiddenSize):
         yield _rows_moved(mechanism.n_samples), "rows that come and go with one record"
-    for minimiser in _minimisers(mechanism):
-        yield step_loss(minimiser.output_step) / minimiser.output_step.epsilon, "the output step"
+    for act in mechanism.acts if isinstance(mechanism, Objective) else ():
+        yield step_loss(act.output_step) / act.output_step.epsilon, "the output step"
 
 
 def step_loss(step: LatticeStep) -> float:
@@ -73,19 +73,12 @@ def tries_let_through(mechanism: SecureSum) -> int:
     return _MANY
 
 
-def _minimisers(mechanism: Any) -> tuple[NoisyMinimiser, ...]:
-    if isinstance(mechanism, FeatureGroupPerturbation):
-        return mechanism.minimisers
-    one = getattr(mechanism, "minimiser", None)
-    return (one,) if isinstance(one, NoisyMinimiser) else ()
-
-
-def _delta_of(mechanism: GaussianObjectivePerturbation, epsilon: float) -> float:
+def _delta_of(mechanism: Objective, epsilon: float) -> float:
     """Sum delta over all corners of the residuals of the records that change."""
-    k, ridge, cap = mechanism.n_classes, mechanism.ridge, mechanism.cap
+    k, ridge, sigma = mechanism.loss.n_classes, mechanism.act.ridge, 1 / mechanism.act.law.rate
     if k == 2:
         jacobian = math.log1p(0.25 / ridge)
-        gradients: list[Any] = [np.array([residual]) for residual in (0.0, cap)]
+        gradients: list[Any] = [np.array([residual]) for residual in (0.0, mechanism.loss.slope)]
     else:
         jacobian = (k - 1) * math.log1p(1 / (k * ridge))
         gradients = [vertex - np.eye(k)[0] for vertex in np.eye(k)]
@@ -97,37 +90,31 @@ def _delta_of(mechanism: GaussianObjectivePerturbation, epsilon: float) -> float
             math.sqrt(a @ a + b @ b + 2 * abs(float(a @ b)))
             for a, b in itertools.product(gradients, repeat=2)
         ]
-    sigma = mechanism.law.sigma
     return math.fsum(hockey_stick(epsilon - jacobian, reach / sigma) for reach in reaches)
 
 
-def _groups(mechanism: FeatureGroupPerturbation) -> Iterator[tuple[float, str]]:
-    spent = math.fsum(one.output_epsilon for one in mechanism.minimisers)
-    epsilon, k = mechanism.epsilon - spent, mechanism.n_classes
-    joint = mechanism.clipping == "joint"
-    slope = mechanism.cap if k == 2 else math.sqrt(2)
-    rates = [one.law.rate for one in mechanism.minimisers]
-    mu = 2 * slope * (max(rates) if joint else math.hypot(*rates))
+def _groups(mechanism: Objective, epsilon: float) -> Iterator[tuple[float, str]]:
+    k, joint = mechanism.loss.n_classes, mechanism.joint
+    records = 1 if mechanism.neighbours is Neighbours.ADD_REMOVE else 2
+    slope = mechanism.loss.slope if k == 2 else math.sqrt(2)
+    rates = [act.law.rate for act in mechanism.acts]
+    mu = records * slope * (max(rates) if joint else math.hypot(*rates))
     bend = 0.25 if k == 2 else (k - 1) / k
-    each = [(k - 1) * math.log1p(bend / ((k - 1) * ridge)) for ridge in mechanism.ridges]
-    taken = bend / min(mechanism.ridges) if joint else math.fsum(each)
-    # Both records' residuals may be extreme, in every group in their own way.
-    corners = sum(1 for _ in itertools.product(range(k), repeat=2 * len(rates)))
+    ridges = [act.ridge for act in mechanism.acts]
+    each = [(k - 1) * math.log1p(bend / ((k - 1) * ridge)) for ridge in ridges]
+    taken = bend / min(ridges) if joint else math.fsum(each)
+    # The changed records' residuals may be extreme, in every group in their own way.
+    corners = sum(1 for _ in itertools.product(range(k), repeat=records * len(rates)))
     whole = corners * hockey_stick(epsilon - taken, mu)
     yield whole / mechanism.delta / ABOVE, "delta, over all corners of all groups"
-    if k > 2:
-        return
-    composed = GaussianGroups(
-        sigmas=tuple(1 / rate for rate in rates),
-        ridges=mechanism.ridges,
-        cap=mechanism.cap,
-        joint=joint,
-    )
+    composed = GaussianLoss(mechanism.exposure, tuple(1 / rate for rate in rates))
     for at in np.linspace(0.05, 1.0, 8) * epsilon:
         # One record goes, and then one comes: both times the Jacobian may be paid.
         twice = math.exp(taken) * hockey_stick(at - 2 * taken, mu)
-        least = min(twice, corners * hockey_stick(at - taken, mu))
-        yield least / float(composed.profile(at)) / ABOVE, "delta of stacks that are composed"
+        least = corners * hockey_stick(at - taken, mu)
+        if k == 2 and records == 2:
+            least = min(twice, least)
+        yield least / float(profile(composed, at)) / ABOVE, "delta of stacks that are composed"
 
 
 def _sum_spends(mechanism: SecureSum) -> float:

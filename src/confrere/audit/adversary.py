@@ -1,7 +1,9 @@
 """Neighbours built to lose the most privacy, and the exact loss on them.
 
-The density of a perturbed minimiser is known (:mod:`confrere.maths.logistic`), so the loss at a
-point is a number and not an estimate: it shows an error of a few per cent, which no sampling does.
+A minimiser of a sum of losses with a ridge and a random linear term has the density of its noise at
+the noise that it needs, times the Hessian's determinant: the map from noise to minimiser is a
+bijection because the ridge is positive. So the loss at a point is a number and not an estimate: it
+shows an error of a few per cent, which no sampling does.
 """
 
 from __future__ import annotations
@@ -10,11 +12,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from confrere.arrays import Floats
 from confrere.kernel.guarantee import Neighbours
-from confrere.maths.logistic import log_density, residual
-from confrere.rows.body import Body
+from confrere.kernel.losses import curvature, residual
+from confrere.kernel.norms import Body
 
 Norm = Callable[[Floats], float]
 
@@ -23,6 +26,25 @@ _MARGINS = np.linspace(-4, 8, 41)
 
 #: How far the wrong class leads at the changed records: the Jacobian counts most at small ones.
 LEADS = np.linspace(-2, 12, 29)
+
+
+def log_density(
+    w: ArrayLike,
+    X: Floats,
+    y: Floats,
+    *,
+    rho: float,
+    ridge: float,
+    centre: Floats | float = 0.0,
+    cap: float = 1.0,
+) -> float:
+    """Return ``-rho ||b(w)|| + log det A(w)`` for labels in {-1, +1} and dense rows."""
+    weights = np.asarray(w, dtype=np.float64)
+    margins = y * (X @ weights)
+    b = X.T @ (y * residual(margins, cap)) - ridge * (weights - centre)
+    hessian = (X * curvature(margins, cap)[:, None]).T @ X + ridge * np.eye(len(weights))
+    _, log_det = np.linalg.slogdet(hessian)
+    return float(-rho * np.linalg.norm(b) + log_det)
 
 
 def l2_norm(b: Floats) -> float:
@@ -204,27 +226,27 @@ def worst_body_loss(
     # A signed row is badly fitted where its margin is negative; -12 is as badly as can be.
     margins = [*-_MARGINS[::4], *(-bend for bend in bends)]
     nobody = np.zeros((0, body.size))
-    pairs = [(nobody, _opposed_corners(body))]
+    pairs = [(nobody, opposed_corners(body))]
     for _ in range(draws):
-        common = _corners(body, generator, int(generator.integers(0, 3)))
-        pairs.append((common, _corners(body, generator, 2)))
+        common = corner_rows(body, generator, int(generator.integers(0, 3)))
+        pairs.append((common, corner_rows(body, generator, 2)))
     worst = 0.0
     for common, (first, other) in pairs:
         second = None if change is Neighbours.ADD_REMOVE else other
-        both = np.array([first] if second is None else [first, second])
+        both = np.array([first, other] if change is Neighbours.REPLACE_ONE else [first])
         inverse = np.linalg.pinv(both)
         for margin in margins:
             for far in (margin, -margin, -12.0):
                 w = inverse @ np.array([margin, far])[: len(both)]
                 case = Comparison(common, first, second, w)
                 loss = loss_of_privacy(
-                    case, rho=rho, ridge=ridge, cap=cap, norm=lambda b: float(body.gauge(b)[0])
+                    case, rho=rho, ridge=ridge, cap=cap, norm=lambda b: float(body.of(b)[0])
                 )
                 worst = max(worst, loss)
     return worst
 
 
-def _opposed_corners(body: Body) -> Floats:
+def opposed_corners(body: Body) -> Floats:
     """Return the longest signed row, in coordinates, and one that is opposed in every group.
 
     Other columns of a cross-polytope are as far away as the same one turned round. Of intervals
@@ -243,7 +265,7 @@ def _opposed_corners(body: Body) -> Floats:
     return body.coordinates(rows)
 
 
-def _corners(body: Body, generator: np.random.Generator, count: int) -> Floats:
+def corner_rows(body: Body, generator: np.random.Generator, count: int) -> Floats:
     """Return signed rows, in coordinates, at corners of every factor."""
     rows = np.zeros((count, body.size))
     for part in body.parts:

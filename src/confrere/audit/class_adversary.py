@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
 from confrere.arrays import Floats
-from confrere.audit.adversary import LEADS, Norm, random_unit
+from confrere.audit.adversary import LEADS, corner_rows, opposed_corners, random_unit
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.norms import L1, Body, Norm
 from confrere.kernel.streams import sum_zero_basis
-from confrere.maths.logistic import log_density_softmax
-
-SoftmaxNorm = Literal["one", "classes", "entries"]
-_SOFTMAX_NORMS: dict[SoftmaxNorm, Norm] = {
-    "one": lambda B: float(np.linalg.norm(B)),
-    "classes": lambda B: float(np.linalg.norm(B, axis=1).sum()),
-    "entries": lambda B: float(np.abs(B).sum()),
-}
 
 
 @dataclass(frozen=True)
@@ -46,47 +38,73 @@ class SoftmaxComparison:
 
 def worst_softmax_loss(
     n_classes: int,
-    d: int,
+    norm: Norm,
     *,
     rho: float,
     ridge: float,
     change: Neighbours = Neighbours.REPLACE_ONE,
+    one_norm: bool = False,
+    length: float = 1.0,
+    signed: bool = False,
     seed: int = 0,
     draws: int = 60,
-    law: SoftmaxNorm = "one",
 ) -> float:
-    """Return the largest loss, in both directions, over random and constructed cases.
+    """Return the largest loss over random and constructed cases.
 
-    The density of the noise has one norm of the whole matrix in it, the sum of the ``"classes"``
-    norms, or the sum of all entries' magnitudes, for rows that are one long in L1.
+    Parameters
+    ----------
+    n_classes : int
+        ``K``.
+    norm : Norm
+        Of the rows; the noise's density has it of every class, summed.
+    rho, ridge : float
+        Of the noise and the objective.
+    change : Neighbours
+        Which change is hidden.
+    one_norm : bool, default=False
+        Whether the density has one Euclidean norm of the whole matrix instead.
+    length : float, default=1.0
+        Of the rows, where groups share a row's length.
+    signed : bool, default=False
+        Whether the loss counts first over second alone, as losses of groups that see the same
+        records add up in one direction; else in both.
+    seed, draws : int
+        Of the random cases.
     """
-    shaped = _softmax_cases(n_classes, d, change, seed, draws)
-    return max(
-        loss
-        for case in (map(_shortened, shaped) if law == "entries" else shaped)
-        for loss in _softmax_losses(case, _SOFTMAX_NORMS[law], rho, ridge)
-    )
+
+    def needed(B: Floats) -> float:
+        return rho * float(np.linalg.norm(B) if one_norm else norm.of(B).sum())
+
+    cases = (_scaled(case, length) for case in _softmax_cases(n_classes, norm, change, seed, draws))
+    losses = (_softmax_losses(case, needed, ridge) for case in cases)
+    return max(first if signed else max(first, second) for first, second in losses)
 
 
-def worst_signed_softmax_loss(
-    n_classes: int,
-    d: int,
+def log_density_softmax(
+    W: Floats,
+    X: Floats,
+    codes: NDArray[np.intp],
+    basis: Floats,
     *,
     rho: float,
     ridge: float,
-    length: float,
-    seed: int = 0,
-    draws: int = 60,
 ) -> float:
-    """Return the largest loss, first over second alone, of class-wise noise on shorter rows.
+    """Return the multinomial log density at ``W = basis C`` of the sum-zero subspace.
 
-    Losses in one direction of several groups of features, which see the same records, add up.
+    ``basis`` is ``(K, K-1)`` with orthonormal columns that sum to zero.
     """
-    cases = _softmax_cases(n_classes, d, Neighbours.REPLACE_ONE, seed, draws)
-    return max(
-        next(iter(_softmax_losses(case, _SOFTMAX_NORMS["classes"], rho, ridge)))
-        for case in (_scaled(each, length) for each in cases)
-    )
+    P = special.softmax(X @ W.T, axis=1)
+    errors = P.copy()
+    errors[np.arange(len(codes)), codes] -= 1
+    b = -(errors.T @ X) - ridge * W
+    reduced = P @ basis
+    size = basis.shape[1] * X.shape[1]
+    hessian = ridge * np.eye(size)
+    for x, p, r in zip(X, P, reduced, strict=True):
+        block = (basis.T * p) @ basis - np.outer(r, r)
+        hessian += np.kron(block, np.outer(x, x))
+    _, log_det = np.linalg.slogdet(hessian)
+    return float(-rho * np.linalg.norm(b) + log_det)
 
 
 def _scaled(case: SoftmaxComparison, length: float) -> SoftmaxComparison:
@@ -98,21 +116,10 @@ def _scaled(case: SoftmaxComparison, length: float) -> SoftmaxComparison:
     )
 
 
-def _shortened(case: SoftmaxComparison) -> SoftmaxComparison:
-    """Bring all rows to length one in L1."""
-
-    def short(X: Floats) -> Floats:
-        return np.asarray(X / np.abs(X).sum(axis=-1, keepdims=True))
-
-    other = None if case.second is None else (short(case.second[0]), case.second[1])
-    common = short(case.common[0]), case.common[1]
-    return SoftmaxComparison(common, (short(case.first[0]), case.first[1]), other, case.W)
-
-
 def _softmax_losses(
-    case: SoftmaxComparison, norm: Norm, rho: float, ridge: float
-) -> Iterator[float]:
-    """Yield the log ratio in both directions; a public centre makes one side need no noise."""
+    case: SoftmaxComparison, needed: Callable[[Floats], float], ridge: float
+) -> tuple[float, float]:
+    """Return the log ratio in both directions; a public centre makes one side need no noise."""
     basis = sum_zero_basis(len(case.W))
     pulls, log_dets = [], []
     for record in (case.first, case.second):
@@ -121,44 +128,56 @@ def _softmax_losses(
         errors[np.arange(len(codes)), codes] -= 1
         pulls.append(errors.T @ X)
         log_dets.append(log_density_softmax(case.W, X, codes, basis, rho=0.0, ridge=ridge))
-    needed = rho * norm(pulls[0] - pulls[1])
-    yield needed + log_dets[0] - log_dets[1]
-    yield needed + log_dets[1] - log_dets[0]
+    moved = needed(pulls[0] - pulls[1])
+    return moved + log_dets[0] - log_dets[1], moved + log_dets[1] - log_dets[0]
 
 
 def _softmax_cases(
-    n_classes: int, d: int, change: Neighbours, seed: int, draws: int
+    n_classes: int, norm: Norm, change: Neighbours, seed: int, draws: int
 ) -> Iterator[SoftmaxComparison]:
     generator = np.random.default_rng(seed)
     basis = sum_zero_basis(n_classes)
+    d = norm.size
     for _ in range(draws):
         n = int(generator.integers(0, 4))
-        X = np.array([random_unit(generator, d) for _ in range(n)]).reshape(n, d)
-        common = X, generator.integers(0, n_classes, size=n)
-        first = random_unit(generator, d), int(generator.integers(n_classes))
+        common = _rows(norm, generator, n), generator.integers(0, n_classes, size=n)
+        first, other = _rows(norm, generator, 2)
+        code = int(generator.integers(n_classes))
         W = basis @ generator.normal(size=(n_classes - 1, d)) * 10 ** generator.uniform(-1, 2)
-        yield _softmax_changed(common, first, random_unit(generator, d), W, change)
+        second = None if change is Neighbours.ADD_REMOVE else (other, code)
+        yield SoftmaxComparison(common, (first, code), second, W)
     nobody = np.zeros((0, d)), np.zeros(0, dtype=np.intp)
-    size = 1000.0 if d > 1 else 1.0
-    for lead in LEADS:
-        # Both records are taken for the last class by ``lead`` and pull opposite ways.
-        tilt = lead / size if d > 1 else 0.0
-        x, other, W = np.zeros(d), np.zeros(d), np.zeros((n_classes, d))
-        x[0], other[0] = np.cos(tilt), -np.cos(tilt)
-        if d > 1:
-            x[1] = other[1] = np.sin(tilt)
-        W[-1, -1 if d == 1 else 1] = size if d > 1 else lead
-        W -= W.mean(axis=0)
-        yield _softmax_changed(nobody, (x, 0), other, W, change)
+    for first, other, towards in _opposed(norm):
+        second = None if change is Neighbours.ADD_REMOVE else (other, 0)
+        for lead in LEADS:
+            # Both records are taken for the last class by ``lead`` and pull opposite ways.
+            W = np.zeros((n_classes, d))
+            W[-1] = lead * towards
+            yield SoftmaxComparison(nobody, (first, 0), second, W - W.mean(axis=0))
 
 
-def _softmax_changed(
-    common: tuple[Floats, NDArray[np.intp]],
-    first: tuple[Floats, int],
-    other: Floats,
-    W: Floats,
-    change: Neighbours,
-) -> SoftmaxComparison:
-    if change is Neighbours.ADD_REMOVE:
-        return SoftmaxComparison(common, first, None, W)
-    return SoftmaxComparison(common, first, (other, first[1]), W)
+def _rows(norm: Norm, generator: np.random.Generator, count: int) -> Floats:
+    """Return rows on the edge of what a norm allows."""
+    if isinstance(norm, Body):
+        return corner_rows(norm, generator, count)
+    rows = np.array([random_unit(generator, norm.size) for _ in range(count)])
+    rows = rows.reshape(count, norm.size)
+    return rows / np.abs(rows).sum(axis=1, keepdims=True) if isinstance(norm, L1) else rows
+
+
+def _opposed(norm: Norm) -> Iterator[tuple[Floats, Floats, Floats]]:
+    """Yield two rows that are opposed, all but, and the weights that score both of them one."""
+    if isinstance(norm, Body):
+        first, other = opposed_corners(norm)
+        yield first, other, np.linalg.pinv(np.array([first, other])) @ np.ones(2)
+        return
+    d = norm.size
+    tilt = 1e-3 if d > 1 else 0.0
+    first, other, towards = np.zeros(d), np.zeros(d), np.zeros(d)
+    first[0], other[0] = np.cos(tilt), -np.cos(tilt)
+    if d > 1:
+        first[1] = other[1] = np.sin(tilt)
+    if isinstance(norm, L1):
+        first, other = first / np.abs(first).sum(), other / np.abs(other).sum()
+    towards[1 if d > 1 else 0] = 1 / first[1] if d > 1 else 1.0
+    yield first, other, towards

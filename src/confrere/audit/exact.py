@@ -11,42 +11,23 @@ import numpy as np
 from scipy import optimize, special
 
 from confrere.arrays import Floats
-from confrere.audit.adversary import adversarial_cases, signed_loss, worst_body_loss, worst_loss
-from confrere.audit.class_adversary import (
-    SoftmaxNorm,
-    worst_signed_softmax_loss,
-    worst_softmax_loss,
+from confrere.audit.adversary import (
+    adversarial_cases,
+    signed_loss,
+    worst_body_loss,
+    worst_loss,
 )
+from confrere.audit.class_adversary import worst_softmax_loss
 from confrere.audit.estimator import prepared
 from confrere.audit.pairs import Pair, as_pairs, worst_pairs
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.norms import L1, Body, Gaussian, Law
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.feature_groups import FeatureGroupPerturbation
-from confrere.mechanisms.laws import (
-    BodyNoise,
-    ClassNoise,
-    GaussianNoise,
-    L2Noise,
-    LaplaceNoise,
-    NoiseLaw,
-)
-from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
-from confrere.mechanisms.objective_perturbation import PerturbedObjective
+from confrere.mechanisms.objective import Act, Objective, PerturbedTerm
 from confrere.mechanisms.prior_check import PriorCheck
-from confrere.mechanisms.terms import (
-    Density,
-    NoisedPoint,
-    PerturbedObjectiveTerm,
-    PerturbedSoftmaxTerm,
-)
-
-#: What the density of noise on several classes has in it.
-_NORMS: dict[type[NoiseLaw], SoftmaxNorm] = {
-    L2Noise: "one",
-    ClassNoise: "classes",
-    LaplaceNoise: "entries",
-}
+from confrere.mechanisms.terms import NoisedPoint
+from confrere.plans.base_plan import Density
 
 #: Log odds that go either way.
 _SIGNS = np.array([-1.0, 1.0])
@@ -102,10 +83,8 @@ def exact_audit(
     -------
     ExactAudit
     """
-    if isinstance(target, PerturbedObjective):
+    if isinstance(target, Objective):
         return _audit_objective(target, draws, random_state)
-    if isinstance(target, FeatureGroupPerturbation):
-        return _audit_groups(target, draws, random_state)
     if isinstance(target, PriorCheck):
         return _audit_check(target)
     if hasattr(target, "prepare"):
@@ -123,29 +102,57 @@ def _audit_estimator(target: Any, pairs: list[Pair], draws: int, seed: int) -> I
         yield ExactAudit(found.epsilon, float(target.epsilon), f"the high level, {found.where}")
 
 
-def _audit_objective(mechanism: PerturbedObjective, draws: int, seed: int) -> ExactAudit:
-    law = mechanism.law
-    if isinstance(law, GaussianNoise):
-        return _audit_gaussian(mechanism)
-    assert isinstance(law, L2Noise | ClassNoise | LaplaceNoise | BodyNoise)
-    common: dict[str, Any] = {
-        "rho": law.rho,
-        "ridge": mechanism.ridge,
-        "change": mechanism.neighbours,
-        "seed": seed,
-        "draws": draws,
-    }
-    size = mechanism.n_features
-    if mechanism.n_classes > 2:
-        norm = _NORMS[type(law)]
-        worst = worst_softmax_loss(mechanism.n_classes, size, law=norm, **common)
-    elif isinstance(law, LaplaceNoise):
-        worst = worst_loss(size, cap=mechanism.cap, order=1, **common)
-    elif isinstance(law, BodyNoise):
-        worst = worst_body_loss(law.body, cap=mechanism.cap, **common)
-    else:
-        worst = worst_loss(size, cap=mechanism.cap, **common)
-    return ExactAudit(worst, mechanism.epsilon, f"constructed neighbours, {mechanism.neighbours}")
+def _audit_objective(mechanism: Objective, draws: int, seed: int) -> ExactAudit:
+    """Sum over the blocks, in one direction, of each block's worst case.
+
+    Where they share one row, the lengths tried are those in proportion to the weights, one block
+    alone, and random ones.
+    """
+    generator = np.random.default_rng(seed)
+    acts = mechanism.acts
+    lengths = [np.ones(len(acts))]
+    if mechanism.joint:
+        tried = [np.array([block.weight for block in mechanism.blocks]), *np.eye(len(acts))]
+        tried += list(np.abs(generator.normal(size=(8, len(acts)))))
+        lengths = [each / np.linalg.norm(each) for each in tried]
+    worst = 0.0
+    for each in lengths:
+        pairs = [(act, float(length)) for act, length in zip(acts, each, strict=True) if length > 0]
+        if mechanism.delta:
+            moves = [gaussian_move(act, mechanism.neighbours, length) for act, length in pairs]
+            worst = max(worst, gaussian_epsilon(math.hypot(*moves), mechanism.delta))
+            continue
+        found = [
+            _act_loss(act, mechanism.neighbours, length, len(acts) > 1, seed=seed, draws=draws)
+            for act, length in pairs
+        ]
+        worst = max(worst, math.fsum(found))
+    kind = "extreme residuals" if mechanism.delta else "constructed neighbours"
+    several = f" in {len(acts)} groups" if len(acts) > 1 else ""
+    return ExactAudit(worst, mechanism.epsilon, f"{kind}{several}, {mechanism.neighbours}")
+
+
+def _act_loss(act: Act, relation: Neighbours, length: float, signed: bool, **known: Any) -> float:
+    """Return the largest loss of pure noise; of one of several groups, in one direction."""
+    norm, loss = act.norm, act.loss
+    common: dict[str, Any] = {"rho": act.law.rate, "ridge": act.ridge, "change": relation, **known}
+    if loss.n_scores > 1:
+        one_norm = act.law.size != loss.n_scores * norm.size
+        return worst_softmax_loss(
+            loss.n_classes, norm, one_norm=one_norm, length=length, signed=signed, **common
+        )
+    common["cap"] = loss.slope
+    if isinstance(norm, Body):
+        return worst_body_loss(norm, **common)
+    if isinstance(norm, L1):
+        return worst_loss(norm.size, order=1, **common)
+    if not signed:
+        return worst_loss(norm.size, **common)
+    rates = {name: common.pop(name) for name in ("rho", "ridge")}
+    return max(
+        signed_loss(case.scaled(length), cap=loss.slope, **rates)
+        for case in adversarial_cases(norm.size, **common)
+    )
 
 
 def hockey_stick(epsilon: float, mu: float) -> float:
@@ -165,14 +172,8 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     return float(optimize.brentq(lambda e: hockey_stick(e, mu) - delta, 0.0, above, xtol=1e-12))
 
 
-def _audit_gaussian(mechanism: PerturbedObjective) -> ExactAudit:
-    mu = gaussian_move(mechanism.minimiser, mechanism.neighbours)
-    found = gaussian_epsilon(mu, mechanism.guarantee().delta)
-    return ExactAudit(found, mechanism.epsilon, f"extreme residuals, {mechanism.neighbours}")
-
-
 def gaussian_move(
-    act: NoisyMinimiser, relation: Neighbours = Neighbours.REPLACE_ONE, length: float = 1.0
+    act: Act, relation: Neighbours = Neighbours.REPLACE_ONE, length: float = 1.0
 ) -> float:
     """Return how many deviations apart the noises are that two neighbours need for one release.
 
@@ -180,8 +181,8 @@ def gaussian_move(
     opposite ways. Wherever the noise leads, their residuals are extreme: then the releases are two
     normal laws. Rows may be shorter than one, where groups share their length.
     """
-    d, classes = act.n_features, max(2, act.n_classes)
-    draws = act.law.draw(SeededSource(0), 16, act.noise_dimension) / act.ridge
+    d, scores = act.n_features, act.loss.n_scores
+    draws = act.law.draw(SeededSource(0), 16) / act.ridge
     most = 0.0
     for lead in (0.0, 60.0 + 4 * float(np.linalg.norm(draws, axis=1).max())):
         tilt = 1e-3 if d > 1 and lead else 0.0
@@ -190,21 +191,15 @@ def gaussian_move(
         far[-1] = lead / length / (np.sin(tilt) or 1.0)
         if tilt:
             first[-1] = other[-1] = np.sin(tilt)
-        if classes == 2:
-            centre = -far
-            at = [centre + noise for noise in draws]
-        else:
-            centre = np.zeros((classes, d))
+        centre, label = -far, 1
+        if scores > 1:
+            centre, label = np.zeros((scores, d)), 0
             centre[-1] = far
-            at = [(centre + act.class_noise(noise)).ravel() for noise in draws]
-        sides = [(first, 0), (other, 0)]
+        at = [(centre + noise).ravel() for noise in act.weights_of(draws)]
         if relation is Neighbours.ADD_REMOVE:
-            sides[1] = np.zeros(d), 0
+            other = np.zeros(d)
         one, another = (
-            PerturbedObjectiveTerm(length * x[None], np.array([1.0 - 2 * code]), act, centre)
-            if classes == 2
-            else PerturbedSoftmaxTerm(length * x[None], np.array([code]), act, centre)
-            for x, code in sides
+            PerturbedTerm(length * x[None], np.array([label]), act, centre) for x in (first, other)
         )
         most = max(most, _least_move(one, another, at))
     return most
@@ -216,66 +211,22 @@ def _least_move(one: Any, other: Any, at: Iterable[Floats]) -> float:
     return min(moves) * float(one.made.law.rate)
 
 
-def _audit_groups(mechanism: FeatureGroupPerturbation, draws: int, seed: int) -> ExactAudit:
-    """Sum over the groups, in one direction, of each group's worst case.
-
-    Under joint clipping the groups share one row: the lengths tried are those in proportion to the
-    weights, one group alone, and random ones.
-    """
-    generator = np.random.default_rng(seed)
-    n_groups = len(mechanism.sizes)
-    lengths = [np.ones(n_groups)]
-    if mechanism.clipping == "joint":
-        tried = [np.array(mechanism.weights), *np.eye(n_groups)]
-        tried += list(np.abs(generator.normal(size=(8, n_groups))))
-        lengths = [each / np.linalg.norm(each) for each in tried]
-    known: dict[str, Any] = {"seed": seed, "draws": draws}
-    worst = 0.0
-    for each in lengths:
-        found = [
-            _group_loss(act, float(length), known)
-            for act, length in zip(mechanism.minimisers, each, strict=True)
-            if length > 0
-        ]
-        if mechanism.delta:
-            worst = max(worst, gaussian_epsilon(math.hypot(*found), mechanism.delta))
-        else:
-            worst = max(worst, math.fsum(found))
-    return ExactAudit(worst, mechanism.epsilon, f"constructed neighbours in {n_groups} groups")
-
-
-def _group_loss(act: NoisyMinimiser, length: float, known: Mapping[str, Any]) -> float:
-    """Return one group's largest loss in one direction; of Gaussian noise, the move."""
-    law, size = act.law, act.n_features
-    if isinstance(law, GaussianNoise):
-        return gaussian_move(act, length=length)
-    common: dict[str, Any] = {"rho": law.rate, "ridge": act.ridge}
-    if isinstance(law, BodyNoise):
-        return worst_body_loss(law.body, cap=act.cap, **common, **known)
-    if act.n_classes > 2:
-        return worst_signed_softmax_loss(act.n_classes, size, length=length, **common, **known)
-    return max(
-        signed_loss(case.scaled(length), cap=act.cap, **common)
-        for case in adversarial_cases(size, cap=act.cap, **known)
-    )
-
-
 def _audit_check(mechanism: PriorCheck) -> ExactAudit:
     """Try records on which a prior's score is as large as can be, of every class."""
     classes = len(mechanism.rates or (0, 1))
     codes = range(classes) if mechanism.rates else (-1.0, 1.0)
     scores = 1e9 * (np.vstack([np.eye(classes), -np.eye(classes)]) if mechanism.rates else _SIGNS)
-    totals = [
-        mechanism.terms(scores[k : k + 1], np.array([float(code)]))[0]
+    totals = {
+        (k, code): mechanism.terms(scores[k : k + 1], np.array([float(code)]))[0]
         for k in range(len(scores))
         for code in codes
-    ]
+    }
     relation = mechanism.neighbours
     nobody = mechanism.terms(scores[:0], np.zeros(0))[0]
     worst = max(
         one.loss(nobody if relation is Neighbours.ADD_REMOVE else other)
-        for one in totals
-        for other in totals
+        for one in totals.values()
+        for other in totals.values()
     )
     return ExactAudit(worst, mechanism.epsilon, f"scores beyond all bounds, {relation}")
 
@@ -306,7 +257,7 @@ def loss_between(
     for one, other in zip(first, second, strict=True):
         if _same_rows(one, other):
             continue
-        if isinstance(_law(one), GaussianNoise):
+        if isinstance(_law(one), Gaussian):
             squares += _gaussian_square(one, other)
         elif isinstance(one, NoisedPoint):
             assert isinstance(other, NoisedPoint)
@@ -325,13 +276,12 @@ def loss_between(
 
 def _same_rows(one: Any, other: Any) -> bool:
     """Whether two objectives are of the same records: those of others than the one that changes."""
-    labels = "codes" if isinstance(one, PerturbedSoftmaxTerm) else "y"
     return not isinstance(one, NoisedPoint) and all(
-        np.array_equal(getattr(one, name), getattr(other, name)) for name in ("X", labels)
+        np.array_equal(getattr(one, name), getattr(other, name)) for name in ("X", "y")
     )
 
 
-def _law(density: Density) -> NoiseLaw:
+def _law(density: Density) -> Law:
     return density.law if isinstance(density, NoisedPoint) else density.made.law
 
 
@@ -341,11 +291,8 @@ def _gaussian_square(one: Density, other: Density) -> float:
         assert isinstance(other, NoisedPoint)
         return float(np.square(one.point - other.point).sum()) * one.law.rate**2
     start, act = one.minimiser(), one.made
-    drawn = act.law.draw(SeededSource(0), 16, one.size) / act.ridge
-    at = [act.class_basis @ (start + noise).reshape(-1, act.n_features) for noise in drawn]
-    if act.n_classes == 2:
-        at = [start + noise for noise in drawn]
-    return _least_move(one, other, at) ** 2
+    drawn = act.law.draw(SeededSource(0), 16) / act.ridge
+    return _least_move(one, other, act.weights_of(start + drawn)) ** 2
 
 
 def _terms(target: Any, data: Mapping[str, Any]) -> list[Density]:
@@ -355,8 +302,8 @@ def _terms(target: Any, data: Mapping[str, Any]) -> list[Density]:
 
 
 def _largest(
-    first: PerturbedObjectiveTerm | PerturbedSoftmaxTerm,
-    second: PerturbedObjectiveTerm | PerturbedSoftmaxTerm,
+    first: PerturbedTerm,
+    second: PerturbedTerm,
     sign: float,
     seed: int,
     climb: bool = True,

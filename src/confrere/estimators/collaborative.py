@@ -27,14 +27,14 @@ from confrere.estimators.constraints import (
 from confrere.kernel.guarantee import Guarantee
 from confrere.mechanisms.prior_check import UNCHECKED
 from confrere.plans.base_plan import LabelledTable, PublicFacts
-from confrere.plans.body_plan import Noise, encodes, form_for
+from confrere.plans.body_plan import Noise, declared_number, encodes, form_for
 from confrere.plans.checked_average import CheckedAveraging
 from confrere.plans.collaborative_plan import Averaging
+from confrere.plans.design import allowance, slope_of
 from confrere.plans.expansion_plan import Expansion
 from confrere.plans.linear_plan import (
     Coordinates,
     linear_frame,
-    slope_of,
 )
 from confrere.plans.party_rows import Sizes, party_codes
 from confrere.plans.shaped_average import ShapedAveraging, shared_encoder
@@ -258,15 +258,17 @@ class CollaborativeClassifier(LinearClassifier):
         sizes = Sizes({"all": facts.n_samples} if facts.sizes is None else facts.sizes)
         encoder = self._encoder(facts.n_samples)
         if encoder is not None and encoder.shaped and encodes(encoder, facts.features):
-            return CollaborativePlan(self.method, self._shaped(encoder).at(sizes), sizes)
+            return CollaborativePlan(
+                self.method, self._shaped(encoder, facts.n_classes).at(sizes), sizes
+            )
         if self.noise == "schema":
             raise InvalidParameter("noise='schema' needs schema=, a PublicSchema of raw columns.")
         protocol = self.protocol(facts.n_features, facts.n_classes)
         return CollaborativePlan(self.method, protocol, sizes)
 
-    def _shaped(self, encoder: SchemaEncoder) -> ShapedAveraging:
+    def _shaped(self, encoder: SchemaEncoder, n_classes: int) -> ShapedAveraging:
         """Return an average in a body: its ridge is made for all records, as the ball's is."""
-        averaging = self._averaging(Frame(len(encoder.names)), None)
+        averaging = self._averaging(Frame(len(encoder.names)), None, n_classes)
         settings = self.loss, self.fit_intercept, self.prior_intercept
         return ShapedAveraging(averaging, encoder, *settings)
 
@@ -277,9 +279,9 @@ class CollaborativeClassifier(LinearClassifier):
         parties = len(getattr(self, "party_", "1"))
         epsilon = self.epsilon / self.rounds / math.sqrt(parties)
         beyond = self._beyond_bodies()
-        return form_for(
-            self.schema, self.noise, n_samples, epsilon, classes=self.classes, beyond=beyond
-        )
+        n_classes = declared_number(self.schema, self.classes)
+        allowed = allowance(epsilon, n_samples, loss=self.loss, n_classes=n_classes)
+        return form_for(self.schema, self.noise, allowed, beyond=beyond)
 
     def _beyond_bodies(self) -> dict[str, bool]:
         """Return by name what noise shaped like the rows does not know, and whether it is set."""
@@ -297,7 +299,7 @@ class CollaborativeClassifier(LinearClassifier):
             raise InvalidParameter("prior is for two classes.")
         if self.noise == "schema":
             beyond = {**self._beyond_bodies(), "more than two classes": n_classes > 2}
-            return self._shaped(shared_encoder(self.schema, n_features, beyond))
+            return self._shaped(shared_encoder(self.schema, n_features, beyond), n_classes)
         frame = linear_frame(
             n_features,
             data_norm=self.data_norm,

@@ -29,6 +29,7 @@ from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.plans.base_plan import LabelledTable, Plan, PublicFacts, encode_labels
 from confrere.plans.body_plan import (
     Noise,
+    declared_number,
     encodes,
     form_for,
     refuse_beyond,
@@ -37,14 +38,8 @@ from confrere.plans.body_plan import (
 )
 from confrere.plans.checked_plan import CheckedPlan, plan_near
 from confrere.plans.declared_priors import Prior
-from confrere.plans.linear_plan import (
-    Coordinates,
-    LinearPlan,
-    linear_frame,
-    plan_linear,
-    row_count,
-)
-from confrere.plans.ridges import column_ridges
+from confrere.plans.design import Allowance, Near, allowance, column_ridges, row_count
+from confrere.plans.linear_plan import Coordinates, LinearPlan, linear_frame, plan_linear
 from confrere.rows.engines import opened_engine
 from confrere.rows.frame import RowSource
 from confrere.rows.row_tables import RowTable, declared_batches, decoded, gathered
@@ -255,48 +250,43 @@ class PrivateLogisticRegression(StreamedClassifier):
 
     def plan(self, facts: PublicFacts) -> LinearPlan | CheckedPlan:
         """Return everything that is decided before the data are touched."""
-        prior = self._known(facts)
+        prior, allowed = self._known(facts), self._allowed(facts.n_samples, facts.n_classes)
         if prior is None:
-            return self._fit_plan(facts, self.epsilon, None, UNCHECKED)
+            return self._fit_plan(facts, allowed, None, UNCHECKED)
         if not self.prior_check:
-            return self._fit_plan(facts, self.epsilon, prior, UNCHECKED)
-        relation = check_relation(self.neighbours)
+            return self._fit_plan(facts, allowed, prior, UNCHECKED)
         return plan_near(
-            prior,
-            lambda epsilon, belief: self._fit_plan(facts, epsilon, prior, belief),
-            epsilon=self.epsilon,
-            n_samples=row_count(facts.n_samples, relation, self.declared_samples),
-            neighbours=relation,
+            prior, lambda left, belief: self._fit_plan(facts, left, prior, belief), allowed
         )
 
+    def _allowed(self, n_samples: int, n_classes: int) -> Allowance:
+        """Return what a fit may spend, on so many rows as far as their number is public."""
+        count = row_count(n_samples, check_relation(self.neighbours), self.declared_samples)
+        return allowance(self.epsilon, count, delta=self.delta, loss=self.loss, n_classes=n_classes)
+
     def _fit_plan(
-        self, facts: PublicFacts, epsilon: float, prior: Prior | None, belief: Belief
+        self, facts: PublicFacts, allowed: Allowance, prior: Prior | None, belief: Belief
     ) -> LinearPlan:
         """Return the plan of the fit itself, as near to a prior as it is believed."""
-        frame, delta = self._frame(facts, epsilon, prior, belief)
-        known: dict[str, Any] = {}
+        frame, delta = self._frame(facts, allowed, prior, belief)
+        point, near = None, None
         if prior is not None:
             coef = prior.factor_at(belief) * prior.coef
-            known["prior"] = frame.weights(coef, prior.intercept_at(belief))
-            known |= {"variance": prior.variance_at(belief), "base_rate": prior.base_rate}
+            point = frame.weights(coef, prior.intercept_at(belief))
+            near = Near(variance=prior.variance_at(belief), base_rate=prior.base_rate)
         elif self.prior_intercept != 0 and facts.n_classes == 2:
-            known["prior"] = frame.weights(None, self.prior_intercept)
+            point = frame.weights(None, self.prior_intercept)
         return plan_linear(
-            facts.n_samples,
+            allowed.at(delta=delta),
             frame,
-            epsilon=epsilon,
-            delta=delta,
-            n_classes=facts.n_classes,
             alpha=self._ridges(facts)[0],
             ridge_floor=self.ridge_floor,
-            neighbours=self.neighbours,
-            loss=self.loss,
-            declared_samples=self.declared_samples,
-            **known,
+            prior=point,
+            near=near,
         )
 
     def _frame(
-        self, facts: PublicFacts, epsilon: float, prior: Prior | None, belief: Belief
+        self, facts: PublicFacts, allowed: Allowance, prior: Prior | None, belief: Belief
     ) -> tuple[Coordinates, float]:
         """Return the public coordinates, of a body if the rows are encoded for one, and delta."""
         encoder = self._encoder(facts.n_samples)
@@ -309,15 +299,9 @@ class PrivateLogisticRegression(StreamedClassifier):
         if encoder is not None and shaped and self.noise != "ball":
             if self.noise == "schema":  # an encoder of a body's form comes by no rule
                 refuse_beyond(self._beyond())
-            asked: dict[str, Any] = {
-                "n_samples": self._public_rows(facts.n_samples),
-                "epsilon": epsilon,
-                "loss": self.loss,
-                "neighbours": self.neighbours,
-                "constant": self.fit_intercept,
-            }
-            delta = spent_delta(encoder, delta=self.delta, **asked)
-            return schema_frame(encoder, delta=delta, **asked), delta
+            delta = spent_delta(encoder, allowed, constant=self.fit_intercept)
+            body = schema_frame(encoder, allowed.at(delta=delta), constant=self.fit_intercept)
+            return body, delta
         factors = self._ridges(facts)[1]
         scale = self.feature_scale if prior is None else prior.scale_at(belief)
         if factors is not None:
@@ -337,26 +321,11 @@ class PrivateLogisticRegression(StreamedClassifier):
             return self.alpha, None  # type: ignore[return-value]
         return column_ridges(self.alpha, facts.n_features)
 
-    def _public_rows(self, n_samples: int) -> int:
-        """Return the number of rows as far as it is public; nothing else may decide anything."""
-        hidden = self.neighbours == "add-remove" and self.declared_samples is not None
-        return int(self.declared_samples or 1) if hidden else n_samples
-
     def _form(self, n_samples: int) -> Form:
         """Return how a schema's columns are encoded: a rule of public facts."""
         assert isinstance(self.schema, PublicSchema)
-        rows = self._public_rows(n_samples)
-        return form_for(
-            self.schema,
-            self.noise,
-            rows,
-            self.epsilon,
-            classes=self.classes,
-            beyond=self._beyond(),
-            delta=self.delta,
-            loss=self.loss,
-            neighbours=self.neighbours,
-        )
+        allowed = self._allowed(n_samples, declared_number(self.schema, self.classes))
+        return form_for(self.schema, self.noise, allowed, beyond=self._beyond())
 
     def _beyond(self) -> dict[str, bool]:
         """Return by name what noise shaped like the rows does not know, and whether it is set."""

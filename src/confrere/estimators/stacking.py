@@ -58,9 +58,10 @@ from confrere.maths.prior_ridge import (
 from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.model import Encoder, LowLevelModel, Stack, StackFacts
 from confrere.plans.base_plan import PublicFacts
-from confrere.plans.body_plan import Noise, encodes, form_for, refuse_beyond
+from confrere.plans.body_plan import Noise, declared_number, encodes, form_for, refuse_beyond
 from confrere.plans.checked_plan import CheckedPlan, plan_near
 from confrere.plans.declared_priors import ClassPrior, Prior
+from confrere.plans.design import Allowance, allowance
 from confrere.plans.feature_stack_plan import Centres, FeatureStackPlan, plan_feature_stack
 from confrere.plans.linear_plan import linear_frame
 from confrere.plans.sample_stack_plan import SampleStackPlan, plan_sample_stack
@@ -112,6 +113,12 @@ class StackingClassifier(FittedStack, PrivateClassifier):
     split_seed: int | None = 0
 
     _sparse = False
+
+    def _allowed(self, n_samples: int, n_classes: int) -> Allowance:
+        """Return what both levels may spend, each on records of its own."""
+        return allowance(
+            self.epsilon, n_samples, delta=self.delta, loss=self.loss, n_classes=n_classes
+        )
 
     def _draw_groups(self, ax: Any) -> Any:
         """Draw importances, shares and noise of the low level."""
@@ -238,19 +245,15 @@ class SampleStackingClassifier(StackingClassifier):
             facts.n_features, data_norm=self.data_norm, intercept_scale=self.intercept_scale
         )
         return plan_sample_stack(
-            facts.n_samples,
+            self._allowed(facts.n_samples, facts.n_classes),
             frame,
-            epsilon=self.epsilon,
             n_groups=self.n_groups,
             combiner=self.combiner,
             high_fraction=self.high_fraction,
             alpha=self.alpha,
             high_alpha=self.high_alpha,
-            loss=self.loss,
             baseline=self.prior_intercept,
             split_seed=self.split_seed,
-            delta=self.delta,
-            n_classes=facts.n_classes,
         )
 
 
@@ -368,17 +371,15 @@ class FeatureStackingClassifier(StackingClassifier):
         if facts.n_classes > 2 and (opinion.coef is not None or opinion.intercept != 0):
             raise InvalidParameter("prior is for two classes.")
         prior = opinion.prior(norm, facts.n_features)
+        allowed = self._allowed(facts.n_samples, facts.n_classes)
         if prior is None or not self.prior_check:
-            return self._fit_plan(facts, self.epsilon, prior, UNCHECKED)
+            return self._fit_plan(facts, allowed, prior, UNCHECKED)
         return plan_near(
-            prior,
-            lambda epsilon, belief: self._fit_plan(facts, epsilon, prior, belief),
-            epsilon=self.epsilon,
-            n_samples=facts.n_samples,
+            prior, lambda left, belief: self._fit_plan(facts, left, prior, belief), allowed
         )
 
     def _fit_plan(
-        self, facts: PublicFacts, epsilon: float, prior: Prior | None, belief: Belief
+        self, facts: PublicFacts, allowed: Allowance, prior: Prior | None, belief: Belief
     ) -> FeatureStackPlan:
         """Return the plan of the stack itself, as near to a prior as it is believed."""
         rows, importances = self._rows_and_importances(facts)
@@ -397,19 +398,15 @@ class FeatureStackingClassifier(StackingClassifier):
             known["centres"] = [(coef[group], prior.intercept) for group in rows.groups]
             known["variance"] = prior.variance_at(belief)
         return plan_feature_stack(
-            facts.n_samples,
+            allowed,
             rows,
             importances,
             weights,
-            epsilon=epsilon,
             combiner=self.combiner,
             high_fraction=self.high_fraction,
             alpha=self.alpha,
             high_alpha=self.high_alpha,
-            loss=self.loss,
             split_seed=self.split_seed,
-            delta=self.delta,
-            n_classes=facts.n_classes,
             baseline=self._opinion().intercept,
             **known,
         )
@@ -427,16 +424,9 @@ class FeatureStackingClassifier(StackingClassifier):
         assert isinstance(self.schema, PublicSchema)
         stacked = self.combiner == "stack"
         share = high_share(self.high_fraction, n_samples, 2) if stacked else 0.0
-        return form_for(
-            self.schema,
-            self.noise,
-            max(1, round((1 - share) * n_samples)),
-            self.epsilon,
-            classes=self.classes,
-            beyond=self._beyond(),
-            loss=self.loss,
-            grouped=True,
-        )
+        low = max(1, round((1 - share) * n_samples))
+        allowed = self._allowed(low, declared_number(self.schema, self.classes)).at(delta=0.0)
+        return form_for(self.schema, self.noise, allowed, beyond=self._beyond(), grouped=True)
 
     def _beyond(self) -> dict[str, bool]:
         """Return by name what noise shaped like the rows does not know, and whether it is set."""
@@ -619,21 +609,21 @@ class TransferStackingClassifier(StackingClassifier):
             raise InvalidParameter("n_features must be the source's number of columns.")
         check_classes(sources, facts.n_classes)
         start = _Start(sources, self._groups(sources[0], encoder), facts.n_classes)
+        allowed = self._allowed(facts.n_samples, facts.n_classes)
         if not self.prior_check:
-            return self._fit_plan(facts, self.epsilon, start, UNCHECKED)
+            return self._fit_plan(facts, allowed, start, UNCHECKED)
         prior = start.prior(facts.n_features, 1 - np.asarray(self.eta, dtype=np.float64))
         if prior.deviation == 0:
-            return self._fit_plan(facts, self.epsilon, start, UNCHECKED)
+            return self._fit_plan(facts, allowed, start, UNCHECKED)
         return plan_near(
             prior,
-            lambda epsilon, belief: self._fit_plan(facts, epsilon, start, belief),
-            epsilon=self.epsilon,
-            n_samples=facts.n_samples,
-            sources=sources,
+            lambda left, belief: self._fit_plan(facts, left, start, belief),
+            allowed,
+            sources,
         )
 
     def _fit_plan(
-        self, facts: PublicFacts, epsilon: float, start: _Start, belief: Belief
+        self, facts: PublicFacts, allowed: Allowance, start: _Start, belief: Belief
     ) -> FeatureStackPlan:
         """Return the plan of the stack itself, as near to the sources as they are believed."""
         released, models = _stack_facts(start.sources[0])
@@ -646,7 +636,7 @@ class TransferStackingClassifier(StackingClassifier):
         factor = max(least, min(1.0, belief.factor))
         trust = belief.trust if belief.factor >= least else 0.0
         return plan_feature_stack(
-            facts.n_samples,
+            allowed,
             groups,
             importances,
             allocate(
@@ -655,15 +645,11 @@ class TransferStackingClassifier(StackingClassifier):
                 clipping=groups.clipping,
                 allocation=self.allocation,
             ),
-            epsilon=epsilon,
             combiner=self.combiner,
             high_fraction=self.high_fraction,
             alpha=self.alpha,
             high_alpha=self.high_alpha,
-            loss=self.loss,
             split_seed=self.split_seed,
-            delta=self.delta,
-            n_classes=facts.n_classes,
             baseline=released.baseline,
             centres=start.centres(factor * keep),
             variance=start.variance + (UNKNOWN - DECLARED) * (1 - trust),

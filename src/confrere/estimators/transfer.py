@@ -41,6 +41,7 @@ from confrere.plans.base_plan import PublicFacts
 from confrere.plans.body_plan import Noise, schema_frame, spent_delta
 from confrere.plans.checked_plan import CheckedPlan, plan_near
 from confrere.plans.declared_priors import ClassPrior, Prior
+from confrere.plans.design import Allowance, Near, allowance
 from confrere.plans.linear_plan import (
     Coordinates,
     LinearPlan,
@@ -370,20 +371,31 @@ class TransferClassifier(LinearClassifier):
         frame_at = cache(partial(self._frame, facts))
         delta_at = cache(partial(self._spent_delta, facts, prior))
 
-        def fit(epsilon: float, belief: Belief) -> LinearPlan:
-            delta = delta_at(epsilon)
-            frame = frame_at(epsilon, delta, prior.variance_at(belief))
-            return self._fit_plan(facts, frame, epsilon, delta, prior, belief, sources)
+        def fit(left: Allowance, belief: Belief) -> LinearPlan:
+            own = left.at(delta=delta_at(left))
+            return plan_linear(
+                own,
+                frame_at(own, prior.variance_at(belief)),
+                alpha=self.alpha,
+                prior=_weights(frame_at(own, prior.variance_at(belief)), prior, belief),
+                near=Near(
+                    variance=prior.variance_at(belief),
+                    base_rate=prior.base_rate,
+                    precise=facts.n_classes == 2,
+                ),
+                sources=sources,
+            )
 
-        if not self.prior_check or prior.deviation == 0:
-            return fit(self.epsilon, UNCHECKED)
-        return plan_near(
-            prior,
-            fit,
-            epsilon=self.epsilon,
-            n_samples=facts.n_samples,
-            sources=sources,
+        allowed = allowance(
+            self.epsilon,
+            facts.n_samples,
+            delta=self.delta,
+            loss=self.loss,
+            n_classes=facts.n_classes,
         )
+        if not self.prior_check or prior.deviation == 0:
+            return fit(allowed, UNCHECKED)
+        return plan_near(prior, fit, allowed, sources)
 
     def _body_encoder(self, facts: PublicFacts) -> SchemaEncoder | None:
         """Return the encoder of a body's rows, if the sources have one and noise is shaped so."""
@@ -395,67 +407,26 @@ class TransferClassifier(LinearClassifier):
             )
         return encoder if shaped else None
 
-    def _spent_delta(self, facts: PublicFacts, prior: Prior | ClassPrior, epsilon: float) -> float:
+    def _spent_delta(
+        self, facts: PublicFacts, prior: Prior | ClassPrior, allowed: Allowance
+    ) -> float:
         """Return the delta of the fit: as if the sources held, whatever their check will show."""
         encoder = self._body_encoder(facts)
         if encoder is None:
             return self.delta
-        return spent_delta(
-            encoder,
-            facts.n_samples,
-            epsilon=epsilon,
-            delta=self.delta,
-            loss=self.loss,
-            constant=self.fit_intercept,
-            log_odds=prior.variance,
-        )
+        return spent_delta(encoder, allowed, constant=self.fit_intercept, log_odds=prior.variance)
 
-    def _frame(
-        self, facts: PublicFacts, epsilon: float, delta: float, variance: float
-    ) -> Coordinates:
+    def _frame(self, facts: PublicFacts, allowed: Allowance, variance: float) -> Coordinates:
         """Return the public coordinates: of a body if the sources have one."""
         encoder = self._body_encoder(facts)
         if encoder is not None:
-            return schema_frame(
-                encoder,
-                facts.n_samples,
-                epsilon=epsilon,
-                delta=delta,
-                loss=self.loss,
-                constant=self.fit_intercept,
-                log_odds=variance,
-            )
+            return schema_frame(encoder, allowed, constant=self.fit_intercept, log_odds=variance)
         return linear_frame(
             facts.n_features,
             data_norm=self.data_norm,
             fit_intercept=self.fit_intercept,
             intercept_scale=self.intercept_scale,
             feature_scale=self.feature_scale,
-        )
-
-    def _fit_plan(
-        self,
-        facts: PublicFacts,
-        frame: Coordinates,
-        epsilon: float,
-        delta: float,
-        prior: Prior | ClassPrior,
-        belief: Belief,
-        sources: tuple[Release, ...],
-    ) -> LinearPlan:
-        """Return the plan of the fit itself, as near to the sources as they are believed."""
-        return plan_linear(
-            facts.n_samples,
-            frame,
-            epsilon=epsilon,
-            delta=delta,
-            n_classes=facts.n_classes,
-            alpha=self.alpha,
-            loss=self.loss,
-            prior=_weights(frame, prior, belief),
-            variance=prior.variance_at(belief),
-            base_rate=prior.base_rate,
-            sources=sources,
         )
 
     def _open_sources(self) -> tuple[Release, ...]:

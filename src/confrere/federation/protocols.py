@@ -48,7 +48,7 @@ from confrere.ledger import Receipt
 from confrere.mechanisms.counts import PrivateCounts
 from confrere.mechanisms.functional import LINEAR_SHARE, FunctionalMechanism
 from confrere.mechanisms.hidden_size import HiddenSize, RowCount, largest_count
-from confrere.mechanisms.objective_perturbation import PerturbedObjective
+from confrere.mechanisms.objective import Objective
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.mechanisms.prior_check import Belief, PriorCheck
 from confrere.model import PriorFacts
@@ -620,17 +620,17 @@ class ReleaseRequest(WeightRequest):
         return replace(self, n_classes=facts.n_classes)
 
 
-def longest_weights(mechanism: PerturbedObjective | OutputPerturbation) -> float:
+def longest_weights(mechanism: Objective | OutputPerturbation) -> float:
     """Return a bound on the released weights' norm from public facts alone.
 
     Noise on the output comes on top of what the gradients allow, undivided by the ridge.
     """
     if not isinstance(mechanism, OutputPerturbation):
-        return mechanism.minimiser.longest
+        return mechanism.act.longest
     slope = mechanism.cap if mechanism.n_classes == 2 else math.sqrt(2)
     slopes = largest_count(mechanism.n_samples) * slope / mechanism.ridge
     noise = mechanism.noise
-    return 1.01 * (slopes + noise.law.longest(noise.size)) + 1.0
+    return 1.01 * (slopes + noise.law.longest) + 1.0
 
 
 def _releasing(name: Literal["objective", "output"]) -> Operation:
@@ -647,10 +647,12 @@ def _releasing(name: Literal["objective", "output"]) -> Operation:
     def run(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
         asked, mechanism = read(request, party.facts)
         made = mechanism(party.facts.n_samples)
-        near = {} if asked.centre is None else {"centre": asked.centre}
         with opened_engine(party.engine) as engine:
             rows = asked.frame.lazy(party.X, engine)
-            weights = made.run(rows, party.y, source=source, **near)
+            if isinstance(made, OutputPerturbation):
+                weights = made.run(rows, party.y, source=source)
+            else:
+                (weights,) = made.run([rows], party.y, source=source, centres=[asked.centre])
         return Payload(arrays={"weights": weights})
 
     def run_group(request: Payload, group: PartyGroup, source: RandomSource) -> Payload:
@@ -825,7 +827,7 @@ class CoefficientRequest:
         n_classes = 2 if len(shape) == 1 else shape[0]
         mechanism = self.mechanism(PartyFacts(n_samples, self.frame.n_features, n_classes))
         linear, quadratic = (
-            1.01 * (n_samples * length + noise.law.longest(noise.size)) + 1
+            1.01 * (n_samples * length + noise.law.longest) + 1
             for length, noise in zip(mechanism.lengths, mechanism.noises, strict=True)
         )
         bounds = {

@@ -333,19 +333,19 @@ def surviving(factor: Factor, scale: float, noise: Floats, records: float) -> fl
     return float(factor.spread * (prior * kept).sum())
 
 
-def pure_noise(budget: float, cap: float, records: int = 2) -> NoiseModel:
+def pure_noise(budget: float, reach: float, records: int = 2) -> NoiseModel:
     """Return the noise of the body's own law, as it is reckoned with before the ridge is known.
 
     Parameters
     ----------
     budget : float
         What pays for noise and Jacobian.
-    cap : float
-        Largest slope of the loss.
+    reach : float
+        The norm of one record's gradient at most.
     records : int, default=2
         How many records of two neighbouring tables differ: one goes and another comes, or one only.
     """
-    return NoiseModel(rate=_NOISE * budget / (records * cap))
+    return NoiseModel(rate=_NOISE * budget / (records * reach))
 
 
 def gaussian_noise(sigma: float) -> NoiseModel:
@@ -393,7 +393,7 @@ def choose_geometry(
     factors: Sequence[Factor],
     *,
     n_samples: int,
-    budget: float,
+    least: float,
     curvature: float,
     noise: NoiseModel,
     log_odds: float = LOG_ODDS,
@@ -406,8 +406,8 @@ def choose_geometry(
         Of the rows, the constant among them.
     n_samples : int
         Public number of records.
-    budget : float
-        What pays for noise and Jacobian.
+    least : float
+        The smallest ridge, see :func:`least_ridge`.
     curvature : float
         Mean of ``p(1-p)`` that a declared base rate implies.
     noise : NoiseModel
@@ -429,8 +429,7 @@ def choose_geometry(
         ),
         tuple(names.index(factor.group) for factor in factors),
         tuple(shares.values()),
-        # The Jacobian costs at most log(1 + s/4).
-        max(ridge / reach, _least_ridge(JACOBIAN * budget)),
+        max(ridge / reach, least),
     )
 
 
@@ -469,9 +468,15 @@ def _reach(inverses: Sequence[Floats]) -> float:
     return sum(float(np.diagonal(inverse).max()) for inverse in inverses)
 
 
-def _least_ridge(jacobian: float) -> float:
-    """Return ``1/(4(e^j - 1))``, at which ``log(1 + 1/(4L))`` is ``j``; 0 where that is huge."""
-    return math.exp(-jacobian) / (-4 * math.expm1(-jacobian))
+def least_ridge(jacobian: float, n_classes: int = 2) -> float:
+    """Return the ridge at which the Jacobian costs so much; 0 where that is huge.
+
+    It costs ``log(1 + 1/(4L))`` at the most, of K > 2 classes ``(K-1) log(1 + 1/(KL))``.
+    """
+    others = n_classes - 1
+    bend = 4 if n_classes == 2 else n_classes
+    each = jacobian / others
+    return math.exp(-each) / (-bend * math.expm1(-each))
 
 
 def _block_ridge(

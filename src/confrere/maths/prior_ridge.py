@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from confrere.maths.calibration import free_ridge
+from confrere.kernel.guarantee import check_epsilon
 
 #: Variance of the log odds around what experts declare, if they are right, and if they are not.
 DECLARED, UNKNOWN = 0.2, 1.0
@@ -101,6 +101,10 @@ def variance_near(
     return 1 / (1 / variance + sum(precisions)) + (DRIFT + missed) * variance
 
 
-def with_floor(ridge: float, budget: float, factor: float = 2.0) -> float:
-    """Return the ridge, but no less than where the Jacobian costs nothing."""
-    return max(ridge, free_ridge(budget, factor=factor))
+def free_ridge(epsilon: float, factor: float = 2.0) -> float:
+    """Return the smallest ridge at which the Jacobian costs nothing: ``factor/epsilon``.
+
+    With ``factor = 2`` the tight calibration gives ``2 rho = epsilon`` exactly. A smaller factor
+    trades a little noise for a weaker ridge (1 gives about ``rho = .473 epsilon``).
+    """
+    return factor / check_epsilon(epsilon)

@@ -19,8 +19,8 @@ from confrere.kernel.guarantee import (
     check_epsilon,
     check_relation,
 )
+from confrere.kernel.norms import L1, Pure
 from confrere.kernel.streams import RandomSource, discrete_laplace
-from confrere.mechanisms.laws import LaplaceNoise
 from confrere.mechanisms.terms import NoisedPoint
 
 THEOREM = "docs/proofs/private_evaluation.md"
@@ -94,4 +94,4 @@ class PrivateCounts:
 
     def terms(self, counts: NDArray[np.integer]) -> list[NoisedPoint]:
         """Return the law of the release, for an exact audit."""
-        return [NoisedPoint(counts.astype(np.float64), LaplaceNoise(1 / self.scale))]
+        return [NoisedPoint(counts.astype(np.float64), Pure(L1(counts.size), 1 / self.scale))]

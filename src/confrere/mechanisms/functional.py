@@ -19,8 +19,9 @@ from confrere.kernel.guarantee import (
     check_epsilon,
     public_facts,
 )
+from confrere.kernel.norms import certify_rows
 from confrere.kernel.streams import RandomSource
-from confrere.maths.gaussian import check_delta
+from confrere.maths.accountants import check_delta
 from confrere.mechanisms.output_step import (
     ROUNDING_SHARE,
     AddedNoise,
@@ -28,8 +29,7 @@ from confrere.mechanisms.output_step import (
     coordinates,
     from_coordinates,
 )
-from confrere.mechanisms.terms import Density, NoisedPoint
-from confrere.rows.frame import certify_rows
+from confrere.mechanisms.terms import NoisedPoint
 
 THEOREM = "docs/proofs/functional_mechanism.md"
 
@@ -164,7 +164,7 @@ class FunctionalMechanism:
         pairs = zip(self.noises, self._points(X, y), strict=True)
         return np.hstack([noise.release_many(point, source, count) for noise, point in pairs])
 
-    def terms(self, X: Floats, y: Floats) -> list[Density]:
+    def terms(self, X: Floats, y: Floats) -> list[NoisedPoint]:
         """Return what is noised, for an exact audit."""
         pairs = zip(self.noises, self._points(X, y), strict=True)
         return [NoisedPoint(point, noise.law, noise.output_step) for noise, point in pairs]

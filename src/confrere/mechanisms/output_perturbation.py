@@ -22,8 +22,9 @@ from confrere.kernel.guarantee import (
     check_relation,
     public_facts,
 )
+from confrere.kernel.norms import certify_rows
 from confrere.kernel.streams import RandomSource
-from confrere.maths.gaussian import check_delta
+from confrere.maths.accountants import check_delta
 from confrere.maths.parties import minimise_parties
 from confrere.maths.solver import UNSOLVED, minimise, minimise_softmax, smallest_tolerance
 from confrere.mechanisms.hidden_size import (
@@ -34,7 +35,7 @@ from confrere.mechanisms.hidden_size import (
     largest_count,
     row_patterns,
 )
-from confrere.mechanisms.noisy_minimiser import (
+from confrere.mechanisms.objective import (
     TOLERANCE,
     Labels,
     Offsets,
@@ -48,8 +49,8 @@ from confrere.mechanisms.output_step import (
     coordinates,
     from_coordinates,
 )
-from confrere.mechanisms.terms import Density, NoisedPoint
-from confrere.rows.frame import Rows, certify_rows
+from confrere.mechanisms.terms import NoisedPoint
+from confrere.rows.frame import Rows
 
 THEOREM = "docs/proofs/output_perturbation.md"
 
@@ -162,7 +163,7 @@ class OutputPerturbation:
             points[mine] = self._point(*some_rows(X, y, rows))
         return from_coordinates(noise.release(points, source), self.n_classes)
 
-    def terms(self, X: Rows, y: Labels) -> list[Density]:
+    def terms(self, X: Rows, y: Labels) -> list[NoisedPoint]:
         """Return what is noised, for an exact audit."""
         self._certify(X)
         return [NoisedPoint(self._point(X, y), self.noise.law, self.noise.output_step)]

@@ -18,14 +18,14 @@ import numpy as np
 
 from confrere.arrays import Floats
 from confrere.kernel.guarantee import check_epsilon
+from confrere.kernel.norms import L2, Gaussian, Pure
 from confrere.kernel.streams import (
     RandomSource,
     discrete_laplace,
     in_sum_zero_space,
     sum_zero_basis,
 )
-from confrere.maths.gaussian import gaussian_mu
-from confrere.mechanisms.laws import GaussianNoise, L2Noise
+from confrere.maths.accountants import gaussian_mu
 
 #: Share of epsilon that pays for floats where noise is added to a computed point.
 ROUNDING_SHARE = 1e-3
@@ -102,33 +102,30 @@ class AddedNoise:
         check_epsilon(self.epsilon)
 
     @property
-    def law(self) -> L2Noise | GaussianNoise:
+    def law(self) -> Pure | Gaussian:
         """The law of the noise."""
         budget = self.epsilon * (1 - ROUNDING_SHARE)
         if self.delta > 0:
-            return GaussianNoise(self.sensitivity / gaussian_mu(budget, self.delta))
-        return L2Noise(budget / self.sensitivity)
+            return Gaussian(self.sensitivity / gaussian_mu(budget, self.delta), self.size)
+        return Pure(L2(self.size), budget / self.sensitivity)
 
     @property
     def deviation(self) -> float:
         """Standard deviation of one coordinate of the noise."""
-        law = self.law
-        if isinstance(law, GaussianNoise):
-            return law.sigma
-        return math.sqrt(self.size + 1) / law.rho
+        return (1.0 if self.delta else math.sqrt(self.size + 1)) / self.law.rate
 
     @property
     def output_step(self) -> LatticeStep:
         """The step that pays for the floats of the noise and of the sum."""
         return LatticeStep(
             epsilon=self.epsilon * ROUNDING_SHARE,
-            radius=_FINENESS * (self.reach + self.law.longest(self.size)),
+            radius=_FINENESS * (self.reach + self.law.longest),
             size=self.size,
         )
 
     def release(self, points: Floats, source: RandomSource) -> Floats:
         """Return every row of ``points`` with noise of its own."""
-        noise = self.law.draw(source, len(points), self.size)
+        noise = self.law.draw(source, len(points))
         return self.output_step.release(points + noise, source)
 
     def release_many(self, point: Floats, source: RandomSource, count: int) -> Floats:

@@ -22,7 +22,7 @@ from confrere.mechanisms.output_step import (
 )
 from confrere.mechanisms.party_total import PartyTotal
 from confrere.mechanisms.secure_sum import SharedNoise
-from confrere.mechanisms.terms import Density, NoisedPoint
+from confrere.mechanisms.terms import NoisedPoint
 from confrere.rows.frame import into_ball
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -113,7 +113,7 @@ class PartyAverage(PartyTotal):
         released = self.noise.release_many(self._point(total), source, count)
         return from_coordinates(released, self.n_classes)
 
-    def terms(self, total: Floats) -> list[Density]:
+    def terms(self, total: Floats) -> list[NoisedPoint]:
         """Return what is noised, for an exact audit."""
         return [NoisedPoint(self._point(total), self.noise.law, self.noise.output_step)]
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.norms import L1, Pure
 from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.counts import PrivateCounts
-from confrere.mechanisms.laws import LaplaceNoise
 from confrere.mechanisms.party_total import PartyTotal
 from confrere.mechanisms.secure_sum import SharedNoise
 from confrere.mechanisms.terms import NoisedPoint
@@ -106,9 +106,10 @@ class PartyCells(PartyTotal):
     def terms(self, total: NDArray[np.number]) -> list[NoisedPoint]:
         """Return what is noised, for an exact audit."""
         noise = self.noise
-        law = noise.law if isinstance(noise, SharedNoise) else LaplaceNoise(1 / noise.scale)
-        assert isinstance(law, LaplaceNoise)
-        return [NoisedPoint(self._point(total).astype(np.float64), law)]
+        point = self._point(total).astype(np.float64)
+        if isinstance(noise, SharedNoise):
+            return [NoisedPoint(point, noise.law)]
+        return [NoisedPoint(point, Pure(L1(point.size), 1 / noise.scale))]
 
     def part(self, upload: Integers) -> Floats:
         """Return what one party adds to the sum."""

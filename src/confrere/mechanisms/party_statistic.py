@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData
+from confrere.kernel.norms import certify_rows
 from confrere.kernel.streams import RandomSource
 from confrere.maths.voting import (
     Tally,
@@ -30,8 +31,7 @@ from confrere.mechanisms.output_step import (
 )
 from confrere.mechanisms.party_total import PartyTotal
 from confrere.mechanisms.secure_sum import SharedNoise
-from confrere.mechanisms.terms import Density, NoisedPoint
-from confrere.rows.frame import certify_rows
+from confrere.mechanisms.terms import NoisedPoint
 
 Radius = Literal["ellipsoid", "spectral", "unit"]
 
@@ -146,7 +146,7 @@ class PartyStatistic(PartyTotal):
         # Its columns' sums are the mean of x, public.
         return np.asarray(statistics + self.rows.mean(axis=0) / self.n_classes)
 
-    def terms(self, tally: Tally) -> list[Density]:
+    def terms(self, tally: Tally) -> list[NoisedPoint]:
         """Return what is noised, for an exact audit."""
         _, whitening = self._roots
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from confrere.kernel.guarantee import Guarantee, Unit, check_epsilon, party_guarantee
-from confrere.maths.gaussian import check_delta
+from confrere.maths.accountants import check_delta
 from confrere.mechanisms.output_step import AddedNoise
 from confrere.mechanisms.secure_sum import SecureSum, SharedNoise
 

@@ -13,8 +13,9 @@ import numpy as np
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import Guarantee, check_bound, check_epsilon, party_guarantee
+from confrere.kernel.norms import certify_rows
 from confrere.kernel.streams import RandomSource
-from confrere.maths.gaussian import check_delta
+from confrere.maths.accountants import check_delta
 from confrere.maths.voting import (
     Tally,
     largest_norm,
@@ -24,15 +25,14 @@ from confrere.maths.voting import (
     vote_statistic,
     weighted_tolerance,
 )
-from confrere.mechanisms.noisy_minimiser import TOLERANCE
+from confrere.mechanisms.objective import TOLERANCE
 from confrere.mechanisms.output_step import (
     AddedNoise,
     coordinate_rounding,
     coordinates,
     from_coordinates,
 )
-from confrere.mechanisms.terms import Density, NoisedPoint
-from confrere.rows.frame import certify_rows
+from confrere.mechanisms.terms import NoisedPoint
 
 THEOREM = "docs/proofs/multiparty.md"
 
@@ -155,7 +155,7 @@ class PartyVotes:
         released = self.noise.release_many(self._point(tally, rows), source, count)
         return from_coordinates(released, self.n_classes)
 
-    def terms(self, tally: Tally, rows: Floats) -> list[Density]:
+    def terms(self, tally: Tally, rows: Floats) -> list[NoisedPoint]:
         """Return what is noised, for an exact audit."""
         return [NoisedPoint(self._point(tally, rows), self.noise.law, self.noise.output_step)]
 

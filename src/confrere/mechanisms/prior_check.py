@@ -21,6 +21,7 @@ from confrere.kernel.guarantee import (
     check_relation,
     public_facts,
 )
+from confrere.kernel.norms import L1, Pure
 from confrere.kernel.streams import RandomSource, discrete_laplace
 from confrere.mechanisms.hidden_size import (
     RowCount,
@@ -28,7 +29,6 @@ from confrere.mechanisms.hidden_size import (
     declared_count,
     largest_count,
 )
-from confrere.mechanisms.laws import LaplaceNoise
 from confrere.mechanisms.terms import NoisedPoint
 
 THEOREM = "docs/proofs/prior_check.md"
@@ -212,7 +212,8 @@ class PriorCheck:
 
     def terms(self, scores: Floats, y: Floats) -> list[NoisedPoint]:
         """Return the law of the release, for an exact audit."""
-        return [NoisedPoint(np.array([float(self.total(scores, y))]), LaplaceNoise(1 / self.scale))]
+        law = Pure(L1(1), 1 / self.scale)
+        return [NoisedPoint(np.array([float(self.total(scores, y))]), law)]
 
     def belief(self, released: float) -> Belief:
         """Return the factor that the noised sum speaks for: post-processing."""

@@ -25,6 +25,7 @@ from confrere.kernel.guarantee import (
     check_relation,
     sum_assumptions,
 )
+from confrere.kernel.norms import L1, L2, Gaussian, Law, Pure
 from confrere.kernel.streams import (
     RandomSource,
     check_scale,
@@ -33,14 +34,13 @@ from confrere.kernel.streams import (
     l2_shares,
     laplace_shares,
 )
-from confrere.maths.gaussian import gaussian_mu
-from confrere.mechanisms.laws import GaussianNoise, L2Noise, LaplaceNoise
+from confrere.maths.accountants import gaussian_mu
 from confrere.mechanisms.terms import NoisedPoint
 
 THEOREM = "docs/proofs/secure_sums.md"
 
 Words = NDArray[np.uint64]
-Law = Literal["l2", "laplace", "gaussian", "integer"]
+ShareLaw = Literal["l2", "laplace", "gaussian", "integer"]
 #: How many parties may pool what they know; "auto" is :func:`honest_majority`'s.
 Colluding = int | Literal["auto"]
 
@@ -111,7 +111,7 @@ class SecureSum:
     largest: float
     fewest: int | None = None
     colluding: Colluding = "auto"
-    law: Law = "l2"
+    law: ShareLaw = "l2"
     delta: float = 0.0
     releases: int = 1
     error: float = 0.0
@@ -396,14 +396,12 @@ class SharedNoise:
     summed: SecureSum
 
     @property
-    def law(self) -> L2Noise | LaplaceNoise | GaussianNoise:
+    def law(self) -> Law:
         """The law that is counted on, whoever colludes; integers have Laplace's on their grid."""
         summed = self.summed
         if summed.law == "gaussian":
-            return GaussianNoise(1 / summed.rate)
-        if summed.law == "integer":
-            return LaplaceNoise(summed.rate)
-        return L2Noise(summed.rate)
+            return Gaussian(1 / summed.rate, summed.size)
+        return Pure((L1 if summed.law == "integer" else L2)(summed.size), summed.rate)
 
     @property
     def output_step(self) -> None:

@@ -44,8 +44,9 @@ from confrere.kernel.guarantee import check_epsilon, check_positive
 from confrere.plans.base_plan import PublicFacts
 from confrere.plans.body_plan import choose_form, expect
 from confrere.plans.collaborative_plan import Averaging
+from confrere.plans.design import LossName, allowance, slope_of
 from confrere.plans.feature_stack_plan import FeatureStackPlan
-from confrere.plans.linear_plan import Loss, plan_linear, slope_of
+from confrere.plans.linear_plan import plan_linear
 from confrere.plans.party_rows import Sizes
 from confrere.rows.frame import Frame
 from confrere.schema import PublicSchema
@@ -643,7 +644,9 @@ def plan(
     )
 
 
-def _linear(n: int, d: int, price: tuple[float, float], parties: int, loss: Loss) -> dict[str, Any]:
+def _linear(
+    n: int, d: int, price: tuple[float, float], parties: int, loss: LossName
+) -> dict[str, Any]:
     """Return the noise of plain private regression at every party, ridges for their average."""
     frame = Frame(d)
     epsilon, delta = price
@@ -653,11 +656,11 @@ def _linear(n: int, d: int, price: tuple[float, float], parties: int, loss: Loss
         sizes = Sizes({f"party {k}": n for k in range(parties)})
         mechanism = averaging.mechanism(averaging.request(epsilon, sizes, None), n)
     else:
-        mechanism = plan_linear(n, frame, epsilon=epsilon, delta=delta, loss=loss).mechanism
-    rate = 1 / mechanism.sigma if delta else mechanism.rho
+        mechanism = plan_linear(allowance(epsilon, n, delta=delta, loss=loss), frame).mechanism
+    act = mechanism.act
     name = "one model" if parties == 1 else "every party's model"
     return {
-        "terms": (NoiseTerm(name, mechanism.n_features, rate, mechanism.ridge, delta > 0),),
+        "terms": (NoiseTerm(name, act.n_features, act.law.rate, act.ridge, delta > 0),),
         "samples_used": n,
         "_signals": (1.0,),
         "_features": (d,),
@@ -671,7 +674,7 @@ def _stack(
     price: tuple[float, float],
     groups: int,
     importance: Sequence[float] | None,
-    loss: Loss,
+    loss: LossName,
 ) -> dict[str, Any]:
     """Return the noise of a stack's low level."""
     epsilon, delta = price
@@ -683,10 +686,8 @@ def _stack(
     low = made.low
     return {
         "terms": tuple(
-            NoiseTerm(f"group {k}", size, rate, ridge, delta > 0)
-            for k, (size, rate, ridge) in enumerate(
-                zip(low.sizes, low.rates, low.ridges, strict=True)
-            )
+            NoiseTerm(f"group {k}", act.n_features, act.law.rate, act.ridge, delta > 0)
+            for k, act in enumerate(low.acts)
         ),
         "samples_used": low.n_samples,
         "_signals": tuple(float(share) for share in made.importances),
@@ -753,14 +754,14 @@ def plan_schema(
     best = float(special.ndtri(auc))
 
     def told(name: Literal["lines", "curves"], paid: float) -> ExpectedForm:
-        expectation, noise = expect(schema, _FORMS[name], n, epsilon, delta=paid)
+        expectation, noise = expect(schema, _FORMS[name], allowance(epsilon, n, delta=paid))
         area = float(special.ndtr(best * math.sqrt(expectation.kept)))
         return ExpectedForm(name, noise.gaussian, expectation.kept, area)
 
     found = {
         (name, paid > 0): told(name, paid) for name in _FORMS for paid in dict.fromkeys([0, delta])
     }
-    form = choose_form(schema, "schema", n, epsilon, delta=delta)
+    form = choose_form(schema, "schema", allowance(epsilon, n, delta=delta))
     return SchemaForecast(
         expected=tuple(one for (_, paid), one in found.items() if not paid or one.gaussian),
         used=found["curves" if form == "curves" else "lines", delta > 0],

@@ -18,7 +18,6 @@ from scipy import stats
 from confrere.errors import CalibrationError, InvalidData, InvalidParameter
 from confrere.kernel.guarantee import check_epsilon, check_positive
 from confrere.maths.public_cells import HalfWhite
-from confrere.mechanisms.laws import L2Noise
 from confrere.mechanisms.party_cells import PartyCells
 from confrere.mechanisms.party_votes import PartyVotes
 from confrere.plans.cells_plan import CellRows, cells_for
@@ -68,9 +67,7 @@ class VotesForecast:
     def noise(self, probability: float) -> float:
         """Return the length that the noise on the weights stays below with this probability."""
         noise = self._mechanism.noise
-        law = noise.law
-        assert isinstance(law, L2Noise)  # no delta was set
-        return float(stats.gamma.ppf(probability, noise.size, scale=1 / law.rho))
+        return float(stats.gamma.ppf(probability, noise.size, scale=1 / noise.law.rate))
 
     def privacy_term(self, delta: float = 0.01) -> float:
         """Return what noise adds to the risk at most, but for probability ``delta``.

@@ -25,7 +25,7 @@ from scipy import special
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import check_epsilon, check_positive
 from confrere.maths.prior_ridge import DRIFT, mean_curvature, noise_variance, precision_of
-from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
+from confrere.mechanisms.objective import Objective
 from confrere.mechanisms.prior_check import PriorCheck, check_share
 from confrere.mechanisms.secure_sum import Colluding
 from confrere.planning.forecast import (
@@ -294,9 +294,14 @@ def _average(plan: Averaging, sizes: Sizes, population: Population) -> Expectati
     alike = sizes.total**2 / sum(n * n for n in sizes.counts.values())
     each, count = max(1, round(sizes.total / alike)), max(1, round(alike))
     mechanism = plan.mechanism(plan.request(plan.epsilon, sizes, None), each)
-    assert isinstance(mechanism, ObjectivePerturbation)
+    assert isinstance(mechanism, Objective)
     objective = PlannedObjective(
-        plan.frame.n_features, mechanism.n_features, mechanism.rho, mechanism.ridge, 1.0, _CAP
+        plan.frame.n_features,
+        mechanism.act.n_features,
+        mechanism.rate,
+        mechanism.act.ridge,
+        1.0,
+        _CAP,
     )
     why = f"noise of a release of its own at each of {len(sizes.counts)} parties, averaged"
     return _expected("average", objective, population, each, count, why)

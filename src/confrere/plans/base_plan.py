@@ -15,8 +15,8 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.streams import RandomSource
 from confrere.maths.solver.row_blocks import Engine
-from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
-from confrere.mechanisms.terms import Density
+from confrere.mechanisms.objective import Act, PerturbedTerm
+from confrere.mechanisms.terms import NoisedPoint
 from confrere.model import Facts, Model
 from confrere.schema.cells import meaning, plain_series, read_places, spelt
 
@@ -24,6 +24,9 @@ from confrere.schema.cells import meaning, plain_series, read_places, spelt
 _MANY = 2**20
 
 Learned = TypeVar("Learned", covariant=True)
+
+#: What an exact audit asks of a release: the density of each thing that is noised.
+Density = NoisedPoint | PerturbedTerm
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -202,7 +205,7 @@ class ModelPlan(Plan[Model]):
         """Return the model of released numbers: post-processing."""
 
     @abstractmethod
-    def minimisers(self) -> dict[str, NoisyMinimiser]:
+    def minimisers(self) -> dict[str, Act]:
         """Return the act behind each of the numbers: what shape and length they may have."""
 
     def bounds(self) -> dict[str, tuple[tuple[int, ...], float]]:

@@ -15,10 +15,10 @@ import numpy as np
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
-from confrere.kernel.guarantee import Neighbours
-from confrere.maths.gaussian import GaussianObjective, calibrate_gaussian, check_delta
+from confrere.kernel.norms import Body
 from confrere.maths.geometry import (
     CONSTANT,
+    JACOBIAN,
     LOG_ODDS,
     ExpectedSignal,
     Factor,
@@ -26,11 +26,11 @@ from confrere.maths.geometry import (
     choose_geometry,
     expected_signal,
     gaussian_noise,
+    least_ridge,
     pure_noise,
 )
-from confrere.plans.linear_plan import Loss, slope_of
-from confrere.plans.ridges import noise_budget
-from confrere.rows.body import Body, BodyFrame
+from confrere.plans.design import Allowance
+from confrere.rows.body import BodyFrame
 from confrere.schema import Number, PublicSchema, SchemaEncoder
 from confrere.schema.encoding import SPREAD, BodyBlock, Form
 
@@ -53,8 +53,13 @@ LARGEST_ROOTS = 1 << 22
 WORTH = 1.2
 
 
-def curvature_of(schema: PublicSchema) -> float:
-    """Return the mean of ``p(1-p)`` that the declared base rate implies."""
+def curvature_of(schema: PublicSchema, n_classes: int = 2) -> float:
+    """Return the mean of ``p(1-p)`` that the declared base rate, or the classes' number, implies.
+
+    Of K classes that are alike one has ``(K-1)/K^2``; they are not, and the larger ones see more.
+    """
+    if n_classes > 2:
+        return min(CURVATURE, 1.2 * (n_classes - 1) / n_classes**2)
     rate = None if schema.outcome is None else schema.outcome.base_rate
     return CURVATURE if rate is None else min(CURVATURE, rate * (1 - rate))
 
@@ -119,40 +124,21 @@ def divided(
     return whole if found.kept >= PLENTY else factors_of(blocks)
 
 
-def noises(
-    n_samples: int,
-    epsilon: float,
-    *,
-    delta: float = 0.0,
-    loss: Loss = "capped",
-    neighbours: str = "replace-one",
-) -> list[NoiseModel]:
+def noises(allowed: Allowance) -> list[NoiseModel]:
     """Return the laws that a price may pay for: the body's own, and with a delta the Gaussian."""
-    budget, cap, relation = noise_budget(epsilon), slope_of(loss), Neighbours(neighbours)
-    found = [pure_noise(budget, cap, 1 if relation is Neighbours.ADD_REMOVE else 2)]
-    if delta > 0:
-        check_delta(delta, n_samples)
-        free = GaussianObjective(ridge=float("inf"), cap=cap, neighbours=relation)
-        found.append(gaussian_noise(calibrate_gaussian(budget, delta, free)))
-    return found
+    found = [pure_noise(allowed.budget, allowed.reach, allowed.changed)]
+    return [*found, gaussian_noise(allowed.sigma)] if allowed.delta else found
 
 
 def expect(
-    schema: PublicSchema,
-    form: Form,
-    n_samples: int,
-    epsilon: float,
-    *,
-    delta: float = 0.0,
-    loss: Loss = "capped",
-    neighbours: str = "replace-one",
+    schema: PublicSchema, form: Form, allowed: Allowance
 ) -> tuple[ExpectedSignal, NoiseModel]:
     """Return what lines or curves in a schema's body are expected to learn, and by which noise.
 
     Of one and the same log-odds, those of curves, so that forms can be compared.
     """
-    curvature = curvature_of(schema)
-    laws = noises(n_samples, epsilon, delta=delta, loss=loss, neighbours=neighbours)
+    n_samples, curvature = allowed.records, curvature_of(schema, allowed.loss.n_classes)
+    laws = noises(allowed)
     blocks = schema.encoder(form=form).blocks()
     among, _ = divided(schema.encoder(form="curves").blocks(), n_samples, curvature, laws[0])
 
@@ -173,74 +159,53 @@ def _better(
     return next((pair for pair in others if pair[0].signal > WORTH * pure[0].signal), pure)
 
 
-def choose_form(
-    schema: PublicSchema,
-    noise: Noise,
-    n_samples: int,
-    epsilon: float,
-    *,
-    delta: float = 0.0,
-    loss: Loss = "capped",
-    neighbours: str = "replace-one",
-) -> Form:
+def choose_form(schema: PublicSchema, noise: Noise, allowed: Allowance) -> Form:
     """Return how a schema's columns are encoded: a rule of public facts.
 
-    ``"auto"`` leaves a schema with importances to the ball, whose columns are weighted by them.
-    Otherwise noise is shaped like the rows, and numbers without a word of their own become curves
-    where more of the signal is expected to survive than with straight lines.
+    ``"auto"`` leaves a schema with importances to the ball, whose columns are weighted by them, and
+    several classes. Otherwise noise is shaped like the rows, and numbers without a word of their
+    own become curves where more of the signal is expected to survive than with straight lines.
     """
-    if noise == "ball" or (noise == "auto" and schema.has_importances):
+    if noise == "auto" and (schema.has_importances or allowed.loss.n_classes > 2):
         return "standardised"
-    if noise == "auto" and not fits(schema.encoder(form="curves").blocks()):
+    if noise == "ball" or (noise == "auto" and not fits(schema.encoder(form="curves").blocks())):
         return "standardised"
     if not any(isinstance(f, Number) and f.curve == "auto" for f in schema.features):
         return "linear"
-    lines, curves = (
-        expect(schema, form, n_samples, epsilon, delta=delta, loss=loss, neighbours=neighbours)[
-            0
-        ].signal
-        for form in ("linear", "curves")
-    )
+    lines, curves = (expect(schema, form, allowed)[0].signal for form in ("linear", "curves"))
     return "curves" if curves > lines else "linear"
 
 
 def form_for(
     schema: PublicSchema,
     noise: Noise,
-    n_samples: int,
-    epsilon: float,
+    allowed: Allowance,
     *,
-    classes: Any,
     beyond: Mapping[str, bool],
-    delta: float = 0.0,
-    loss: Loss = "capped",
     grouped: bool = False,
-    neighbours: str = "replace-one",
 ) -> Form:
     """Return how columns are encoded for an estimator with settings that bodies may not know.
 
     Parameters
     ----------
-    schema, noise, n_samples, epsilon, delta, loss, neighbours
+    schema, noise, allowed
         As in :func:`choose_form`.
-    classes : array-like or None
-        The label set, where the schema declares none.
     beyond : mapping of str to bool
         By name, what noise shaped like the rows does not know, and whether it is set.
     grouped : bool, default=False
         Whether importances deal out epsilon to groups of columns, in bodies as in a ball.
     """
-    declared = classes if schema.outcome is None else schema.outcome.classes
-    known = {**beyond, "more than two classes": declared is not None and np.size(declared) > 2}
-    if noise == "auto" and any(known.values()):
+    if noise == "auto" and (any(beyond.values()) or allowed.loss.n_classes > 2):
         return "standardised"
     if noise == "schema":
-        refuse_beyond(known)
-    if noise == "auto" and grouped:
-        noise = "schema"
-    return choose_form(
-        schema, noise, n_samples, epsilon, delta=delta, loss=loss, neighbours=neighbours
-    )
+        refuse_beyond(beyond)
+    return choose_form(schema, "schema" if noise == "auto" and grouped else noise, allowed)
+
+
+def declared_number(schema: PublicSchema, classes: Any) -> int:
+    """Return how many classes are declared, by the schema or beside it; two unless told."""
+    declared = classes if schema.outcome is None else schema.outcome.classes
+    return 2 if declared is None else max(2, int(np.size(declared)))
 
 
 def refuse_beyond(settings: Mapping[str, bool]) -> None:
@@ -257,12 +222,8 @@ def encodes(encoder: SchemaEncoder, features: Sequence[str] | None) -> bool:
 
 def spent_delta(
     encoder: SchemaEncoder,
-    n_samples: int,
+    allowed: Allowance,
     *,
-    epsilon: float,
-    delta: float,
-    loss: Loss,
-    neighbours: str = "replace-one",
     constant: bool = True,
     log_odds: float = LOG_ODDS,
 ) -> float:
@@ -271,17 +232,18 @@ def spent_delta(
     A choice of public facts, made once: a fit that follows from a release must have the law that
     was promised, whatever the release has shown. Parameters are those of :func:`schema_frame`.
     """
-    if not delta:
+    if not allowed.delta:
         return 0.0
-    curvature, blocks = curvature_of(encoder.schema), encoder.blocks()
+    n_samples, blocks = allowed.records, encoder.blocks()
+    curvature = curvature_of(encoder.schema, allowed.loss.n_classes)
     found = []
-    for law in noises(n_samples, epsilon, delta=delta, loss=loss, neighbours=neighbours):
+    for law in noises(allowed):
         factors, _ = _division(blocks, n_samples, curvature, law, constant)
         signal = expected_signal(
             factors, n_samples=n_samples, curvature=curvature, noise=law, log_odds=log_odds
         )
         found.append((signal, law))
-    return delta if _better(found)[1].gaussian else 0.0
+    return allowed.delta if _better(found)[1].gaussian else 0.0
 
 
 def _division(
@@ -298,12 +260,8 @@ def _division(
 
 def schema_frame(
     encoder: SchemaEncoder,
-    n_samples: int,
+    allowed: Allowance,
     *,
-    epsilon: float,
-    delta: float = 0.0,
-    loss: Loss,
-    neighbours: str = "replace-one",
     constant: bool = True,
     log_odds: float = LOG_ODDS,
     columns: Sequence[int] | None = None,
@@ -314,16 +272,8 @@ def schema_frame(
     ----------
     encoder : SchemaEncoder
         Of a form for bodies.
-    n_samples : int
-        Public number of records behind the model.
-    epsilon : float
-        The whole price.
-    delta : float, default=0.0
-        What is spent of it, see :func:`spent_delta`; with one the noise is Gaussian.
-    loss : {"logistic", "capped"}
-        Of the model.
-    neighbours : str, default="replace-one"
-        Which change of the data is hidden: that one record is there or not takes less noise.
+    allowed : Allowance
+        Of the fit; its delta is what is spent, see :func:`spent_delta`.
     constant : bool, default=True
         Whether there is an intercept.
     log_odds : float, default=4.0
@@ -331,16 +281,17 @@ def schema_frame(
     columns : sequence of int, optional
         Positions of the schema's columns that rows consist of; all unless given.
     """
-    curvature, blocks = curvature_of(encoder.schema), encoder.blocks()
+    n_classes, blocks = allowed.loss.n_classes, encoder.blocks()
+    curvature = curvature_of(encoder.schema, n_classes)
     if columns is not None:
         blocks = tuple(blocks[j] for j in columns)
-    *_, law = noises(n_samples, epsilon, delta=delta, loss=loss, neighbours=neighbours)
-    factors, turns = _division(blocks, n_samples, curvature, law, constant)
+    *_, law = noises(allowed)
+    factors, turns = _division(blocks, allowed.records, curvature, law, constant)
     chosen = choose_geometry(
         factors,
-        budget=noise_budget(epsilon),
+        least=least_ridge(JACOBIAN * allowed.budget, n_classes),
         noise=law,
-        n_samples=n_samples,
+        n_samples=allowed.records,
         curvature=curvature,
         log_odds=log_odds,
     )

@@ -13,14 +13,14 @@ import numpy as np
 
 from confrere.arrays import Floats
 from confrere.errors import CompositionError
-from confrere.kernel.guarantee import Guarantee, Neighbours, at_most, exact, minus
+from confrere.kernel.guarantee import Guarantee, at_most, exact, minus
 from confrere.kernel.streams import RandomSource
-from confrere.mechanisms.hidden_size import RowCount, declared_count
-from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
+from confrere.mechanisms.objective import Act
 from confrere.mechanisms.prior_check import THEOREM, Belief, PriorCheck, check_share
 from confrere.model import Facts, Model, PriorFacts
 from confrere.plans.base_plan import LabelledTable, ModelPlan, Names, Term
 from confrere.plans.declared_priors import ClassPrior, Prior
+from confrere.plans.design import Allowance
 
 
 def split_epsilon(epsilon: float, prior: Prior | ClassPrior, n_samples: float) -> float:
@@ -99,7 +99,7 @@ class CheckedPlan(ModelPlan):
         model = self.fit(belief).assemble(numbers, names)
         return replace(model, facts=replace(model.facts, prior=prior_facts(belief, self.check)))
 
-    def minimisers(self) -> dict[str, NoisyMinimiser]:
+    def minimisers(self) -> dict[str, Act]:
         """Return the acts of the likely fit."""
         return self.likely.minimisers()
 
@@ -157,11 +157,8 @@ def prior_facts(belief: Belief, check: PriorCheck) -> PriorFacts:
 
 def plan_near(
     prior: Prior | ClassPrior,
-    fit: Callable[[float, Belief], ModelPlan],
-    *,
-    epsilon: float,
-    n_samples: RowCount,
-    neighbours: Neighbours = Neighbours.REPLACE_ONE,
+    fit: Callable[[Allowance, Belief], ModelPlan],
+    allowed: Allowance,
     sources: tuple[Any, ...] = (),
 ) -> CheckedPlan:
     """Return the plan of a fit near a prior that is checked first.
@@ -171,32 +168,28 @@ def plan_near(
     prior : Prior or ClassPrior
         What is known.
     fit : callable
-        From epsilon and a belief to the plan of the fit.
-    epsilon : float
-        Price of check and fit.
-    n_samples : int or HiddenSize
-        Public number of rows, or what stands for it.
-    neighbours : Neighbours
-        The relation that the guarantee speaks of.
+        From what is left and a belief to the plan of the fit.
+    allowed : Allowance
+        Of check and fit.
     sources : tuple
         Released models that the prior was made from.
     """
-    spent = split_epsilon(epsilon, prior, declared_count(n_samples))
-    left = rest_of(epsilon, spent)
+    spent = split_epsilon(allowed.epsilon, prior, allowed.records)
+    left = rest_of(allowed.epsilon, spent)
     check = PriorCheck(
         epsilon=spent,
-        n_samples=n_samples,
+        n_samples=allowed.count,
         base_rate=prior.base_rate,
         deviation=prior.deviation,
         rates=prior.rates,
         strength=prior.strength or 0.0,
-        neighbours=neighbours,
+        neighbours=allowed.relation,
     )
     plans: dict[Belief, ModelPlan] = {}
 
     def fitted(belief: Belief) -> ModelPlan:
         if belief not in plans:
-            plan = fit(left, belief)
+            plan = fit(allowed.at(epsilon=left), belief)
             price = plan.guarantee()
             promised = price if belief == check.before else fitted(check.before).guarantee()
             if price.epsilon > left or price.delta > promised.delta:
@@ -204,4 +197,4 @@ def plan_near(
             plans[belief] = plan
         return plans[belief]
 
-    return CheckedPlan(epsilon, prior, check, fitted, sources)
+    return CheckedPlan(allowed.epsilon, prior, check, fitted, sources)

@@ -24,24 +24,14 @@ from confrere.kernel.guarantee import (
     minus,
     shares,
 )
+from confrere.kernel.losses import loss_of
 from confrere.kernel.streams import RandomSource
-from confrere.maths.calibration import free_ridge
-from confrere.maths.prior_ridge import (
-    informed_ridge,
-    mean_curvature,
-    noise_variance,
-    with_floor,
-)
-from confrere.mechanisms.body_objective import BodyObjectivePerturbation
-from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
+from confrere.maths.prior_ridge import free_ridge
 from confrere.mechanisms.hidden_size import HiddenSize, RowCount
-from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
-from confrere.mechanisms.objective_perturbation import (
-    ObjectivePerturbation,
-    PerturbedObjective,
-)
+from confrere.mechanisms.objective import Objective, objective
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.plans.base_plan import Term
+from confrere.plans.design import Allowance, Alpha, Near, ridge_for
 from confrere.plans.linear_plan import Coordinates
 from confrere.plans.party_rows import (
     Combine,
@@ -51,10 +41,9 @@ from confrere.plans.party_rows import (
     over_parties,
     run_parties,
 )
-from confrere.plans.ridges import Alpha, class_floor, gaussian_ridge, noise_budget, summed_ridge
 from confrere.rows.body import BodyFrame
 
-PartyMechanism = PerturbedObjective | OutputPerturbation
+PartyMechanism = Objective | OutputPerturbation
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -108,27 +97,18 @@ class WeightRequest:
             return HiddenSize(self.declared)
         return n_samples
 
-    def objective(self, n_samples: int) -> PerturbedObjective:
+    def objective(self, n_samples: int) -> Objective:
         """Return the mechanism of a party of that size, which knows its price."""
-        common: dict[str, Any] = {
-            "epsilon": self.epsilon,
-            "n_samples": self.rows_of(n_samples),
-            "n_features": self.frame.size,
-            "ridge": self.ridge_for(n_samples),
-            "cap": self.cap,
-            "n_classes": self.n_classes,
-            "neighbours": Neighbours(self.neighbours),
-            "prior_norm": 0.0 if self.centre is None else float(np.linalg.norm(self.centre)),
-        }
-        if self.frame.norm == "l1" and self.delta:
-            raise InvalidParameter("delta must be 0 with Laplace noise, which is pure.")
-        if self.delta:
-            return GaussianObjectivePerturbation(**common, delta=self.delta)
-        if isinstance(self.frame, BodyFrame):
-            return BodyObjectivePerturbation(**common, body=self.frame.body)
-        if self.frame.norm == "l1":
-            return LaplaceObjectivePerturbation(**common)
-        return ObjectivePerturbation(**common)
+        return objective(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            n_samples=self.rows_of(n_samples),
+            norm=self.frame.bound,
+            ridge=self.ridge_for(n_samples),
+            loss=loss_of(self.n_classes, self.cap),
+            neighbours=Neighbours(self.neighbours),
+            prior_norm=0.0 if self.centre is None else float(np.linalg.norm(self.centre)),
+        )
 
     def output(self, n_samples: int) -> OutputPerturbation:
         """Return the output perturbation of a party of that size."""
@@ -256,50 +236,39 @@ class Averaging:
 
     def request(self, epsilon: float, sizes: Sizes, centre: Floats | None) -> WeightRequest:
         """Return what parties are asked in a round."""
-        budget, size = noise_budget(epsilon), self.frame.size
+        size, total = self.frame.size, sizes.total
+        hidden = sizes.neighbours is Neighbours.ADD_REMOVE
+        allowed = Allowance(
+            epsilon=epsilon,
+            delta=self.round_delta,
+            loss=loss_of(self.n_classes, self.cap),
+            count=HiddenSize(total) if hidden else total,
+        )
         alpha = 0.0
         if self.alpha != "auto":
             alpha = float(self.alpha)
-            ridge = free_ridge(budget)
+            ridge = free_ridge(allowed.budget)
         elif isinstance(self.frame, BodyFrame):
             ridge = self.frame.ridge
         else:
             # Laplace noise on d coordinates has the variance of L2 noise in two dimensions, and
             # rows of the L1 ball are shorter by sqrt(d): d^3 becomes 2 d^2.
-            noise = 2 * size**2 if self.frame.norm == "l1" else None
-            floor = class_floor(self.n_classes)
-            ridge = summed_ridge(
-                "auto", budget, sizes.total, size, cap=self.cap, floor=floor, noise=noise
+            short = self.frame.norm == "l1"
+            near = None
+            if self.variance is not None and not short:
+                near = Near(variance=self.variance, base_rate=self.base_rate)
+            ridge = ridge_for(
+                allowed, 2 if short else size, near=near, spread=size if short else None
             )
-            if self.delta:
-                ridge = gaussian_ridge(
-                    budget,
-                    self.round_delta,
-                    sizes.total,
-                    size,
-                    cap=self.cap,
-                    n_classes=self.n_classes,
-                    neighbours=sizes.neighbours,
-                    floor=2.0,
-                )
-            if self.variance is not None and self.frame.norm == "l2":
-                known = informed_ridge(
-                    sizes.total,
-                    size,
-                    noise=noise_variance(budget, size, self.cap),
-                    curvature=mean_curvature(self.base_rate),
-                    variance=self.variance,
-                )
-                ridge = with_floor(known, budget)
             if self.perturb == "output":
                 # Noise on the minimiser is not damped by the data's curvature, which for unit
                 # rows is n/(4d) per direction: a ridge below it would only let noise in.
                 alpha = 1 / (4 * size)
         declared = 0
-        if sizes.neighbours is Neighbours.ADD_REMOVE:
+        if hidden:
             # A party's own size is not public: the average of the counted ones stands for it.
-            declared = math.ceil(sizes.total / len(sizes.counts))
-            ridge, alpha = max(ridge, alpha * sizes.total / len(sizes.counts)), 0.0
+            declared = math.ceil(total / len(sizes.counts))
+            ridge, alpha = max(ridge, alpha * total / len(sizes.counts)), 0.0
         return WeightRequest(
             frame=self.frame,
             epsilon=float(epsilon),
@@ -355,8 +324,14 @@ class Averaging:
                 "rounds: releases that follow one another have no simple density."
             )
         request = self.request(self.round_epsilons[0], sizes, self.prior)
-        settings = {"centre": self.prior} if self.perturb == "objective" else {}
+        named = zip(sizes.counts, parties.members(), strict=True)
         return [
-            Term(name, self.mechanism(request, len(y)), (self.frame.rows(X), y), settings)
-            for name, (X, y) in zip(sizes.counts, parties.members(), strict=True)
+            Term(name, self.mechanism(request, len(y)), *self._seen(X, y)) for name, (X, y) in named
         ]
+
+    def _seen(self, X: Any, y: Floats) -> tuple[tuple[Any, Any], dict[str, Any]]:
+        """Return what a party's mechanism is given, and the settings that it takes."""
+        rows = self.frame.rows(X)
+        if self.perturb == "output":
+            return (rows, y), {}
+        return ([rows], y), {"centres": [self.prior]}

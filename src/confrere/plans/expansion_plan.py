@@ -13,10 +13,11 @@ import numpy as np
 from confrere.arrays import Floats
 from confrere.kernel.guarantee import Guarantee, Split
 from confrere.kernel.streams import RandomSource
+from confrere.maths.prior_ridge import free_ridge
 from confrere.mechanisms.functional import LINEAR_SHARE, FunctionalMechanism, unpack
 from confrere.plans.base_plan import Term
+from confrere.plans.design import Alpha
 from confrere.plans.party_rows import PartyRows, Sizes, over_parties
-from confrere.plans.ridges import Alpha, summed_ridge
 from confrere.rows.frame import Frame
 
 
@@ -80,11 +81,10 @@ class Expansion:
     def ridge(self, sizes: Sizes) -> float:
         """Return the public ridge."""
         size = self.frame.size
-        rule = summed_ridge(
-            self.alpha, self.epsilon * self.linear_share, sizes.total, size, floor=None
-        )
         if self.alpha != "auto":
-            return rule
+            return sizes.total * float(self.alpha)
+        budget = self.epsilon * self.linear_share
+        rule = max(free_ridge(budget), size**3 / (sizes.total * budget**2))
         mechanism = self.mechanism(max(sizes.counts.values()))
         # Coordinates of M are entries times sqrt(2); a symmetric matrix of entries sigma has norm
         # 2 sigma sqrt(d), and the curvature is 2M.

@@ -16,36 +16,16 @@ from scipy import special
 from confrere.arrays import Floats
 from confrere.errors import InvalidData
 from confrere.kernel.guarantee import Guarantee, Split
+from confrere.kernel.norms import L2, Norm
 from confrere.kernel.streams import RandomSource
-from confrere.maths.gaussian import group_mu
+from confrere.maths.accountants import Exposure, gaussian_rate, gaussian_sigmas
 from confrere.maths.partition import high_share, split_rows
-from confrere.maths.prior_ridge import (
-    informed_ridge,
-    mean_curvature,
-    noise_variance,
-    with_floor,
-)
-from confrere.mechanisms.feature_groups import THEOREM, FeatureGroupPerturbation
-from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
+from confrere.mechanisms.objective import Act, Block, Objective
 from confrere.model import Clip, Facts, LowLevelModel, StackFacts
 from confrere.model.models import UNIT_ROWS
 from confrere.plans.base_plan import LabelledTable, Term
-from confrere.plans.linear_plan import (
-    CLASS_SLOPE,
-    Loss,
-    Source,
-    levels_noted,
-    slope_of,
-    sources_noted,
-)
-from confrere.plans.ridges import (
-    Alpha,
-    Alphas,
-    class_floor,
-    group_ridges,
-    noise_budget,
-    summed_ridge,
-)
+from confrere.plans.design import Allowance, Alpha, Alphas, Near, group_ridges, ridge_for
+from confrere.plans.linear_plan import Source, levels_noted, sources_noted
 from confrere.plans.shaped_groups import PlannedGroups, SchemaGroups
 from confrere.plans.stack_plan import (
     Combiner,
@@ -72,7 +52,7 @@ class FeatureStackPlan(StackPlan):
         The map from rows to bounded group rows.
     importances : array
         Share of importance of every group in use.
-    low : FeatureGroupPerturbation
+    low : Objective
         All groups' noise, ridges and price.
     centres : list of array
         The public points that groups shrink towards: the baseline's, or a source's.
@@ -82,10 +62,10 @@ class FeatureStackPlan(StackPlan):
 
     rows: GroupRows | GroupBodies
     importances: Floats
-    low: FeatureGroupPerturbation
+    low: Objective
     centres: list[Floats]
     sources: tuple[Any, ...] = ()
-    theorem: str = THEOREM
+    theorem: str = "docs/proofs/feature_groups.md"
 
     @property
     def low_guarantees(self) -> list[Guarantee]:
@@ -100,7 +80,7 @@ class FeatureStackPlan(StackPlan):
     def baselines(self) -> list[Floats]:
         """Weights of every group that score every row the baseline."""
         if self.n_classes > 2:
-            return [np.zeros((self.n_classes, size)) for size in self.low.sizes]
+            return [np.zeros((self.n_classes, size)) for size in self.rows.sizes]
         return [self.rows.baseline(self.baseline, k) for k in range(len(self.rows.groups))]
 
     @property
@@ -113,7 +93,7 @@ class FeatureStackPlan(StackPlan):
         parts: list[dict[str, Any]] = [
             {"part": name, "epsilon_share": share, "rate": rate, "ridge": ridge}
             for name, share, rate, ridge in zip(
-                self.names, self.epsilon_shares, self.low.rates, self.low.ridges, strict=True
+                self.names, self.epsilon_shares, self.rates, self.ridges, strict=True
             )
         ]
         if self.high is not None:
@@ -122,8 +102,8 @@ class FeatureStackPlan(StackPlan):
                 {
                     "part": "high level",
                     "epsilon_share": high.epsilon,
-                    "rate": high.law.rate,
-                    "ridge": high.ridge,
+                    "rate": high.rate,
+                    "ridge": high.act.ridge,
                 }
             )
         noted: dict[str, Any] = {"parts": parts}
@@ -144,8 +124,8 @@ class FeatureStackPlan(StackPlan):
                 constant=float(self.rows.constant),
                 n_low=len(self.parts[0]),
                 baseline=float(self.baseline),
-                ridges=tuple(map(float, self.low.ridges)),
-                rates=tuple(map(float, self.low.rates)),
+                ridges=self.ridges,
+                rates=self.rates,
             ),
         )
 
@@ -170,9 +150,19 @@ class FeatureStackPlan(StackPlan):
         """Epsilon of every group's own release, for rows in the unit ball."""
         return list(self.low.shares)
 
-    def low_minimisers(self) -> Sequence[NoisyMinimiser]:
+    @property
+    def ridges(self) -> tuple[float, ...]:
+        """Every group's ridge."""
+        return tuple(float(block.ridge) for block in self.low.blocks)
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """Rate of every group's noise norm; of Gaussian noise, one over its deviation."""
+        return tuple(float(act.law.rate) for act in self.low.acts)
+
+    def low_minimisers(self) -> Sequence[Act]:
         """Return every group's act."""
-        return self.low.minimisers
+        return self.low.acts
 
     def run_low(self, data: LabelledTable, parts: Iterator[RandomSource]) -> list[Floats]:
         """Return every group's released weights."""
@@ -188,7 +178,6 @@ class FeatureStackPlan(StackPlan):
     def model(self, k: int, weights: Floats, sharpness: float) -> LowLevelModel:
         """Return a group's model of rows as given."""
         coef, intercept = class_coefficients(lambda w: self.rows.coefficients(w, k), weights)
-        act = self.low.minimisers[k]
         return LowLevelModel(
             name=self.names[k],
             features=self.rows.groups[k],
@@ -196,7 +185,7 @@ class FeatureStackPlan(StackPlan):
             intercept=intercept,
             importance=float(self.importances[k]),
             epsilon=self.epsilon_shares[k],
-            noise=act.law.mean_length(act.noise_dimension),
+            noise=self.low.acts[k].law.mean_length,
             baseline=self.baseline,
             sharpness=sharpness,
         )
@@ -209,25 +198,21 @@ class FeatureStackPlan(StackPlan):
 
 
 def plan_feature_stack(
-    n_samples: int,
+    allowed: Allowance,
     groups: PlannedGroups,
     importances: Floats,
     weights: Floats,
     *,
-    epsilon: float,
     combiner: Combiner,
     high_fraction: float | Literal["auto"],
     alpha: Alphas,
     high_alpha: Alpha,
-    loss: Loss,
     split_seed: int | None,
     baseline: float = 0.0,
     centres: Centres | None = None,
     variance: float | None = None,
     high_start: HighStart | None = None,
     sources: tuple[Source, ...] = (),
-    delta: float = 0.0,
-    n_classes: int = 2,
 ) -> FeatureStackPlan:
     """Return the plan of a stack; votes and a single group have no high level.
 
@@ -235,15 +220,17 @@ def plan_feature_stack(
     log odds around them: ridges then follow from it. The automatic ridge of a body is its own.
     ``high_start`` is another organisation's high level. ``alpha`` may be one per group.
     """
+    n_classes = allowed.loss.n_classes
     check_stack_classes(n_classes, baseline)
     stacked = combiner == "stack" and len(groups.groups) > 1
-    share = high_share(high_fraction, n_samples, n_classes) if stacked else 0.0
-    low_rows, high_rows = split_rows(n_samples, [1 - share, share], seed=split_seed)
+    share = high_share(high_fraction, allowed.records, n_classes) if stacked else 0.0
+    low_rows, high_rows = split_rows(allowed.records, [1 - share, share], seed=split_seed)
     if not len(low_rows) or (stacked and not len(high_rows)):
         raise InvalidData("n_samples is too small: each of both levels needs one sample.")
+    own = allowed.on(len(low_rows))
     rows: GroupRows | GroupBodies
     if isinstance(groups, SchemaGroups):
-        rows = groups.at(len(low_rows), (weights * epsilon).tolist(), loss=loss, variance=variance)
+        rows = groups.at(own, weights.tolist(), variance=variance)
     else:
         rows = groups
     sizes = rows.sizes
@@ -253,70 +240,47 @@ def plan_feature_stack(
     points = bases
     if centres is not None:
         points = [_weights(rows, k, *centre) for k, centre in enumerate(centres)]
-    budget, cap = noise_budget(epsilon), slope_of(loss, n_classes)
     joined = rows.clipping == "joint"
-    sigma = 0.0
-    if delta:
-        # Without a Jacobian; separate groups divide the square of it by their weights.
-        free = (math.inf,) * len(sizes)
-        mu = group_mu(budget, delta, free, n_classes=n_classes, joint=joined)
-        sigma = 2 * (cap if n_classes == 2 else math.sqrt(2)) / mu
     rate = float(special.expit(baseline)) if n_classes == 2 else 1 / n_classes
+    near = None if variance is None else Near(variance=variance, base_rate=rate)
+    shares = tuple(float(q) for q in weights)
 
-    slope = cap if n_classes == 2 else CLASS_SLOPE
-
-    def ridge(k: int, weight: float, own: Alpha) -> float:
-        if isinstance(rows, GroupBodies) and own == "auto":
+    def ridge(k: int, chosen: Alpha) -> float:
+        if isinstance(rows, GroupBodies) and chosen == "auto":
             return rows.frames[k].ridge
-        size = sizes[k]
-        noise = sigma**2 if joined else sigma**2 / weight
-        if variance is not None and own == "auto":
-            known = informed_ridge(
-                len(low_rows),
-                sum(sizes) if joined else size,
-                noise=noise if delta else noise_variance(weight * budget, size, slope),
-                curvature=mean_curvature(rate),
-                variance=variance,
-            )
-            return with_floor(known, weight * budget, 2.0 if delta else class_floor(n_classes))
-        if delta and own == "auto":
-            spread = sum(sizes) if joined else size
-            return with_floor(0.5 * noise * size * spread / len(low_rows), weight * budget)
         # A group with weight q is a private regression at budget q epsilon; under joint clipping
         # its rows are shorter, by the square root of its part of the columns.
-        joint = size * sum(sizes) ** 2 if joined else None
-        floor = class_floor(n_classes) if own == "auto" else 2.0
-        return summed_ridge(
-            own, weight * budget, len(low_rows), size, cap=cap, floor=floor, noise=joint
+        return ridge_for(
+            own,
+            sizes[k],
+            chosen,
+            near=near,
+            share=shares[k],
+            spread=sum(sizes) if joined else None,
+            noise=_gaussian_noise(own, shares, joined, k) if own.delta else None,
         )
 
-    low = FeatureGroupPerturbation(
-        epsilon=epsilon,
-        n_samples=len(low_rows),
-        sizes=sizes,
-        ridges=tuple(
-            ridge(k, float(weights[k]), own)
-            for k, own in enumerate(group_ridges(alpha, len(sizes)))
+    norms: Sequence[Norm] = rows.bodies or [L2(size) for size in sizes]
+    low = Objective(
+        epsilon=own.epsilon,
+        delta=own.delta,
+        n_samples=own.count,
+        blocks=tuple(
+            Block(norms[k], ridge(k, chosen), shares[k])
+            for k, chosen in enumerate(group_ridges(alpha, len(sizes)))
         ),
-        weights=tuple(float(q) for q in weights),
-        clipping=rows.clipping,
-        cap=cap,
+        loss=own.loss,
+        joint=joined,
+        neighbours=own.relation,
         prior_norm=max(float(np.linalg.norm(point)) for point in [*bases, *points]),
-        n_classes=n_classes,
-        delta=delta,
-        bodies=rows.bodies,
     )
     high = None
     if stacked:
-        prior = high_level_prior(np.ones(len(sizes)), baseline, n_classes)
-        known: dict[str, Any] = {}
+        prior, known = high_level_prior(np.ones(len(sizes)), baseline, n_classes), None
         if high_start is not None:
             prior = high_start.weights
-            known = {"variance": high_start.variance, "base_rate": rate if n_classes == 2 else 0.5}
-        slopes = slope_of(loss)
-        high = high_level_mechanism(
-            epsilon, len(high_rows), high_alpha, prior, slopes, delta=delta, **known
-        )
+            known = Near(variance=high_start.variance, base_rate=rate if n_classes == 2 else 0.5)
+        high = high_level_mechanism(allowed.on(len(high_rows)), high_alpha, prior, known)
     return FeatureStackPlan(
         combiner=combiner,
         rows=rows,
@@ -331,6 +295,18 @@ def plan_feature_stack(
         high_start=high_start,
         n_classes=n_classes,
     )
+
+
+def _gaussian_noise(allowed: Allowance, shares: tuple[float, ...], joint: bool, k: int) -> float:
+    """Return the variance of a group's Gaussian noise, without what the Jacobian costs."""
+    free = Exposure(
+        loss=allowed.loss,
+        ridges=(math.inf,) * len(shares),
+        weights=shares,
+        joint=joint,
+        neighbours=allowed.relation,
+    )
+    return gaussian_sigmas(gaussian_rate(allowed.budget, allowed.delta, free), free)[k] ** 2
 
 
 def _weights(

@@ -13,7 +13,7 @@ from confrere.arrays import Floats
 from confrere.errors import InvalidData
 from confrere.kernel.guarantee import Guarantee, Neighbours, Split, in_parallel
 from confrere.kernel.streams import RandomSource
-from confrere.mechanisms.noisy_minimiser import run_parties as run_objective_parties
+from confrere.mechanisms.objective import run_parties as run_objective_parties
 from confrere.mechanisms.output_perturbation import OutputPerturbation, run_output_parties
 from confrere.plans.base_plan import LabelledTable
 from confrere.rows.body import BodyFrame
@@ -164,19 +164,24 @@ def run_parties(
     """
     any_one = next(iter(mechanisms.values()))
     in_output = isinstance(any_one, OutputPerturbation)
-    settings: dict[str, Any] = {} if in_output else {"centre": centre}
-    if not parties.many or any_one.n_classes > 2:
+    several = (any_one if in_output else any_one.loss).n_classes > 2
+    if not parties.many or several:
         own = source.apart(Split.BY_ORGANISATION)
         return np.stack(
             [
-                mechanisms[len(y)].run(frame.rows(X), y, source=next(own), **settings)
+                mechanisms[len(y)].run(frame.rows(X), y, source=next(own))
+                if in_output
+                else mechanisms[len(y)].run([frame.rows(X)], y, source=next(own), centres=[centre])[
+                    0
+                ]
                 for X, y in parties.members()
             ]
         )
     prices = [one.guarantee() for one in mechanisms.values()]
     stream = source.book(in_parallel(prices, split=Split.BY_ORGANISATION))
     act = run_output_parties if in_output else run_objective_parties
-    made = mechanisms if in_output else {n: one.minimiser for n, one in mechanisms.items()}
+    made = mechanisms if in_output else {n: one.act for n, one in mechanisms.items()}
+    settings: dict[str, Any] = {} if in_output else {"centre": centre}
     return np.concatenate(
         [
             act(made, frame.rows(block.X), block.y, block.offsets, source=stream, **settings)

@@ -13,20 +13,14 @@ import numpy as np
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData
-from confrere.kernel.guarantee import Guarantee, Neighbours, Split
+from confrere.kernel.guarantee import Guarantee, Split
 from confrere.kernel.streams import RandomSource
 from confrere.maths.partition import high_share, split_rows
-from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
-from confrere.mechanisms.objective_perturbation import PerturbedObjective
+from confrere.mechanisms.objective import Act, Objective
 from confrere.model import Facts, LowLevelModel
 from confrere.plans.base_plan import LabelledTable, Term
-from confrere.plans.linear_plan import (
-    Loss,
-    ball_objective,
-    levels_noted,
-    slope_of,
-)
-from confrere.plans.ridges import Alpha, class_floor, gaussian_ridge, noise_budget, summed_ridge
+from confrere.plans.design import Allowance, Alpha, ridge_for
+from confrere.plans.linear_plan import levels_noted
 from confrere.plans.stack_plan import (
     StackPlan,
     check_stack_classes,
@@ -47,12 +41,12 @@ class SampleStackPlan(StackPlan):
     ----------
     frame : Frame
         The public coordinates of all parts.
-    low : tuple of PerturbedObjective
+    low : tuple of Objective
         One per part.
     """
 
     frame: Frame
-    low: tuple[PerturbedObjective, ...]
+    low: tuple[Objective, ...]
     theorem: str = THEOREM
 
     @property
@@ -77,7 +71,7 @@ class SampleStackPlan(StackPlan):
         mechanisms = [*self.low, *([] if self.high is None else [self.high])]
         noted: dict[str, Any] = {
             "parts": [
-                {"part": f"part {k}", "rows": m.n_samples, "epsilon": m.epsilon, "rate": m.law.rate}
+                {"part": f"part {k}", "rows": m.n_samples, "epsilon": m.epsilon, "rate": m.rate}
                 for k, m in enumerate(mechanisms)
             ]
         }
@@ -90,14 +84,14 @@ class SampleStackPlan(StackPlan):
         rows = sum(len(part) for part in self.parts)
         return Facts(n_samples=rows)
 
-    def low_minimisers(self) -> Sequence[NoisyMinimiser]:
+    def low_minimisers(self) -> Sequence[Act]:
         """Return every part's act."""
-        return [mechanism.minimiser for mechanism in self.low]
+        return [mechanism.act for mechanism in self.low]
 
     def run_low(self, data: LabelledTable, parts: Iterator[RandomSource]) -> list[Floats]:
         """Return every part's released weights."""
         return [
-            term.mechanism.run(*term.data, source=next(parts), **term.settings)
+            term.mechanism.run(*term.data, source=next(parts), **term.settings)[0]
             for term in self.terms(data)
         ]
 
@@ -106,7 +100,7 @@ class SampleStackPlan(StackPlan):
         rows, labels = self.frame.rows(data.X), data.labels
         centre = self.baselines[0]
         return [
-            Term(f"part {k}", mechanism, (rows[part], labels[part]), {"centre": centre})
+            Term(f"part {k}", mechanism, ([rows[part]], labels[part]), {"centres": [centre]})
             for k, (part, mechanism) in enumerate(zip(self.parts, self.low, strict=False))
         ]
 
@@ -121,7 +115,7 @@ class SampleStackPlan(StackPlan):
             intercept=intercept,
             importance=1 / len(self.low),
             epsilon=mechanism.epsilon,
-            noise=mechanism.law.mean_length(mechanism.noise_dimension),
+            noise=mechanism.act.law.mean_length,
             baseline=self.baseline,
             sharpness=sharpness,
         )
@@ -132,68 +126,38 @@ class SampleStackPlan(StackPlan):
 
 
 def plan_sample_stack(
-    n_samples: int,
+    allowed: Allowance,
     frame: Frame,
     *,
-    epsilon: float,
     n_groups: int,
     combiner: Literal["stack", "vote"],
     high_fraction: float | Literal["auto"],
     alpha: Alpha,
     high_alpha: Alpha,
-    loss: Loss,
     baseline: float,
     split_seed: int | None,
-    delta: float = 0.0,
-    n_classes: int = 2,
 ) -> SampleStackPlan:
     """Return the plan of a stack over ``n_groups`` parts of the rows."""
+    n_classes = allowed.loss.n_classes
     check_stack_classes(n_classes, baseline)
     stacked = combiner == "stack" and n_groups > 1
-    share = high_share(high_fraction, n_samples, n_classes) if stacked else 0.0
+    share = high_share(high_fraction, allowed.records, n_classes) if stacked else 0.0
     fractions = [(1 - share) / n_groups] * n_groups + [share] * stacked
-    parts = split_rows(n_samples, fractions, seed=split_seed)
+    parts = split_rows(allowed.records, fractions, seed=split_seed)
     if any(len(part) == 0 for part in parts):
         raise InvalidData("n_samples is too small: every part needs one sample; lower n_groups.")
     centre = frame.weights(None, baseline)
-    budget, cap = noise_budget(epsilon), slope_of(loss, n_classes)
-    floor = class_floor(n_classes) if alpha == "auto" else 2.0
-
-    def ridge(n_rows: int) -> float:
-        if alpha == "auto" and delta:
-            return gaussian_ridge(
-                budget,
-                delta,
-                n_rows,
-                frame.size,
-                cap=cap,
-                n_classes=n_classes,
-                neighbours=Neighbours.REPLACE_ONE,
-                floor=2.0,
-            )
-        return summed_ridge(alpha, budget, n_rows, frame.size, cap=cap, floor=floor)
-
-    low = tuple(
-        ball_objective(
-            delta,
-            epsilon=epsilon,
-            n_samples=len(part),
-            n_features=frame.size,
-            ridge=ridge(len(part)),
-            n_classes=n_classes,
-            cap=cap,
-            prior_norm=float(np.linalg.norm(centre)),
-        )
-        for part in parts[:n_groups]
-    )
+    low = []
+    for part in parts[:n_groups]:
+        own = allowed.on(len(part))
+        low.append(own.objective(frame.bound, ridge_for(own, frame.size, alpha), centre))
     high = None
     if stacked:
         prior = high_level_prior([1 / n_groups] * n_groups, baseline, n_classes)
-        slope = slope_of(loss)
-        high = high_level_mechanism(epsilon, len(parts[-1]), high_alpha, prior, slope, delta=delta)
+        high = high_level_mechanism(allowed.on(len(parts[-1])), high_alpha, prior)
     return SampleStackPlan(
         frame=frame,
-        low=low,
+        low=tuple(low),
         combiner=combiner,
         high=high,
         parts=tuple(parts),

@@ -17,7 +17,7 @@ from confrere.plans.base_plan import Term
 from confrere.plans.body_plan import refuse_beyond, schema_frame
 from confrere.plans.checked_average import AroundAveraging
 from confrere.plans.collaborative_plan import Averaging
-from confrere.plans.linear_plan import Loss
+from confrere.plans.design import LossName, allowance
 from confrere.plans.party_rows import PartyRows, Sizes
 from confrere.rows.body import BodyFrame
 from confrere.schema import SchemaEncoder
@@ -66,7 +66,7 @@ class ShapedAveraging(AroundAveraging):
 
     averaging: Averaging
     encoder: SchemaEncoder
-    loss: Loss
+    loss: LossName
     constant: bool = True
     intercept: float = 0.0
 
@@ -94,10 +94,6 @@ class ShapedAveraging(AroundAveraging):
         return self.at(sizes).terms(parties, sizes)
 
     def _frame(self, n_samples: int) -> BodyFrame:
-        return schema_frame(
-            self.encoder,
-            n_samples,
-            epsilon=self.averaging.round_epsilons[0],
-            loss=self.loss,
-            constant=self.constant,
-        )
+        price = self.averaging.round_epsilons[0]
+        allowed = allowance(price, n_samples, loss=self.loss, n_classes=self.averaging.n_classes)
+        return schema_frame(self.encoder, allowed, constant=self.constant)

@@ -17,7 +17,7 @@ from confrere.errors import InvalidParameter
 from confrere.maths.geometry import LOG_ODDS
 from confrere.maths.partition import Clipping, Groups
 from confrere.plans.body_plan import schema_frame
-from confrere.plans.linear_plan import Loss
+from confrere.plans.design import Allowance
 from confrere.rows.body import GroupBodies, GroupRows
 from confrere.schema import SchemaEncoder
 
@@ -65,37 +65,32 @@ class SchemaGroups:
 
     def at(
         self,
-        n_samples: int,
-        epsilons: Sequence[float],
+        allowed: Allowance,
+        shares: Sequence[float],
         *,
-        loss: Loss,
         variance: float | None = None,
     ) -> GroupBodies:
         """Return the bodies for so many records and every group's part of the price.
 
         Parameters
         ----------
-        n_samples : int
-            Public number of records of the low level.
-        epsilons : sequence of float
-            What every group may spend.
-        loss : {"capped", "logistic"}
-            Of the models.
+        allowed : Allowance
+            Of the low level.
+        shares : sequence of float
+            Part of the price that every group may spend.
         variance : float, optional
             Of the log odds around what groups shrink towards, where that is known.
         """
-        asked = (n_samples, tuple(epsilons), loss, variance)
+        asked = (allowed, tuple(shares), variance)
         if asked not in self._made:
             frames = tuple(
                 schema_frame(
                     self.encoder,
-                    n_samples,
-                    epsilon=epsilon,
-                    loss=loss,
+                    allowed.at(epsilon=share * allowed.epsilon),
                     log_odds=LOG_ODDS if variance is None else variance,
                     columns=columns.tolist(),
                 )
-                for columns, epsilon in zip(self.columns, epsilons, strict=True)
+                for columns, share in zip(self.columns, shares, strict=True)
             )
             self._made[asked] = GroupBodies(self.groups, frames)
         return self._made[asked]

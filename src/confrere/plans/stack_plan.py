@@ -13,21 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
-from confrere.kernel.guarantee import Guarantee, Neighbours, Split, in_parallel
+from confrere.kernel.guarantee import Guarantee, Split, in_parallel
+from confrere.kernel.norms import L2
 from confrere.kernel.streams import RandomSource
-from confrere.maths.prior_ridge import (
-    informed_ridge,
-    mean_curvature,
-    noise_variance,
-    with_floor,
-)
-from confrere.mechanisms.noisy_minimiser import NoisyMinimiser, run_parties
-from confrere.mechanisms.objective_perturbation import PerturbedObjective
+from confrere.mechanisms.objective import Act, Objective, run_parties
 from confrere.model import Clip, LowLevelModel, Stack
 from confrere.model.models import meta_features
 from confrere.plans.base_plan import LabelledTable, ModelPlan, Names
-from confrere.plans.linear_plan import ball_objective
-from confrere.plans.ridges import Alpha, gaussian_ridge, noise_budget, summed_ridge
+from confrere.plans.design import Allowance, Alpha, Near, ridge_for
 from confrere.rows.frame import into_ball
 
 Combiner = Literal["stack", "vote", "weighted_vote"]
@@ -61,7 +54,7 @@ class StackPlan(ModelPlan):
 
     Attributes
     ----------
-    high : ObjectivePerturbation or None
+    high : Objective or None
         None where votes or a single model need no second part.
     parts : tuple of int arrays
         Rows of the low level, and those of the high level last.
@@ -81,7 +74,7 @@ class StackPlan(ModelPlan):
     """
 
     combiner: Combiner
-    high: PerturbedObjective | None
+    high: Objective | None
     parts: tuple[NDArray[np.intp], ...]
     split: Split
     baseline: float
@@ -122,7 +115,7 @@ class StackPlan(ModelPlan):
         return in_parallel(parts, split=self.split, theorem=self.theorem)
 
     @abstractmethod
-    def low_minimisers(self) -> Sequence[NoisyMinimiser]:
+    def low_minimisers(self) -> Sequence[Act]:
         """Return the act behind every low-level model."""
 
     @property
@@ -143,8 +136,8 @@ class StackPlan(ModelPlan):
                 rows, labels = margin_rows(scores, data.codes[last]), np.ones(len(last))
             else:
                 rows = high_level_rows(scores)
-            released["high"] = self.high.run(
-                rows, labels, source=next(parts), centre=self.high_prior
+            (released["high"],) = self.high.run(
+                [rows], labels, source=next(parts), centres=[self.high_prior]
             )
         return released
 
@@ -166,10 +159,10 @@ class StackPlan(ModelPlan):
             **self._combined(low, released.get("high")),
         )
 
-    def minimisers(self) -> dict[str, NoisyMinimiser]:
+    def minimisers(self) -> dict[str, Act]:
         """Return the act behind every low-level model and the high level."""
         acts = {_low(k): act for k, act in enumerate(self.low_minimisers())}
-        return acts if self.high is None else acts | {"high": self.high.minimiser}
+        return acts if self.high is None else acts | {"high": self.high.act}
 
     def _models(self, weights: Sequence[Floats]) -> list[LowLevelModel]:
         """Return released weights as models, sharpened for the high level."""
@@ -220,7 +213,7 @@ class StackPlan(ModelPlan):
         self,
         weights: Sequence[Floats],
         data: LabelledTable,
-        high: PerturbedObjective,
+        high: Objective,
         source: RandomSource,
     ) -> Floats:
         """Return the high level's release for every run of the low level.
@@ -243,7 +236,7 @@ class StackPlan(ModelPlan):
         runs *= np.array(factors)[:, None, None]
         # Every run has rows of its own with the same labels, as if it were another party.
         return run_parties(
-            {len(last): high.minimiser},
+            {len(last): high.act},
             high_level_rows(runs.reshape(-1, len(learned))),
             np.tile(data.signs[last], count),
             len(last) * np.arange(count + 1),
@@ -295,51 +288,11 @@ def _length(weights: Floats) -> float:
 
 
 def high_level_mechanism(
-    epsilon: float,
-    n_samples: int,
-    alpha: Alpha,
-    prior: Floats,
-    cap: float,
-    *,
-    delta: float = 0.0,
-    variance: float | None = None,
-    base_rate: float = 0.5,
-) -> PerturbedObjective:
-    """Return the high level's mechanism: PLR on meta features and a constant, or on margins.
-
-    ``variance`` is that of the log odds around ``prior``, where it is known.
-    """
-    size, budget = len(prior), noise_budget(epsilon)
-    ridge = summed_ridge(alpha, budget, max(n_samples, 1), size, cap=cap)
-    if delta and alpha == "auto":
-        ridge = gaussian_ridge(
-            budget,
-            delta,
-            max(n_samples, 1),
-            size,
-            cap=cap,
-            n_classes=2,
-            neighbours=Neighbours.REPLACE_ONE,
-            floor=2.0,
-        )
-    if variance is not None and alpha == "auto":
-        known = informed_ridge(
-            n_samples,
-            size,
-            noise=noise_variance(budget, size, cap),
-            curvature=mean_curvature(base_rate),
-            variance=variance,
-        )
-        ridge = with_floor(known, budget)
-    return ball_objective(
-        delta,
-        epsilon=epsilon,
-        n_samples=n_samples,
-        n_features=size,
-        ridge=ridge,
-        cap=cap,
-        prior_norm=float(np.linalg.norm(prior)),
-    )
+    allowed: Allowance, alpha: Alpha, prior: Floats, near: Near | None = None
+) -> Objective:
+    """Return the high level's mechanism: PLR on meta features and a constant, or on margins."""
+    own = allowed.two_classes
+    return own.objective(L2(len(prior)), ridge_for(own, len(prior), alpha, near=near), prior)
 
 
 def high_level_rows(scores: Floats) -> Floats:

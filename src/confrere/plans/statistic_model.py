@@ -10,8 +10,8 @@ from confrere.maths.voting import (
     ridge_under_noise,
     weighted_tolerance,
 )
-from confrere.mechanisms.objective_perturbation import TOLERANCE
-from confrere.plans.ridges import Alpha
+from confrere.mechanisms.objective import TOLERANCE
+from confrere.plans.design import Alpha
 
 
 def model_of_statistic(

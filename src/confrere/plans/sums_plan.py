@@ -17,16 +17,16 @@ from scipy import special
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Guarantee, check_epsilon
+from confrere.kernel.losses import residual
 from confrere.kernel.streams import RandomSource
-from confrere.maths.logistic import residual
 from confrere.maths.solver import UNSOLVED, minimise, minimise_softmax, smallest_tolerance
-from confrere.mechanisms.noisy_minimiser import Labels
+from confrere.mechanisms.objective import Labels
 from confrere.mechanisms.output_step import coordinate_rounding, coordinates
 from confrere.mechanisms.secure_sum import Colluding, SecureSum, check_tries, fewest_of
 from confrere.plans.base_plan import Term
+from confrere.plans.design import Alpha
 from confrere.plans.noised_descent import Descent, as_weights
 from confrere.plans.party_rows import PartyRows, Sizes
-from confrere.plans.ridges import Alpha
 from confrere.rows.frame import Frame
 
 #: Ridge of one message: this times weights over epsilon, for all records together. Twice or half

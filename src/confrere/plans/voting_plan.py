@@ -29,8 +29,8 @@ from confrere.mechanisms.secure_sum import (
     fewest_of,
 )
 from confrere.plans.cells_plan import CellRows, cells_for
+from confrere.plans.design import Alpha
 from confrere.plans.linear_plan import coefficients
-from confrere.plans.ridges import Alpha
 from confrere.plans.statistic_model import model_of_statistic
 from confrere.rows.frame import Frame
 

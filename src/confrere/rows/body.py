@@ -1,14 +1,6 @@
-"""A body that a schema declares: a product of intervals and cross-polytopes, and rows inside it.
+"""From rows as encoded to the body that a schema declares, and the maps to groups of columns.
 
 Proof: docs/proofs/geometry.md.
-
-A number, a flag and the constant lie in an interval, a category's columns in a cross-polytope: at
-most one of them is one. An interval is a cross-polytope of one column, so a body is a list of
-sizes, and its factors' norms are sums of magnitudes.
-
-**The map into it is total.** NaN reads as 0, an infinity as the largest double, and the columns of
-every factor are divided by the larger of one and the sum of their magnitudes. Then every factor is
-multiplied by a public root :math:`T_k`, and the whole row has a Euclidean norm of at most one.
 """
 
 from __future__ import annotations
@@ -16,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -25,162 +16,13 @@ from numpy.typing import NDArray
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import check_bound, check_positive
+from confrere.kernel.norms import Body, into_factors
 from confrere.maths.partition import Clipping, Groups
-from confrere.rows.frame import into_ball, rounding_margin
-
-_MAX = float(np.finfo(np.float64).max)
+from confrere.rows.frame import into_ball
 
 #: Of bodies that others ask for: the most columns of one factor, and how far rows may have to stay
 #: away from the bound for rounding's sake.
 LARGEST_FACTOR, LARGEST_MARGIN = 4096, 1e-6
-
-#: The least share of a group; no rule gives less than 2^-6. Noise is as much longer as a share is
-#: smaller, and a certificate must stand above the rounding of all of it.
-LEAST_SHARE = 2.0**-10
-
-
-@dataclass(frozen=True, eq=False)
-class Body:
-    """A product of cross-polytopes in public coordinates, and the gauge of noise for its rows.
-
-    Every factor ``x_k`` of a row has ``||x_k||_1 <= 1`` and the coordinates ``T_k x_k``. The gauge
-    of a vector with factors ``T_k b_k`` is ``sum_g c_g max_{k in g} ||b_k||_1`` over groups of
-    factors whose shares ``c_g`` add up to one, so that no row has a gauge above one.
-
-    Parameters
-    ----------
-    roots : tuple of (m, m) arrays
-        ``T_k``, one per factor; the size of a factor is the size of its root.
-    groups : tuple of int
-        Which group every factor belongs to, from 0 on.
-    shares : tuple of float
-        ``c_g`` of every group; they are scaled to add up to one, of which each must be
-        :data:`LEAST_SHARE`.
-    """
-
-    roots: tuple[Floats, ...]
-    groups: tuple[int, ...]
-    shares: tuple[float, ...] = (1.0,)
-
-    def __post_init__(self) -> None:
-        if len(self.groups) != len(self.roots) or not self.roots:
-            raise InvalidParameter("a body needs one group per factor, and one factor at least.")
-        if sorted(set(self.groups)) != list(range(len(self.shares))):
-            raise InvalidParameter("shares must have one entry per group, and no group be empty.")
-        if not all(0 < share < np.inf for share in self.shares):
-            raise InvalidParameter("shares must be finite numbers above 0.")
-        scaled = tuple((np.array(self.shares) / sum(self.shares)).tolist())
-        if not min(scaled) >= LEAST_SHARE:
-            raise InvalidParameter(f"shares must each be at least {LEAST_SHARE:g} of their sum.")
-        object.__setattr__(self, "shares", scaled)
-        for root in self.roots:
-            if root.ndim != 2 or root.shape[0] != root.shape[1] or not np.isfinite(root).all():
-                raise InvalidParameter("the roots of a body must be square and finite.")
-        if not self.squared_reach <= 1:
-            raise InvalidParameter("the roots of a body must keep its rows in the unit ball.")
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Number of columns of every factor."""
-        return tuple(len(root) for root in self.roots)
-
-    @property
-    def size(self) -> int:
-        """Number of columns."""
-        return sum(self.sizes)
-
-    @property
-    def parts(self) -> list[slice]:
-        """Where every factor's columns are."""
-        ends = np.cumsum(self.sizes)
-        return [
-            slice(int(end) - size, int(end)) for end, size in zip(ends, self.sizes, strict=True)
-        ]
-
-    @property
-    def squared_reach(self) -> float:
-        """The largest squared Euclidean norm of a row's coordinates.
-
-        ``||T x||^2`` is convex and a sum over factors, so it is largest at corners: the sum over
-        factors of the longest column of the root.
-        """
-        return float(sum(self._squared_reaches))
-
-    @property
-    def longest_of_gauge(self) -> float:
-        """The largest Euclidean norm of coordinates whose gauge is one.
-
-        ``||T_k b_k||`` is at most ``||b_k||_1`` times the longest column of the root, so a group is
-        at most ``sqrt(reach_g)`` times its part of the gauge; the best that a gauge can buy is the
-        group in which that over the share is largest. Above one where there are several groups:
-        their shares let a vector of one group alone be longer than any row.
-        """
-        reaches = np.bincount(self.groups, weights=self._squared_reaches)
-        return float(np.max(np.sqrt(reaches) / np.array(self.shares)))
-
-    @property
-    def _squared_reaches(self) -> list[float]:
-        return [float(np.square(root).sum(axis=0).max()) for root in self.roots]
-
-    @cached_property
-    def inverses(self) -> tuple[Floats, ...]:
-        """The inverse of every root."""
-        try:
-            return tuple(np.asarray(np.linalg.inv(root), dtype=np.float64) for root in self.roots)
-        except np.linalg.LinAlgError:
-            raise InvalidParameter("the roots of a body must be invertible.") from None
-
-    @cached_property
-    def margin(self) -> float:
-        """The share that rows stay away from the bound: more than the roots' rounding."""
-        worst = max(
-            float(np.abs(inverse).sum(axis=0).max() * np.abs(root).sum(axis=0).max())
-            for root, inverse in zip(self.roots, self.inverses, strict=True)
-        )
-        return rounding_margin(self.size) * worst
-
-    def coordinates(self, X: Floats) -> Floats:
-        """Return ``T_k x_k`` of every factor of rows, or of noise, side by side."""
-        out = np.empty(X.shape)
-        for part, root in zip(self.parts, self.roots, strict=True):
-            out[:, part] = X[:, part] @ root.T
-        return out
-
-    def factor_norms(self, rows: Floats) -> Floats:
-        """Return ``||x_k||_1`` of every factor, from rows in coordinates."""
-        out = np.empty((len(rows), len(self.roots)))
-        with np.errstate(all="ignore"):
-            for k, (part, inverse) in enumerate(zip(self.parts, self.inverses, strict=True)):
-                out[:, k] = np.abs(rows[:, part] @ inverse.T).sum(axis=1)
-        return out
-
-    def gauge(self, points: Floats) -> Floats:
-        """Return the gauge of every row of points in coordinates."""
-        norms = self.factor_norms(np.atleast_2d(points))
-        group = np.array(self.groups)
-        return np.asarray(
-            sum(share * norms[:, group == g].max(axis=1) for g, share in enumerate(self.shares))
-        )
-
-    def certify(self, rows: Any) -> None:
-        """Refuse rows outside the body, before any draw."""
-        # Written so that NaN is refused: no comparison with it is true.
-        if rows.shape[0] and not float(self.factor_norms(np.asarray(rows)).max()) <= 1:
-            raise InvalidData("a row lies outside the declared body; map the rows into it first.")
-
-
-def into_factors(X: Floats, sizes: tuple[int, ...], inside: float = 1.0) -> Floats:
-    """Return every row with each factor's sum of magnitudes at most ``inside``; see the module."""
-    rows = np.nan_to_num(np.asarray(X, dtype=np.float64), nan=0.0, posinf=_MAX, neginf=-_MAX)
-    start = 0
-    for size in sizes:
-        part = rows[:, start : start + size]
-        # The largest entry first: sums of what is left neither overflow nor vanish.
-        part /= np.maximum(np.abs(part).max(axis=1, keepdims=True), 1.0)
-        part /= np.maximum(np.abs(part).sum(axis=1, keepdims=True), 1.0)
-        start += size
-    rows *= inside
-    return np.asarray(rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,6 +62,11 @@ class BodyFrame:
             raise InvalidParameter("turns must lead to the columns of the body.")
         if not self.n_features:
             raise InvalidParameter("a body needs a column besides the constant.")
+
+    @property
+    def bound(self) -> Body:
+        """The norm in which no row is longer than one."""
+        return self.body
 
     @property
     def size(self) -> int:

@@ -36,7 +36,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,6 +45,16 @@ from scipy import sparse
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import check_bound
+from confrere.kernel.norms import (
+    L1,
+    L2,
+    Ball,
+    MeasuredRows,
+    Norm,
+    canonical_csr,
+    rounding_margin,
+    row_norms,
+)
 from confrere.maths.solver.certificate import block_rows, partition_rows
 from confrere.maths.solver.row_blocks import (
     Block,
@@ -163,31 +173,14 @@ def as_source(X: Any) -> RowSource:
 
 
 Written: TypeAlias = "NDArray[np.float64] | sparse.csr_array"
-Norm = Literal["l1", "l2"]
 
 
-class MeasuredRows(BlockRows):
-    """Rows that are read in blocks, and whose longest one was measured on the way in."""
-
-    norm: Norm
-    longest: float
-
-    @abstractmethod
-    def __getitem__(self, chosen: NDArray[np.intp]) -> MeasuredRows:
-        """Return some of the rows, by their numbers."""
-
-
-Rows: TypeAlias = "Written | MeasuredRows"
+Rows: TypeAlias = "Written | FramedRows"
 
 #: Between these, squares of a norm's entries neither overflow nor matter where they underflow.
 _SMALL, _LARGE = 1e-100, 1e100
 
 _MAX = float(np.finfo(np.float64).max)
-
-
-def rounding_margin(width: int) -> float:
-    """Return the share that rows of so many numbers stay away from their bound."""
-    return 4 * (width + 4) * float(np.finfo(np.float64).eps)
 
 
 def into_ball(
@@ -197,7 +190,7 @@ def into_ball(
     factors: Floats | None = None,
     constant: float = 0.0,
     columns: int = 1,
-    norm: Norm = "l2",
+    norm: Ball = "l2",
     unit: bool = False,
 ) -> Written:
     """Return every row's image in the unit ball; see the module for what it is.
@@ -227,7 +220,7 @@ def into_ball(
     if isinstance(X, np.ndarray):
         rows = _clip(np.asarray(X, dtype=np.float64), bound, factors, norm, unit)
     else:
-        rows = _clip_sparse(_canonical(X), bound, factors, norm, unit)
+        rows = _clip_sparse(canonical_csr(X), bound, factors, norm, unit)
     width = X.shape[1] + (columns if constant else 0)
     inside = 1 - rounding_margin(width)
     if not constant:
@@ -241,38 +234,11 @@ def into_ball(
     return sparse.csr_array(sparse.hstack([rows, sparse.csr_array(block)]))
 
 
-def row_norms(X: Rows, norm: Norm = "l2") -> Floats:
-    """Return the norm of every row; infinite or NaN where doubles cannot hold its square."""
-    if isinstance(X, sparse.csr_array):
-        return _sparse_norms(_canonical(X), norm)
-    return _norms(np.asarray(X), norm)
-
-
-def certify_rows(X: Rows, bound: float = 1.0, norm: Norm = "l2") -> None:
-    """Refuse rows outside the ball: the theorem's hypothesis, checked before any draw."""
-    longest = 0.0
-    if isinstance(X, MeasuredRows):
-        # No row is longer in L2 than in L1.
-        longest = X.longest if X.norm in (norm, "l1") else math.inf
-    elif X.shape[0]:
-        longest = float(row_norms(X, norm).max())
-    # Written so that NaN is refused: no comparison with it is true.
-    if not longest <= bound:
-        raise InvalidData("a row is longer than the declared bound; clip the rows first.")
-
-
-def _norms(X: Floats, norm: Norm) -> Floats:
-    with np.errstate(all="ignore"):
-        if norm == "l1":
-            return np.asarray(np.abs(X).sum(axis=1))
-        return np.asarray(np.sqrt(np.einsum("ij,ij->i", X, X)))
-
-
-def _clip(X: Floats, bound: float, factors: Floats | None, norm: Norm, unit: bool) -> Floats:
+def _clip(X: Floats, bound: float, factors: Floats | None, norm: Ball, unit: bool) -> Floats:
     """Return ``v / max(bound, ||v||)``, or ``v / ||v||``."""
     with np.errstate(all="ignore"):
         scaled = X if factors is None else X * factors
-        norms = _norms(scaled, norm)
+        norms = row_norms(scaled, norm)
         rows = scaled / (norms if unit else np.maximum(norms, bound))[:, None]
     odd = _odd(norms, bound, unit)
     if odd.any():
@@ -306,42 +272,20 @@ def _times(rows: Written, factor: float) -> Written:
     return rows
 
 
-def _reach(sums: Floats, norm: Norm) -> Floats:
+def _reach(sums: Floats, norm: Ball) -> Floats:
     """Return one over the norm, from sums of magnitudes or squares; 1 for a row of zeros."""
     sums = np.where(sums > 0, sums, 1.0)
     return np.asarray(1 / (sums if norm == "l1" else np.sqrt(sums)))
 
 
-def _canonical(X: sparse.csr_array) -> sparse.csr_array:
-    """Return CSR in doubles that holds every entry once: two entries of one place add up."""
-    rows: sparse.csr_array = sparse.csr_array(X).astype(np.float64, copy=False)
-    if not rows.has_canonical_format:
-        rows = rows.copy()
-        with np.errstate(all="ignore"):
-            rows.sum_duplicates()
-    return rows
-
-
-def _sparse_norms(X: sparse.csr_array, norm: Norm) -> Floats:
-    with np.errstate(all="ignore"):
-        if norm == "l1":
-            return _row_sums(X, np.abs(X.data))
-        return np.asarray(np.sqrt(_row_sums(X, X.data * X.data)))
-
-
-def _row_sums(X: sparse.csr_array, data: Floats) -> Floats:
-    ones = np.ones(X.shape[1])
-    return np.asarray(sparse.csr_array((data, X.indices, X.indptr), shape=X.shape) @ ones)
-
-
 def _clip_sparse(
-    X: sparse.csr_array, bound: float, factors: Floats | None, norm: Norm, unit: bool
+    X: sparse.csr_array, bound: float, factors: Floats | None, norm: Ball, unit: bool
 ) -> sparse.csr_array:
     owners = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
     with np.errstate(all="ignore"):
         data = X.data if factors is None else X.data * factors[X.indices]
         scaled = sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
-        norms = _sparse_norms(scaled, norm)
+        norms = row_norms(scaled, norm)
         data = data / (norms if unit else np.maximum(norms, bound))[owners]
     odd = _odd(norms, bound, unit)[owners]
     if odd.any():
@@ -363,7 +307,7 @@ def _clip_entries(
     n_rows: int,
     bound: float,
     factors: Floats | None,
-    norm: Norm,
+    norm: Ball,
     unit: bool,
 ) -> Floats:
     """Clip rows of any size, largest entry first, given entry by entry with the rows' numbers.
@@ -406,7 +350,7 @@ _FAINT = 1e-200
 _COPIED = 2**22
 
 
-class FramedRows(MeasuredRows):
+class FramedRows(BlockRows, MeasuredRows):
     """Rows of a source, in the unit ball with the constant: what a frame makes of them.
 
     Parameters
@@ -432,7 +376,7 @@ class FramedRows(MeasuredRows):
         *,
         scale: Floats | None = None,
         constant: float = 0.0,
-        norm: Norm = "l2",
+        norm: Ball = "l2",
         engine: Engine | None = None,
     ) -> None:
         self.source = as_source(X)
@@ -557,7 +501,7 @@ class _Measuring:
         source: RowSource,
         scale: Floats | None,
         bound: float,
-        norm: Norm,
+        norm: Ball,
         block: int,
         partition: int,
     ) -> None:
@@ -604,7 +548,7 @@ class _Measuring:
     def _sparse_norms(self, stored: Any) -> tuple[Floats, NDArray[np.bool_]]:
         ones = np.ones(stored.shape[1])
 
-        def norms_of(data: Floats, norm: Norm) -> Floats:
+        def norms_of(data: Floats, norm: Ball) -> Floats:
             sizes = np.abs(data) if norm == "l1" else data * data
             sums = csr_view(sizes, stored.indices, stored.indptr, stored.shape)
             found = np.asarray(sums @ ones)
@@ -618,7 +562,7 @@ class _Measuring:
         return norms, ~fine
 
 
-def _row_norms(X: Floats, norm: Norm) -> Floats:
+def _row_norms(X: Floats, norm: Ball) -> Floats:
     if norm == "l1":
         return np.asarray(np.abs(X).sum(axis=1))
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", X, X)))
@@ -632,7 +576,7 @@ def rounded_down(values: Floats) -> NDArray[np.float32]:
     return single
 
 
-def _tamed(X: Floats, scale: Floats | None, bound: float, norm: Norm) -> Floats:
+def _tamed(X: Floats, scale: Floats | None, bound: float, norm: Ball) -> Floats:
     """Return rows of any size, scaled so that after the factors they are no longer than the bound.
 
     NaN reads as 0 and an infinity as the largest double. A row's image depends on that row alone.
@@ -685,7 +629,7 @@ class Frame:
     data_norm: float = 1.0
     constant: float = 0.4
     feature_scale: Floats | None = None
-    norm: Norm = "l2"
+    norm: Ball = "l2"
 
     def __post_init__(self) -> None:
         if type(self.n_features) is not int or not 1 <= self.n_features <= 1_000_000:
@@ -708,6 +652,11 @@ class Frame:
     def size(self) -> int:
         """Number of weights."""
         return self.n_features + (self.constant > 0)
+
+    @property
+    def bound(self) -> Norm:
+        """The norm in which no row is longer than one."""
+        return (L2 if self.norm == "l2" else L1)(self.size)
 
     @property
     def _factors(self) -> Floats:

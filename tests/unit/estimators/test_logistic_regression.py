@@ -190,9 +190,9 @@ def test_add_remove_takes_its_ridge_from_the_declared_number():
     settings = {"neighbours": "add-remove", "declared_samples": 1000, "alpha": 0.01}
     model = PrivateLogisticRegression(**settings)
     plans = [model.plan(facts(n, 6)) for n in (300, 301, 5000, 10_001)]
-    assert len({plan.mechanism.ridge for plan in plans}) == 1
+    assert len({plan.mechanism.act.ridge for plan in plans}) == 1
     assert {plan.facts().n_samples for plan in plans} == {1000}
-    assert len({plan.mechanism.tolerance for plan in plans}) == 1
+    assert len({plan.mechanism.act.tolerance for plan in plans}) == 1
 
 
 def test_price_touches_no_data():
@@ -208,8 +208,8 @@ def test_delta_buys_less_noise_where_there_are_many_features():
         PrivateLogisticRegression(epsilon=0.5, delta=delta, alpha=0.1).plan(facts(1000, 100))
         for delta in (0.0, 1e-6)
     )
-    assert gaussian.mechanism.sigma * math.sqrt(101) < 0.5 * 101 / pure.mechanism.rho
-    assert gaussian.mechanism.tolerance <= pure.mechanism.tolerance
+    assert math.sqrt(101) / gaussian.mechanism.rate < 0.5 * 101 / pure.mechanism.rate
+    assert gaussian.mechanism.act.tolerance <= pure.mechanism.act.tolerance
 
 
 def test_gaussian_fit_keeps_its_books_and_learns(tmp_path):

@@ -8,9 +8,10 @@ import pytest
 
 from confrere import CollaborativeClassifier, PrivateLogisticRegression, TransferClassifier
 from confrere.errors import InvalidParameter
+from confrere.kernel.norms import Gaussian
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
 from confrere.plans.body_plan import choose_form, curvature_of, expect, schema_frame
+from confrere.plans.design import allowance
 from confrere.release import load_rehearsal
 from confrere.rows.frame import Frame
 from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
@@ -84,9 +85,9 @@ def test_what_is_released_reads_raw_rows(tmp_path, schema):
 
 def test_the_rule_is_public():
     for schema in (SCHEMA, KNOWN):
-        assert choose_form(schema, "auto", 100, 0.1) == "linear"
-        assert choose_form(schema, "auto", 1_000_000, 1.0) == "curves"
-        assert choose_form(schema, "ball", 1_000_000, 1.0) == "standardised"
+        assert choose_form(schema, "auto", allowance(0.1, 100)) == "linear"
+        assert choose_form(schema, "auto", allowance(1.0, 1_000_000)) == "curves"
+        assert choose_form(schema, "ball", allowance(1.0, 1_000_000)) == "standardised"
     important = PublicSchema(
         [
             Number("age", bounds=(18, 90), importance=2, sign=1),
@@ -94,14 +95,14 @@ def test_the_rule_is_public():
         ],
         outcome=LABEL,
     )
-    assert choose_form(important, "auto", 10**5, 1.0) == "standardised"
-    assert choose_form(important, "schema", 10**5, 1.0) == "curves"
+    assert choose_form(important, "auto", allowance(1.0, 10**5)) == "standardised"
+    assert choose_form(important, "schema", allowance(1.0, 10**5)) == "curves"
     bare = PublicSchema([Flag(f"f{j}") for j in range(5)], outcome=LABEL)
-    assert choose_form(bare, "auto", 2000, 1.0) == "linear"
+    assert choose_form(bare, "auto", allowance(1.0, 2000)) == "linear"
     never = PublicSchema([Number("age", bounds=(18, 90), curve=False), Flag("f")], outcome=LABEL)
-    assert choose_form(never, "auto", 10**9, 1.0) == "linear"
+    assert choose_form(never, "auto", allowance(1.0, 10**9)) == "linear"
     bent = PublicSchema([Number("age", bounds=(18, 90), curve=True)], outcome=LABEL)
-    assert choose_form(bent, "auto", 1000, 0.01) == "linear"
+    assert choose_form(bent, "auto", allowance(0.01, 1000)) == "linear"
     rare = PublicSchema([Flag("f")], outcome=Label("y", positive=1, base_rate=0.01))
     assert curvature_of(rare) == pytest.approx(0.0099)
     assert curvature_of(bare) == 0.2
@@ -113,29 +114,28 @@ def test_curves_are_not_for_many_numbers_and_few_records(known):
     numbers = [Number(f"n{j}", bounds=(0, 1), **known) for j in range(20)]
     crowd = PublicSchema([*numbers, Flag("f")], outcome=LABEL)
     for n, form in ((100, "linear"), (2000, "linear"), (200_000, "curves")):
-        assert choose_form(crowd, "auto", n, 1.0) == form
+        assert choose_form(crowd, "auto", allowance(1.0, n)) == form
 
 
 def test_hats_stay_whole_where_they_are_most_columns_and_noise_is_short():
     numbers = [Number(f"n{j}", bounds=(0, 1)) for j in range(4)]
     curves = PublicSchema([*numbers, Flag("f")], outcome=LABEL).encoder(form="curves")
-    sizes = {
-        n: schema_frame(curves, n, epsilon=1.0, loss="capped").body.sizes for n in (500, 50_000)
-    }
+    sizes = {n: schema_frame(curves, allowance(1.0, n)).body.sizes for n in (500, 50_000)}
     assert sizes == {500: (1, 6) * 4 + (1, 1), 50_000: (8,) * 4 + (1, 1)}
     # Half of the columns at least: beside many flags a line has a part of the rate of its own.
     flags = [Flag(f"f{j}") for j in range(5)]
     beside = PublicSchema([*numbers, *flags], outcome=LABEL).encoder(form="curves")
-    frame = schema_frame(beside, 50_000, epsilon=1.0, loss="capped")
+    frame = schema_frame(beside, allowance(1.0, 50_000))
     assert frame.body.sizes == (1, 6) * 4 + (1,) * 6
 
 
 def test_what_is_expected_decides_and_is_told():
     """Curves are taken where they are expected to keep more, of one and the same log-odds."""
     for n in (300, 3_000, 30_000, 300_000):
-        lines, curves = (expect(SCHEMA, form, n, 1.0)[0] for form in ("linear", "curves"))
+        allowed = allowance(1.0, n)
+        lines, curves = (expect(SCHEMA, form, allowed)[0] for form in ("linear", "curves"))
         assert lines.total == curves.total
-        assert (choose_form(SCHEMA, "auto", n, 1.0) == "curves") == (curves.kept > lines.kept)
+        assert (choose_form(SCHEMA, "auto", allowed) == "curves") == (curves.kept > lines.kept)
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 1e5, 1e9])
@@ -160,8 +160,8 @@ def test_the_number_of_rows_decides_nothing_where_it_is_private():
         forms.add(model.fit(table(n)).model_.encoder.form)
     assert len(forms) == 1
     one, other = plans
-    assert one.mechanism.ridge == other.mechanism.ridge
-    assert one.mechanism.rho == other.mechanism.rho
+    assert one.mechanism.act.ridge == other.mechanism.act.ridge
+    assert one.mechanism.rate == other.mechanism.rate
     for first, second in zip(one.frame.body.roots, other.frame.body.roots, strict=True):
         assert np.array_equal(first, second)
 
@@ -173,7 +173,7 @@ def test_the_rule_knows_that_add_remove_neighbours_take_half_of_the_noise():
         table(1000), None
     )
     twice, _ = PrivateLogisticRegression(epsilon=1.0, schema=KNOWN).prepare(table(1000), None)
-    assert plan.mechanism.rho == pytest.approx(twice.mechanism.rho, rel=0.1)
+    assert plan.mechanism.rate == pytest.approx(twice.mechanism.rate, rel=0.1)
     assert plan.frame.body.shares == pytest.approx(twice.frame.body.shares, abs=0.05)
     assert [one.shape for one in plan.frame.body.roots] == [
         one.shape for one in twice.frame.body.roots
@@ -212,7 +212,7 @@ def test_a_delta_is_spent_where_it_buys_something():
     assert (model.guarantee_.epsilon, model.guarantee_.delta) == (1.0, 1e-6)
     assert model.guarantee_.theorem == "docs/proofs/gaussian.md"
     plan, data = PrivateLogisticRegression(**settings).prepare(rows, None)
-    assert isinstance(plan.mechanism, GaussianObjectivePerturbation)
+    assert isinstance(plan.mechanism.act.law, Gaussian)
     assert np.linalg.norm(np.asarray(plan.frame.lazy(data.X)), axis=1).max() <= 1
     pure = PrivateLogisticRegression(epsilon=1.0, schema=WIDE, random_state=0).fit(rows)
     assert accuracy(model, rows) > accuracy(pure, rows) + 0.03
@@ -313,12 +313,12 @@ def test_every_party_has_the_body_of_all_records_and_noise_of_its_own():
     rows = table(900)
     model = CollaborativeClassifier(schema=SCHEMA, noise="schema", random_state=0)
     plan, data = model.prepare(rows, None, party=parts(rows))
-    one, *others = [term.mechanism for term in plan.terms(data)]
+    one, *others = [term.mechanism.act for term in plan.terms(data)]
     alone, _ = PrivateLogisticRegression(schema=SCHEMA, noise="schema").prepare(rows, None)
     for other in others:
-        assert other.body is one.body
-        assert (other.rho, other.ridge) == (one.rho, one.ridge)
-    for mine, theirs in zip(one.body.roots, alone.frame.body.roots, strict=True):
+        assert other.norm is one.norm
+        assert (other.law.rate, other.ridge) == (one.law.rate, one.ridge)
+    for mine, theirs in zip(one.norm.roots, alone.frame.body.roots, strict=True):
         np.testing.assert_array_equal(mine, theirs)
     assert len({float(run) for run in plan.run_many(data, SeededSource(0), 2).ravel()}) > 60
 

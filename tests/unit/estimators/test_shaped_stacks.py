@@ -48,10 +48,12 @@ def test_what_is_released_reads_raw_rows(tmp_path):
 def test_importances_deal_out_epsilon_to_groups_of_whole_columns():
     plan, _ = stacked(schema=IMPORTANT, n_groups=3, epsilon=1.0).prepare(table(), None)
     assert isinstance(plan.rows, GroupBodies)
-    assert plan.low.weights == pytest.approx([0.75, 0.25])  # nobody needs the flag
-    assert plan.low.rates == pytest.approx([0.75 * plan.low.rho, 0.25 * plan.low.rho])
+    # Nobody needs the flag.
+    assert [block.weight for block in plan.low.blocks] == pytest.approx([0.75, 0.25])
+    rates = [act.law.rate for act in plan.low.acts]
+    assert rates == pytest.approx([0.75 * plan.low.rate, 0.25 * plan.low.rate])
     # Every group's body and ridge are those of a regression with its part of epsilon.
-    assert [frame.ridge for frame in plan.rows.frames] == list(plan.low.ridges)
+    assert [frame.ridge for frame in plan.rows.frames] == [block.ridge for block in plan.low.blocks]
     assert plan.guarantee().epsilon == 1.0
     named = [feature.tolist() for feature in plan.rows.groups]
     assert named == [list(range(8)), [8, 9, 10]]

@@ -24,15 +24,13 @@ from confrere.federation.operation import OPERATIONS, PartyFacts
 from confrere.federation.protocols import Outcome, ReleaseRequest
 from confrere.federation.signed import rehearse
 from confrere.kernel.guarantee import Neighbours
-from confrere.maths.calibration import free_ridge
 from confrere.maths.solver import minimise, minimise_softmax
-from confrere.mechanisms.laws import BodyNoise
-from confrere.mechanisms.objective_perturbation import SOLVER_SHARE
+from confrere.mechanisms.objective import SOLVER_SHARE
+from confrere.plans.design import allowance, ridge_for
 from confrere.plans.party_rows import Sizes
-from confrere.plans.ridges import summed_ridge
 from confrere.plans.sums_plan import GradientRounds
 from confrere.plans.voting_plan import Voting
-from confrere.rows.body import BodyFrame
+from confrere.rows.body import Body, BodyFrame
 from confrere.schema import Category, Number, PublicSchema
 
 
@@ -120,7 +118,7 @@ def test_parties_are_asked_for_the_body_that_is_made_for_all_records(three):
     request = plan.request(1.0, sizes, None)
     for n in (15, 60):
         mechanism = request.objective(n)
-        assert isinstance(mechanism.law, BodyNoise)
+        assert isinstance(mechanism.act.norm, Body)
         assert mechanism.guarantee().epsilon == plan.guarantee(sizes).epsilon == 1.0
 
 
@@ -212,14 +210,14 @@ def test_the_guarantee_is_the_worst_of_the_parties(make_party):
 def test_the_public_rule_uses_everyones_records():
     sizes = Sizes({"a": 600, "b": 400}, Neighbours.REPLACE_ONE, {})
     frame = Frame(49)
-    budget = 0.5 * (1 - SOLVER_SHARE)
+    floor = 2 / (0.5 * (1 - SOLVER_SHARE))
     request = Averaging(frame=frame, epsilon=0.5).request(0.5, sizes, None)
-    assert request.ridge == summed_ridge("auto", budget, 1000, 50, cap=0.5)
-    assert request.ridge > free_ridge(budget)
+    assert request.ridge == ridge_for(allowance(0.5, 1000), 50)
+    assert request.ridge > floor
     assert request.ridge_for(400) == request.ridge_for(600) == request.ridge
     explicit = Averaging(frame=frame, epsilon=0.5, alpha=0.1).request(0.5, sizes, None)
     assert explicit.ridge_for(600) == 60.0
-    assert explicit.ridge_for(1) == free_ridge(budget)
+    assert explicit.ridge_for(1) == pytest.approx(floor)
 
 
 def test_counted_sizes_are_paid_for_and_used(make_party):

@@ -15,7 +15,7 @@ from confrere.federation.masks import Masking, SumKey, add_masked
 from confrere.federation.sums import GRADIENT
 from confrere.kernel.release import paying
 from confrere.kernel.streams import SeededSource
-from confrere.maths.gaussian import gaussian_delta
+from confrere.maths.accountants import gaussian_delta
 from confrere.maths.solver import UNSOLVED
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.plans import sums_plan

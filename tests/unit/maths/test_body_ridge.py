@@ -22,6 +22,7 @@ from confrere.maths.geometry import (
     gaussian_noise,
     hat_kernel,
     hedged_shares,
+    least_ridge,
     prior_scale,
     pure_noise,
     weight_noise,
@@ -138,7 +139,9 @@ def test_the_model_is_believed_a_part_of_the_way(n_samples):
     assert math.log(mine) == pytest.approx(
         BELIEF * math.log(best) + (1 - BELIEF) * math.log(columns), abs=0.1
     )
-    chosen = choose_geometry(FACTORS, n_samples=n_samples, budget=0.1, curvature=0.2, noise=noise)
+    chosen = choose_geometry(
+        FACTORS, n_samples=n_samples, least=least_ridge(0.1), curvature=0.2, noise=noise
+    )
     number, category = chosen.roots[0][0, 0] ** 2, chosen.roots[2][0, 0] ** 2
     records = SEEN * n_samples * 0.2
     levels = [
@@ -170,9 +173,8 @@ def test_the_signal_of_a_form_is_a_part_of_all_there_could_be():
 @pytest.mark.parametrize("budget", [0.1, 1.0, 5.0])
 @pytest.mark.parametrize("n_samples", [50, 100_000])
 def test_the_ridge_and_the_roots_belong_together(budget, n_samples, noise):
-    chosen = choose_geometry(
-        FACTORS, n_samples=n_samples, budget=budget, curvature=0.1, noise=noise
-    )
+    least = least_ridge(JACOBIAN * budget)
+    chosen = choose_geometry(FACTORS, n_samples=n_samples, least=least, curvature=0.1, noise=noise)
     reach = sum(np.square(root).sum(axis=0).max() for root in chosen.roots)
     assert 1 - 1e-6 < reach <= 1
     assert math.log1p(1 / (4 * chosen.ridge)) <= JACOBIAN * budget * (1 + 1e-12)
@@ -180,9 +182,20 @@ def test_the_ridge_and_the_roots_belong_together(budget, n_samples, noise):
     assert chosen.groups == (0, 0, 1, 2, 0)
 
 
+@pytest.mark.parametrize("n_classes", [2, 3, 7])
+def test_the_least_ridge_costs_what_was_asked_for(n_classes):
+    """Of one record with the largest trace, in as many directions as it can have."""
+    shares = np.full(n_classes, 1 / n_classes)
+    bend = np.diag(shares) - np.outer(shares, shares) if n_classes > 2 else np.array([[0.25]])
+    for cost in (0.01, 0.3):
+        ridge = least_ridge(cost, n_classes)
+        _, grown = np.linalg.slogdet(np.eye(len(bend)) + bend / ridge)
+        assert grown == pytest.approx(cost)
+
+
 def test_shares_of_length_decide_where_gaussian_noise_goes():
     noise = gaussian_noise(4.0)
-    chosen = choose_geometry(FACTORS, n_samples=2000, budget=1.0, curvature=0.2, noise=noise)
+    chosen = choose_geometry(FACTORS, n_samples=2000, least=0.1, curvature=0.2, noise=noise)
     lengths = [np.square(root).sum(axis=0).max() for root in chosen.roots]
     for group, share in enumerate(chosen.shares):
         mine = [length for length, g in zip(lengths, chosen.groups, strict=True) if g == group]
@@ -191,9 +204,8 @@ def test_shares_of_length_decide_where_gaussian_noise_goes():
 
 def test_the_noise_of_weights_is_that_of_the_law_and_the_ridge_that_of_the_body():
     settings = {"n_samples": 10_000, "curvature": 0.2}
-    budget = 1.0
-    noise = pure_noise(budget, 0.5)
-    chosen = choose_geometry(FACTORS, budget=budget, noise=noise, **settings)
+    noise = pure_noise(1.0, 0.5)
+    chosen = choose_geometry(FACTORS, least=0.1, noise=noise, **settings)
     found = weight_noise(FACTORS, rate=noise.rate, ridge=chosen.ridge, **settings)
     for (_, ridge), root in zip(found, chosen.roots, strict=True):
         assert ridge == pytest.approx(chosen.ridge * np.linalg.inv(root.T @ root), rel=1e-6)

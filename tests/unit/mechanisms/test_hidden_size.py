@@ -1,5 +1,6 @@
 """Under add-remove neighbours nothing that leaves tells how many rows there are."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,16 +12,25 @@ from confrere.errors import InvalidMessage, InvalidParameter
 from confrere.federation.operation import PartyFacts
 from confrere.federation.protocols import OBJECTIVE, OUTPUT, ReleaseRequest
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.norms import L1
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.gaussian_objective import GaussianObjectivePerturbation
 from confrere.mechanisms.hidden_size import CELLS, HiddenSize
-from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
-from confrere.mechanisms.noisy_minimiser import run_parties
-from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
+from confrere.mechanisms.objective import run_parties
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.rows.frame import Frame
+from tests.world import ball
 
-KINDS = [ObjectivePerturbation, LaplaceObjectivePerturbation, OutputPerturbation]
+
+def output(size, **facts):
+    return OutputPerturbation(epsilon=1.0, n_features=size, **facts)
+
+
+KINDS = {
+    "objective": ball,
+    "L1": partial(ball, kind=L1),
+    "Gaussian": partial(ball, delta=1e-6),
+    "output": output,
+}
 
 
 def question(centre=None, declared=1000, **changes):
@@ -48,7 +58,7 @@ def test_no_centre_tells_a_thousand_rows_from_one_more(operation):
         for n in (1000, 1001, 500_000):
             facts = PartyFacts(n, 20)
             if operation is OBJECTIVE:
-                spacings.add(asked.objective(n).output_step.spacing)
+                spacings.add(asked.objective(n).act.output_step.spacing)
             else:
                 spacings.add(asked.output(n).noise.output_step.spacing)
             assert operation.price(asked.to_payload(), facts) == operation.price(
@@ -75,13 +85,12 @@ def test_a_question_says_what_stands_for_the_number(changes):
         OBJECTIVE.priced(question(alpha=0.1).to_payload(), PartyFacts(1000, 20))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_mechanism_never_has_a_number_that_is_not_public(kind):
-    common = {"epsilon": 1.0, "n_features": 2, "ridge": 5.0}
+@pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
+def test_a_mechanism_never_has_a_number_that_is_not_public(make):
     with pytest.raises(InvalidParameter, match="HiddenSize"):
-        kind(**common, n_samples=50, neighbours=Neighbours.ADD_REMOVE)
+        make(2, ridge=5.0, n_samples=50, neighbours=Neighbours.ADD_REMOVE)
     with pytest.raises(InvalidParameter, match="HiddenSize"):
-        kind(**common, n_samples=HiddenSize(50))
+        make(2, ridge=5.0, n_samples=HiddenSize(50))
     with pytest.raises(InvalidParameter, match="declared"):
         HiddenSize(0)
 
@@ -130,47 +139,35 @@ def test_cells_are_drawn_evenly_and_apart():
     assert 0 < HiddenSize(2).used(1000, SeededSource(2)).sum() <= 200
 
 
-@pytest.mark.parametrize("kind", [*KINDS, GaussianObjectivePerturbation])
+@pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("n", [1, 30, 4000])
-def test_any_number_of_rows_is_answered(kind, n):
-    delta = {"delta": 1e-6} if kind is GaussianObjectivePerturbation else {}
-    mechanism = kind(
-        epsilon=1.0,
-        n_samples=HiddenSize(3),
-        n_features=4,
-        ridge=5.0,
-        neighbours=Neighbours.ADD_REMOVE,
-        **delta,
-    )
+def test_any_number_of_rows_is_answered(name, n):
+    make = KINDS[name]
+    mechanism = make(4, n_samples=HiddenSize(3), ridge=5.0, neighbours=Neighbours.ADD_REMOVE)
     X, y = rows(n, 4)
-    assert np.all(np.isfinite(mechanism.run(X, y, source=SeededSource(0))))
-    assert np.all(np.isfinite(mechanism.run(sparse.csr_array(X), y, source=SeededSource(0))))
-    many = mechanism.run_many(X, y, source=SeededSource(0), count=50)
+    given, again = (each if name == "output" else [each] for each in (X, sparse.csr_array(X)))
+    assert np.all(np.isfinite(mechanism.run(given, y, source=SeededSource(0))))
+    assert np.all(np.isfinite(mechanism.run(again, y, source=SeededSource(0))))
+    many = np.squeeze(mechanism.run_many(given, y, source=SeededSource(0), count=50))
     assert many.shape == (50, 4)
     assert len(np.unique(many)) == 200
 
 
 def test_parties_of_hidden_sizes_release_the_law_of_one_alone():
-    mechanism = ObjectivePerturbation(
-        epsilon=1.0,
-        n_samples=HiddenSize(1),
-        n_features=1,
-        ridge=2.5,
-        neighbours=Neighbours.ADD_REMOVE,
-    )
+    mechanism = ball(1, n_samples=HiddenSize(1), ridge=2.5, neighbours=Neighbours.ADD_REMOVE)
     # Sixty rows draw from a hundred cells: about a third of them are used, by chance.
     X, y = np.full((60, 1), 0.9), np.ones(60)
-    alone = mechanism.run_many(X, y, source=SeededSource(1), count=1500)[:, 0]
+    alone = mechanism.run_many([X], y, source=SeededSource(1), count=1500)[0][:, 0]
     together = run_parties(
-        {60: mechanism.minimiser},
+        {60: mechanism.act},
         np.tile(X, (1500, 1)),
         np.tile(y, 1500),
         60 * np.arange(1501),
         source=SeededSource(2),
     )[:, 0]
     assert stats.ks_2samp(alone, together).pvalue > 1e-3
-    all_used = ObjectivePerturbation(epsilon=2.0, n_samples=60, n_features=1, ridge=2.5)
-    whole = all_used.run_many(X, y, source=SeededSource(3), count=1500)[:, 0]
+    all_used = ball(1, epsilon=2.0, ridge=2.5)
+    whole = all_used.run_many([X], y, source=SeededSource(3), count=1500)[0][:, 0]
     assert stats.ks_2samp(alone, whole).pvalue < 1e-6
 
 

@@ -16,9 +16,9 @@ from confrere import (
 )
 from confrere.audit.estimator import BulkSampler
 from confrere.errors import CalibrationError, InvalidParameter
+from confrere.kernel.norms import L2, Gaussian, Pure
 from confrere.kernel.streams import SeededSource
 from confrere.maths.solver import minimise
-from confrere.mechanisms.laws import GaussianNoise, L2Noise
 from confrere.planning import plan, price
 from confrere.plans import PublicFacts
 from tests.world import each
@@ -39,8 +39,10 @@ mpl.use("Agg")
 )
 def test_quantiles_are_those_of_the_noise(sizes):
     for k, term in enumerate(plan(**sizes).terms):
-        law = GaussianNoise(1 / term.rate) if "delta" in sizes else L2Noise(term.rate)
-        drawn = law.draw(SeededSource(k), 10_000, term.size)
+        law = Pure(L2(term.size), term.rate)
+        if "delta" in sizes:
+            law = Gaussian(1 / term.rate, term.size)
+        drawn = law.draw(SeededSource(k), 10_000)
         norms = np.linalg.norm(drawn, axis=1)
         assert norms.mean() == pytest.approx(term.mean, rel=0.03)
         for probability in (0.5, 0.9, 0.99):
@@ -62,11 +64,11 @@ def test_terms_are_those_of_the_estimators(delta):
     price = {"epsilon": 0.7, "delta": delta}
     made = plan(n=400, d=6, **price)
     mechanism = PrivateLogisticRegression(**price).plan(facts).mechanism
-    rate = 1 / mechanism.sigma if delta else mechanism.rho
-    assert (made.terms[0].rate, made.terms[0].ridge) == pytest.approx((rate, mechanism.ridge))
+    act = mechanism.act
+    assert (made.terms[0].rate, made.terms[0].ridge) == pytest.approx((act.law.rate, act.ridge))
     stack = plan(n=400, d=6, groups=3, **price)
     low = FeatureStackingClassifier(n_groups=3, **price).plan(facts).low
-    assert tuple(term.rate for term in stack.terms) == low.rates
+    assert [term.rate for term in stack.terms] == [act.law.rate for act in low.acts]
     assert stack.samples_used == low.n_samples == 200
     assert ("delta 1e-06" in str(made)) == (delta > 0)
     assert str(made.pure()) == str(plan(n=400, d=6, epsilon=0.7))
@@ -157,7 +159,7 @@ def test_the_excess_bound_holds_on_data():
 
     best = objective(minimise(X, y, ridge=term.ridge).w)
     above = []
-    for b in L2Noise(term.rate).draw(SeededSource(3), 200, term.size):
+    for b in Pure(L2(term.size), term.rate).draw(SeededSource(3), 200):
         w = minimise(X, y, ridge=term.ridge, linear=b, tolerance=1e-5).w
         above.append((objective(w) - best) / 300)
     assert np.mean(np.array(above) <= made.excess(0.1)) >= 0.9

@@ -5,9 +5,17 @@ import pytest
 
 from confrere.errors import InvalidParameter
 from confrere.kernel.streams import SeededSource
-from confrere.maths.geometry import CONSTANT, Factor, choose_geometry, pure_noise
+from confrere.maths.geometry import (
+    CONSTANT,
+    JACOBIAN,
+    Factor,
+    choose_geometry,
+    least_ridge,
+    pure_noise,
+)
 from confrere.plans.base_plan import LabelledTable
 from confrere.plans.body_plan import choose_form, schema_frame
+from confrere.plans.design import allowance
 from confrere.plans.linear_plan import plan_linear
 from confrere.rows.body import Body, BodyFrame
 from confrere.schema import Category, Number, PublicSchema
@@ -19,7 +27,7 @@ def body_frame(n_samples, epsilon=1.0):
     made = choose_geometry(
         FACTORS,
         n_samples=n_samples,
-        budget=0.99 * epsilon,
+        least=least_ridge(JACOBIAN * 0.99 * epsilon),
         curvature=0.2,
         noise=pure_noise(0.99 * epsilon, 0.5),
     )
@@ -36,7 +44,8 @@ def simulated(n_samples=4000):
 
 def test_a_plan_learns_in_the_units_of_its_rows():
     table = simulated()
-    plan = plan_linear(len(table.X), body_frame(len(table.X), 8.0), epsilon=8.0, loss="logistic")
+    allowed = allowance(8.0, len(table.X), loss="logistic")
+    plan = plan_linear(allowed, body_frame(len(table.X), 8.0))
     model = plan.run(table, SeededSource(0))
     assert plan.guarantee().theorem == "docs/proofs/geometry.md"
     assert model.facts.body == (1, 3)
@@ -49,7 +58,7 @@ def test_a_public_centre_is_what_a_strong_ridge_returns():
     table = simulated(50)
     frame = body_frame(50)
     centre = frame.weights([0.5, -1.0, 0.25, 0.75], -0.5)
-    plan = plan_linear(50, frame, epsilon=1.0, alpha=1e9, prior=centre)
+    plan = plan_linear(allowance(1.0, 50), frame, alpha=1e9, prior=centre)
     model = plan.run(table, SeededSource(0))
     assert model.coef[0] == pytest.approx([0.5, -1.0, 0.25, 0.75], abs=1e-3)
     assert model.intercept[0] == pytest.approx(-0.5, abs=1e-3)
@@ -59,8 +68,9 @@ def test_a_category_of_a_stranger_s_schema_fills_no_memory():
     """A body writes down one number per pair of values: of 20,000 values 3 GB, several times."""
     many = Category("icd", values=tuple(f"v{k}" for k in range(20_000)))
     schema = PublicSchema((many, Number("age", bounds=(18, 100))))
-    assert choose_form(schema, "auto", 10_000, 1.0) == "standardised"
+    allowed = allowance(1.0, 10_000)
+    assert choose_form(schema, "auto", allowed) == "standardised"
     with pytest.raises(InvalidParameter, match="up to 2048 values"):
-        schema_frame(schema.encoder(form="linear"), 10_000, epsilon=1.0, loss="capped")
+        schema_frame(schema.encoder(form="linear"), allowed)
     few = PublicSchema((Category("icd", values=("a", "b")), Number("age", bounds=(18, 100))))
-    assert choose_form(few, "auto", 10_000, 1.0) != "standardised"
+    assert choose_form(few, "auto", allowed) != "standardised"

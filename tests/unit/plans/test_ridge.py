@@ -4,16 +4,32 @@ import pytest
 
 from confrere import PrivateLogisticRegression
 from confrere.errors import InvalidData
+from confrere.mechanisms.objective import SOLVER_SHARE
 from confrere.plans.base_plan import PublicFacts
-from confrere.plans.ridges import MANY_CLASSES, summed_ridge
+from confrere.plans.design import MANY_CLASSES, allowance, ridge_for
+
+
+def ridge(n_samples, size, *, loss="logistic", delta=0.0):
+    """The rule where one unit of epsilon pays for the noise."""
+    allowed = allowance(1 / (1 - SOLVER_SHARE), n_samples, loss=loss, delta=delta)
+    return ridge_for(allowed, size)
 
 
 def test_the_automatic_ridge_weighs_noise_against_rows():
-    assert summed_ridge("auto", 1.0, 1000, 10) == 2.0
-    assert summed_ridge("auto", 1.0, 1000, 100) == 1000.0
-    assert summed_ridge("auto", 1.0, 1000, 100, cap=0.5) == 300.0
+    assert ridge(1000, 10) == pytest.approx(2.0, rel=1e-12)
+    assert ridge(1000, 100) == pytest.approx(1000.0, rel=1e-12)
+    assert ridge(1000, 100, loss="capped") == pytest.approx(300.0, rel=1e-12)
     with pytest.raises(InvalidData):
-        summed_ridge("auto", 1.0, 0, 10)
+        ridge(0, 10)
+
+
+def test_the_automatic_ridge_of_gaussian_noise():
+    assert ridge(10_000, 10, delta=1e-6) == pytest.approx(2.0, rel=1e-12)
+    many = ridge(1000, 100, delta=1e-6)
+    assert ridge(1000, 200, delta=1e-6) == pytest.approx(4 * many)
+    assert ridge(2000, 100, delta=1e-6) == pytest.approx(many / 2)
+    with pytest.raises(InvalidData):
+        ridge(0, 100, delta=1e-6)
 
 
 def test_more_classes_have_a_higher_floor():
@@ -24,6 +40,6 @@ def test_more_classes_have_a_higher_floor():
         .mechanism
         for k in (2, 3)
     )
-    assert two.ridge == pytest.approx(2 / (0.99 * 0.5))
-    assert three.ridge == pytest.approx(MANY_CLASSES * two.ridge)
-    assert three.rho == pytest.approx(0.99 * 0.5 / 8**0.5)
+    assert two.act.ridge == pytest.approx(2 / (0.99 * 0.5))
+    assert three.act.ridge == pytest.approx(MANY_CLASSES * two.act.ridge)
+    assert three.rate == pytest.approx(0.99 * 0.5 / 8**0.5)

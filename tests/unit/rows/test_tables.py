@@ -17,7 +17,7 @@ import pytest
 from confrere import PrivateLogisticRegression
 from confrere.errors import InvalidData, InvalidParameter, NotInstalled
 from confrere.ledger import Ledger
-from confrere.mechanisms.noisy_minimiser import NoisyMinimiser
+from confrere.mechanisms.objective import Act
 from confrere.rows import row_tables as tables_module
 from confrere.rows import spill as spill_module
 from confrere.rows.row_tables import (
@@ -275,7 +275,7 @@ def test_a_memory_map_that_is_written_to_during_a_fit_fails_after_the_charge(tmp
     ]
     for rows in kinds:
         assert model.fit(rows, y).simulated_ is False
-    whole = NoisyMinimiser.run_many
+    whole = Act.run_many
 
     def disturbed(self, *args, **kwargs):
         found = whole(self, *args, **kwargs)
@@ -283,7 +283,7 @@ def test_a_memory_map_that_is_written_to_during_a_fit_fails_after_the_charge(tmp
         (2 * X).tofile(tmp_path / "rows.f64")
         return found
 
-    monkeypatch.setattr(NoisyMinimiser, "run_many", disturbed)
+    monkeypatch.setattr(Act, "run_many", disturbed)
     with pytest.raises(InvalidData, match="written to while"):
         model.fit(kinds[0], y)
     with pytest.raises(InvalidData, match="written to while"):

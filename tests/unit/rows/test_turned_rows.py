@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from confrere.plans.body_plan import factors_of, schema_frame
+from confrere.plans.design import allowance
 from confrere.schema import Category, Flag, Number, PublicSchema
 
 SCHEMA = PublicSchema(
@@ -21,7 +22,7 @@ SCHEMA = PublicSchema(
 
 def framed(constant=True):
     encoder = SCHEMA.encoder(form="curves")
-    frame = schema_frame(encoder, 3000, epsilon=1.0, loss="capped", constant=constant)
+    frame = schema_frame(encoder, allowance(1.0, 3000), constant=constant)
     return encoder, frame
 
 

@@ -23,7 +23,7 @@ from confrere.estimators import (
 )
 from confrere.federation.messages import Payload
 from confrere.ledger import Ledger
-from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
+from confrere.mechanisms.objective import Objective
 from confrere.mechanisms.prior_check import Belief
 from confrere.plans import PublicFacts
 from confrere.release import load_release
@@ -116,7 +116,7 @@ def test_a_study_takes_importances_back_as_python_does(edit, factor):
         np.testing.assert_allclose(scale, here.frame.feature_scale)
         spread = np.ptp(np.log(scale * weights)) / np.ptp(np.log(weights))
         assert spread == pytest.approx(belief.trust)
-    assert there.mechanism.ridge == here.mechanism.ridge
+    assert there.mechanism.act.ridge == here.mechanism.act.ridge
     np.testing.assert_array_equal(there.centre, here.centre)
 
 
@@ -215,7 +215,7 @@ def test_a_failure_after_the_charge_stays_charged(edit, folder, monkeypatch, err
         assert len(entries(folder, "main")) == 1, "noise before the price"
         raise error
 
-    monkeypatch.setattr(ObjectivePerturbation, "run", fail)
+    monkeypatch.setattr(Objective, "run", fail)
     with pytest.raises(error):
         runner.run()
     (entry,) = entries(folder, "main")

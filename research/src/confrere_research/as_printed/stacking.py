@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from confrere.arrays import Floats
-from confrere.maths.logistic import sigmoid
+from confrere.kernel.losses import sigmoid
 from confrere.maths.partition import Groups, split_rows
 from confrere.maths.solver import minimise_many
 from confrere_research.as_printed.regression import (

@@ -25,7 +25,7 @@ from scipy.linalg.lapack import dposv, dtrtri
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import check_positive
-from confrere.maths.logistic import check_cap, curvature, residual
+from confrere.kernel.losses import Logistic, curvature, residual
 from confrere.maths.solver.certificate import (
     UNIT,
     Certificate,
@@ -812,7 +812,7 @@ def minimise(
         ridge=_finite_positive(ridge, "ridge"),
         linear=_weights(linear, (1, rows.d), "linear", shared=True),
         centre=_weights(centre, (1, rows.d), "centre", shared=True),
-        cap=check_cap(cap),
+        cap=Logistic(cap).cap,
     )
     begin = (
         objective.centre if start is None else _weights(start, (1, rows.d), "start", shared=True)
@@ -858,7 +858,7 @@ def minimise_many(
         ridge=_finite_positive(ridge, "ridge"),
         linear=_weights(linear, shape, "linear"),
         centre=_weights(centre, shape, "centre", shared=True),
-        cap=check_cap(cap),
+        cap=Logistic(cap).cap,
     )
     return Solutions(*_certified(objective, objective.centre, tolerance))
 

@@ -5,63 +5,61 @@ import pytest
 from scipy import stats
 
 from confrere.errors import InvalidData
+from confrere.kernel.norms import L1, L2
 from confrere.kernel.streams import SeededSource
-from confrere.mechanisms.laplace_objective import LaplaceObjectivePerturbation
-from confrere.mechanisms.noisy_minimiser import run_parties
-from confrere.mechanisms.objective_perturbation import ObjectivePerturbation
+from confrere.mechanisms.objective import run_parties
 from confrere.mechanisms.output_perturbation import OutputPerturbation, run_output_parties
+from tests.world import ball
 
 SIZES = (3, 8)
 D = 4
 M = 4000  # parties
 
 
-def make_group(norm=2):
+def make_group(order=2):
     rng = np.random.default_rng(0)
     sizes = np.tile(SIZES, M // 2)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     X = rng.normal(size=(offsets[-1], D))
-    X /= 1.001 * np.linalg.norm(X, ord=norm, axis=1, keepdims=True)
+    X /= 1.001 * np.linalg.norm(X, ord=order, axis=1, keepdims=True)
     return X, np.where(X[:, 0] > 0, 1.0, -1.0), offsets, sizes
 
 
-def noise_behind(W, X, y, offsets, mechanisms, centre):
+def noise_behind(W, X, y, offsets, acts, centre):
     """Return the linear term of which every party's weights are the minimiser."""
     sizes = np.diff(offsets)
     party = np.repeat(np.arange(len(sizes)), sizes)
     margins = y * np.einsum("ij,ij->i", X, W[party])
-    cap = mechanisms[SIZES[0]].cap
+    cap = acts[SIZES[0]].loss.slope
     pull = np.zeros_like(W)
     np.add.at(pull, party, (np.minimum(1 / (1 + np.exp(margins)), cap) * y)[:, None] * X)
-    ridge = np.array([mechanisms[size].ridge for size in sizes])
+    ridge = np.array([acts[size].ridge for size in sizes])
     return pull - ridge[:, None] * (W - centre)
 
 
 @pytest.mark.parametrize("cap", [1.0, 0.5])
-@pytest.mark.parametrize("kind", [ObjectivePerturbation, LaplaceObjectivePerturbation])
+@pytest.mark.parametrize("kind", [L2, L1])
 def test_the_noise_behind_every_release_has_its_partys_own_law(kind, cap):
-    in_l1 = kind is LaplaceObjectivePerturbation
-    X, y, offsets, sizes = make_group(1 if in_l1 else 2)
+    order = 1 if kind is L1 else 2
+    X, y, offsets, sizes = make_group(order)
     centre = np.array([0.5, -1.0, 0.0, 2.0])
-    mechanisms = {
-        n: kind(epsilon=1.0, n_samples=n, n_features=D, ridge=2.0 + n, cap=cap, prior_norm=3.0)
+    acts = {
+        n: ball(D, kind=kind, n_samples=n, ridge=2.0 + n, cap=cap, prior_norm=3.0).act
         for n in SIZES
     }
-    source = SeededSource(1)
-    acts = {n: mechanism.minimiser for n, mechanism in mechanisms.items()}
-    W = run_parties(acts, X, y, offsets, source=source, centre=centre)
-    noise = noise_behind(W, X, y, offsets, mechanisms, centre)
-    for size, mechanism in mechanisms.items():
+    W = run_parties(acts, X, y, offsets, source=SeededSource(1), centre=centre)
+    noise = noise_behind(W, X, y, offsets, acts, centre)
+    for size, act in acts.items():
         own = noise[sizes == size]
-        norms = np.linalg.norm(own, ord=1 if in_l1 else 2, axis=1)
-        assert stats.kstest(norms, stats.gamma(D, scale=1 / mechanism.rho).cdf).pvalue > 1e-4
-        if in_l1:
-            law = stats.laplace(scale=1 / mechanism.rho).cdf
+        norms = np.linalg.norm(own, ord=order, axis=1)
+        assert stats.kstest(norms, stats.gamma(D, scale=1 / act.law.rate).cdf).pvalue > 1e-4
+        if order == 1:
+            law = stats.laplace(scale=1 / act.law.rate).cdf
             assert all(stats.kstest(column, law).pvalue > 1e-4 for column in own.T)
         else:
             cosines = own @ np.full(D, D**-0.5) / norms
             assert stats.kstest((cosines + 1) / 2, stats.beta(1.5, 1.5).cdf).pvalue > 1e-4
-        steps = W[sizes == size] / mechanism.output_step.spacing
+        steps = W[sizes == size] / act.output_step.spacing
         assert np.array_equal(steps, np.rint(steps))
 
 
@@ -83,10 +81,10 @@ def test_outputs_are_noised_minimisers_with_their_partys_own_scale():
         assert np.array_equal(steps, np.rint(steps))
 
 
-@pytest.mark.parametrize("kind", [ObjectivePerturbation, LaplaceObjectivePerturbation])
+@pytest.mark.parametrize("kind", [L2, L1])
 def test_rows_outside_the_ball_are_refused_before_any_draw(kind):
     X, y, offsets, _ = make_group()
-    acts = {n: kind(epsilon=1.0, n_samples=n, n_features=D, ridge=5.0).minimiser for n in SIZES}
+    acts = {n: ball(D, kind=kind, n_samples=n, ridge=5.0).act for n in SIZES}
     X[17] *= 5
     with pytest.raises(InvalidData, match="clip the rows"):
         run_parties(acts, X, y, offsets, source=None)

@@ -1,0 +1,482 @@
+"""Norms: which rows there may be, and the law of noise that hides one of them.
+
+Everything that is promised of a row follows from two bounds in the same public coordinates: its
+norm ``N(x)`` is at most one, and so is its Euclidean length. Noise of density ``exp(-rho N(b))``
+pays ``rho`` for every unit of ``N`` that a record moves the objective by; Gaussian noise pays for
+Euclidean units alone. Proofs: docs/proofs/objective_perturbation.md (L2), docs/proofs/averaging.md
+(L1) and docs/proofs/geometry.md (bodies).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from scipy import sparse, special
+
+from confrere.arrays import Floats
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.streams import (
+    RandomSource,
+    gaussian_noise,
+    l2_noise,
+    laplace_noise,
+    product_noise,
+)
+
+#: Probability of noise longer than certificates reckon with.
+FARTHEST = 1e-18
+
+#: The least share of a group; no rule gives less than 2^-6. Noise is as much longer as a share is
+#: smaller, and a certificate must stand above the rounding of all of it.
+LEAST_SHARE = 2.0**-10
+
+#: Of rows in a ball: which.
+Ball = Literal["l1", "l2"]
+
+_MAX = float(np.finfo(np.float64).max)
+
+
+class Norm(ABC):
+    """A norm of rows and of noise, in coordinates in which no row is longer than one in L2.
+
+    Attributes
+    ----------
+    size : int
+        Number of columns.
+    leaf : str
+        What it is made of, by the word that theorems have for it.
+    """
+
+    leaf: ClassVar[str]
+    size: int
+
+    @abstractmethod
+    def certify(self, rows: Any) -> None:
+        """Refuse rows whose norm, or whose length, is above one, before any draw."""
+
+    @abstractmethod
+    def draw(self, rho: float, source: RandomSource, count: int) -> Floats:
+        """Return ``(count, size)`` draws of density ``exp(-rho N(b))``."""
+
+    @abstractmethod
+    def of(self, points: Floats) -> Floats:
+        """Return the norm of every row of ``points``."""
+
+    @property
+    def longest(self) -> float:
+        """The largest Euclidean length of a vector whose norm is one."""
+        return 1.0
+
+
+@dataclass(frozen=True)
+class L2(Norm):
+    """The Euclidean norm: rows in a ball.
+
+    Parameters
+    ----------
+    size : int
+        Number of columns.
+    """
+
+    leaf = "L2"
+    size: int
+
+    def certify(self, rows: Any) -> None:
+        """Refuse rows outside the unit ball."""
+        certify_rows(rows)
+
+    def draw(self, rho: float, source: RandomSource, count: int) -> Floats:
+        """Return ``(count, size)`` draws."""
+        return l2_noise(rho, self.size, source, count=count)
+
+    def of(self, points: Floats) -> Floats:
+        """Return lengths."""
+        return np.asarray(np.linalg.norm(points, axis=1))
+
+
+@dataclass(frozen=True)
+class L1(Norm):
+    """The sum of magnitudes: noise is Laplace's on every coordinate.
+
+    Parameters
+    ----------
+    size : int
+        Number of columns.
+    """
+
+    leaf = "L1"
+    size: int
+
+    def certify(self, rows: Any) -> None:
+        """Refuse rows outside the ball of L1, which lies in that of L2."""
+        certify_rows(rows, norm="l1")
+
+    def draw(self, rho: float, source: RandomSource, count: int) -> Floats:
+        """Return ``(count, size)`` draws."""
+        return laplace_noise(rho, self.size, source, count=count)
+
+    def of(self, points: Floats) -> Floats:
+        """Return sums of magnitudes."""
+        return np.asarray(np.abs(points).sum(axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class Body(Norm):
+    """A product of cross-polytopes in public coordinates: the rows that a schema declares.
+
+    A number, a flag and the constant lie in an interval, a category's columns in a cross-polytope:
+    at most one of them is one. An interval is a cross-polytope of one column. Every factor ``x_k``
+    of a row has ``||x_k||_1 <= 1`` and the coordinates ``T_k x_k``. The norm of a vector with
+    factors ``T_k b_k`` is ``sum_g c_g max_{k in g} ||b_k||_1`` over groups of factors whose shares
+    ``c_g`` add up to one, so that no row has a norm above one.
+
+    Parameters
+    ----------
+    roots : tuple of (m, m) arrays
+        ``T_k``, one per factor; the size of a factor is the size of its root.
+    groups : tuple of int
+        Which group every factor belongs to, from 0 on.
+    shares : tuple of float
+        ``c_g`` of every group; they are scaled to add up to one, of which each must be
+        :data:`LEAST_SHARE`.
+    """
+
+    leaf = "Max"
+    roots: tuple[Floats, ...]
+    groups: tuple[int, ...]
+    shares: tuple[float, ...] = (1.0,)
+
+    def __post_init__(self) -> None:
+        if len(self.groups) != len(self.roots) or not self.roots:
+            raise InvalidParameter("a body needs one group per factor, and one factor at least.")
+        if sorted(set(self.groups)) != list(range(len(self.shares))):
+            raise InvalidParameter("shares must have one entry per group, and no group be empty.")
+        if not all(0 < share < np.inf for share in self.shares):
+            raise InvalidParameter("shares must be finite numbers above 0.")
+        scaled = tuple((np.array(self.shares) / sum(self.shares)).tolist())
+        if not min(scaled) >= LEAST_SHARE:
+            raise InvalidParameter(f"shares must each be at least {LEAST_SHARE:g} of their sum.")
+        object.__setattr__(self, "shares", scaled)
+        for root in self.roots:
+            if root.ndim != 2 or root.shape[0] != root.shape[1] or not np.isfinite(root).all():
+                raise InvalidParameter("the roots of a body must be square and finite.")
+        if not self.squared_reach <= 1:
+            raise InvalidParameter("the roots of a body must keep its rows in the unit ball.")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of columns of every factor."""
+        return tuple(len(root) for root in self.roots)
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        """Number of columns."""
+        return sum(self.sizes)
+
+    @property
+    def parts(self) -> list[slice]:
+        """Where every factor's columns are."""
+        ends = np.cumsum(self.sizes)
+        return [
+            slice(int(end) - size, int(end)) for end, size in zip(ends, self.sizes, strict=True)
+        ]
+
+    @property
+    def squared_reach(self) -> float:
+        """The largest squared Euclidean norm of a row's coordinates.
+
+        ``||T x||^2`` is convex and a sum over factors, so it is largest at corners: the sum over
+        factors of the longest column of the root.
+        """
+        return float(sum(self._squared_reaches))
+
+    @property
+    def longest(self) -> float:
+        """The largest Euclidean length of coordinates whose norm is one.
+
+        ``||T_k b_k||`` is at most ``||b_k||_1`` times the longest column of the root, so a group is
+        at most ``sqrt(reach_g)`` times its part of the norm; the best that a norm of one can buy is
+        the group in which that over the share is largest. Above one where there are several groups:
+        their shares let a vector of one group alone be longer than any row.
+        """
+        reaches = np.bincount(self.groups, weights=self._squared_reaches)
+        return float(np.max(np.sqrt(reaches) / np.array(self.shares)))
+
+    @property
+    def _squared_reaches(self) -> list[float]:
+        return [float(np.square(root).sum(axis=0).max()) for root in self.roots]
+
+    @cached_property
+    def inverses(self) -> tuple[Floats, ...]:
+        """The inverse of every root."""
+        try:
+            return tuple(np.asarray(np.linalg.inv(root), dtype=np.float64) for root in self.roots)
+        except np.linalg.LinAlgError:
+            raise InvalidParameter("the roots of a body must be invertible.") from None
+
+    @cached_property
+    def margin(self) -> float:
+        """The share that rows stay away from the bound: more than the roots' rounding."""
+        worst = max(
+            float(np.abs(inverse).sum(axis=0).max() * np.abs(root).sum(axis=0).max())
+            for root, inverse in zip(self.roots, self.inverses, strict=True)
+        )
+        return rounding_margin(self.size) * worst
+
+    def coordinates(self, X: Floats) -> Floats:
+        """Return ``T_k x_k`` of every factor of rows, or of noise, side by side."""
+        out = np.empty(X.shape)
+        for part, root in zip(self.parts, self.roots, strict=True):
+            out[:, part] = X[:, part] @ root.T
+        return out
+
+    def factor_norms(self, rows: Floats) -> Floats:
+        """Return ``||x_k||_1`` of every factor, from rows in coordinates."""
+        out = np.empty((len(rows), len(self.roots)))
+        with np.errstate(all="ignore"):
+            for k, (part, inverse) in enumerate(zip(self.parts, self.inverses, strict=True)):
+                out[:, k] = np.abs(rows[:, part] @ inverse.T).sum(axis=1)
+        return out
+
+    def certify(self, rows: Any) -> None:
+        """Refuse rows outside the body, and outside the unit ball that the ridge speaks of."""
+        # Written so that NaN is refused: no comparison with it is true.
+        if rows.shape[0] and not float(self.factor_norms(np.asarray(rows)).max()) <= 1:
+            raise InvalidData("a row lies outside the declared body; map the rows into it first.")
+        certify_rows(rows)
+
+    def draw(self, rho: float, source: RandomSource, count: int) -> Floats:
+        """Return ``(count, size)`` draws: a product body's law in every group."""
+        noise = np.empty((count, self.size))
+        for g, share in enumerate(self.shares):
+            mine = [part for part, group in zip(self.parts, self.groups, strict=True) if group == g]
+            sizes = [part.stop - part.start for part in mine]
+            drawn = product_noise(rho * share, sizes, source, count=count)
+            noise[:, np.concatenate([np.arange(part.start, part.stop) for part in mine])] = drawn
+        return self.coordinates(noise)
+
+    def of(self, points: Floats) -> Floats:
+        """Return the norm of every row of points in coordinates."""
+        norms = self.factor_norms(np.atleast_2d(points))
+        group = np.array(self.groups)
+        return np.asarray(
+            sum(share * norms[:, group == g].max(axis=1) for g, share in enumerate(self.shares))
+        )
+
+
+def into_factors(X: Floats, sizes: tuple[int, ...], inside: float = 1.0) -> Floats:
+    """Return every row with each factor's sum of magnitudes at most ``inside``: a total map.
+
+    NaN reads as 0, an infinity as the largest double, and the columns of every factor are divided
+    by the larger of one and the sum of their magnitudes.
+    """
+    rows = np.nan_to_num(np.asarray(X, dtype=np.float64), nan=0.0, posinf=_MAX, neginf=-_MAX)
+    start = 0
+    for size in sizes:
+        part = rows[:, start : start + size]
+        # The largest entry first: sums of what is left neither overflow nor vanish.
+        part /= np.maximum(np.abs(part).max(axis=1, keepdims=True), 1.0)
+        part /= np.maximum(np.abs(part).sum(axis=1, keepdims=True), 1.0)
+        start += size
+    rows *= inside
+    return np.asarray(rows)
+
+
+class Law(ABC):
+    """A law of noise on vectors of one size.
+
+    Attributes
+    ----------
+    size : int
+        Number of coordinates.
+    """
+
+    size: int
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What it is called in tables."""
+
+    @abstractmethod
+    def draw(self, source: RandomSource, count: int) -> Floats:
+        """Return ``(count, size)`` independent draws."""
+
+    @property
+    @abstractmethod
+    def longest(self) -> float:
+        """A Euclidean length that a draw exceeds with probability :data:`FARTHEST`."""
+
+    @abstractmethod
+    def log_density(self, noise: Floats) -> float:
+        """Return the logarithm of the density, up to a constant."""
+
+    @property
+    @abstractmethod
+    def rate(self) -> float:
+        """One over the scale of the noise."""
+
+    @property
+    @abstractmethod
+    def mean_length(self) -> float:
+        """The mean of the norm that is in the density, or all but it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pure(Law):
+    """Density proportional to ``exp(-rho N(b))``, or ``exp(-rho sum_c N(B_c))`` of copies.
+
+    Parameters
+    ----------
+    norm : Norm
+        ``N``.
+    rho : float
+        Its rate.
+    copies : int, default=1
+        Classes that have noise of their own each.
+    """
+
+    norm: Norm
+    rho: float
+    copies: int = 1
+
+    @property
+    def name(self) -> str:
+        """The norm's, and whether every class has noise of its own."""
+        return self.norm.leaf + " per class" * (self.copies > 1)
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        """Number of coordinates, class after class."""
+        return self.copies * self.norm.size
+
+    @property
+    def rate(self) -> float:
+        """The rate of the norm."""
+        return self.rho
+
+    @property
+    def mean_length(self) -> float:
+        """Of a Gamma variable, whatever the norm."""
+        return self.size / self.rho
+
+    @property
+    def longest(self) -> float:
+        """A quantile of the norm, which is Gamma(size), in the length that it can have."""
+        quantile = float(special.gammainccinv(self.size, FARTHEST)) / self.rho
+        return quantile * self.norm.longest
+
+    def draw(self, source: RandomSource, count: int) -> Floats:
+        """Return ``(count, size)`` independent draws, class after class."""
+        drawn = self.norm.draw(self.rho, source, count * self.copies)
+        return drawn.reshape(count, self.size)
+
+    def log_density(self, noise: Floats) -> float:
+        """Return minus the rate times the norm."""
+        return -self.rho * float(self.norm.of(np.reshape(noise, (self.copies, -1))).sum())
+
+
+@dataclass(frozen=True)
+class Gaussian(Law):
+    """``N(0, sigma^2 I)``.
+
+    Parameters
+    ----------
+    sigma : float
+        Deviation of one coordinate.
+    size : int
+        Number of coordinates.
+    """
+
+    name = "Gaussian"
+    sigma: float
+    size: int
+
+    @property
+    def rate(self) -> float:
+        """One over the deviation."""
+        return 1 / self.sigma
+
+    @property
+    def mean_length(self) -> float:
+        """The root of the mean square norm, all but the mean of the norm."""
+        return self.sigma * math.sqrt(self.size)
+
+    @property
+    def longest(self) -> float:
+        """A quantile of the norm, ``sigma`` times a chi variable."""
+        return self.sigma * math.sqrt(float(special.chdtri(self.size, FARTHEST)))
+
+    def draw(self, source: RandomSource, count: int) -> Floats:
+        """Return ``(count, size)`` independent draws."""
+        return gaussian_noise(self.sigma, self.size, source, count=count)
+
+    def log_density(self, noise: Floats) -> float:
+        """Return ``-||b||^2/(2 sigma^2)``."""
+        return -float(np.square(noise).sum()) / (2 * self.sigma**2)
+
+
+class MeasuredRows(ABC):
+    """Rows that are read in blocks, and whose longest one was measured on the way in.
+
+    Attributes
+    ----------
+    norm : {"l1", "l2"}
+        What they were measured in.
+    longest : float
+        The norm of the longest.
+    """
+
+    norm: Ball
+    longest: float
+
+
+def rounding_margin(width: int) -> float:
+    """Return the share that rows of so many numbers stay away from their bound."""
+    return 4 * (width + 4) * float(np.finfo(np.float64).eps)
+
+
+def certify_rows(X: Any, bound: float = 1.0, norm: Ball = "l2") -> None:
+    """Refuse rows outside the ball: the theorem's hypothesis, checked before any draw."""
+    longest = 0.0
+    if isinstance(X, MeasuredRows):
+        # No row is longer in L2 than in L1.
+        longest = X.longest if X.norm in (norm, "l1") else math.inf
+    elif X.shape[0]:
+        longest = float(row_norms(X, norm).max())
+    # Written so that NaN is refused: no comparison with it is true.
+    if not longest <= bound:
+        raise InvalidData("a row is longer than the declared bound; clip the rows first.")
+
+
+def row_norms(X: Any, norm: Ball = "l2") -> Floats:
+    """Return the norm of every row; infinite or NaN where doubles cannot hold its square."""
+    with np.errstate(all="ignore"):
+        if sparse.issparse(X):
+            rows = canonical_csr(X)
+            powers = np.abs(rows.data) if norm == "l1" else rows.data * rows.data
+            taken = sparse.csr_array((powers, rows.indices, rows.indptr), shape=rows.shape)
+            sums = np.asarray(taken @ np.ones(rows.shape[1]))
+        else:
+            dense = np.asarray(X)
+            sums = np.abs(dense).sum(axis=1) if norm == "l1" else _squares(dense)
+        return np.asarray(sums if norm == "l1" else np.sqrt(sums))
+
+
+def canonical_csr(X: Any) -> Any:
+    """Return CSR in doubles that holds every entry once: two entries of one place add up."""
+    rows: Any = sparse.csr_array(X).astype(np.float64, copy=False)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        with np.errstate(all="ignore"):
+            rows.sum_duplicates()
+    return rows
+
+
+def _squares(X: Floats) -> Floats:
+    return np.asarray(np.einsum("ij,ij->i", X, X))

@@ -1,0 +1,272 @@
+"""What one fit may spend, and what its measurement is made of: each is decided once, here.
+
+An :class:`Allowance` says at what price, by which loss and on how many records; coordinates, ridge
+and centre come on top. Nothing in it comes from a record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from confrere.arrays import Floats
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.losses import Logistic, Loss, loss_of
+from confrere.kernel.norms import Norm
+from confrere.maths.accountants import Exposure, check_delta, gaussian_rate
+from confrere.maths.prior_ridge import free_ridge, informed_ridge, mean_curvature, noise_variance
+from confrere.mechanisms.hidden_size import HiddenSize, RowCount, declared_count
+from confrere.mechanisms.objective import SOLVER_SHARE, Objective, objective
+
+#: Ridge on the mean loss, or the public rule.
+Alpha = float | Literal["auto"]
+#: The same, for all or for each.
+Alphas = Alpha | ArrayLike
+
+#: By how much the automatic ridge's floor is raised for more than two classes. Chosen on training
+#: rows of two tables and on two others, by regressions, averages and stacks together: 10/epsilon
+#: has .006 less accuracy than 20/epsilon, 15/epsilon .002 less, 30/epsilon as much.
+MANY_CLASSES = 10.0
+
+#: By its name: what two classes have.
+LossName = Literal["logistic", "capped"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allowance:
+    """The price of a fit, its loss, and the records that it may know of.
+
+    Parameters
+    ----------
+    epsilon : float
+        The whole price.
+    delta : float, default=0.0
+        With one noise may be Gaussian.
+    loss : Loss
+        Of the model; it knows how many classes there are.
+    count : int or HiddenSize
+        The public number of records, or what stands for it: then neighbours are add-remove.
+    cap : float, default=0.5
+        Largest slope of levels that have two classes, however many there are.
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    loss: Loss
+    count: RowCount
+    cap: float = 0.5
+
+    @property
+    def relation(self) -> Neighbours:
+        """Which change is hidden: whether the number of records is public decides."""
+        hidden = isinstance(self.count, HiddenSize)
+        return Neighbours.ADD_REMOVE if hidden else Neighbours.REPLACE_ONE
+
+    @property
+    def records(self) -> int:
+        """The number of records as far as it is public."""
+        return declared_count(self.count)
+
+    @property
+    def changed(self) -> int:
+        """How many records of two neighbouring tables differ."""
+        return 1 if self.relation is Neighbours.ADD_REMOVE else 2
+
+    @property
+    def budget(self) -> float:
+        """What is left for the noise when the solver has its share."""
+        return noise_budget(self.epsilon)
+
+    @property
+    def reach(self) -> float:
+        """The norm of one record's gradient at most: of several classes, summed over them."""
+        return self.loss.slope if self.loss.n_classes == 2 else 2.0
+
+    @property
+    def sigma(self) -> float:
+        """The deviation of Gaussian noise, without what the Jacobian costs."""
+        check_delta(self.delta, self.records)
+        free = Exposure(loss=self.loss, ridges=(float("inf"),), neighbours=self.relation)
+        return 1 / gaussian_rate(self.budget, self.delta, free)
+
+    def at(self, *, epsilon: float | None = None, delta: float | None = None) -> Self:
+        """Return the same at another price."""
+        return replace(
+            self,
+            epsilon=self.epsilon if epsilon is None else epsilon,
+            delta=self.delta if delta is None else delta,
+        )
+
+    def on(self, count: RowCount) -> Self:
+        """Return the same on other records."""
+        return replace(self, count=count)
+
+    @property
+    def two_classes(self) -> Self:
+        """The same for a loss of two classes: of a high level, which weighs groups."""
+        return replace(self, loss=Logistic(self.cap))
+
+    def objective(self, norm: Norm, ridge: float, centre: Floats | None = None) -> Objective:
+        """Return the perturbed objective of rows in a norm, around a public point."""
+        return objective(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            n_samples=self.count,
+            norm=norm,
+            ridge=ridge,
+            loss=self.loss,
+            neighbours=self.relation,
+            prior_norm=0.0 if centre is None else float(np.linalg.norm(centre)),
+        )
+
+
+def allowance(
+    epsilon: float,
+    n_samples: RowCount,
+    *,
+    delta: float = 0.0,
+    loss: LossName = "capped",
+    n_classes: int = 2,
+) -> Allowance:
+    """Return the allowance of an estimator's common parameters."""
+    made = loss_of(n_classes, slope_of(loss, n_classes))
+    return Allowance(epsilon=epsilon, delta=delta, loss=made, count=n_samples, cap=slope_of(loss))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Near:
+    """What is known of a prior that a fit shrinks towards.
+
+    Parameters
+    ----------
+    variance : float
+        Of the log odds around it.
+    base_rate : float, default=0.5
+        Declared share of positive rows, which says how curved the loss is.
+    precise : bool, default=False
+        Whether it is so near that the error of a few records counts as well.
+    """
+
+    variance: float
+    base_rate: float = 0.5
+    precise: bool = False
+
+
+def ridge_for(
+    allowed: Allowance,
+    size: int,
+    alpha: Alpha = "auto",
+    *,
+    near: Near | None = None,
+    floor: float = 2.0,
+    share: float = 1.0,
+    spread: int | None = None,
+    noise: float | None = None,
+) -> float:
+    """Return ``L`` of the summed objective of rows in the unit ball: the one public rule.
+
+    The variance of the noise over prior variance times curvature, and at least ``floor`` over what
+    pays for the noise: at 2 the Jacobian costs nothing, or next to nothing with a delta.
+
+    Parameters
+    ----------
+    allowed : Allowance
+        Of the fit; the records are those behind what is used, of all parties if they are averaged.
+    size : int
+        Number of weights ``d``.
+    alpha : float or "auto", default="auto"
+        Ridge on the mean loss, in place of the rule.
+    near : Near, optional
+        What is shrunk towards, where something is known of it.
+    floor : float, default=2.0
+        Raised for more than two classes, where noise is pure.
+    share : float, default=1.0
+        Part of the budget, of one group among several.
+    spread : int, optional
+        Columns over which a row's length is spread, where that is more than these.
+    noise : float, optional
+        Variance of one coordinate of Gaussian noise, unless it is that of one objective.
+    """
+    n_samples, budget, spread = allowed.records, share * allowed.budget, spread or size
+    if n_samples < 1:
+        raise InvalidData("X needs at least one row.")
+    if alpha != "auto":
+        return max(n_samples * float(alpha), free_ridge(budget, floor))
+    many = MANY_CLASSES if allowed.loss.n_classes > 2 and not allowed.delta else 1.0
+    if noise is None:
+        noise = noise_variance(budget, size, allowed.reach)
+        if allowed.delta:
+            noise = allowed.sigma**2
+    if near is not None:
+        curvature = mean_curvature(near.base_rate)
+        known = {"noise": noise, "curvature": curvature, "variance": near.variance}
+        rule = informed_ridge(n_samples, spread, **known) + near.precise / near.variance
+    elif allowed.delta:
+        rule = 0.5 * noise * size * spread / n_samples
+    else:
+        capped = 0.3 if allowed.loss.slope < 1 else 1.0
+        rule = capped * size * spread**2 / (n_samples * budget**2)
+    return max(rule, free_ridge(budget, many * floor))
+
+
+def noise_budget(epsilon: float) -> float:
+    """Return what is left of epsilon for the noise when the solver has its share."""
+    return epsilon * (1 - SOLVER_SHARE)
+
+
+def slope_of(loss: LossName, n_classes: int = 2) -> float:
+    """Return the largest slope of the loss; more than two classes have the softmax loss."""
+    return 0.5 if loss == "capped" and n_classes == 2 else 1.0
+
+
+def row_count(n_samples: int, relation: Neighbours, declared: int | None) -> RowCount:
+    """Return the number of rows; where it is not public nothing in a plan may know it."""
+    if relation is not Neighbours.ADD_REMOVE:
+        return n_samples
+    if declared is None:
+        raise InvalidParameter(
+            "declared_samples must be given with neighbours='add-remove': there the number of "
+            "rows is not public, so the ridge needs a public stand-in."
+        )
+    return HiddenSize(int(declared))
+
+
+def column_ridges(alpha: ArrayLike, n_features: int) -> tuple[float, Floats]:
+    """Return the smallest ridge, and the factor by which every column is shortened for its own.
+
+    ``w_j = s_j v_j`` with ``s_j = sqrt(min alpha/alpha_j)`` turns a ridge per column into one
+    ridge, of columns that are multiplied by ``s_j``.
+
+    Parameters
+    ----------
+    alpha : array
+        One number per column as it is learned from.
+    n_features : int
+        How many columns there are.
+    """
+    given = np.asarray(alpha, dtype=np.float64)
+    if given.shape != (n_features,):
+        raise InvalidParameter(f"alpha must have one number per column ({n_features}).")
+    smallest = float(given.min())
+    return smallest, np.sqrt(smallest / given)
+
+
+def group_ridges(alpha: Alphas, n_groups: int) -> list[float | Literal["auto"]]:
+    """Return every group's ridge: the same for all, or one each.
+
+    Parameters
+    ----------
+    alpha : float, "auto" or a sequence of them
+    n_groups : int
+        Groups that are in use.
+    """
+    if isinstance(alpha, str) or np.ndim(alpha) == 0:
+        return [alpha] * n_groups  # type: ignore[list-item]
+    each: list[Any] = list(np.asarray(alpha, dtype=object))
+    if len(each) != n_groups:
+        raise InvalidParameter(f"alpha must have one number per group in use ({n_groups}).")
+    return ["auto" if isinstance(one, str) else float(one) for one in each]

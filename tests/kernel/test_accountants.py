@@ -1,0 +1,396 @@
+"""Published and derived values of the accountants, their shape, and the table of theorems."""
+
+import math
+from dataclasses import replace
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from confrere.accounting import profile
+from confrere.errors import CalibrationError, InvalidParameter
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.losses import Logistic, Softmax, loss_of
+from confrere.maths.accountants import (
+    CLASSWISE_FROM,
+    THEOREMS,
+    Exposure,
+    GaussianLoss,
+    corners,
+    gaussian_delta,
+    gaussian_rate,
+    gaussian_sigmas,
+    jacobian,
+    pure_rate,
+    theorem,
+    worst_residual,
+)
+from confrere.maths.prior_ridge import free_ridge
+from tests.world import RELATIONS
+
+ADD_REMOVE = Neighbours.ADD_REMOVE
+
+positive = st.floats(0.01, 100)
+caps = st.floats(0.5, 1.0)
+relations = st.sampled_from(RELATIONS)
+epsilons = st.floats(0.01, 20)
+deltas = st.floats(-12, -1.5).map(lambda power: 10**power)
+ridges = st.floats(-1, 3).map(lambda power: 10**power)
+
+
+def exposed(ridge, *, cap=1.0, classes=2, **facts):
+    """One objective, or several with a tuple of ridges and weights."""
+    several = ridge if isinstance(ridge, tuple) else (ridge,)
+    return Exposure(loss=loss_of(classes, cap), ridges=several, **facts)
+
+
+def rate(epsilon, *facts, **more):
+    return pure_rate(epsilon, exposed(*facts, **more))
+
+
+def spent(rho, *facts, **more):
+    return exposed(*facts, **more).spent(rho)
+
+
+# --- two classes, pure noise --------------------------------------------------------------------
+
+
+def test_tight_values():
+    assert round(2 * rate(1.0, 1.0), 6) == 0.945644
+    assert round(spent(0.5, 0.39), 6) == 1.284561
+    assert round(spent(0.5, 1.0), 6) == 1.048495
+    assert spent(0.5, 2.0) == 1.0
+
+
+@pytest.mark.parametrize(("ridge", "rho"), [(10, 0.975307), (2, 0.882217), (1, 0.776856)])
+def test_capped_values(ridge, rho):
+    assert round(rate(1.0, ridge, cap=0.5), 6) == rho
+    assert rho == pytest.approx(1 - math.log1p(1 / (4 * ridge)), abs=5e-7)
+
+
+def test_jacobian_is_free_at_the_floor_and_not_below():
+    for epsilon in (0.1, 1.0, 8.0):
+        floor = free_ridge(epsilon)
+        assert 2 * rate(epsilon, floor) == pytest.approx(epsilon, rel=1e-15)
+        assert 2 * rate(epsilon, 0.9 * floor) < epsilon
+    assert round(rate(1.0, free_ridge(1.0, factor=1.0)), 3) == 0.473
+
+
+def test_add_remove_needs_half_the_noise():
+    assert rate(1.0, 2.0, neighbours=ADD_REMOVE) == 1.0
+
+
+def test_no_noise_level_exists_below_the_jacobian():
+    with pytest.raises(CalibrationError, match="Raise alpha"):
+        rate(0.1, 0.01)
+    five = {"weights": (0.2,) * 5}
+    assert spent(0.0, (1.25,) * 5, **five) > 0.5
+    with pytest.raises(CalibrationError):
+        rate(0.5, (1.25,) * 5, **five)
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, True])
+def test_bad_epsilon(bad):
+    with pytest.raises(InvalidParameter, match="epsilon"):
+        rate(bad, 1.0)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"ridge": 0.0}, {"weights": (-1.0,)}, {"weights": (0.5, 0.5)}, {"ridge": ()}]
+)
+def test_wrong_exposures(wrong):
+    with pytest.raises(InvalidParameter):
+        exposed(**{"ridge": 1.0} | wrong)
+
+
+@given(r=st.floats(1e-6, 100), m=st.floats(1e-4, 1e4), cap=caps)
+@settings(deadline=None)
+def test_worst_residual_is_the_maximiser(r, m, cap):
+    def bracket(p):
+        return r * p + np.log1p(p * (1 - p) / m)
+
+    best = worst_residual(r, m, cap)
+    assert 0 <= best <= cap
+    assert bracket(best) >= bracket(np.linspace(0, cap, 400)).max() - 1e-12 * (1 + r)
+
+
+@given(
+    epsilon=st.floats(0.05, 10),
+    ridge=positive,
+    loss=st.one_of(caps.map(Logistic), st.integers(3, 20).map(Softmax)),
+    one_norm=st.booleans(),
+    relation=relations,
+)
+@settings(deadline=None)
+def test_calibration_is_the_largest_safe_rate(epsilon, ridge, loss, one_norm, relation):
+    exposure = Exposure(
+        loss=loss,
+        ridges=(max(ridge, 2 / epsilon),),
+        one_norm=one_norm and loss.n_classes > 2,
+        neighbours=relation,
+    )
+    rho = pure_rate(epsilon, exposure)
+    assert exposure.spent(rho) <= epsilon
+    assert exposure.spent(rho * (1 + 1e-9)) > epsilon * (1 - 1e-12)
+
+
+@given(
+    epsilon=st.floats(0.1, 5),
+    blocks=st.lists(st.tuples(st.floats(0.1, 1), st.floats(1, 20)), min_size=2, max_size=4),
+    classes=st.sampled_from([2, 3, 5]),
+    joint=st.booleans(),
+    relation=relations,
+)
+@settings(max_examples=40, deadline=None)
+def test_calibration_of_groups_is_the_largest_safe_rate(epsilon, blocks, classes, joint, relation):
+    exposure = exposed(
+        tuple(2 * len(blocks) * factor / epsilon for _, factor in blocks),
+        weights=tuple(weight for weight, _ in blocks),
+        classes=classes,
+        joint=joint,
+        neighbours=relation,
+    )
+    rho = pure_rate(epsilon, exposure)
+    assert exposure.spent(rho) <= epsilon
+    assert exposure.spent(rho * (1 + 1e-9)) > epsilon * (1 - 1e-12)
+
+
+def test_groups_with_equal_shares_cost_what_one_costs():
+    assert rate(1.0, (250.0,) * 5, weights=(0.2,) * 5) == pytest.approx(0.5, rel=1e-15)
+
+
+# --- more classes, pure noise -------------------------------------------------------------------
+
+
+@given(k=st.integers(3, 20), r=st.floats(1e-4, 10), m=st.floats(0.05, 1e3))
+@settings(deadline=None)
+def test_the_worst_record_of_one_norm_is_found(k, r, m):
+    # Where the trace bends the derivative jumps: a grid alone would miss the corner.
+    x = np.append(np.linspace(0, np.sqrt(2), 20_001), np.sqrt(k / (k - 1)))
+    trace = 2 * np.minimum(1, x * np.sqrt((k - 1) / k)) - x**2
+    tried = r * x + (k - 1) * np.log1p(trace / ((k - 1) * m))
+    found = spent(r, m, classes=k, one_norm=True, neighbours=ADD_REMOVE)
+    assert tried.max() - 1e-12 <= found <= tried.max() + 1e-5 * (1 + found)
+
+
+@given(k=st.integers(3, 10), seed=st.integers(0, 1000))
+@settings(deadline=None)
+def test_no_record_bends_more_than_its_gradient_allows(k, seed):
+    rng = np.random.default_rng(seed)
+    pi = rng.dirichlet(np.full(k, 10 ** rng.uniform(-2, 2)), size=200)
+    pi[0] = (1 - 0.7) / (k - 1)
+    pi[0, 0] = 0.7
+    x = np.linalg.norm(pi - np.eye(k)[0], axis=1)
+    trace = 1 - (pi**2).sum(axis=1)
+    bound = 2 * np.minimum(1, x * np.sqrt((k - 1) / k)) - x**2
+    assert np.all(trace <= bound + 1e-12)
+    assert trace[0] == pytest.approx(bound[0])
+
+
+@pytest.mark.parametrize("k", [3, 6, 10])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_the_jacobian_of_one_norm_is_free_from_eight_over_epsilon_on(k, epsilon):
+    free, facts = epsilon / (2 * math.sqrt(2)), {"classes": k, "one_norm": True}
+    assert rate(epsilon, 8.001 / epsilon, **facts) == pytest.approx(free, rel=1e-12)
+    below = rate(epsilon, 7.8 / epsilon, **facts)
+    assert 0.99 * free < below < free * (1 - 1e-6)
+    # Bounding the two terms one by one wastes a tenth of the noise and more.
+    apart = (epsilon - (k - 1) * math.log1p(epsilon / (2 * k))) / (2 * math.sqrt(2))
+    assert rate(epsilon, 2 / epsilon, **facts) > 1.1 * apart
+
+
+@given(k=st.integers(3, 20), r=st.floats(1e-4, 10), m=st.floats(0.05, 1e3))
+@settings(deadline=None)
+def test_the_worst_record_of_classwise_noise_is_found(k, r, m):
+    t = np.linspace(0, 1, 20_001)
+    tried = r * t + (k - 1) * np.log1p((2 * t - t**2 * k / (k - 1)) / ((k - 1) * m))
+    found = spent(r / 2, m, classes=k, neighbours=ADD_REMOVE)
+    assert tried.max() - 1e-12 <= found <= tried.max() + 1e-5 * (1 + found)
+
+
+@given(k=st.integers(3, 10), seed=st.integers(0, 1000))
+@settings(deadline=None)
+def test_no_record_bends_more_than_its_share_of_other_classes_allows(k, seed):
+    rng = np.random.default_rng(seed)
+    pi = rng.dirichlet(np.full(k, 10 ** rng.uniform(-2, 2)), size=200)
+    pi[0] = 0.7 / (k - 1)
+    pi[0, 0] = 0.3
+    t = 1 - pi[:, 0]
+    gradient = np.abs(pi - np.eye(k)[0]).sum(axis=1)
+    np.testing.assert_allclose(gradient, 2 * t, rtol=1e-7, atol=1e-15 * k)  # 1 - pi cancels
+    trace, bound = 1 - (pi**2).sum(axis=1), 2 * t - t**2 * k / (k - 1)
+    assert np.all(trace <= bound + 1e-12)
+    assert trace[0] == pytest.approx(bound[0])
+
+
+@pytest.mark.parametrize("d", [5, 20, 100])
+@pytest.mark.parametrize("k", [3, 4, 6, 10])
+def test_classwise_noise_is_less_from_four_classes_on(k, d):
+    """Noise that classes have in common moves no prediction: (K-1)/K of it counts."""
+    ridge, size = 20.0, (k - 1) * d
+    one_norm = size * (size + 1) / rate(1.0, ridge, classes=k, one_norm=True) ** 2
+    classwise = (k - 1) * d * (d + 1) / rate(1.0, ridge, classes=k) ** 2
+    assert (classwise < one_norm) == (k >= CLASSWISE_FROM)
+    expected = (size + 1) / (2 * (d + 1))
+    assert 0.88 * expected < one_norm / classwise < expected
+
+
+# --- Gaussian noise -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1e-8, 1e-4, 0.1, 1.0, 10.0, 50.0, -0.3, -5.0])
+@pytest.mark.parametrize("mu", [1e-5, 1e-3, 0.03, 0.2, 1.0, 5.0, 20.0])
+def test_the_profile_to_sixty_digits(epsilon, mu):
+    with mpmath.workdps(60):
+        e, m = mpmath.mpf(epsilon), mpmath.mpf(mu)
+        exact = mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
+        if exact < 1e-280:
+            return
+        excess = (mpmath.mpf(float(gaussian_delta(epsilon, mu))) - exact) / exact
+    rounding = 5e-15 * max(1, abs(epsilon) / mu, 1 / mu) / mu
+    assert 0 <= excess <= max(1e-13, rounding) or exact > 1 - 1e-15
+
+
+def test_the_profile_of_no_move_at_all():
+    np.testing.assert_allclose(gaussian_delta([-1.0, 0.0, 1.0], 0.0), [1 - math.exp(-1), 0, 0])
+
+
+@given(epsilons, st.floats(0.01, 10))
+@settings(max_examples=60, deadline=None)
+def test_the_profile_falls_with_epsilon_and_grows_with_mu(epsilon, mu):
+    here = gaussian_delta(epsilon, mu)
+    assert gaussian_delta(1.01 * epsilon, mu) <= here <= gaussian_delta(epsilon, 1.01 * mu)
+
+
+def sigma_of(epsilon, delta, exposure):
+    return 1 / gaussian_rate(epsilon, delta, exposure)
+
+
+@given(epsilons, deltas, ridges, caps, relations)
+@settings(max_examples=60, deadline=None)
+def test_gaussian_noise_never_exceeds_delta_and_wastes_nothing(epsilon, delta, ridge, cap, change):
+    exposure = exposed(ridge, cap=cap, neighbours=change)
+    try:
+        sigma = sigma_of(epsilon, delta, exposure)
+    except CalibrationError:
+        assert math.log1p(cap * (1 - cap) / ridge) > 0.9 * epsilon or 4 * epsilon * ridge < 2
+        return
+    exact, less = (GaussianLoss(exposure, (each,)) for each in (sigma, sigma * (1 - 1e-6)))
+    assert exact.delta(epsilon) <= delta < less.delta(epsilon)
+    # A larger ridge, a larger epsilon and a larger delta never need more noise.
+    for easier in (
+        sigma_of(epsilon, delta, replace(exposure, ridges=(2 * ridge,))),
+        sigma_of(1.1 * epsilon, delta, exposure),
+        sigma_of(epsilon, 1.1 * delta, exposure),
+    ):
+        assert easier <= sigma * (1 + 1e-9)
+
+
+@given(
+    epsilon=st.floats(0.1, 5),
+    delta=deltas,
+    weights=st.lists(st.floats(0.05, 1), min_size=2, max_size=4),
+    classes=st.sampled_from([2, 3, 5]),
+    joint=st.booleans(),
+    relation=relations,
+)
+@settings(max_examples=40, deadline=None)
+def test_gaussian_noise_of_groups_never_exceeds_delta_and_wastes_nothing(
+    epsilon, delta, weights, classes, joint, relation
+):
+    exposure = exposed(
+        tuple(20 * len(weights) / (epsilon * weight) for weight in weights),
+        weights=tuple(weights),
+        classes=classes,
+        joint=joint,
+        neighbours=relation,
+    )
+    found = gaussian_rate(epsilon, delta, exposure)
+    exact, less = (
+        GaussianLoss(exposure, gaussian_sigmas(each, exposure))
+        for each in (found, 1.000001 * found)
+    )
+    assert exact.delta(epsilon) <= delta < less.delta(epsilon)
+    assert profile(exact, epsilon) <= exact.delta(epsilon)
+
+
+@given(epsilons, ridges, st.integers(3, 12), relations)
+@settings(max_examples=30, deadline=None)
+def test_more_classes_never_need_less_noise(epsilon, ridge, n_classes, change):
+    fewer, more = (
+        GaussianLoss(exposed(ridge, classes=k, neighbours=change), (3.0,))
+        for k in (n_classes, n_classes + 1)
+    )
+    assert fewer.delta(epsilon) <= more.delta(epsilon) * (1 + 1e-12)
+
+
+def test_relations_in_order():
+    """Without a Jacobian a record that comes or goes is half a replaced record."""
+    replaced, added = (
+        sigma_of(1.0, 1e-6, exposed(math.inf, neighbours=change)) for change in RELATIONS
+    )
+    assert replaced == pytest.approx(2 * added)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+def test_the_jacobian_is_nearly_free_at_the_floor(epsilon):
+    free = sigma_of(epsilon, 1e-6, exposed(math.inf))
+    assert sigma_of(epsilon, 1e-6, exposed(2 / epsilon)) <= 1.01 * free
+    added = exposed(1 / epsilon, neighbours=ADD_REMOVE)
+    assert sigma_of(epsilon, 1e-6, added) == pytest.approx(free / 2, rel=1e-6)
+
+
+def test_known_values():
+    """Sigma of the Gaussian mechanism of sensitivity 2, from Balle and Wang's profile."""
+    assert sigma_of(1.0, 1e-6, exposed(math.inf)) == pytest.approx(8.4494, abs=1e-4)
+    assert sigma_of(0.1, 1e-6, exposed(math.inf)) == pytest.approx(72.609, abs=1e-3)
+
+
+def test_no_sigma_where_the_jacobian_alone_is_too_dear():
+    with pytest.raises(CalibrationError, match="ridge"):
+        sigma_of(0.1, 1e-6, exposed(1.0, cap=0.5))
+    with pytest.raises(CalibrationError, match="ridges"):
+        sigma_of(0.1, 1e-6, exposed((1.0, 1.0), weights=(0.5, 0.5)))
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -1e-6, math.nan])
+def test_wrong_deltas(delta):
+    with pytest.raises(InvalidParameter, match="delta"):
+        gaussian_rate(1.0, delta, exposed(1.0))
+
+
+def test_wrong_sigmas():
+    two = exposed((1.0, 1.0), weights=(0.5, 0.5), joint=True)
+    for sigmas in [(1.0,), (1.0, 0.0), (1.0, 2.0)]:
+        with pytest.raises(InvalidParameter, match="sigma"):
+            GaussianLoss(two, sigmas)
+
+
+@pytest.mark.parametrize(("classes", "bend"), [(2, 1 / 4), (3, 2 / 3), (4, 3 / 4)])
+def test_jacobians_and_corners_of_groups(classes, bend):
+    """The largest trace of a record, once for each group or shared, and every extreme residual."""
+    facts = {"weights": (0.5, 0.5), "classes": classes}
+    apart = exposed((2.0, 8.0), **facts)
+    others = classes - 1
+    shares = [others * math.log(1 + bend / others / ridge) for ridge in (2.0, 8.0)]
+    assert jacobian(apart) == pytest.approx(sum(shares))
+    assert jacobian(replace(apart, joint=True)) == pytest.approx(bend / 2.0)
+    assert corners(apart) == classes**4
+    assert corners(replace(apart, neighbours=ADD_REMOVE)) == classes**2
+
+
+# --- the table of theorems ----------------------------------------------------------------------
+
+
+def test_what_has_a_theorem_has_a_page_and_what_has_none_is_refused():
+    for (blocks, norm, name, law), found in THEOREMS.items():
+        loss = Logistic() if name == "Logistic" else Softmax(3)
+        assert theorem(blocks, norm, loss, law) is found
+        assert found.page.startswith("docs/proofs/")
+    with pytest.raises(InvalidParameter, match="delta must be 0 with Laplace"):
+        theorem("one", "L1", Logistic(), "Gaussian")
+    for norm in ("L1", "Max"):
+        with pytest.raises(InvalidParameter, match="clipping must be 'separate'"):
+            theorem("joint", norm, Logistic(), "pure")
