@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from confrere import Guarantee, Ledger
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.losses import loss_of
-from confrere.kernel.norms import L2, Norm
 from confrere.kernel.release import Ticket, paying
 from confrere.kernel.streams import RandomSource
-from confrere.maths.accountants import gaussian_rate, pure_rate
-from confrere.mechanisms.hidden_size import HiddenSize, RowCount
-from confrere.mechanisms.objective import Block, Objective, objective
 
 #: Which changes are hidden.
 RELATIONS = (Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE)
@@ -34,6 +28,3 @@ def system_stream() -> Iterator[RandomSource]:
     """The operating system's randomness, as one booked draw sees it."""
     with paid(Guarantee(1.0)) as ticket:
         yield ticket.book(Guarantee(1.0))
-
-
-from collections.abc import Iterable, Iterator, Sequence
