@@ -38,8 +38,8 @@ from benchmarks import scale_rows
 from benchmarks.measured import RECORDS, fill, markdown, read_record, write_record
 from benchmarks.scale_rows import problem
 from confrere import PrivateLogisticRegression
-from confrere.kernel.losses import sigmoid
 from confrere.ledger import Ledger
+from confrere.maths.solver.descent import sigmoid
 
 #: Rows, columns, CSR entries per row (0: dense), and what the ratio should be at most.
 SIZES = [

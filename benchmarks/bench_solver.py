@@ -20,8 +20,8 @@ from rich.table import Table
 from sklearn.linear_model import LogisticRegression
 
 from confrere.arrays import Floats
-from confrere.kernel.losses import residual, sigmoid
 from confrere.maths.solver import minimise, minimise_many
+from confrere.maths.solver.descent import residual, sigmoid
 
 #: Rows, columns, rounds, and the target for the ratio of times.
 SIZES = [

@@ -18,7 +18,7 @@ import psutil
 
 from confrere import PrivateLogisticRegression
 from confrere.estimators import logistic_regression as streaming
-from confrere.kernel.losses import sigmoid
+from confrere.maths.solver.descent import sigmoid
 from confrere.maths.solver.row_blocks import SolverRows
 from confrere.rows.engines import DaskCluster, Threads
 from confrere.rows.row_tables import Parquet

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidParameter
-from confrere.kernel.losses import Logistic, Softmax, curvature, loss_of, residual, sigmoid
+from confrere.kernel.losses import Logistic, Softmax, loss_of
+from confrere.maths.solver.descent import curvature, residual, sigmoid
 
 margins = st.floats(-700, 700)
 caps = st.floats(0.01, 1.0)

@@ -771,7 +771,7 @@ def broken(name: str) -> Any:
 def _forget() -> None:
     """Empty what was kept of calibrations, which the other code made."""
     for module in [
-        m for n, m in sys.modules.items() if n.startswith(("confrere.maths", "confrere.kernel"))
+        m for n, m in sys.modules.items() if n.startswith(("confrere.maths", "confrere.mechanisms"))
     ]:
         for kept in vars(module).values():
             if isinstance(kept, functools._lru_cache_wrapper):

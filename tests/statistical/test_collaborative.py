@@ -7,9 +7,9 @@ from scipy import stats
 from confrere import CollaborativeClassifier
 from confrere.audit.adversary import log_density
 from confrere.federation import Frame
-from confrere.kernel.losses import curvature, residual
 from confrere.kernel.norms import L1
 from confrere.kernel.streams import SeededSource
+from confrere.maths.solver.descent import curvature, residual
 from confrere.mechanisms.functional import FunctionalMechanism, pack
 from confrere.mechanisms.objective import SOLVER_SHARE
 from confrere_research.as_printed.ofpa_ofaa import noisy_linear_coefficients, ofaa, ofpa

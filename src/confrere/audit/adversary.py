@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 
 from confrere.arrays import Floats
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.losses import curvature, residual
 from confrere.kernel.norms import Body
+from confrere.maths.solver.descent import curvature, residual
 
 Norm = Callable[[Floats], float]
 

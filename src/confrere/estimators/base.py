@@ -299,12 +299,11 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         return self._fit(X, y)
 
     def _fit(self, X: Any, y: Any, **public: Any) -> Self:
-        check_parameters(self)
+        plan, data = self.prepare(X, y, **public)
         ledger = self._open_ledger()
         if self.random_state is None:
             warn_about_steps(self)
             warn_about_norm(self._encoder(), getattr(self, "data_norm", None))
-        plan, data = self.prepare(X, y, **public)
         return self._pay_and_learn(ledger, plan, data)
 
     def _pay_and_learn(self, ledger: Ledger, plan: Plan[Any], data: Any) -> Self:

@@ -649,11 +649,9 @@ def _releasing(name: Literal["objective", "output"]) -> Operation:
         made = mechanism(party.facts.n_samples)
         with opened_engine(party.engine) as engine:
             rows = asked.frame.lazy(party.X, engine)
-            if isinstance(made, OutputPerturbation):
-                weights = made.run(rows, party.y, source=source)
-            else:
-                (weights,) = made.run([rows], party.y, source=source, centres=[asked.centre])
-        return Payload(arrays={"weights": weights})
+            near = {} if isinstance(made, OutputPerturbation) else {"centres": [asked.centre]}
+            weights = made.run([rows] if near else rows, party.y, source=source, **near)
+        return Payload(arrays={"weights": weights[0] if near else weights})
 
     def run_group(request: Payload, group: PartyGroup, source: RandomSource) -> Payload:
         asked, mechanism = read(request, next(iter(group.distinct_facts().values())))

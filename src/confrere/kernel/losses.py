@@ -16,14 +16,15 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
+
+Labels = NDArray[np.float64] | NDArray[np.intp]
 
 
 class Loss(ABC):
@@ -35,30 +36,20 @@ class Loss(ABC):
         How many classes it tells apart.
     slope : float
         The longest residual vector, in L2.
+    n_scores : int
+        How many weight vectors there are: one tells two classes apart.
     """
 
     n_classes: int
-
-    @property
-    @abstractmethod
-    def slope(self) -> float:
-        """The longest residual vector, in L2."""
-
-    @property
-    def n_scores(self) -> int:
-        """How many weight vectors there are: one tells two classes apart."""
-        return 1 if self.n_classes == 2 else self.n_classes
-
-    def shape(self, n_features: int) -> tuple[int, ...]:
-        """Return the shape of the weights of so many columns."""
-        return (n_features,) if self.n_scores == 1 else (self.n_scores, n_features)
+    slope: float
+    n_scores: int
 
     @abstractmethod
-    def errors(self, scores: Floats, labels: Any) -> Floats:
+    def errors(self, scores: Floats, labels: Labels) -> Floats:
         """Return every record's residual vector, ``(n, n_scores)``: the slope in its scores."""
 
     @abstractmethod
-    def bends(self, scores: Floats, labels: Any) -> Floats:
+    def bends(self, scores: Floats, labels: Labels) -> Floats:
         """Return every record's curvature, ``(n, n_scores, n_scores)``."""
 
 
@@ -73,27 +64,25 @@ class Logistic(Loss):
     """
 
     cap: float = 1.0
-    n_classes = 2
+    n_classes, n_scores = 2, 1
 
     def __post_init__(self) -> None:
         # Below one half a misfit has curvature where its slope is capped already.
         if not 0.5 <= self.cap <= 1:
             raise InvalidParameter("cap must lie between 0.5 and 1.")
+        object.__setattr__(self, "slope", float(self.cap))
 
-    @property
-    def slope(self) -> float:
-        """The cap."""
-        return self.cap
-
-    def errors(self, scores: Floats, labels: Any) -> Floats:
+    def errors(self, scores: Floats, labels: Labels) -> Floats:
         """Return minus the label times the residual."""
         signs = np.asarray(labels, dtype=np.float64)[:, None]
-        return np.asarray(-signs * residual(signs * scores, self.cap))
+        return np.asarray(-signs * np.minimum(expit(-signs * scores), self.cap))
 
-    def bends(self, scores: Floats, labels: Any) -> Floats:
+    def bends(self, scores: Floats, labels: Labels) -> Floats:
         """Return the curvature of every margin."""
         signs = np.asarray(labels, dtype=np.float64)[:, None]
-        return curvature(signs * scores, self.cap)[:, :, None]
+        p, rare = expit(-signs * scores), expit(-np.abs(scores))
+        # The smaller of p and 1 - p has full relative accuracy; at the cap the curved side counts.
+        return np.asarray(np.where(p <= self.cap, rare * (1 - rare), 0.0))[:, :, None]
 
 
 @dataclass(frozen=True)
@@ -107,23 +96,21 @@ class Softmax(Loss):
     """
 
     n_classes: int
+    #: ``||pi - e_c||`` is at most the root of two.
+    slope = math.sqrt(2)
 
     def __post_init__(self) -> None:
         if self.n_classes < 3:
             raise InvalidParameter("classes must name at least two labels.")
+        object.__setattr__(self, "n_scores", self.n_classes)
 
-    @property
-    def slope(self) -> float:
-        """``||pi - e_c||`` is at most the root of two."""
-        return math.sqrt(2)
-
-    def errors(self, scores: Floats, labels: Any) -> Floats:
+    def errors(self, scores: Floats, labels: Labels) -> Floats:
         """Return ``pi - e_c``."""
         found = softmax(scores, axis=1)
         found[np.arange(len(found)), np.asarray(labels, dtype=np.intp)] -= 1
         return np.asarray(found)
 
-    def bends(self, scores: Floats, labels: Any) -> Floats:  # noqa: ARG002
+    def bends(self, scores: Floats, labels: Labels) -> Floats:  # noqa: ARG002
         """Return ``diag(pi) - pi pi'``."""
         shares = softmax(scores, axis=1)
         diagonals = np.einsum("nk,kl->nkl", shares, np.eye(self.n_classes))
@@ -133,30 +120,3 @@ class Softmax(Loss):
 def loss_of(n_classes: int, cap: float = 1.0) -> Loss:
     """Return the loss of so many classes; more than two have no cap."""
     return Logistic(cap) if n_classes == 2 else Softmax(n_classes)
-
-
-def sigmoid(t: ArrayLike) -> Floats:
-    """Return ``1 / (1 + exp(-t))``, without overflow."""
-    return np.asarray(expit(np.asarray(t, dtype=np.float64)), dtype=np.float64)
-
-
-def residual(t: ArrayLike, cap: float = 1.0, *, out: Floats | None = None) -> Floats:
-    """Return minus the slope of the logistic loss, ``min(sigmoid(-t), cap)``.
-
-    ``out`` may be ``t`` itself: solvers call this on every block of rows.
-    """
-    p = np.negative(np.asarray(t, dtype=np.float64), out=out)
-    p = np.asarray(expit(p, out=out), dtype=np.float64)
-    return p if cap == 1.0 else np.minimum(p, cap, out=out)
-
-
-def curvature(t: ArrayLike, cap: float = 1.0) -> Floats:
-    """Return the second derivative of the logistic loss; 0 where the cap holds.
-
-    Where it begins to hold, that of the curved side: with all margins zero, as solvers begin, and a
-    cap of one half, the other one would say nothing.
-    """
-    t = np.asarray(t, dtype=np.float64)
-    rare = sigmoid(-np.abs(t))  # the smaller of p and 1 - p, to full relative accuracy
-    bend = rare * (1.0 - rare)
-    return bend if cap == 1.0 else np.where(sigmoid(-t) <= cap, bend, 0.0)

@@ -13,7 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 from scipy import sparse, special
@@ -56,7 +56,7 @@ class Norm(ABC):
     size: int
 
     @abstractmethod
-    def certify(self, rows: Any) -> None:
+    def certify(self, rows: Rows) -> None:
         """Refuse rows whose norm, or whose length, is above one, before any draw."""
 
     @abstractmethod
@@ -86,7 +86,7 @@ class L2(Norm):
     leaf = "L2"
     size: int
 
-    def certify(self, rows: Any) -> None:
+    def certify(self, rows: Rows) -> None:
         """Refuse rows outside the unit ball."""
         certify_rows(rows)
 
@@ -112,7 +112,7 @@ class L1(Norm):
     leaf = "L1"
     size: int
 
-    def certify(self, rows: Any) -> None:
+    def certify(self, rows: Rows) -> None:
         """Refuse rows outside the ball of L1, which lies in that of L2."""
         certify_rows(rows, norm="l1")
 
@@ -243,7 +243,7 @@ class Body(Norm):
                 out[:, k] = np.abs(rows[:, part] @ inverse.T).sum(axis=1)
         return out
 
-    def certify(self, rows: Any) -> None:
+    def certify(self, rows: Rows) -> None:
         """Refuse rows outside the body, and outside the unit ball that the ridge speaks of."""
         # Written so that NaN is refused: no comparison with it is true.
         if rows.shape[0] and not float(self.factor_norms(np.asarray(rows)).max()) <= 1:
@@ -434,6 +434,11 @@ class MeasuredRows(ABC):
 
     norm: Ball
     longest: float
+    shape: tuple[int, int]
+
+
+#: Rows in blocks, written down, or sparse.
+Rows: TypeAlias = "Floats | sparse.csr_array | MeasuredRows"
 
 
 def rounding_margin(width: int) -> float:
@@ -441,7 +446,7 @@ def rounding_margin(width: int) -> float:
     return 4 * (width + 4) * float(np.finfo(np.float64).eps)
 
 
-def certify_rows(X: Any, bound: float = 1.0, norm: Ball = "l2") -> None:
+def certify_rows(X: Rows, bound: float = 1.0, norm: Ball = "l2") -> None:
     """Refuse rows outside the ball: the theorem's hypothesis, checked before any draw."""
     longest = 0.0
     if isinstance(X, MeasuredRows):
@@ -454,7 +459,7 @@ def certify_rows(X: Any, bound: float = 1.0, norm: Ball = "l2") -> None:
         raise InvalidData("a row is longer than the declared bound; clip the rows first.")
 
 
-def row_norms(X: Any, norm: Ball = "l2") -> Floats:
+def row_norms(X: Rows, norm: Ball = "l2") -> Floats:
     """Return the norm of every row; infinite or NaN where doubles cannot hold its square."""
     with np.errstate(all="ignore"):
         if sparse.issparse(X):
@@ -468,9 +473,9 @@ def row_norms(X: Any, norm: Ball = "l2") -> Floats:
         return np.asarray(sums if norm == "l1" else np.sqrt(sums))
 
 
-def canonical_csr(X: Any) -> Any:
+def canonical_csr(X: sparse.csr_array) -> sparse.csr_array:
     """Return CSR in doubles that holds every entry once: two entries of one place add up."""
-    rows: Any = sparse.csr_array(X).astype(np.float64, copy=False)
+    rows: sparse.csr_array = sparse.csr_array(X).astype(np.float64, copy=False)
     if not rows.has_canonical_format:
         rows = rows.copy()
         with np.errstate(all="ignore"):

@@ -15,8 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from confrere.kernel.guarantee import check_epsilon
-
 #: Variance of the log odds around what experts declare, if they are right, and if they are not.
 DECLARED, UNKNOWN = 0.2, 1.0
 
@@ -107,4 +105,4 @@ def free_ridge(epsilon: float, factor: float = 2.0) -> float:
     With ``factor = 2`` the tight calibration gives ``2 rho = epsilon`` exactly. A smaller factor
     trades a little noise for a weaker ridge (1 gives about ``rho = .473 epsilon``).
     """
-    return factor / check_epsilon(epsilon)
+    return factor / epsilon

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,15 +24,15 @@ from confrere.kernel.guarantee import (
     Guarantee,
     Neighbours,
     check_epsilon,
-    check_positive,
     public_facts,
 )
-from confrere.kernel.losses import Loss
+from confrere.kernel.losses import Labels, Loss
 from confrere.kernel.norms import L2, Gaussian, Law, Norm, Pure, row_norms
 from confrere.kernel.streams import RandomSource, sum_zero_basis
 from confrere.maths.accountants import (
     CLASSWISE_FROM,
     Exposure,
+    Theorem,
     check_delta,
     gaussian_sigmas,
     theorem,
@@ -55,8 +56,9 @@ from confrere.mechanisms.hidden_size import (
 from confrere.mechanisms.output_step import LatticeStep
 from confrere.rows.frame import Rows
 
-Labels = NDArray[np.float64] | NDArray[np.intp]
 Offsets = NDArray[np.int64]
+#: Which rows are used in which releases.
+Patterns = Sequence[tuple[NDArray[np.intp] | slice, NDArray[np.bool_] | slice]]
 
 #: Share of epsilon that pays for the solver's tolerance and the floats.
 SOLVER_SHARE = 0.01
@@ -135,17 +137,17 @@ class Objective:
             raise InvalidData("X needs at least one row and one column.")
         if self.delta:
             check_delta(self.delta, declared_count(self.n_samples))
-        budget = self.epsilon * (1 - SOLVER_SHARE)
-        object.__setattr__(self, "rate", self._theorem.rate(budget, self.delta, self.exposure))
+        budget, exposure = self.epsilon * (1 - SOLVER_SHARE), self.exposure
+        object.__setattr__(self, "rate", self._theorem.rate(budget, self.delta, exposure))
 
-    @property
-    def _theorem(self) -> Any:
+    @cached_property
+    def _theorem(self) -> Theorem:
         shared = "joint" if self.joint else "apart" if len(self.blocks) > 1 else "one"
         law = "Gaussian" if self.delta else "pure"
         found = [theorem(shared, block.norm.leaf, self.loss, law) for block in self.blocks]
         return found[0]
 
-    @property
+    @cached_property
     def exposure(self) -> Exposure:
         """What the accountant speaks of."""
         return Exposure(
@@ -163,7 +165,7 @@ class Objective:
         one = len(self.blocks) == 1 and isinstance(self.blocks[0].norm, L2)
         return one and 2 < self.loss.n_classes < CLASSWISE_FROM
 
-    @property
+    @cached_property
     def acts(self) -> tuple[Act, ...]:
         """What every block does; they share what the output steps spend."""
         sigmas = gaussian_sigmas(self.rate, self.exposure) if self.delta else ()
@@ -206,6 +208,10 @@ class Objective:
 
     def guarantee(self) -> Guarantee:
         """Return the price of all blocks together, without touching data."""
+        return self._guarantee
+
+    @cached_property
+    def _guarantee(self) -> Guarantee:
         several = ("feature groups", "importances") if len(self.blocks) > 1 else ()
         return Guarantee(
             epsilon=self.epsilon,
@@ -282,7 +288,7 @@ class Objective:
         """Return the densities of the blocks' releases, for an exact audit."""
         points = centres if centres is not None else [None] * len(rows)
         return [
-            PerturbedTerm(np.asarray(X), np.asarray(y), act, centre)
+            PerturbedTerm(np.asarray(X), y, act, centre)
             for act, X, centre in zip(self.acts, rows, points, strict=True)
         ]
 
@@ -297,6 +303,7 @@ class Objective:
             raise InvalidData("a row is longer than its groups' bound; clip the rows first.")
 
 
+@lru_cache(maxsize=1024)
 def objective(
     *,
     epsilon: float,
@@ -308,12 +315,12 @@ def objective(
     neighbours: Neighbours = Neighbours.REPLACE_ONE,
     prior_norm: float = 0.0,
 ) -> Objective:
-    """Return the perturbed objective of one block."""
+    """Return the perturbed objective of one block; kept, as many ask for the same one."""
     return Objective(
         epsilon=epsilon,
         delta=delta,
         n_samples=n_samples,
-        blocks=(Block(norm, check_positive(ridge, "ridge")),),
+        blocks=(Block(norm, ridge),),
         loss=loss,
         neighbours=neighbours,
         prior_norm=prior_norm,
@@ -358,9 +365,10 @@ class Act:
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of what is released."""
-        return self.loss.shape(self.norm.size)
+        size, scores = self.norm.size, self.loss.n_scores
+        return (size,) if scores == 1 else (scores, size)
 
-    @property
+    @cached_property
     def class_basis(self) -> Floats:
         """Orthonormal columns, one per class that the noise is free to choose.
 
@@ -388,7 +396,7 @@ class Act:
         slopes = largest_count(self.n_samples) * self.loss.slope / self.ridge
         return 1.01 * (slopes + self.law.longest / self.ridge + self.prior_norm) + 1.0
 
-    @property
+    @cached_property
     def tolerance(self) -> float:
         """A bound on the gradient that the solver can certify on every run.
 
@@ -419,7 +427,7 @@ class Act:
         self,
         X: Rows,
         y: Labels,
-        patterns: Sequence[tuple[Any, Any]],
+        patterns: Patterns,
         *,
         source: RandomSource,
         count: int,
@@ -459,7 +467,7 @@ class PerturbedTerm:
     """One perturbed objective on one data set, in the coordinates of its noise."""
 
     X: Floats
-    y: NDArray[Any]
+    y: Labels
     made: Act
     centre: Floats | None = None
 
@@ -513,7 +521,8 @@ class PerturbedTerm:
         common["tolerance"] = max(1e-6, 2 * smallest)
         if loss.n_scores == 1:
             return minimise(self.X, self.y, cap=loss.slope, **common).w
-        solved = minimise_softmax(self.X, self.y, loss.n_classes, **common)
+        codes = np.asarray(self.y, dtype=np.intp)
+        solved = minimise_softmax(self.X, codes, loss.n_classes, **common)
         return np.asarray((made.class_basis.T @ solved.w).ravel())
 
 

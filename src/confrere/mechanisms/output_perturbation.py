@@ -22,6 +22,7 @@ from confrere.kernel.guarantee import (
     check_relation,
     public_facts,
 )
+from confrere.kernel.losses import Labels
 from confrere.kernel.norms import certify_rows
 from confrere.kernel.streams import RandomSource
 from confrere.maths.accountants import check_delta
@@ -37,7 +38,6 @@ from confrere.mechanisms.hidden_size import (
 )
 from confrere.mechanisms.objective import (
     TOLERANCE,
-    Labels,
     Offsets,
     parties_by_size,
     some_rows,

@@ -19,7 +19,7 @@ from confrere.kernel.losses import Logistic, Loss, loss_of
 from confrere.kernel.norms import Norm
 from confrere.maths.accountants import Exposure, check_delta, gaussian_rate
 from confrere.maths.prior_ridge import free_ridge, informed_ridge, mean_curvature, noise_variance
-from confrere.mechanisms.hidden_size import HiddenSize, RowCount, declared_count
+from confrere.mechanisms.hidden_size import HiddenSize, RowCount
 from confrere.mechanisms.objective import SOLVER_SHARE, Objective, objective
 
 #: Ridge on the mean loss, or the public rule.
@@ -69,7 +69,7 @@ class Allowance:
     @property
     def records(self) -> int:
         """The number of records as far as it is public."""
-        return declared_count(self.count)
+        return self.count.declared if isinstance(self.count, HiddenSize) else self.count
 
     @property
     def changed(self) -> int:
@@ -133,8 +133,9 @@ def allowance(
     n_classes: int = 2,
 ) -> Allowance:
     """Return the allowance of an estimator's common parameters."""
-    made = loss_of(n_classes, slope_of(loss, n_classes))
-    return Allowance(epsilon=epsilon, delta=delta, loss=made, count=n_samples, cap=slope_of(loss))
+    cap = slope_of(loss)
+    made = loss_of(n_classes, cap)
+    return Allowance(epsilon=epsilon, delta=delta, loss=made, count=n_samples, cap=cap)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,10 +17,10 @@ from scipy import special
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Guarantee, check_epsilon
-from confrere.kernel.losses import residual
+from confrere.kernel.losses import Labels
 from confrere.kernel.streams import RandomSource
 from confrere.maths.solver import UNSOLVED, minimise, minimise_softmax, smallest_tolerance
-from confrere.mechanisms.objective import Labels
+from confrere.maths.solver.descent import residual
 from confrere.mechanisms.output_step import coordinate_rounding, coordinates
 from confrere.mechanisms.secure_sum import Colluding, SecureSum, check_tries, fewest_of
 from confrere.plans.base_plan import Term

@@ -6,9 +6,8 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.losses import residual
 from confrere.maths.solver import minimise, smallest_tolerance
-from confrere.maths.solver.descent import Binary, newton
+from confrere.maths.solver.descent import Binary, newton, residual
 from confrere.maths.solver.row_blocks import SolverRows
 
 

@@ -21,11 +21,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg.lapack import dposv, dtrtri
+from scipy.special import expit
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import check_positive
-from confrere.kernel.losses import Logistic, curvature, residual
+from confrere.kernel.losses import Logistic
 from confrere.maths.solver.certificate import (
     UNIT,
     Certificate,
@@ -40,6 +41,33 @@ from confrere.maths.solver.row_blocks import Block, Matrix, SolverRows, Sums, Wo
 
 #: Entries of all Gram matrices together beyond which only their diagonals are kept: 16 MB.
 _GRAM_ENTRIES = 2**21
+
+
+def sigmoid(t: ArrayLike) -> Floats:
+    """Return ``1 / (1 + exp(-t))``, without overflow."""
+    return np.asarray(expit(np.asarray(t, dtype=np.float64)), dtype=np.float64)
+
+
+def residual(t: ArrayLike, cap: float = 1.0, *, out: Floats | None = None) -> Floats:
+    """Return minus the slope of the logistic loss, ``min(sigmoid(-t), cap)``.
+
+    ``out`` may be ``t`` itself: solvers call this on every block of rows.
+    """
+    p = np.negative(np.asarray(t, dtype=np.float64), out=out)
+    p = np.asarray(expit(p, out=out), dtype=np.float64)
+    return p if cap == 1.0 else np.minimum(p, cap, out=out)
+
+
+def curvature(t: ArrayLike, cap: float = 1.0) -> Floats:
+    """Return the second derivative of the logistic loss; 0 where the cap holds.
+
+    Where it begins to hold, that of the curved side: with all margins zero, as solvers begin, and a
+    cap of one half, the other one would say nothing.
+    """
+    t = np.asarray(t, dtype=np.float64)
+    rare = sigmoid(-np.abs(t))  # the smaller of p and 1 - p, to full relative accuracy
+    bend = rare * (1.0 - rare)
+    return bend if cap == 1.0 else np.where(sigmoid(-t) <= cap, bend, 0.0)
 
 
 class Preconditioner(ABC):
