@@ -77,7 +77,7 @@ GAUSSIAN_ASSUMPTIONS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class Columns:
     """One objective of those that see the same records: its columns, ridge and part of the noise.
 
     Parameters
@@ -107,7 +107,7 @@ class Objective:
         With one the noise is Gaussian, in the coordinates in which rows are no longer than one.
     n_samples : int or HiddenSize
         Number of rows, or what stands for it where it is not public.
-    blocks : sequence of Block
+    blocks : sequence of Columns
         One, or several with minimisers of their own. Their weights sum to one, of blocks that share
         a row's length the squares do.
     loss : Loss
@@ -123,7 +123,7 @@ class Objective:
     epsilon: float
     delta: float = 0.0
     n_samples: RowCount
-    blocks: tuple[Block, ...]
+    blocks: tuple[Columns, ...]
     loss: Loss
     joint: bool = False
     neighbours: Neighbours = Neighbours.REPLACE_ONE
@@ -320,7 +320,7 @@ def objective(
         epsilon=epsilon,
         delta=delta,
         n_samples=n_samples,
-        blocks=(Block(norm, ridge),),
+        blocks=(Columns(norm, ridge),),
         loss=loss,
         neighbours=neighbours,
         prior_norm=prior_norm,

@@ -20,7 +20,7 @@ from confrere.kernel.norms import L2, Norm
 from confrere.kernel.streams import RandomSource
 from confrere.maths.accountants import Exposure, gaussian_rate, gaussian_sigmas
 from confrere.maths.partition import high_share, split_rows
-from confrere.mechanisms.objective import Act, Block, Objective
+from confrere.mechanisms.objective import Act, Columns, Objective
 from confrere.model import Clip, Facts, LowLevelModel, StackFacts
 from confrere.model.models import UNIT_ROWS
 from confrere.plans.base_plan import LabelledTable, Term
@@ -266,7 +266,7 @@ def plan_feature_stack(
         delta=own.delta,
         n_samples=own.count,
         blocks=tuple(
-            Block(norms[k], ridge(k, chosen), shares[k])
+            Columns(norms[k], ridge(k, chosen), shares[k])
             for k, chosen in enumerate(group_ridges(alpha, len(sizes)))
         ),
         loss=own.loss,

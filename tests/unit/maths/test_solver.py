@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.maths.solver import minimise, smallest_tolerance
-from confrere.maths.solver.descent import Binary, newton, residual
+from confrere.maths.solver.descent import BinarySum, newton, residual
 from confrere.maths.solver.row_blocks import SolverRows
 
 
@@ -60,7 +60,7 @@ def test_the_capped_objective_is_minimised(cap):
 @pytest.mark.parametrize("far", [0.0, 1e2, 1e5])
 def test_newton_arrives_from_everywhere(far, cap):
     X, y = rows_and_labels(300, 7)
-    objective = Binary(
+    objective = BinarySum(
         rows=SolverRows(X, 1.0),
         labels=y,
         ridge=1e-4,

@@ -15,7 +15,7 @@ from confrere.maths.solver import (
     smallest_tolerance,
 )
 from confrere.maths.solver.certificate import UNIT, block_rows, partition_rows
-from confrere.maths.solver.descent import Binary, Softmax
+from confrere.maths.solver.descent import BinarySum, SoftmaxSum
 from confrere.maths.solver.row_blocks import SolverRows
 
 EXTENDED = np.longdouble
@@ -92,7 +92,7 @@ def test_rounding_stays_below_its_bound(adversary, one_class):
     X /= np.linalg.norm(X, axis=1).max()
     y = np.where((rng.random(len(X)) < 0.5) | one_class, 1.0, -1.0)
     zero = np.zeros((1, X.shape[1]))
-    objective = Binary(rows=SolverRows(X, 1.0), labels=y, ridge=1e-300, linear=zero, centre=zero)
+    objective = BinarySum(rows=SolverRows(X, 1.0), labels=y, ridge=1e-300, linear=zero, centre=zero)
     computed = objective.gradient(w[None])[0]
     error = np.linalg.norm((computed - exact_gradient(X, y, w, ridge=0.0)).astype(float))
     bound = rounding_bound(*X.shape, row_norm=1.0, weight_norm=float(np.linalg.norm(w)))
@@ -109,7 +109,7 @@ def test_rounding_of_the_softmax_stays_below_its_bound():
     for size in (1.0, 1e6):
         W = size * rng.standard_normal((K, d))
         zero = np.zeros((1, K * d))
-        objective = Softmax(
+        objective = SoftmaxSum(
             rows=SolverRows(X, 1.0), labels=codes, ridge=1e-300, linear=zero, centre=zero, classes=K
         )
         computed = objective.gradient(W.reshape(1, -1)).reshape(K, d)

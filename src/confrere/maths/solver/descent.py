@@ -179,7 +179,7 @@ _TAME = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Objective(ABC):
+class SmoothSum(ABC):
     """A strongly convex sum over rows, for one or several penalties.
 
     Parameters
@@ -350,7 +350,7 @@ class Objective(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Binary(Objective):
+class BinarySum(SmoothSum):
     """``sum_i l(y_i w.x_i)`` with labels -1 and +1, and its penalty.
 
     ``cap`` bounds the slope.
@@ -436,7 +436,7 @@ class Binary(Objective):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Softmax(Objective):
+class SoftmaxSum(SmoothSum):
     """``sum_i [logsumexp(W x_i) - W_{c_i}.x_i]`` and its penalty; labels are class codes.
 
     The weights of a problem are ``W`` of shape ``(K, d)``, flattened.
@@ -537,7 +537,7 @@ _PATIENCE = 100
 _LOOSENESS = 0.03
 
 
-def descend(objective: Objective, W: Floats, tolerance: float) -> tuple[Floats, Floats]:
+def descend(objective: SmoothSum, W: Floats, tolerance: float) -> tuple[Floats, Floats]:
     """Return points, and gradients there that are certified to be at most ``tolerance``."""
     expand = objective.expansion()
     if expand is not None:
@@ -570,7 +570,7 @@ def descend(objective: Objective, W: Floats, tolerance: float) -> tuple[Floats, 
 
 @np.errstate(all="ignore")
 def _full_steps(
-    objective: Objective,
+    objective: SmoothSum,
     expand: Callable[[Floats], tuple[Floats, Floats]],
     W: Floats,
     tolerance: float,
@@ -591,7 +591,7 @@ def _full_steps(
     return W, G, False
 
 
-def _fan_out(objective: Objective, W: Floats, tolerance: float) -> tuple[Floats, Floats]:
+def _fan_out(objective: SmoothSum, W: Floats, tolerance: float) -> tuple[Floats, Floats]:
     """Solve the mean of all problems, and start each of them one Newton step from there."""
     pull = objective.linear - objective.ridge * objective.centre
     apart = pull - pull.mean(axis=0)
@@ -602,7 +602,7 @@ def _fan_out(objective: Objective, W: Floats, tolerance: float) -> tuple[Floats,
 
 
 def _settle(
-    objective: Objective, W: Floats, metric: Preconditioner, tolerance: float
+    objective: SmoothSum, W: Floats, metric: Preconditioner, tolerance: float
 ) -> tuple[Floats, Floats]:
     W, G, strays = _QuasiNewton(objective, W, metric).run(tolerance)
     for j in strays:
@@ -619,7 +619,7 @@ class _QuasiNewton:
 
     def __init__(
         self,
-        objective: Objective,
+        objective: SmoothSum,
         W: Floats,
         metric: Preconditioner,
         worth: float | None = None,
@@ -715,7 +715,7 @@ _LONGEST_SOLVE = 2000
 _LONGEST_SEARCH = 200
 
 
-def newton(objective: Objective, W: Floats, tolerance: float) -> tuple[Floats, Floats]:
+def newton(objective: SmoothSum, W: Floats, tolerance: float) -> tuple[Floats, Floats]:
     r"""Return the minimiser of a single problem, and a gradient certified at ``tolerance``.
 
     ``W`` is the start, ``(1, size)``; so are both results.
@@ -834,7 +834,7 @@ def minimise(
         If the labels or the rows are not as declared; a caller that clips never sees it.
     """
     rows = SolverRows(X, check_positive(row_norm, "row_norm"))
-    objective = Binary(
+    objective = BinarySum(
         rows=rows,
         labels=rows.keep(_signs(y, rows.n)),
         ridge=_finite_positive(ridge, "ridge"),
@@ -880,7 +880,7 @@ def minimise_many(
     shape = (len(linear), rows.d)
     if shape[0] < 1:
         raise InvalidParameter("linear needs at least one row.")
-    objective = Binary(
+    objective = BinarySum(
         rows=rows,
         labels=rows.keep(_signs(y, rows.n)),
         ridge=_finite_positive(ridge, "ridge"),
@@ -932,7 +932,7 @@ def minimise_softmax(
     if codes.shape != (rows.n,) or not np.all((codes >= 0) & (codes < n_classes)):
         raise InvalidData("codes must be one integer from 0 to n_classes - 1 per row of X.")
     size = n_classes * rows.d
-    objective = Softmax(
+    objective = SoftmaxSum(
         rows=rows,
         labels=rows.keep(codes),
         ridge=_finite_positive(ridge, "ridge"),
@@ -945,7 +945,7 @@ def minimise_softmax(
 
 
 def _certified(
-    objective: Objective, start: Floats, tolerance: float
+    objective: SmoothSum, start: Floats, tolerance: float
 ) -> tuple[Floats, tuple[Certificate, ...]]:
     smallest = smallest_tolerance(
         objective.rows.n,
