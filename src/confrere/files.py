@@ -13,10 +13,7 @@ from pathlib import Path
 def write_new(path: Path, content: bytes, *, mode: int = 0o600) -> None:
     """Make a file unless it is there: of two processes that make it at the same time, one does.
 
-    Raises
-    ------
-    FileExistsError
-        If it is there; it stays as it is.
+    Raises FileExistsError if it is there; it stays as it is.
     """
     with _drafted(path, content, mode) as draft:
         os.link(draft, path)
@@ -36,10 +33,7 @@ def read_plain(path: Path, most: int) -> bytes | None:
     No link is followed, and nothing is waited for: whoever made the folder may have put anything
     in the file's place.
 
-    Raises
-    ------
-    OSError
-        If it cannot be opened; that includes links.
+    Raises OSError if it cannot be opened; that includes links.
     """
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(handle, "rb") as stream:

@@ -48,9 +48,7 @@ class Trust:
     def parse(cls, text: object) -> Self:
         """Read "own noise", "coordinator", or "t of M" in numbers, such as "1 of 3".
 
-        Raises
-        ------
-        InvalidParameter
+        Raises InvalidParameter.
         """
         if isinstance(text, cls):
             return text

@@ -66,10 +66,6 @@ def audit(
         Call ``fit`` for every run and read everything that it leaves behind, instead of drawing
         from its mechanism on the rows that it prepares. Slow; it is done unasked if a fitted
         number that no noise moves differs between the neighbours.
-
-    Returns
-    -------
-    AuditResult
     """
     pairs = worst_pairs(estimator) if pair is None else as_pairs(pair)
     bulk = None if whole_fits else bulk_sampler(estimator, pairs[0].first)

@@ -78,10 +78,6 @@ def exact_audit(
         Random cases, besides a grid of constructed ones.
     random_state : int, default=0
         Of the random cases.
-
-    Returns
-    -------
-    ExactAudit
     """
     if isinstance(target, Objective):
         return _audit_objective(target, draws, random_state)

@@ -73,10 +73,6 @@ def audit_function(
         What is audited, in one line: part of what ``records`` is checked against.
     batch : int, default=2500
         Runs between two records.
-
-    Returns
-    -------
-    AuditResult
     """
     pairs = as_pairs(pair)
     if not 0 < confidence < 1:

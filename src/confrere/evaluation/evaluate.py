@@ -364,10 +364,6 @@ def evaluate(
     ledger, account, random_state
         As in :class:`confrere.PrivateLogisticRegression`.
 
-    Returns
-    -------
-    Evaluation
-
     Notes
     -----
     Unit : record. Neighbours : replace one row of ``(X, y)``. Guarantee : ``epsilon``-DP, pure.

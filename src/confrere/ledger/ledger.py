@@ -59,10 +59,8 @@ class LedgerReader(LedgerFile):
     def affords(self, account: str | None, guarantee: Guarantee) -> bool:
         """Whether the caps cover ``guarantee`` now; another process may be quicker to charge.
 
-        Raises
-        ------
-        CompositionError
-            If the account counts another unit or other neighbours: no cap would ever cover it.
+        Raises CompositionError if the account counts another unit or other neighbours: no cap would
+        ever cover it.
         """
         balance = self._balance(account)
         return balance is None or _covers(balance, guarantee)
@@ -70,12 +68,8 @@ class LedgerReader(LedgerFile):
     def require(self, account: str | None, epsilon: float, delta: float = 0.0) -> None:
         """Refuse what the caps do not cover now, as :meth:`charge` would: for several charges.
 
-        Raises
-        ------
-        BudgetExceeded
-            If a cap does not cover so much: which one, and what is left.
-        AccountFrozen
-            If its owner lets nothing more be charged.
+        Raises BudgetExceeded if a cap does not cover so much: which one, and what is left. Raises
+        AccountFrozen if its owner lets nothing more be charged.
         """
         balance = self._balance(account)
         if balance is not None and balance.unit is not None and balance.neighbours is not None:
@@ -95,9 +89,7 @@ class LedgerReader(LedgerFile):
     def check_agreed(self, study_sha256: str, approval: ChargeApproval | None) -> None:
         """Refuse a study that its owner has said no to since; see :class:`Decision`.
 
-        Raises
-        ------
-        StudyRefused
+        Raises StudyRefused.
         """
         with self._store.reading() as log:
             log.check_agreed(study_sha256, approval)

@@ -163,10 +163,7 @@ _DOCUMENT = TypeAdapter(_Document)
 def read_model(description: dict[str, Any]) -> Model:
     """Read what :meth:`Model.to_dict` wrote.
 
-    Raises
-    ------
-    InvalidRelease
-        If anything is missing, unknown, of the wrong shape or not finite.
+    Raises InvalidRelease if anything is missing, unknown, of the wrong shape or not finite.
     """
     return _checked(validated(_MODEL, description, "model").built(), description)
 
@@ -189,10 +186,8 @@ def model_document(
 def read_document(content: bytes) -> tuple[str, Model]:
     """Return kind and model of ``model.json``, after asking whether it is as it was written.
 
-    Raises
-    ------
-    InvalidRelease
-        If the content is anything else than :func:`model_document` of what it describes.
+    Raises InvalidRelease if the content is anything else than :func:`model_document` of what it
+    describes.
     """
     found = read_json(content, "model.json")
     if found.get("schema") != SCHEMA:

@@ -169,10 +169,7 @@ class Encoder:
     def checked(cls, given: Encoder) -> Encoder:
         """Return what was read, if the program is that of the schema.
 
-        Raises
-        ------
-        InvalidRelease
-            If it is not, or the names are not the schema's.
+        Raises InvalidRelease if it is not, or the names are not the schema's.
         """
         own = cls.of(given.transformer())
         if not given.same_encoding(own):
@@ -233,10 +230,7 @@ def number(value: Any, where: str) -> float:
 def readable_rows(X: Any, n_features: int) -> Any:
     """Return finite rows within ``LARGEST``; CSR rows stay CSR.
 
-    Raises
-    ------
-    InvalidData
-        If the rows have another number of columns, or values that are not finite.
+    Raises InvalidData if the rows have another number of columns, or values that are not finite.
     """
     rows: Any = X.tocsr().astype(np.float64) if is_sparse(X) else _dense(X)
     if rows.ndim != 2 or rows.shape[1] != n_features:
@@ -366,10 +360,7 @@ class Model(ABC):
     def encoded(self, table: Any) -> Floats:
         """Return the rows that are read here, of a raw table.
 
-        Raises
-        ------
-        InvalidData
-            If the table does not fit, or the model has no encoder.
+        Raises InvalidData if the table does not fit, or the model has no encoder.
         """
         if self.encoder is None:
             raise InvalidData("the model has no encoder; it reads rows that were encoded before.")

@@ -38,10 +38,7 @@ def hashed_array(numbers: ArrayLike) -> dict[str, Any]:
 def read_json(content: bytes, name: str) -> dict[str, Any]:
     """Return the object that ``content`` holds.
 
-    Raises
-    ------
-    InvalidRelease
-        If it is not one object of plain JSON.
+    Raises InvalidRelease if it is not one object of plain JSON.
     """
     try:
         value = _parse(content)
@@ -90,10 +87,8 @@ def _machine_integer(text: str) -> int:
 def validated(adapter: TypeAdapter[T], value: object, name: str) -> T:
     """Return a JSON value as what a type says it is.
 
-    Raises
-    ------
-    InvalidRelease
-        Naming the first key that is wrong and the rule that it breaks, never its value.
+    Raises InvalidRelease: naming the first key that is wrong and the rule that it breaks, never its
+    value.
     """
     try:
         content = canonical_bytes(value)

@@ -604,10 +604,6 @@ def plan(
         Root mean square norm of the rows as a share of ``data_norm``.
     loss : {"capped", "logistic"}, default="capped"
         The loss.
-
-    Returns
-    -------
-    Forecast
     """
     check_epsilon(epsilon)
     check_positive(row_norm, "row_norm")
@@ -740,12 +736,7 @@ def plan_schema(
     # What the best model of these columns reaches without privacy: a guess, from the literature.
     auc: float = 0.85,
 ) -> SchemaForecast:
-    """Say whether numbers become curves and a delta is spent, and what is expected of it.
-
-    Returns
-    -------
-    SchemaForecast
-    """
+    """Say whether numbers become curves and a delta is spent, and what is expected of it."""
     check_epsilon(epsilon)
     if not 0.5 < auc < 1:
         raise InvalidParameter("auc must lie strictly between 0.5 and 1.")

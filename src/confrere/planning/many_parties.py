@@ -152,12 +152,7 @@ def plan_votes(
     alpha: float | Literal["auto"] = "auto",
     reference_norm: float = 5.0,  # Length of the weights that the model is compared with
 ) -> VotesForecast:
-    """Plan learning from many small parties and public rows; touches no data.
-
-    Returns
-    -------
-    VotesForecast
-    """
+    """Plan learning from many small parties and public rows; touches no data."""
     check_epsilon(epsilon)
     check_positive(reference_norm, "reference_norm")
     if min(parties, auxiliary, d) < 1:
@@ -208,10 +203,6 @@ def choose_votes(
     clustered: 1.25 times as much of their spread is between the cells that there would be as in a
     cloud of normal rows. In one cloud a class that follows a slope is hidden within cells, and
     votes see it.
-
-    Returns
-    -------
-    VotesChoice
     """
     check_epsilon(epsilon)
     rows = np.asarray(auxiliary, dtype=np.float64)

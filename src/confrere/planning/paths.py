@@ -99,12 +99,7 @@ def recommend(
     # Records of every organisation that would take part in an average.
     parties: Sequence[int] | None = None,
 ) -> Recommendation:
-    """Recommend a path to a model without touching data, and say what to expect of each.
-
-    Returns
-    -------
-    Recommendation
-    """
+    """Recommend a path to a model without touching data, and say what to expect of each."""
     check_epsilon(epsilon)
     if min(n, d, *(parties or ()), n_source or 1) < 1:
         raise InvalidParameter("n, d, n_source and parties must be at least 1.")
@@ -245,10 +240,6 @@ def choose(
         Guesses about the data, as for :func:`confrere.planning.plan`.
     colluding : int or "auto", default="auto"
         How many parties may pool what they know; by default a minority.
-
-    Returns
-    -------
-    Choice
     """
     check_epsilon(epsilon)
     check_positive(row_norm, "row_norm")

@@ -164,12 +164,9 @@ def read_additions(
 ) -> tuple[SignedAddition, ...]:
     """Return what was added to a release, once signatures and names are right.
 
-    Raises
-    ------
-    InvalidRelease
-        If an addition is of another release, or not in the form that is written.
-    SignatureError
-        If a signature is missing, wrong, or of another key than the one given for the party.
+    Raises InvalidRelease if an addition is of another release, or not in the form that is written.
+    Raises SignatureError if a signature is missing, wrong, or of another key than the one given for
+    the party.
     """
     return tuple(_signed(whole, keys or {}))
 

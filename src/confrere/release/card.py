@@ -564,10 +564,7 @@ def build_card(
 def prior_spend(ledger: Ledger, receipt: Receipt | None) -> dict[str, Any]:
     """Return the account's budget just before and just after the charge, from the ledger itself.
 
-    Raises
-    ------
-    InvalidParameter
-        If the ledger has no such charge.
+    Raises InvalidParameter if the ledger has no such charge.
     """
     entries = [] if receipt is None else ledger.entries(receipt.account)
     own = [entry for entry in entries if receipt and (entry.row, entry.hash) == _key(receipt)]

@@ -79,12 +79,9 @@ def read_folder(
 ) -> VerifiedFolder:
     """Return the files of a release once names, sizes, signatures and hashes are right.
 
-    Raises
-    ------
-    InvalidRelease
-        If a file is missing, unlisted, changed, too large, or not a regular file.
-    SignatureError
-        If a signature is missing or wrong, or made by another key than the one you gave.
+    Raises InvalidRelease if a file is missing, unlisted, changed, too large, or not a regular file.
+    Raises SignatureError if a signature is missing or wrong, or made by another key than the one
+    you gave.
     """
     root = Path(folder)
     if root.is_symlink() or not root.is_dir():
@@ -243,10 +240,8 @@ def write_folder(
 ) -> Path:
     """Write the folder beside its place, flush it to disk, then rename it there.
 
-    Raises
-    ------
-    InvalidRelease
-        If a name is none of a release's files: what others sent could lie anywhere by its name.
+    Raises InvalidRelease if a name is none of a release's files: what others sent could lie
+    anywhere by its name.
     """
     if not files.keys() <= _KNOWN:
         raise InvalidRelease("a release holds no file of such a name; nothing was written.")

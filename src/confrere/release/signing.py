@@ -189,9 +189,7 @@ def sign_bytes(message: bytes, key: PrivateKey, *, namespace: str) -> bytes:
 def verify_bytes(signature: bytes, message: bytes, key: PublicKey, *, namespace: str) -> None:
     """Refuse a message that the owner of ``key`` did not sign for this purpose.
 
-    Raises
-    ------
-    SignatureError
+    Raises SignatureError.
     """
     raw_key, raw_signature = _open_envelope(_unarmour(signature), namespace)
     if raw_key != _raw(read_public_key(key)):
@@ -207,9 +205,7 @@ def verify_bytes(signature: bytes, message: bytes, key: PublicKey, *, namespace:
 def signer_of(signature: bytes, message: bytes, *, namespace: str) -> Ed25519PublicKey:
     """Return the key that signed a message for this purpose; whose it is, it does not say.
 
-    Raises
-    ------
-    SignatureError
+    Raises SignatureError.
     """
     raw_key, _ = _open_envelope(_unarmour(signature), namespace)
     key = Ed25519PublicKey.from_public_bytes(raw_key)
@@ -226,11 +222,8 @@ def verify_signature(
 ) -> Ed25519PublicKey:
     """Return the key that signed ``sums``.
 
-    Raises
-    ------
-    SignatureError
-        If the envelope is not exactly one that OpenSSH writes, the signature is wrong, or its
-        key is not allowed.
+    Raises SignatureError if the envelope is not exactly one that OpenSSH writes, the signature is
+    wrong, or its key is not allowed.
     """
     raw_key, raw_signature = _open_envelope(_unarmour(signature), NAMESPACE)
     key = Ed25519PublicKey.from_public_bytes(raw_key)

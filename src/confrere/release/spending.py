@@ -371,10 +371,7 @@ def _method(spending: Spending, rows: int, parties: int) -> str:
 def receipts_for_facts(schema: PublicSchema | None) -> tuple[Receipt, ...]:
     """Return the receipts that a schema carries.
 
-    Raises
-    ------
-    SchemaError
-        If what it carries is no receipt.
+    Raises SchemaError if what it carries is no receipt.
     """
     paid = () if schema is None else schema.paid
     try:
@@ -423,10 +420,7 @@ def with_facts(
 def promised_with(schema: PublicSchema | None, guarantee: Guarantee) -> Guarantee:
     """Return a promise that says what was paid before, for facts of the schema.
 
-    Raises
-    ------
-    InvalidParameter
-        Before anything is spent, if the two prices do not add up.
+    Raises InvalidParameter: before anything is spent, if the two prices do not add up.
     """
     for one in receipts_for_facts(schema):
         then = one.guarantee

@@ -48,10 +48,7 @@ def declared_columns(
 ) -> pd.DataFrame:
     """Return the declared columns of a table, in their order.
 
-    Raises
-    ------
-    InvalidData
-        If a column is lacking, or there twice.
+    Raises InvalidData if a column is lacking, or there twice.
     """
     if not is_table(X):
         if np.ndim(X) != 2 or np.shape(X)[1] != len(names):

@@ -418,10 +418,7 @@ class FactCounts:
     ) -> Integers:
         """Return the exact sums of a table; for its owner alone.
 
-        Raises
-        ------
-        InvalidData
-            Naming every column in which something is wrong, and never a value.
+        Raises InvalidData: naming every column in which something is wrong, and never a value.
         """
         frame = declared_columns(table, self.names)
         parts, problems = [], []

@@ -51,12 +51,7 @@ class TooDeep(ValueError):
 def parse_bounded(text: str) -> dict[str, Any]:
     """Return what a TOML text holds.
 
-    Raises
-    ------
-    TooDeep
-        If it breaks a bound.
-    tomllib.TOMLDecodeError
-        If it is not TOML.
+    Raises TooDeep if it breaks a bound. Raises tomllib.TOMLDecodeError if it is not TOML.
     """
     tables = 0
     for number, line in enumerate(text.split("\n"), 1):

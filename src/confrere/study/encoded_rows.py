@@ -119,11 +119,8 @@ def predict(
 ) -> pd.DataFrame:
     """Return the predicted label of every row and the probability of each label.
 
-    Raises
-    ------
-    InvalidData
-        If the table is raw and the release cannot read it, or a row is longer than the bound that
-        the model was learned with.
+    Raises InvalidData if the table is raw and the release cannot read it, or a row is longer than
+    the bound that the model was learned with.
     """
     model = release.model
     rows = encoded_rows(release, table, encoded=encoded)

@@ -153,10 +153,7 @@ class Home:
     def datasets(self) -> Mapping[str, DataSet]:
         """Return its data sets, by the organisation's names.
 
-        Raises
-        ------
-        StudyError
-            If two names are for one table: a data set has one ledger.
+        Raises StudyError if two names are for one table: a data set has one ledger.
         """
         told = parse_toml(read_bytes(self.folder / _DATASETS, _DATASETS), _DATASETS)
         found = _DataSets.read({"named": told}, _DATASETS, folder=self.folder).named
@@ -266,10 +263,8 @@ class OwnClassifier(Table):
     ) -> NDArray[np.bool_] | NDArray[np.int64]:
         """Train on a party's rows, and return what it takes the public rows for.
 
-        Raises
-        ------
-        StudyError
-            If there is no such classifier, or if it fails: to be said to the party alone.
+        Raises StudyError if there is no such classifier, or if it fails: to be said to the party
+        alone.
         """
         if np.all(y == y[0]):
             # Of one class: it votes for it.
@@ -514,10 +509,7 @@ class Peer:
 def peers_of(study: Study, local: Local) -> list[Peer]:
     """Return the others whose answers a run uses.
 
-    Raises
-    ------
-    StudyError
-        If the study names another key than the one that the party has confirmed.
+    Raises StudyError if the study names another key than the one that the party has confirmed.
     """
     found = []
     for party in study.payers:

@@ -308,9 +308,7 @@ class StudyPlan:
     def check(self) -> None:
         """Refuse what a budget that is known here does not cover.
 
-        Raises
-        ------
-        BudgetExceeded
+        Raises BudgetExceeded.
         """
         for price in self.prices:
             price.budget.check(price.guarantee)

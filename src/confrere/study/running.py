@@ -72,9 +72,7 @@ def check_words(study: Study, release: Release) -> None:
 
     Whoever saves a release writes its card; how many rows a unit has decides about the price.
 
-    Raises
-    ------
-    InvalidRelease
+    Raises InvalidRelease.
     """
     promise, card = study.promise, release.card
     said = card.guarantee

@@ -241,12 +241,8 @@ def make_grant(
 ) -> Grant:
     """Return what a party would agree to: every question of the study, at its price.
 
-    Raises
-    ------
-    OperationRefused
-        If the party's policy does not allow the study.
-    BudgetExceeded
-        If a limit does not cover one run.
+    Raises OperationRefused if the party's policy does not allow the study. Raises BudgetExceeded if
+    a limit does not cover one run.
     """
     _check_engine(study)
     party = study.party(local.party)
@@ -293,10 +289,8 @@ def party_session(
 ) -> PartySession[tuple[Learned, ...]]:
     """Return what answers for a party: its rows read, its account open, its grant checked.
 
-    Raises
-    ------
-    GrantRefused, SignatureError
-        If the grant is of another study, another version of this library, or signed by another.
+    Raises GrantRefused, SignatureError if the grant is of another study, another version of this
+    library, or signed by another.
     """
     _check_engine(study)
     party = study.party(local.party)
@@ -504,10 +498,7 @@ def approval_of(
 ) -> ChargeApproval:
     """Return who agrees and why, in words that a card can hold.
 
-    Raises
-    ------
-    StudyError
-        If a text cannot stand on a card. That is found before anything is spent.
+    Raises StudyError if a text cannot stand on a card. That is found before anything is spent.
     """
     for key, text in {"name": name, "reason": reason, "justification": justification}.items():
         try:

@@ -118,10 +118,7 @@ class Table(BaseModel):
     def read(cls, values: Any, what: str, **context: Any) -> Self:
         """Check what a file holds.
 
-        Raises
-        ------
-        StudyError
-            Naming the key; of several faults, the first.
+        Raises StudyError: naming the key; of several faults, the first.
         """
         try:
             return cls.model_validate(values, context=context)
@@ -454,10 +451,7 @@ def price_for(study: Study, model: Any, n_samples: int = NOMINAL_ROWS) -> Guaran
 def check_parameters(study: Study) -> None:
     """Refuse wrong parameters by their name; touches no data.
 
-    Raises
-    ------
-    StudyError
-        Naming the key.
+    Raises StudyError: naming the key.
     """
     methods = [study.method] + ([find_method(study.method.source)] if study.method.source else [])
     known: dict[str, inspect.Parameter] = {}
