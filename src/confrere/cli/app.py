@@ -94,7 +94,8 @@ def _report(error: Exception, program: str, *, as_json: bool) -> ExitCode:
         # The parser's own suggestions come twice, or not at all.
         message = re.sub(r"[.?]? Did you mean.*", "", " ".join(format_message().split()))
         message = message.rstrip(".")
-        verbs = _verbs(context)
+        listed = getattr(getattr(context, "command", None), "list_commands", None)
+        verbs = [] if listed is None else list(listed(context))
         if not message:  # a group without a verb: its help has just been printed
             message = f"{where} needs one of {', '.join(verbs)}"
             hint = f"for instance: {where} {verbs[0]}" if verbs else hint
@@ -103,11 +104,6 @@ def _report(error: Exception, program: str, *, as_json: bool) -> ExitCode:
             message, hint = f"{message}; did you mean {near!r}?", f"{where} {near}"
     report(code, message, error_code=name, hint=hint, as_json=as_json)
     return code
-
-
-def _verbs(context: Any) -> list[str]:
-    listed = getattr(getattr(context, "command", None), "list_commands", None)
-    return [] if listed is None else list(listed(context))
 
 
 def _near(message: str, verbs: list[str], context: Any) -> str | None:

@@ -173,7 +173,9 @@ def runnable(function: Callable[..., Answer]) -> Callable[..., None]:
         except (typer.Exit, typer.Abort):
             raise
         except BaseException as error:
-            if _is_usage(error) or isinstance(error, BrokenPipeError | SystemExit):
+            # What the parser raised has a usage line and a code of its own.
+            usage = hasattr(error, "format_message") and hasattr(error, "exit_code")
+            if usage or isinstance(error, BrokenPipeError | SystemExit):
                 raise
             raise typer.Exit(_failed(error, as_json=as_json, debug=debug)) from None
         _show(answer, as_json=as_json)
@@ -222,8 +224,3 @@ def report(code: int, message: str, *, error_code: str, hint: str, as_json: bool
         typer.echo(envelope(code, message, error_code=error_code, hint=hint))
     else:
         typer.echo(f"confrere: {message} ({hint})", err=True)
-
-
-def _is_usage(error: BaseException) -> bool:
-    """Whether the parser raised it: those have a usage line and a code of their own."""
-    return hasattr(error, "format_message") and hasattr(error, "exit_code")

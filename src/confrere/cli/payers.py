@@ -11,11 +11,11 @@ from typing import Annotated
 import typer
 
 from confrere.cli.envelope import NotConfirmed, aside
-from confrere.cli.views import amount, facts
+from confrere.cli.views import facts
 from confrere.errors import BudgetExceeded
 from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
-from confrere.ledger.accounts import shown
+from confrere.ledger.accounts import amount, shown
 from confrere.ledger.witness import no_ledger
 
 OwnersLedger = Annotated[

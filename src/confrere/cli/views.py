@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from rich.text import Text
 
 from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Account, Decision, Entry, Receipt
-from confrere.ledger.accounts import shown, shown_down
+from confrere.ledger.accounts import amount, shown, shown_down
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,13 +41,6 @@ def facts(title: str, values: Mapping[str, object]) -> Table:
     for name, value in values.items():
         table.add_row(name, str(value))
     return table
-
-
-def amount(value: float | None) -> str:
-    """Return what is left, rounded down; a dash where nobody set a limit."""
-    if value is None or math.isinf(value):
-        return "no limit"
-    return shown_down(value) if value >= 0 else f"{value:.4g}"
 
 
 def paid_text(guarantee: Guarantee) -> str:
@@ -107,7 +99,7 @@ def account_table(accounts: Iterable[Account]) -> Table:
         (
             one.name if one.frozen is None else f"{one.name} (frozen)",
             "not said" if one.unit is None else f"{one.unit} ({one.neighbours})",
-            _cap(one),
+            amount(one.epsilon) + ("" if one.period is None else f" a {one.period}"),
             shown(one.spent),
             amount(one.left),
             ", ".join(f"{year}: {shown(spent)}" for year, spent in one.years.items()),
@@ -127,13 +119,6 @@ def together_table(accounts: Iterable[Account], together: Mapping[str, Guarantee
         known = ("nothing", "") if found is None else (shown(found.epsilon), shown(found.delta))
         table.add_row(one.name, shown(one.spent), *known)
     return table
-
-
-def _cap(account: Account) -> str:
-    if account.epsilon is None:
-        return "no limit"
-    each = "" if account.period is None else f" a {account.period}"
-    return f"{shown_down(account.epsilon)}{each}"
 
 
 def owner_table(

@@ -316,7 +316,10 @@ def release_facts(path: str) -> Facts:
         "digest": model.digest(),
         "signatures": _signatures(path, folder.signers, folder.files.get("study.toml")),
         "receipts": list(_receipts(release)),
-        "people": _people(release),
+        "people": {
+            "records": model.facts.n_samples,  # where that is public
+            "parties": model.facts.parties or len(release.parties) or 1,
+        },
         "columns": list(model.features) if schema is None else list(schema.columns),
         "classes": [str(label) for label in model.labels],
         "weights": _weights(release),
@@ -324,7 +327,8 @@ def release_facts(path: str) -> Facts:
         "quality": _quality(path),
     }
     if schema is not None:
-        facts["curves"] = _curves(release, schema, _typical(schema))
+        typical = {one["column"]: _middle(one) for one in facts["inputs"]}
+        facts["curves"] = _curves(release, schema, typical)
     return facts
 
 
@@ -386,12 +390,6 @@ def _receipts(release: Release) -> Iterator[Facts]:
             yield {"party": party, **receipt}
 
 
-def _people(release: Release) -> Facts:
-    """Return how many records are in it, where that is public."""
-    facts = release.model.facts
-    return {"records": facts.n_samples, "parties": facts.parties or len(release.parties) or 1}
-
-
 def _weights(release: Release) -> list[tuple[str, float]]:
     """Return what a linear model gives each encoded column, the weightiest first."""
     model = release.model
@@ -423,11 +421,6 @@ def _inputs(schema: PublicSchema) -> list[Facts]:
             }
         )
     return found
-
-
-def _typical(schema: PublicSchema) -> dict[str, Any]:
-    """Return a person in the middle of what was declared."""
-    return {one["column"]: _middle(one) for one in _inputs(schema)}
 
 
 def _middle(column: Facts) -> Any:

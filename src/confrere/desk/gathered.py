@@ -117,13 +117,10 @@ def _kind(path: Path) -> str | None:
         text = _beginning(path, _STUDY_BYTES)
         return "studies" if b"[study]" in text and b"[[party]]" in text else None
     if path.suffix == ".ledger" or path.suffix == "":
-        return "ledgers" if _beginning(path, len(FIRST_BYTES)) == FIRST_BYTES else _named(path)
+        # A file that is called a ledger is shown as what it is, even if it is none.
+        is_one = _beginning(path, len(FIRST_BYTES)) == FIRST_BYTES or path.suffix == ".ledger"
+        return "ledgers" if is_one else None
     return None
-
-
-def _named(path: Path) -> str | None:
-    """Show a file that is called a ledger as what it is, even if it is none."""
-    return "ledgers" if path.suffix == ".ledger" else None
 
 
 def _beginning(path: Path, size: int) -> bytes:
@@ -284,11 +281,6 @@ def share(account: Account) -> float | None:
     return min(1.0, account.counted / account.epsilon)
 
 
-def ledger_names(books: Iterable[Book]) -> dict[str, Book]:
-    """Return ledgers by their own names, by which receipts call them."""
-    return {book.ledger_id: book for book in books if book.fault is None}
-
-
 #: How often a watched run's file is looked at, and how long silence may last on the line.
 _TICK_SECONDS = 1.0
 _SILENCE_TICKS = 15
@@ -321,15 +313,15 @@ def _time_left(facts: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     at = datetime.fromisoformat(str(facts["at"])) if facts.get("at") else None
     silent = not over and at is not None and (now - at).total_seconds() > _SILENT_SECONDS
     left = None
-    waiting = [one for one in facts["steps"] if _waits(one)]
+    waiting = [
+        step
+        for step in facts["steps"]
+        if any(one.get("state") == "asked" for one in step["parties"].values())
+    ]
     if waiting and not over and waiting[-1].get("until"):
         until = datetime.fromisoformat(str(waiting[-1]["until"]))
         left = max(0, round((until - now).total_seconds()))
     return {"over": over, "silent": silent and facts["role"] == "coordinator", "left": left}
-
-
-def _waits(step: Mapping[str, Any]) -> bool:
-    return any(one.get("state") == "asked" for one in step["parties"].values())
 
 
 def last_lines(folder: Path) -> list[str]:
@@ -625,7 +617,7 @@ class Desk:
 
     def ledgers(self) -> dict[str, Book]:
         """Return ledgers by the names that receipts call them by."""
-        return ledger_names(self.books())
+        return {book.ledger_id: book for book in self.books() if book.fault is None}
 
     def units(self) -> dict[str, StudyUnit]:
         """Return whom known studies are about, by their hashes."""

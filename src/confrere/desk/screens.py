@@ -30,7 +30,7 @@ from confrere.desk.gathered import (
     share,
 )
 from confrere.desk.guarding import Doorkeeper
-from confrere.ledger.accounts import shown, shown_down
+from confrere.ledger.accounts import amount, shown
 
 
 class Screens:
@@ -55,7 +55,7 @@ class Screens:
         )
         self._templates.filters |= {
             "shown": shown,
-            "left": _left,
+            "left": amount,
             "moment": lambda time: str(time)[:16].replace("T", " "),
             "day": lambda time: str(time)[:10],
         }
@@ -86,12 +86,6 @@ class Screens:
 def visitor(request: Request) -> str:
     """Return who is there: a name that the organisation's front gave, or "" by a cookie."""
     return str(getattr(request.state, "visitor", "") or "")
-
-
-def _left(value: float | None) -> str:
-    if value is None or math.isinf(value):
-        return "no limit"
-    return shown_down(value) if value >= 0 else f"{value:.4g}"
 
 
 def study_page(

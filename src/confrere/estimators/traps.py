@@ -11,7 +11,6 @@ import math
 import sys
 import warnings
 from collections.abc import Iterator
-from functools import reduce
 from inspect import currentframe
 from traceback import walk_stack
 from typing import Any
@@ -21,7 +20,7 @@ import numpy as np
 from sklearn.utils import get_tags
 
 from confrere.errors import PrivacyWarning
-from confrere.kernel.guarantee import Guarantee, at_least, exact, plus
+from confrere.kernel.guarantee import Guarantee, added
 from confrere.ledger import Ledger
 from confrere.schema import SchemaEncoder
 
@@ -108,9 +107,7 @@ def announce_fits(estimator: Any) -> tuple[float, float] | None:
     if planned is None:
         return None
     who, instead, prices = planned
-    epsilon, delta = (
-        at_least(reduce(plus, map(exact, each))) for each in zip(*prices, strict=True)
-    )
+    epsilon, delta = (added(each) for each in zip(*prices, strict=True))
     if estimator.random_state is None:
         warnings.warn(
             f"{who} will fit {type(estimator).__name__} {len(prices)} times, each at its own "

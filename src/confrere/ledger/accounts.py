@@ -122,6 +122,13 @@ def shown_down(value: float) -> str:
     return _digits(value, ROUND_FLOOR)
 
 
+def amount(value: float | None) -> str:
+    """Return what is left to spend, in words where nobody set a limit."""
+    if value is None or math.isinf(value):
+        return "no limit"
+    return shown_down(value) if value >= 0 else f"{value:.4g}"
+
+
 def _digits(value: float, rounding: str) -> str:
     rounded = Context(prec=4, rounding=rounding).create_decimal(repr(float(value)))
     return f"{rounded.normalize():f}" if abs(rounded) < Decimal("1e9") else f"{rounded:.3e}"
@@ -138,7 +145,7 @@ def ledger_html(ledger: LedgerReader) -> str:
             one.name,
             _bar(one),
             shown(one.spent) if one.spent else "0",
-            _left(one),
+            amount(one.left) if one.frozen is None else word("frozen", BAD),
             "not said" if one.unit is None else f"{one.unit} ({one.neighbours})",
         )
         for one in accounts[:_MOST]
@@ -169,9 +176,3 @@ def _bar(account: Account) -> object:
         return word("no cap", BAD)
     share = account.spent / account.epsilon if account.epsilon else 1.0
     return bar(share, colour=BAD if account.left <= 0 else "#3a86b8")
-
-
-def _left(account: Account) -> object:
-    if account.frozen is not None:
-        return word("frozen", BAD)
-    return "no limit" if math.isinf(account.left) else shown_down(account.left)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
@@ -197,8 +197,7 @@ def card_page(
 ) -> str:
     """Return one self-contained HTML page: no script, no network, made to be printed."""
     card = release if isinstance(release, Card) else release.card
-    return _render(
-        "card.html.j2",
+    return _ENVIRONMENT.get_template("card.html.j2").render(
         card=card,
         curves=() if isinstance(release, Card) else bent_columns(release),
         bar=_widths(card),
@@ -254,11 +253,6 @@ def _widths(card: Card) -> dict[str, float] | None:
     before = 100 * budget.before / budget.cap
     after = 100 * budget.after / budget.cap
     return {"before": min(before, 100.0), "now": max(0.0, min(after, 100.0) - before)}
-
-
-def _render(name: str, **values: Any) -> str:
-    """Fill in a template; a value that is missing is an error."""
-    return _ENVIRONMENT.get_template(name).render(**values)
 
 
 def _some(names: tuple[str, ...], most: int = 8) -> str:

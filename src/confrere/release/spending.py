@@ -20,6 +20,7 @@ from confrere.kernel.guarantee import (
     Guarantee,
     Neighbours,
     Unit,
+    added,
     at_least,
     exact,
     in_sequence,
@@ -134,7 +135,13 @@ class Spending:
         return {
             "guarantee": self.guarantee.to_dict(),
             "receipt": None if self.receipt is None else self.receipt.to_dict(),
-            "parties": {name: _to_dict(paid) for name, paid in self.parties.items()},
+            "parties": {
+                name: {
+                    "guarantee": _guarantee(paid).to_dict(),
+                    "receipts": [receipt.to_dict() for receipt in _receipts(paid)],
+                }
+                for name, paid in self.parties.items()
+            },
         }
 
     @classmethod
@@ -182,10 +189,7 @@ class Spending:
 
 
 def _largest(amounts: Iterable[float], places: int) -> float:
-    total = exact(0.0)
-    for amount in sorted(amounts, reverse=True)[:places]:
-        total = plus(total, exact(amount))
-    return at_least(total)
+    return added(sorted(amounts, reverse=True)[:places])
 
 
 def _growth(epsilon: float, rows: int) -> float:
@@ -217,13 +221,6 @@ def _guarantee(paid: Paid) -> Guarantee:
     if len(receipts) == 1:
         return receipts[0].guarantee
     return in_sequence(receipt.guarantee for receipt in receipts)
-
-
-def _to_dict(paid: Paid) -> dict[str, Any]:
-    return {
-        "guarantee": _guarantee(paid).to_dict(),
-        "receipts": [receipt.to_dict() for receipt in _receipts(paid)],
-    }
 
 
 def _count(value: object, name: str) -> int:
@@ -346,10 +343,6 @@ def not_protected(spending: Spending, rows: int, parties: int) -> Iterator[str]:
         )
 
 
-def _of_facts(receipt: Receipt) -> bool:
-    return receipt.purpose.startswith(FACTS_PURPOSES)
-
-
 def _method(spending: Spending, rows: int, parties: int) -> str:
     if not spending.recorded:
         method = "what the mechanisms prove; no ledger recorded all of it"
@@ -357,7 +350,7 @@ def _method(spending: Spending, rows: int, parties: int) -> str:
         method = "what each organisation's ledger recorded"
     else:
         method = "what the ledger recorded"
-    if any(_of_facts(receipt) for receipt in spending.receipts()):
+    if any(receipt.purpose.startswith(FACTS_PURPOSES) for receipt in spending.receipts()):
         method += ", what was paid for facts of the schema included"
     if len(spending.parties) > 1 and parties == 1:
         method += "; the largest price counts, since nobody is in the data of two organisations"

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -40,7 +41,7 @@ from confrere.kernel.guarantee import (
     plus,
 )
 from confrere.ledger import Account, Ledger, LedgerReader, Limit
-from confrere.ledger.accounts import shown, shown_down
+from confrere.ledger.accounts import amount, shown
 from confrere.ledger.witness import check_source, keep_source
 from confrere.notebook import BAD, bar, grid, panel, word
 from confrere.release import Spending
@@ -226,10 +227,7 @@ def _strictest(caps: Mapping[str, float | None]) -> tuple[float | None, str]:
 
 
 def _sum(amounts: Sequence[float]) -> Decimal:
-    total = Decimal(0)
-    for amount in amounts:
-        total = plus(total, exact(amount))
-    return total
+    return reduce(plus, map(exact, amounts), Decimal(0))
 
 
 SCHEMA = "confrere-plan/1"
@@ -325,7 +323,7 @@ class StudyPlan:
                 one.party,
                 shown(one.guarantee.epsilon),
                 "no limit" if one.budget.limit is None else _price_bar(one),
-                word("refused", BAD) if one.left_after < 0 else _left_words(one.left_after),
+                word("refused", BAD) if one.left_after < 0 else amount(one.left_after),
                 one.budget.limit_by or "nobody",
             )
             for one in self.prices
@@ -354,10 +352,6 @@ def _price_bar(price: Price) -> object:
     limit = price.budget.limit or 1.0
     after = (price.budget.spent + price.guarantee.epsilon) / limit
     return bar(after, mark=price.budget.spent / limit)
-
-
-def _left_words(left: float) -> str:
-    return "no limit" if math.isinf(left) else shown_down(left)
 
 
 def make_plan(

@@ -375,7 +375,10 @@ class CoordinatorSession:
         self._timeout = timeout
         self._given = Given(
             auxiliary=auxiliary_rows(study, auxiliary, {}),
-            kept=Answers(folder / _RELEASES) if _noised_here(study) else None,
+            # A coordinator that adds the noise draws it once and keeps it.
+            kept=Answers(folder / _RELEASES)
+            if study.method.shape == "votes" and study.trust == "coordinator"
+            else None,
         )
         run = run_name(study.sha256, attempt)
         self._federation = SignedFederation(
@@ -440,11 +443,6 @@ class CoordinatorSession:
         if not np.array_equal(released_numbers_of(kept), released_numbers_of(made.release)):
             raise StudyError(f"out: {place.name} holds another release; give another folder.")
         return place.resolve()
-
-
-def _noised_here(study: Study) -> bool:
-    """Whether the coordinator adds the noise, which it draws once and keeps."""
-    return study.method.shape == "votes" and study.trust == "coordinator"
 
 
 def _signature(folder: Path, party: str) -> Path:

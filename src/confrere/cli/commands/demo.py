@@ -11,7 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 
 from confrere.cli.envelope import Answer, aside, command, good, screen
-from confrere.cli.views import amount, facts, listing
+from confrere.cli.views import facts, listing
 from confrere.demo.demonstration import (
     CAPS,
     EPSILON,
@@ -26,6 +26,7 @@ from confrere.errors import BudgetExceeded
 from confrere.estimators import PrivateLogisticRegression
 from confrere.extras import installed
 from confrere.ledger import Ledger
+from confrere.ledger.accounts import amount
 from confrere.release import load_release, shown
 from confrere.study import predict
 

@@ -16,11 +16,12 @@ from confrere.cli.payers import (
     agreed_payer,
     existing_ledger,
 )
-from confrere.cli.views import amount, listing
+from confrere.cli.views import listing
 from confrere.estimators import ReleasedClassifier
 from confrere.evaluation import evaluate as measure
 from confrere.evaluation import public_thresholds
 from confrere.kernel.guarantee import Guarantee, check_epsilon
+from confrere.ledger.accounts import amount
 from confrere.release import add_evaluation, load_release, read_private_key, shown
 from confrere.release.additions import check_words
 from confrere.study import evaluation_rows

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,7 +15,6 @@ from confrere.cli.views import account_table, entry_table, owner_table, together
 from confrere.cli.views import facts as facts_table
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Unit
-from confrere.kernel.ledger import Head
 from confrere.ledger import Account, Ledger, reset_witness, witnessed
 from confrere.ledger.accounts import shown
 from confrere.ledger.witness import no_ledger
@@ -28,13 +26,6 @@ AccountName = Annotated[str, typer.Argument(metavar="ACCOUNT", help="Its name.")
 Reason = Annotated[
     str | None, typer.Option(help="Why, in one line; it stays in the chain. Needed.")
 ]
-
-
-class Form(StrEnum):
-    """In which form a ledger is exported."""
-
-    JSON = "json"
-    CSV = "csv"
 
 
 @command("ledger show")
@@ -110,16 +101,16 @@ def verify(
 @command("ledger export")
 def export(
     ledger: LedgerPath,
-    form: Annotated[Form, typer.Option("--format", help="json or csv.")] = Form.JSON,
+    form: Annotated[Literal["json", "csv"], typer.Option("--format", help="json or csv.")] = "json",
     out: Annotated[Path | None, typer.Option(help="A file instead of the screen.")] = None,
 ) -> Answer:
     """Copy the whole ledger as JSON or CSV."""
     book = existing_ledger(ledger)
-    text = book.to_csv() if form is Form.CSV else book.to_json()
+    text = book.to_csv() if form == "csv" else book.to_json()
     if out is None:
-        return Answer("", {"format": str(form), "content": text}, text=text)
+        return Answer("", {"format": form, "content": text}, text=text)
     out.write_text(text, encoding="utf-8")
-    return Answer(f"exported to {out}", {"format": str(form), "out": str(out)})
+    return Answer(f"exported to {out}", {"format": form, "out": str(out)})
 
 
 @command("ledger open")
@@ -201,7 +192,10 @@ def witness(
         raise no_ledger(ledger)
     seen = witnessed(ledger)
     complaint = seen["complaint"]
-    heads = {name: _head(seen[name]) for name in ("kept", "found")}
+    heads = {
+        name: f"row {head.row}, {head.hash}, {head.time[:19]}" if head else "nothing"
+        for name, head in ((name, seen[name]) for name in ("kept", "found"))
+    }
     data = {"folder": seen["folder"], "agrees": complaint is None, "complaint": complaint}
     data |= {name: seen[name] and asdict(seen[name]) for name in heads}
     lost = ", ".join(f"epsilon {shown(spent)} on {name}" for name, spent in booked.items())
@@ -217,10 +211,6 @@ def _account(book: Ledger, name: str, what: str) -> Answer:
     (one,) = (one for one in book.accounts() if one.name == name)
     data = {"account": one.to_dict(), "head": book.head()}
     return Answer(f"{name} {what}", data, [account_table([one]), owner_table([one])])
-
-
-def _head(head: Head | None) -> str:
-    return "nothing" if head is None else f"row {head.row}, {head.hash}, {head.time[:19]}"
 
 
 def _said(reason: str | None) -> str:

@@ -64,7 +64,8 @@ def new(
     if lacking:
         raise typer.BadParameter(f"the table has no {lacking[0]}.", param_hint="'--column'")
     if not names:
-        names = _ask_names()
+        typed = _ask("Names of the columns, with commas between them")
+        names = [name.strip() for name in typed.split(",") if name.strip()]
     if label is None:
         label = _ask("Which column is to be predicted? (empty: none)", default="")
     if label and not positive:
@@ -181,11 +182,6 @@ def learn(
         aside().print(f"too noisy at this price, left as declared: {', '.join(kept)}")
     then = "what was learned is not to be changed, the ledger names it"
     return _written(learned, out, "written", then, paid=paid.to_dict())
-
-
-def _ask_names() -> list[str]:
-    typed = _ask("Names of the columns, with commas between them")
-    return [name.strip() for name in typed.split(",") if name.strip()]
 
 
 def _ask(question: str, default: str | None = None) -> str:
