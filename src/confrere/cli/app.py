@@ -128,13 +128,12 @@ _MODULES = {
     "schema": "schemas",
     "audit": "audit",
     "plan": "planning",
-    "home": "homes",
-    "keys": "key_files",
-    **dict.fromkeys(("provision", "kit"), "provisioning"),
+    "home": "standing",
+    **dict.fromkeys(("keys", "provision", "kit"), "keys"),
     **dict.fromkeys(("approve", "coordinator", "party"), "deployment"),
-    "status": "status",
+    "status": "standing",
     "desk": "desk",
-    "version": "version",
+    "version": "standing",
 }
 
 #: Those that are groups of commands.

@@ -22,10 +22,10 @@ from confrere.cli.options import (
     Reason,
     StudyFile,
     approver,
+    confirm,
     pairs,
     reason_of,
 )
-from confrere.cli.payers import confirm
 from confrere.cli.views import price_table, promise_line, receipt_table
 from confrere.errors import FederationError, StudyError, StudyRefused
 from confrere.federation.offline import without_network

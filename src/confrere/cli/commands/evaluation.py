@@ -8,13 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from confrere.cli.envelope import Answer, command, good
-from confrere.cli.options import Release, pairs
-from confrere.cli.payers import (
+from confrere.cli.options import (
     OwnersLedger,
     PayingAccount,
+    Release,
     SpendUnasked,
     agreed_payer,
     existing_ledger,
+    pairs,
 )
 from confrere.cli.views import listing
 from confrere.estimators import ReleasedClassifier

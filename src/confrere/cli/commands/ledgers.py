@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from confrere.cli.envelope import Answer, command
-from confrere.cli.payers import existing_ledger
+from confrere.cli.options import existing_ledger
 from confrere.cli.views import account_table, entry_table, owner_table, together_table
 from confrere.cli.views import facts as facts_table
 from confrere.errors import InvalidParameter

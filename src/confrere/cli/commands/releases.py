@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from confrere.cli.envelope import Answer, command, good
-from confrere.cli.options import Keys, Release, pairs
-from confrere.cli.payers import existing_ledger
+from confrere.cli.options import Keys, Release, existing_ledger, pairs
 from confrere.cli.views import facts
 from confrere.errors import StudyError
 from confrere.release import (

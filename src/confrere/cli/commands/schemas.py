@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from confrere.cli.envelope import Answer, ExitCode, aside, command
-from confrere.cli.payers import (
+from confrere.cli.options import (
     OwnersLedger,
     PayingAccount,
     SpendUnasked,

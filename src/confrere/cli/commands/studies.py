@@ -16,12 +16,13 @@ from confrere.cli.options import (
     LedgerFile,
     Locals,
     Reason,
+    SpendUnasked,
     StudyFile,
     approver,
+    confirm,
     pairs,
     reason_of,
 )
-from confrere.cli.payers import SpendUnasked, confirm
 from confrere.cli.views import (
     facts,
     price_table,

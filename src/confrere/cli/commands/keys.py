@@ -1,0 +1,234 @@
+"""keys, provision and kit: with which a party signs and connects, and a signed archive for each."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated
+
+import typer
+
+from confrere.cli.envelope import Answer, command, good
+from confrere.cli.key_access import NODE_PASSPHRASE, need_flower, signing_key
+from confrere.cli.options import StudyFile
+from confrere.errors import StudyError
+from confrere.release import fingerprint, generate_key
+from confrere.release.folder import check_party
+from confrere.study import read_study
+from confrere.study.local_file import Home, home_folder, open_home
+from confrere.study.study_file import read_bytes
+
+NewKey = Annotated[
+    Path, typer.Argument(dir_okay=False, help="The private key's file; nothing is overwritten.")
+]
+Passphrase = Annotated[
+    bool, typer.Option("--passphrase", help="Lock the node key with a passphrase.")
+]
+PartyName = Annotated[str, typer.Argument(metavar="PARTY", help="Its name in the study.")]
+Nodes = Annotated[Path, typer.Option(help="The coordinator's folder of certificates.")]
+Own = Annotated[
+    Path | None, typer.Option(help="The folder of the party's keys; by default its home's.")
+]
+
+
+@command("keys new")
+def new(
+    path: NewKey, comment: Annotated[str, typer.Option(help="Whose key it is.")] = ""
+) -> Answer:
+    """Make an Ed25519 key pair in OpenSSH's files."""
+    public = generate_key(path, comment)
+    return Answer(
+        f"private key {path} (keep it), public key {public} (give it to partners), "
+        f"{fingerprint(public)}",
+        {"private": str(path), "public": str(public), "fingerprint": fingerprint(public)},
+    )
+
+
+@command("keys node")
+def node(path: NewKey, passphrase: Passphrase = False) -> Answer:
+    """Make the key with which a party connects to a coordinator, and its certificate."""
+    need_flower()
+    from confrere.federation.flower.keys import make_node_key
+
+    certificate = make_node_key(path, _word(passphrase))
+    return Answer(
+        f"private key {path} (keep it), certificate {certificate} (give it to the coordinator)",
+        {"private": str(path), "certificate": str(certificate)},
+    )
+
+
+@command("keys show")
+def show(path: Annotated[Path, typer.Argument(help="A public key's file.")]) -> Answer:
+    """Print a public key's fingerprint."""
+    found = fingerprint(path)
+    return Answer(found, {"fingerprint": found})
+
+
+@command("keys request")
+def request(party: PartyName, folder: Own = None, passphrase: Passphrase = False) -> Answer:
+    """Make a party's keys, and the request that it sends to whoever coordinates."""
+    place = folder or open_home(home_folder()).keys
+    made = _provision().make_request(place, check_party(party), _word(passphrase))
+    return _asked(place, party, made.fingerprint)
+
+
+@command("keys rotate")
+def rotate(party: PartyName, folder: Own = None, passphrase: Passphrase = False) -> Answer:
+    """Make a new node key in place of the old one, and a new request; the study stays good."""
+    place = folder or Home(home_folder()).keys
+    renew = _provision().renew_node_key
+    key = signing_key(place / f"{check_party(party)}.key")
+    made = renew(place, party, key, _word(passphrase))
+    return _asked(place, party, made.fingerprint)
+
+
+@command("keys admit")
+def admit(
+    file: Annotated[Path, typer.Argument(metavar="REQUEST", help="A party's request.")],
+    study: Annotated[Path, typer.Option(help="The study, which names its key.")],
+    nodes: Nodes,
+) -> Answer:
+    """Let a party connect by its request's certificate; the one before is revoked."""
+    found = _provision().read_request(file)
+    _provision().admit(nodes, read_study(study), found)
+    return Answer(
+        f"{found.party} may connect; a coordinator that is running has to be started again",
+        {"party": found.party, "fingerprint": found.fingerprint},
+    )
+
+
+@command("keys revoke")
+def revoke(party: PartyName, nodes: Nodes) -> Answer:
+    """Take a party's certificate back; a coordinator that is running has to be started again."""
+    _provision().revoke(nodes, check_party(party))
+    return Answer(
+        f"{party} cannot connect any more; start a coordinator that is running again",
+        {"party": party},
+    )
+
+
+def _provision() -> ModuleType:
+    """Return the room that makes requests and kits, which needs Flower."""
+    need_flower()
+    return import_module("confrere.provision")
+
+
+def _asked(folder: Path, party: str, own: str) -> Answer:
+    file = folder / f"{party}.request"
+    return Answer(
+        f"send {file} to the coordinator, and tell {own} by telephone",
+        {"request": str(file), "fingerprint": own},
+    )
+
+
+def _word(asked: bool) -> str | None:
+    """Return a new node key's passphrase: a service's variable has it, or somebody types it."""
+    if not asked:
+        return None
+    return os.environ.get(NODE_PASSPHRASE) or str(
+        typer.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True)
+    )
+
+
+Kit = Annotated[Path, typer.Argument(metavar="KIT", help="The archive.")]
+
+
+@command("provision")
+def provision(
+    study: StudyFile,
+    requests: Annotated[
+        list[Path],
+        typer.Option("--requests", help="A party's request (keys request), or a folder of them."),
+    ],
+    key: Annotated[Path, typer.Option(help="The coordinator's private key: it signs the kits.")],
+    host: Annotated[str, typer.Option(help="Address by which parties reach the coordinator.")],
+    out: Annotated[Path, typer.Option(help="The folder of the kits.")] = Path("kits"),
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Its port.")] = 8443,
+    days: Annotated[
+        int, typer.Option(min=1, max=3650, help="How long its certificate is good.")
+    ] = 365,
+    renew: Annotated[
+        bool, typer.Option("--renew", help="Write over kits that are there: a new certificate.")
+    ] = False,
+) -> Answer:
+    """Make a signed kit for every participant: the study, certificates, where you are reached."""
+    room = _provision()
+    files = [
+        file
+        for path in requests
+        for file in (sorted(path.glob("*.request")) if path.is_dir() else [path])
+    ]
+    if not files:
+        raise StudyError("--requests: there is no .request file; a party makes it: keys request.")
+    found = [room.read_request(path) for path in files]
+    opened = signing_key(key)
+    written = room.make_kits(
+        read_bytes(study, "the study"),
+        found,
+        opened,
+        out,
+        host=host,
+        port=port,
+        days=days,
+        renew=renew,
+    )
+    own = fingerprint(opened.public_key())
+    seen = [good("wrote", path) for path in written]
+    return Answer(
+        f"fingerprint {own}: tell it to every party by telephone, and compare theirs: "
+        + ", ".join(f"{one.party} {one.fingerprint}" for one in found),
+        {
+            "kits": [str(path) for path in written],
+            "fingerprint": own,
+            "parties": {one.party: one.fingerprint for one in found},
+        },
+        [*seen],
+    )
+
+
+@command("kit open")
+def open_(
+    kit: Kit,
+    fingerprint: Annotated[
+        str, typer.Option(help="The coordinator's, SHA256:..., as told by telephone.")
+    ],
+    into: Annotated[
+        Path | None,
+        typer.Option(
+            help="A party's home, by default CONFRERE_HOME or the user's; a coordinator's folder."
+        ),
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(help="Which of the home's data sets the study is about, if it has several."),
+    ] = None,
+) -> Answer:
+    """Check a kit's signature; write its files, a local file, a unit and a README made here."""
+    found, place = _provision().open_kit(kit, into, fingerprint, dataset=dataset)
+    return Answer(
+        f"the kit of {found.participant}; next: read {place / 'README.md'}",
+        {
+            "participant": found.participant,
+            "study_sha256": found.study_sha256,
+            "folder": str(place),
+        },
+    )
+
+
+@command("kit show")
+def look(kit: Kit) -> Answer:
+    """Say whose a kit is, who signed it and what is in it; writes nothing."""
+    found = _provision().show_kit(kit)
+    return Answer(
+        f"the kit of {found.participant}, signed by {found.fingerprint}",
+        {
+            "participant": found.participant,
+            "fingerprint": found.fingerprint,
+            "study_sha256": found.study_sha256,
+            "files": sorted(found.files),
+            "made_here": sorted(found.pages),
+        },
+        text="".join(f"{name}\n" for name in sorted(found.files)),
+    )
