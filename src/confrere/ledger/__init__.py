@@ -1,14 +1,13 @@
 """The append-only record of what was spent."""
 
 from confrere.kernel.ledger import ChargeApproval, Limit, Receipt
-from confrere.ledger.accounts import Account, Change
+from confrere.ledger.accounts import Account
 from confrere.ledger.entries import Decision, Entry
 from confrere.ledger.ledger import Ledger, LedgerReader, default_ledger, payer
 from confrere.ledger.witness import reset_witness, witnessed
 
 __all__ = [
     "Account",
-    "Change",
     "ChargeApproval",
     "Decision",
     "Entry",

@@ -4,14 +4,11 @@ Private keys are made where they stay. A party sends a request, which holds the 
 whoever coordinates puts them into the study and makes the kits.
 """
 
-from confrere.provision.key_request import KeyRequest, make_request, read_request, renew_node_key
-from confrere.provision.kits import OpenedKit, make_kits, open_kit, show_kit
-from confrere.provision.nodes import WARNING_DAYS, admit, expiry_warnings, read_nodes, revoke
+from confrere.provision.key_request import make_request, read_request, renew_node_key
+from confrere.provision.kits import make_kits, open_kit, show_kit
+from confrere.provision.nodes import admit, expiry_warnings, read_nodes, revoke
 
 __all__ = [
-    "WARNING_DAYS",
-    "KeyRequest",
-    "OpenedKit",
     "admit",
     "expiry_warnings",
     "make_kits",

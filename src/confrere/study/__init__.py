@@ -2,7 +2,6 @@
 
 from confrere.rows.row_tables import read_table
 from confrere.study.encoded_rows import (
-    Rows,
     check_table,
     evaluation_rows,
     header_of,
@@ -13,7 +12,6 @@ from confrere.study.encoded_rows import (
 )
 from confrere.study.local_file import (
     Local,
-    LocalPolicy,
     check_peers,
     confirm_peers,
     gather_locals,
@@ -21,18 +19,9 @@ from confrere.study.local_file import (
     read_local,
     standing_refusal,
 )
-from confrere.study.priced_plan import (
-    Agreed,
-    Budget,
-    Price,
-    StudyPlan,
-    budget_of,
-    make_plan,
-    read_plan,
-)
+from confrere.study.priced_plan import StudyPlan, make_plan, read_plan
 from confrere.study.running import (
     Made,
-    Runner,
     check_destination,
     check_keys,
     prepare,
@@ -42,7 +31,6 @@ from confrere.study.running import (
 )
 from confrere.study.sessions import (
     CoordinatorSession,
-    Finished,
     approval_of,
     approve_study,
     changed_facts,
@@ -52,35 +40,17 @@ from confrere.study.sessions import (
     party_session,
     refuse_study,
 )
-from confrere.study.study_file import (
-    EncodingTable,
-    Party,
-    Promise,
-    Study,
-    read_study,
-    study_from_bytes,
-)
+from confrere.study.study_file import Study, read_study, study_from_bytes
 from confrere.study.template import write_example, write_template
 
 __all__ = [
-    "Agreed",
-    "Budget",
     "CoordinatorSession",
-    "EncodingTable",
-    "Finished",
     "Local",
-    "LocalPolicy",
     "Made",
-    "Party",
-    "Price",
-    "Promise",
-    "Rows",
-    "Runner",
     "Study",
     "StudyPlan",
     "approval_of",
     "approve_study",
-    "budget_of",
     "changed_facts",
     "check_destination",
     "check_keys",
