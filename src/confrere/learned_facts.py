@@ -121,37 +121,23 @@ class FactsPlan:
 
 
 def learn_facts(
+    # Bounds and values are declared; what else it declares is not learned again.
     schema: PublicSchema,
-    table: Any,
+    table: Any,  # Private records, with the label's column if its base rate is to be learned
     *,
-    epsilon: float,
-    quantiles: int = 0,
-    neighbours: str = "replace-one",
+    epsilon: float,  # Price of all facts together
+    quantiles: int = 0,  # Learn so many quantiles of every number that may become a curve, too
+    neighbours: str = "replace-one",  # Which change is hidden; as in the fits that are to come
+    # Whose record it is, or the column that says so: then all records of a party are hidden
+    # together, as in :class:`confrere.MultipartyClassifier`, and facts are means over parties of
+    # their means.
     party: Any = None,
+    # ``ledger``, ``account``, ``random_state``: as in :class:`confrere.PrivateLogisticRegression`.
     ledger: Ledger | None = None,
     account: str | None = None,
     random_state: Seed | None = None,
 ) -> PublicSchema:
     """Return a schema with facts that it lacks, learned from private records.
-
-    Parameters
-    ----------
-    schema : PublicSchema
-        Bounds and values are declared; what else it declares is not learned again.
-    table : data frame
-        Private records, with the label's column if its base rate is to be learned.
-    epsilon : float
-        Price of all facts together.
-    quantiles : int, default=0
-        Learn so many quantiles of every number that may become a curve, too.
-    neighbours : {"replace-one", "add-remove"}, default="replace-one"
-        Which change is hidden; as in the fits that are to come.
-    party : array or str, optional
-        Whose record it is, or the column that says so: then all records of a party are hidden
-        together, as in :class:`confrere.MultipartyClassifier`, and facts are means over parties
-        of their means.
-    ledger, account, random_state
-        As in :class:`confrere.PrivateLogisticRegression`.
 
     Returns
     -------

@@ -109,30 +109,16 @@ CLASSWISE_FROM = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exposure:
-    """What one record is exposed by: objectives that all see it, as far as privacy is concerned.
+    """What one record is exposed by: objectives that all see it, as far as privacy is concerned."""
 
-    Attributes
-    ----------
-    loss : Loss
-        Of every objective.
-    ridges : tuple of float
-        ``L_k`` of every block's summed objective; infinite for the limit without a Jacobian.
-    weights : tuple of float
-        ``q_k``: pure noise of block k has the rate ``rho q_k``.
-    joint : bool
-        Whether the blocks' parts of a row share one unit of length; else each may be one long.
-    one_norm : bool
-        Whether noise of several classes has one norm of the whole matrix.
-    neighbours : Neighbours
-        Which change is hidden.
-    """
-
-    loss: Loss
+    loss: Loss  #: Of every objective
+    #: ``L_k`` of every block's summed objective; infinite for the limit without a Jacobian.
     ridges: tuple[float, ...]
-    weights: tuple[float, ...] = (1.0,)
+    weights: tuple[float, ...] = (1.0,)  #: ``q_k``: pure noise of block k has the rate ``rho q_k``
+    #: Whether the blocks' parts of a row share one unit of length; else each may be one long.
     joint: bool = False
-    one_norm: bool = False
-    neighbours: Neighbours = Neighbours.REPLACE_ONE
+    one_norm: bool = False  #: Whether noise of several classes has one norm of the whole matrix
+    neighbours: Neighbours = Neighbours.REPLACE_ONE  #: Which change is hidden
 
     def __post_init__(self) -> None:
         check_relation(self.neighbours)
@@ -326,21 +312,12 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One of the fixed vectors that ``b`` may move by.
+    """One of the fixed vectors that ``b`` may move by."""
 
-    Attributes
-    ----------
-    reach : float
-        Its largest norm.
-    jacobian : array
-        What the loss may exceed the Gaussian mechanism's by, in every way to share the Jacobian.
-    count : int
-        How many vectors there are of this kind.
-    """
-
-    reach: float
+    reach: float  #: Its largest norm
+    #: What the loss may exceed the Gaussian mechanism's by, in every way to share the Jacobian.
     jacobian: Floats
-    count: int = 1
+    count: int = 1  #: How many vectors there are of this kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,17 +329,10 @@ class GaussianLoss:
     for the Jacobian: it is largest where the residuals are extreme, and there ``v`` is one of a few
     fixed vectors, as in the Gaussian mechanism. A residual ``p`` between the extremes also pays
     ``log(1 + p(1-p)/L)``, which concedes a term to each of the two ends.
-
-    Attributes
-    ----------
-    exposure : Exposure
-        What the record is exposed by; its weights are not looked at.
-    sigmas : tuple of float
-        Deviation of every block's noise.
     """
 
-    exposure: Exposure
-    sigmas: tuple[float, ...]
+    exposure: Exposure  #: What the record is exposed by; its weights are not looked at
+    sigmas: tuple[float, ...]  #: Deviation of every block's noise
 
     def __post_init__(self) -> None:
         if len(self.sigmas) != len(self.exposure.ridges):

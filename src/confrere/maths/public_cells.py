@@ -234,10 +234,6 @@ def learn_again(
     A softmax regression whose labels are the model's probabilities to the fourth power: borders
     between classes move to where there are few public rows. Scores keep their size, by least
     squares, so that probabilities are not surer than they were.
-
-    Returns
-    -------
-    (K, c) or (K, c + 1) array
     """
     Z = np.hstack([rows, np.ones((len(rows), int(intercept)))])
     penalty = _penalty(Z.shape[1], intercept)

@@ -277,9 +277,7 @@ class Verified:
 
 
 def load_release(
-    folder: str | os.PathLike[str],
-    *,
-    require_signature_from: Mapping[str, PublicKey] | None = None,
+    folder: str | os.PathLike[str], *, require_signature_from: Mapping[str, PublicKey] | None = None
 ) -> Release:
     """Read a release after every file was verified.
 
@@ -305,9 +303,7 @@ def load_release(
 
 
 def load_rehearsal(
-    folder: str | os.PathLike[str],
-    *,
-    require_signature_from: Mapping[str, PublicKey] | None = None,
+    folder: str | os.PathLike[str], *, require_signature_from: Mapping[str, PublicKey] | None = None
 ) -> Release:
     """Read what was rehearsed or released, to look at it or to rehearse what comes after it."""
     whole = read_folder(folder, require_signature_from=require_signature_from)

@@ -42,10 +42,7 @@ def predict(
     key: Keys = None,
 ) -> Answer:
     """Predict the raw rows of a table with a released model; spends nothing."""
-    model = load_release(
-        release,
-        require_signature_from=pairs(key, "--key") or None,
-    )
+    model = load_release(release, require_signature_from=pairs(key, "--key") or None)
     encoder = model.model.encoder
     units = {ids or "", unit_column_of(release) or ""}
     table = read_table(
@@ -159,10 +156,7 @@ def onnx(
     key: Keys = None,
 ) -> Answer:
     """Write a release's model and its encoder as a graph for any ONNX runtime."""
-    found = load_release(
-        release,
-        require_signature_from=pairs(key, "--key") or None,
-    )
+    found = load_release(release, require_signature_from=pairs(key, "--key") or None)
     out.write_bytes(found.to_onnx())
     return Answer(f"the graph is in {out}", {"onnx": str(out)})
 

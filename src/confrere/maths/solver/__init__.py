@@ -11,11 +11,7 @@ certified is refused before a record is read, on public grounds: see :func:`smal
 How many passes a run took depends on the data; it is not returned.
 """
 
-from confrere.maths.solver.certificate import (
-    UNSOLVED,
-    rounding_bound,
-    smallest_tolerance,
-)
+from confrere.maths.solver.certificate import UNSOLVED, rounding_bound, smallest_tolerance
 from confrere.maths.solver.descent import minimise, minimise_many, minimise_softmax
 
 __all__ = [
