@@ -352,18 +352,6 @@ def test_parts_are_disjoint_and_blind(monkeypatch):
     assert seen == first
 
 
-def test_labels_and_frames():
-    import pandas as pd
-
-    frame = pd.DataFrame(X, columns=list("abcd"))
-    model = make(classes=["no", "yes"]).fit(frame, np.where(Y, "yes", "no"))
-    assert list(model.classes_) == ["no", "yes"]
-    assert set(model.predict(frame)) <= {"no", "yes"}
-    assert model.predict_proba(frame).shape == (200, 2)
-    three = make(classes=[0, 1, 2]).fit(X, np.arange(200) % 3)
-    assert three.predict_proba(X).shape == (200, 3)
-
-
 def test_the_release_carries_the_selections_price():
     model = make(epsilon=2.0).fit(X, Y)
     assert model.to_release().card.to_dict() == model.best_estimator_.to_release().card.to_dict()

@@ -27,11 +27,11 @@ from confrere.cli import main
 from confrere.federation import Books, LocalFederation, LocalParty, Payload, Policy
 from confrere.federation.messages import SignedAnswer
 from confrere.ledger import Ledger
-from confrere.release import generate_key, load_rehearsal
+from confrere.release import load_rehearsal
 from confrere.study import Study, read_rows, read_study, write_example
 from confrere.study.local_file import read_local
 from confrere.study.protocols import protocol_of
-from tests.unit.federation.signed_run import confirm_all
+from tests.unit.federation.signed_run import name_keys
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", category=DeprecationWarning)
@@ -364,20 +364,6 @@ def _add_branch(folder: Path, name: str) -> None:
     study = folder / "study.toml"
     branch = f'[[party]]\nname = "{name}"\ndataset = "checkups-2010"\ncap = {{ epsilon = 2.0 }}\n'
     study.write_text(study.read_text().replace("[federation]", f"{branch}\n[federation]"))
-
-
-def name_keys(folder: Path, parties: Sequence[str] = PARTIES) -> None:
-    """Give everybody a signing key, and say in study and local files whose is whose."""
-    study = folder / "study.toml"
-    asking = generate_key(folder / "coordinator.key").read_text().strip()
-    for name in parties:
-        line = generate_key(folder / f"local/{name}.key", comment=name).read_text().strip()
-        named = f'[[party]]\nname = "{name}"\n'
-        study.write_text(study.read_text().replace(named, f'{named}key = "{line}"\n'))
-        local = folder / f"local/{name}.toml"
-        own = f'key_path = "{name}.key"\ncoordinator = "{asking}"\n'
-        local.write_text(own + local.read_text())
-    confirm_all(folder, parties)
 
 
 def free_ports(count: int) -> list[int]:

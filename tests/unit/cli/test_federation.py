@@ -18,7 +18,6 @@ from confrere.federation.signed import RunSteps
 from confrere.ledger import Ledger
 from confrere.release import load_release
 from confrere.study import gather_locals, read_study, refuse_study
-from tests.scenarios.deployment import name_keys
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", category=DeprecationWarning)
@@ -26,12 +25,14 @@ with warnings.catch_warnings():
     from confrere.federation.flower.keys import make_authority
     from confrere.ledger.witness import shared_storage
 from confrere.progress import Progress, places, private
+from tests.unit.federation.signed_run import name_keys
 
 NAMES = ("main", "branch-1", "branch-2")
 NODES = [
     *("--key", "coordinator.key"),
     *(part for name in NAMES for part in ("--node", f"{name}={name}.node.pem")),
 ]
+APPROVE = ["approve", "study.toml", "--local", "local/main.toml", "--grant", "main.grant"]
 
 
 @pytest.fixture
@@ -175,8 +176,7 @@ def test_a_locked_key_asks_for_its_passphrase(line, study, sessions, monkeypatch
 
 
 def test_a_study_can_be_refused_and_the_ledger_says_so(line, study):
-    approve = ["approve", "study.toml", "--local", "local/main.toml", "--grant", "main.grant"]
-    line(*approve, "--refuse", "--name", "the officer", "--reason", "not our purpose")
+    line(*APPROVE, "--refuse", "--name", "the officer", "--reason", "not our purpose")
     assert not Path("main.grant").exists()
     (told,) = Ledger("local/main.ledger").decisions()
     assert (told.said, told.name, told.reason) == ("refused", "the officer", "not our purpose")
@@ -187,22 +187,20 @@ def test_a_study_can_be_refused_and_the_ledger_says_so(line, study):
 
 def test_a_party_that_is_started_does_not_say_yes_in_the_officer_s_stead(line, study, sessions):
     """A service starts again by itself, with --yes: what was withdrawn stays withdrawn."""
-    approve = ["approve", "study.toml", "--local", "local/main.toml", "--grant", "main.grant"]
-    line(*approve, "--yes")
+    line(*APPROVE, "--yes")
     no = ["--refuse", "--name", "the officer", "--reason", "changed our mind"]
-    assert "withdrawn by the officer" in line(*approve, *no).stdout
+    assert "withdrawn by the officer" in line(*APPROVE, *no).stdout
     assert not Path("main.grant").exists()
     told = line(*_party("main"), "--yes", code=4)
     assert "withdrawn by the officer" in told.stderr
     assert not Path("main.grant").exists()
     assert Ledger("local/main.ledger").entries() == []
-    line(*approve, "--yes")
+    line(*APPROVE, "--yes")
     line(*_party("main"), "--yes")
 
 
 def test_a_party_that_waits_ends_when_it_is_withdrawn(line, study, monkeypatch):
-    approve = ["approve", "study.toml", "--local", "local/main.toml", "--grant", "main.grant"]
-    line(*approve, "--yes")
+    line(*APPROVE, "--yes")
 
     def run_party(session, *, stopped, **_):
         assert not stopped()
@@ -219,23 +217,21 @@ def test_a_party_that_waits_ends_when_it_is_withdrawn(line, study, monkeypatch):
 def test_a_study_in_one_process_that_was_refused_is_not_learned(line, study):
     path = Path("study.toml")
     path.write_text(path.read_text().replace('engine = "flower"', 'engine = "local"'))
-    approve = ["approve", "study.toml", "--local", "local/main.toml", "--grant", "main.grant"]
-    line(*approve, "--refuse", "--name", "the officer", "--reason", "not our purpose")
+    line(*APPROVE, "--refuse", "--name", "the officer", "--reason", "not our purpose")
     assert "refused by the officer" in line("fit", "study.toml", "--yes", code=4).stderr
     assert [Ledger(one).entries() for one in Path("local").glob("*.ledger")] == [[]]
-    assert "agreed again" in line(*approve, "--name", "the officer", "--reason", "now it is").stdout
+    assert "agreed again" in line(*APPROVE, "--name", "the officer", "--reason", "now it is").stdout
     line("fit", "study.toml", "--yes")
 
 
 def test_what_is_approved_is_signed_and_is_all(line, study, sessions):
-    approve = ["approve", "study.toml", "--local", "local/main.toml", "--grant", "main.grant"]
-    line(*approve, code=7, typed="\n")
+    line(*APPROVE, code=7, typed="\n")
     assert not Path("main.grant").exists()
     words = ["--name", "the officer", "--reason", "agreed in May"]
     words += ["--justification", "one is what last year's study had"]
-    assert "anonymous" in line(*approve, "--yes", "--name", "anonymous", code=3).stderr
-    line(*approve, *words, typed="1\n")
-    assert "is there already" in line(*approve, "--yes", code=3).stderr
+    assert "anonymous" in line(*APPROVE, "--yes", "--name", "anonymous", code=3).stderr
+    line(*APPROVE, *words, typed="1\n")
+    assert "is there already" in line(*APPROVE, "--yes", code=3).stderr
     grant = json.loads(Path("main.grant").read_text())["grant"]
     assert (grant["approved_by"], grant["reason"], grant["attempts"]) == (
         "the officer",
@@ -247,14 +243,6 @@ def test_what_is_approved_is_signed_and_is_all(line, study, sessions):
     Path("main.grant").write_text(Path("main.grant").read_text().replace("May", "June"))
     Path("nodes/main/status.json").unlink()
     line(*_party("main"), code=5)
-
-
-def test_a_party_that_was_left_out_says_so(line, study, monkeypatch):
-    def run_party(session, **_):
-        session.state = "left out"
-
-    monkeypatch.setattr(answering, "run_party", run_party)
-    assert "left out" in line(*_party("main"), "--yes", code=6).stderr
 
 
 def test_a_coordinator_needs_everybody_s_certificate(line, study):
@@ -278,10 +266,15 @@ def test_a_service_manager_stops_a_command_as_control_c_does(line, study, monkey
     assert signal.getsignal(signal.SIGTERM) == before
 
 
-def test_an_engine_that_fails_says_why_and_what_to_do(line, study, monkeypatch):
+def test_a_party_that_is_left_out_or_cannot_go_on_says_so(line, study, monkeypatch):
+    def left_out(session, **_):
+        session.state = "left out"
+
     def fail(*_, **__):
         raise EngineFailed("no coordinator at this address for 3600 s")
 
+    monkeypatch.setattr(answering, "run_party", left_out)
+    assert "left out" in line(*_party("main"), "--yes", code=6).stderr
     monkeypatch.setattr(answering, "run_party", fail)
     told = line(*_party("main"), "--yes", code=6).stderr
     assert "no coordinator at this address" in told

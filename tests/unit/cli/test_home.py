@@ -122,21 +122,14 @@ class TestASecondLedger:
         assert "the file was deleted, moved or replaced" in told["message"]
 
 
-def test_a_home_that_is_moved_goes_on(line, homes):
+def test_a_home_that_is_moved_and_a_table_that_grows_go_on(line, homes):
     line("fit", *month(1), "--yes")
     Path("at-main").rename("moved")
     Path("at-main").symlink_to("moved")
-    line("fit", *month(2), "--yes")
-    (account,) = Ledger("moved/ledgers/checkups.ledger").accounts()
-    assert account.spent == 2.0
-
-
-def test_a_table_that_grows_is_the_same_data_set(line, homes):
-    line("fit", *month(1), "--yes")
     with Path("local/main.csv").open("a") as table:
         table.write("new,50,25,5.5,never,no\n")
     line("fit", *month(2), "--yes")
-    (account,) = Ledger("at-main/ledgers/checkups.ledger").accounts()
+    (account,) = Ledger("moved/ledgers/checkups.ledger").accounts()
     assert account.spent == 2.0
 
 

@@ -37,16 +37,6 @@ def test_one_table_under_three_names_pays_once(line, lifetime_of_one):
     assert [(one.name, one.spent) for one in ledger.accounts()] == [("main/checkups-2010", 1.0)]
 
 
-def test_the_price_shows_what_all_studies_spent(line, folder):
-    Path("study.toml").rename("base.toml")
-    line("fit", month(1, "checkups-2010"), "--yes")
-    prices = line.json("price", month(2, "other"))["data"]["prices"]
-    assert [(p["spent"], p["left_after"]) for p in prices] == [(1.0, 1.0), (1.0, 0.0), (1.0, 0.0)]
-    assert {p["account"] for p in prices} == {
-        f"{party}/checkups-2010" for party in ("main", "branch-1", "branch-2")
-    }
-
-
 @pytest.mark.parametrize("name", ["checkups-2010", "january", "march"])
 def test_a_ledger_with_an_account_for_every_name_is_counted_as_one(line, folder, name):
     """Version 0.2 opened an account for every name that studies gave the data."""
@@ -70,28 +60,6 @@ def test_an_owner_s_no_to_one_name_is_a_no_to_all(line, folder):
     line("ledger", "freeze", "local/main.ledger", "main/checkups-2010", "--reason", "board")
     told = line.json("fit", month(2, "other"), "--yes", code=4)
     assert told["error_code"] == "AccountFrozen"
-
-
-@pytest.mark.parametrize(
-    ("place", "old", "new", "words"),
-    [
-        ("local/main.toml", "lifetime_epsilon = 3.0", "lifetime_epsilon = 0.5", "lifetime_epsilon"),
-        (
-            "local/main.toml",
-            "max_epsilon_per_run = 1.0",
-            "max_epsilon_per_run = 0.5",
-            "max_epsilon_per_run",
-        ),
-        ("study.toml", "epsilon = 3.0", "epsilon = 0.5", "the party's cap in the study"),
-    ],
-)
-def test_a_refusal_says_which_limit_bound(line, folder, place, old, new, words):
-    file = Path(place)
-    assert old in file.read_text()
-    file.write_text(file.read_text().replace(old, new))
-    said = line.json("price", "study.toml", code=4)["message"]
-    assert words in said
-    assert "another account" not in said
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,12 @@ def answer_all(world, out):
     for name, local in away.items():
         grant = aside / f"second-{name}.json"
         approve_study(
-            study, local, key=aside / f"{name}.key", grant=grant, name="branch", reason="the same"
+            study,
+            local,
+            key=aside / f"local/{name}.key",
+            grant=grant,
+            name="branch",
+            reason="the same",
         )
         sessions[name] = party_session(study, local, grant=grant, out=out / name)
     out.mkdir(exist_ok=True)

@@ -107,17 +107,6 @@ def test_pictures_are_whole_and_escaped(name):
         assert "style=" not in one
 
 
-def test_spending_over_time_begins_every_year_at_nothing(tmp_path):
-    ledger = Ledger(tmp_path / "x.ledger")
-    ledger.open_account("a", epsilon=1.0)
-    for _ in range(3):
-        ledger.charge("a", Guarantee(0.1), purpose="fit")
-    drawn = pictures.over_time(ledger.entries(), 1.0, yearly=False)
-    assert ET.fromstring(str(drawn)) is not None
-    assert "cap 1" in drawn
-    assert pictures.over_time([], None, yearly=False) == ""
-
-
 # -- runs ----------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ from confrere.kernel import log as chain
 from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import ChargeApproval, Ledger
 from confrere.progress import Progress
-from confrere.release import generate_key
 from confrere.study import (
     CoordinatorSession,
     approve_study,
@@ -24,7 +22,7 @@ from confrere.study import (
     read_study,
     write_example,
 )
-from tests.unit.federation.signed_run import Loopback
+from tests.unit.federation.signed_run import Loopback, name_keys
 
 NAMES = ("main", "branch-1", "branch-2")
 WORDS = {
@@ -85,17 +83,8 @@ def build(root: Path) -> World:
 def _between_machines(place: Path) -> None:
     path = place / "study.toml"
     text = path.read_text().replace('engine = "local"', 'engine = "flower"')
-    text = text.replace("epsilon = 1.0   ", "epsilon = 0.5   ")
-    for name in (*NAMES, "coordinator"):
-        generate_key(place / f"{name}.key")
-    pinned = (place / "coordinator.key.pub").read_text().strip()
-    for name in NAMES:
-        line = (place / f"{name}.key.pub").read_text().strip()
-        text = text.replace(f'name = "{name}"\n', f'name = "{name}"\nkey = "{line}"\n')
-        local = place / "local" / f"{name}.toml"
-        own = f'key_path = "../{name}.key"\ncoordinator = "{pinned}"\n[policy]'
-        local.write_text(re.sub(r"\[policy\]", own, local.read_text()))
-    path.write_text(text)
+    path.write_text(text.replace("epsilon = 1.0   ", "epsilon = 0.5   "))
+    name_keys(place)
 
 
 def _run(place: Path, world: World) -> None:
@@ -105,7 +94,7 @@ def _run(place: Path, world: World) -> None:
     sessions = {}
     for name, local in locals_.items():
         grant = place / f"grant-{name}.json"
-        approve_study(study, local, key=place / f"{name}.key", grant=grant, **WORDS)
+        approve_study(study, local, key=place / f"local/{name}.key", grant=grant, **WORDS)
         sessions[name] = party_session(study, local, grant=grant, out=place / "had" / name)
     (place / "c").mkdir()
     CoordinatorSession(
@@ -121,12 +110,11 @@ def _settle(aside: Path, world: World) -> None:
     """Put what is the party's own into its folder, and the next version of the study."""
     world.party.mkdir()
     shutil.copytree(aside / "out" / "diabetes-2026", world.release)
-    local = (aside / "local" / "main.toml").read_text().replace("../main.key", "main.key")
+    local = (aside / "local" / "main.toml").read_text()
     (world.party / "local.toml").write_text(local)
-    for name in ("main.csv", "main.ledger", "main.ledger.main.answers"):
+    books = ("main.csv", "main.ledger", "main.ledger.main.answers")
+    for name in (*books, "main.key", "main.key.pub"):
         shutil.move(aside / "local" / name, world.party / name)
-    for name in ("main.key", "main.key.pub"):
-        shutil.move(aside / name, world.party / name)
     shutil.move(aside / "grant-main.json", world.party / "grant.json")
     text = (aside / "study.toml").read_text()
     text = text.replace("epsilon = 0.5   ", "epsilon = 1.0   ")

@@ -24,7 +24,7 @@ from confrere.federation.messages import Question, refused
 from confrere.federation.signed import PartySession, SignedFederation, rehearse
 from confrere.ledger import Ledger
 from confrere.plans.sums_plan import GradientRounds, OneMessage
-from confrere.release.signing import fingerprint, sign_bytes
+from confrere.release.signing import fingerprint, generate_key, sign_bytes
 from tests.unit.federation.conftest import make_data
 
 STUDY = "5" * 64
@@ -176,3 +176,17 @@ def confirm_all(folder, parties):
     for name in parties:
         local = folder / f"local/{name}.toml"
         local.write_text(f"{local.read_text()}\n[peers]\n{lines}")
+
+
+def name_keys(folder, parties=("main", "branch-1", "branch-2")):
+    """Give everybody a signing key, and say in study and local files whose is whose."""
+    study = folder / "study.toml"
+    asking = generate_key(folder / "coordinator.key").read_text().strip()
+    for name in parties:
+        line = generate_key(folder / f"local/{name}.key", comment=name).read_text().strip()
+        named = f'[[party]]\nname = "{name}"\n'
+        study.write_text(study.read_text().replace(named, f'{named}key = "{line}"\n'))
+        local = folder / f"local/{name}.toml"
+        own = f'key_path = "{name}.key"\ncoordinator = "{asking}"\n'
+        local.write_text(own + local.read_text())
+    confirm_all(folder, parties)

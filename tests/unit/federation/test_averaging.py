@@ -30,7 +30,7 @@ from confrere.plans.design import allowance, ridge_for
 from confrere.plans.party_rows import Sizes
 from confrere.plans.sums_plan import GradientRounds
 from confrere.plans.voting_plan import Voting
-from confrere.rows.body import Body, BodyFrame
+from confrere.rows.body import BodyFrame
 from confrere.schema import Category, Number, PublicSchema
 
 
@@ -108,18 +108,6 @@ def test_almost_without_noise_a_body_is_the_average_of_the_minimisers_too(three)
     np.testing.assert_allclose(outcome.weights, exact, atol=5e-3)
     kept = Outcome.from_payload(Payload.decode(outcome.to_payload().encode()))
     np.testing.assert_array_equal(kept.coef, outcome.coef)
-
-
-def test_parties_are_asked_for_the_body_that_is_made_for_all_records(three):
-    sizes = Sizes({"a": 60, "b": 45, "c": 15})
-    outcome, plan = average(LocalFederation(three), shaped()), shaped().at(sizes)
-    assert outcome.frame.ridge == plan.frame.ridge
-    assert outcome.guarantee.epsilon == 1.0
-    request = plan.request(1.0, sizes, None)
-    for n in (15, 60):
-        mechanism = request.objective(n)
-        assert isinstance(mechanism.act.norm, Body)
-        assert mechanism.guarantee().epsilon == plan.guarantee(sizes).epsilon == 1.0
 
 
 def with_body(payload, roots=None, **facts):

@@ -6,7 +6,6 @@ from scipy import stats
 
 from confrere.federation import LocalFederation, Payload, evaluate
 from confrere.federation.protocols import COUNT
-from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.streams import SeededSource
 
 
@@ -48,12 +47,3 @@ def test_noise_may_exceed_but_the_rate_does_not(make_party):
     ]
     assert any(abs(next(iter(r.errors.values()))) > 2 for r in results)
     assert all(0 <= r.error_rate <= 1 for r in results)
-
-
-def test_each_evaluation_of_a_run_is_paid_for(make_party):
-    party = make_party()
-    federation = LocalFederation([party])
-    for step in (0, 1, 1):
-        evaluate(federation, np.ones(3), epsilon=0.5, step=step)
-    assert party.books.ledger.spent("study") == 1.0
-    assert party.books.ledger.entries("study")[0].guarantee.neighbours is Neighbours.REPLACE_ONE

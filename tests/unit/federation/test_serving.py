@@ -70,15 +70,6 @@ def test_another_step_or_run_is_another_release(party):
     assert len(set(weights)) == 3
 
 
-def test_a_changed_question_is_refused(party):
-    serve("objective", release(), party, run="r1")
-    for changed in (release(0.4), release(ridge=6.0), release(centre=np.ones(4))):
-        with pytest.raises(OperationRefused) as caught:
-            serve("objective", changed, party, run="r1")
-        assert caught.value.reason == "changed"
-    assert spent(party) == 0.5
-
-
 @pytest.mark.parametrize(
     ("policy", "asked", "reason"),
     [

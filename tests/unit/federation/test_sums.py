@@ -9,7 +9,6 @@ from confrere.errors import InvalidMessage, OperationRefused, QuorumMissed
 from confrere.federation import (
     LocalFederation,
     LocalParty,
-    PartyError,
     PartyGroup,
     Payload,
     add_up,
@@ -70,22 +69,6 @@ def test_a_run_whose_evidence_cannot_be_carried_is_refused_before_it_begins(tmp_
     with pytest.raises(InvalidMessage, match="fewer rounds"):
         rehearse(there.protocol, FOUR, STUDY, COLUMNS, most=carried)
     assert rehearse(there.protocol, FOUR, STUDY, COLUMNS, most=4 * carried)
-
-
-def test_who_is_not_ready_is_left_out_and_pays_nothing(tmp_path):
-    there = Summers(tmp_path, plan=ROUNDS)
-    away = Loopback(there.sessions)
-    exchange = away.exchange
-
-    def without_d(questions, timeout):
-        asked = {n: c for n, c in questions.items() if n != "d" or asked_for(c, there) == "size"}
-        replies = exchange(asked, timeout)
-        return {n: replies.get(n, PartyError("Timeout")) for n in questions}
-
-    away.exchange = without_d
-    outcome = there.protocol(there.federation(carrier=away))
-    assert set(outcome.sizes) == {"a", "b", "c"}
-    assert [there.spent(name) for name in FOUR] == [1.0, 1.0, 1.0, 0.0]
 
 
 def test_a_restarted_party_has_paid_nothing_and_the_others_are_not_refunded(tmp_path):

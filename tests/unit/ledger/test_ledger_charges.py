@@ -32,20 +32,6 @@ def test_half_a_receipt_is_refused(ledger, tenth):
         Receipt.from_dict(values)
 
 
-def test_entries_say_what_was_charged(ledger, tenth):
-    ledger.open_account("other")
-    ledger.charge("study", tenth, purpose="fit", detail={"alpha": 0.01, "groups": [[1, 2], []]})
-    ledger.charge("other", Guarantee(2.0), purpose="vote", key="round 1")
-    ledger.charge("study", tenth, purpose="fit", simulated=True)
-    first, second, third = ledger.entries()
-    assert (first.guarantee, first.detail) == (tenth, {"alpha": 0.01, "groups": [[1, 2], []]})
-    assert (first.spent, second.spent, third.spent) == (0.1, 2.0, 0.2)
-    assert (second.account, second.key, second.purpose) == ("other", "round 1", "vote")
-    assert [entry.simulated for entry in (first, second, third)] == [False, False, True]
-    assert ledger.entries("study") == [first, third]
-    assert ledger.entries("other") == [second]
-
-
 class TestKeys:
     def test_the_same_charge_twice_is_paid_once(self, ledger, path):
         price = Guarantee(0.6)

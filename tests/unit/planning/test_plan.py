@@ -14,7 +14,6 @@ from confrere import (
     Ledger,
     PrivateLogisticRegression,
 )
-from confrere.audit.estimator import BulkSampler
 from confrere.errors import CalibrationError, InvalidParameter
 from confrere.kernel.norms import L2, Gaussian, Pure
 from confrere.kernel.streams import SeededSource
@@ -113,37 +112,6 @@ def test_expected_quality_is_what_fits_reach(n, d, auc, epsilon, base_rate, deca
     error = np.std(reached) / math.sqrt(len(reached))
     assert made.expected_auc() == pytest.approx(np.mean(reached), abs=0.01 + 3 * error)
     assert made.auc_without_noise() == pytest.approx(np.mean(free), abs=0.015)
-
-
-def exact(n, d, auc):
-    """Draw rows whose classes have exactly the working model's means and covariances."""
-    distance = math.sqrt(2) * special.ndtri(auc)
-    y = np.arange(n) % 2
-    X = np.random.default_rng(0).normal(size=(n, d))
-    for label in (0, 1):
-        mine = X[y == label] - X[y == label].mean(axis=0)
-        X[y == label] = mine @ np.linalg.inv(np.linalg.cholesky(np.cov(mine.T))).T
-    v = 1 / d / (1 + distance**2 / 4 / d)
-    return X * math.sqrt(v) + (y - 0.5)[:, None] * distance * math.sqrt(v / d), y
-
-
-@pytest.mark.parametrize(("loss", "epsilon"), [("logistic", 0.5), ("capped", 1.0)])
-def test_noise_and_margin_are_those_of_releases(loss, epsilon):
-    n, d, auc = 3000, 6, 0.85
-    # Rows short enough that hardly one is clipped.
-    made = plan(n=n, d=d, epsilon=epsilon, auc=auc, row_norm=0.6, decay=0, loss=loss)
-    X, y = exact(n, d, auc)
-    X *= 0.6
-    data = {"X": X, "y": y}
-    weights = BulkSampler(PrivateLogisticRegression(epsilon=epsilon, loss=loss))(
-        data, 1_500, np.random.default_rng(0)
-    )
-    factor = math.sqrt(1 - 0.4**2)  # the constant takes its part of the bound
-    spread = np.mean([weights[:, j].std() * factor for j in range(d)])
-    assert made.margin_spread == pytest.approx(spread, rel=0.1)
-    distance = X[y == 1].mean(axis=0) - X[y == 0].mean(axis=0)
-    margin = factor * weights[:, :d].mean(axis=0) @ distance / 2
-    assert made.margin == pytest.approx(margin, rel=0.1)
 
 
 def test_the_excess_bound_holds_on_data():

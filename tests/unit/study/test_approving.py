@@ -25,7 +25,7 @@ WORDS = {
 
 def approve(place, party="main", **more):
     study, locals_ = locals_of(place)
-    facts = {"key": place / f"{party}.key", "grant": place / f"{party}.grant"} | WORDS | more
+    facts = {"key": place / f"local/{party}.key", "grant": place / f"{party}.grant"} | WORDS | more
     return approve_study(study, locals_[party], **facts)
 
 
@@ -75,7 +75,7 @@ def test_one_study_is_approved_once_and_the_next_version_puts_it_aside(place):
         before.replace(b"epsilon = 1.0   ", b"epsilon = 0.5   ").replace(b'"bmi', b'"BMI')
     )
     second = approve(place, grant=place / "grant.json", reason="the second version")
-    key = (place / "main.key.pub").read_text()
+    key = (place / "local/main.key.pub").read_text()
     found = list(earlier_grants(place, key))
     assert [one.grant for one in found] == [second, first]
     assert found[1].study == before
@@ -90,7 +90,7 @@ def test_a_text_that_was_not_agreed_to_is_not_compared_with(place):
     document = json.loads((place / "grant.json").read_text())
     document["study"] = document["study"].replace("epsilon = 1.0   ", "epsilon = 0.1   ")
     (place / "grant.json").write_text(json.dumps(document))
-    (found,) = earlier_grants(place, (place / "main.key.pub").read_text())
+    (found,) = earlier_grants(place, (place / "local/main.key.pub").read_text())
     assert found.study is None
 
 
@@ -108,9 +108,9 @@ def test_what_was_added_and_removed_is_shown_too():
 
 def test_a_foreign_grant_is_no_earlier_one(place):
     approve(place, "branch-1", grant=place / "grant.json")
-    assert list(earlier_grants(place, (place / "main.key.pub").read_text())) == []
+    assert list(earlier_grants(place, (place / "local/main.key.pub").read_text())) == []
     (place / "grant-x.json").write_text("[]")
-    assert len(list(earlier_grants(place, (place / "branch-1.key.pub").read_text()))) == 1
+    assert len(list(earlier_grants(place, (place / "local/branch-1.key.pub").read_text()))) == 1
 
 
 @pytest.mark.parametrize("word", ["name", "reason", "justification"])
@@ -124,9 +124,9 @@ def test_words_that_a_card_cannot_hold_are_refused_before_anything_is_spent(plac
 
 
 def test_a_key_that_is_not_the_party_s_signs_nothing(place):
-    generate_key(place / "other.key")
+    generate_key(place / "local/other.key")
     with pytest.raises(StudyError, match="not the key that the study names"):
-        approve(place, key=place / "other.key")
+        approve(place, key=place / "local/other.key")
 
 
 def test_a_file_that_is_no_grant_is_left_alone(place):

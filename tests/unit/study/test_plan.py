@@ -12,19 +12,6 @@ from confrere.study.priced_plan import open_account
 from tests.unit.study.conftest import ready
 
 
-def test_a_price_is_said_without_touching_data_or_making_a_ledger(edit, folder):
-    path = edit()
-    for table in (folder / "local").glob("*.csv"):
-        table.unlink()
-    before = sorted(folder.rglob("*"))
-    _, _, plan = ready(path)
-    plan.check()
-    assert sorted(folder.rglob("*")) == before
-    assert [price.guarantee.epsilon for price in plan.prices] == [1.0] * 3
-    assert [price.left_after for price in plan.prices] == [2.0, 1.0, 1.0]
-    assert plan.amount == plan.promised == 1.0
-
-
 def test_a_person_pays_for_all_rows_at_all_parties(edit):
     path = edit(unit_rows="max_rows_per_unit = 2", parties_per_unit="parties_per_unit = 3")
     assert ready(path)[2].promised == 6.0

@@ -133,6 +133,6 @@ def test_a_refusal_of_one_study_is_none_of_another(place):
     path.write_text(path.read_text() + "\n# the second version\n")
     study, locals_ = locals_of(place)
     approve_study(
-        study, locals_["main"], key=place / "main.key", grant=place / "main.grant", **WORDS
+        study, locals_["main"], key=place / "local/main.key", grant=place / "main.grant", **WORDS
     )
     assert session(place, "main").state == "waiting"

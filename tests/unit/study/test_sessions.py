@@ -25,14 +25,12 @@ from confrere.model.models import Clip
 from confrere.release import (
     Approval,
     Utility,
-    generate_key,
     load_release,
     read_folder,
     read_private_key,
 )
 from confrere.release.folder import sums_of
 from confrere.release.release import release_files
-from confrere.release.signing import fingerprint
 from confrere.study import (
     CoordinatorSession,
     gather_locals,
@@ -43,7 +41,7 @@ from confrere.study import (
     study_from_bytes,
 )
 from confrere.study import sessions as module
-from tests.unit.federation.signed_run import Loopback
+from tests.unit.federation.signed_run import Loopback, name_keys
 from tests.unit.study.conftest import OLD
 
 NAMES = ("main", "branch-1", "branch-2")
@@ -53,19 +51,8 @@ NAMES = ("main", "branch-1", "branch-2")
 def place(folder):
     """Return a folder with a study between machines, keys and one local file per party."""
     path = folder / "study.toml"
-    text = path.read_text().replace(OLD["engine"], 'engine = "flower"')
-    for name in (*NAMES, "coordinator"):
-        generate_key(folder / f"{name}.key")
-    prints = {name: fingerprint(folder / f"{name}.key.pub") for name in NAMES}
-    peers = "\n[peers]\n" + "".join(f'{name} = "{one}"\n' for name, one in prints.items())
-    for name in NAMES:
-        line = (folder / f"{name}.key.pub").read_text().strip()
-        text = text.replace(f'name = "{name}"\n', f'name = "{name}"\nkey = "{line}"\n')
-        local = folder / "local" / f"{name}.toml"
-        pinned = (folder / "coordinator.key.pub").read_text().strip()
-        own = f'key_path = "../{name}.key"\ncoordinator = "{pinned}"\n[policy]'
-        local.write_text(local.read_text().replace("[policy]", own) + peers)
-    path.write_text(text)
+    path.write_text(path.read_text().replace(OLD["engine"], 'engine = "flower"'))
+    name_keys(folder)
     return folder
 
 
@@ -86,7 +73,7 @@ def approve(place, name, **more):
     words = {"approved_by": "the officer", "reason": "screening"} | more
     grant = make_grant(study, locals_[name], **words)
     file = place / f"{name}.grant"
-    file.write_bytes(grant.document(place / f"{name}.key"))
+    file.write_bytes(grant.document(place / f"local/{name}.key"))
     return file
 
 
@@ -117,7 +104,7 @@ def test_a_study_ends_in_a_release_that_everyone_signed(place):
     sessions = agreed(place, approve)
     finished = coordinator(place, sessions).run()
     assert finished.left_out == finished.unsigned == {}
-    keys = {name: place / f"{name}.key.pub" for name in NAMES}
+    keys = {name: place / f"local/{name}.key.pub" for name in NAMES}
     there = load_release(finished.folders["diabetes-2026"], require_signature_from=keys)
     for name in NAMES:
         assert sessions[name].finished
@@ -171,15 +158,15 @@ def test_a_grant_is_the_party_s_own(place):
         session(place, "branch-2")
     study, locals_ = locals_of(place)
     grant = make_grant(study, locals_["main"], approved_by="o", reason="r")
-    file.write_bytes(grant.document(place / "branch-1.key"))
+    file.write_bytes(grant.document(place / "local/branch-1.key"))
     with pytest.raises(SignatureError):
         session(place, "main")
     # Signed by the right key, but it says more than the study asks for.
     more = grant.model_copy(update={"epsilon_per_run": 3.0, "epsilon": 3.0})
-    file.write_bytes(more.document(place / "main.key"))
+    file.write_bytes(more.document(place / "local/main.key"))
     with pytest.raises(GrantRefused, match="what this study asks for"):
         session(place, "main")
-    assert Grant.load(file, read_private_key(place / "main.key").public_key()) == more
+    assert Grant.load(file, read_private_key(place / "local/main.key").public_key()) == more
 
 
 @pytest.mark.parametrize(
