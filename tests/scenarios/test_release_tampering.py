@@ -75,7 +75,7 @@ def test_one_changed_byte_in_any_file_is_refused(sent, received):
     tried = 0
     for path in files:
         whole = path.read_bytes()
-        step = max(1, len(whole) // 120)
+        step = max(1, len(whole) // 60)
         for position in [*range(0, len(whole), step), len(whole) - 1]:
             for flip in (0x01, 0x20):
                 changed = bytearray(whole)
@@ -89,7 +89,7 @@ def test_one_changed_byte_in_any_file_is_refused(sent, received):
             with pytest.raises((InvalidRelease, SignatureError)):
                 load_release(received)
         path.write_bytes(whole)
-    assert tried > 1000
+    assert tried > 600
     assert load_release(received, require_signature_from={"main": sent[1]})
 
 

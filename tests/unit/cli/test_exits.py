@@ -1,9 +1,18 @@
 """Every error has a code, one line and a next step; the two streams stay apart."""
 
+import importlib
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
 import pytest
 
+import confrere
 from confrere import errors
-from confrere.cli.envelope import ExitCode, NotConfirmed, ending_of
+from confrere.cli.envelope import COMMANDS, ExitCode, NotConfirmed, ending_of
+from confrere.errors import InvalidParameter
+from confrere.estimators import ReleasedClassifier, TransferClassifier
 
 
 def every_error(kind=errors.ConfrereError):
@@ -58,3 +67,152 @@ def test_usage_errors_have_code_2_in_both_forms(line):
     line("verify", "x", "--key", "nonsense", code=2)
     line("verify", "x", "--key", "a=1", "--key", "a=2", code=2)
     line("audit", "source-d", code=2)
+
+
+# One hint per error: the next step, and nothing that sends people the wrong way.
+
+
+def changed(name, old, new):
+    path = Path(name)
+    text = Path("study.toml").read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    return name
+
+
+def failed(line, *arguments, code):
+    answer = line.json(*arguments, code=code)
+    return answer["message"], answer["hint"]
+
+
+def test_a_ledger_that_is_not_there(line, fitted):
+    for words in (["ledger", "show"], ["verify", fitted, "--ledger"]):
+        message, hint = failed(line, *words, "no.ledger", code=3)
+        assert message == "there is no ledger no.ledger."
+        assert "confrere ledger open no.ledger" in hint
+        assert not Path("no.ledger").exists()
+
+
+def test_the_folder_above_a_release_and_a_file_in_it(line, fitted):
+    words = ["verify"]
+    message, hint = failed(line, *words, fitted.parent, code=5)
+    assert "is a folder above a release" in message
+    assert hint == f"give the release itself: {fitted}"
+    message, hint = failed(line, *words, fitted / "card.json", code=5)
+    assert "is a file of a release" in message
+    assert str(fitted) in hint
+    message, hint = failed(line, *words, "nowhere", code=5)
+    assert message.startswith("'nowhere' is not there")
+    assert "folder of a release" in hint
+
+
+def test_a_misspelt_key_a_missing_study_and_an_engine(line, folder):
+    message, _ = failed(
+        line, "check", changed("e.toml", "epsilon = 1.0   ", "epsilom = 1.0   "), code=3
+    )
+    assert "did you write 'epsilom' for it" in message
+    message, hint = failed(line, "check", "nowhere.toml", code=3)
+    assert "confrere init" in hint
+    flower = changed("f.toml", 'engine = "local"', 'engine = "flower"')
+    changed("study.toml", 'engine = "local"', 'engine = "flower"')
+    changed("plr.toml", 'name = "average"', 'name = "plr"')
+    assert "confrere coordinator plr.toml" in line("price", "plr.toml").stdout
+    message, hint = failed(line, "fit", flower, code=3)
+    assert "between machines" in message
+    assert "confrere coordinator STUDY" in hint
+    assert 'engine = "local"' in hint
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        (["ledger"], "confrere ledger needs one of show, verify", "confrere ledger show"),
+        (["chekc"], "did you mean 'check'?", "confrere check"),
+        (["ledger", "shwo"], "did you mean 'show'?", "confrere ledger show"),
+        (["fit", "x", "--yess"], "did you mean '--yes'?", "confrere fit --yes"),
+        (["plan"], "'--records'", "confrere plan --help"),
+    ],
+)
+def test_words_that_the_command_line_does_not_know(line, words, message, hint):
+    result = line(*words, code=2)
+    told = result.stderr.splitlines()[-1]
+    assert message in told
+    assert hint in told
+    assert told.count("did you mean") <= 1
+
+
+@pytest.mark.parametrize("kind", [TransferClassifier, ReleasedClassifier])
+def test_a_classifier_is_not_its_release(kind):
+    model = TransferClassifier()
+    with pytest.raises(InvalidParameter, match=r"source=model.to_release\(\)"):
+        kind(source=model).fit([[0.0], [1.0]], [0, 1])
+    with pytest.raises(InvalidParameter, match="got a int"):
+        kind(source=3).fit([[0.0], [1.0]], [0, 1])
+
+
+# The tree of commands: what its help says, and what it loads to say it.
+
+
+tree = importlib.import_module("confrere.cli.app")
+
+#: What makes a start slow.
+HEAVY = ("sklearn", "scipy", "pandas", "numpy", "cryptography", "matplotlib", "numba", "flwr")
+
+
+@pytest.mark.parametrize("name", tree._MODULES)
+def test_the_help_of_all_commands_is_that_of_each(name):
+    loaded = " ".join(tree.load_command(name).help.partition("\n\n")[0].split())
+    assert loaded
+    assert loaded == tree.help_of(name)
+
+
+@pytest.mark.parametrize("module", sorted({*tree._MODULES.values()}))
+def test_every_command_of_a_module_is_in_the_tree(module):
+    importlib.import_module(f"confrere.cli.commands.{module}")
+    of_module = {words for words, f in COMMANDS.items() if f.__module__.endswith(f".{module}")}
+    assert {words.split()[0] for words in of_module} == {
+        name for name, where in tree._MODULES.items() if where == module
+    }
+    assert {words.split()[0] for words in of_module if " " in words} <= tree._GROUPS.keys()
+
+
+def test_every_command_is_in_the_help(line):
+    text = line("--help").stdout
+    assert all(f" {name} " in text for name in tree._MODULES)
+
+
+@pytest.mark.parametrize("words", [["ledger"], ["schema"], ["keys"], ["release"], []])
+def test_without_a_verb_there_is_help_and_nothing_else(line, words):
+    result = line(*words, code=2)
+    assert "Usage: " in result.stdout + result.stderr
+    assert "--help)" not in result.stderr
+
+
+def test_the_version_is_that_of_the_distribution(line):
+    assert line("--version").stdout == f"confrere {version('confrere')}\n"
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["nosuch"]])
+def test_nothing_heavy_is_loaded_for_help(words):
+    program = (
+        "import sys\nfrom confrere.cli import main\n"
+        f"sys.argv = ['confrere', *{words!r}]\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_public_names_come_when_asked_for():
+    assert set(confrere.__all__) <= set(dir(confrere))
+    assert confrere.Guarantee is importlib.import_module("confrere.kernel.guarantee").Guarantee
+    with pytest.raises(AttributeError, match="Nobody"):
+        _ = confrere.Nobody
+
+
+def test_names_that_moved_say_where_they_went():
+    with pytest.raises(ImportError, match=r"confrere_research\.loaders import load_mnist"):
+        from confrere.schema import load_mnist  # noqa: F401
+    with pytest.raises(ImportError, match=r"confrere\.demo import ruijin_like"):
+        from confrere.schema import ruijin_like  # noqa: F401

@@ -81,7 +81,7 @@ JUNK = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=300, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=120, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_what_the_schema_refuses_is_refused_by_the_reader(document, data):
     spoiled = copy.deepcopy(document)

@@ -17,9 +17,9 @@ from tests.unit.study import test_sessions
 from tests.unit.study.test_sessions import (
     NAMES,
     agreed,
-    approve,
     content_with,
     coordinator,
+    granted,
 )
 
 place = test_sessions.place
@@ -105,7 +105,7 @@ def test_between_machines_rows_are_encoded_by_what_all_have_counted(place):
     study = place / "study.toml"
     study.write_text(bounds_only(study.read_text()))
     content_with(place, "1 of 3")
-    sessions = agreed(place, approve)
+    sessions = agreed(place, granted)
     finished = coordinator(place, sessions).run()
     assert finished.left_out == finished.unsigned == {}
     keys = {name: place / f"local/{name}.key.pub" for name in NAMES}

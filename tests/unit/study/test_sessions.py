@@ -1,5 +1,8 @@
 """A study between organisations in one process: approved, run, signed; and what is refused."""
 
+import csv
+import hashlib
+import io
 import json
 import re
 import shutil
@@ -9,38 +12,53 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from confrere.cli.views import promise_line
+from confrere.desk.clerk import study_facts
 from confrere.errors import (
     BudgetExceeded,
     GrantRefused,
+    InvalidParameter,
+    InvalidRelease,
     OperationRefused,
     QuorumMissed,
     SignatureError,
     StudyError,
+    StudyRefused,
 )
 from confrere.federation.grant import Grant
 from confrere.federation.messages import PartyError
 from confrere.federation.signed import SignedFederation
-from confrere.ledger import Ledger
+from confrere.ledger import ChargeApproval, Ledger
 from confrere.model.models import Clip
 from confrere.release import (
     Approval,
     Utility,
+    generate_key,
     load_release,
     read_folder,
     read_private_key,
+    verify_release,
 )
 from confrere.release.folder import sums_of
 from confrere.release.release import release_files
 from confrere.study import (
     CoordinatorSession,
+    approve_study,
+    changed_facts,
+    earlier_grants,
     gather_locals,
     make_grant,
+    make_plan,
     party_session,
     read_study,
+    refuse_study,
     running,
     study_from_bytes,
 )
 from confrere.study import sessions as module
+from confrere.study.running import check_words
+from confrere.study.study_file import trust_of
+from confrere.trust import OWN_NOISE, Trust
 from tests.unit.federation.signed_run import Loopback, name_keys
 from tests.unit.study.conftest import OLD
 
@@ -68,7 +86,7 @@ def locals_of(place):
     return study, gather_locals(study, place / "study.toml")
 
 
-def approve(place, name, **more):
+def granted(place, name, **more):
     study, locals_ = locals_of(place)
     words = {"approved_by": "the officer", "reason": "screening"} | more
     grant = make_grant(study, locals_[name], **words)
@@ -101,7 +119,7 @@ def coordinator(place, sessions, **more):
 
 
 def test_a_study_ends_in_a_release_that_everyone_signed(place):
-    sessions = agreed(place, approve)
+    sessions = agreed(place, granted)
     finished = coordinator(place, sessions).run()
     assert finished.left_out == finished.unsigned == {}
     keys = {name: place / f"local/{name}.key.pub" for name in NAMES}
@@ -134,12 +152,12 @@ def test_a_grant_says_the_price_and_what_will_be_asked(place):
     assert (grant.unit, grant.relation) == ("record", "replace-one")
     assert [(r.operation, r.epsilon) for r in grant.requests] == [("size", 0.0), ("objective", 1.0)]
     assert grant.study_sha256 == study.sha256
-    told = json.loads(approve(place, "main").read_bytes())["grant"]
+    told = json.loads(granted(place, "main").read_bytes())["grant"]
     assert told["approved_by"] == "the officer"
 
 
 def test_a_grant_is_for_these_bytes(place):
-    approve(place, "main")
+    granted(place, "main")
     path = place / "study.toml"
     path.write_text(path.read_text() + "\n# a word more\n")
     with pytest.raises(GrantRefused, match="other bytes"):
@@ -150,7 +168,7 @@ def test_a_grant_is_for_these_bytes(place):
 
 
 def test_a_grant_is_the_party_s_own(place):
-    file = approve(place, "main")
+    file = granted(place, "main")
     shutil.copy(file, place / "branch-1.grant")
     with pytest.raises(SignatureError):
         session(place, "branch-1")
@@ -183,7 +201,7 @@ def test_a_grant_is_the_party_s_own(place):
     ids=str,
 )
 def test_a_local_file_that_does_not_allow_it_refuses_before_anything(place, old, new, error):
-    approve(place, "main")
+    granted(place, "main")
     local = place / "local" / "main.toml"
     assert old in local.read_text()
     local.write_text(local.read_text().replace(old, new))
@@ -203,7 +221,7 @@ def test_everyone_has_a_key(place):
 
 def test_a_release_that_is_not_theirs_is_not_signed(place, monkeypatch):
     """A coordinator that writes another model than the answers give gets no signature."""
-    parties = agreed(place, approve)
+    parties = agreed(place, granted)
     honest = module.made_of
 
     def forged(study, learned):
@@ -225,7 +243,7 @@ def test_a_card_or_model_that_says_something_else_is_not_signed(place, monkeypat
     path = place / "study.toml"
     text = path.read_text().replace(OLD["unit_rows"], "max_rows_per_unit = 3")
     path.write_text(text.replace(OLD["parties_per_unit"], "parties_per_unit = 2"))
-    parties = agreed(place, approve)
+    parties = agreed(place, granted)
     said, learned = running._notes, []
     cards = [
         {"max_rows_per_unit": 1},
@@ -287,7 +305,7 @@ def test_a_cap_for_life_holds_for_studies_that_wait_at_the_same_time(place):
     for title in ("Diabetes, main", "Diabetes again, main"):
         path.write_text(path.read_text().replace("Diabetes, main", title))
         for name in NAMES:
-            approve(place, name)
+            granted(place, name)
         parties = {name: session(place, name, out=place / title / name) for name in NAMES}
         (place / title).mkdir()
         runs.append(coordinator(place, parties, folder=place / title, out=place / title))
@@ -303,7 +321,7 @@ def test_files_of_a_release_that_would_lie_elsewhere_are_not_written(
     place, tmp_path, monkeypatch, name
 ):
     """A coordinator names the files that a party is handed; none may leave the release's folder."""
-    parties = agreed(place, approve)
+    parties = agreed(place, granted)
     (tmp_path / "aside" / "inner").mkdir(parents=True)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "aside" / "inner"))
     honest = SignedFederation.hand_out
@@ -320,7 +338,7 @@ def test_files_of_a_release_that_would_lie_elsewhere_are_not_written(
 
 
 def test_a_party_that_signs_nonsense_keeps_no_other_signature_away(place):
-    parties = agreed(place, approve)
+    parties = agreed(place, granted)
     parties["main"]._accept = lambda files, outcome: b"[" * 100_000
     finished = coordinator(place, parties).run()
     assert finished.unsigned == {"main": "InvalidReply:signature"}
@@ -331,7 +349,7 @@ def test_a_party_that_signs_nonsense_keeps_no_other_signature_away(place):
 def test_who_never_answered_is_on_the_card_that_the_others_sign(place):
     path = place / "study.toml"
     path.write_text(path.read_text().replace(OLD["quorum"], "quorum = 0.6"))
-    there = agreed(place, approve)
+    there = agreed(place, granted)
     gone = {"branch-2": lambda *_: PartyError("Timeout")}
     finished = coordinator(place, there, carrier=Loopback(there, gone)).run()
     assert finished.left_out == {"branch-2": "Timeout"}
@@ -341,7 +359,7 @@ def test_who_never_answered_is_on_the_card_that_the_others_sign(place):
 
 
 def test_a_signature_that_is_not_a_partys_own_is_not_kept(place):
-    there = agreed(place, approve)
+    there = agreed(place, granted)
     finished = coordinator(place, there).run()
     study, folder = read_study(place / "study.toml"), finished.folders["diabetes-2026"]
     mine = (folder / "signatures" / "main.sig").read_text()
@@ -376,7 +394,7 @@ def test_a_study_of_sums_ends_in_a_release_that_says_who_would_have_to_collude(
     study, locals_ = locals_of(place)
     grant = make_grant(study, locals_["main"], approved_by="o", reason="r")
     assert [(request.operation, request.steps) for request in grant.requests] == asked
-    sessions = agreed(place, approve)
+    sessions = agreed(place, granted)
     finished = coordinator(place, sessions).run()
     assert finished.left_out == finished.unsigned == {}
     for name in NAMES:
@@ -393,3 +411,385 @@ def test_a_study_of_sums_needs_more_parties_than_may_collude(place):
     path.write_text(path.read_text().replace(OLD["name"], 'name = "sums"\ncolluding = 3'))
     with pytest.raises(StudyError, match="at least 4 parties"):
         read_study(path)
+
+
+# Who agrees to a study, why, and why to this epsilon: from the grant to ledger and card.
+
+
+WORDS = {
+    "name": "A. Reuter, data protection",
+    "reason": "board of 12 May",
+    "justification": "the least at which the branches' model is better than none",
+}
+
+
+def approve(place, party="main", **more):
+    study, locals_ = locals_of(place)
+    facts = {"key": place / f"local/{party}.key", "grant": place / f"{party}.grant"} | WORDS | more
+    return approve_study(study, locals_[party], **facts)
+
+
+def test_words_reach_ledger_and_card_and_are_verified(place):
+    finished = coordinator(place, agreed(place, approve)).run()
+    folder = finished.folders["diabetes-2026"]
+    card = load_release(folder).card
+    assert card.justification == WORDS["justification"]
+    assert {(one.name, one.reason) for one in card.approvals} == {(WORDS["name"], WORDS["reason"])}
+    assert sorted(one.role.split()[-1] for one in card.approvals) == sorted(
+        f"{name}/checkups-2010" for name in NAMES
+    )
+    ledger = Ledger(place / "local" / "main.ledger")
+    (entry,) = ledger.entries()
+    assert entry.approval is not None
+    assert (entry.approval.name, entry.approval.justification) == (
+        WORDS["name"],
+        WORDS["justification"],
+    )
+    verify_release(folder, ledgers=[ledger])
+
+
+def test_a_card_is_not_spoilt_by_a_hostile_party_s_words(place):
+    sessions = agreed(place, approve)
+    books = sessions["branch-2"]._local.books
+    said = books.policy.approval
+    object.__setattr__(said, "reason", "the data are anonymous")
+    with pytest.raises(QuorumMissed, match="InvalidReply:receipt"):
+        coordinator(place, sessions).run()
+
+
+def test_the_study_itself_may_justify_its_epsilon(place):
+    path = place / "study.toml"
+    path.write_text(
+        path.read_text().replace("[data]\n", 'justification = "as last year"\n\n[data]\n')
+    )
+    assert approve(place, justification=None).justification == "as last year"
+    assert approve(place, "branch-1").justification == WORDS["justification"]
+
+
+def test_one_study_is_approved_once_and_the_next_version_puts_it_aside(place):
+    first = approve(place, grant=place / "grant.json")
+    before = (place / "study.toml").read_bytes()
+    with pytest.raises(StudyError, match="there already"):
+        approve(place, grant=place / "grant.json")
+    (place / "study.toml").write_bytes(
+        before.replace(b"epsilon = 1.0   ", b"epsilon = 0.5   ").replace(b'"bmi', b'"BMI')
+    )
+    second = approve(place, grant=place / "grant.json", reason="the second version")
+    key = (place / "local/main.key.pub").read_text()
+    found = list(earlier_grants(place, key))
+    assert [one.grant for one in found] == [second, first]
+    assert found[1].study == before
+    assert changed_facts(before, (place / "study.toml").read_bytes()) == [
+        ("method.epsilon", 1.0, 0.5)
+    ]
+
+
+def test_a_text_that_was_not_agreed_to_is_not_compared_with(place):
+    """The key signs the grant; beside it anybody may write another study's text."""
+    approve(place, grant=place / "grant.json")
+    document = json.loads((place / "grant.json").read_text())
+    document["study"] = document["study"].replace("epsilon = 1.0   ", "epsilon = 0.1   ")
+    (place / "grant.json").write_text(json.dumps(document))
+    (found,) = earlier_grants(place, (place / "local/main.key.pub").read_text())
+    assert found.study is None
+
+
+def test_what_was_added_and_removed_is_shown_too():
+    old = b'a = 1\n[b]\nc = [1, 2]\n[[party]]\nname = "x"\ncap = 1\n'
+    new = b'[b]\nc = [1, 3]\nd = "e"\n[[party]]\nname = "x"\ncap = 2\n[[party]]\nname = "y"\n'
+    assert changed_facts(old, new) == [
+        ("b.c", [1, 2], [1, 3]),
+        ("b.d", None, "e"),
+        ("party.x.cap", 1, 2),
+        ("party.y.name", None, "y"),
+        ("a", 1, None),
+    ]
+
+
+def test_a_foreign_grant_is_no_earlier_one(place):
+    approve(place, "branch-1", grant=place / "grant.json")
+    assert list(earlier_grants(place, (place / "local/main.key.pub").read_text())) == []
+    (place / "grant-x.json").write_text("[]")
+    assert len(list(earlier_grants(place, (place / "local/branch-1.key.pub").read_text()))) == 1
+
+
+@pytest.mark.parametrize("word", ["name", "reason", "justification"])
+@pytest.mark.parametrize("text", ["", "two\nlines", "all is anonymous"])
+def test_words_that_a_card_cannot_hold_are_refused_before_anything_is_spent(place, word, text):
+    if (word, text) == ("justification", ""):
+        return  # nothing said: the study's own
+    with pytest.raises(StudyError, match=f"^{word}: "):
+        approve(place, **{word: text})
+    assert not (place / "main.grant").exists()
+
+
+def test_a_key_that_is_not_the_party_s_signs_nothing(place):
+    generate_key(place / "local/other.key")
+    with pytest.raises(StudyError, match="not the key that the study names"):
+        approve(place, key=place / "local/other.key")
+
+
+def test_a_file_that_is_no_grant_is_left_alone(place):
+    (place / "main.grant").write_text("{}")
+    with pytest.raises(GrantRefused):
+        approve(place)
+    assert (place / "main.grant").read_text() == "{}"
+
+
+# A no stops: after a grant, between two questions, before a signature; until a new yes.
+
+
+NO = {"name": "A. Reuter", "reason": "the board has changed its mind"}
+
+
+def refuse(place, party="main", **more):
+    study, locals_ = locals_of(place)
+    return refuse_study(study, locals_[party], **NO, **more)
+
+
+def spent(place, party="main"):
+    return [one.guarantee.epsilon for one in Ledger(place / "local" / f"{party}.ledger").entries()]
+
+
+class Interrupted(Loopback):
+    """Carries messages; before one of them something happens at a party."""
+
+    def __init__(self, sessions, at, act):
+        super().__init__(sessions)
+        self._at, self._act, self._count = at, act, 0
+
+    def exchange(self, questions, timeout):
+        if self._count == self._at:
+            self._act()
+        self._count += 1
+        return super().exchange(questions, timeout)
+
+
+def test_a_refusal_after_a_grant_is_never_charged(place):
+    sessions = agreed(place, approve)
+    refuse(place)
+    with pytest.raises(QuorumMissed):
+        coordinator(place, sessions).run()
+    assert spent(place) == []
+    assert sessions["main"].finished
+    assert sessions["main"].state == "refused by A. Reuter"
+    with pytest.raises(StudyRefused, match=r"refused by A\. Reuter"):
+        session(place, "main")  # nor when it is started again
+
+
+def test_a_withdrawal_between_two_questions_ends_the_party(place):
+    for name in NAMES:
+        approve(place, name, grant=place / f"grant-{name}.json")
+    grants = {name: {"grant": place / f"grant-{name}.json"} for name in NAMES}
+    sessions = {name: session(place, name, **grants[name]) for name in NAMES}
+
+    def withdraw():
+        told = refuse(place, grant=place / "grant-main.json")
+        assert told.said == "withdrawn"
+
+    carrier = Interrupted(sessions, 1, withdraw)  # sizes have left; the objective is next
+    with pytest.raises(QuorumMissed, match="StudyRefused"):
+        coordinator(place, sessions, carrier=carrier).run()
+    assert spent(place) == []
+    assert sessions["main"].finished
+    assert sessions["main"].state == "withdrawn by A. Reuter"
+    assert not (place / "grant-main.json").exists()
+    (aside,) = place.glob("grant-main-*-withdrawn.json")
+    assert json.loads(aside.read_text())["grant"]["party"] == "main"
+
+
+def test_who_has_withdrawn_signs_no_release(place):
+    sessions = agreed(place, approve)
+    carrier = Interrupted(sessions, 2, lambda: refuse(place))
+    finished = coordinator(place, sessions, carrier=carrier).run()
+    assert finished.unsigned == {"main": "StudyRefused"}
+    assert sessions["main"].state == "withdrawn by A. Reuter"
+    assert spent(place) == [1.0]  # what was charged stays charged
+
+
+def test_only_a_new_approval_lifts_it_and_the_old_grant_stays_dead(place):
+    for name in NAMES:
+        approve(place, name, grant=place / f"grant-{name}.json")
+    old = (place / "grant-main.json").read_bytes()
+    refuse(place, grant=place / "grant-main.json")
+    (place / "grant-main.json").write_bytes(old)  # brought back by hand
+    grants = {name: {"grant": place / f"grant-{name}.json"} for name in NAMES}
+    with pytest.raises(StudyRefused):
+        session(place, "main", **grants["main"])
+    study, locals_ = locals_of(place)
+    later = Ledger(locals_["main"].ledger_path)
+    later.agree_again(
+        (study.id, study.sha256), ChargeApproval("B. Kim", "asked again", "2999-01-01T00:00:00Z")
+    )
+    with pytest.raises(StudyRefused, match="use the new grant"):
+        session(place, "main", **grants["main"])
+    (place / "grant-main.json").unlink()
+
+
+def test_a_new_approval_is_answered(place):
+    for name in NAMES:
+        approve(place, name)
+    refuse(place, grant=place / "main.grant")
+    assert not (place / "main.grant").exists()
+    approve(place, reason="the second board")
+    finished = coordinator(place, {name: session(place, name) for name in NAMES}).run()
+    assert finished.left_out == finished.unsigned == {}
+    assert spent(place) == [1.0]
+    told = Ledger(place / "local" / "main.ledger").decisions()
+    assert [one.said for one in told] == ["withdrawn", "agreed"]
+    refuse(place)
+    assert Ledger(place / "local" / "main.ledger").decisions()[-1].said == "withdrawn"
+
+
+def test_decisions_are_exported(place):
+    refuse(place)
+    ledger = Ledger(place / "local" / "main.ledger")
+    (told,) = json.loads(ledger.to_json())["decisions"]
+    assert (told["said"], told["name"], told["reason"]) == ("refused", NO["name"], NO["reason"])
+    (line,) = csv.DictReader(io.StringIO(ledger.to_csv()))
+    assert (line["state"], line["reason"], line["epsilon"]) == ("refused", NO["reason"], "0.0")
+    assert json.loads(line["detail"]) == {"name": NO["name"]}
+
+
+def test_a_refusal_of_one_study_is_none_of_another(place):
+    refuse(place)
+    path = place / "study.toml"
+    path.write_text(path.read_text() + "\n# the second version\n")
+    study, locals_ = locals_of(place)
+    approve_study(
+        study, locals_["main"], key=place / "local/main.key", grant=place / "main.grant", **WORDS
+    )
+    assert session(place, "main").state == "waiting"
+
+
+# Whom a party has to trust is part of what it is shown, allows, grants, pays and signs.
+
+
+WHOLE = {'protects = "record"': 'protects = "party"'}
+ROWS = b"age\n1\n"
+#: What a coordinator may write into a study, and whom the parties have to trust then.
+STUDIES = {
+    "average": ({}, "own noise"),
+    "sums": ({'name = "average"': 'name = "sums"\ncolluding = 1'}, "1 of 3"),
+    "weights": ({'name = "average"': 'name = "weights"\ncolluding = 1', **WHOLE}, "1 of 3"),
+    "trusted weights": (
+        {'name = "average"': 'name = "weights"\ntrust = "coordinator"', **WHOLE},
+        "coordinator",
+    ),
+    "vote": ({'name = "average"': 'name = "vote"', **WHOLE}, "coordinator"),
+    "soft": ({'name = "average"': 'name = "soft"', **WHOLE}, "coordinator"),
+}
+
+
+WEAKER = [kind for kind, (_, needed) in STUDIES.items() if needed != "own noise"]
+
+
+def rewrite(place, changes, policy=""):
+    """Let the study, and every party's policy but for trust, be so."""
+    text = (place / "study.toml").read_text()
+    for old, new in changes.items():
+        text = text.replace(old, new)
+    if 'name = "vote"' in text or 'name = "soft"' in text:
+        (place / "aux.csv").write_bytes(ROWS)
+        text += f'\n[auxiliary]\nsha256 = "{hashlib.sha256(ROWS).hexdigest()}"\n'
+    (place / "study.toml").write_text(text)
+    for name in NAMES:
+        local = place / "local" / f"{name}.toml"
+        told = local.read_text().replace("[policy]", f"[policy]\n{policy}")
+        for old, new in changes.items():
+            told = told.replace(old, new)
+        local.write_text(told)
+
+
+@pytest.mark.parametrize("kind", STUDIES)
+def test_what_an_approver_is_shown_says_who_must_be_trusted(place, kind):
+    changes, needed = STUDIES[kind]
+    rewrite(place, changes)
+    study, locals_ = locals_of(place)
+    own = {"main": locals_["main"]}
+    words = Trust.parse(needed).words
+    assert f"Trust: {needed}; {words}." in promise_line(make_plan(study, own), "patient")
+    assert make_plan(study, own).to_dict()["trust"] == needed
+    facts = study_facts(str(place / "study.toml"))
+    assert (facts["trust"], facts["trust_words"]) == (needed, words)
+
+
+@pytest.mark.parametrize("kind", WEAKER)
+def test_a_policy_that_says_nothing_refuses_what_is_weaker_than_own_noise(place, kind):
+    changes, needed = STUDIES[kind]
+    rewrite(place, changes)
+    study, locals_ = locals_of(place)
+    with pytest.raises(OperationRefused, match=f'trust = "{needed}"') as refused:
+        make_grant(study, locals_["main"], approved_by="o", reason="r")
+    assert refused.value.reason == "trust"
+    assert not locals_["main"].ledger_path.exists()
+
+
+def test_a_party_that_edits_its_policy_takes_part_and_it_stands_everywhere(place):
+    rewrite(place, STUDIES["sums"][0], 'trust = "1 of 3"')
+    for name in NAMES:
+        assert approve(place, name).trust == "1 of 3"
+    assert json.loads((place / "main.grant").read_bytes())["grant"]["trust"] == "1 of 3"
+    finished = coordinator(place, {name: session(place, name) for name in NAMES}).run()
+    (entry,) = Ledger(place / "local" / "main.ledger").entries()
+    assert entry.detail["trust"] == "1 of 3"
+    folder = finished.folders["diabetes-2026"]
+    card = load_release(folder).card
+    assert card.trust.kind == "1 of 3"
+    assert "at most 1 of the 2 others work together" in card.trust.model
+
+
+def test_a_grant_of_before_the_policy_was_made_stricter_is_not_served(place):
+    rewrite(place, STUDIES["sums"][0], 'trust = "1 of 3"')
+    approve(place)
+    local = place / "local" / "main.toml"
+    local.write_text(local.read_text().replace('trust = "1 of 3"', 'trust = "own noise"'))
+    with pytest.raises(OperationRefused, match="own noise"):
+        session(place, "main")
+
+
+def test_facts_that_are_learned_by_a_sum_first_need_the_sum_s_trust(place):
+    """The way in that 0.2 left open: any study, with [facts] added to it."""
+    text = (place / "study.toml").read_text()
+    study, _ = locals_of(place)
+    assert trust_of(study) == OWN_NOISE
+    (place / "study.toml").write_text(f"{text}\n[facts]\nepsilon = 0.5\ncolluding = 1\n")
+    learned, locals_ = locals_of(place)
+    assert str(trust_of(learned)) == "1 of 3"
+    with pytest.raises(OperationRefused, match="trust"):
+        make_grant(learned, locals_["main"], approved_by="o", reason="r")
+
+
+def test_a_card_cannot_claim_more_than_its_study(place):
+    finished = coordinator(place, agreed(place, approve)).run()
+    release = load_release(finished.folders["diabetes-2026"])
+    assert release.card.trust.kind == "own noise"
+    study, _ = locals_of(place)
+    check_words(study, release)
+    rewrite(place, STUDIES["sums"][0])
+    weaker, _ = locals_of(place)
+    with pytest.raises(InvalidRelease, match=r"trust\.kind"):
+        check_words(weaker, release)
+
+
+ORDER = ["own noise", "2 of 3", "1 of 3", "coordinator"]
+
+
+@pytest.mark.parametrize("policy", ORDER)
+@pytest.mark.parametrize("needed", ORDER)
+def test_a_policy_allows_what_is_as_good_or_better(policy, needed):
+    allowed = ORDER.index(needed) <= ORDER.index(policy)
+    assert Trust.parse(policy).allows(Trust.parse(needed)) is allowed
+
+
+def test_made_up_parties_do_not_pass_for_a_small_sum():
+    """One of twenty is no "1 of 3": seventeen others more would have to be honest."""
+    assert not Trust.parse("1 of 3").allows(Trust.parse("1 of 20"))
+    assert not Trust.parse("5 of 20").allows(Trust.parse("1 of 3"))
+    assert Trust.parse("1 of 20").allows(Trust.parse(Trust.parse("1 of 3")))
+
+
+@pytest.mark.parametrize("text", ["", "sum", "t of M", "3 of 3", "0 of 2", "1 of", 1, "1 of 3 "])
+def test_nothing_else_is_a_trust(text):
+    with pytest.raises(InvalidParameter, match="trust must be"):
+        Trust.parse(text)
