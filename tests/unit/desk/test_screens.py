@@ -46,6 +46,39 @@ def words(text):
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", text)).split())
 
 
+#: What stands on a screen: the list that it is linked from, the pattern of the link, words.
+SHOWN = {
+    "what is left this year and what one patient has paid": (
+        *("/", None, "2 a year", "1.5 this year", "ε 1.6 is what one patient has paid in all"),
+        *("ε 0.5 of it in", "2024: 0.4 2025: 0.7"),
+    ),
+    "how many people and which columns are in a release": (
+        *("/releases", r"/releases/\w+", "6500 records of 3 organisations are in it"),
+        "Columns age, bmi, Glu0, smoker",
+    ),
+    "a study that waits": (
+        *("/studies", r"/studies/\w+/main", "This study waits for the word of main"),
+        "how many records there are: free, a public number",
+        *("one patient pays ε 2 in all, with 2 rows", "Would be left 0.4"),
+        *("method.epsilon 0.5 1.0", "privacy.max_rows_per_unit 1 2"),
+        "4000 rows were read, 4000 would be learned from",
+        'confrere approve study.toml --grant grant.json --name "..."',
+    ),
+    "who was asked what in a run": (
+        *("/runs", r"/runs/\w+", "paid ε 0.5, row 7", "branch-2 gone", "left for answers"),
+        "a stranger was turned away",
+    ),
+}
+
+
+def test_what_stands_on_the_screens(visitor):
+    for name, (address, pattern, *told) in SHOWN.items():
+        seen = words(visitor.text(visitor.link(address, pattern) if pattern else address))
+        assert [text for text in told if text not in seen] == [], name
+        assert "✓" not in seen  # signs are the style sheet's; the word stands in the text
+        assert address != "/releases" or seen.count(" signed ") == 3
+
+
 def test_which_release_a_row_paid_for_who_approved_it_and_why(visitor):
     ledger = visitor.link("/", r"/ledger/\w+\?account=[^\"]+")
     row = visitor.link(ledger, r"/ledger/\w+/row/7")
@@ -57,23 +90,6 @@ def test_which_release_a_row_paid_for_who_approved_it_and_why(visitor):
     assert "row 7" in words(visitor.text(release))
 
 
-def test_how_many_people_and_which_columns_are_in_a_release(visitor):
-    seen = words(visitor.text(visitor.link("/releases", r"/releases/\w+")))
-    assert "6500 records of 3 organisations are in it" in seen
-    assert "Columns age, bmi, Glu0, smoker" in seen
-    assert "✓" not in seen  # signs are the style sheet's; the word stands in the text
-    assert seen.count(" signed ") == 3
-
-
-def test_what_is_left_this_year_and_what_one_patient_has_paid(visitor):
-    seen = words(visitor.text("/"))
-    assert "2 a year" in seen
-    assert "1.5 this year" in seen
-    assert "ε 1.6 is what one patient has paid in all" in seen
-    assert "ε 0.5 of it in" in seen
-    assert "2024: 0.4 2025: 0.7" in seen
-
-
 def test_a_ledger_shows_its_years_and_what_all_promise_together(visitor):
     ledger = visitor.link("/", r"/ledger/\w+\?account=[^\"]+")
     seen = words(visitor.text(f"{ledger}&delta=1e-6"))
@@ -82,18 +98,6 @@ def test_a_ledger_shows_its_years_and_what_all_promise_together(visitor):
     assert "Together they promise ε" in seen
     for wrong in ("x", "2", "-1", "nan"):
         assert "Together they promise" not in visitor.text(f"{ledger}&delta={wrong}")
-
-
-def test_a_waiting_study_is_told_in_words(visitor):
-    seen = words(visitor.text(visitor.link("/studies", r"/studies/\w+/main")))
-    assert "This study waits for the word of main" in seen
-    assert "how many records there are: free, a public number" in seen
-    assert "one patient pays ε 2 in all, with 2 rows" in seen
-    assert "Would be left 0.4" in seen
-    assert "method.epsilon 0.5 1.0" in seen
-    assert "privacy.max_rows_per_unit 1 2" in seen
-    assert "4000 rows were read, 4000 would be learned from" in seen
-    assert 'confrere approve study.toml --grant grant.json --name "..."' in seen
 
 
 def test_a_release_is_tried_with_raw_values(visitor):
@@ -119,15 +123,6 @@ def test_the_planner_answers_and_says_what_it_cannot(visitor):
     assert area[0] < area[1]
     assert "epsilon must be a number" in words(visitor.text("/plan?epsilon=many"))
     assert "n must be a number" in words(visitor.text("/plan?n=1e99"))
-
-
-def test_runs_show_who_was_asked_what(visitor):
-    assert "diabetes-2026" in visitor.text("/runs")
-    seen = words(visitor.text(visitor.link("/runs", r"/runs/\w+")))
-    assert "paid ε 0.5, row 7" in seen
-    assert "branch-2 gone" in seen
-    assert "left for answers" in seen
-    assert "a stranger was turned away" in seen
 
 
 def test_what_is_not_there_is_said(visitor):
