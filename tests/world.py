@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from confrere import Guarantee, Ledger
 from confrere.kernel.guarantee import Neighbours
@@ -28,3 +29,8 @@ def system_stream() -> Iterator[RandomSource]:
     """The operating system's randomness, as one booked draw sees it."""
     with paid(Guarantee(1.0)) as ticket:
         yield ticket.book(Guarantee(1.0))
+
+
+def each(**wrong: Iterable[Any]) -> list[dict[str, Any]]:
+    """One change at a time: ``each(a=(1, 2), b=(3,))`` is ``[{"a": 1}, {"a": 2}, {"b": 3}]``."""
+    return [{name: value} for name, values in wrong.items() for value in values]
