@@ -167,11 +167,10 @@ def test_a_fit_that_costs_more_than_was_promised_is_not_run():
     """Half of the outcomes are Gaussian: a plan of that kind refuses them before a draw."""
     frame = linear_frame(3, data_norm=1.0, intercept_scale=0.4)
 
-    def fit(epsilon, belief):
-        delta = DELTA if belief.factor < 0 else 0.0
-        return plan_linear(allowance(epsilon, 500, delta=delta, loss="logistic"), frame)
+    def fit(left, belief):
+        return plan_linear(left.at(delta=DELTA if belief.factor < 0 else 0.0), frame)
 
-    plan = plan_near(Prior(np.array([2.0, 1.0, 0.0])), fit, epsilon=1.0, n_samples=500)
+    plan = plan_near(Prior(np.array([2.0, 1.0, 0.0])), fit, allowance(1.0, 500, loss="logistic"))
     assert plan.guarantee().delta == 0.0
     for belief in plan.check.beliefs():
         if belief.factor >= 0:

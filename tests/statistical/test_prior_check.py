@@ -17,7 +17,7 @@ from confrere.mechanisms import prior_check
 from confrere.mechanisms.hidden_size import HiddenSize
 from confrere.mechanisms.prior_check import LEVELS, Belief, PriorCheck
 from confrere.plans import checked_plan
-from confrere.plans.declared_priors import ClassPrior
+from confrere.plans.declared_priors import Prior
 
 #: Two columns; experts speak for the first.
 PRIOR = np.array([2.0, 0.0])
@@ -209,7 +209,7 @@ def test_a_source_of_several_classes_is_believed_as_far_as_it_holds():
     shares = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
     y = np.array([rng.choice(4, p=each) for each in shares]).astype(float)
     # Rows of four columns whose mean square norm is one: a score per column, of deviation one.
-    prior = ClassPrior(2 * np.eye(4), np.zeros(4), variance=0.2)
+    prior = Prior(2 * np.eye(4))
     check = PriorCheck(
         epsilon=0.2,
         n_samples=6000,

@@ -154,10 +154,10 @@ _SHARED = ("", "reserve", "sum")
 _LINES: tuple[tuple[str, Sequence[str], Mapping[int, str], str, bool, Sequence[str]], ...] = (
     ("plr", _RELATIONS, _NORM, "ball", False, ("",)),
     ("plr", _RELATIONS, _GAUSSIAN, "ball", True, ("",)),
-    ("plr", _RELATIONS, _TWO_L2, "ball", False, ("check",)),
-    ("plr", _RELATIONS, _TWO_GAUSSIAN, "ball", True, ("check",)),
-    ("plr", _RELATIONS, _BODY, "body", False, ("",)),
-    ("plr", _RELATIONS, _GAUSSIAN, "wide", True, ("",)),
+    ("plr", _RELATIONS, _NORM, "ball", False, ("check",)),
+    ("plr", _RELATIONS, _GAUSSIAN, "ball", True, ("check",)),
+    ("plr", _RELATIONS, _BODY, "body", False, ("", "check")),
+    ("plr", _RELATIONS, _GAUSSIAN, "wide", True, ("", "check")),
     ("pst-s", _ONE, _NORM, "ball", False, ("",)),
     ("pst-s", _ONE, _GAUSSIAN, "ball", True, ("",)),
     *(
@@ -171,10 +171,10 @@ _LINES: tuple[tuple[str, Sequence[str], Mapping[int, str], str, bool, Sequence[s
         )
     ),
     ("pst-f", _ONE, _BODY, "bodies", False, ("",)),
-    ("simcomb", _ONE, _NORM, "ball", False, ("", "check")),
-    ("simcomb", _ONE, _GAUSSIAN, "ball", True, ("", "check")),
-    ("simcomb", _ONE, _BODY, "body", False, ("", "check")),
-    ("simcomb", _ONE, _GAUSSIAN, "wide", True, ("", "check")),
+    ("simcomb", _RELATIONS, _NORM, "ball", False, ("", "check")),
+    ("simcomb", _RELATIONS, _GAUSSIAN, "ball", True, ("", "check")),
+    ("simcomb", _RELATIONS, _BODY, "body", False, ("", "check")),
+    ("simcomb", _RELATIONS, _GAUSSIAN, "wide", True, ("", "check")),
     ("pst-h", _ONE, _CLASSES, "ball", False, ("", "check")),
     ("pst-h", _ONE, _GAUSSIAN, "ball", True, ("", "check")),
     ("pst-h", _ONE, _BODY, "body", False, ("", "check")),
@@ -277,10 +277,10 @@ def _estimator(row: AuditCase, epsilon: float) -> Any:
     settings: dict[str, Any] = {"epsilon": epsilon, "classes": list(range(row.classes))}
     settings |= {"alpha": _STRONG} | ({} if not row.delta else asked("delta", _delta(row)))
     settings |= {name: _CONSTANT for name in ("intercept_scale",) if name in offered}
-    if row.relation != "replace-one":
-        settings |= asked("neighbours", row.relation)
     if row.relation == "add-remove":
         settings |= asked("declared_samples", _RECORDS)
+    if row.relation != "replace-one" and (row.relation != "add-remove" or "neighbours" in offered):
+        settings |= asked("neighbours", row.relation)
     grouped = "clipping" in offered
     if (
         grouped == (row.geometry in ("ball", "body", "wide"))
@@ -312,7 +312,10 @@ def _option(
     if row.option == "check":
         if "source" in offered:
             return {}
-        return asked("prior", [1.0, *[0.0] * 3]) | asked("prior_check", True)
+        columns = {"body": 8, "wide": 60}.get(row.geometry, 4)
+        prior = np.zeros((row.classes, columns) if row.classes > 2 else columns)
+        prior[..., 0] = np.linspace(0, 1, row.classes) if row.classes > 2 else 1.0
+        return asked("prior", prior) | asked("prior_check", True)
     if row.option == "reserve":
         if row.method != "sums":
             return asked("reserve", _RESERVE) | asked("trust", "sum")

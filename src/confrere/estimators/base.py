@@ -36,7 +36,7 @@ from confrere.estimators.traps import (
     warn_about_norm,
     warn_about_steps,
 )
-from confrere.kernel.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee, Neighbours, check_relation
 from confrere.kernel.release import paying
 from confrere.kernel.streams import RandomSource, Seed, simulation_of
 from confrere.ledger import Ledger, Receipt, default_ledger, payer
@@ -48,7 +48,9 @@ from confrere.plans.base_plan import (
     declared_classes,
     encode_labels,
 )
-from confrere.plans.declared_priors import Prior, declared_prior
+from confrere.plans.body_plan import encodes
+from confrere.plans.declared_priors import Prior
+from confrere.plans.linear_plan import BallGeometry, Geometry, SchemaGeometry, linear_frame
 from confrere.release import Release, Simulated
 from confrere.release.spending import promised_with, schema_of, seeded_facts, with_facts
 from confrere.rows.frame import RowSource
@@ -66,45 +68,76 @@ class Opinion:
     ----------
     coef : array or None
         Log odds per unit of each column; None if nothing is declared.
-    intercept : float
-        Log odds of the declared base rate.
+    intercept : float, or array
+        Log odds of the declared base rate; of more than two classes one number each.
     importance : array or None
         Public factors that the rows were encoded with.
     """
 
     coef: ArrayLike | None
-    intercept: float
+    intercept: Any
     importance: Floats | None = None
 
     def prior(
-        self, data_norm: float, n_features: int, feature_scale: ArrayLike | None = None
+        self,
+        data_norm: float,
+        n_features: int,
+        feature_scale: ArrayLike | None = None,
+        *,
+        n_classes: int = 2,
+        encoder: SchemaEncoder | None = None,
     ) -> Prior | None:
         """Return it as something that can be checked; None if it says nothing about columns."""
-        return declared_prior(
-            self.coef, self.intercept, data_norm, n_features, feature_scale, self.importance
+        if self.coef is None or not np.any(self.coef):
+            return None
+        given = np.asarray(self.coef, dtype=np.float64)
+        if given.shape != ((n_features,) if n_classes == 2 else (n_classes, n_features)):
+            raise InvalidParameter(
+                "prior must hold one finite number per column, of more than two classes for each."
+            )
+        scale = None if feature_scale is None else np.asarray(feature_scale, dtype=np.float64)
+        return Prior(
+            given,
+            self.intercept,
+            data_norm=float(data_norm),
+            feature_scale=scale,
+            importance=self.importance,
+            encoder=encoder,
         )
 
 
-def opinion_of(prior: Any, intercept: float, encoder: SchemaEncoder | None) -> Opinion:
+def opinion_of(
+    prior: Any, intercept: ArrayLike, encoder: SchemaEncoder | None, n_classes: int = 2
+) -> Opinion:
     """Return what ``prior`` and ``prior_intercept`` declare about rows of ``encoder``.
 
     Experts also know the base rate, unless an intercept is given. An opinion is one already, from
     somebody who has the encoder: in a study only what it makes of experts crosses.
     """
+    level: Any = np.asarray(intercept, dtype=np.float64)[()]
+    if np.any(level) and level.shape != (() if n_classes == 2 else (n_classes,)):
+        raise InvalidParameter(
+            "prior_intercept must be one number, of more than two classes one for each."
+        )
     if isinstance(prior, Opinion):
-        return replace(prior, intercept=float(intercept))
+        return replace(prior, intercept=level)
     if not (isinstance(prior, str) and prior == "experts"):
-        return Opinion(prior, float(intercept))
+        return Opinion(prior, level)
+    if n_classes > 2:
+        raise InvalidParameter(
+            'prior="experts" says which way one outcome goes; of more than two classes give '
+            "coefficients, one row per class."
+        )
     if encoder is None or not encoder.schema.has_signs:
         raise InvalidParameter(
             'prior="experts" needs schema=, a PublicSchema whose columns have a sign.'
         )
     outcome = encoder.schema.outcome
     rate = None if outcome is None else outcome.base_rate
-    if not intercept and rate is not None:
-        intercept = math.log(rate / (1 - rate))
+    if not level and rate is not None:
+        level = math.log(rate / (1 - rate))
     weights = encoder.multipliers() if encoder.weighted else None
-    return Opinion(encoder.expert_prior(), float(intercept), weights)
+    return Opinion(encoder.expert_prior(), level, weights)
 
 
 class Predicting:
@@ -168,7 +201,8 @@ class Predicting:
 
 def sorted_labels(model: Model) -> NDArray[Any]:
     """Return the names of the classes in scikit-learn's order."""
-    return np.asarray(np.asarray(model.labels)[_order(model)])
+    labels = np.asarray(model.labels)
+    return np.asarray(labels[np.argsort(labels, kind="stable")])
 
 
 def _order(model: Model) -> NDArray[np.intp]:
@@ -247,7 +281,8 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         return self._promised(self.plan(self._sizes(n_samples, n_features, n_classes)))
 
     def _promised(self, plan: Plan[Any]) -> Guarantee:
-        return promised_with(schema_of(self._encoder()), plan.guarantee())
+        price = plan.guarantee()
+        return price if self.schema is None else promised_with(schema_of(self._encoder()), price)
 
     def _look_at(self, rows: Any) -> None:
         if isinstance(rows, RowTable | RowSource) != self._batched:
@@ -435,9 +470,16 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         return "standardised"
 
     @property
+    def _relation(self) -> Neighbours:
+        """Which change is hidden: where nothing names it, a declared number of rows does."""
+        declared = getattr(self, "declared_samples", None) is not None
+        default = Neighbours.ADD_REMOVE if declared else Neighbours.REPLACE_ONE
+        return check_relation(getattr(self, "neighbours", default))
+
+    @property
     def _least_rows(self) -> int:
         """The fewest rows that can be learned from: none where their number is not public."""
-        return 0 if getattr(self, "neighbours", None) == "add-remove" else 1
+        return 0 if self._relation is Neighbours.ADD_REMOVE else 1
 
     def _table(self, X: Any, y: Any) -> LabelledTable:
         """Return rows and class codes, checked."""
@@ -545,6 +587,30 @@ class FittedLinear(Fitted):
 @dataclass(kw_only=True, eq=False, repr=False)
 class LinearClassifier(FittedLinear, PrivateClassifier):
     """A private classifier that learns a linear model."""
+
+    def _body_encoder(self, facts: PublicFacts) -> SchemaEncoder | None:
+        """Return what rows are encoded by, if that is for a body."""
+        encoder = self._encoder(facts.n_samples)
+        shaped = encoder is not None and encoder.shaped and encodes(encoder, facts.features)
+        return encoder if shaped else None
+
+    def _geometry(self: Any, facts: PublicFacts) -> Geometry:
+        """Return where rows are: in a body if they are encoded for one, or in a ball."""
+        encoder = self._body_encoder(facts)
+        if self.noise == "schema" and encoder is None:
+            raise InvalidParameter(
+                "noise='schema' needs schema=, a PublicSchema of raw columns, a table that is read "
+                "at once, and sources, if any, whose noise was shaped so."
+            )
+        if self.noise != "ball" and encoder is not None:
+            return SchemaGeometry(encoder, self.fit_intercept)
+        plain = linear_frame(
+            facts.n_features,
+            data_norm=self.data_norm,
+            fit_intercept=self.fit_intercept,
+            intercept_scale=self.intercept_scale,
+        )
+        return BallGeometry(plain)
 
 
 def _without_values(error: ValueError) -> ValueError:

@@ -310,9 +310,9 @@ class CollaborativeClassifier(LinearClassifier):
         )
         opinion = self._opinion()
         known = opinion.prior(self.data_norm, n_features, self.feature_scale)
-        intercept = opinion.intercept if known is None else known.intercept_at(UNCHECKED)
-        has_prior = opinion.coef is not None or intercept != 0
-        prior = frame.weights(opinion.coef, intercept) if has_prior else None
+        prior = None if known is None else known.point(frame, UNCHECKED)
+        if known is None and opinion.intercept != 0:
+            prior = frame.weights(None, opinion.intercept)
         if self.method == "sums":
             return self._sums(frame, prior, n_classes)
         if self.method == "ofaa":

@@ -106,6 +106,11 @@ def _opinion(value: Any, name: str) -> None:
         raise InvalidParameter(f'{name} must be "experts" or one number per column.')
 
 
+def _levels(value: Any, name: str) -> None:
+    for each in np.atleast_1d(np.asarray(value, dtype=object)):
+        _finite(each, name)
+
+
 def _ledger(value: Any, name: str) -> None:
     if value is not None and not isinstance(value, Ledger):
         raise InvalidParameter(f"{name} must be a confrere.Ledger or None.")
@@ -137,6 +142,8 @@ Weights = Annotated[float | Sequence[float], _weights]
 Delta = Annotated[float, _delta]
 #: Any finite number.
 Finite = Annotated[float, _finite]
+#: The same, for the outcome or for each of several.
+Levels = Annotated[ArrayLike, _levels]
 #: Coefficients that are known before any data: as given, or as the schema's experts see them.
 Experts = Annotated[ArrayLike | Literal["experts"] | None, _opinion]
 #: A whole number from 1.
@@ -183,6 +190,8 @@ class KnownParameters:
 def check_parameters(estimator: Any) -> None:
     """Refuse the first parameter that its annotation does not allow; touches no data.
 
+    What was left as it is declared needs no look.
+
     Raises
     ------
     InvalidParameter
@@ -190,7 +199,9 @@ def check_parameters(estimator: Any) -> None:
     """
     kind: Any = type(estimator)
     for name, check in _checks(kind).items():
-        check(getattr(estimator, name), name)
+        given = getattr(estimator, name)
+        if given is not kind.__dataclass_fields__[name].default:
+            check(given, name)
 
 
 @cache

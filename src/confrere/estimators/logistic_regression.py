@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter, NoRows
 from confrere.estimators.base import LinearClassifier, opinion_of
 from confrere.estimators.constraints import (
@@ -18,28 +17,18 @@ from confrere.estimators.constraints import (
     Delta,
     Epsilon,
     Experts,
-    Finite,
+    Levels,
     Positive,
     Ridges,
     RowEngine,
 )
-from confrere.kernel.guarantee import check_relation
 from confrere.ledger import Ledger
-from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.plans.base_plan import LabelledTable, Plan, PublicFacts, encode_labels
-from confrere.plans.body_plan import (
-    Noise,
-    declared_number,
-    encodes,
-    form_for,
-    refuse_beyond,
-    schema_frame,
-    spent_delta,
-)
-from confrere.plans.checked_plan import CheckedPlan, plan_near
+from confrere.plans.body_plan import Noise, choose_form, declared_number
+from confrere.plans.checked_plan import CheckedPlan
 from confrere.plans.declared_priors import Prior
-from confrere.plans.design import Allowance, Near, allowance, column_ridges, row_count
-from confrere.plans.linear_plan import Coordinates, LinearPlan, linear_frame, plan_linear
+from confrere.plans.design import Allowance, allowance, row_count
+from confrere.plans.linear_plan import LinearPlan, design_linear
 from confrere.rows.engines import opened_engine
 from confrere.rows.frame import RowSource
 from confrere.rows.row_tables import RowTable, declared_batches, decoded, gathered
@@ -62,6 +51,8 @@ class StreamedClassifier(LinearClassifier):
     _dtype: ClassVar[Any] = [np.float64, np.float32]
 
     def _pay_and_learn(self, ledger: Ledger, plan: Plan[Any], data: Any) -> Self:
+        if self.engine is None:
+            return super()._pay_and_learn(ledger, plan, data)
         with opened_engine(self.engine) as engine:
             return super()._pay_and_learn(ledger, plan, replace(data, engine=engine))
 
@@ -158,23 +149,25 @@ class PrivateLogisticRegression(StreamedClassifier):
         The summed ridge is at least ``ridge_floor / epsilon``; at 2 the Jacobian costs nothing
         (with delta, next to nothing). The automatic ridge of more than two classes is at least ten
         times that.
-    prior : array of shape (n_features,) or "experts", optional
+    prior : array of shape (n_features,) or (n_classes, n_features), or "experts", optional
         Public coefficients to shrink towards, in the units of ``coef_``: log odds as experts see
-        them; two classes only. ``"experts"`` are the signs, importances and the base rate that the
-        schema declares. Noise is pulled towards them by a ridge that says how well they are
-        known, and ``feature_scale`` and importances are used as far as they hold.
+        them, of more than two classes with a row for each. ``"experts"``, for two classes, are the
+        signs, importances and the base rate that the schema declares. Noise is pulled towards them
+        by a ridge that says how well they are known, and ``feature_scale`` and importances are
+        used as far as they hold.
     prior_check : bool, default=True
         Pay a twentieth to three tenths of ``epsilon`` for a noised answer to how far ``prior``
         holds on these records, and use it so far. Without, a wrong prior is believed.
-    prior_intercept : float, default=0.0
+    prior_intercept : float, or array of shape (n_classes,), default=0.0
         Log-odds of a declared base rate, public: the intercept to shrink towards, set further out
-        where a ``prior`` spreads the scores around it.
+        where a ``prior`` spreads the scores around it. Of more than two classes one for each.
     noise : {"auto", "ball", "schema"}, default="auto"
         Which body noise is made for. ``"schema"`` is the one that the schema declares, in which a
-        number lies in an interval or on a curve and one of a category's columns is one; it knows
-        no ``prior`` or ``feature_scale``, and with a delta rows are the same and noise is Gaussian.
-        ``"auto"`` takes it for two classes wherever a schema without importances is given, and no
-        delta. ``data_norm``, ``intercept_scale`` and ``ridge_floor`` are the ball's.
+        number lies in an interval or on a curve and one of a category's columns is one; with a
+        delta rows are the same, and noise is Gaussian where that pays. ``"auto"`` takes it wherever
+        a schema without importances is given, unless ``prior``, ``feature_scale`` or ``alpha``
+        speak of columns one by one. ``data_norm``, ``intercept_scale`` and ``ridge_floor`` are the
+        ball's.
     feature_scale : array of shape (n_features,), optional
         Public factors (importances) that multiply the columns before clipping: weighted PLR.
     engine : {"loop", "joblib", "dask"}, str or engine, optional
@@ -241,7 +234,7 @@ class PrivateLogisticRegression(StreamedClassifier):
     ridge_floor: Positive = 2.0
     prior: Experts = None
     prior_check: bool = True
-    prior_intercept: Finite = 0.0
+    prior_intercept: Levels = 0.0
     noise: Noise = "auto"
     feature_scale: ArrayLike | None = None
     declared_samples: int | None = None
@@ -250,95 +243,38 @@ class PrivateLogisticRegression(StreamedClassifier):
 
     def plan(self, facts: PublicFacts) -> LinearPlan | CheckedPlan:
         """Return everything that is decided before the data are touched."""
-        prior, allowed = self._known(facts), self._allowed(facts.n_samples, facts.n_classes)
-        if prior is None:
-            return self._fit_plan(facts, allowed, None, UNCHECKED)
-        if not self.prior_check:
-            return self._fit_plan(facts, allowed, prior, UNCHECKED)
-        return plan_near(
-            prior, lambda left, belief: self._fit_plan(facts, left, prior, belief), allowed
+        return design_linear(
+            self._allowed(facts.n_samples, facts.n_classes),
+            self._geometry(facts),
+            self._known(facts),
+            alpha=self.alpha,
+            feature_scale=self.feature_scale,
+            intercept=self.prior_intercept,
+            ridge_floor=self.ridge_floor,
+            check=self.prior_check,
         )
 
     def _allowed(self, n_samples: int, n_classes: int) -> Allowance:
         """Return what a fit may spend, on so many rows as far as their number is public."""
-        count = row_count(n_samples, check_relation(self.neighbours), self.declared_samples)
+        count = row_count(n_samples, self._relation, self.declared_samples)
         return allowance(self.epsilon, count, delta=self.delta, loss=self.loss, n_classes=n_classes)
-
-    def _fit_plan(
-        self, facts: PublicFacts, allowed: Allowance, prior: Prior | None, belief: Belief
-    ) -> LinearPlan:
-        """Return the plan of the fit itself, as near to a prior as it is believed."""
-        frame, delta = self._frame(facts, allowed, prior, belief)
-        point, near = None, None
-        if prior is not None:
-            coef = prior.factor_at(belief) * prior.coef
-            point = frame.weights(coef, prior.intercept_at(belief))
-            near = Near(variance=prior.variance_at(belief), base_rate=prior.base_rate)
-        elif self.prior_intercept != 0 and facts.n_classes == 2:
-            point = frame.weights(None, self.prior_intercept)
-        return plan_linear(
-            allowed.at(delta=delta),
-            frame,
-            alpha=self._ridges(facts)[0],
-            ridge_floor=self.ridge_floor,
-            prior=point,
-            near=near,
-        )
-
-    def _frame(
-        self, facts: PublicFacts, allowed: Allowance, prior: Prior | None, belief: Belief
-    ) -> tuple[Coordinates, float]:
-        """Return the public coordinates, of a body if the rows are encoded for one, and delta."""
-        encoder = self._encoder(facts.n_samples)
-        shaped = encoder is not None and encoder.shaped and encodes(encoder, facts.features)
-        if self.noise == "schema" and not shaped:
-            raise InvalidParameter(
-                "noise='schema' needs schema=, a PublicSchema of raw columns, and a table that is "
-                "read at once."
-            )
-        if encoder is not None and shaped and self.noise != "ball":
-            if self.noise == "schema":  # an encoder of a body's form comes by no rule
-                refuse_beyond(self._beyond())
-            delta = spent_delta(encoder, allowed, constant=self.fit_intercept)
-            body = schema_frame(encoder, allowed.at(delta=delta), constant=self.fit_intercept)
-            return body, delta
-        factors = self._ridges(facts)[1]
-        scale = self.feature_scale if prior is None else prior.scale_at(belief)
-        if factors is not None:
-            scale = factors if scale is None else factors * np.asarray(scale, dtype=np.float64)
-        frame = linear_frame(
-            facts.n_features,
-            data_norm=self.data_norm,
-            fit_intercept=self.fit_intercept,
-            intercept_scale=self.intercept_scale,
-            feature_scale=scale,
-        )
-        return frame, self.delta
-
-    def _ridges(self, facts: PublicFacts) -> tuple[float | Literal["auto"], Floats | None]:
-        """Return the smallest ridge, and the factors by which larger ones shorten columns."""
-        if np.ndim(self.alpha) == 0:
-            return self.alpha, None  # type: ignore[return-value]
-        return column_ridges(self.alpha, facts.n_features)
 
     def _form(self, n_samples: int) -> Form:
         """Return how a schema's columns are encoded: a rule of public facts."""
         assert isinstance(self.schema, PublicSchema)
         allowed = self._allowed(n_samples, declared_number(self.schema, self.classes))
-        return form_for(self.schema, self.noise, allowed, beyond=self._beyond())
-
-    def _beyond(self) -> dict[str, bool]:
-        """Return by name what noise shaped like the rows does not know, and whether it is set."""
-        return {
-            "prior": self.prior is not None,
-            "alpha per column": np.ndim(self.alpha) > 0,
-            "feature_scale": self.feature_scale is not None,
-        }
+        # What is given column by column speaks of columns that no other setting may change.
+        each = self.prior is not None or self.feature_scale is not None or np.ndim(self.alpha) > 0
+        return choose_form(self.schema, self.noise, allowed, each=each)
 
     def _known(self, facts: PublicFacts) -> Prior | None:
         """Return what is declared about the columns; None if that is nothing."""
-        if facts.n_classes > 2 and (self.prior is not None or self.prior_intercept != 0):
-            raise InvalidParameter("prior is for two classes.")
         encoder = self._encoder(facts.n_samples)
-        opinion = opinion_of(self.prior, self.prior_intercept, encoder)
-        return opinion.prior(self.data_norm, facts.n_features, self.feature_scale)
+        opinion = opinion_of(self.prior, self.prior_intercept, encoder, facts.n_classes)
+        return opinion.prior(
+            self.data_norm,
+            facts.n_features,
+            self.feature_scale,
+            n_classes=facts.n_classes,
+            encoder=self._body_encoder(facts),
+        )

@@ -60,7 +60,7 @@ from confrere.model import Encoder, LowLevelModel, Stack, StackFacts
 from confrere.plans.base_plan import PublicFacts
 from confrere.plans.body_plan import Noise, declared_number, encodes, form_for, refuse_beyond
 from confrere.plans.checked_plan import CheckedPlan, plan_near
-from confrere.plans.declared_priors import ClassPrior, Prior
+from confrere.plans.declared_priors import Prior
 from confrere.plans.design import Allowance, allowance
 from confrere.plans.feature_stack_plan import Centres, FeatureStackPlan, plan_feature_stack
 from confrere.plans.linear_plan import linear_frame
@@ -394,8 +394,8 @@ class FeatureStackingClassifier(StackingClassifier):
         )
         known: dict[str, Any] = {}
         if prior is not None:
-            coef = prior.factor_at(belief) * prior.coef
-            known["centres"] = [(coef[group], prior.intercept) for group in rows.groups]
+            coef = prior.factor_at(belief) * prior.coef[0]
+            known["centres"] = [(coef[group], prior.intercept[0]) for group in rows.groups]
             known["variance"] = prior.variance_at(belief)
         return plan_feature_stack(
             allowed,
@@ -773,7 +773,7 @@ class _Start:
         weights = np.average(points, axis=0, weights=precise)
         return HighStart(weights, sharpness, variance_near(precise))
 
-    def prior(self, n_features: int, keep: NDArray[np.float64]) -> Prior | ClassPrior:
+    def prior(self, n_features: int, keep: NDArray[np.float64]) -> Prior:
         """Return the stacks' log odds as a linear function of the columns, for the check."""
         several = self.n_classes > 2
         coef = np.zeros((self.n_classes if several else 1, n_features))
@@ -784,26 +784,22 @@ class _Start:
             # A meta feature is tanh(s/2)/sqrt(K), about s/2 where scores are small.
             shrunk = start.weights / 2 if several else high_level_coefficients(start.weights)[0]
             factors = shrunk * start.sharpness / (2 * n_groups**0.5)
-        groups, moments, bound = self.groups, None, 1.0
+        groups, bound = self.groups, 1.0
         if isinstance(groups, SchemaGroups) and start is not None:
             factors = factors / self._bent(groups, start)
         each = np.broadcast_to(keep, n_groups)
         centres = self.centres(each * factors)
         for group, (scores, _) in zip(groups.groups, centres, strict=True):
             coef[:, group] = scores
-        if isinstance(groups, SchemaGroups):
-            moments = groups.encoder.score_moments(coef[0])
-        elif groups.rule == "clip":
+        if not isinstance(groups, SchemaGroups) and groups.rule == "clip":
             bound = float(max(groups.norms))
-        if several:
-            return ClassPrior(coef, np.zeros(self.n_classes), self.variance, bound)
         return Prior(
-            coef[0],
-            _stack_facts(self.sources[0])[0].baseline,
+            coef,
+            0.0 if several else _stack_facts(self.sources[0])[0].baseline,
             variance=self.variance,
             data_norm=bound,
             most=1.0,
-            moments=moments,
+            encoder=groups.encoder if isinstance(groups, SchemaGroups) else None,
         )
 
     def _bent(self, groups: SchemaGroups, start: HighStart) -> NDArray[np.float64]:
@@ -818,7 +814,7 @@ class _Start:
         ):
             coef = np.zeros(len(groups.encoder.names))
             coef[group] = scores
-            deviation = groups.encoder.score_moments(coef)[1]
+            deviation = Prior(coef, encoder=groups.encoder).deviation
             found.append(intercept_of(1.0, start.sharpness * deviation))
         return np.array(found)
 

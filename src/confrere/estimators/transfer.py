@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, partial
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
+from confrere.arrays import Floats
 from confrere.errors import (
     InvalidData,
     InvalidParameter,
@@ -25,31 +25,23 @@ from confrere.errors import (
     SimulatedRelease,
 )
 from confrere.estimators.base import LinearClassifier, Predicting, sorted_labels
-from confrere.estimators.constraints import Bound, Delta, Epsilon, Ridge, Weight
+from confrere.estimators.constraints import Bound, Delta, Epsilon, Ridges, Weight
 from confrere.maths.prior_ridge import (
     MISSED,
     mean_curvature,
     noise_variance,
     precision_of,
-    share_of,
     variance_near,
 )
-from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.model import Encoder, Linear, Model
 from confrere.notebook import progress_bar
 from confrere.plans.base_plan import PublicFacts
-from confrere.plans.body_plan import Noise, schema_frame, spent_delta
-from confrere.plans.checked_plan import CheckedPlan, plan_near
-from confrere.plans.declared_priors import ClassPrior, Prior
-from confrere.plans.design import Allowance, Near, allowance
-from confrere.plans.linear_plan import (
-    Coordinates,
-    LinearPlan,
-    linear_frame,
-    plan_linear,
-)
+from confrere.plans.body_plan import Noise
+from confrere.plans.checked_plan import CheckedPlan
+from confrere.plans.declared_priors import Prior
+from confrere.plans.design import allowance, row_count
+from confrere.plans.linear_plan import LinearPlan, design_linear
 from confrere.release import Release, load_rehearsal, load_release
-from confrere.schema import SchemaEncoder
 from confrere.schema.cells import is_table
 from confrere.schema.encoding import Form
 
@@ -299,14 +291,17 @@ class TransferClassifier(LinearClassifier):
         What the main organisation (or several) released; required by ``fit``.
     eta : float, default=0.0
         Shrink towards ``(1 - eta)`` times the source's weights.
-    epsilon, delta, data_norm, alpha, fit_intercept, intercept_scale, loss
+    epsilon, delta, data_norm, alpha, fit_intercept, intercept_scale, noise
         As in :class:`PrivateLogisticRegression`, for the target's own fit. The automatic ridge
-        follows from what the sources' records and noise leave unknown.
+        follows from what the sources' records and noise leave unknown, and noise is shaped like
+        theirs.
     feature_scale : array of shape (n_features,), optional
         Public factors (importances) that multiply the columns before clipping.
     prior_check : bool, default=True
         Pay a twentieth to three tenths of ``epsilon`` for a noised answer to how far the sources
         hold on these records; without, a wrong source is believed.
+    declared_samples : int, optional
+        Public stand-in for the number of rows: given, neighbours are add-remove.
     schema : PublicSchema or SchemaEncoder, optional
         What raw columns mean: ``fit`` takes raw tables, and a source with another meaning is
         refused.
@@ -329,7 +324,8 @@ class TransferClassifier(LinearClassifier):
     **Privacy**
 
     :Unit: record
-    :Neighbours: replace one row of the target's ``(X, y)``
+    :Neighbours: replace one row of the target's ``(X, y)``; with ``declared_samples`` one row
+        comes or goes
     :Guarantee: ``epsilon``-DP, pure, for the target's records (with a ``delta``
         ``(epsilon, delta)``-DP); the sources' hold as released
     :Spends: ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
@@ -343,13 +339,13 @@ class TransferClassifier(LinearClassifier):
     epsilon: Epsilon = 1.0
     delta: Delta = 0.0
     data_norm: Bound = 1.0
-    alpha: Ridge = "auto"
+    alpha: Ridges = "auto"
     fit_intercept: bool = True
     intercept_scale: float = 0.4
-    loss: Literal["capped", "logistic"] = "capped"
     prior_check: bool = True
     noise: Noise = "auto"
     feature_scale: ArrayLike | None = None
+    declared_samples: int | None = None
     source_keys: Mapping[str, Any] | None = None
 
     _kind = "simcomb"
@@ -366,67 +362,14 @@ class TransferClassifier(LinearClassifier):
             encoder=None if encoder is None else Encoder.of(encoder),
         )
         check_classes(sources, facts.n_classes)
-        prior = self._known(facts, sources)
-        # Many beliefs lead to the same coordinates, and all of them to the same law.
-        frame_at = cache(partial(self._frame, facts))
-        delta_at = cache(partial(self._spent_delta, facts, prior))
-
-        def fit(left: Allowance, belief: Belief) -> LinearPlan:
-            own = left.at(delta=delta_at(left))
-            return plan_linear(
-                own,
-                frame_at(own, prior.variance_at(belief)),
-                alpha=self.alpha,
-                prior=_weights(frame_at(own, prior.variance_at(belief)), prior, belief),
-                near=Near(
-                    variance=prior.variance_at(belief),
-                    base_rate=prior.base_rate,
-                    precise=facts.n_classes == 2,
-                ),
-                sources=sources,
-            )
-
-        allowed = allowance(
-            self.epsilon,
-            facts.n_samples,
-            delta=self.delta,
-            loss=self.loss,
-            n_classes=facts.n_classes,
-        )
-        if not self.prior_check or prior.deviation == 0:
-            return fit(allowed, UNCHECKED)
-        return plan_near(prior, fit, allowed, sources)
-
-    def _body_encoder(self, facts: PublicFacts) -> SchemaEncoder | None:
-        """Return the encoder of a body's rows, if the sources have one and noise is shaped so."""
-        encoder = self._encoder(facts.n_samples)
-        shaped = encoder is not None and encoder.shaped and self.noise != "ball"
-        if self.noise == "schema" and not shaped:
-            raise InvalidParameter(
-                "noise='schema' needs schema= and sources whose noise was shaped by it."
-            )
-        return encoder if shaped else None
-
-    def _spent_delta(
-        self, facts: PublicFacts, prior: Prior | ClassPrior, allowed: Allowance
-    ) -> float:
-        """Return the delta of the fit: as if the sources held, whatever their check will show."""
-        encoder = self._body_encoder(facts)
-        if encoder is None:
-            return self.delta
-        return spent_delta(encoder, allowed, constant=self.fit_intercept, log_odds=prior.variance)
-
-    def _frame(self, facts: PublicFacts, allowed: Allowance, variance: float) -> Coordinates:
-        """Return the public coordinates: of a body if the sources have one."""
-        encoder = self._body_encoder(facts)
-        if encoder is not None:
-            return schema_frame(encoder, allowed, constant=self.fit_intercept, log_odds=variance)
-        return linear_frame(
-            facts.n_features,
-            data_norm=self.data_norm,
-            fit_intercept=self.fit_intercept,
-            intercept_scale=self.intercept_scale,
-            feature_scale=self.feature_scale,
+        count = row_count(facts.n_samples, self._relation, self.declared_samples)
+        return design_linear(
+            allowance(self.epsilon, count, delta=self.delta, n_classes=facts.n_classes),
+            self._geometry(facts),
+            self._known(facts, sources),
+            alpha=self.alpha,
+            check=self.prior_check,
+            sources=sources,
         )
 
     def _open_sources(self) -> tuple[Release, ...]:
@@ -441,47 +384,32 @@ class TransferClassifier(LinearClassifier):
         """Return how the sources encode columns."""
         return form_of(self._open_sources())
 
-    def _known(self, facts: PublicFacts, sources: Sequence[Release]) -> Prior | ClassPrior:
+    def _known(self, facts: PublicFacts, sources: Sequence[Release]) -> Prior:
         """Return ``(1 - eta)`` times the sources' combined model, and what it leaves unknown."""
         models = [source.model for source in sources if isinstance(source.model, Linear)]
         intercepts = np.array([model.intercept for model in models])
-        size = facts.n_features + self.fit_intercept
-        rate = 1 / facts.n_classes
-        scale = self.feature_scale
-        declared: dict[str, Any] = {
-            "data_norm": self.data_norm,
-            "feature_scale": None if scale is None else np.asarray(scale, dtype=np.float64),
-        }
         coefs = np.array([model.coef for model in models])
-        encoder = self._encoder(facts.n_samples)
+        scale = self.feature_scale
 
-        def around(coef: NDArray[np.float64], intercept: float, variance: float = 0.0) -> Prior:
-            shaped = encoder is not None and encoder.shaped
-            moments = encoder.score_moments(coef) if encoder is not None and shaped else None
-            known = Prior(coef, variance=variance, most=1.0, moments=moments, **declared)
-            # Intercepts, and how scores spread around them, say about how many are positive.
-            middle = intercept + (0.0 if moments is None else moments[0])
-            share = float(np.clip(share_of(middle, known.deviation), -4, 4))
-            return replace(known, intercept=share, released=intercept)
+        def around(coef: Floats, intercept: Floats, variance: float = 0.0) -> Prior:
+            known = Prior(
+                coef,
+                variance=variance,
+                data_norm=self.data_norm,
+                feature_scale=None if scale is None else np.asarray(scale, dtype=np.float64),
+                most=1.0,
+                released=intercept,
+                encoder=self._body_encoder(facts),
+            )
+            return known.with_shares()
 
-        if facts.n_classes == 2:
-            rate = around(coefs.mean(axis=0)[0], float(intercepts.mean())).base_rate
+        size = facts.n_features + self.fit_intercept
+        rate = around(coefs.mean(axis=0), intercepts.mean(axis=0)).base_rate
         precise = precisions(sources, size, rate)
         keep = (1 - self.eta) * precise / precise.sum()
-        coef = np.tensordot(keep, coefs, 1)
-        intercept = keep @ intercepts
-        if facts.n_classes > 2:
-            return ClassPrior(coef, intercept, variance_near(precise), **declared)
-        return around(coef[0], float(intercept[0]), variance_near(precise, missed=MISSED))
-
-
-def _weights(frame: Coordinates, prior: Prior | ClassPrior, belief: Belief) -> NDArray[np.float64]:
-    """Return a prior in the frame's coordinates, of several classes one row each."""
-    factor = prior.factor_at(belief)
-    if isinstance(prior, Prior):
-        return frame.weights(factor * prior.coef, prior.intercept_at(belief))
-    pairs = zip(factor * prior.coef, prior.intercept, strict=True)
-    return np.array([frame.weights(coef, float(one)) for coef, one in pairs])
+        missed = MISSED if facts.n_classes == 2 else 0.0
+        left = variance_near(precise, missed=missed)
+        return around(np.tensordot(keep, coefs, 1), keep @ intercepts, left)
 
 
 def fit_branches(

@@ -506,7 +506,7 @@ def check_prior(
     hidden = sizes.neighbours is Neighbours.ADD_REMOVE
     declared = math.ceil(sizes.total / len(sizes.counts)) if hidden else 0
     asked = CheckRequest(
-        plan.prior.coef,
+        plan.prior.coef[0],
         epsilon=float(check.epsilon),
         base_rate=float(check.base_rate),
         deviation=float(check.deviation),

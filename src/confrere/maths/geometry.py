@@ -357,8 +357,9 @@ def gaussian_noise(sigma: float) -> NoiseModel:
 JACOBIAN = 0.15
 
 #: How far the model is believed: 1 is all the way, 0 deals out the rate by the number of columns
-#: and shrinks all columns alike.
-BELIEF = 0.6
+#: and shrinks all columns alike. Of several classes, where less survives, it would deal out nearly
+#: all of the rate to lines: there it has no word in that.
+BELIEF, BELIEF_OF_MANY = 0.6, 0.0
 
 #: Shares that are used are whole numbers of so many parts, the same on every machine.
 _FINE = 64
@@ -397,6 +398,7 @@ def choose_geometry(
     curvature: float,
     noise: NoiseModel,
     log_odds: float = LOG_ODDS,
+    belief: float = BELIEF,
 ) -> Geometry:
     """Return roots, groups and ridge from public facts alone.
 
@@ -414,11 +416,13 @@ def choose_geometry(
         What is reckoned with.
     log_odds : float, default=4.0
         Prior variance of a row's log-odds around what is shrunk towards.
+    belief : float, default=0.6
+        How far the model is believed when the rate is dealt out.
     """
     expected = expected_signal(
         factors, n_samples=n_samples, curvature=curvature, noise=noise, log_odds=log_odds
     )
-    shares = hedged_shares(factors, expected)
+    shares = hedged_shares(factors, expected, belief)
     scale = prior_scale(factors, log_odds)
     inverses, ridge = _block_ridge(factors, shares, SEEN * n_samples * curvature, noise, scale)
     reach = _reach(inverses)
@@ -433,7 +437,9 @@ def choose_geometry(
     )
 
 
-def hedged_shares(factors: Sequence[Factor], expected: ExpectedSignal) -> dict[Group, float]:
+def hedged_shares(
+    factors: Sequence[Factor], expected: ExpectedSignal, belief: float = BELIEF
+) -> dict[Group, float]:
     """Return the shares of the rate that are used: the model's, half believed.
 
     Bends keep what the model gives them, since a line says most of what a curve does. The rest is
@@ -445,7 +451,7 @@ def hedged_shares(factors: Sequence[Factor], expected: ExpectedSignal) -> dict[G
     }
     rest = 1 - expected.shares.get("bends", 0.0)
     wanted = {
-        group: share**BELIEF * sizes[group] ** (1 - BELIEF)
+        group: share**belief * sizes[group] ** (1 - belief)
         for group, share in expected.shares.items()
         if group != "bends"
     }

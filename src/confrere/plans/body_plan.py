@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +18,8 @@ from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
 from confrere.kernel.norms import Body
 from confrere.maths.geometry import (
+    BELIEF,
+    BELIEF_OF_MANY,
     CONSTANT,
     JACOBIAN,
     LOG_ODDS,
@@ -159,18 +162,24 @@ def _better(
     return next((pair for pair in others if pair[0].signal > WORTH * pure[0].signal), pure)
 
 
-def choose_form(schema: PublicSchema, noise: Noise, allowed: Allowance) -> Form:
+@lru_cache(maxsize=64)  # asked while one fit is planned, encoded, priced and kept
+def choose_form(
+    schema: PublicSchema, noise: Noise, allowed: Allowance, *, each: bool = False
+) -> Form:
     """Return how a schema's columns are encoded: a rule of public facts.
 
-    ``"auto"`` leaves a schema with importances to the ball, whose columns are weighted by them, and
-    several classes. Otherwise noise is shaped like the rows, and numbers without a word of their
-    own become curves where more of the signal is expected to survive than with straight lines.
+    ``"auto"`` leaves to the ball a schema with importances, whose columns are weighted by them, and
+    what is given column by column (``each``), which speaks of standardised ones. Otherwise noise is
+    shaped like the rows, and of two classes numbers without a word of their own become curves where
+    more of the signal is expected to survive than with straight lines. Of several lines are better,
+    or as good, on all tables that were tried.
     """
-    if noise == "auto" and (schema.has_importances or allowed.loss.n_classes > 2):
+    if noise == "auto" and (schema.has_importances or each):
         return "standardised"
     if noise == "ball" or (noise == "auto" and not fits(schema.encoder(form="curves").blocks())):
         return "standardised"
-    if not any(isinstance(f, Number) and f.curve == "auto" for f in schema.features):
+    undecided = any(isinstance(f, Number) and f.curve == "auto" for f in schema.features)
+    if allowed.loss.n_classes > 2 or not undecided:
         return "linear"
     lines, curves = (expect(schema, form, allowed)[0].signal for form in ("linear", "curves"))
     return "curves" if curves > lines else "linear"
@@ -294,6 +303,7 @@ def schema_frame(
         n_samples=allowed.records,
         curvature=curvature,
         log_odds=log_odds,
+        belief=BELIEF if n_classes == 2 else BELIEF_OF_MANY,
     )
     return BodyFrame(
         Body(chosen.roots, chosen.groups, chosen.shares),

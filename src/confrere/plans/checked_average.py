@@ -86,25 +86,17 @@ class CheckedAveraging(AroundAveraging):
     def _check(self, n_samples: int, neighbours: Neighbours, answers: int) -> PriorCheck:
         hidden = neighbours is Neighbours.ADD_REMOVE
         count: RowCount = HiddenSize(n_samples) if hidden else n_samples
-        return PriorCheck(
-            epsilon=self.check_epsilon,
-            n_samples=count,
-            base_rate=self.prior.base_rate,
-            deviation=self.prior.deviation,
-            neighbours=neighbours,
-            answers=answers,
-        )
+        return self.prior.check(self.check_epsilon, count, neighbours, answers)
 
     def after(self, belief: Belief) -> Averaging:
         """Return the average that a belief calls for, at what is left of the price."""
         whole = self.averaging
         frame = replace(self.frame, feature_scale=self.prior.scale_at(belief))
-        coef = self.prior.factor_at(belief) * self.prior.coef
         return replace(
             whole,
             frame=frame,
             epsilon=rest_of(whole.epsilon, self.check_epsilon),
-            prior=frame.weights(coef, self.prior.intercept_at(belief)),
+            prior=self.prior.point(frame, belief),
             variance=self.prior.variance_at(belief),
             base_rate=self.prior.base_rate,
         )

@@ -19,11 +19,11 @@ from confrere.mechanisms.objective import Act
 from confrere.mechanisms.prior_check import THEOREM, Belief, PriorCheck, check_share
 from confrere.model import Facts, Model, PriorFacts
 from confrere.plans.base_plan import LabelledTable, ModelPlan, Names, Term
-from confrere.plans.declared_priors import ClassPrior, Prior
+from confrere.plans.declared_priors import Prior
 from confrere.plans.design import Allowance
 
 
-def split_epsilon(epsilon: float, prior: Prior | ClassPrior, n_samples: float) -> float:
+def split_epsilon(epsilon: float, prior: Prior, n_samples: float) -> float:
     """Return what the check spends."""
     share = check_share(
         epsilon,
@@ -48,7 +48,7 @@ class CheckedPlan(ModelPlan):
     ----------
     epsilon : float
         Price of both.
-    prior : Prior or ClassPrior
+    prior : Prior
         What is checked.
     check : PriorCheck
         The check's noise and price.
@@ -60,7 +60,7 @@ class CheckedPlan(ModelPlan):
     """
 
     epsilon: float
-    prior: Prior | ClassPrior
+    prior: Prior
     check: PriorCheck
     fit: Callable[[Belief], ModelPlan]
     sources: tuple[Any, ...] = ()
@@ -156,7 +156,7 @@ def prior_facts(belief: Belief, check: PriorCheck) -> PriorFacts:
 
 
 def plan_near(
-    prior: Prior | ClassPrior,
+    prior: Prior,
     fit: Callable[[Allowance, Belief], ModelPlan],
     allowed: Allowance,
     sources: tuple[Any, ...] = (),
@@ -165,7 +165,7 @@ def plan_near(
 
     Parameters
     ----------
-    prior : Prior or ClassPrior
+    prior : Prior
         What is known.
     fit : callable
         From what is left and a belief to the plan of the fit.
@@ -176,15 +176,7 @@ def plan_near(
     """
     spent = split_epsilon(allowed.epsilon, prior, allowed.records)
     left = rest_of(allowed.epsilon, spent)
-    check = PriorCheck(
-        epsilon=spent,
-        n_samples=allowed.count,
-        base_rate=prior.base_rate,
-        deviation=prior.deviation,
-        rates=prior.rates,
-        strength=prior.strength or 0.0,
-        neighbours=allowed.relation,
-    )
+    check = prior.check(spent, allowed.count, allowed.relation)
     plans: dict[Belief, ModelPlan] = {}
 
     def fitted(belief: Belief) -> ModelPlan:

@@ -198,20 +198,22 @@ def ridge_for(
     if alpha != "auto":
         return max(n_samples * float(alpha), free_ridge(budget, floor))
     many = MANY_CLASSES if allowed.loss.n_classes > 2 and not allowed.delta else 1.0
-    if noise is None:
-        noise = noise_variance(budget, size, allowed.reach)
-        if allowed.delta:
-            noise = allowed.sigma**2
     if near is not None:
+        noise = noise or _one_objective(allowed, size, budget)
         curvature = mean_curvature(near.base_rate)
         known = {"noise": noise, "curvature": curvature, "variance": near.variance}
         rule = informed_ridge(n_samples, spread, **known) + near.precise / near.variance
     elif allowed.delta:
-        rule = 0.5 * noise * size * spread / n_samples
+        rule = 0.5 * (noise or allowed.sigma**2) * size * spread / n_samples
     else:
         capped = 0.3 if allowed.loss.slope < 1 else 1.0
         rule = capped * size * spread**2 / (n_samples * budget**2)
     return max(rule, free_ridge(budget, many * floor))
+
+
+def _one_objective(allowed: Allowance, size: int, budget: float) -> float:
+    """Return the variance of one coordinate of the noise of one objective."""
+    return allowed.sigma**2 if allowed.delta else noise_variance(budget, size, allowed.reach)
 
 
 def noise_budget(epsilon: float) -> float:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,12 +16,18 @@ from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.norms import Ball
 from confrere.kernel.streams import RandomSource
+from confrere.maths.geometry import LOG_ODDS
 from confrere.mechanisms.objective import Act, Objective
+from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.model import Facts, Linear
 from confrere.plans.base_plan import LabelledTable, ModelPlan, Names, Term
-from confrere.plans.design import Allowance, Alpha, Near, ridge_for
+from confrere.plans.body_plan import schema_frame, spent_delta
+from confrere.plans.checked_plan import CheckedPlan, plan_near
+from confrere.plans.declared_priors import Prior
+from confrere.plans.design import Allowance, Alpha, Alphas, Near, column_ridges, ridge_for
 from confrere.rows.body import BodyFrame
 from confrere.rows.frame import Frame, FramedRows
+from confrere.schema import SchemaEncoder
 
 #: Of a ball, or of the body that a schema declares.
 Coordinates = Frame | BodyFrame
@@ -53,6 +61,49 @@ def linear_frame(
         feature_scale=scale,
         norm=norm,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class BallGeometry:
+    """Rows in a ball, whatever is spent and known."""
+
+    plain: Frame
+
+    def law(self, allowed: Allowance, log_odds: float) -> Allowance:  # noqa: ARG002
+        """Return what is spent: all of a delta."""
+        return allowed
+
+    def frame(self, allowed: Allowance, log_odds: float) -> Frame:  # noqa: ARG002
+        """Return the coordinates."""
+        return self.plain
+
+
+@dataclass(frozen=True, eq=False)
+class SchemaGeometry:
+    """Rows in the body that a schema declares.
+
+    Attributes
+    ----------
+    encoder : SchemaEncoder
+        Of a form for bodies.
+    constant : bool
+        Whether there is an intercept.
+    """
+
+    encoder: SchemaEncoder
+    constant: bool = True
+
+    def law(self, allowed: Allowance, log_odds: float) -> Allowance:
+        """Return what is spent: of a delta all or nothing, as pays for log odds so unknown."""
+        spent = spent_delta(self.encoder, allowed, constant=self.constant, log_odds=log_odds)
+        return allowed.at(delta=spent)
+
+    def frame(self, allowed: Allowance, log_odds: float) -> BodyFrame:
+        """Return the coordinates in which log odds that are so unknown are learned best."""
+        return schema_frame(self.encoder, allowed, constant=self.constant, log_odds=log_odds)
+
+
+Geometry = BallGeometry | SchemaGeometry
 
 
 def in_ball(frame: Coordinates) -> Frame:
@@ -94,7 +145,7 @@ class LinearPlan(ModelPlan):
         """Return what the ledger notes."""
         noted = {
             **self.mechanism.noise_facts(),
-            "ridge": self.mechanism.act.ridge,
+            "ridge": self.mechanism.blocks[0].ridge,
             "n_features": self.frame.n_features,
         }
         return noted | sources_noted(self.sources)
@@ -106,7 +157,7 @@ class LinearPlan(ModelPlan):
             n_samples=self.public_samples,
             rho=None if self.mechanism.delta else rate,
             sigma=1 / rate if self.mechanism.delta else None,
-            ridge=self.mechanism.act.ridge,
+            ridge=self.mechanism.blocks[0].ridge,
             **self.frame.learned_with(),
         )
 
@@ -194,3 +245,79 @@ def plan_linear(
         ridge = ridge_for(allowed, frame.size, alpha, near=near, floor=ridge_floor)
     mechanism = allowed.objective(frame.bound, ridge, prior)
     return LinearPlan(frame, mechanism, prior, allowed.records, sources)
+
+
+def design_linear(
+    allowed: Allowance,
+    geometry: Geometry,
+    prior: Prior | None = None,
+    *,
+    alpha: Alphas = "auto",
+    feature_scale: ArrayLike | None = None,
+    intercept: ArrayLike = 0.0,
+    ridge_floor: float = 2.0,
+    check: bool = True,
+    sources: tuple[Source, ...] = (),
+) -> LinearPlan | CheckedPlan:
+    """Return the plan of a private linear model, near a prior if there is one.
+
+    Law, coordinates, centre and ridge are decided here, once for all that a check may show.
+
+    Parameters
+    ----------
+    allowed : Allowance
+        Of the check and the fit.
+    geometry : BallGeometry or SchemaGeometry
+        Where rows are.
+    prior : Prior, optional
+        What is shrunk towards.
+    alpha : float, "auto" or one number per column, default="auto"
+        Ridge on the mean loss.
+    feature_scale : array, optional
+        Public factors of the columns; a prior has its own.
+    intercept : float, or one per class, default=0.0
+        Public intercept to shrink towards where there is no prior.
+    ridge_floor : float, default=2.0
+        Of a ball.
+    check : bool, default=True
+        Whether the prior is checked; one that scores all rows alike has nothing to check.
+    sources : tuple
+        Released models that the prior was made from.
+    """
+    known = LOG_ODDS if prior is None else prior.variance
+    law = cache(lambda left: geometry.law(left, known))
+
+    @cache
+    def framed(own: Allowance, variance: float, believed: float) -> tuple[Coordinates, Alpha]:
+        scale = feature_scale if prior is None else prior.scale_at(Belief(believed, math.inf))
+        frame: Coordinates = geometry.frame(own, variance).weighted(scale)[0]
+        if np.ndim(alpha) == 0:
+            return frame, alpha  # type: ignore[return-value]
+        smallest, shorter = column_ridges(alpha, frame.n_features)
+        frame, reach = frame.weighted(shorter)
+        return frame, smallest / reach
+
+    def fit(left: Allowance, belief: Belief) -> LinearPlan:
+        own = law(left)
+        if prior is None:
+            frame, ridge = framed(own, known, 1.0)
+            point = None
+            if np.any(intercept):
+                levels = [frame.weights(None, float(one)) for one in np.atleast_1d(intercept)]
+                point = np.reshape(levels, own.loss.shape(frame.size))
+            return plan_linear(own, frame, alpha=ridge, ridge_floor=ridge_floor, prior=point)
+        believed = 1.0 if belief.trust == 1 else belief.factor  # many lead to the same coordinates
+        frame, ridge = framed(own, prior.variance_at(belief), believed)
+        return plan_linear(
+            own,
+            frame,
+            alpha=ridge,
+            ridge_floor=ridge_floor,
+            prior=prior.point(frame, belief),
+            near=prior.near(belief),
+            sources=sources,
+        )
+
+    if prior is None or not check or prior.deviation == 0:
+        return fit(allowed, UNCHECKED)
+    return plan_near(prior, fit, allowed, sources)

@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import check_bound, check_positive
 from confrere.kernel.norms import Body, into_factors
 from confrere.maths.partition import Clipping, Groups
-from confrere.rows.frame import into_ball
+from confrere.rows.frame import check_factors, into_ball
 
 #: Of bodies that others ask for: the most columns of one factor, and how far rows may have to stay
 #: away from the bound for rounding's sake.
 LARGEST_FACTOR, LARGEST_MARGIN = 4096, 1e-6
+
+#: The smallest factor of a column beside the largest, and what keeps rounding inside the ball.
+_SMALLEST, _HAIR = 2.0**-10, 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +153,31 @@ class BodyFrame:
                 raise InvalidParameter("the roots of a body must be far from singular.")
         turned = tuple(read[len(sizes) :])
         return cls(body, facts["ridge"], facts["scale"], facts["constant"], turned)
+
+    def weighted(self, factors: ArrayLike | None) -> tuple[BodyFrame, float]:
+        """Return the frame with columns multiplied by public factors, and the reach that it had.
+
+        What is multiplied are the roots, and then all alike, so that rows fill the unit ball again:
+        the shape of the noise stays, and a ridge is stronger where a factor is small. ``L`` here is
+        ``L`` times the reach in coordinates that were only multiplied. A line's factor is the root
+        mean square of its hats'. The constant has the largest.
+        """
+        if factors is None:
+            return self, 1.0
+        given = check_factors(factors, self.n_features)
+        # Below this a column is as good as left out, and a root is far from singular.
+        each = np.maximum(given / max(float(given.max()), 1e-300), _SMALLEST)
+        own = np.ones(self.body.size)
+        own[: self.n_features] = each if not self.turns else own[: self.n_features]
+        for turn, into, part in self._turned():
+            squares = np.square(turn)
+            own[into] = np.sqrt(squares @ each[part] ** 2 / squares.sum(axis=1))
+        pairs = zip(self.body.parts, self.body.roots, strict=True)
+        roots = [root * own[part] for part, root in pairs]
+        reach = sum(float(np.square(root).sum(axis=0).max()) for root in roots)
+        longer = (1 - _HAIR) / math.sqrt(reach)
+        body = replace(self.body, roots=tuple(root * longer for root in roots))
+        return replace(self, body=body), reach
 
     def learned_with(self) -> dict[str, Any]:
         """Return what a released model says about the rows that it was learned from."""

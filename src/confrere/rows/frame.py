@@ -35,7 +35,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -607,6 +607,16 @@ LARGEST = 1e12
 FACTS = ("n_features", "data_norm", "constant", "norm")
 
 
+def check_factors(factors: ArrayLike, n_features: int) -> Floats:
+    """Return public factors of the columns, or say what is wrong with them."""
+    scale = np.asarray(factors, dtype=np.float64)
+    if scale.shape != (n_features,) or not np.all((scale >= 0) & (scale <= LARGEST)):
+        raise InvalidParameter(
+            f"feature_scale must hold one number from 0 to {LARGEST:g} per column."
+        )
+    return scale
+
+
 @dataclass(frozen=True, eq=False)
 class Frame:
     """From rows as encoded to rows in the unit ball, and from weights there back to coefficients.
@@ -641,12 +651,9 @@ class Frame:
         if self.norm not in ("l1", "l2"):
             raise InvalidParameter("norm must be 'l1' or 'l2'.")
         if self.feature_scale is not None:
-            scale = np.asarray(self.feature_scale, dtype=np.float64)
-            if scale.shape != (self.n_features,) or not np.all((scale >= 0) & (scale <= LARGEST)):
-                raise InvalidParameter(
-                    f"feature_scale must hold one number from 0 to {LARGEST:g} per column."
-                )
-            object.__setattr__(self, "feature_scale", scale)
+            object.__setattr__(
+                self, "feature_scale", check_factors(self.feature_scale, self.n_features)
+            )
 
     @property
     def size(self) -> int:
@@ -703,6 +710,13 @@ class Frame:
             norm=self.norm,
             engine=engine,
         )
+
+    def weighted(self, factors: ArrayLike | None) -> tuple[Frame, float]:
+        """Return the frame with columns multiplied by public factors; a ball's reach stays one."""
+        if factors is None:
+            return self, 1.0
+        given, scale = np.asarray(factors, dtype=np.float64), self.feature_scale
+        return replace(self, feature_scale=given if scale is None else given * scale), 1.0
 
     def learned_with(self) -> dict[str, Any]:
         """Return what a released model says about the rows that it was learned from."""

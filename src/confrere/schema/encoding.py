@@ -656,25 +656,30 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise InvalidParameter('form must be "linear" or "curves" for rows in a body.')
         return tuple(f.in_body(self.form == "curves")[1] for f in self.schema.features)
 
-    def score_moments(self, coef: NDArray[np.float64]) -> tuple[float, float]:
-        """Return mean and deviation of the scores that ``coef`` gives to rows in a body.
+    def score_moments(
+        self, coef: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the means of scores of rows in a body, and how they load on what varies there.
 
         As the declared facts imply them, if raw columns were independent, and values of a category
         and knots of a curve equally frequent. Unlike standardised columns these are not centred.
+        ``coef`` has one row per score; scores are ``loads @ z`` for ``z`` of deviation one.
         """
-        mean = variance = 0.0
+        means = np.zeros(len(coef))
+        loads = []
         begin = 0
         for block in self.blocks():
-            part = coef[begin : begin + block.size]
+            part = coef[:, begin : begin + block.size]
             begin += block.size
             if block.kind in ("number", "flag"):
-                variance += block.spread * float(part @ part)
+                loads.append(math.sqrt(block.spread) * part)
                 continue
-            corners = part[: block.smooth or block.size]
-            mean += float(corners.mean())
-            variance += float(corners.var())
+            corners = part[:, : block.smooth or block.size]
+            means += corners.mean(axis=1)
+            centred = corners - corners.mean(axis=1, keepdims=True)
+            loads.append(centred / math.sqrt(corners.shape[1]))
         norm = self.encoding().norm
-        return mean / norm, math.sqrt(variance) / norm
+        return means / norm, np.hstack(loads) / norm
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -180,16 +180,14 @@ def test_the_rule_knows_that_add_remove_neighbours_take_half_of_the_noise():
     ]
 
 
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"prior": [0.0]}, "prior"),
-        ({"feature_scale": [1.0]}, "feature_scale"),
-    ],
-)
-def test_what_the_theorem_does_not_know_is_refused_or_left_to_the_ball(settings, named):
+@pytest.mark.parametrize("named", ["prior", "feature_scale", "alpha"])
+def test_what_is_given_column_by_column_must_fit_the_body_s_columns(named):
+    """By the rule it speaks of standardised columns; asked for, of those of the body."""
+    settings = {"schema": SCHEMA, "classes": [0, 1], named: [1.0]}
     with pytest.raises(InvalidParameter, match=named):
-        PrivateLogisticRegression(schema=SCHEMA, noise="schema", **settings).price(1000)
+        PrivateLogisticRegression(noise="schema", **settings).price(1000)
+    each = settings | {named: np.ones(5)}
+    assert PrivateLogisticRegression(**each)._encoder(1000).form == "standardised"
 
 
 #: Many columns of few levels: where Gaussian noise is shorter than a body's.
@@ -236,16 +234,42 @@ def test_no_schema_no_shape():
         PrivateLogisticRegression(noise="round").price(1000, 3)
 
 
-def test_several_classes_are_left_to_the_ball():
+@pytest.mark.parametrize("kind", [PrivateLogisticRegression, CollaborativeClassifier])
+def test_several_classes_in_the_schema_s_noise_are_the_default_of_one_organisation(kind):
     schema = PublicSchema(
-        [Ordered("level", levels=(1, 2, 3))], outcome=Label("y", classes=("a", "b", "c"))
+        [Ordered("level", levels=(1, 2, 3)), Category("job", values=("u", "v"))],
+        outcome=Label("y", classes=("a", "b", "c")),
     )
     rng = np.random.default_rng(0)
-    rows = pd.DataFrame({"level": rng.integers(1, 4, 300), "y": rng.choice(list("abc"), 300)})
-    model = PrivateLogisticRegression(schema=schema, random_state=0).fit(rows)
-    assert model.model_.encoder.form == "standardised"
-    with pytest.raises(InvalidParameter, match="two classes"):
-        PrivateLogisticRegression(schema=schema, noise="schema").price(300)
+    codes = rng.integers(0, 3, 3000)
+    rows = pd.DataFrame({"level": codes + 1, "job": rng.choice(list("uv"), 3000)})
+    rows["y"] = np.array(list("abc"))[np.where(rng.uniform(size=3000) < 0.2, 2 - codes, codes)]
+    party = {} if kind is PrivateLogisticRegression else {"party": np.arange(3000) % 3}
+    made = {"epsilon": 3.0, "schema": schema, "random_state": 0}
+    form = "linear" if kind is PrivateLogisticRegression else "standardised"
+    assert kind(**made).fit(rows, **party).model_.encoder.form == form
+    shaped = kind(**made, noise="schema").fit(rows, **party)
+    assert shaped.guarantee_.theorem == "docs/proofs/geometry.md"
+    assert shaped.model_.facts.body == (1, 2)
+    assert np.mean(shaped.predict(rows.drop(columns="y")) == rows["y"]) > 0.75
+
+
+def test_several_classes_have_noise_of_the_schema_s_shape_too():
+    """Which column tells is not guessed: the rate is dealt out by the number of columns."""
+    rows, fresh = table(4000), table(2000, seed=1)
+    schema = PublicSchema(SCHEMA.features, outcome=Label("y", classes=("a", "b", "c")))
+    for each in (rows, fresh):
+        each["y"] = np.where(each["age"] > 60, "a", np.where(each["job"] == "a", "b", "c"))
+    settings = {"epsilon": 2.0, "schema": schema, "random_state": 0}
+    model = PrivateLogisticRegression(**settings).fit(rows)
+    assert model.guarantee_.theorem == "docs/proofs/geometry.md"
+    assert model.model_.encoder.form == "linear"
+    assert model.model_.facts.body == (1, 3, 1)
+    ball = PrivateLogisticRegression(**settings, noise="ball").fit(rows)
+    assert accuracy(model, fresh) > max(0.8, accuracy(ball, fresh))
+    plan, _ = PrivateLogisticRegression(**settings).prepare(rows, None)
+    lines, corners = plan.frame.body.shares
+    assert lines == corners  # two lines and the constant, one block of three
 
 
 @pytest.mark.parametrize("noise", ["auto", "schema", "ball"])
