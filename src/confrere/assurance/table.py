@@ -279,8 +279,8 @@ def _estimator(row: AuditCase, epsilon: float) -> Any:
     settings |= {name: _CONSTANT for name in ("intercept_scale",) if name in offered}
     if row.relation == "add-remove":
         settings |= asked("declared_samples", _RECORDS)
-    if row.relation != "replace-one" and (row.relation != "add-remove" or "neighbours" in offered):
-        settings |= asked("neighbours", row.relation)
+    if "neighbours" in offered:
+        settings |= {"neighbours": row.relation}
     grouped = "clipping" in offered
     if (
         grouped == (row.geometry in ("ball", "body", "wide"))

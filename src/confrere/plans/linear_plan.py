@@ -304,7 +304,7 @@ def design_linear(
             point = None
             if np.any(intercept):
                 levels = [frame.weights(None, float(one)) for one in np.atleast_1d(intercept)]
-                point = np.reshape(levels, own.loss.shape(frame.size))
+                point = np.array(levels) if own.loss.n_scores > 1 else levels[0]
             return plan_linear(own, frame, alpha=ridge, ridge_floor=ridge_floor, prior=point)
         believed = 1.0 if belief.trust == 1 else belief.factor  # many lead to the same coordinates
         frame, ridge = framed(own, prior.variance_at(belief), believed)
