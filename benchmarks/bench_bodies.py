@@ -17,6 +17,7 @@ from benchmarks.bench_forms import areas, loaded
 from benchmarks.measured import RECORDS, fill, markdown, read_record, write_record
 from confrere import PrivateLogisticRegression, PublicSchema
 from confrere.plans.body_plan import choose_form, expect
+from confrere.plans.design import allowance
 
 TABLES = (
     ("Bank Marketing", 36_000),
@@ -50,11 +51,9 @@ def main() -> None:
                 continue
             setting = WAYS[way]
             delta, noise = setting.get("delta", 0.0), setting.get("noise", "auto")
-            form = choose_form(schema, noise, n, epsilon, delta=delta)
-            if (
-                way == "schema, delta"
-                and not expect(schema, form, n, epsilon, delta=delta)[1].gaussian
-            ):
+            allowed = allowance(epsilon, n, delta=delta)
+            form = choose_form(schema, noise, allowed)
+            if way == "schema, delta" and not expect(schema, form, allowed)[1].gaussian:
                 record[key] = "not spent"
                 continue
             model = PrivateLogisticRegression(

@@ -27,6 +27,7 @@ from confrere.demo import ruijin_like
 from confrere.kernel.streams import SeededSource
 from confrere.plans.base_plan import Names
 from confrere.plans.body_plan import choose_form
+from confrere.plans.design import allowance
 from confrere.schema import Category, Flag, Number, Ordered
 from confrere.schema.feature import Feature
 from confrere_research.loaders import (
@@ -246,7 +247,7 @@ def _measured(table: Loaded, n: int, epsilon: float, facts: str) -> dict[str, An
             epsilon=epsilon, schema=PublicSchema(own), classes=[0, 1], noise=noise, random_state=0
         )
         found[form] = areas(model, _form(form), used, labels, train, test, DRAWS)
-    rule = choose_form(PublicSchema(features), "auto", n, epsilon)
+    rule = choose_form(PublicSchema(features), "auto", allowance(epsilon, n))
     chosen = next(form for form in FORMS if _form(form) == rule)
     rate = float(np.mean(labels[train]))
     seen = n * epsilon * rate * (1 - rate)
