@@ -175,8 +175,11 @@ def test_moments_of_scores_follow_from_the_declared_facts():
             "smoker": rng.choice([True, False], 20_000),
         }
     )
-    coef = rng.normal(3.0, 2.0, len(encoder.names))
-    scores = encoder.transform(rows) @ coef
-    mean, deviation = encoder.score_moments(coef)
-    assert mean == pytest.approx(scores.mean(), abs=0.02 * deviation)
-    assert deviation == pytest.approx(scores.std(), rel=0.02)
+    coef = rng.normal(3.0, 2.0, (2, len(encoder.names)))
+    scores = encoder.transform(rows) @ coef.T
+    means, loads = encoder.score_moments(coef)
+    deviations = np.linalg.norm(loads, axis=1)
+    np.testing.assert_allclose(means, scores.mean(axis=0), atol=0.02 * deviations.max())
+    np.testing.assert_allclose(deviations, scores.std(axis=0), rtol=0.02)
+    together = np.corrcoef(scores.T)[0, 1]
+    assert loads[0] @ loads[1] / deviations.prod() == pytest.approx(together, abs=0.03)
