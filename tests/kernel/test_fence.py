@@ -169,7 +169,7 @@ class TestSubclasses:
 
     def test_a_store_that_answers_for_the_file(self):
         book = Silent()
-        book._store = type("Yes", (Store,), {})(book.path, durable=False)
+        book._store = type("Yes", (Store,), {})(book.path, None)
         with pytest.raises(Unpaid), paying(book, None, ONE, purpose="x"):
             pass
         with pytest.raises(AttributeError):

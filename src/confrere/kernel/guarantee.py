@@ -8,29 +8,14 @@ Guarantees about different units or different neighbours do not compose here at 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Context, Decimal, Inexact
 from enum import StrEnum
 from functools import reduce
-from typing import Any
+from typing import Any, SupportsFloat
 
 from confrere.errors import CompositionError, InvalidParameter
-
-__all__ = [
-    "Guarantee",
-    "Neighbours",
-    "Split",
-    "Unit",
-    "check_bound",
-    "check_epsilon",
-    "check_positive",
-    "check_relation",
-    "in_parallel",
-    "in_sequence",
-    "one_of",
-    "shares",
-]
 
 
 class Unit(StrEnum):
@@ -67,23 +52,27 @@ def check_relation(value: object, name: str = "neighbours") -> Neighbours:
 
 def check_epsilon(value: object, name: str = "epsilon") -> float:
     """Return a price as a float, or say what a budget must be."""
-    number = check_positive(value, name)
-    if math.isinf(number):
-        raise InvalidParameter(f"{name} must be finite: an infinite budget is no privacy.")
-    return number
+    return check_bound(value, name, ": an infinite budget is no privacy")
 
 
-def check_bound(value: object, name: str) -> float:
+def check_delta(value: object) -> float:
+    """Return a delta as a float, or say what it must be."""
+    if isinstance(value, bool) or not isinstance(value, SupportsFloat) or not 0 <= float(value) < 1:
+        raise InvalidParameter("delta must be a number in [0, 1).")
+    return float(value)
+
+
+def check_bound(value: object, name: str, why: str = "") -> float:
     """Return ``value`` as a float if it is a finite number above zero: a norm, a ridge, a step."""
     number = check_positive(value, name)
     if math.isinf(number):
-        raise InvalidParameter(f"{name} must be finite.")
+        raise InvalidParameter(f"{name} must be finite{why}.")
     return number
 
 
 def check_positive(value: object, name: str) -> float:
     """Return ``value`` as a float if it is a number above zero."""
-    if isinstance(value, bool) or not hasattr(value, "__float__") or isinstance(value, str):
+    if isinstance(value, bool) or not isinstance(value, SupportsFloat):
         raise InvalidParameter(f"{name} must be a number > 0, got a {type(value).__name__}.")
     number = float(value)
     if math.isnan(number) or number <= 0:
@@ -158,14 +147,16 @@ class Guarantee:
     assumptions: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        if isinstance(self.delta, bool) or not 0 <= float(self.delta) < 1:
-            raise InvalidParameter("delta must be a number in [0, 1).")
-        object.__setattr__(self, "delta", float(self.delta))
-        object.__setattr__(self, "unit", Unit(self.unit))
-        object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
-        object.__setattr__(self, "public", tuple(self.public))
-        object.__setattr__(self, "assumptions", tuple(self.assumptions))
+        checked = {
+            "epsilon": check_epsilon(self.epsilon),
+            "delta": check_delta(self.delta),
+            "unit": Unit(self.unit),
+            "neighbours": Neighbours(self.neighbours),
+            "public": tuple(self.public),
+            "assumptions": tuple(self.assumptions),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
     @property
     def pure(self) -> bool:
@@ -205,13 +196,7 @@ class Split(StrEnum):
 
 def in_sequence(guarantees: Iterable[Guarantee], *, theorem: str | None = None) -> Guarantee:
     """Compose releases computed from the same units: epsilons and deltas add."""
-    parts = _compatible(guarantees)
-    return _combine(
-        parts,
-        epsilon=added([part.epsilon for part in parts]),
-        delta=added([part.delta for part in parts]),
-        theorem=theorem,
-    )
+    return _combined(guarantees, added, theorem)
 
 
 def in_parallel(
@@ -229,15 +214,9 @@ def in_parallel(
     theorem : str, optional
         The composed proof; by default the parts' theorems.
     """
-    parts = _compatible(guarantees)
-    check_split(split, parts[0].neighbours)
-    return _combine(
-        parts,
-        epsilon=max(part.epsilon for part in parts),
-        delta=max(part.delta for part in parts),
-        theorem=theorem,
-        assumption=f"disjoint parts, split {split}",
-    )
+    made = _combined(guarantees, max, theorem, f"disjoint parts, split {split}")
+    check_split(split, made.neighbours)
+    return made
 
 
 def check_split(split: object, neighbours: Neighbours) -> None:
@@ -261,13 +240,7 @@ def one_of(guarantees: Iterable[Guarantee], *, theorem: str | None = None) -> Gu
     Each of them is private at the largest epsilon and the largest delta, which need not be those
     of one and the same candidate.
     """
-    parts = _compatible(guarantees)
-    return _combine(
-        parts,
-        epsilon=max(part.epsilon for part in parts),
-        delta=max(part.delta for part in parts),
-        theorem=theorem,
-    )
+    return _combined(guarantees, max, theorem)
 
 
 def shares(epsilon: float, weights: Sequence[float]) -> tuple[float, ...]:
@@ -288,12 +261,16 @@ def shares(epsilon: float, weights: Sequence[float]) -> tuple[float, ...]:
     return tuple(parts)
 
 
-def _compatible(guarantees: Iterable[Guarantee]) -> list[Guarantee]:
+def _combined(
+    guarantees: Iterable[Guarantee],
+    how: Callable[[list[float]], float],
+    theorem: str | None,
+    *assumptions: str,
+) -> Guarantee:
     parts = list(guarantees)
     if not parts:
         raise CompositionError("there is nothing to compose.")
-    units: set[Unit] = {part.unit for part in parts}
-    relations: set[Neighbours] = {part.neighbours for part in parts}
+    units, relations = {part.unit for part in parts}, {part.neighbours for part in parts}
     if len(units) > 1:
         raise CompositionError(
             f"units differ ({', '.join(sorted(units))}): a guarantee per record says nothing "
@@ -301,28 +278,15 @@ def _compatible(guarantees: Iterable[Guarantee]) -> list[Guarantee]:
         )
     if len(relations) > 1:
         raise CompositionError(f"neighbours differ ({', '.join(sorted(relations))}).")
-    return parts
-
-
-def _combine(
-    parts: list[Guarantee],
-    *,
-    epsilon: float,
-    delta: float,
-    theorem: str | None,
-    assumption: str | None = None,
-) -> Guarantee:
-    assumptions = [a for part in parts for a in part.assumptions]
-    if assumption is not None:
-        assumptions.append(assumption)
+    assumed = (one for part in parts for one in part.assumptions)
     return Guarantee(
-        epsilon=epsilon,
-        delta=delta,
+        epsilon=how([part.epsilon for part in parts]),
+        delta=how([part.delta for part in parts]),
         unit=parts[0].unit,
         neighbours=parts[0].neighbours,
         theorem=theorem or "; ".join(dict.fromkeys(part.theorem for part in parts)),
         public=tuple(dict.fromkeys(fact for part in parts for fact in part.public)),
-        assumptions=tuple(dict.fromkeys(assumptions)),
+        assumptions=tuple(dict.fromkeys((*assumed, *assumptions))),
     )
 
 
@@ -371,21 +335,9 @@ def party_guarantee(
 ) -> Guarantee:
     """Return a promise to whole parties.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        The price.
-    theorem : str
-        The proof page.
-    auxiliary : str or None
-        What is public about the auxiliary rows.
-    jointly : bool, default=False
-        Whether one auxiliary row may change together with the party.
-    colluding : int, default=0
-        How many parties may pool what they know, where parties' shares make the noise; 0 where a
-        trusted coordinator adds it.
-    n_parties : int, optional
-        Their number, where it is known.
+    ``auxiliary`` says what is public about the auxiliary rows; ``jointly``, whether one of them may
+    change together with the party; ``colluding``, how many parties may pool what they know where
+    their shares make the noise: 0 where a trusted coordinator adds it.
     """
     trusted = (_OWN, *sum_assumptions(colluding, n_parties)) if colluding else _PARTIES
     also = ("one auxiliary row may change together with the party",) if jointly else ()

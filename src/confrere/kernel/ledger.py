@@ -21,7 +21,6 @@ import re
 import shutil
 import tempfile
 import uuid
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -82,16 +81,6 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d([.]\d+)?([+]00:00|Z)", re.AS
 
 
 # -- the facts that rows hold: short texts and small plain JSON values, never data ---------------
-def _counted_facts(unit: Unit | str, neighbours: Neighbours | str) -> dict[str, str]:
-    if unit not in tuple(Unit):
-        raise InvalidParameter("unit must be 'record' or 'party': what an account adds up.")
-    return {"unit": str(Unit(unit)), "neighbours": str(check_relation(neighbours))}
-
-
-def _change_facts(account: str, reason: str) -> dict[str, Any]:
-    return {"account": check_text(account, "account"), "reason": check_text(reason, "reason")}
-
-
 def charge_facts(
     guarantee: Guarantee,
     purpose: str,
@@ -121,30 +110,17 @@ def charge_facts(
         if not isinstance(approval, ChargeApproval):
             raise InvalidParameter("approval must be a confrere.ledger.ChargeApproval.")
         facts["approval"] = approval.to_dict()
-    return facts if study is None else facts | {"study": _study_facts(study)}
+    return facts if study is None else facts | {"study": study_facts(study)}
 
 
-def _study_facts(study: tuple[str, str]) -> dict[str, str]:
+def study_facts(study: tuple[str, str]) -> dict[str, str]:
+    """Say which study, by its id and the sha256 of its text."""
     if not isinstance(study, tuple) or len(study) != 2:
         raise InvalidParameter("study must be a pair: the study's id and its sha256.")
     name, sha256 = study
     if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
         raise InvalidParameter("study must name the study's sha256: 64 hex digits.")
     return {"id": check_text(name, "study"), "sha256": sha256}
-
-
-def _decision_facts(study: tuple[str, str], name: str, reason: str) -> dict[str, Any]:
-    return {
-        "study": _study_facts(study),
-        "name": check_text(name, "name"),
-        "reason": check_text(reason, "reason"),
-    }
-
-
-def _check_delta(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, float | int) or not 0 <= value < 1:
-        raise InvalidParameter("delta must be a number in [0, 1).")
-    return float(value)
 
 
 def check_text(value: object, name: str, longest: int = _LONGEST_TEXT) -> str:
@@ -212,18 +188,14 @@ class ChargeApproval:
         return facts | ({} if self.justification is None else {"justification": self.justification})
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Read what :meth:`to_dict` wrote."""
-        if not isinstance(values, Mapping) or not values.keys() <= set(cls.__dataclass_fields__):
-            raise InvalidParameter("approval must have name, reason, time and justification.")
-        told: dict[str, Any] = {name: values.get(name) for name in cls.__dataclass_fields__}
-        return cls(**told)
-
-    @classmethod
     def within(cls, facts: Mapping[str, Any]) -> Self | None:
         """Read the approval that a charge or a receipt names, if it does."""
         told = facts.get("approval")
-        return None if told is None else cls.from_dict(told)
+        if told is None:
+            return None
+        if not isinstance(told, Mapping) or not told.keys() <= set(cls.__dataclass_fields__):
+            raise InvalidParameter("approval must have name, reason, time and justification.")
+        return cls(**dict.fromkeys(cls.__dataclass_fields__) | dict(told))
 
 
 def refused(study: str, by: str, time: str, row: int) -> StudyRefused:
@@ -573,17 +545,12 @@ class Pages(LogFile):
     def _listed(self) -> str:
         return ", ".join(map(repr, self.accounts)) or "none, open one with open_account"
 
-    def allowance(self, account: str) -> Balance:
-        """Return what an account allows, by its own rows, before anything is charged."""
+    def balance(self, account: str) -> Balance:
+        """Return what an account allows and has spent now, by its own rows and its last charge."""
         opened, *changes = self.accounts[self.known(account)]
         balance = Balance.opened(self.facts(opened))
         for change in changes:
             balance = balance.changed(self.row(change).kind, self.facts(change))
-        return balance
-
-    def balance(self, account: str) -> Balance:
-        """Return what an account allows and has spent now, by its own rows and its last charge."""
-        balance = self.allowance(account)
         for last in self._charges[account][-1:]:
             balance = balance.resumed(self.facts(last))
         return balance.at(now())
@@ -594,11 +561,11 @@ class Pages(LogFile):
 
     def charge_of(self, receipt: Receipt) -> int:
         """Return the row of the charge that a receipt was given for, if by this ledger."""
-        position = bisect_left(self._all_charges, receipt.row)
-        if self._all_charges[position : position + 1] == [receipt.row]:
-            row, facts = self.row(receipt.row), self.facts(receipt.row)
-            if Receipt.of(row, facts, self.ledger_id) == receipt:
-                return receipt.row
+        row = self.at(receipt.row)
+        if row is not None and row.kind is Kind.CHARGE:
+            given = Receipt.of(row, self.facts(row.seq), self.ledger_id)
+            if given == receipt:
+                return row.seq
         raise LedgerError(f"the receipt for row {receipt.row} is not of this ledger.")
 
     def decisions(self, study_sha256: str | None = None) -> list[Row]:
@@ -720,19 +687,16 @@ class Witness:
         row = log.tail
         head = {"ledger_id": log.ledger_id, "row": row.seq, "hash": row.hash, "time": row.time}
         self.tell(head, "head", log.ledger_id)
-        self.keep_spent(log, accounts)
-
-    def keep_spent(self, log: Pages, accounts: Iterable[str]) -> None:
-        """Keep what accounts of a ledger have spent."""
         for account in accounts:
             balance = log.balance(account)
             told = (balance.spent, at_least(balance.paid.delta), balance.facts)
             spent = Spent(log.ledger_id, account, *told)._asdict()
             self.tell(spent, "spent", log.ledger_id, account)
 
-    def has_spent(self, log: Pages, account: str) -> bool:
-        """Whether it is kept what an account has spent."""
-        return record_file(self.folder, "spent", log.ledger_id, account).exists()
+    def complete(self, log: Pages) -> bool:
+        """Whether the head is kept, and what every account has spent: older versions kept less."""
+        files = (record_file(self.folder, "spent", log.ledger_id, one) for one in log.accounts)
+        return self.head_of(log.ledger_id) is not None and all(file.exists() for file in files)
 
     def keep_place(self, ledger_id: str, path: Path) -> None:
         """Keep which ledger a path holds."""
@@ -805,22 +769,18 @@ class Store:
     ``ledger_id`` says which ledger the file must be; by default the one found first.
     """
 
-    __slots__ = ("_accounts", "_seen", "durable", "ledger_id", "path", "witness")
+    __slots__ = ("_accounts", "_seen", "lasts", "ledger_id", "path", "witness")
 
     def __init__(
-        self,
-        path: Path,
-        *,
-        durable: bool,
-        witness: Witness | None = None,
-        ledger_id: str | None = None,
+        self, path: Path, witness: Witness | None, ledger_id: str | None = None, lasts: bool = True
     ) -> None:
-        self.path = path
-        self.durable = durable
-        self.witness = witness
-        self.ledger_id = ledger_id
+        self.path, self.witness, self.ledger_id, self.lasts = path, witness, ledger_id, lasts
         self._seen: Row | None = None
         self._accounts: set[str] = set()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Nothing is opened: what was pickled with its ledger can be read where that is not.
+        return Store, (self.path, self.witness, self.ledger_id, self.lasts)
 
     @classmethod
     def at(
@@ -829,7 +789,7 @@ class Store:
         """Return the store of a file that lasts, and its witness; nothing is opened."""
         try:
             kept = Witness(witness_folder(witness))
-            return cls(Path(path).resolve(), durable=True, witness=kept), kept
+            return cls(Path(path).resolve(), kept), kept
         except (TypeError, ValueError) as error:
             raise InvalidParameter(f"path must be a file's name or None: {error}.") from error
 
@@ -857,12 +817,8 @@ class Store:
                 kept.check(log, self.path)
                 kept.check_place(log.ledger_id, self.path)
                 kept.keep_place(log.ledger_id, self.path)
-                # An older version kept heads only.
-                lacking = [one for one in log.accounts if not kept.has_spent(log, one)]
-                if kept.head_of(log.ledger_id) is None:
-                    kept.keep(log, lacking)
-                else:
-                    kept.keep_spent(log, lacking)
+                if not kept.complete(log):
+                    kept.keep(log, log.accounts)
 
     def reading(self) -> AbstractContextManager[Pages]:
         """Show one consistent state of the rows."""
@@ -896,7 +852,7 @@ class Store:
         """Add a row; when this returns it is on disk, if this file is one to last."""
         if kind in (Kind.CHARGE, Kind.ACCOUNT) or kind in CHANGES:
             self._accounts.add(facts["name" if kind is Kind.ACCOUNT else "account"])
-        return log.append(kind, facts, durable=self.durable, time=time)
+        return log.append(kind, facts, durable=self.lasts, time=time)
 
     @contextmanager
     def named(self) -> Iterator[None]:
@@ -923,7 +879,9 @@ class LedgerFile:
         witness: str | os.PathLike[str] | None = None,
     ) -> None:
         self._store = (
-            Store(_ephemeral_path(), durable=False) if path is None else Store.at(path, witness)[0]
+            Store(_ephemeral_path(), None, lasts=False)
+            if path is None
+            else Store.at(path, witness)[0]
         )
         self._store.open()
 
@@ -935,7 +893,7 @@ class LedgerFile:
     @property
     def ephemeral(self) -> bool:
         """Whether the file goes when the process that made it exits."""
-        return not self._store.durable
+        return not self._store.lasts
 
     @property
     def ledger_id(self) -> str:
@@ -957,25 +915,6 @@ class LedgerFile:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
-
-    def __getstate__(self) -> dict[str, Any]:
-        store = self._store
-        return {
-            "path": str(store.path),
-            "durable": store.durable,
-            "ledger_id": store.ledger_id,
-            "witness": None if store.witness is None else str(store.witness.folder),
-        }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # Nothing is opened: what was pickled with its ledger can be read where that is not.
-        folder = state["witness"]
-        self._store = Store(
-            Path(state["path"]),
-            durable=state["durable"],
-            witness=None if folder is None else Witness(Path(folder)),
-            ledger_id=state["ledger_id"],
-        )
 
     def payment(self, receipt: Receipt) -> Payment:
         """Return what a receipt paid for, and what became of it so far."""
@@ -1000,119 +939,7 @@ class LedgerFile:
 
 
 class LedgerWriter(LedgerFile):
-    """The rows that a ledger takes: budgets, charges, how they ended, and who said no."""
-
-    def open_account(
-        self,
-        name: str,
-        *,
-        epsilon: float | None = None,
-        delta: float = 0.0,
-        unit: Unit | str = Unit.RECORD,
-        neighbours: Neighbours | str = Neighbours.REPLACE_ONE,
-        reason: str | None = None,
-        period: Literal["year"] | None = None,
-    ) -> None:
-        """Open a budget; opening it again with the same facts changes nothing.
-
-        Parameters
-        ----------
-        name, reason : str
-            What it is called, and why it is opened, in one line.
-        epsilon, delta : float, optional
-            The caps on the sums of epsilons and deltas; without them the account only counts.
-        unit, neighbours
-            Whose presence the account counts ("record", "party"), and which change of the data
-            ("replace-one", "add-remove"). A charge for others is refused.
-        period : "year", optional
-            The caps are on what each calendar year (in UTC) may spend, not on all that is ever
-            spent: what is not spent in a year is gone, and what a unit pays over years adds up.
-        """
-        if period not in (None, "year") or (period is not None and epsilon is None):
-            raise InvalidParameter(
-                "period must be 'year', for caps on what a calendar year may spend, or None; and "
-                "it needs a cap: give epsilon as well."
-            )
-        if epsilon is None and _check_delta(delta) != 0:
-            raise InvalidParameter("delta is a cap beside the one on epsilon: give epsilon too.")
-        facts: dict[str, Any] = {
-            "name": check_text(name, "name"),
-            "epsilon": None if epsilon is None else check_epsilon(epsilon),
-            "delta": _check_delta(delta),
-            **_counted_facts(unit, neighbours),
-        }
-        facts |= {} if period is None else {"period": period}
-        facts |= {} if reason is None else {"reason": check_text(reason, "reason")}
-        with self._store.writing() as log:
-            if name not in log.accounts:
-                self._store.append(log, Kind.ACCOUNT, facts)
-                return
-            known = (log.facts(log.accounts[name][0]), log.balance(name).facts)
-            differing = [
-                fact
-                for fact in ("epsilon", "delta", "unit", "neighbours", "period")
-                if facts.get(fact) not in [each.get(fact) for each in known]
-            ]
-        if differing:
-            raise InvalidParameter(
-                f"account {name!r} is already open with another {', '.join(differing)}; what an "
-                "account was opened with does not change. Its owner raises a cap with `confrere "
-                "ledger raise`."
-            )
-
-    def raise_cap(
-        self, account: str, *, epsilon: float | None = None, delta: float | None = None, reason: str
-    ) -> None:
-        """Let an account spend more, in all or every year, on its owner's word in the chain."""
-        epsilon = None if epsilon is None else check_epsilon(epsilon)
-        delta = None if delta is None else _check_delta(delta)
-        facts = _change_facts(account, reason)
-        with self._store.writing() as log:
-            caps = log.balance(account).raised(epsilon, delta).facts
-            facts |= {"epsilon": caps["epsilon"], "delta": caps["delta"]}
-            self._store.append(log, Kind.RAISED, facts)
-
-    def freeze(self, account: str, *, reason: str) -> None:
-        """Let nothing more be charged to an account, for good."""
-        facts = _change_facts(account, reason)
-        with self._store.writing() as log:
-            if log.balance(account).frozen is None:
-                self._store.append(log, Kind.FROZEN, facts)
-
-    def declare(
-        self, account: str, *, unit: Unit | str, neighbours: Neighbours | str, reason: str
-    ) -> None:
-        """Say what an account of an older file counts: until then nothing can be charged to it."""
-        facts = _change_facts(account, reason) | _counted_facts(unit, neighbours)
-        with self._store.writing() as log:
-            log.balance(account).changed(Kind.DECLARED, facts)
-            for last in log.charges(account)[-1:]:
-                charged = log.facts(last)["guarantee"]
-                if any(charged[name] != facts[name] for name in ("unit", "neighbours")):
-                    raise InvalidParameter(
-                        f"account {account!r} was charged per {charged['unit']} "
-                        f"({charged['neighbours']}) before; unit and neighbours must be these."
-                    )
-            self._store.append(log, Kind.DECLARED, facts)
-
-    def refuse(
-        self, study: tuple[str, str], *, name: str, reason: str, withdrawn: bool = False
-    ) -> None:
-        """Say no to a study: from now on nothing is charged for it, until :meth:`agree_again`.
-
-        ``study`` is the study's id, and the sha256 of its text; ``name`` says who refuses, and
-        ``withdrawn`` whether it had been agreed to before.
-        """
-        facts = _decision_facts(study, name, reason) | ({"withdrawn": True} if withdrawn else {})
-        with self._store.writing() as log:
-            self._store.append(log, Kind.REFUSED, facts)
-
-    def agree_again(self, study: tuple[str, str], approval: ChargeApproval) -> None:
-        """Lift the no to a study, if one stands, for what is approved from this approval on."""
-        facts = _decision_facts(study, approval.name, approval.reason) | {"since": approval.time}
-        with self._store.writing() as log:
-            if [last.kind for last in log.decisions(study[1])[-1:]] == [Kind.REFUSED]:
-                self._store.append(log, Kind.AGREED, facts)
+    """Charges, and how they ended."""
 
     def charge(
         self,
@@ -1138,23 +965,19 @@ class LedgerWriter(LedgerFile):
             What is promised about the release; what for, in one line; and more facts, as plain
             JSON values; never data.
         simulated : bool, default=False
-            Whether the noise will be seeded. It is charged all the same: the ledger cannot know
-            who will see the result.
+            Whether noise will be seeded. It is charged all the same: who will see it, nobody knows.
         key : str, optional
             Charging again under a key, with the same content, returns the first receipt and
             spends nothing: so that a party asked twice answers twice and pays once.
         study, approval
             The id and the sha256 of the study that asks for it; who agreed to it, and why.
         limit : Limit, optional
-            A cap besides the account's own: whoever else charges at the same moment, both together
-            keep to it.
+            A cap besides the account's own, whoever else charges at the same moment.
 
         Raises
         ------
         BudgetExceeded, CompositionError, AccountFrozen, StudyRefused, UnknownAccount, LedgerError
-            If a cap does not cover the price; the account counts something else; its owner lets
-            nothing more be charged; somebody said no to the study since it was approved; there is
-            no such account, or None does not say which; ``key`` was used for other content.
+            The last also if ``key`` was used for other content. Nothing was spent then.
         """
         facts = charge_facts(guarantee, purpose, detail, simulated, key, study, approval)
         check_relation(guarantee.neighbours)
@@ -1163,8 +986,8 @@ class LedgerWriter(LedgerFile):
                 log.check_agreed(study[1], approval)
             name = facts["account"] = self._resolve(log, account)
             if name not in log.accounts:
-                counted = _counted_facts(guarantee.unit, guarantee.neighbours)
-                opened = {"name": name, "epsilon": None, "delta": 0.0, **counted}
+                opened = {"name": name, "epsilon": None, "delta": 0.0}
+                opened |= {"unit": guarantee.unit, "neighbours": guarantee.neighbours}
                 self._store.append(log, Kind.ACCOUNT, opened)
             if key is None or key not in log.keys:
                 time = now()

@@ -338,27 +338,18 @@ def paying(
 
     The price is on disk before the block begins, and stays charged however it ends. A block that
     has a digest to leave calls ``ledger.mark_released(receipt, digest=...)`` itself; what it
-    marked is left as it is.
+    marked is left as it is. The ticket is good until the block ends, for draws that together cost
+    at most ``guarantee``.
 
     Parameters
     ----------
     ledger, account, guarantee, purpose, detail, key, study, approval, limit
-        As in :meth:`Ledger.charge`.
+        As in :meth:`Ledger.charge`, which says what is raised.
     simulation : SeededSource, optional
         Where noise is seeded, its stream: nothing is protected then, and nothing can be released.
     resumes : bool, default=False
         Whether a block that was interrupted is finished later under its key. An interrupt (what is
         no :class:`Exception`, as from Ctrl-C) then leaves the charge open, as a kill would.
-
-    Yields
-    ------
-    Ticket
-        Good until the block ends, for draws that together cost at most ``guarantee``.
-
-    Raises
-    ------
-    ConfrereError
-        What :meth:`Ledger.charge` raises: nothing was spent then.
 
     Examples
     --------
@@ -414,14 +405,7 @@ def paid_by_parties(
 ) -> Iterator[Ticket]:
     """Let whoever adds up parties' answers draw the noise that each of them has paid for.
 
-    Parameters
-    ----------
-    receipts : sequence of Receipt
-        Of the parties, one at least; each covers the whole promise.
-    promise : Guarantee
-        What is drawn, to every party.
-    simulation : SeededSource, optional
-        As for :func:`paying`.
+    There is one receipt at least, and each covers the whole ``promise``, which is to every party.
     """
     purse = _OfParties(receipts, promise)
     try:

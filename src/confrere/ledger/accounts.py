@@ -62,7 +62,7 @@ class Account:
     def of(cls, log: Pages, name: str) -> Self:
         """Read the rows about an account."""
         balance = log.balance(name)
-        rows = [log.row(row) for row in log.accounts[name]]
+        rows = list(map(log.row, log.accounts[name]))
         history = tuple(
             Change(
                 row=row.seq,
@@ -153,15 +153,9 @@ def ledger_html(ledger: LedgerReader) -> str:
     parts: list[object] = [grid(columns, rows, right=("", "left"))] if rows else ["no account yet"]
     if entries:
         charges = [
-            (
-                one.row,
-                one.time[:16].replace("T", " "),
-                one.account,
-                shown(one.guarantee.epsilon),
-                one.purpose,
-                one.state,
-            )
+            (one.row, one.time[:16].replace("T", " "), one.account, price, one.purpose, one.state)
             for one in entries
+            for price in [shown(one.guarantee.epsilon)]
         ]
         names = ("row", "when", "account", "epsilon", "what for", "ended")
         parts.append(grid(names, charges, right=("row", "epsilon")))

@@ -13,24 +13,9 @@ from confrere.kernel.log import Kind, Row
 
 
 def audit(rows: Iterable[Row], *, head: str | None) -> int:
-    """Check the links and the sums of a whole chain.
+    """Check the links and the sums of a whole chain, in which ``head`` must be; count its rows.
 
-    Parameters
-    ----------
-    rows : iterable of Row
-        Every row, in order, each already known to fit its own hash.
-    head : str, optional
-        A hash that must be in the chain.
-
-    Returns
-    -------
-    int
-        The number of rows.
-
-    Raises
-    ------
-    LedgerTampered
-        Naming the first row that does not follow from those before it.
+    Each row is known to fit its own hash. The first that does not follow is named.
     """
     books = _Books()
     last: Row | None = None

@@ -10,9 +10,11 @@ from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from typing_extensions import override
+
 from confrere.errors import StudyRefused
-from confrere.kernel.guarantee import Guarantee, at_least, minus
-from confrere.kernel.ledger import FORMAT, ChargeApproval, Pages, refused
+from confrere.kernel.guarantee import at_least, minus
+from confrere.kernel.ledger import FORMAT, Pages, Receipt, refused
 from confrere.kernel.log import Kind, Row, canonical
 from confrere.ledger.accounts import Account
 
@@ -20,57 +22,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _COLUMNS = (
-    "row",
-    "time",
-    "account",
-    "purpose",
-    "epsilon",
-    "delta",
-    "unit",
-    "neighbours",
-    "theorem",
-    "spent",
-    "state",
-    "ended",
-    "simulated",
-    "key",
-    "digest",
-    "code",
-    "study",
-    "study_sha256",
-    "uncapped",
-    "approved_by",
-    "reason",
-    "justification",
-    "detail",
-    "hash",
+    *("row", "time", "account", "purpose", "epsilon", "delta", "unit", "neighbours", "theorem"),
+    *("spent", "state", "ended", "simulated", "key", "digest", "code", "study", "study_sha256"),
+    *("uncapped", "approved_by", "reason", "justification", "detail", "hash"),
 )
 #: Columns that may be without any text.
-_TEXTS = (
-    "key",
-    "digest",
-    "code",
-    "study",
-    "study_sha256",
-    "approved_by",
-    "reason",
-    "justification",
-)
+_TEXTS = (*("key", "digest", "code", "study", "study_sha256"), *_COLUMNS[-5:-2])
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One charge and how it ended."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry(Receipt):
+    """One charge and how it ended: what is on its receipt, and what became of it."""
 
-    #: ``row``, ``time``, ``hash``: as on the receipt.
-    row: int
-    time: str
-    #: ``account``, ``guarantee``, ``purpose``, ``detail``, ``simulated``, ``key``: as charged.
-    account: str
-    guarantee: Guarantee
-    purpose: str
     detail: dict[str, Any]
-    simulated: bool
     key: str | None
     spent: float  #: Epsilon that the account has spent in all once this charge is paid
     counted: float  #: The part of it that counts against the cap: all, or that of the year
@@ -80,37 +44,26 @@ class Entry:
     ended: str | None  #: When it was marked, in UTC
     digest: str | None  #: What the released thing hashes to, if told
     code: str | None  #: Why it failed
-    #: ``study``, ``study_sha256``: the study that it was paid for, and what the study's text hashes
-    #: to.
-    study: str | None
-    study_sha256: str | None
-    uncapped: bool  #: As on the receipt
     #: What the models hash to that were made of it together with other parties' answers.
     models: tuple[str, ...]
-    approval: ChargeApproval | None  #: As on the receipt
-    hash: str
 
     @classmethod
-    def of(cls, log: Pages, charge: int) -> Self:
+    def read(cls, log: Pages, charge: int) -> Self:
         """Join a charge's row with the rows that say how it ended and what came of it."""
         row, mark = log.row(charge), log.marks.get(charge)
         facts = row.facts
         ended = None if mark is None else log.row(mark)
         end = {} if ended is None else ended.facts
-        spent, study = facts["spent"], facts.get("study") or {}
+        spent = facts["spent"]
         total = Decimal(spent["epsilon"])
         earlier = Decimal(spent["earlier"]["epsilon"]) if "earlier" in spent else Decimal(0)
         state: Literal["open", "released", "failed"] = "open"
         if ended is not None:
             state = "released" if ended.kind is Kind.RELEASED else "failed"
+        receipt = Receipt.of(row, facts, log.ledger_id)
         return cls(
-            row=charge,
-            time=row.time,
-            account=facts["account"],
-            guarantee=Guarantee.from_dict(facts["guarantee"]),
-            purpose=facts["purpose"],
+            **{name: getattr(receipt, name) for name in Receipt.__dataclass_fields__},
             detail=facts["detail"],
-            simulated=facts["simulated"],
             key=facts["key"],
             spent=at_least(total),
             counted=at_least(minus(total, earlier)),
@@ -119,16 +72,11 @@ class Entry:
             ended=None if ended is None else ended.time,
             digest=end.get("digest"),
             code=end.get("code"),
-            study=study.get("id"),
-            study_sha256=study.get("sha256"),
-            uncapped=bool(facts.get("uncapped")),
             models=tuple(log.facts(model)["digest"] for model in log.models.get(charge, ())),
-            approval=ChargeApproval.within(facts),
-            hash=row.hash,
         )
 
+    @override
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
         return asdict(self) | {
             "guarantee": self.guarantee.to_dict(),
             "models": list(self.models),
@@ -218,7 +166,7 @@ def to_json(log: Pages) -> str:
         "head": log.tail.hash,
         "accounts": [Account.of(log, name).to_dict() for name in log.accounts],
         "decisions": [Decision.of(row).to_dict() for row in log.decisions()],
-        "entries": [Entry.of(log, charge).to_dict() for charge in log.charges()],
+        "entries": [Entry.read(log, charge).to_dict() for charge in log.charges()],
     }
     return json.dumps(document, indent=2, allow_nan=False)
 

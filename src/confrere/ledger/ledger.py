@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import math
 import os
-from bisect import bisect_left
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import TYPE_CHECKING, Any, Literal, final
 from weakref import WeakKeyDictionary
 
-from confrere.errors import BudgetExceeded
-from confrere.kernel.guarantee import Guarantee, exact, plus
+from confrere.errors import BudgetExceeded, InvalidParameter
+from confrere.kernel.guarantee import (
+    Guarantee,
+    Neighbours,
+    Unit,
+    check_delta,
+    check_epsilon,
+    check_relation,
+    exact,
+    plus,
+)
 from confrere.kernel.ledger import (
     Balance,
     ChargeApproval,
@@ -21,6 +29,8 @@ from confrere.kernel.ledger import (
     Pages,
     Receipt,
     Store,
+    check_text,
+    study_facts,
 )
 from confrere.kernel.log import ONE_AT_A_TIME, Kind, now
 from confrere.ledger import entries as views
@@ -35,14 +45,14 @@ if TYPE_CHECKING:
 class LedgerReader(LedgerFile):
     """A ledger's file, as far as it is read; see :class:`~confrere.ledger.Ledger`."""
 
-    @classmethod
-    def look(cls, path: str | os.PathLike[str]) -> Self:
+    @staticmethod
+    def look(path: str | os.PathLike[str]) -> LedgerReader:
         """Return a ledger that is only looked at: nothing is made, and no witness is told.
 
         What a witness remembers is then compared by :func:`~confrere.ledger.witnessed`.
         """
-        reader = cls.__new__(cls)
-        reader._store = Store(Path(path).resolve(), durable=True)
+        reader = LedgerReader.__new__(LedgerReader)
+        reader._store = Store(Path(path).resolve(), None)
         return reader
 
     def account_for(self, account: str | None, guarantee: Guarantee | None = None) -> str:
@@ -59,18 +69,13 @@ class LedgerReader(LedgerFile):
     def affords(self, account: str | None, guarantee: Guarantee) -> bool:
         """Whether the caps cover ``guarantee`` now; another process may be quicker to charge.
 
-        Raises CompositionError if the account counts another unit or other neighbours: no cap would
-        ever cover it.
+        An account that counts another unit or other neighbours raises: no cap would ever cover it.
         """
         balance = self._balance(account)
         return balance is None or _covers(balance, guarantee)
 
     def require(self, account: str | None, epsilon: float, delta: float = 0.0) -> None:
-        """Refuse what the caps do not cover now, as :meth:`charge` would: for several charges.
-
-        Raises BudgetExceeded if a cap does not cover so much: which one, and what is left. Raises
-        AccountFrozen if its owner lets nothing more be charged.
-        """
+        """Refuse what the caps do not cover now, as :meth:`charge` would: for several charges."""
         balance = self._balance(account)
         if balance is not None and balance.unit is not None and balance.neighbours is not None:
             total = Guarantee(epsilon, delta, unit=balance.unit, neighbours=balance.neighbours)
@@ -87,10 +92,7 @@ class LedgerReader(LedgerFile):
         return math.inf if balance is None else balance.left
 
     def check_agreed(self, study_sha256: str, approval: ChargeApproval | None) -> None:
-        """Refuse a study that its owner has said no to since; see :class:`Decision`.
-
-        Raises StudyRefused.
-        """
+        """Refuse a study that its owner has said no to since; see :class:`Decision`."""
         with self._store.reading() as log:
             log.check_agreed(study_sha256, approval)
 
@@ -102,21 +104,9 @@ class LedgerReader(LedgerFile):
     def verify(self, *, head: str | None = None) -> int:
         """Check every row against its hash, the row before it and the sums of all before it.
 
-        Parameters
-        ----------
-        head : str, optional
-            A :meth:`head` (or a receipt's hash) kept from an earlier moment: it must be in the
-            chain.
-
-        Returns
-        -------
-        int
-            The number of rows checked.
-
-        Raises
-        ------
-        LedgerTampered
-            Naming the first row that is not as it was written.
+        ``head`` is one (or a receipt's hash) kept from an earlier moment: it must be in the chain.
+        Returns the number of rows, or raises LedgerTampered, naming the first that is not as it
+        was written.
         """
         with self._store.reading() as log:
             return audit(log.rows(), head=head)
@@ -128,17 +118,13 @@ class LedgerReader(LedgerFile):
 
     def capped(self, account: str | None = None) -> bool:
         """Whether anything limits what can be charged."""
-        with self._store.reading() as log:
-            name = self._resolve(log, account)
-            if name not in log.accounts:
-                return False
-            balance = log.allowance(name)
-            return balance.caps is not None or balance.frozen is not None
+        balance = self._balance(account)
+        return balance is not None and (balance.caps is not None or balance.frozen is not None)
 
     def entry(self, receipt: Receipt) -> Entry:
         """Return what a receipt was given for, and how it ended so far."""
         with self._store.reading() as log:
-            return Entry.of(log, log.charge_of(receipt))
+            return Entry.read(log, log.charge_of(receipt))
 
     def accounts(self) -> list[Account]:
         """Return every account with what it has spent, in the order of opening."""
@@ -157,15 +143,13 @@ class LedgerReader(LedgerFile):
             rows = log.charges(account)
             if last is not None:
                 rows = rows[::-1][skip : skip + last]
-            return [Entry.of(log, row) for row in rows]
+            return [Entry.read(log, row) for row in rows]
 
     def entry_at(self, row: int) -> Entry | None:
         """Return the charge in a row, with how it ended; None if the row holds none."""
         with self._store.reading() as log:
-            charges = log.charges()
-            position = bisect_left(charges, row)
-            found = charges[position : position + 1]
-            return Entry.of(log, row) if list(found) == [row] else None
+            found = log.at(row)
+            return Entry.read(log, row) if found and found.kind is Kind.CHARGE else None
 
     def count(self, account: str | None = None) -> int:
         """Return the number of charges of one account, or of all."""
@@ -201,7 +185,7 @@ class LedgerReader(LedgerFile):
         with self._store.reading() as log:
             rows = log.charges(account)
             step = max(1, math.ceil(len(rows) / most))
-            return [Entry.of(log, row) for row in rows[::-1][::step][::-1]]
+            return [Entry.read(log, row) for row in rows[::-1][::step][::-1]]
 
     def to_frame(self) -> pd.DataFrame:
         """Return every charge as a table indexed by row."""
@@ -251,6 +235,115 @@ class Ledger(LedgerReader, LedgerWriter):
     stop anyone from using the data without charging.
     """
 
+    def open_account(
+        self,
+        name: str,
+        *,
+        epsilon: float | None = None,
+        delta: float = 0.0,
+        unit: Unit | str = Unit.RECORD,
+        neighbours: Neighbours | str = Neighbours.REPLACE_ONE,
+        reason: str | None = None,
+        period: Literal["year"] | None = None,
+    ) -> None:
+        """Open a budget; opening it again with the same facts changes nothing.
+
+        Parameters
+        ----------
+        epsilon, delta : float, optional
+            The caps on the sums of epsilons and deltas; without them the account only counts.
+        unit, neighbours
+            Whose presence the account counts ("record", "party"), and which change of the data
+            ("replace-one", "add-remove"). A charge for others is refused.
+        period : "year", optional
+            The caps are on what each calendar year (in UTC) may spend, not on all that is ever
+            spent: what is not spent in a year is gone, and what a unit pays over years adds up.
+        """
+        if period not in (None, "year") or (period is not None and epsilon is None):
+            raise InvalidParameter(
+                "period must be 'year', for caps on what a calendar year may spend, or None; and "
+                "it needs a cap: give epsilon as well."
+            )
+        if epsilon is None and check_delta(delta) != 0:
+            raise InvalidParameter("delta is a cap beside the one on epsilon: give epsilon too.")
+        facts = _counted_facts(unit, neighbours) | {
+            "name": check_text(name, "name"),
+            "epsilon": None if epsilon is None else check_epsilon(epsilon),
+            "delta": check_delta(delta),
+        }
+        facts |= {} if period is None else {"period": period}
+        facts |= {} if reason is None else {"reason": check_text(reason, "reason")}
+        with self._store.writing() as log:
+            if name not in log.accounts:
+                self._store.append(log, Kind.ACCOUNT, facts)
+                return
+            known = (log.facts(log.accounts[name][0]), log.balance(name).facts)
+            differing = [
+                fact
+                for fact in ("epsilon", "delta", "unit", "neighbours", "period")
+                if facts.get(fact) not in [each.get(fact) for each in known]
+            ]
+        if differing:
+            raise InvalidParameter(
+                f"account {name!r} is already open with another {', '.join(differing)}; what an "
+                "account was opened with does not change. Its owner raises a cap with `confrere "
+                "ledger raise`."
+            )
+
+    def raise_cap(
+        self, account: str, *, epsilon: float | None = None, delta: float | None = None, reason: str
+    ) -> None:
+        """Let an account spend more, in all or every year, on its owner's word in the chain."""
+        epsilon = None if epsilon is None else check_epsilon(epsilon)
+        delta = None if delta is None else check_delta(delta)
+        facts = _change_facts(account, reason)
+        with self._store.writing() as log:
+            caps = log.balance(account).raised(epsilon, delta).facts
+            facts |= {"epsilon": caps["epsilon"], "delta": caps["delta"]}
+            self._store.append(log, Kind.RAISED, facts)
+
+    def freeze(self, account: str, *, reason: str) -> None:
+        """Let nothing more be charged to an account, for good."""
+        facts = _change_facts(account, reason)
+        with self._store.writing() as log:
+            if log.balance(account).frozen is None:
+                self._store.append(log, Kind.FROZEN, facts)
+
+    def declare(
+        self, account: str, *, unit: Unit | str, neighbours: Neighbours | str, reason: str
+    ) -> None:
+        """Say what an account of an older file counts: until then nothing can be charged to it."""
+        facts = _change_facts(account, reason) | _counted_facts(unit, neighbours)
+        with self._store.writing() as log:
+            log.balance(account).changed(Kind.DECLARED, facts)
+            for last in log.charges(account)[-1:]:
+                charged = log.facts(last)["guarantee"]
+                if any(charged[name] != facts[name] for name in ("unit", "neighbours")):
+                    raise InvalidParameter(
+                        f"account {account!r} was charged per {charged['unit']} "
+                        f"({charged['neighbours']}) before; unit and neighbours must be these."
+                    )
+            self._store.append(log, Kind.DECLARED, facts)
+
+    def refuse(
+        self, study: tuple[str, str], *, name: str, reason: str, withdrawn: bool = False
+    ) -> None:
+        """Say no to a study: from now on nothing is charged for it, until :meth:`agree_again`.
+
+        ``study`` is the study's id, and the sha256 of its text; ``name`` says who refuses, and
+        ``withdrawn`` whether it had been agreed to before.
+        """
+        facts = _decision_facts(study, name, reason) | ({"withdrawn": True} if withdrawn else {})
+        with self._store.writing() as log:
+            self._store.append(log, Kind.REFUSED, facts)
+
+    def agree_again(self, study: tuple[str, str], approval: ChargeApproval) -> None:
+        """Lift the no to a study, if one stands, for what is approved from this approval on."""
+        facts = _decision_facts(study, approval.name, approval.reason) | {"since": approval.time}
+        with self._store.writing() as log:
+            if [last.kind for last in log.decisions(study[1])[-1:]] == [Kind.REFUSED]:
+                self._store.append(log, Kind.AGREED, facts)
+
 
 def default_ledger() -> Ledger:
     """Return the process-wide ledger.
@@ -277,6 +370,24 @@ def payer(ledger: Ledger | None, account: str | None, guarantee: Guarantee) -> t
         account = f"per {guarantee.unit}, {guarantee.neighbours}"
         book.open_account(account, unit=guarantee.unit, neighbours=guarantee.neighbours)
     return book, book.account_for(account, guarantee)
+
+
+def _counted_facts(unit: Unit | str, neighbours: Neighbours | str) -> dict[str, Any]:
+    if unit not in tuple(Unit):
+        raise InvalidParameter("unit must be 'record' or 'party': what an account adds up.")
+    return {"unit": str(Unit(unit)), "neighbours": str(check_relation(neighbours))}
+
+
+def _change_facts(account: str, reason: str) -> dict[str, Any]:
+    return {"account": check_text(account, "account"), "reason": check_text(reason, "reason")}
+
+
+def _decision_facts(study: tuple[str, str], name: str, reason: str) -> dict[str, Any]:
+    return {
+        "study": study_facts(study),
+        "name": check_text(name, "name"),
+        "reason": check_text(reason, "reason"),
+    }
 
 
 @cache

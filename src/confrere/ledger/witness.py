@@ -154,12 +154,8 @@ def shared_storage(ledger: Path, witness: Path) -> Literal["mount", "device"] | 
     """Say what a ledger's folder and its witness have in common.
 
     On one mount, whoever puts back a volume puts back both, and nothing is noticed. Two mounts of
-    one device (two volumes on a disk) are put back apart, but for a snapshot of all of it.
-
-    Parameters
-    ----------
-    ledger, witness : Path
-        Their folders; what is not there yet is where its nearest parent is.
+    one device (two volumes on a disk) are put back apart, but for a snapshot of all of it. A folder
+    that is not there yet is where its nearest parent is.
     """
     first, second = (_there(folder) for folder in (ledger, witness))
     if _mount_of(first) == _mount_of(second):

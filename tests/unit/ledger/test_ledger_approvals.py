@@ -56,7 +56,7 @@ def test_who_approves_again_in_other_words_does_not_pay_again(ledger, tenth):
 )
 def test_words_are_checked_wherever_they_come_from(wrong):
     with pytest.raises(InvalidParameter, match=r"approval"):
-        ChargeApproval.from_dict(SAID.to_dict() | wrong)
+        ChargeApproval.within({"approval": SAID.to_dict() | wrong})
 
 
 def test_anything_else_is_no_approval(ledger, tenth):

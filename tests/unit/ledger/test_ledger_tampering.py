@@ -8,6 +8,7 @@ import pytest
 
 from confrere.errors import LedgerTampered, NotALedger
 from confrere.kernel.guarantee import Guarantee
+from confrere.kernel.ledger import Store
 from confrere.kernel.log import Kind, Row, canonical, seal
 from confrere.ledger import Ledger
 from confrere.ledger.auditing import audit
@@ -81,9 +82,9 @@ def relink(rows, seq, *, upto):
 
 
 def _unopened(path):
-    """A handle that has seen nothing yet, as one from a pickle."""
+    """A handle that has seen nothing yet, and has no witness."""
     ledger = Ledger.__new__(Ledger)
-    ledger.__setstate__({"path": str(path), "durable": True, "ledger_id": None, "witness": None})
+    ledger._store = Store(path, None)
     return ledger
 
 

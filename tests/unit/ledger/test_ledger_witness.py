@@ -29,9 +29,8 @@ def put_back(path, content):
 
 
 def in_another_process(ledger):
-    state = ledger.__getstate__() | {"ledger_id": None}
-    other = Ledger.__new__(Ledger)
-    other.__setstate__(state)
+    other = pickle.loads(pickle.dumps(ledger))
+    other._store.ledger_id = None
     return other
 
 
