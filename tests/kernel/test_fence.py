@@ -2,7 +2,11 @@
 
 import ast
 import copy
+import os
 import pickle
+import sys
+import threading
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -67,6 +71,19 @@ class TestWithoutPaying:
         assert real == [streams.SeededSource]
         assert streams.SeededSource(0).simulated
 
+    def test_a_source_of_ones_own_is_a_simulation(self):
+        words = {"_words": lambda self, count: np.zeros(count, np.uint64)}
+        assert type("Mine", (streams.RandomSource,), {"simulated": True, **words})().words(1) == 0
+        for said in ({}, {"simulated": False}):
+            with pytest.raises(TypeError):
+                type("Mine", (streams.RandomSource,), said | words)
+
+    def test_what_is_only_looked_at_takes_no_charge(self, tmp_path):
+        """A handle without a witness would charge a copy that was put back, unnoticed."""
+        path = Ledger(tmp_path / "l").path
+        with pytest.raises(Unpaid), paying(Ledger.look(path), None, ONE, purpose="x"):
+            pass
+
     def test_a_mechanism_and_a_sampler_refuse_what_was_not_booked(self):
         ticket = free_ticket()
         rows, signs = X, 2.0 * Y - 1
@@ -118,20 +135,29 @@ class TestWithoutPaying:
                 pass
         assert ledger.spent("a") == 0.5
 
-    def test_parties_must_have_paid_for_what_is_drawn_in_their_name(self, ledger):
-        receipt = ledger.charge("a", HALF, purpose="x")
-        for receipts, promise in (
-            ([], HALF),
-            ([receipt], ONE),
-            ([receipt], replace(HALF, delta=1e-6)),
-            ([receipt], replace(HALF, unit=Unit.PARTY)),
+    def test_parties_must_have_paid_for_what_is_drawn_in_their_name(self):
+        party = replace(HALF, unit=Unit.PARTY)
+        receipts = [book.charge(None, party, purpose="x") for book in (Ledger(), Ledger())]
+        record = Ledger().charge(None, HALF, purpose="x")
+        for those, promise in (
+            ([], party),
+            (receipts, replace(party, epsilon=1.0)),
+            (receipts, replace(party, delta=1e-6)),
+            (receipts, HALF),
+            ([record], HALF),
+            ([record], party),
         ):
-            with pytest.raises(Unpaid), paid_by_parties(receipts, promise):
+            with pytest.raises(Unpaid), paid_by_parties(those, promise):
                 pass
-        with paid_by_parties([receipt], HALF) as ticket:
-            draw(count(0.5), ticket)
+        with paid_by_parties(receipts, party) as ticket:
+            ticket.book(party).words(1)
             with pytest.raises(Unpaid):
-                draw(count(0.5), ticket)
+                ticket.book(party)
+        with pytest.raises(Unpaid, match="before"), paid_by_parties(receipts[:1], party):
+            pass
+        seeded = streams.SeededSource(0)
+        with paid_by_parties(receipts, party, seeded) as ticket:
+            ticket.book(party)
 
 
 RECEIPT = {"ledger_id": "other", "row": 1, "account": "a", "guarantee": ONE, "purpose": "x"}
@@ -145,7 +171,7 @@ class Silent(LedgerWriter):
         return Receipt(**RECEIPT | {"guarantee": guarantee})
 
     def payment(self, receipt):
-        return Payment(receipt.guarantee, open=True, sums=False, models=0)
+        return Payment(receipt.guarantee, open=True, sums=None, models=0)
 
     def mark_released(self, receipt, **_):
         pass
@@ -273,6 +299,82 @@ class TestMoreThanWasPaid:
                 ticket.book(Guarantee(0.25))
         with pytest.raises(Unpaid):
             draw(count(0.25), runs)
+
+    def test_repeats_of_what_costs_more_than_all_of_them(self):
+        with paid(ONE) as ticket, pytest.raises(Unpaid):
+            ticket.repeated(Guarantee(1e-9), ONE)
+
+
+SUMS = {"purpose": "x", "key": "k", "detail": {"sums": "a"}}
+
+
+class TestSeveralDrawsOfOneCharge:
+    """What a run of sums has paid for goes on in later tickets: never with more than was paid."""
+
+    @pytest.fixture
+    def once(self, ledger):
+        with paying(ledger, "a", ONE, **SUMS) as ticket:
+            ticket.book(ONE, several=("a", 2)).words(1)
+        return ledger
+
+    def test_a_draw_that_nobody_notes_is_counted(self, once):
+        with paying(once, "a", ONE, **SUMS) as ticket:
+            ticket.book(ONE, several=("a", 2)).words(1)
+        with paying(once, "a", ONE, **SUMS) as ticket, pytest.raises(Unpaid):
+            ticket.book(ONE, several=("a", 2))
+        assert once.spent("a") == 1.0
+
+    def test_a_part_of_it_is_no_new_payment(self, once):
+        with paying(once, "a", ONE, **SUMS) as ticket:
+            part = next(ticket.apart(Split.BY_INDEX))
+            with pytest.raises(Unpaid):
+                part.book(ONE)
+            part.book(ONE, several=("a", 2)).words(1)
+            with pytest.raises(Unpaid):
+                part.book(ONE, several=("a", 2))
+
+    def test_another_mechanism_is_another_charge(self, once):
+        with paying(once, "a", ONE, **SUMS) as ticket, pytest.raises(Unpaid):
+            ticket.book(ONE, several=("b", 2))
+
+
+class TestElsewhereAtOnce:
+    def test_threads_share_one_purse(self):
+        """Tried often and switched often: two threads that book at once took all of it each."""
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        try:
+            for _ in range(50):
+                with paid(ONE) as ticket:
+                    gate, taken = threading.Barrier(4), []
+
+                    def take(ticket=ticket, gate=gate, taken=taken):
+                        gate.wait()
+                        with suppress(Unpaid):
+                            taken.append(ticket.book(ONE))
+
+                    threads = [threading.Thread(target=take) for _ in range(4)]
+                    for thread in threads:
+                        thread.start()
+                    for thread in threads:
+                        thread.join()
+                    assert len(taken) == 1
+        finally:
+            sys.setswitchinterval(before)
+
+    def test_a_forked_process_has_no_ticket(self):
+        with paid(ONE) as ticket:
+            stream = ticket.book(HALF)
+            child = os.fork()
+            if child == 0:
+                drawn = 0
+                for act in (lambda: ticket.book(HALF), lambda: stream.words(1)):
+                    with suppress(Unpaid):
+                        act()
+                        drawn += 1
+                os._exit(drawn)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            ticket.book(HALF)
 
 
 def ticket_after(ledger):

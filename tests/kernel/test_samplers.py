@@ -86,6 +86,8 @@ def test_uniforms_stay_inside_and_are_uniform():
 class WordSource(RandomSource):
     """Words that are given."""
 
+    simulated = True
+
     def __init__(self, *words):
         self.given = np.array(words, dtype=np.uint64)
 

@@ -38,7 +38,6 @@ from confrere.federation.summing import (
     asked_of,
     check_try,
     hidden,
-    mechanism_digest,
 )
 from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.release import Ticket, free_ticket, paying
@@ -178,7 +177,7 @@ def _terms(act: Operation, payload: Payload, local: LocalParty | PartyGroup, ste
     mechanism = act.mechanism(payload, local.facts)
     check_try(mechanism, step)
     local.books.policy.check_price(mechanism.guarantee())
-    return mechanism_digest(mechanism)
+    return mechanism.digest
 
 
 def _check_step(step: object) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -141,11 +141,6 @@ def roster_of(question: Payload) -> list[Announcement]:
     if not isinstance(told, dict):
         raise OperationRefused("a sum has a roster of signed keys.", "roster")
     return [Announcement.read(name, one) for name, one in told.items()]
-
-
-def mechanism_digest(mechanism: SecureSum) -> str:
-    """Return the name of a mechanism: of all numbers that its promise depends on."""
-    return hashlib.sha256(repr(sorted(asdict(mechanism).items())).encode()).hexdigest()
 
 
 def context_of(operation: str, request: Payload, question: Question) -> SumContext:

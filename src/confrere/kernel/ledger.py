@@ -58,7 +58,17 @@ from confrere.kernel.guarantee import (
     minus,
     plus,
 )
-from confrere.kernel.log import Kind, LogFile, Row, canonical, now, read, rolled_back, transaction
+from confrere.kernel.log import (
+    Kind,
+    LogFile,
+    Row,
+    canonical,
+    now,
+    read,
+    rolled_back,
+    transaction,
+    write_all,
+)
 
 FORMAT = 2
 
@@ -268,11 +278,11 @@ class Receipt:
 
 
 class Payment(NamedTuple):
-    """What a receipt paid for; whether for several ``sums``, and how many ``models`` have left."""
+    """What a receipt paid for; the mechanism of several ``sums``, and how many have left."""
 
     guarantee: Guarantee
     open: bool
-    sums: bool
+    sums: str | None
     models: int
 
 
@@ -740,7 +750,7 @@ class Witness:
                 self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 descriptor = os.open(file, flags, 0o600)
             try:
-                os.pwrite(descriptor, record, 0)
+                write_all(descriptor, record, 0)
             finally:
                 os.close(descriptor)
         except OSError as error:
@@ -924,7 +934,7 @@ class LedgerFile:
             return Payment(
                 Guarantee.from_dict(facts["guarantee"]),
                 row not in log.marks,
-                "sums" in facts["detail"],
+                facts["detail"].get("sums"),
                 len(log.models.get(row, ())),
             )
 

@@ -160,6 +160,13 @@ def rolled_back(seq: int) -> LedgerTampered:
     return LedgerTampered(f"row {seq}, which was there before, is gone: the file was rolled back.")
 
 
+def write_all(descriptor: int, content: bytes, start: int) -> None:
+    """Write all of it: a signal or a disk that fills up may cut a write short."""
+    while content:
+        written = os.pwrite(descriptor, content, start)
+        content, start = content[written:], start + written
+
+
 class LogFile(ABC):
     """One open inode.
 
@@ -298,9 +305,7 @@ class LogFile(ABC):
         try:
             if os.fstat(self._descriptor).st_size > self._end:
                 os.ftruncate(self._descriptor, self._end)  # What a kill left of a line.
-            written = os.pwrite(self._descriptor, line, self._end)
-            if written < len(line):
-                written += os.pwrite(self._descriptor, line[written:], self._end + written)
+            write_all(self._descriptor, line, self._end)
         except OSError as error:
             with suppress(OSError):
                 os.ftruncate(self._descriptor, self._end)

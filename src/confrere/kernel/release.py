@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from confrere.errors import LedgerError, Unpaid
-from confrere.kernel.guarantee import Guarantee, Split, check_split, exact, minus, plus
-from confrere.kernel.ledger import ChargeApproval, LedgerWriter, Limit, Receipt, Store
+from confrere.kernel.guarantee import Guarantee, Split, Unit, check_split, exact, minus, plus
+from confrere.kernel.ledger import ChargeApproval, LedgerWriter, Limit, Payment, Receipt, Store
 from confrere.kernel.streams import RandomSource, SeededSource
 
 #: Up to so many words, keying a stream costs more than it saves.
@@ -36,6 +36,8 @@ _FEW_WORDS = 1024
 #: Payments that are being drawn for in this process, by ledger and row, and who does it.
 _UNDER_WAY: dict[tuple[str, int], int] = {}
 _CHANGED = threading.Condition()
+#: Payments of parties that were drawn for here: their own ledgers cannot say it.
+_DRAWN_FOR: set[tuple[str, int]] = set()
 
 
 def _forget_others() -> None:
@@ -71,7 +73,7 @@ class _Purse:
         Where it was paid.
     receipt : Receipt
         Of the charge, which stands in the ledger. Once that says how it ended, only what is paid
-        for several draws at once may go on, with those that have not left.
+        for several draws at once may go on, with those of its mechanism that are left.
     """
 
     def __init__(self, ledger: LedgerWriter, receipt: Receipt) -> None:
@@ -85,27 +87,27 @@ class _Purse:
             if self._place in _UNDER_WAY:
                 raise Unpaid("this payment has its ticket already.")
             payment = book.payment(receipt)
-            self._once = payment.open
-            if not self._once and not payment.sums:
+            if not payment.open and payment.sums is None:
                 raise Unpaid(
                     "what this receipt paid for was drawn before; another draw has a price."
                 )
             _UNDER_WAY[self._place] = threading.get_ident()
-        self._begin(payment.guarantee, payment.models)
+        self._begin(payment.guarantee, payment)
 
     #: Which payment; of purses that no charge of this ledger is behind, none.
     _place: tuple[str, int] = ("", -1)
 
-    def _begin(self, promise: Guarantee | None, used: int = 0) -> None:
-        self.promise, self._used = promise, used
+    def _begin(self, promise: Guarantee | None, payment: Payment | None = None) -> None:
+        self.promise, self.payment = promise, payment
         self.epsilon = self.delta = Decimal(0)
-        self._draws: dict[Any, int] = {}
+        self.draws: dict[str, int] = {}
         self._over = False
+        self._process = os.getpid()
 
     @property
     def over(self) -> bool:
-        """Whether the payment has ended."""
-        return self._over
+        """Whether the payment has ended, or this is a fork of the process that it is good in."""
+        return self._over or self._process != os.getpid()
 
     def end(self) -> None:
         """Let nothing more be drawn."""
@@ -114,20 +116,24 @@ class _Purse:
             _UNDER_WAY.pop(self._place, None)
             _CHANGED.notify_all()
 
-    def book(self, guarantee: Guarantee, several: tuple[Any, int] | None = None) -> None:
+    def book(self, guarantee: Guarantee, several: tuple[str, int] | None = None) -> None:
         """Take what a draw costs, or refuse it; ``several`` as in :meth:`RandomSource.book`."""
-        if several is None:
-            if not self._once:
-                raise Unpaid("what was paid for was drawn before; another draw has a price.")
-            self._take(guarantee)
-            return
-        mechanism, times = several
-        used = self._draws.get(mechanism, self._used)
-        if used >= times:
-            raise Unpaid("every draw that was paid for has been made.")
-        if mechanism not in self._draws:
-            self._take(guarantee)
-        self._draws[mechanism] = used + 1
+        paid = self.payment
+        with _CHANGED:  # One thread at a time, or two would take the same rest.
+            if several is None:
+                if paid is not None and not paid.open:
+                    raise Unpaid("what was paid for was drawn before; another draw has a price.")
+                self._take(guarantee)
+                return
+            mechanism, times = several
+            if paid is not None and paid.sums not in (None, mechanism):
+                raise Unpaid("several draws were paid for, of another mechanism.")
+            used = self.draws.get(mechanism, 0 if paid is None else paid.models)
+            if used >= times:
+                raise Unpaid("every draw that was paid for has been made.")
+            if mechanism not in self.draws:
+                self._take(guarantee)
+            self.draws[mechanism] = used + 1
 
     def _take(self, guarantee: Guarantee) -> None:
         if self.over:
@@ -159,8 +165,10 @@ class _Part(_Purse):
             promise is None or (whole.promise is not None and _covers(whole.promise, promise))
         ):
             raise Unpaid("a part is of something that was paid, and costs no more than all of it.")
-        self.whole, self._once = whole, True
-        self._begin(promise)
+        self.whole = whole
+        self._begin(promise, whole.payment)
+        if whole.payment is not None and whole.payment.sums is not None:
+            self.draws = whole.draws
 
     @property
     @override
@@ -200,10 +208,16 @@ class _Repeated(_Part):
 class _OfParties(_Purse):
     """What parties have paid to whoever adds up their answers, and draws the noise for all."""
 
-    def __init__(self, receipts: Sequence[Receipt], promise: Guarantee) -> None:
-        if not receipts or not all(_covers(one.guarantee, promise) for one in receipts):
+    def __init__(self, receipts: Sequence[Receipt], promise: Guarantee, real: bool) -> None:
+        whole = promise.unit is Unit.PARTY and all(_covers(r.guarantee, promise) for r in receipts)
+        if not receipts or not whole:
             raise Unpaid("the parties have not paid for what is to be drawn in their name.")
-        self._once = True
+        if real:
+            places = {(one.ledger_id, one.row) for one in receipts}
+            with _CHANGED:
+                if not places.isdisjoint(_DRAWN_FOR):
+                    raise Unpaid("what these parties paid for was drawn before.")
+                _DRAWN_FOR.update(places)
         self._begin(promise)
 
 
@@ -211,7 +225,6 @@ class _Nothing(_Purse):
     """Of what only tells public facts."""
 
     def __init__(self) -> None:
-        self._once = True
         self._begin(None)
 
 
@@ -248,7 +261,7 @@ class Ticket(RandomSource):
 
     @override
     def book(
-        self, guarantee: Guarantee, count: int = 1, several: tuple[Any, int] | None = None
+        self, guarantee: Guarantee, count: int = 1, several: tuple[str, int] | None = None
     ) -> RandomSource:
         if count != 1:
             raise Unpaid("count must be 1: every release of the same data has a price.")
@@ -265,6 +278,8 @@ class Ticket(RandomSource):
 
     @override
     def repeated(self, guarantee: Guarantee, each: Guarantee) -> tuple[RandomSource, RandomSource]:
+        if not _covers(guarantee, each):
+            raise Unpaid("what is repeated costs no more each time than all of it together.")
         own = self.book(guarantee)
         inner = _Repeated(self._purse, each)
         return Ticket(inner, self._receipt, self._simulation), own
@@ -311,7 +326,7 @@ class _Drawn(RandomSource):
 
     @override
     def book(
-        self, guarantee: Guarantee, count: int = 1, several: tuple[Any, int] | None = None
+        self, guarantee: Guarantee, count: int = 1, several: tuple[str, int] | None = None
     ) -> NoReturn:
         raise Unpaid("what was booked for one mechanism pays for no other; hand on the ticket.")
 
@@ -383,7 +398,11 @@ def paying(
         raise
     finally:
         purse.end()
-    if book.payment(receipt).open:
+    payment = book.payment(receipt)
+    if payment.sums is not None:  # A later ticket has what is left: what nobody noted counts too.
+        for number in range(payment.models, max(purse.draws.values(), default=0)):
+            book.note_model(receipt, digest=f"draw {number + 1}")
+    if payment.open:
         book.mark_released(receipt)
 
 
@@ -407,7 +426,7 @@ def paid_by_parties(
 
     There is one receipt at least, and each covers the whole ``promise``, which is to every party.
     """
-    purse = _OfParties(receipts, promise)
+    purse = _OfParties(receipts, promise, simulation is None)
     try:
         yield Ticket(purse, None, simulation)
     finally:

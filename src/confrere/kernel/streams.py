@@ -21,7 +21,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import repeat
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +41,12 @@ class RandomSource(ABC):
     """A stream of uniforms in the open interval (0, 1), and of signs."""
 
     simulated: bool
+
+    def __init_subclass__(cls) -> None:
+        # Only the kernel's own streams are real; what another one makes does not leave.
+        own = cls.__module__.startswith("confrere.kernel.")
+        if not own and not getattr(cls, "simulated", False):
+            raise TypeError("a source of randomness outside of the kernel has simulated = True.")
 
     @abstractmethod
     def _words(self, count: int) -> NDArray[np.uint64]:
@@ -69,7 +74,7 @@ class RandomSource(ABC):
         return np.asarray(1.0 - 2.0 * bits.reshape(shape), dtype=np.float64)
 
     def book(
-        self, guarantee: Guarantee, count: int = 1, several: tuple[Any, int] | None = None
+        self, guarantee: Guarantee, count: int = 1, several: tuple[str, int] | None = None
     ) -> RandomSource:
         """Return the stream that a mechanism draws from, once what it costs is booked.
 
@@ -81,8 +86,9 @@ class RandomSource(ABC):
             What the mechanism says of itself.
         count : int, default=1
             How many independent releases of the same data; more than one for simulations only.
-        several : pair of mechanism and int, optional
-            A mechanism whose guarantee is that of so many draws together: the first pays for all.
+        several : pair of str and int, optional
+            The name of a mechanism whose guarantee is that of so many draws together: the first
+            pays for all.
         """
         del guarantee, several
         if count < 1:

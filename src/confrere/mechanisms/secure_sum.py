@@ -5,8 +5,9 @@ Proof: docs/proofs/secure_sums.md.
 
 from __future__ import annotations
 
+import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Literal
 
@@ -150,6 +151,11 @@ class SecureSum:
         """The fewest parties of whom a sum may be."""
         return self.n_parties if self.fewest is None else self.fewest
 
+    @cached_property
+    def digest(self) -> str:
+        """The name of the mechanism: of all numbers that its promise depends on."""
+        return hashlib.sha256(repr(sorted(asdict(self).items())).encode()).hexdigest()
+
     @property
     def colluders(self) -> int:
         """How many may pool what they know, as a number."""
@@ -266,7 +272,7 @@ class SecureSum:
 
     def upload(self, vector: Floats, *, source: RandomSource) -> Words:
         """Return one party's rounded vector with its share of the noise, modulo 2^64, unmasked."""
-        stream = source.book(self.guarantee(), several=(self, self.releases))
+        stream = source.book(self.guarantee(), several=(self.digest, self.releases))
         return np.asarray(self.uploads(np.asarray(vector, np.float64)[None], source=stream)[0])
 
     def uploads(self, vectors: Floats, *, source: RandomSource) -> Words:
@@ -291,7 +297,7 @@ class SecureSum:
 
         More than one only for simulation: every release has a price.
         """
-        source = source.book(self.guarantee(), count, several=(self, self.releases))
+        source = source.book(self.guarantee(), count, several=(self.digest, self.releases))
         if len(vectors) != self.n_parties:
             raise InvalidData("vectors must have one row for every party on the roster.")
         block = max(1, _BLOCK // vectors.size)

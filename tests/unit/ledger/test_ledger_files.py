@@ -92,6 +92,14 @@ class TestWhatCannotBeWritten:
         ledger.charge("study", tenth, purpose="fit")
         assert ledger.verify() == 3
 
+    def test_writes_that_are_cut_short_go_on(self, ledger, path, tenth, monkeypatch):
+        pwrite = os.pwrite
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "pwrite", lambda fd, data, offset: pwrite(fd, data[:7], offset))
+            ledger.charge("study", tenth, purpose="fit")
+        assert path.read_bytes().endswith(b"]\n")
+        assert Ledger(path).verify() == 3
+
     def test_a_disk_that_does_not_confirm_gives_no_receipt(self, ledger, tenth, monkeypatch):
         def lose(descriptor):
             raise OSError(errno.EIO, "Input/output error")
