@@ -231,7 +231,7 @@ def test_hostile_folder_names_are_words_too(tmp_path):
 def test_ten_thousand_charges_are_paged(tmp_path):
     ledger = Ledger(tmp_path / "big.ledger")
     ledger.open_account("a")
-    ledger._store.durable = False
+    ledger._store.lasts = False
     for number in range(10_000):
         ledger.charge("a", Guarantee(0.001), purpose=f"question {number}")
     visitor = visit(tmp_path).enter()
