@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Context, Decimal, Inexact
 from enum import StrEnum
 from functools import reduce
@@ -118,33 +118,16 @@ def added(amounts: Iterable[float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """Differential privacy of one release, or of several composed ones.
+    """Differential privacy of one release, or of several composed ones."""
 
-    Parameters
-    ----------
-    epsilon : float
-        Pure part; finite, above zero.
-    delta : float, default=0.0
-        0 for every pure mechanism.
-    unit : Unit
-        Whose data may change.
-    neighbours : Neighbours
-        How they may change.
-    theorem : str
-        The proof page (and the section in it) that the guarantee rests on.
-    public : tuple of str
-        What is taken to be known to everyone.
-    assumptions : tuple of str
-        What the proof needs beyond what the code certifies at run time.
-    """
-
-    epsilon: float
-    delta: float = 0.0
-    unit: Unit = Unit.RECORD
-    neighbours: Neighbours = Neighbours.REPLACE_ONE
-    theorem: str = ""
-    public: tuple[str, ...] = field(default=())
-    assumptions: tuple[str, ...] = field(default=())
+    epsilon: float  #: Pure part; finite, above zero
+    delta: float = 0.0  #: 0 for every pure mechanism
+    unit: Unit = Unit.RECORD  #: Whose data may change
+    neighbours: Neighbours = Neighbours.REPLACE_ONE  #: How they may change
+    theorem: str = ""  #: The proof page (and the section in it) that the guarantee rests on
+    public: tuple[str, ...] = ()  #: What is taken to be known to everyone
+    #: What the proof needs beyond what the code certifies at run time.
+    assumptions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         checked = {
@@ -204,15 +187,8 @@ def in_parallel(
 ) -> Guarantee:
     """Compose releases computed from disjoint parts of the units: the largest counts.
 
-    Parameters
-    ----------
-    guarantees : iterable of Guarantee
-        One per part.
-    split : Split
-        How the parts were made; anything but a :class:`Split` is refused, since a split that
-        looks at the data (stratified, sorted, clustered) lets one unit move others.
-    theorem : str, optional
-        The composed proof; by default the parts' theorems.
+    Anything but a :class:`Split` is refused, since one that looks at the data (stratified, sorted,
+    clustered) lets one unit move others. ``theorem`` is by default those of the parts.
     """
     made = _combined(guarantees, max, theorem, f"disjoint parts, split {split}")
     check_split(split, made.neighbours)

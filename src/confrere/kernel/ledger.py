@@ -424,15 +424,11 @@ class Balance:
                 f"{self.account!r} --unit record --neighbours replace-one --reason ...`. Nothing "
                 "was spent."
             )
-        if self.unit is not guarantee.unit:
+        if (self.unit, self.neighbours) != (guarantee.unit, guarantee.neighbours):
             raise CompositionError(
-                f"account {self.account!r} counts per {self.unit}, the guarantee is per "
-                f"{guarantee.unit}: the two do not add up. Nothing was spent."
-            )
-        if self.neighbours is not guarantee.neighbours:
-            raise CompositionError(
-                f"account {self.account!r} counts {self.neighbours} neighbours, the guarantee is "
-                f"for {guarantee.neighbours}: the two do not add up. Nothing was spent."
+                f"account {self.account!r} counts per {self.unit} ({self.neighbours}), the "
+                f"guarantee is per {guarantee.unit} ({guarantee.neighbours}): the two do not add "
+                "up. Nothing was spent."
             )
 
     @property

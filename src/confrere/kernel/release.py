@@ -67,13 +67,8 @@ def _own(ledger: LedgerWriter) -> LedgerWriter:
 class _Purse:
     """What may still be drawn for a payment; amounts add as in ledgers.
 
-    Parameters
-    ----------
-    ledger : LedgerWriter
-        Where it was paid.
-    receipt : Receipt
-        Of the charge, which stands in the ledger. Once that says how it ended, only what is paid
-        for several draws at once may go on, with those of its mechanism that are left.
+    Once the ledger says how the charge ended, only what is paid for several draws at once may go
+    on, with those of its mechanism that are left.
     """
 
     def __init__(self, ledger: LedgerWriter, receipt: Receipt) -> None:
