@@ -42,6 +42,12 @@ def test_one_charge_for_all_metrics(ledger):
     assert ledger.spent("test set") == 0.6
 
 
+def test_labels_are_needed_before_anything_is_spent(ledger):
+    with pytest.raises(InvalidParameter, match="y must be given"):
+        evaluate(MODEL, X, None, epsilon=0.5, ledger=ledger)
+    assert ledger.spent("test set") == 0
+
+
 def test_metrics_of_one_query_share_it():
     found = evaluate(MODEL, X, Y, epsilon=1.0, metrics=("auc", "calibration"))
     assert set(found.guarantees) == {"scores"}
@@ -56,6 +62,10 @@ def test_without_noise_the_answers_are_the_usual_ones():
     predicted = MODEL.predict(X)
     assert found.accuracy.value == pytest.approx(np.mean(predicted == Y))
     assert found.errors.value == np.sum(predicted != Y) == found.errors.low == found.errors.high
+    lines = str(found).splitlines()
+    assert lines[0].startswith("600 records, 95% intervals, ")
+    assert f"accuracy  {found.accuracy.value:.4g} [" in lines[1]
+    assert len(lines) == 4 + len(found.confusion) + len(found.calibration)
     table = confusion_matrix(Y, predicted) / 600
     assert found.confusion[1, 0].value == pytest.approx(table[1, 0])
     exact = roc_auc_score(Y, MODEL.predict_proba(X)[:, 1])
