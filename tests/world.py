@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from confrere import Guarantee, Ledger
 from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.losses import loss_of
+from confrere.kernel.norms import L2, Norm
 from confrere.kernel.release import Ticket, paying
 from confrere.kernel.streams import RandomSource
+from confrere.maths.accountants import gaussian_rate, pure_rate
+from confrere.mechanisms.hidden_size import HiddenSize, RowCount
+from confrere.mechanisms.objective import Columns, Objective, objective
 
 #: Which changes are hidden.
 RELATIONS = (Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE)
@@ -34,3 +39,39 @@ def system_stream() -> Iterator[RandomSource]:
 def each(**wrong: Iterable[Any]) -> list[dict[str, Any]]:
     """One change at a time: ``each(a=(1, 2), b=(3,))`` is ``[{"a": 1}, {"a": 2}, {"b": 3}]``."""
     return [{name: value} for name, values in wrong.items() for value in values]
+
+
+def forget() -> None:
+    """Empty what was kept of rates: code that is broken must not find what sound code made."""
+    for found in (pure_rate, gaussian_rate):
+        found.cache_clear()
+
+
+def row_count(n: int, relation: Neighbours) -> RowCount:
+    """How many rows there are, or what stands for that where it is not public."""
+    return HiddenSize(n) if relation is Neighbours.ADD_REMOVE else n
+
+
+def ball(
+    size: int, *, kind: Any = L2, classes: int = 2, cap: float = 1.0, **facts: Any
+) -> Objective:
+    """One objective of rows in a ball: of L2, sixty of them, at epsilon 1, unless facts differ."""
+    return objective(
+        norm=kind(size), loss=loss_of(classes, cap), **{"epsilon": 1.0, "n_samples": 60} | facts
+    )
+
+
+def groups(
+    norms: Sequence[Norm],
+    ridges: Sequence[float],
+    weights: Sequence[float],
+    *,
+    classes: int = 2,
+    cap: float = 1.0,
+    **facts: Any,
+) -> Objective:
+    """Objectives of groups of columns of the same sixty records, at epsilon 1."""
+    blocks = tuple(map(Columns, norms, ridges, weights))
+    return Objective(
+        blocks=blocks, loss=loss_of(classes, cap), **{"epsilon": 1.0, "n_samples": 60} | facts
+    )
