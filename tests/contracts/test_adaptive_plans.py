@@ -15,7 +15,6 @@ from confrere.catalogue import CATALOGUE
 from confrere.errors import CompositionError, ConfrereError
 from confrere.kernel.guarantee import exact
 from confrere.plans import PublicFacts
-from confrere.plans.checked_average import CheckedAveraging
 from confrere.plans.checked_plan import CheckedPlan, plan_near
 from confrere.plans.declared_priors import Prior
 from confrere.plans.design import allowance
@@ -68,7 +67,8 @@ def outcomes(check, fit):
 def every_round(averaging, sizes):
     """Return what a party of an average spends, round after round."""
     (n, *_) = sizes.counts.values()
-    request = [averaging.request(e, sizes, averaging.prior) for e in averaging.round_epsilons]
+    averaging = averaging.at(sizes)
+    request = [averaging.request(e, sizes, averaging.centre) for e in averaging.round_epsilons]
     return [averaging.mechanism(each, n).guarantee() for each in request]
 
 
@@ -78,7 +78,7 @@ def costs(plan):
         return plan.check.guarantee(), outcomes(plan.check, lambda b: [plan.fit(b).guarantee()])
     protocol, sizes = plan.protocol, plan.sizes
     (n, *_) = sizes.counts.values()
-    check = protocol.party_check(n, sizes.neighbours).guarantee()
+    check = protocol.party_check(n, sizes).guarantee()
     fits = outcomes(protocol.check(sizes), lambda b: every_round(protocol.after(b), sizes))
     return check, fits
 
@@ -109,8 +109,11 @@ def settings_of(method):
     for noise in ("ball", "schema"):
         for delta in (0.0, DELTA):
             for more in ({}, {"neighbours": "add-remove", "declared_samples": 500}):
-                if more.keys() <= known and {"noise", "delta"} <= known:
-                    yield {"noise": noise, "delta": delta, **more}
+                asked = {name: value for name, value in more.items() if name in known}
+                if asked.keys() - {"neighbours"} == more.keys() - {"neighbours"} and (
+                    {"noise", "delta"} <= known
+                ):
+                    yield {"noise": noise, "delta": delta, **asked}
 
 
 def plans_of(method):
@@ -133,7 +136,7 @@ def plans_of(method):
                 plan.guarantee()
             except ConfrereError:
                 continue  # it has no such plan, and says so
-            checked = isinstance(getattr(plan, "protocol", None), CheckedAveraging)
+            checked = getattr(getattr(plan, "protocol", None), "checked", False)
             if checked or isinstance(plan, CheckedPlan):
                 yield plan
 

@@ -14,7 +14,6 @@ from confrere.catalogue import CATALOGUE
 from confrere.errors import ConfrereError, InvalidData
 from confrere.federation import Books, LocalFederation, LocalParty, Policy, average
 from confrere.learned_facts import learn_facts
-from confrere.plans.checked_average import CheckedAveraging
 from confrere.plans.collaborative_plan import Averaging
 from confrere.plans.declared_priors import Prior
 from confrere.rows import Frames, open_table
@@ -148,9 +147,8 @@ def party(name, n):
 @pytest.mark.parametrize("checked", [False, True])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_a_party_without_rows_answers_like_one_with_a_single_row(checked, delta):
-    plan = Averaging(frame=Frame(3), epsilon=1.0, delta=delta, count_epsilon=0.1)
-    if checked:
-        plan = CheckedAveraging(plan, Prior(np.array([1.0, 0.0, 0.0])))
+    near = {"prior": Prior(np.array([1.0, 0.0, 0.0])), "checked": True} if checked else {}
+    plan = Averaging(frame=Frame(3), epsilon=1.0, delta=delta, count_epsilon=0.1, **near)
     seen = []
     for n in (0, 1):
         (own, ledger), (other, _) = party("a", n), party("b", 200)

@@ -40,7 +40,6 @@ from confrere.mechanisms.objective import Objective
 from confrere.mechanisms.prior_check import PriorCheck
 from confrere.mechanisms.secure_sum import SecureSum, SharedNoise
 from confrere.plans.base_plan import Plan, Term
-from confrere.plans.checked_average import CheckedAveraging
 from confrere.plans.checked_plan import CheckedPlan
 from confrere.plans.collaborative_plan import Averaging
 from confrere.plans.party_rows import PartyRows
@@ -63,6 +62,9 @@ _RECORDS, _RESERVE, _ROUNDS = 24, 2, 2
 #: A ridge that leaves next to nothing to the Jacobian, and one that leaves it its part.
 _STRONG, _MODERATE = 1e3, 2.0
 
+#: Log odds of somebody who is sure.
+_SURE = 30.0
+
 #: What the constant takes of a row's length.
 _CONSTANT = 0.05
 
@@ -80,8 +82,8 @@ class AuditCase:
     #: groups that share a row's length (``joint``), that do not (``apart``), or a body each.
     geometry: str = "ball"
     delta: bool = False  #: Whether a delta is offered
-    #: What else is asked for: a ``check`` of a prior, a ``reserve`` of tries, ``rounds``, noise of
-    #: the parties' own (``sum``), whole parties hidden (``party``).
+    #: What else is asked for: a ``prior``, a ``check`` of one, a ``reserve`` of tries, ``rounds``,
+    #: noise of the parties' own (``sum``), whole parties hidden (``party``).
     option: str = ""
 
     @property
@@ -178,18 +180,24 @@ _LINES: tuple[tuple[str, Sequence[str], Mapping[int, str], str, bool, Sequence[s
     ("pst-h", _ONE, _CLASSES, "ball", False, ("", "check")),
     ("pst-h", _ONE, _GAUSSIAN, "ball", True, ("", "check")),
     ("pst-h", _ONE, _BODY, "body", False, ("", "check")),
-    ("average", _ONE, _NORM, "ball", False, ("", "rounds")),
-    ("average", _ONE, _GAUSSIAN, "ball", True, ("", "rounds")),
-    ("average", _ONE, _TWO_L2, "ball", False, ("check",)),
-    ("average", _ONE, _TWO_GAUSSIAN, "ball", True, ("check",)),
-    ("average", _ONE, _BODY, "body", False, ("", "rounds")),
-    ("ofpa", _ONE, _OFPA, "ball", False, ("", "rounds")),
-    ("ofaa", _ONE, _L2, "ball", False, ("",)),
-    ("ofaa", _ONE, _GAUSSIAN, "ball", True, ("",)),
-    ("laplace", _ONE, _L2, "ball", False, ("",)),
-    ("laplace", _ONE, _GAUSSIAN, "ball", True, ("",)),
-    ("sums", _ONE, _L2, "ball", False, ("", "reserve")),
-    ("sums", _ONE, _GAUSSIAN, "ball", True, ("", "reserve", "rounds")),
+    ("average", _BOTH, _NORM, "ball", False, ("", "rounds", "check")),
+    ("average", _BOTH, _GAUSSIAN, "ball", True, ("", "rounds", "check")),
+    ("average", _BOTH, _BODIES, "body", False, ("", "rounds", "check")),
+    ("average", _BOTH, _GAUSSIAN, "body", True, ("", "rounds", "check")),
+    ("ofpa", _BOTH, _OFPA, "ball", False, ("", "rounds", "prior")),
+    ("ofpa", _BOTH, _OFPA, "body", False, ("", "prior")),
+    *(
+        (method, _BOTH, law, geometry, law is _GAUSSIAN, options)
+        for method, options in (
+            ("ofaa", ("",)),
+            ("laplace", ("", "prior")),
+            ("sums", ("", "prior")),
+        )
+        for law in (_L2, _GAUSSIAN)
+        for geometry in ("ball", "body")
+    ),
+    ("sums", _BOTH, _L2, "ball", False, ("reserve",)),
+    ("sums", _BOTH, _GAUSSIAN, "ball", True, ("reserve", "rounds")),
     ("vote", _ONE, _L2, "ball", False, ("",)),
     ("vote", _ONE, _GAUSSIAN, "ball", True, ("",)),
     ("soft", _ONE, _L2, "ball", False, ("",)),
@@ -309,12 +317,18 @@ def _delta(row: AuditCase) -> float:
 def _option(
     row: AuditCase, asked: Callable[..., dict[str, Any]], offered: Mapping[str, Any]
 ) -> Any:
-    if row.option == "check":
+    if row.option in ("check", "prior"):
         if "source" in offered:
             return {}
         columns = {"body": 8, "wide": 60}.get(row.geometry, 4)
         prior = np.zeros((row.classes, columns) if row.classes > 2 else columns)
         prior[..., 0] = np.linspace(0, 1, row.classes) if row.classes > 2 else 1.0
+        if row.option == "prior":
+            # Whoever is sure of the last class everywhere errs most on rows of the first.
+            level = np.zeros(row.classes)
+            level[-1] = _SURE
+            sure = asked("prior_intercept", level if row.classes > 2 else _SURE)
+            return asked("prior", prior) | sure | asked("prior_check", False)
         return asked("prior", prior) | asked("prior_check", True)
     if row.option == "reserve":
         if row.method != "sums":
@@ -376,8 +390,10 @@ def _neighbours(row: AuditCase) -> tuple[dict[str, Any], dict[str, Any]]:
     second = {"X": other, "y": y}
     if row.relation == "add-remove":
         second = {"X": X[1:], "y": y[1:]}
-    party = {"party": np.arange(n) % 3} if shape == "together" else {}
-    return first | party, second | party
+    if shape == "together":
+        first |= {"party": np.arange(n) % 3}
+        second |= {"party": np.arange(n - len(second["y"]), n) % 3}
+    return first, second
 
 
 def _crowds(row: AuditCase) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -403,13 +419,9 @@ def _terms(plan: Any, records: Any) -> list[Term]:
         ]
     if isinstance(protocol, GradientRounds):
         # Weights are public whatever they are: here all are sure of the last class.
-        sure = np.zeros_like(protocol.centre)
+        sure = np.zeros_like(protocol.at(plan.sizes).start)
         sure[(-1, -1) if protocol.n_classes > 2 else -1] = 1e6
-        messages = [
-            protocol.message(protocol.frame.rows(X), y, sure)
-            for X, y in PartyRows.of(records).members()
-        ]
-        return [Term("sum", protocol.mechanism(plan.sizes), (np.stack(messages),))]
+        return protocol.terms_at(PartyRows.of(records), plan.sizes, sure)
     return list(plan.terms(records))
 
 
@@ -502,9 +514,8 @@ def _ratios(sides: Sides, seed: int) -> Shares:
             found = exact_audit(mechanism, draws=8, random_state=seed)
             yield found.epsilon / mechanism.epsilon, f"{type(mechanism).__name__}, {found.where}"
     claimed = sides.plan.guarantee()
-    if claimed.neighbours is Neighbours.ADD_REMOVE and not isinstance(
-        sides.plan, SecureSum | FactsPlan
-    ):
+    built = all(isinstance(each, Objective | PriorCheck) for each in sides.mechanisms)
+    if claimed.neighbours is Neighbours.ADD_REMOVE and built:
         return  # given the cells that rows draw, two data sets are what was just built
     first, second = (
         [
@@ -581,7 +592,7 @@ def _ways(plan: Any) -> Iterator[list[Guarantee]]:
         for belief in plan.check.beliefs():
             yield [plan.check.guarantee(), plan.fit(belief).guarantee()]
     protocol = getattr(plan, "protocol", None)
-    if isinstance(protocol, CheckedAveraging):
+    if isinstance(protocol, Averaging) and protocol.checked:
         check = protocol.check(plan.sizes)
         for belief in check.beliefs():
             yield [check.guarantee(), protocol.after(belief).guarantee(plan.sizes)]

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
 from confrere.errors import InvalidParameter
-from confrere.estimators.base import LinearClassifier, Opinion, opinion_of
+from confrere.estimators.base import LinearClassifier, opinion_of
 from confrere.estimators.constraints import (
     AutoCount,
     Bound,
@@ -20,33 +20,42 @@ from confrere.estimators.constraints import (
     Epsilon,
     Experts,
     Finite,
+    Levels,
     Ridge,
     Spare,
     check_parameters,
 )
 from confrere.kernel.guarantee import Guarantee
-from confrere.mechanisms.prior_check import UNCHECKED
+from confrere.mechanisms.hidden_size import HiddenSize
 from confrere.plans.base_plan import LabelledTable, PublicFacts
-from confrere.plans.body_plan import Noise, declared_number, encodes, form_for
-from confrere.plans.checked_average import CheckedAveraging
+from confrere.plans.body_plan import Leaf, Noise, choose_form, declared_number, encodes
 from confrere.plans.collaborative_plan import Averaging
+from confrere.plans.declared_priors import Prior
 from confrere.plans.design import allowance, slope_of
 from confrere.plans.expansion_plan import Expansion
 from confrere.plans.linear_plan import (
     Coordinates,
+    SchemaGeometry,
     linear_frame,
 )
 from confrere.plans.party_rows import Sizes, party_codes
-from confrere.plans.shaped_average import ShapedAveraging, shared_encoder
 from confrere.plans.sums_plan import GradientRounds, OneMessage
 from confrere.plans.together_plan import Collaboration, CollaborativePlan
-from confrere.rows.frame import Frame
 from confrere.schema import PublicSchema, SchemaEncoder
 from confrere.schema.cells import n_rows_of, party_column
 from confrere.schema.encoding import Form
 
 #: Sums of gradients, unless told otherwise: more gained nothing, half as many lost .002.
 _ROUNDS = 20
+
+#: What noise is made for in a schema's coordinates.
+_LEAVES: dict[str, Leaf] = {
+    "average": "Max",
+    "ofpa": "L1",
+    "ofaa": "L2",
+    "laplace": "L2",
+    "sums": "L2",
+}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -99,23 +108,24 @@ class CollaborativeClassifier(LinearClassifier):
         As in :class:`PrivateLogisticRegression`.
     feature_scale : array of shape (n_features,), optional
         Public factors (importances) that multiply the columns before clipping.
-    second_moments : array of shape (n_features,), optional
-        For ``method="sums"``: public mean squares of the columns; those that the schema implies if
-        there is one, else as ``schema.encoder().mean_squares()`` says them. They steer the descent,
-        and say how far a ridge has shrunk which weight.
-    prior : array of shape (n_features,) or "experts", optional
+    declared_samples : int, optional
+        Public stand-in for the number of all parties' records. With one, neighbours are add-remove:
+        a party's own number of records is not public, and all parties count alike.
+    prior : array of shape (n_features,) or (n_classes, n_features), or "experts", optional
         Public coefficients to shrink towards, in the units of ``coef_``; ``"experts"`` are the
-        signs, importances and the base rate that the schema declares. Not for ``"laplace"``. For
-        ``"average"`` the ridge says how well they are known, and ``feature_scale`` and importances
-        are used as far as they hold.
+        signs, importances and the base rate that the schema declares. For ``"average"`` the ridge
+        says how well they are known, and ``feature_scale`` and importances are used as far as they
+        hold.
     prior_check : bool, default=True
         For ``"average"``: pay a twentieth of ``epsilon`` for every party's noised answer to how far
         ``prior`` holds on its records, and use it so far.
-    prior_intercept : float, default=0.0
+    prior_intercept : float, or array of shape (n_classes,), default=0.0
         Log-odds of a declared base rate: as in :class:`PrivateLogisticRegression`.
     noise : {"auto", "ball", "schema"}, default="auto"
-        Which body noise is made for, as in :class:`PrivateLogisticRegression`; ``"schema"`` is for
-        ``"average"`` without a ``prior``; asked of others it needs the encoder of all parties.
+        Which body noise is made for, as in :class:`PrivateLogisticRegression`. Only the noise of
+        ``"average"`` has the body's own shape; others have a ball's, in the coordinates that suit
+        the schema. ``"auto"`` takes the schema's for ``"average"`` alone, of two classes, without
+        a delta or a ``prior``. Asked of others it needs the encoder of all parties.
     classes : list, optional
         The public label set. Without it labels must be 0 and 1, booleans or a pandas categorical.
     ledger, account, random_state
@@ -139,8 +149,9 @@ class CollaborativeClassifier(LinearClassifier):
     **Privacy**
 
     :Unit: record
-    :Neighbours: replace one row of ``(X, y)``, within its party
-    :Guarantee: ``epsilon``-DP, pure
+    :Neighbours: replace one row of ``(X, y)``, within its party; with ``declared_samples`` one row
+        comes or goes
+    :Guarantee: ``epsilon``-DP, pure; ``(epsilon, delta)``-DP if ``delta`` is set
     :Spends: ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
     :Public: n_samples of every party, n_features, the label set, every parameter
     :Releases: ``coef_``, ``intercept_``, and every party's own release behind them
@@ -178,10 +189,10 @@ class CollaborativeClassifier(LinearClassifier):
     fit_intercept: bool = True
     intercept_scale: float = 0.4
     feature_scale: ArrayLike | None = None
-    second_moments: ArrayLike | None = None
+    declared_samples: int | None = None
     prior: Experts = None
     prior_check: bool = True
-    prior_intercept: Finite = 0.0
+    prior_intercept: Levels = 0.0
     noise: Noise = "auto"
 
     _kind = "collaborative"
@@ -246,136 +257,117 @@ class CollaborativeClassifier(LinearClassifier):
 
     def plan(self, facts: PublicFacts) -> CollaborativePlan:
         """Return everything that is decided before the data are touched."""
-        if self.delta and self.method == "ofpa":
-            raise InvalidParameter("delta must be 0 for method='ofpa'; 'average' is it with one.")
-        iterates = self.method in ("average", "ofpa") or (self.method == "sums" and self.delta > 0)
+        sizes = Sizes({"all": facts.n_samples} if facts.sizes is None else facts.sizes)
+        if self.declared_samples is not None:
+            sizes = Sizes.declared(sizes.counts, self.declared_samples)
+        encoder = self._encoder(facts.n_samples)
+        if encoder is not None and not encodes(encoder, facts.features):
+            encoder = None
+        protocol = self._protocol(facts.n_features, facts.n_classes, encoder)
+        return CollaborativePlan(self.method, protocol, sizes)
+
+    def protocol(self, n_features: int, n_classes: int = 2) -> Collaboration:
+        """Return what parties are asked, whatever their number and sizes."""
+        check_parameters(self)
+        return self._protocol(n_features, n_classes, self._encoder())
+
+    def _protocol(
+        self, n_features: int, n_classes: int, encoder: SchemaEncoder | None
+    ) -> Collaboration:
+        iterates = self.method not in ("ofaa", "sums") or (self.method == "sums" and self.delta > 0)
         if self.rounds != 1 and not iterates:
             raise InvalidParameter(
                 f"rounds must be 1 for method={self.method!r}, whose parties release only once."
             )
         if self.combine != "mean" and self.method in ("ofaa", "sums"):
             raise InvalidParameter(f"combine must be 'mean' for method={self.method!r}: it adds.")
-        sizes = Sizes({"all": facts.n_samples} if facts.sizes is None else facts.sizes)
-        encoder = self._encoder(facts.n_samples)
-        if encoder is not None and encoder.shaped and encodes(encoder, facts.features):
-            return CollaborativePlan(
-                self.method, self._shaped(encoder, facts.n_classes).at(sizes), sizes
-            )
-        if self.noise == "schema":
-            raise InvalidParameter("noise='schema' needs schema=, a PublicSchema of raw columns.")
-        protocol = self.protocol(facts.n_features, facts.n_classes)
-        return CollaborativePlan(self.method, protocol, sizes)
-
-    def _shaped(self, encoder: SchemaEncoder, n_classes: int) -> ShapedAveraging:
-        """Return an average in a body: its ridge is made for all records, as the ball's is."""
-        averaging = self._averaging(Frame(len(encoder.names)), None, n_classes)
-        settings = self.loss, self.fit_intercept, self.prior_intercept
-        return ShapedAveraging(averaging, encoder, *settings)
-
-    def _form(self, n_samples: int) -> Form:
-        """Return how a schema's columns are encoded: a rule of public facts."""
-        assert isinstance(self.schema, PublicSchema)
-        # The average of M parties has M times the noise variance of one that holds all records.
-        parties = len(getattr(self, "party_", "1"))
-        epsilon = self.epsilon / self.rounds / math.sqrt(parties)
-        beyond = self._beyond_bodies()
-        n_classes = declared_number(self.schema, self.classes)
-        allowed = allowance(epsilon, n_samples, loss=self.loss, n_classes=n_classes)
-        return form_for(self.schema, self.noise, allowed, beyond=beyond)
-
-    def _beyond_bodies(self) -> dict[str, bool]:
-        """Return by name what noise shaped like the rows does not know, and whether it is set."""
-        return {
-            f"method={self.method!r}": self.method != "average",
-            "delta": self.delta > 0,
-            "prior": self.prior is not None,
-            "feature_scale": self.feature_scale is not None,
-        }
-
-    def protocol(self, n_features: int, n_classes: int = 2) -> Collaboration:
-        """Return what parties are asked, whatever their number and sizes."""
-        check_parameters(self)
-        if n_classes > 2 and (self.prior is not None or self.prior_intercept != 0):
-            raise InvalidParameter("prior is for two classes.")
-        if self.noise == "schema":
-            beyond = {**self._beyond_bodies(), "more than two classes": n_classes > 2}
-            return self._shaped(shared_encoder(self.schema, n_features, beyond), n_classes)
-        frame = linear_frame(
+        opinion = opinion_of(self.prior, self.prior_intercept, encoder, n_classes)
+        space = self._space(n_features, encoder)
+        prior = opinion.prior(
+            self.data_norm,
             n_features,
-            data_norm=self.data_norm,
-            fit_intercept=self.fit_intercept,
-            intercept_scale=self.intercept_scale,
-            feature_scale=self.feature_scale,
-            norm="l1" if self.method == "ofpa" else "l2",
-        )
-        opinion = self._opinion()
-        known = opinion.prior(self.data_norm, n_features, self.feature_scale)
-        prior = None if known is None else known.point(frame, UNCHECKED)
-        if known is None and opinion.intercept != 0:
-            prior = frame.weights(None, opinion.intercept)
-        if self.method == "sums":
-            return self._sums(frame, prior, n_classes)
-        if self.method == "ofaa":
-            return Expansion(
-                frame=frame,
-                epsilon=self.epsilon,
-                delta=self.delta,
-                n_classes=n_classes,
-                alpha=self.alpha,
-                prior=prior,
-            )
-        averaging = self._averaging(frame, prior, n_classes)
-        if known is None or self.method != "average":
-            return averaging
-        if self.prior_check:
-            return CheckedAveraging(averaging, known)
-        return replace(averaging, variance=known.variance, base_rate=known.base_rate)
-
-    def _averaging(
-        self, frame: Coordinates, prior: NDArray[np.float64] | None, n_classes: int = 2
-    ) -> Averaging:
-        return Averaging(
-            frame=frame,
-            epsilon=self.epsilon,
-            delta=self.delta,
+            self.feature_scale,
             n_classes=n_classes,
-            alpha=self.alpha,
-            cap=slope_of(self.loss, n_classes),
-            prior=prior,
+            encoder=getattr(space, "encoder", None),
+        )
+        checks = self.prior_check and self.method == "average"
+        checked = checks and prior is not None and prior.deviation > 0
+        if prior is None and np.any(opinion.intercept):
+            prior = Prior(np.zeros((np.size(opinion.intercept), n_features)), opinion.intercept)
+        common: dict[str, Any] = {
+            "frame": space,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "n_classes": n_classes,
+            "alpha": self.alpha,
+            "cap": slope_of(self.loss, n_classes),
+            "feature_scale": self.feature_scale,
+            "prior": prior,
+        }
+        if self.method == "ofaa":
+            return Expansion(**common)
+        if self.method == "sums":
+            return self._sums(common, opinion.intercept, encoder)
+        return Averaging(
+            **common,
             rounds=self.rounds,
             combine=self.combine,
             stop_below=self.stop_below,
             perturb="output" if self.method == "laplace" else "objective",
+            checked=checked,
         )
 
-    def _opinion(self) -> Opinion:
-        """Return what is declared about the columns and the base rate."""
-        return opinion_of(self.prior, self.prior_intercept, self._encoder())
+    def _space(
+        self, n_features: int, encoder: SchemaEncoder | None
+    ) -> Coordinates | SchemaGeometry:
+        """Return the public coordinates: a ball's, or those of an encoder's body."""
+        if encoder is not None and encoder.shaped and self.noise != "ball":
+            if len(encoder.names) != n_features:
+                raise InvalidParameter(
+                    "n_features must be the number of columns that schema encodes."
+                )
+            return SchemaGeometry(encoder, self.fit_intercept, _LEAVES[self.method])
+        if self.noise == "schema":
+            raise InvalidParameter(
+                "noise='schema' needs schema=: a PublicSchema of raw columns, or where the number "
+                "of rows is not known yet the encoder (of form 'linear' or 'curves') by which all "
+                "parties encode them."
+            )
+        return linear_frame(
+            n_features,
+            data_norm=self.data_norm,
+            fit_intercept=self.fit_intercept,
+            intercept_scale=self.intercept_scale,
+            norm="l1" if self.method == "ofpa" else "l2",
+        )
+
+    def _form(self, n_samples: int) -> Form:
+        """Return how a schema's columns are encoded: a rule of public facts."""
+        assert isinstance(self.schema, PublicSchema)
+        count = n_samples if self.declared_samples is None else HiddenSize(self.declared_samples)
+        # The average of M parties has M times the noise variance of one that holds all records.
+        parties = len(getattr(self, "party_", "1"))
+        epsilon = self.epsilon / self.rounds / math.sqrt(parties)
+        n_classes = declared_number(self.schema, self.classes)
+        allowed = allowance(epsilon, count, loss=self.loss, n_classes=n_classes)
+        each = self.prior is not None or self.feature_scale is not None
+        each |= self.method != "average" or self.delta > 0
+        return choose_form(self.schema, self.noise, allowed, each=each)
 
     def _sums(
-        self, frame: Frame, prior: NDArray[np.float64] | None, n_classes: int
+        self, common: dict[str, Any], intercept: ArrayLike, encoder: SchemaEncoder | None
     ) -> Collaboration:
-        rate = special.expit(self._opinion().intercept)
-        spread = rate * (1 - rate) if n_classes == 2 else 1 / n_classes
-        moments, encoder = self.second_moments, self._encoder()
-        if moments is None and encoder is not None:
-            moments = encoder.mean_squares()
-        common: dict[str, Any] = {
-            "frame": frame,
-            "epsilon": self.epsilon,
-            "alpha": self.alpha,
-            "n_classes": n_classes,
-            "cap": slope_of(self.loss, n_classes),
-            "prior": prior,
+        n_classes, rate = common["n_classes"], special.expit(np.asarray(intercept, np.float64))
+        spread = float(rate * (1 - rate)) if n_classes == 2 else 1 / n_classes
+        common |= {
             "colluding": self.colluding,
             "reserve": self.reserve,
             "curvature": min(0.2, 0.88 * spread),
-            "second_moments": moments,
+            "second_moments": None if encoder is None else encoder.mean_squares(),
         }
         if not self.delta:
             return OneMessage(**common)
-        rounds = _ROUNDS if self.rounds == 1 else self.rounds
-        return GradientRounds(**common, delta=self.delta, rounds=rounds)
+        return GradientRounds(**common, rounds=_ROUNDS if self.rounds == 1 else self.rounds)
 
     def _keep(self, plan: CollaborativePlan, learned: Any) -> None:
         super()._keep(plan, learned)

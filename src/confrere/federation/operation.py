@@ -131,7 +131,7 @@ def framed(frame: Coordinates, values: Mapping[str, Any], **arrays: ArrayLike | 
 def coordinates_of(message: Payload) -> Coordinates:
     """Read the coordinates of a message that may be a body's."""
     values = message.values.get("frame")
-    if not isinstance(values, dict) or values.get("norm") != BodyFrame.norm:
+    if not isinstance(values, dict) or "sizes" not in values:
         return frame_of(message)
     try:
         return BodyFrame.read(values, message.arrays.get("roots"))

@@ -37,7 +37,6 @@ from confrere.federation.operation import (
     check_price,
     check_prices,
     coordinates_of,
-    frame_of,
     framed,
     install,
 )
@@ -53,16 +52,14 @@ from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.mechanisms.prior_check import Belief, PriorCheck
 from confrere.model import PriorFacts
 from confrere.model.models import readable_rows, scores
-from confrere.plans.checked_average import CheckedAveraging
 from confrere.plans.checked_plan import prior_facts
 from confrere.plans.collaborative_plan import Averaging, WeightRequest
 from confrere.plans.declared_priors import Prior
 from confrere.plans.expansion_plan import Expansion
 from confrere.plans.linear_plan import Coordinates
 from confrere.plans.party_rows import Combine, Sizes, combine_weights, over_parties, run_parties
-from confrere.plans.shaped_average import ShapedAveraging
 from confrere.rows.engines import opened_engine
-from confrere.rows.frame import LARGEST, Frame
+from confrere.rows.frame import LARGEST
 
 
 @dataclass(frozen=True, eq=False)
@@ -495,7 +492,7 @@ CHECK = install(Operation("check", _price_check, _run_check))
 
 def check_prior(
     federation: Federation,
-    plan: CheckedAveraging,
+    plan: Averaging,
     sizes: Sizes,
     *,
     quorum: float = 1.0,
@@ -649,9 +646,11 @@ def _releasing(name: Literal["objective", "output"]) -> Operation:
         made = mechanism(party.facts.n_samples)
         with opened_engine(party.engine) as engine:
             rows = asked.frame.lazy(party.X, engine)
-            near = {} if isinstance(made, OutputPerturbation) else {"centres": [asked.centre]}
-            weights = made.run([rows] if near else rows, party.y, source=source, **near)
-        return Payload(arrays={"weights": weights[0] if near else weights})
+            if isinstance(made, OutputPerturbation):
+                weights = made.run(rows, party.y, source=source, centre=asked.centre)
+            else:
+                (weights,) = made.run([rows], party.y, source=source, centres=[asked.centre])
+        return Payload(arrays={"weights": weights})
 
     def run_group(request: Payload, group: PartyGroup, source: RandomSource) -> Payload:
         asked, mechanism = read(request, next(iter(group.distinct_facts().values())))
@@ -667,7 +666,7 @@ OBJECTIVE, OUTPUT = _releasing("objective"), _releasing("output")
 
 def average(
     federation: Federation,
-    plan: Averaging | CheckedAveraging | ShapedAveraging,
+    plan: Averaging,
     *,
     quorum: float = 1.0,
     timeout: float | None = None,
@@ -678,7 +677,7 @@ def average(
     ----------
     federation : Federation
         Whom to ask, and under which run.
-    plan : Averaging, CheckedAveraging or ShapedAveraging
+    plan : Averaging
         What to ask.
     quorum : float, default=1.0
         Share of the parties that must answer in every round.
@@ -696,14 +695,13 @@ def average(
     names: Sequence[str] = list(sizes.counts)
     receipts = dict(sizes.receipts)
     known = None
-    if isinstance(plan, ShapedAveraging):
-        plan = plan.at(sizes)
-    if isinstance(plan, CheckedAveraging):
+    if plan.checked:
         plan, known, paid = check_prior(federation, plan, sizes, quorum=quorum, timeout=timeout)
         receipts = joined(receipts, paid)
         names = [name for name in names if name in paid]
+    plan = plan.at(sizes)
     operation = OBJECTIVE if plan.perturb == "objective" else OUTPUT
-    centre = plan.prior
+    centre = plan.centre
     for step, epsilon in enumerate(plan.round_epsilons):
         asked = ReleaseRequest.of(plan.request(epsilon, sizes, centre))
         bounds = {n: expected_weights(plan, asked, n) for n in set(sizes.counts.values())}
@@ -721,7 +719,7 @@ def average(
         if plan.settled(step, before, centre) and not federation.rehearses:
             break
     assert centre is not None
-    return Outcome(plan.frame, centre, {n: sizes.counts[n] for n in answers}, receipts, known)
+    return Outcome(plan.space, centre, {n: sizes.counts[n] for n in answers}, receipts, known)
 
 
 def expected_weights(plan: Averaging, request: ReleaseRequest, n_samples: int) -> Expected:
@@ -754,8 +752,8 @@ class CoefficientRequest:
 
     Parameters
     ----------
-    frame : Frame
-        The public coordinates, in L2.
+    frame : Frame or BodyFrame
+        The public coordinates.
     epsilon : float
         What the answer may spend.
     linear_share : float, default=0.7
@@ -764,7 +762,7 @@ class CoefficientRequest:
         What the answer may spend of it.
     """
 
-    frame: Frame
+    frame: Coordinates
     epsilon: float
     linear_share: float = LINEAR_SHARE
     delta: float = 0.0
@@ -773,7 +771,7 @@ class CoefficientRequest:
     def of(cls, plan: Expansion) -> CoefficientRequest:
         """Return what a plan asks."""
         return cls(
-            frame=plan.frame,
+            frame=plan.space,
             epsilon=float(plan.epsilon),
             linear_share=float(plan.linear_share),
             delta=float(plan.delta),
@@ -792,15 +790,13 @@ class CoefficientRequest:
         values = request.values
         if (
             values.keys() - _COEFFICIENT_MORE != _COEFFICIENT_VALUES
-            or not request.arrays.keys() <= {"feature_scale"}
+            or not request.arrays.keys() <= {"feature_scale", "roots"}
         ):
             raise InvalidMessage("the request has missing or unknown fields.")
         check_prices(values)
         if type(values["linear_share"]) is not float:
             raise InvalidMessage("linear_share must be a float.")
-        frame = frame_of(request)
-        if frame.norm != "l2":
-            raise InvalidMessage("the functional mechanism bounds rows in L2.")
+        frame = coordinates_of(request)
         known = {name: value for name, value in values.items() if name != "frame"}
         return cls(frame=frame, **known)
 
@@ -872,6 +868,7 @@ def expand(
     sizes = ask_sizes(federation, quorum=quorum, timeout=timeout)
     if federation.rehearses and plan.delta:
         sizes = few_enough(sizes, plan.delta)  # what is made up must be enough for a plan
+    plan = plan.at(sizes)
     asked = CoefficientRequest.of(plan)
     answers = federation.gather(
         COEFFICIENTS.name,
@@ -881,9 +878,9 @@ def expand(
         timeout=timeout,
         expect=lambda name: asked.expected(sizes.counts[name], plan.shape),
     )
-    size = plan.frame.size
+    size = plan.space.size
     linear = stacked(answers, "linear", plan.shape)
     packed = stacked(answers, "quadratic", (size * (size + 1) // 2,))
     weights = plan.combine(linear, packed, sizes)
     counts = {name: sizes.counts[name] for name in answers}
-    return Outcome(plan.frame, weights, counts, receipts_in(answers))
+    return Outcome(plan.space, weights, counts, receipts_in(answers))

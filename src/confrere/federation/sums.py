@@ -23,7 +23,7 @@ from confrere.arrays import Floats
 from confrere.errors import InvalidMessage, InvalidParameter, SchemaError
 from confrere.federation.federation import Federation
 from confrere.federation.messages import MOST_RECORDS, Payload
-from confrere.federation.operation import PartyFacts, check_price, frame_of, framed
+from confrere.federation.operation import PartyFacts, check_price, coordinates_of, framed
 from confrere.federation.party import LocalParty
 from confrere.federation.protocols import (
     FederatedEvaluation,
@@ -44,7 +44,7 @@ from confrere.mechanisms.secure_sum import (
     fewest_of,
 )
 from confrere.plans.party_rows import Sizes
-from confrere.plans.sums_plan import GradientRounds, OneMessage
+from confrere.plans.sums_plan import GradientRounds, OneMessage, Sums
 from confrere.schema import PublicSchema
 from confrere.schema.fact_counts import STEPS, FactCounts
 from confrere.schema.public_schema import PaidFacts
@@ -81,8 +81,6 @@ def received_schema(written: NDArray[Any]) -> PublicSchema:
         raise InvalidMessage("schema is not one that can be read.") from None
 
 
-Sums = OneMessage | GradientRounds
-
 _SUM_COMMON = frozenset(
     {"frame", "epsilon", "cap", "colluding", "reserve", "quorum", "sizes", "spacing"}
 )
@@ -115,10 +113,11 @@ def add_up(
     colluding = colluders_of(plan.colluding, len(federation.parties()), quorum)
     plan = replace(plan, quorum=float(quorum), colluding=colluding)
     sizes = ask_sizes(federation, quorum=quorum, timeout=timeout)
+    plan = plan.at(sizes)
     mechanism = plan.mechanism(sizes)
     names = list(sizes.counts)
     if isinstance(plan, OneMessage):
-        asked = _request(plan, sizes, mechanism, plan.prior)
+        asked = _request(plan, sizes, mechanism, plan.centre)
         summed = federation.sum(MINIMISER.name, asked, mechanism, to=names, timeout=timeout)
         weights = plan.weights_of(_whole(summed, sizes), sizes)
         return _outcome(plan, weights, sizes, summed, dict(summed.receipts))
@@ -143,7 +142,7 @@ def _outcome(
     plan: Sums, weights: Floats, sizes: Sizes, summed: Summed, receipts: dict[str, Any]
 ) -> Outcome:
     counts = {name: sizes.counts[name] for name in summed.roster}
-    return Outcome(plan.frame, np.asarray(weights), counts, receipts)
+    return Outcome(plan.space, np.asarray(weights), counts, receipts)
 
 
 def _whole(summed: Summed, sizes: Sizes) -> Floats:
@@ -169,7 +168,7 @@ def _request(
         values["alpha"] = plan.alpha if plan.alpha == "auto" else float(plan.alpha)
     else:
         values |= {"delta": float(plan.delta), "rounds": int(plan.rounds)}
-    return framed(plan.frame, values, weights=weights)
+    return framed(plan.space, values, weights=weights)
 
 
 def _read(
@@ -179,12 +178,13 @@ def _read(
     values = dict(request.values)
     if values.keys() != known or not request.arrays.keys() <= {
         "feature_scale",
+        "roots",
         "weights",
     }:
         raise InvalidMessage("the request has missing or unknown fields.")
-    frame = frame_of(request)
-    if facts.n_features != frame.n_features or frame.norm != "l2":
-        raise InvalidMessage("the request is for rows of another number of columns or norm.")
+    frame = coordinates_of(request)
+    if facts.n_features != frame.n_features:
+        raise InvalidMessage("the request is for rows of another number of columns.")
     weights = request.arrays.get("weights")
     shape = (frame.size,) if facts.n_classes == 2 else (facts.n_classes, frame.size)
     if weights is not None and (weights.dtype != np.float64 or weights.shape != shape):
@@ -211,8 +211,7 @@ def _one_message(request: Payload, facts: PartyFacts) -> tuple[OneMessage, Sizes
     alpha = request.values["alpha"]
     if alpha != "auto" and not (type(alpha) is float and alpha > 0):
         raise InvalidMessage("alpha must be 'auto' or a float above 0.")
-    prior = request.arrays.get("weights")
-    return OneMessage(**settings, alpha=alpha, prior=prior), sizes
+    return OneMessage(**settings, alpha=alpha, prior=request.arrays.get("weights")), sizes
 
 
 def _gradient_rounds(request: Payload, facts: PartyFacts) -> tuple[GradientRounds, Sizes]:
@@ -241,7 +240,7 @@ def _sum_minimisers(request: Payload, facts: PartyFacts) -> SecureSum:
 
 def _minimiser(request: Payload, party: LocalParty) -> Floats:
     plan, sizes = _one_message(request, party.facts)
-    return plan.message(plan.frame.rows(party.X), party.y, sizes)
+    return plan.message(plan.space.rows(party.X), party.y, sizes, len(party.y))
 
 
 def _sum_gradients(request: Payload, facts: PartyFacts) -> SecureSum:
@@ -251,7 +250,7 @@ def _sum_gradients(request: Payload, facts: PartyFacts) -> SecureSum:
 
 def _gradient(request: Payload, party: LocalParty) -> Floats:
     plan, _ = _gradient_rounds(request, party.facts)
-    return plan.message(plan.frame.rows(party.X), party.y, request.arrays["weights"])
+    return plan.message(plan.space.rows(party.X), party.y, request.arrays["weights"])
 
 
 MINIMISER = install_sum("minimiser", _sum_minimisers, _minimiser, many_classes=True)

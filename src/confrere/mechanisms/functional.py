@@ -22,12 +22,21 @@ from confrere.kernel.guarantee import (
 from confrere.kernel.norms import certify_rows
 from confrere.kernel.streams import RandomSource
 from confrere.maths.accountants import check_delta
+from confrere.mechanisms.hidden_size import (
+    HiddenSize,
+    RowCount,
+    declared_count,
+    largest_count,
+    row_patterns,
+)
 from confrere.mechanisms.output_step import (
     ROUNDING_SHARE,
     AddedNoise,
     coordinate_rounding,
     coordinates,
     from_coordinates,
+    roundings,
+    row_products,
 )
 from confrere.mechanisms.terms import NoisedPoint
 
@@ -53,8 +62,10 @@ class FunctionalMechanism:
     ----------
     epsilon : float
         The price of both.
-    n_samples, n_features : int
-        Public sizes; ``n_features`` counts the constant column.
+    n_samples : int or HiddenSize
+        Public number of rows, or what stands for it: then neighbours are add-remove.
+    n_features : int
+        Public number of columns, the constant among them.
     linear_share : float, default=0.7
         How much of epsilon goes to ``v``; measured, and near where both together are cheapest.
     n_classes : int, default=2
@@ -64,7 +75,7 @@ class FunctionalMechanism:
     """
 
     epsilon: float
-    n_samples: int
+    n_samples: RowCount
     n_features: int
     linear_share: float = LINEAR_SHARE
     n_classes: int = 2
@@ -73,16 +84,26 @@ class FunctionalMechanism:
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
         if self.delta:
-            check_delta(self.delta, self.n_samples)
-        if self.n_samples < 1 or self.n_features < 1:
+            check_delta(self.delta, declared_count(self.n_samples))
+        if declared_count(self.n_samples) < 1 or self.n_features < 1:
             raise InvalidData("X needs at least one row and one column.")
         if not 0 < self.linear_share < 1:
             raise InvalidParameter("linear_share must lie strictly between 0 and 1.")
 
     @property
+    def neighbours(self) -> Neighbours:
+        """Which change is hidden: whether the number of rows is public decides."""
+        hidden = isinstance(self.n_samples, HiddenSize)
+        return Neighbours.ADD_REMOVE if hidden else Neighbours.REPLACE_ONE
+
+    @property
+    def _most(self) -> int:
+        return largest_count(self.n_samples)
+
+    @property
     def _rounding(self) -> float:
         """Bound on the error of a float sum of ``n`` vectors of norm at most one."""
-        return 2 * self.n_samples * (self.n_samples + 4) * _UNIT_ROUNDOFF
+        return 2 * self._most * (roundings(self._most) + 4) * _UNIT_ROUNDOFF
 
     @property
     def lengths(self) -> tuple[float, float]:
@@ -92,11 +113,14 @@ class FunctionalMechanism:
 
     @property
     def moves(self) -> tuple[float, float]:
-        """How far a replaced record moves ``v`` and ``M`` at the most, but not together.
+        """How far one record moves ``v`` and ``M`` at the most; a replaced one not both together.
 
-        Opposite rows of one label move ``v`` by twice its part; ``||xx' - zz'|| <= sqrt 2``.
+        Opposite rows of one label move ``v`` by twice its part; ``||xx' - zz'|| <= sqrt 2``. A row
+        that comes or goes moves either by its part.
         """
         on_v, on_m = self.lengths
+        if self.neighbours is Neighbours.ADD_REMOVE:
+            return on_v, on_m
         return 2 * on_v, math.sqrt(2) * on_m
 
     @property
@@ -107,12 +131,15 @@ class FunctionalMechanism:
         """
         share = self.linear_share
         (on_v, on_m), (move_v, move_m) = self.lengths, self.moves
-        turned = coordinate_rounding(self.n_samples * on_v, self.n_classes)
+        turned = coordinate_rounding(self._most * on_v, self.n_classes)
         off_v = 2 * (on_v * self._rounding + turned) / move_v
         off_m = 2 * on_m * self._rounding / move_m
+        together = 1.0  # one row alone moves both as far as it can
+        if self.neighbours is Neighbours.REPLACE_ONE:
+            together = (joint_gaussian_move if self.delta else joint_move)(share)
         if self.delta:
-            return joint_gaussian_move(share) + math.hypot(off_v, off_m)
-        return joint_move(share) + share * off_v + (1 - share) * off_m
+            return together + math.hypot(off_v, off_m)
+        return together + share * off_v + (1 - share) * off_m
 
     @property
     def noises(self) -> tuple[AddedNoise, AddedNoise]:
@@ -129,7 +156,7 @@ class FunctionalMechanism:
             AddedNoise(
                 epsilon=price,
                 sensitivity=self.sensitivity * move / scale,
-                reach=self.n_samples * length + self._rounding,
+                reach=self._most * length + self._rounding,
                 size=size,
                 delta=self.delta,
             )
@@ -144,8 +171,9 @@ class FunctionalMechanism:
         return Guarantee(
             epsilon=self.epsilon,
             delta=self.delta,
+            neighbours=self.neighbours,
             theorem=THEOREM,
-            public=public_facts(Neighbours.REPLACE_ONE),
+            public=public_facts(self.neighbours),
             assumptions=ASSUMPTIONS,
         )
 
@@ -161,24 +189,33 @@ class FunctionalMechanism:
     def run_many(self, X: Floats, y: Floats, *, source: RandomSource, count: int) -> Floats:
         """Return ``count`` independent releases, each ``v`` and then the packed ``M``."""
         source = source.book(self.guarantee(), count)
-        pairs = zip(self.noises, self._points(X, y), strict=True)
-        return np.hstack([noise.release_many(point, source, count) for noise, point in pairs])
+        self._certify(X)
+        points = [np.empty((count, noise.size)) for noise in self.noises]
+        for rows, mine in row_patterns(self.n_samples, X.shape[0], source, count):
+            for every, point in zip(points, self._points(X[rows], y[rows]), strict=True):
+                every[mine] = point
+        pairs = zip(self.noises, points, strict=True)
+        return np.hstack([noise.release(each, source) for noise, each in pairs])
 
     def terms(self, X: Floats, y: Floats) -> list[NoisedPoint]:
         """Return what is noised, for an exact audit."""
+        self._certify(X)
         pairs = zip(self.noises, self._points(X, y), strict=True)
         return [NoisedPoint(point, noise.law, noise.output_step) for noise, point in pairs]
 
-    def _points(self, X: Floats, y: Floats) -> tuple[Floats, Floats]:
-        if X.shape != (self.n_samples, self.n_features):
+    def _certify(self, X: Floats) -> None:
+        rows = X.shape[0] if isinstance(self.n_samples, HiddenSize) else self.n_samples
+        if X.shape != (rows, self.n_features):
             raise InvalidData("X does not have the declared number of rows and columns.")
         certify_rows(X)
-        quadratic = pack(X.T @ X * self.lengths[1])
+
+    def _points(self, X: Floats, y: Floats) -> tuple[Floats, Floats]:
+        quadratic = pack(row_products(X, X) * self.lengths[1])
         if self.n_classes == 2:
-            return np.asarray(-0.5 * (X.T @ y)), quadratic
+            return np.asarray(-0.5 * row_products(X, y)), quadratic
         errors = np.full((len(y), self.n_classes), 1 / self.n_classes)
         errors[np.arange(len(y)), np.asarray(y, dtype=np.intp)] -= 1
-        return coordinates(errors.T @ X), quadratic
+        return coordinates(row_products(errors, X)), quadratic
 
 
 def worst_angle(share: float) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -81,6 +82,8 @@ class OutputPerturbation:
         The relation that the guarantee speaks of.
     delta : float, default=0.0
         With one the noise is Gaussian.
+    prior_norm : float, default=0.0
+        Public bound on the norm of the point that is shrunk towards.
     """
 
     epsilon: float
@@ -91,6 +94,7 @@ class OutputPerturbation:
     cap: float = 1.0
     neighbours: Neighbours = Neighbours.REPLACE_ONE
     delta: float = 0.0
+    prior_norm: float = 0.0
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
@@ -109,6 +113,7 @@ class OutputPerturbation:
             largest_count(self.n_samples),
             self.n_features,
             ridge=self.ridge,
+            centre_norm=self.prior_norm,
             n_classes=self.n_classes if self.n_classes > 2 else None,
         )
         return max(TOLERANCE, smallest)
@@ -116,16 +121,22 @@ class OutputPerturbation:
     @property
     def sensitivity(self) -> float:
         """Largest L2 move of the solver's answer between neighbours."""
-        slope = self.cap if self.n_classes == 2 else math.sqrt(2)
+        slope = self.slope
         changes = 2 if self.neighbours is Neighbours.REPLACE_ONE else 1
         exact = (changes * slope + 2 * self.tolerance) / self.ridge
         return exact + 2 * coordinate_rounding(self._reach, self.n_classes)
 
     @property
+    def slope(self) -> float:
+        """How long one record's gradient can be."""
+        return self.cap if self.n_classes == 2 else math.sqrt(2)
+
+    @property
     def _reach(self) -> float:
-        """No minimiser is longer: its objective is not above that of zero."""
-        at_zero = largest_count(self.n_samples) * math.log(self.n_classes)
-        return math.sqrt(2 * at_zero / self.ridge) + self.tolerance / self.ridge
+        """No minimiser is longer: its objective is not above that of the centre."""
+        each = math.log(self.n_classes) + self.slope * self.prior_norm
+        apart = math.sqrt(2 * largest_count(self.n_samples) * each / self.ridge)
+        return apart + self.tolerance / self.ridge + self.prior_norm
 
     @property
     def noise(self) -> AddedNoise:
@@ -149,24 +160,38 @@ class OutputPerturbation:
             assumptions=ASSUMPTIONS,
         )
 
-    def run(self, X: Rows, y: Labels, *, source: RandomSource) -> Floats:
+    def run(
+        self, X: Rows, y: Labels, *, source: RandomSource, centre: Floats | None = None
+    ) -> Floats:
         """Return the noised minimiser: ``(d,)`` for two classes, ``(K, d)`` for more."""
-        return np.asarray(self.run_many(X, y, source=source, count=1)[0])
+        return np.asarray(self.run_many(X, y, source=source, count=1, centre=centre)[0])
 
-    def run_many(self, X: Rows, y: Labels, *, source: RandomSource, count: int) -> Floats:
-        """Return ``count`` independent releases; more than one needs a seeded source."""
+    def run_many(
+        self,
+        X: Rows,
+        y: Labels,
+        *,
+        source: RandomSource,
+        count: int,
+        centre: Floats | None = None,
+    ) -> Floats:
+        """Return ``count`` independent releases; more than one needs a seeded source.
+
+        ``centre`` is a public point to shrink towards, of the shape that is released.
+        """
         source = source.book(self.guarantee(), count)
         self._certify(X)
         noise = self.noise
         points = np.empty((count, noise.size))
         for rows, mine in row_patterns(self.n_samples, X.shape[0], source, count):
-            points[mine] = self._point(*some_rows(X, y, rows))
+            points[mine] = self._point(*some_rows(X, y, rows), self._centre(centre))
         return from_coordinates(noise.release(points, source), self.n_classes)
 
-    def terms(self, X: Rows, y: Labels) -> list[NoisedPoint]:
+    def terms(self, X: Rows, y: Labels, centre: Floats | None = None) -> list[NoisedPoint]:
         """Return what is noised, for an exact audit."""
         self._certify(X)
-        return [NoisedPoint(self._point(X, y), self.noise.law, self.noise.output_step)]
+        point = self._point(X, y, self._centre(centre))
+        return [NoisedPoint(point, self.noise.law, self.noise.output_step)]
 
     def _certify(self, X: Rows) -> None:
         rows = X.shape[0] if isinstance(self.n_samples, HiddenSize) else self.n_samples
@@ -174,21 +199,29 @@ class OutputPerturbation:
             raise InvalidData("X does not have the declared number of rows and columns.")
         certify_rows(X)
 
-    def _point(self, X: Rows, y: Labels) -> Floats:
-        """Return the certified minimiser in the coordinates of the noise; zero if there is none."""
-        try:
-            return self._solved(X, y)
-        except UNSOLVED:
-            return np.zeros(self.noise.size)
+    def _centre(self, centre: Floats | None) -> Floats:
+        """Return the point that is shrunk towards, if it is no longer than was said."""
+        point = np.zeros(self.shape) if centre is None else centre
+        if point.shape != self.shape or not np.linalg.norm(point) <= self.prior_norm:
+            raise InvalidData("the centre must have one number per weight, and no longer norm.")
+        return point
 
-    def _solved(self, X: Rows, y: Labels) -> Floats:
-        if self.n_classes == 2:
-            return minimise(X, y, ridge=self.ridge, cap=self.cap, tolerance=self.tolerance).w
-        codes = np.asarray(y, dtype=np.intp)
-        solved = minimise_softmax(
-            X, codes, self.n_classes, ridge=self.ridge, tolerance=self.tolerance
-        )
-        return coordinates(solved.w)
+    def _point(self, X: Rows, y: Labels, centre: Floats) -> Floats:
+        """Return the certified minimiser in the coordinates of the noise, or else the centre."""
+        near: dict[str, Any] = {"ridge": self.ridge, "tolerance": self.tolerance, "centre": centre}
+        try:
+            if self.n_classes == 2:
+                return minimise(X, y, cap=self.cap, **near).w
+            codes = np.asarray(y, dtype=np.intp)
+            return coordinates(minimise_softmax(X, codes, self.n_classes, **near).w)
+        except UNSOLVED:
+            return coordinates(centre)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of what is released."""
+        one = (self.n_features,)
+        return one if self.n_classes == 2 else (self.n_classes, *one)
 
 
 def run_output_parties(
@@ -198,11 +231,12 @@ def run_output_parties(
     offsets: Offsets,
     *,
     source: RandomSource,
+    centre: Floats | None = None,
 ) -> Floats:
     """Return every party's noised minimiser, one per row, two classes.
 
     ``mechanisms`` holds that of a party of so many rows; the rest is as for
-    :func:`~confrere.mechanisms.noisy_minimiser.run_parties`.
+    :func:`~confrere.mechanisms.objective.run_parties`.
     """
     certify_rows(X)
     any_one = next(iter(mechanisms.values()))
@@ -213,7 +247,13 @@ def run_output_parties(
         ridge[members] = mechanisms[size].ridge
         tolerance[members] = mechanisms[size].tolerance
     points = minimise_parties(
-        rows, labels, starts, ridge=ridge, cap=any_one.cap, tolerance=tolerance
+        rows,
+        labels,
+        starts,
+        ridge=ridge,
+        cap=any_one.cap,
+        tolerance=tolerance,
+        centre=centre,
     )
     for size, members in kinds:
         points[members] = mechanisms[size].noise.release(points[members], source)

@@ -34,6 +34,9 @@ ROUNDING_SHARE = 1e-3
 #: doubles, far below the noise, and lattice steps stay whole numbers that doubles hold.
 _FINENESS = 2.0**-40
 
+#: Rows that are added up before others: sums in two stages are rounded less often.
+_BLOCK = 4096
+
 #: More than what probabilities of the integer noise can be off by, in floats.
 _ROUNDING = 1 + 1e-5
 
@@ -145,6 +148,18 @@ def from_coordinates(released: Floats, n_classes: int) -> Floats:
     if n_classes == 2:
         return released
     return np.stack([in_sum_zero_space(each, n_classes) for each in released])
+
+
+def row_products(left: Floats, right: Floats) -> Floats:
+    """Return ``left' right``: within blocks of rows, and then over blocks."""
+    starts = range(0, max(1, left.shape[0]), _BLOCK)
+    parts = [left[at : at + _BLOCK].T @ right[at : at + _BLOCK] for at in starts]
+    return np.asarray(parts[0] if len(parts) == 1 else np.sum(parts, axis=0))
+
+
+def roundings(n_rows: int) -> int:
+    """Return how often a term of :func:`row_products` of so many rows is rounded at the most."""
+    return n_rows if n_rows <= _BLOCK else _BLOCK + math.ceil(n_rows / _BLOCK)
 
 
 def coordinate_rounding(reach: float, n_classes: int) -> float:

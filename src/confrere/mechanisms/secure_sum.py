@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Literal
@@ -292,12 +293,20 @@ class SecureSum:
         steps = np.asarray(total, dtype=np.uint64).view(np.int64)
         return np.asarray(steps * self.spacing, dtype=np.float64)
 
-    def run_many(self, vectors: Floats, *, source: RandomSource, count: int = 1) -> Floats:
+    def run_many(
+        self,
+        vectors: Floats | Callable[[RandomSource], Floats],
+        *,
+        source: RandomSource,
+        count: int = 1,
+    ) -> Floats:
         """Return ``(count, size)`` releases of the sum of these vectors, one row per party.
 
-        More than one only for simulation: every release has a price.
+        More than one only for simulation: every release has a price. Where parties draw which of
+        their rows they use, vectors are a function of the stream that pays for that.
         """
         source = source.book(self.guarantee(), count, several=(self.digest, self.releases))
+        vectors = vectors(source) if callable(vectors) else vectors
         if len(vectors) != self.n_parties:
             raise InvalidData("vectors must have one row for every party on the roster.")
         block = max(1, _BLOCK // vectors.size)
@@ -309,7 +318,9 @@ class SecureSum:
             released.append(self.decode(totals))
         return np.vstack(released)
 
-    def run(self, vectors: Floats, *, source: RandomSource) -> Floats:
+    def run(
+        self, vectors: Floats | Callable[[RandomSource], Floats], *, source: RandomSource
+    ) -> Floats:
         """Return one release of the sum."""
         return np.asarray(self.run_many(vectors, source=source)[0])
 

@@ -287,7 +287,7 @@ def _average(plan: Averaging, sizes: Sizes, population: Population) -> Expectati
     mechanism = plan.mechanism(plan.request(plan.epsilon, sizes, None), each)
     assert isinstance(mechanism, Objective)
     objective = PlannedObjective(
-        plan.frame.n_features,
+        plan.space.n_features,
         mechanism.act.n_features,
         mechanism.rate,
         mechanism.act.ridge,
@@ -302,8 +302,8 @@ def _one_message(plan: OneMessage, sizes: Sizes, population: Population) -> Expe
     mechanism = plan.mechanism(sizes)
     count = len(sizes.counts)
     objective = PlannedObjective(
-        plan.frame.n_features,
-        plan.frame.size,
+        plan.space.n_features,
+        plan.space.size,
         mechanism.rate * (mechanism.parts / mechanism.n_parties) ** 0.5,
         plan.ridge(sizes) / count,
         1.0,
@@ -318,8 +318,8 @@ def _one_message(plan: OneMessage, sizes: Sizes, population: Population) -> Expe
 def _rounds(plan: GradientRounds, sizes: Sizes, population: Population) -> Expectation:
     mechanism = plan.mechanism(sizes)
     objective = PlannedObjective(
-        plan.frame.n_features,
-        plan.frame.size,
+        plan.space.n_features,
+        plan.space.size,
         mechanism.releases**0.5 / mechanism.deviation,
         float(plan.ridge(sizes)[0]),
         1.0,

@@ -16,6 +16,7 @@ import numpy as np
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
+from confrere.kernel.accountants import free_ridge
 from confrere.kernel.norms import Body
 from confrere.maths.geometry import (
     BELIEF,
@@ -32,13 +33,17 @@ from confrere.maths.geometry import (
     least_ridge,
     pure_noise,
 )
+from confrere.maths.prior_ridge import noise_variance
 from confrere.plans.design import Allowance
-from confrere.rows.body import BodyFrame
+from confrere.rows.body import BodyFrame, l1_reach
 from confrere.schema import Number, PublicSchema, SchemaEncoder
 from confrere.schema.encoding import SPREAD, BodyBlock, Form
 
 #: For which body noise is made: the schema's where that is known, a ball, or the schema's.
 Noise = Literal["auto", "ball", "schema"]
+
+#: What noise is made for in a schema's coordinates: the body itself, or a ball there.
+Leaf = Literal["Max", "L2", "L1"]
 
 #: Curvature of the loss where no base rate is declared; a declared one never implies more.
 CURVATURE = 0.2
@@ -274,6 +279,7 @@ def schema_frame(
     constant: bool = True,
     log_odds: float = LOG_ODDS,
     columns: Sequence[int] | None = None,
+    leaf: Leaf = "Max",
 ) -> BodyFrame:
     """Return the coordinates of the body that a schema declares, with the ridge that suits it.
 
@@ -289,12 +295,17 @@ def schema_frame(
         Prior variance of a row's log-odds around what is shrunk towards.
     columns : sequence of int, optional
         Positions of the schema's columns that rows consist of; all unless given.
+    leaf : {"Max", "L2", "L1"}, default="Max"
+        What noise is made for: the body itself, or a ball in its coordinates.
     """
     n_classes, blocks = allowed.loss.n_classes, encoder.blocks()
     curvature = curvature_of(encoder.schema, n_classes)
     if columns is not None:
         blocks = tuple(blocks[j] for j in columns)
     *_, law = noises(allowed)
+    if leaf != "Max" and not allowed.delta:  # alike in all coordinates, as normal noise is
+        size = sum(block.size for block in blocks) + constant
+        law = gaussian_noise(math.sqrt(noise_variance(allowed.budget, size, allowed.reach)))
     factors, turns = _division(blocks, allowed.records, curvature, law, constant)
     chosen = choose_geometry(
         factors,
@@ -305,10 +316,11 @@ def schema_frame(
         log_odds=log_odds,
         belief=BELIEF if n_classes == 2 else BELIEF_OF_MANY,
     )
-    return BodyFrame(
-        Body(chosen.roots, chosen.groups, chosen.shares),
-        chosen.ridge,
-        encoder.encoding().norm,
-        constant,
-        turns,
-    )
+    body, scale = Body(chosen.roots, chosen.groups, chosen.shares), encoder.encoding().norm
+    if leaf != "L1":
+        return BodyFrame(body, chosen.ridge, scale, constant, turns)
+    # Rows of sums of magnitudes up to one are shorter, and weights as much longer.
+    short = (1 - 1e-9) / l1_reach(body.roots)
+    body = replace(body, roots=tuple(short * root for root in body.roots))
+    ridge = max(short**2 * chosen.ridge, free_ridge(allowed.budget))
+    return BodyFrame(body, ridge, scale, constant, turns, "l1")

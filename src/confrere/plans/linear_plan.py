@@ -21,7 +21,7 @@ from confrere.mechanisms.objective import Act, Objective
 from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.model import Facts, Linear
 from confrere.plans.base_plan import LabelledTable, ModelPlan, Names, Term
-from confrere.plans.body_plan import schema_frame, spent_delta
+from confrere.plans.body_plan import Leaf, schema_frame, spent_delta
 from confrere.plans.checked_plan import CheckedPlan, plan_near
 from confrere.plans.declared_priors import Prior
 from confrere.plans.design import Allowance, Alpha, Alphas, Near, column_ridges, ridge_for
@@ -88,10 +88,13 @@ class SchemaGeometry:
         Of a form for bodies.
     constant : bool
         Whether there is an intercept.
+    leaf : str
+        What noise is made for: the body itself, or a ball in its coordinates.
     """
 
     encoder: SchemaEncoder
     constant: bool = True
+    leaf: Leaf = "Max"
 
     def law(self, allowed: Allowance, log_odds: float) -> Allowance:
         """Return what is spent: of a delta all or nothing, as pays for log odds so unknown."""
@@ -100,17 +103,12 @@ class SchemaGeometry:
 
     def frame(self, allowed: Allowance, log_odds: float) -> BodyFrame:
         """Return the coordinates in which log odds that are so unknown are learned best."""
-        return schema_frame(self.encoder, allowed, constant=self.constant, log_odds=log_odds)
+        return schema_frame(
+            self.encoder, allowed, constant=self.constant, log_odds=log_odds, leaf=self.leaf
+        )
 
 
 Geometry = BallGeometry | SchemaGeometry
-
-
-def in_ball(frame: Coordinates) -> Frame:
-    """Return coordinates of a ball; say so where a body's cannot be used."""
-    if isinstance(frame, BodyFrame):
-        raise InvalidParameter("noise='schema' knows no prior of an average; use noise='ball'.")
-    return frame
 
 
 @dataclass(frozen=True, eq=False)

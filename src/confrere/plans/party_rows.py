@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ from confrere.arrays import Floats
 from confrere.errors import InvalidData
 from confrere.kernel.guarantee import Guarantee, Neighbours, Split, in_parallel
 from confrere.kernel.streams import RandomSource
+from confrere.mechanisms.hidden_size import HiddenSize, RowCount
 from confrere.mechanisms.objective import run_parties as run_objective_parties
 from confrere.mechanisms.output_perturbation import OutputPerturbation, run_output_parties
 from confrere.plans.base_plan import LabelledTable
@@ -48,11 +50,12 @@ class PartyRows:
     offsets: NDArray[np.int64]
 
     @classmethod
-    def of(cls, data: LabelledTable) -> PartyRows:
+    def of(cls, data: LabelledTable, n_parties: int = 1) -> PartyRows:
         """Sort the rows of a table by party; within a party their order stays."""
         codes = np.zeros(len(data.codes), dtype=np.intp) if data.party is None else data.party
         order = np.argsort(codes, kind="stable")
-        offsets = np.concatenate([[0], np.cumsum(np.bincount(codes))])
+        counts = np.bincount(codes, minlength=n_parties)
+        offsets = np.concatenate([[0], np.cumsum(counts)])
         return cls(data.X[order], data.labels[order], offsets)
 
     @property
@@ -103,7 +106,8 @@ class Sizes:
     counts : mapping of str to int
         Number of records, at least one.
     neighbours : Neighbours
-        Replace-one where sizes are public, add-remove where they were counted with noise.
+        Replace-one where sizes are public, add-remove where they are declared or were counted with
+        noise.
     receipts : mapping of str to tuple of Receipt
         What the counts cost.
     """
@@ -112,10 +116,43 @@ class Sizes:
     neighbours: Neighbours = Neighbours.REPLACE_ONE
     receipts: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
+    @classmethod
+    def declared(cls, parties: Iterable[str], total: int) -> Sizes:
+        """Return parties whose own sizes are not public, of so many records in all."""
+        names = list(parties)
+        part = HiddenSize(math.ceil(HiddenSize(total).declared / len(names))).declared
+        return cls(dict.fromkeys(names, part), Neighbours.ADD_REMOVE)
+
     @property
     def total(self) -> int:
         """Records behind what is averaged."""
         return sum(self.counts.values())
+
+    @property
+    def hidden(self) -> bool:
+        """Whether parties' numbers of records are not public."""
+        return self.neighbours is Neighbours.ADD_REMOVE
+
+    @property
+    def part(self) -> int:
+        """What stands for every party's own number where that is not public."""
+        return math.ceil(self.total / len(self.counts))
+
+    def count(self, n_samples: int) -> RowCount:
+        """Return the number of records of a party that has so many, as far as it is public."""
+        return HiddenSize(self.part) if self.hidden else n_samples
+
+    @property
+    def all_records(self) -> RowCount:
+        """The number of all parties' records, or what stands for it."""
+        return HiddenSize(self.total) if self.hidden else self.total
+
+    @property
+    def distinct(self) -> list[RowCount]:
+        """The numbers of records that parties have, as far as they are public, each once."""
+        if self.hidden:
+            return [HiddenSize(self.part)]
+        return [*sorted(set(self.counts.values()))]
 
 
 def party_codes(party: ArrayLike | None, n_samples: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
@@ -169,7 +206,7 @@ def run_parties(
         own = source.apart(Split.BY_ORGANISATION)
         return np.stack(
             [
-                mechanisms[len(y)].run(frame.rows(X), y, source=next(own))
+                mechanisms[len(y)].run(frame.rows(X), y, source=next(own), centre=centre)
                 if in_output
                 else mechanisms[len(y)].run([frame.rows(X)], y, source=next(own), centres=[centre])[
                     0
@@ -181,10 +218,9 @@ def run_parties(
     stream = source.book(in_parallel(prices, split=Split.BY_ORGANISATION))
     act = run_output_parties if in_output else run_objective_parties
     made = mechanisms if in_output else {n: one.act for n, one in mechanisms.items()}
-    settings: dict[str, Any] = {} if in_output else {"centre": centre}
     return np.concatenate(
         [
-            act(made, frame.rows(block.X), block.y, block.offsets, source=stream, **settings)
+            act(made, frame.rows(block.X), block.y, block.offsets, source=stream, centre=centre)
             for block in parties.blocks()
         ]
     )

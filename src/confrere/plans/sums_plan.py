@@ -6,6 +6,7 @@ Proof: docs/proofs/secure_sums.md.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,21 +14,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
+from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
-from confrere.kernel.guarantee import Guarantee, check_epsilon
+from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.losses import Labels
 from confrere.kernel.streams import RandomSource
-from confrere.maths.solver import UNSOLVED, minimise, minimise_softmax, smallest_tolerance
 from confrere.maths.solver.descent import residual
-from confrere.mechanisms.output_step import coordinate_rounding, coordinates
+from confrere.maths.solver import UNSOLVED, minimise, minimise_softmax, smallest_tolerance
+from confrere.mechanisms.hidden_size import largest_count, row_patterns
+from confrere.mechanisms.objective import some_rows
+from confrere.mechanisms.output_step import (
+    coordinate_rounding,
+    coordinates,
+    roundings,
+    row_products,
+)
 from confrere.mechanisms.secure_sum import Colluding, SecureSum, check_tries, fewest_of
 from confrere.plans.base_plan import Term
-from confrere.plans.design import Alpha
 from confrere.plans.noised_descent import Descent, as_weights
 from confrere.plans.party_rows import PartyRows, Sizes
-from confrere.rows.frame import Frame
+from confrere.plans.together_plan import Collaboration, Combined
 
 #: Ridge of one message: this times weights over epsilon, for all records together. Twice or half
 #: as much costs .001 to .004 of area under the curve.
@@ -46,35 +54,23 @@ _LEAST_RIDGE = 0.3
 #: No score is higher, so that differences of scores stay finite.
 _HIGHEST = 1e300
 
+#: Bounded rows and labels of every party.
+Members = list[tuple[Any, Labels]]
+
 #: Columns that hardly vary are told apart down to this mean square.
 _SMALLEST = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class OneMessage:
-    """Every party adds its exact local minimiser, weighted by its records, to one secure sum.
-
-    With a ridge of ``lam n_i/n`` at a party of ``n_i`` among ``n`` records, one record moves
-    ``n_i w_i/n`` by at most ``2 cap/lam`` whatever the sizes: the noise does not grow with the
-    number of parties. Pure, one round. For many parties; three large ones do better with an
-    average of releases.
-
-    The ridge that keeps the noise small shrinks some weights more than others. How much is public
-    (:attr:`squares`), and so is the noise: :meth:`weights_of` undoes the one where it exceeds the
-    other, which is post-processing.
+class Sums(Collaboration):
+    """What parties add up without anybody seeing into it.
 
     Parameters
     ----------
-    frame : Frame
-        The public coordinates, in L2.
-    epsilon : float
-        What every record pays.
+    frame, epsilon, delta, n_classes, cap, prior, belief, rounds
+        As for :class:`~confrere.plans.together_plan.Collaboration`.
     alpha : float or "auto", default="auto"
         Ridge per record of all parties.
-    cap : float, default=0.5
-        Largest slope of the loss.
-    prior : array, optional
-        Public weights to shrink towards.
     colluding : int or "auto", default="auto"
         How many parties may pool what they know; by default a minority of those of a sum.
     reserve : int, default=0
@@ -82,16 +78,14 @@ class OneMessage:
         that of one sum more each time.
     quorum : float, default=1.0
         Share of the parties that a sum needs; the noise is made by those who would be there.
-    curvature, second_moments, n_classes
-        As for :class:`GradientRounds`.
+    curvature : float, default=0.2
+        Public guess of the mean curvature of the loss: with a base rate ``r``, ``r (1 - r)``.
+    second_moments : array, optional
+        Public mean squares of the columns as encoded; equal ones unless given. They steer a
+        descent, and say how far a ridge has shrunk which weight; wrong by a factor of four they
+        cost next to nothing.
     """
 
-    frame: Frame
-    epsilon: float
-    n_classes: int = 2
-    alpha: Alpha = "auto"
-    cap: float = 0.5
-    prior: Floats | None = None
     colluding: Colluding = "auto"
     reserve: int = 0
     quorum: float = 1.0
@@ -99,71 +93,119 @@ class OneMessage:
     second_moments: ArrayLike | None = None
 
     def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
+        super().__post_init__()
         check_tries(self.reserve, self.quorum)
-        _check_loss(self.n_classes, self.cap, self.prior)
-
-    @property
-    def rounds(self) -> int:
-        """How often parties are asked."""
-        return 1
-
-    @property
-    def delta(self) -> float:
-        """None: it is pure."""
-        return 0.0
 
     @cached_property
-    def centre(self) -> Floats:
-        """The point that is shrunk towards."""
-        return _centre(self.prior, self.n_classes, self.frame.size)
+    def start(self) -> Floats:
+        """The point that is shrunk towards, and where a descent starts."""
+        return np.zeros(self.shape) if self.centre is None else self.centre
+
+    @property
+    def slope(self) -> float:
+        """How long one record's gradient can be, for a row in the unit ball."""
+        return self.cap if self.n_classes == 2 else math.sqrt(2)
+
+    @cached_property
+    def squares(self) -> Floats:
+        """Public mean squares of the frame's coordinates, the constant's included."""
+        return self.space.mean_squares(self.second_moments)
+
+    @abstractmethod
+    def mechanism(self, sizes: Sizes) -> SecureSum:
+        """Return the sum: its law, its lattice, its price."""
+
+    def _sum(self, sizes: Sizes, move: float, **facts: Any) -> SecureSum:
+        """Return a sum that one record's coming or going moves so far, and a replaced one twice."""
+        changed = self.allowed(sizes).changed
+        return SecureSum(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            size=self.space.size * (self.n_classes - 1),
+            sensitivity=changed * move,
+            n_parties=_enough(sizes, self.colluding),
+            fewest=fewest_of(len(sizes.counts), self.quorum),
+            colluding=self.colluding,
+            releases=self.rounds + self.reserve,
+            neighbours=sizes.neighbours,
+            **facts,
+        )
+
+    def _most(self, sizes: Sizes) -> int:
+        """Return the most records that a party adds up."""
+        return largest_count(sizes.count(max(sizes.counts.values())))
+
+    def members(self, parties: PartyRows) -> Members:
+        """Return every party's bounded rows and labels."""
+        return [(self.space.rows(X), y) for X, y in parties.members()]
+
+    @staticmethod
+    def used(members: Members, sizes: Sizes, source: RandomSource) -> Members:
+        """Return the rows that parties use: all of them, where their numbers are public."""
+        found = []
+        for X, y in members:
+            ((which, _),) = row_patterns(sizes.count(len(y)), len(y), source, 1)
+            found.append(some_rows(X, y, which))
+        return found
+
+    @override
+    def guarantee(self, sizes: Sizes) -> Guarantee:
+        return self.at(sizes).mechanism(sizes).guarantee()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OneMessage(Sums):
+    """Every party adds its exact local minimiser, weighted by its records, to one secure sum.
+
+    With a ridge of ``lam n_i/n`` at a party of ``n_i`` among ``n`` records, one record moves
+    ``n_i w_i/n`` by at most ``2 cap/lam`` whatever the sizes: the noise does not grow with the
+    number of parties. Pure, one round. For many parties; three large ones do better with an
+    average of releases. The move is a Euclidean one in the coordinates of the ridge, whatever
+    shape rows have there.
+
+    The ridge that keeps the noise small shrinks some weights more than others. How much is public
+    (:attr:`squares`), and so is the noise: :meth:`weights_of` undoes the one where it exceeds the
+    other, which is post-processing.
+    """
 
     def ridge(self, sizes: Sizes) -> float:
         """Return ``lam``, the ridge of all records together."""
         if self.alpha != "auto":
             return sizes.total * float(self.alpha)
-        return _ONE_MESSAGE * self.frame.size / self.epsilon
+        return _ONE_MESSAGE * self.space.size / self.epsilon
 
     def tolerance(self, sizes: Sizes) -> float:
         """Return a bound on the gradient that every party can certify, from public sizes."""
-        largest = max(sizes.counts.values())
-        ridge = self.ridge(sizes)
+        ridge, told = self.ridge(sizes), sizes.counts.values()
         smallest = max(
             smallest_tolerance(
-                n,
-                self.frame.size,
+                largest_count(sizes.count(n)),
+                self.space.size,
                 ridge=ridge * n / sizes.total,
                 linear_norm=0.0,
-                centre_norm=float(np.linalg.norm(self.centre)),
+                centre_norm=float(np.linalg.norm(self.start)),
                 n_classes=self.n_classes if self.n_classes > 2 else None,
             )
-            for n in {largest, min(sizes.counts.values())}
+            for n in {max(told), min(told)}
         )
         return max(_TOLERANCE, 2 * smallest)
 
+    @override
     def mechanism(self, sizes: Sizes) -> SecureSum:
-        """Return the sum: its law, its lattice, its price."""
         ridge = self.ridge(sizes)
-        longest = _slope(self.n_classes, self.cap) * max(sizes.counts.values()) / ridge
+        longest = self.slope * self._most(sizes) / ridge
         error = self.tolerance(sizes) / ridge + coordinate_rounding(longest, self.n_classes)
-        return SecureSum(
-            epsilon=self.epsilon,
-            size=self.frame.size * (self.n_classes - 1),
-            sensitivity=2 * _slope(self.n_classes, self.cap) / ridge,
-            n_parties=_enough(sizes, self.colluding),
-            fewest=fewest_of(len(sizes.counts), self.quorum),
-            colluding=self.colluding,
-            releases=1 + self.reserve,
-            largest=longest + error,
-            error=error,
-        )
+        return self._sum(sizes, self.slope / ridge, largest=longest + error, error=error)
 
-    def message(self, X: Floats, y: Labels, sizes: Sizes) -> Floats:
-        """Return what one party with these bounded rows adds to the sum, before its noise."""
-        share = len(y) / sizes.total
+    def message(self, X: Any, y: Labels, sizes: Sizes, n_samples: int | None = None) -> Floats:
+        """Return what one party with these bounded rows adds to the sum, before its noise.
+
+        ``n_samples`` is the party's number of records where that is not the number of rows.
+        """
+        share = (len(y) if n_samples is None else n_samples) / sizes.total
         near: dict[str, Any] = {
             "ridge": self.ridge(sizes) * share,
-            "centre": self.centre,
+            "centre": self.start,
             "tolerance": self.tolerance(sizes),
         }
         try:
@@ -174,24 +216,18 @@ class OneMessage:
                 solved = minimise_softmax(X, codes, self.n_classes, **near).w
         except UNSOLVED:
             # A party that stays away because of its data would tell: it sends the centre.
-            solved = self.centre
-        return coordinates(share * (solved - self.centre))
+            solved = self.start
+        return coordinates(share * (solved - self.start))
 
-    def guarantee(self, sizes: Sizes) -> Guarantee:
-        """Return what every record pays."""
-        return self.mechanism(sizes).guarantee()
-
-    def run(self, parties: PartyRows, sizes: Sizes, source: RandomSource) -> Floats:
-        """Return the weights, of a sum in which every party has a share of the noise."""
-        released = self.mechanism(sizes).run(
-            self._messages(parties, sizes), source=source.stream("sum", 0)
+    @override
+    def run(self, parties: PartyRows, sizes: Sizes, source: RandomSource) -> Combined:
+        made = self.at(sizes)
+        members = made.members(parties)
+        released = made.mechanism(sizes).run(
+            lambda stream: made._messages(made.used(members, sizes, stream), sizes),
+            source=source.stream("sum", 0),
         )
-        return self.weights_of(released, sizes)
-
-    @cached_property
-    def squares(self) -> Floats:
-        """Public mean squares of the frame's coordinates, the constant's included."""
-        return self.frame.mean_squares(self.second_moments)
+        return Combined(made.space, made.weights_of(released, sizes))
 
     def weights_of(self, released: Floats, sizes: Sizes) -> Floats:
         """Return the weights that a noised sum makes likely: post-processing.
@@ -200,100 +236,48 @@ class OneMessage:
         noise of a known variance. The best linear estimate divides by ``s`` where noise allows.
         """
         if self.alpha != "auto":
-            return self.centre + as_weights(released, self.n_classes)
+            return self.start + as_weights(released, self.n_classes)
         curved = sizes.total * self.curvature * self.squares
         kept = np.maximum(curved, _SMALLEST) / (curved + self.ridge(sizes))
         noise = self.mechanism(sizes).deviation ** 2
         factor = kept / (kept**2 + noise / _OWN_VARIANCE)
-        return self.centre + factor * as_weights(released, self.n_classes)
+        return self.start + factor * as_weights(released, self.n_classes)
 
+    @override
     def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
-        """Return the sum and what parties add to it."""
-        return [Term("sum", self.mechanism(sizes), (self._messages(parties, sizes),))]
+        made = self.at(sizes)
+        messages = made._messages(made.members(parties), sizes)
+        return [Term("sum", made.mechanism(sizes), (messages,))]
 
-    def _messages(self, parties: PartyRows, sizes: Sizes) -> Floats:
-        return np.stack([self.message(self.frame.rows(X), y, sizes) for X, y in parties.members()])
+    def _messages(self, members: Members, sizes: Sizes) -> Floats:
+        counted = zip(members, sizes.counts.values(), strict=True)
+        return np.stack([self.message(X, y, sizes, n) for (X, y), n in counted])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class GradientRounds:
+class GradientRounds(Sums):
     """Rounds of secure sums of gradients with Gaussian noise: one curator's descent without one.
 
-    Parameters
-    ----------
-    frame : Frame
-        The public coordinates, in L2.
-    epsilon, delta : float
-        What every record pays for all rounds together.
-    rounds : int, default=20
-        How many sums.
-    alpha : float or "auto", default="auto"
-        Ridge per record of all parties. ``"auto"`` is the variance of the noise over prior
-        variance times curvature, larger for columns in which rows hardly differ.
-    cap : float, default=0.5
-        As for :class:`OneMessage`.
-    prior : array, optional
-        Public weights to start from and shrink towards.
-    colluding : int or "auto", default="auto"
-        As for :class:`OneMessage`.
-    reserve, quorum
-        As for :class:`OneMessage`.
-    curvature : float, default=0.2
-        Public guess of the mean curvature of the loss: with a base rate ``r``, ``r (1 - r)``.
-    second_moments : array, optional
-        Public mean squares of the columns as encoded; equal ones unless given. They steer the
-        descent; wrong by a factor of four they cost next to nothing.
-    n_classes : int, default=2
-        More than two have the softmax loss, no cap and no prior; vectors are in coordinates of
-        matrices whose columns sum to zero.
+    Vectors of more than two classes are in coordinates of matrices whose columns sum to zero. The
+    automatic ridge is the variance of the noise over prior variance times curvature, larger for
+    columns in which rows hardly differ.
     """
 
-    frame: Frame
-    epsilon: float
-    delta: float
-    n_classes: int = 2
     rounds: int = 20
-    alpha: Alpha = "auto"
-    cap: float = 0.5
-    prior: Floats | None = None
-    colluding: Colluding = "auto"
-    reserve: int = 0
-    quorum: float = 1.0
-    curvature: float = 0.2
-    second_moments: ArrayLike | None = None
 
     def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
+        super().__post_init__()
         if not 0 < self.delta < 1:
             raise InvalidParameter("delta must lie between 0 and 1.")
-        check_tries(self.reserve, self.quorum)
-        _check_loss(self.n_classes, self.cap, self.prior)
 
-    @cached_property
-    def centre(self) -> Floats:
-        """Where the descent starts, and what it shrinks towards."""
-        return _centre(self.prior, self.n_classes, self.frame.size)
-
+    @override
     def mechanism(self, sizes: Sizes) -> SecureSum:
-        """Return one round's sum; its price is for all rounds."""
-        largest = max(sizes.counts.values())
-        # A sum of n terms of size at most one, in floats: n roundings of n at the most.
-        error = 4.0 * largest**2 * float(np.finfo(np.float64).eps)
-        slope = _slope(self.n_classes, self.cap)
-        error += coordinate_rounding(slope * largest, self.n_classes)
-        return SecureSum(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            law="gaussian",
-            releases=self.rounds + self.reserve,
-            size=self.frame.size * (self.n_classes - 1),
-            sensitivity=2 * slope,
-            n_parties=_enough(sizes, self.colluding),
-            fewest=fewest_of(len(sizes.counts), self.quorum),
-            colluding=self.colluding,
-            largest=slope * largest + error,
-            error=error,
-        )
+        largest = self._most(sizes)
+        # A sum of n terms of size at most one, in floats, is off by that many roundings of n.
+        error = 4.0 * largest * roundings(largest) * float(np.finfo(np.float64).eps)
+        error += coordinate_rounding(self.slope * largest, self.n_classes)
+        facts = {"largest": self.slope * largest + error, "error": error}
+        return self._sum(sizes, self.slope, law="gaussian", **facts)
 
     def message(self, X: Floats, y: Labels, weights: Floats) -> Floats:
         """Return one party's gradient at the weights that everybody knows."""
@@ -301,19 +285,10 @@ class GradientRounds:
         with np.errstate(over="ignore", invalid="ignore"):
             found = np.nan_to_num(X @ weights.T, nan=0.0, posinf=_HIGHEST, neginf=-_HIGHEST)
         if self.n_classes == 2:
-            return np.asarray(-(X.T @ (y * residual(y * found, self.cap))))
+            return -row_products(X, y * residual(y * found, self.cap))
         errors = special.softmax(found, axis=1)
         errors[np.arange(len(y)), np.asarray(y, dtype=np.intp)] -= 1
-        return coordinates(errors.T @ X)
-
-    def guarantee(self, sizes: Sizes) -> Guarantee:
-        """Return what every record pays for all rounds."""
-        return self.mechanism(sizes).guarantee()
-
-    @cached_property
-    def squares(self) -> Floats:
-        """Public mean squares of the frame's coordinates, the constant's included."""
-        return self.frame.mean_squares(self.second_moments)
+        return coordinates(row_products(errors, X))
 
     def ridge(self, sizes: Sizes) -> Floats:
         """Return the ridge of every weight, of all records together.
@@ -321,7 +296,7 @@ class GradientRounds:
         With noise of variance ``1/mu^2`` on a gradient of curvature ``h``, a weight of variance
         ``v`` is best estimated with a ridge of ``1/(mu^2 h v)``.
         """
-        size = self.frame.size
+        size = self.space.size
         if self.alpha != "auto":
             return np.full(size, sizes.total * float(self.alpha))
         mechanism = self.mechanism(sizes)
@@ -334,40 +309,32 @@ class GradientRounds:
         """Return the descent at its start, for whoever adds up."""
         ridge = self.ridge(sizes)
         metric = sizes.total * self.curvature * self.squares + ridge
-        return Descent(self.centre, ridge, metric, self.n_classes)
+        return Descent(self.start, ridge, metric, self.n_classes)
 
-    def run(self, parties: PartyRows, sizes: Sizes, source: RandomSource) -> Floats:
-        """Return the averaged weights of all rounds."""
-        mechanism = self.mechanism(sizes)
-        members = [(self.frame.rows(X), y) for X, y in parties.members()]
-        descent = self.descent(sizes)
+    @override
+    def run(self, parties: PartyRows, sizes: Sizes, source: RandomSource) -> Combined:
+        made = self.at(sizes)
+        mechanism, descent = made.mechanism(sizes), made.descent(sizes)
+        members = made.members(parties)
+
+        def messages(stream: RandomSource) -> Floats:
+            used = made.used(members, sizes, stream)
+            return np.stack([made.message(X, y, descent.weights) for X, y in used])
+
         for step in range(self.rounds):
-            messages = np.stack([self.message(X, y, descent.weights) for X, y in members])
             descent.take(mechanism.run(messages, source=source.stream("sum", step)))
-        return descent.average
+        return Combined(made.space, descent.average)
 
+    @override
     def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
-        """Return the first round's sum: at public weights every round is like it."""
-        messages = np.stack(
-            [self.message(self.frame.rows(X), y, self.centre) for X, y in parties.members()]
-        )
-        return [Term("sum", self.mechanism(sizes), (messages,))]
+        # At public weights every round is like the first.
+        return self.terms_at(parties, sizes, self.at(sizes).start)
 
-
-def _slope(n_classes: int, cap: float) -> float:
-    """Return how long one record's gradient can be, for a row in the unit ball."""
-    return cap if n_classes == 2 else math.sqrt(2)
-
-
-def _centre(prior: Floats | None, n_classes: int, size: int) -> Floats:
-    if prior is not None:
-        return prior
-    return np.zeros(size) if n_classes == 2 else np.zeros((n_classes, size))
-
-
-def _check_loss(n_classes: int, cap: float, prior: Floats | None) -> None:
-    if n_classes > 2 and (prior is not None or cap < 1):
-        raise InvalidParameter("prior and loss='capped' are for two classes.")
+    def terms_at(self, parties: PartyRows, sizes: Sizes, weights: Floats) -> list[Term]:
+        """Return one round's sum, at weights that everybody knows."""
+        made = self.at(sizes)
+        messages = [made.message(X, y, weights) for X, y in made.members(parties)]
+        return [Term("sum", made.mechanism(sizes), (np.stack(messages),))]
 
 
 def _enough(sizes: Sizes, colluding: Colluding) -> int:

@@ -1,41 +1,159 @@
-"""Several organisations, one model: a protocol among parties whose rows are all here."""
+"""Several organisations, one model: what their protocols share, among parties whose rows are here.
+
+Coordinates are made once sizes are known, a prior is a point in them, and what may be spent is one
+allowance: of a ball or a schema, of two classes or more, whatever the protocol asks of parties.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from typing_extensions import override
 
 from confrere.arrays import Floats
-from confrere.kernel.guarantee import Guarantee
+from confrere.kernel.guarantee import Guarantee, check_epsilon, check_positive
+from confrere.kernel.losses import Loss, loss_of
 from confrere.kernel.streams import RandomSource
-from confrere.model import Facts, Linear
+from confrere.maths.geometry import LOG_ODDS
+from confrere.mechanisms.prior_check import UNCHECKED, Belief
+from confrere.model import Facts, Linear, PriorFacts
 from confrere.plans.base_plan import LabelledTable, Plan, Term
-from confrere.plans.checked_average import CheckedAveraging
-from confrere.plans.linear_plan import Coordinates, linear_model
+from confrere.plans.declared_priors import Prior
+from confrere.plans.design import Allowance, Alpha, Near
+from confrere.plans.linear_plan import Coordinates, SchemaGeometry, linear_model
 from confrere.plans.party_rows import PartyRows, Sizes
 
 Method = Literal["average", "ofpa", "ofaa", "laplace", "sums"]
 
 
-class Collaboration(Protocol):
-    """What parties release, and what is made of it."""
+@dataclass(frozen=True, eq=False)
+class Combined:
+    """What was made of the parties' releases.
+
+    Attributes
+    ----------
+    frame : Frame or BodyFrame
+        The coordinates that ``weights`` are in.
+    weights : (d,) or (K, d) array
+        The model.
+    prior : PriorFacts, optional
+        What a check of a prior has shown.
+    """
+
+    frame: Coordinates
+    weights: Floats
+    prior: PriorFacts | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Collaboration(ABC):
+    """What parties release, and what is made of it.
+
+    Parameters
+    ----------
+    frame : Frame, BodyFrame or SchemaGeometry
+        The public coordinates; a schema's are made by :meth:`at`.
+    feature_scale : array, optional
+        Public factors of the columns; a prior has its own.
+    epsilon : float
+        What each party spends in all.
+    delta : float, default=0.0
+        With one the noise is Gaussian.
+    n_classes : int, default=2
+        More than two have the softmax loss.
+    alpha : float or "auto", default="auto"
+        Ridge per record, or the public rule.
+    cap : float, default=0.5
+        Largest slope of the loss of two classes; 1 is the logistic loss.
+    prior : Prior or array, optional
+        Public coefficients to shrink towards, for rows as encoded; an array is a point in the
+        coordinates, which :meth:`at` makes of them.
+    belief : Belief
+        How far they are believed.
+    near : Near, optional
+        What is known of the point, where it says more than a base rate.
+    rounds : int, default=1
+        How often parties release.
+    """
+
+    frame: Coordinates | SchemaGeometry
+    epsilon: float
+    delta: float = 0.0
+    n_classes: int = 2
+    alpha: Alpha = "auto"
+    cap: float = 0.5
+    feature_scale: ArrayLike | None = None
+    prior: Prior | Floats | None = None
+    belief: Belief = UNCHECKED
+    near: Near | None = None
+    rounds: int = 1
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        if self.alpha != "auto":
+            check_positive(self.alpha, "alpha")
 
     @property
-    def frame(self) -> Coordinates:
-        """The public coordinates."""
+    def loss(self) -> Loss:
+        """Of the model."""
+        return loss_of(self.n_classes, self.cap)
 
     @property
-    def rounds(self) -> int:
-        """How often parties release."""
+    def space(self) -> Coordinates:
+        """The coordinates, once they are made."""
+        assert not isinstance(self.frame, SchemaGeometry), "made by `at`"
+        return self.frame
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the weights."""
+        return self.loss.shape(self.space.size)
+
+    @property
+    def centre(self) -> Floats | None:
+        """The point that is shrunk towards, in the coordinates."""
+        assert not isinstance(self.prior, Prior), "made by `at`"
+        return self.prior
+
+    def allowed(self, sizes: Sizes) -> Allowance:
+        """Return what one release may spend, of all parties' records together."""
+        return Allowance(
+            epsilon=self.epsilon, delta=self.delta, loss=self.loss, count=sizes.all_records
+        )
+
+    def at(self, sizes: Sizes) -> Self:
+        """Return the same in coordinates that are made for parties of these public sizes."""
+        frame, prior, near = self.frame, self.prior, self.near
+        scale = self.feature_scale
+        if isinstance(prior, Prior) and np.any(prior.coef):
+            near, scale = prior.near(self.belief), prior.scale_at(self.belief)
+        if isinstance(frame, SchemaGeometry):
+            frame = frame.frame(self.allowed(sizes), LOG_ODDS if near is None else near.variance)
+        frame = frame.weighted(scale)[0]
+        point = prior.point(frame, self.belief) if isinstance(prior, Prior) else prior
+        return replace(self, frame=frame, prior=point, near=near, feature_scale=None)
+
+    @abstractmethod
     def guarantee(self, sizes: Sizes) -> Guarantee:
         """Return what is promised, for parties of these public sizes."""
 
-    def run(self, parties: PartyRows, sizes: Sizes, source: RandomSource) -> Floats:
+    @abstractmethod
+    def run(self, parties: PartyRows, sizes: Sizes, source: RandomSource) -> Combined:
         """Return the weights."""
 
+    @abstractmethod
     def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
         """Return the mechanisms and what they see."""
+
+    def run_many(
+        self, parties: PartyRows, sizes: Sizes, source: RandomSource, count: int
+    ) -> Floats:
+        """Return what parties release, one run per row."""
+        return np.hstack([term.run_many(source, count) for term in self.terms(parties, sizes)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,46 +174,43 @@ class CollaborativePlan(Plan[Linear]):
     protocol: Collaboration
     sizes: Sizes
 
+    @override
     def guarantee(self) -> Guarantee:
-        """Return the price, for every party and thus for every record."""
         return self.protocol.guarantee(self.sizes)
 
+    @override
     def detail(self) -> dict[str, Any]:
-        """Return what the ledger notes."""
         return {
             "method": self.method,
             "parties": len(self.sizes.counts),
             "rounds": self.protocol.rounds,
         }
 
+    @override
     def run(self, data: LabelledTable, source: RandomSource) -> Linear:
-        """Return the released model of rows as given."""
-        parties, known = PartyRows.of(data), None
-        if isinstance(self.protocol, CheckedAveraging):
-            weights, known = self.protocol.run_checked(parties, self.sizes, source)
-        else:
-            weights = self.protocol.run(parties, self.sizes, source)
+        made = self.protocol.run(self._parties(data), self.sizes, source)
         facts = Facts(
             method=self.method,
             parties=len(self.sizes.counts),
             rounds=self.protocol.rounds,
             n_samples=self.sizes.total,
-            prior=known,
-            **self.protocol.frame.learned_with(),
+            prior=made.prior,
+            **made.frame.learned_with(),
         )
-        return linear_model(self.protocol.frame, weights, facts, data.names)
+        return linear_model(made.frame, made.weights, facts, data.names)
 
+    @override
     def terms(self, data: LabelledTable) -> list[Term]:
-        """Return every party's release: what is made of them is post-processing."""
-        return self.protocol.terms(PartyRows.of(data), self.sizes)
+        return self.protocol.terms(self._parties(data), self.sizes)
 
+    @override
     def run_many(self, data: LabelledTable, source: RandomSource, count: int) -> Floats:
-        """Return the numbers that ``count`` independent runs release, one run per row."""
-        if isinstance(self.protocol, CheckedAveraging):
-            return self.protocol.run_many(PartyRows.of(data), self.sizes, source, count)
-        return super().run_many(data, source, count)
+        return self.protocol.run_many(self._parties(data), self.sizes, source, count)
+
+    def _parties(self, data: LabelledTable) -> PartyRows:
+        return PartyRows.of(data, len(self.sizes.counts))
 
     @property
+    @override
     def batched(self) -> bool:
-        """Rounds follow one another."""
-        return self.protocol.rounds == 1
+        return self.protocol.rounds == 1  # rounds follow one another

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import check_bound, check_positive
-from confrere.kernel.norms import Body, into_factors
+from confrere.kernel.norms import L1, Body, into_factors
 from confrere.maths.partition import Clipping, Groups
 from confrere.rows.frame import check_factors, into_ball
 
@@ -45,6 +45,8 @@ class BodyFrame:
     turns : tuple of arrays, optional
         Public maps from blocks of encoded columns to the columns of the body, block after block:
         of the hats of a curve to its line and its bends. Without them the columns are the body's.
+    norm : {"body", "l1"}, default="body"
+        In which rows are at most one long: the body's own, or L1, where its roots see to that.
     """
 
     body: Body
@@ -52,9 +54,7 @@ class BodyFrame:
     scale: float = 1.0
     constant: bool = True
     turns: tuple[Floats, ...] = ()
-
-    #: What frames of balls have.
-    norm = "body"
+    norm: Literal["body", "l1"] = "body"
 
     def __post_init__(self) -> None:
         check_positive(self.ridge, "ridge")
@@ -65,11 +65,13 @@ class BodyFrame:
             raise InvalidParameter("turns must lead to the columns of the body.")
         if not self.n_features:
             raise InvalidParameter("a body needs a column besides the constant.")
+        if self.norm not in ("body", "l1") or (self.norm == "l1" and l1_reach(self.body.roots) > 1):
+            raise InvalidParameter("norm must be 'body', or 'l1' of roots that keep rows in it.")
 
     @property
-    def bound(self) -> Body:
+    def bound(self) -> Body | L1:
         """The norm in which no row is longer than one."""
-        return self.body
+        return self.body if self.norm == "body" else L1(self.size)
 
     @property
     def size(self) -> int:
@@ -130,6 +132,7 @@ class BodyFrame:
         sizes, groups, shares, turns = found
         plain = (
             facts.keys() == {"norm", "ridge", "scale", "constant", *names}
+            and type(facts["norm"]) is str
             and all(isinstance(one, list) for one in found)
             and all(found[:3])
             and all(type(one) is int and 1 <= one <= LARGEST_FACTOR for one in sizes)
@@ -152,7 +155,8 @@ class BodyFrame:
             if not body.margin <= LARGEST_MARGIN:
                 raise InvalidParameter("the roots of a body must be far from singular.")
         turned = tuple(read[len(sizes) :])
-        return cls(body, facts["ridge"], facts["scale"], facts["constant"], turned)
+        named = {name: facts[name] for name in ("ridge", "scale", "constant", "norm")}
+        return cls(body, turns=turned, **named)
 
     def weighted(self, factors: ArrayLike | None) -> tuple[BodyFrame, float]:
         """Return the frame with columns multiplied by public factors, and the reach that it had.
@@ -174,10 +178,13 @@ class BodyFrame:
             own[into] = np.sqrt(squares @ each[part] ** 2 / squares.sum(axis=1))
         pairs = zip(self.body.parts, self.body.roots, strict=True)
         roots = [root * own[part] for part, root in pairs]
-        reach = sum(float(np.square(root).sum(axis=0).max()) for root in roots)
-        longer = (1 - _HAIR) / math.sqrt(reach)
+        if self.norm == "l1":
+            longest = l1_reach(roots)
+        else:
+            longest = math.sqrt(sum(float(np.square(root).sum(axis=0).max()) for root in roots))
+        longer = (1 - _HAIR) / longest
         body = replace(self.body, roots=tuple(root * longer for root in roots))
-        return replace(self, body=body), reach
+        return replace(self, body=body), longest**2
 
     def learned_with(self) -> dict[str, Any]:
         """Return what a released model says about the rows that it was learned from."""
@@ -215,6 +222,25 @@ class BodyFrame:
             coef = np.concatenate([point[into] @ turn for turn, into, _ in self._turned()])
         return coef * self.scale, float(point[-1]) if self.constant else 0.0
 
+    def mean_squares(self, columns: ArrayLike | None = None) -> Floats:
+        """Return public mean squares of the coordinates from those of the columns as encoded.
+
+        As if what shares a factor or a curve were uncorrelated.
+
+        Parameters
+        ----------
+        columns : array of shape (n_features,), optional
+            By default as if one column of every factor were one, each as often as the others.
+        """
+        point = np.concatenate([np.full(size, 1 / size) for size in self.body.sizes])
+        if columns is not None:
+            given = np.asarray(columns, dtype=np.float64) * self.scale**2
+            if self.turns:
+                given = np.concatenate([turn**2 @ given[part] for turn, _, part in self._turned()])
+            point[: self.body.size - self.constant] = given
+        pairs = zip(self.body.parts, self.body.roots, strict=True)
+        return np.concatenate([root**2 @ point[part] for part, root in pairs])
+
     def _turned(self) -> Iterator[tuple[Floats, slice, slice]]:
         """Yield every map with its columns of the body, and of the rows as encoded."""
         into = part = 0
@@ -222,6 +248,11 @@ class BodyFrame:
             rows, columns = turn.shape
             yield turn, slice(into, into + rows), slice(part, part + columns)
             into, part = into + rows, part + columns
+
+
+def l1_reach(roots: Sequence[Floats]) -> float:
+    """Return the largest sum of magnitudes of a row's coordinates: as lengths, at corners."""
+    return float(sum(np.abs(root).sum(axis=0).max() for root in roots))
 
 
 RowRule = Literal["clip", "unit"]

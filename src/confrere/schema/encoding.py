@@ -635,6 +635,9 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         As if no row were shrunk beyond what the typical one is.
         """
+        if self.shaped:
+            spreads = [np.full(block.size, block.spread) for block in self.blocks()]
+            return np.asarray(np.concatenate(spreads) / self.encoding().norm ** 2)
         squares: NDArray[np.float64] = self.multipliers() ** 2 * self.schema.variances()
         norm = self.schema.rms_norm if self.rows == "unit" else self._clip_norm()
         return squares / norm**2

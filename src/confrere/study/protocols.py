@@ -51,9 +51,7 @@ from confrere.model.model_json import read_model
 from confrere.model.strict_json import json_bytes, read_json
 from confrere.plans import LabelledTable, PublicFacts
 from confrere.plans.base_plan import ModelPlan, Names
-from confrere.plans.checked_average import CheckedAveraging
 from confrere.plans.linear_plan import coefficients
-from confrere.plans.shaped_average import ShapedAveraging
 from confrere.plans.sums_plan import GradientRounds, OneMessage
 from confrere.release import Release, Simulated
 from confrere.release.spending import seeded_facts, with_facts
@@ -398,7 +396,7 @@ def _together(study: Study, federation: Federation, timeout: float | None) -> Le
     plan = estimator_for(study, study.method).protocol(len(study.columns), study.n_classes)
     if isinstance(plan, Expansion):
         outcome = expand(federation, plan, quorum=study.quorum, timeout=timeout)
-    elif isinstance(plan, Averaging | CheckedAveraging | ShapedAveraging):
+    elif isinstance(plan, Averaging):
         outcome = average(federation, plan, quorum=study.quorum, timeout=timeout)
     elif isinstance(plan, OneMessage | GradientRounds):
         outcome = add_up(federation, plan, quorum=study.quorum, timeout=timeout)

@@ -401,7 +401,7 @@ RESERVED = frozenset(
     {
         *("epsilon", "ledger", "account", "random_state", "classes", "split_seed", "method"),
         *("source", "source_keys", "schema", "importance", "feature_scale", "groups"),
-        *("neighbours", "declared_samples", "local", "memory", "on_faulty", "second_moments"),
+        *("neighbours", "declared_samples", "local", "memory", "on_faulty"),
     }
 )
 
@@ -421,7 +421,7 @@ def estimator_for(
     """Return the estimator of ``method`` as the study wants it."""
     seed = (study.file.random.noise_seed or 0) if study.simulated else None
     # What experts say, and which body rows lie in, depends on how the study encodes columns.
-    asked = "prior" in study.parameters or study.shaped
+    asked = "prior" in study.parameters or study.shaped or study.method.name == "sums"
     schema = study.encoder() if asked else study.schema
     settings = settings_for(study, method, schema=schema, random_state=seed, **more)
     return method.make(**settings)
@@ -469,13 +469,6 @@ def check_parameters(study: Study) -> None:
             _check_ridges(value)
         else:
             _check_kind(name, value, known[name].default)
-    if study.shaped and study.method.shape == "together" and study.method.name != "average":
-        raise StudyError(
-            "method.noise: of what organisations do together, noise is shaped like the rows for "
-            "'average' alone."
-        )
-    if study.shaped and "prior" in study.parameters:
-        raise StudyError('method.prior: noise = "schema" knows no prior; leave out one of the two.')
     for method in methods:
         if method.shape in ("transfer", "as-is"):
             continue  # its price is asked once there is a source; the source's comes first
@@ -550,8 +543,6 @@ def _settled(study: Study) -> dict[str, Any]:
             "colluding": study.colluding,
             "reserve": study.parameters.get("reserve", RESERVE),
         }
-    if study.method.name == "sums":
-        settled["second_moments"] = study.encoder().mean_squares()
     if study.schema.has_importances and not study.shaped:  # a body's groups take the schema's own
         settled["importance"] = study.schema.importances()
     return settled

@@ -127,8 +127,8 @@ def test_parties_of_a_fold_are_routed():
         {"loss": "huber"},
         {"rounds": 2, "method": "ofaa"},
         {"rounds": 0},
-        {"rounds": 2, "method": "laplace"},
-        {"method": "laplace", "prior": [1.0, 0.0, 0.0, 0.0]},
+        {"rounds": 2, "method": "sums"},
+        {"prior": np.ones((3, 4))},
         {"intercept_scale": 1.0},
         {"epsilon": 0.0},
         {"data_norm": -1.0},
@@ -200,7 +200,8 @@ def test_rounds_divide_delta_as_they_divide_epsilon():
     ("settings", "word"),
     [
         ({"method": "ofpa", "delta": 1e-6}, "delta"),
-        ({"prior": [0.0] * 4, "classes": [0, 1, 2]}, "prior"),
+        ({"prior": [1.0] * 4, "classes": [0, 1, 2]}, "prior"),
+        ({"prior_intercept": 1.0, "classes": [0, 1, 2]}, "prior_intercept"),
         ({"delta": 0.5}, "delta"),
     ],
 )

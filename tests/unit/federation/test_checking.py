@@ -11,7 +11,6 @@ from confrere.federation.protocols import CHECK, CheckRequest
 from confrere.federation.signed import rehearse
 from confrere.kernel.guarantee import exact
 from confrere.ledger import Ledger
-from confrere.plans.checked_average import CheckedAveraging
 from confrere.plans.collaborative_plan import Averaging
 from confrere.plans.declared_priors import Prior
 from confrere.rows.frame import Frame
@@ -23,9 +22,8 @@ FACTS = PartyFacts(100, 3)
 
 def plan(epsilon=1.0, **settings):
     scale = np.array([1.5, 1.0, 0.5])
-    frame = Frame(3, feature_scale=scale)
     prior = Prior(COEF, feature_scale=scale)
-    return CheckedAveraging(Averaging(frame=frame, epsilon=epsilon, **settings), prior)
+    return Averaging(frame=Frame(3), epsilon=epsilon, prior=prior, checked=True, **settings)
 
 
 def federation(sign=1.0, n_parties=3):

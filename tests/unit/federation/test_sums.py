@@ -56,7 +56,7 @@ def test_the_sum_is_that_of_the_plan_in_one_process(plan, loss):
     X, y = np.vstack([one.X for one in parties]), np.concatenate([one.y for one in parties])
     offsets = np.concatenate([[0], np.cumsum([len(one.y) for one in parties])])
     sizes = Sizes({one.name: len(one.y) for one in parties})
-    expected = loud.run(PartyRows(X, y, offsets), sizes, SeededSource(0))
+    expected = loud.run(PartyRows(X, y, offsets), sizes, SeededSource(0)).weights
     np.testing.assert_allclose(outcome.weights, expected, atol=2e-2)
 
 

@@ -1,0 +1,276 @@
+"""What parties do together: geometry, law, classes, prior and relation are values of each method."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from confrere import CollaborativeClassifier, Ledger
+from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.accountants import gaussian_mu
+from confrere.kernel.guarantee import Neighbours
+from confrere.kernel.streams import SeededSource
+from confrere.maths.solver import minimise, minimise_softmax
+from confrere.mechanisms.functional import FunctionalMechanism
+from confrere.mechanisms.hidden_size import HiddenSize
+from confrere.mechanisms.output_perturbation import OutputPerturbation
+from confrere.plans.linear_plan import SchemaGeometry
+from confrere.plans.party_rows import Sizes
+from confrere.rows.body import BodyFrame, l1_reach
+from confrere.schema import Category, Number, PublicSchema
+
+N = 240
+_draw = np.random.default_rng(0)
+X = _draw.normal(size=(N, 4))
+PARTY = np.repeat(np.arange(4), N // 4)
+Y = {2: (X[:, 0] + _draw.normal(size=N) > 0).astype(int), 3: np.digitize(X[:, 0], [-0.5, 0.5])}
+TABLE = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": np.where(X[:, 2] > 0, "x", "y")})
+SCHEMA = PublicSchema(
+    (
+        Number("a", bounds=(-3, 3), curve=False),
+        Number("b", bounds=(-3, 3), curve=(-3, 0, 1, 3)),
+        Category("c", values=("x", "y", "z")),
+    )
+)
+METHODS = ("average", "ofpa", "ofaa", "laplace", "sums")
+CELLS = list(
+    itertools.product(
+        ("ball", "schema"), (0.0, 1e-6), (2, 3), (None, True, False), ("replace-one", "add-remove")
+    )
+)
+COLUMNS = {"ball": 4, "schema": 8}
+
+
+def opinion(geometry, classes):
+    coef = np.zeros((classes, COLUMNS[geometry]))
+    coef[:, 0] = np.linspace(-1, 1, classes)
+    return coef if classes > 2 else coef[1]
+
+
+def settings_of(geometry, delta, classes, prior, relation):
+    found = {"epsilon": 1.0, "delta": delta, "classes": list(range(classes)), "noise": geometry}
+    found |= {"data_norm": 3.0} if geometry == "ball" else {"schema": SCHEMA}
+    if prior is not None:
+        found |= {"prior": opinion(geometry, classes), "prior_check": prior}
+    return found | ({"declared_samples": N} if relation == "add-remove" else {})
+
+
+def paying(seeded, relation):
+    if seeded:
+        return {"random_state": 1}
+    ledger = Ledger()
+    ledger.open_account("a", epsilon=1.0, delta=1e-3, neighbours=relation)
+    return {"ledger": ledger, "account": "a"}
+
+
+def data_of(geometry, classes):
+    return (TABLE if geometry == "schema" else X), Y[classes]
+
+
+@pytest.mark.parametrize("seeded", [True, False])
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("geometry", "delta", "classes", "prior", "relation"), CELLS)
+def test_a_cell_fits_or_the_theorem_says_why_not(
+    method, geometry, delta, classes, prior, relation, seeded
+):
+    settings = settings_of(geometry, delta, classes, prior, relation) | paying(seeded, relation)
+    model = CollaborativeClassifier(method=method, **settings)
+    if method == "ofpa" and delta:
+        with pytest.raises(InvalidParameter, match=r"delta.*docs/proofs/averaging.md"):
+            model.fit(*data_of(geometry, classes), party=PARTY)
+        assert seeded or not settings["ledger"].entries()
+        return
+    model.fit(*data_of(geometry, classes), party=PARTY)
+    assert (model.guarantee_.epsilon, model.guarantee_.delta) == (1.0, delta)
+    assert model.guarantee_.neighbours == relation
+    assert model.coef_.shape == (1 if classes == 2 else classes, COLUMNS[geometry])
+    assert np.isfinite(model.coef_).all()
+    assert (model.model_.facts.body is not None) == (geometry == "schema")
+    assert (model.model_.facts.prior is not None) == (method == "average" and prior is True)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("geometry", ["ball", "schema"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_strong_ridge_returns_the_prior(method, geometry, classes):
+    settings = settings_of(geometry, 0.0, classes, False, "replace-one") | {"epsilon": 1e6}
+    level = -1.0 if classes == 2 else np.log([0.5, 0.2, 0.3])
+    model = CollaborativeClassifier(
+        method=method, alpha=1e5, prior_intercept=level, random_state=0, **settings
+    )
+    model.fit(*data_of(geometry, classes), party=PARTY)
+    known = np.atleast_2d(settings["prior"])
+    assert model.coef_ == pytest.approx(known - known.mean(axis=0) * (classes > 2), abs=2e-3)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("prior", [None, True])
+@pytest.mark.parametrize("geometry", ["ball", "schema"])
+@pytest.mark.parametrize("method", METHODS)
+def test_nothing_that_is_planned_follows_from_hidden_sizes(method, geometry, prior, delta):
+    if method == "ofpa" and delta:
+        return
+    model = CollaborativeClassifier(
+        method=method, **settings_of(geometry, delta, 2, prior, "add-remove")
+    )
+    rows, y = data_of(geometry, 2)
+    keep = np.append(np.arange(70), np.arange(120, 240))
+    some = rows.iloc[keep] if geometry == "schema" else rows[keep]
+    plans = []
+    for X_, y_, party in ((rows, y, PARTY), (some, y[keep], PARTY[keep])):
+        plan, table = model.prepare(X_, y_, party=party)
+        plans.append([repr(term.mechanism) for term in plan.terms(table)])
+        assert plan.sizes == Sizes.declared(map(str, range(4)), N)
+    assert plans[0] == plans[1]
+
+
+def test_a_party_may_have_no_rows_where_nobody_knows_how_many():
+    model = CollaborativeClassifier(declared_samples=10, classes=[0, 1], random_state=0)
+    model.fit(np.empty((0, 3)), np.empty(0, dtype=int))
+    assert model.coef_.shape == (1, 3)
+
+
+@pytest.mark.parametrize("declared", [0, -3])
+def test_a_stand_in_that_is_none_is_refused(declared):
+    model = CollaborativeClassifier(declared_samples=declared, classes=[0, 1], random_state=0)
+    with pytest.raises(InvalidParameter, match="declared_samples"):
+        model.fit(X, Y[2], party=PARTY)
+
+
+# --- moves: what a record does to what is noised --------------------------------------------------
+
+
+@pytest.mark.parametrize("far", [0.0, 3.0, 300.0])
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+def test_a_minimiser_around_a_centre_moves_no_further_and_ends_within_reach(classes, relation, far):
+    rng = np.random.default_rng(classes)
+    shape = (5,) if classes == 2 else (classes, 5)
+    centre = far * rng.normal(size=shape)
+    hidden = relation == "add-remove"
+    made = OutputPerturbation(
+        epsilon=1.0,
+        n_samples=HiddenSize(30) if hidden else 30,
+        n_features=5,
+        ridge=2.0,
+        n_classes=classes,
+        neighbours=Neighbours(relation),
+        prior_norm=float(np.linalg.norm(centre)),
+    )
+    longest = 0.0
+    for _ in range(40):
+        rows = rng.normal(size=(30, 5))
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True) * (1 + 1e-12)
+        y = rng.integers(0, classes, 30) if classes > 2 else rng.choice([-1.0, 1.0], 30)
+        other, labels = rows.copy(), y.copy()
+        other[0], labels[0] = -rows[0], y[1]
+        if hidden:
+            other, labels = other[1:], labels[1:]
+        (one,), (two,) = (made.terms(*data, centre) for data in ((rows, y), (other, labels)))
+        longest = max(longest, float(np.linalg.norm(one.point - two.point)))
+        assert np.linalg.norm(one.point) <= made.noise.reach
+    assert 0.1 * made.sensitivity < longest <= made.sensitivity
+
+
+def test_a_centre_that_is_longer_than_was_said_is_refused():
+    made = OutputPerturbation(epsilon=1.0, n_samples=2, n_features=2, ridge=1.0, prior_norm=1.0)
+    with pytest.raises(InvalidData, match="centre"):
+        made.run(np.eye(2), np.ones(2), source=SeededSource(0), centre=np.array([1.0, 1.0]))
+
+
+def test_a_minimiser_moves_further_in_l1_than_its_gradient():
+    """Why output perturbation and one message have Euclidean noise whatever shape rows have."""
+    d, ridge, rng, worst = 16, 1.0, np.random.default_rng(0), 0.0
+    for _ in range(30):
+        others = rng.normal(size=(4000, 1)) * np.ones(d) / np.sqrt(d)
+        y = np.where(rng.random(4000) < 0.5, 1.0, -1.0)
+        first = np.vstack([np.eye(d)[:1], others])
+        near = {"ridge": ridge, "tolerance": 1e-8, "cap": 1.0, "centre": np.zeros(d)}
+        with_it = minimise(first, np.append(1.0, y), row_norm=4.0, **near).w
+        without = minimise(others, y, row_norm=4.0, **near).w
+        moved = with_it - without
+        worst = max(worst, np.abs(moved).sum() / np.linalg.norm(moved))
+    assert worst > 1.2
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_record_that_comes_moves_coefficients_by_all_of_its_part(classes, delta):
+    made = FunctionalMechanism(
+        epsilon=1.0, n_samples=HiddenSize(9), n_features=3, n_classes=classes, delta=delta
+    )
+    assert made.guarantee().neighbours == "add-remove"
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(9, 3))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True) * (1 + 1e-12)
+    y = rng.integers(0, classes, 9) if classes > 2 else rng.choice([-1.0, 1.0], 9)
+    whole, rest = made.terms(rows, y), made.terms(rows[1:], y[1:])
+    moves = [np.linalg.norm(a.point - b.point) for a, b in zip(whole, rest, strict=True)]
+    assert moves == pytest.approx(made.moves)
+    if delta:
+        spent = np.hypot(*(m / term.law.sigma for m, term in zip(moves, whole, strict=True)))
+        assert 0.99 < spent / gaussian_mu(1.0 / 1.001 * 0.999, delta) <= 1.0
+    else:
+        lost = sum(a.loss(b) for a, b in zip(whole, rest, strict=True))
+        assert 0.99 < lost <= 1.0
+
+
+def test_what_most_rows_may_do_bounds_the_rounding_of_sums():
+    small, large = (
+        FunctionalMechanism(epsilon=1.0, n_samples=HiddenSize(n), n_features=3) for n in (10, 10**6)
+    )
+    assert small.sensitivity < large.sensitivity < 1.1 * small.sensitivity
+    assert large.noises[0].reach >= large.n_samples.most / 2
+
+
+# --- coordinates ----------------------------------------------------------------------------------
+
+
+def made_frame(leaf, **settings):
+    model = CollaborativeClassifier(schema=SCHEMA.encoder(form="curves"), noise="schema")
+    allowed = model.set_params(**settings).protocol(8).allowed(Sizes({"a": 500}))
+    return SchemaGeometry(SCHEMA.encoder(form="curves"), leaf=leaf).frame(allowed, 4.0)
+
+
+@pytest.mark.parametrize("factors", [None, np.linspace(0.2, 3.0, 8)])
+def test_rows_of_any_kind_lie_in_the_l1_ball_and_reach_its_edge(factors):
+    frame = made_frame("L1").weighted(factors)[0]
+    rng = np.random.default_rng(0)
+    wild = rng.normal(size=(500, 8)) * 10.0 ** rng.integers(-3, 6, (500, 1))
+    sums = np.abs(frame.rows(wild)).sum(axis=1)
+    assert sums.max() <= 1
+    assert l1_reach(frame.body.roots) == pytest.approx(1.0)
+    frame.bound.certify(frame.rows(wild))
+
+
+def test_a_frame_that_leaves_the_l1_ball_is_none():
+    body = made_frame("Max")
+    with pytest.raises(InvalidParameter, match="l1"):
+        BodyFrame(body.body, body.ridge, turns=body.turns, norm="l1")
+
+
+def test_mean_squares_are_those_of_rows_whose_columns_are_told():
+    frame = made_frame("L2")
+    told = frame.mean_squares(SCHEMA.encoder(form="curves").mean_squares())
+    assert told.shape == (frame.size,)
+    assert (told > 0).all()
+    assert told.sum() <= 1 + 1e-9
+    # Flat knowledge of a table of corners: what is written down is what is said.
+    corners = np.eye(8)[np.r_[0, 5:8]]
+    rows = frame.rows(corners)
+    assert np.square(rows).sum(axis=1).max() <= 1
+
+
+def test_several_classes_solve_around_their_centre():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(20, 3)) / 4
+    codes, centre = rng.integers(0, 3, 20), rng.normal(size=(3, 3))
+    made = OutputPerturbation(
+        epsilon=1.0, n_samples=20, n_features=3, ridge=1.0, n_classes=3, prior_norm=10.0
+    )
+    (term,) = made.terms(rows, codes, centre)
+    exact = minimise_softmax(rows, codes, 3, ridge=1.0, centre=centre, tolerance=1e-9).w
+    assert np.linalg.norm(term.point) == pytest.approx(
+        np.linalg.norm(exact - exact.mean(axis=0)), rel=1e-5
+    )
