@@ -419,7 +419,7 @@ def _terms(plan: Any, records: Any) -> list[Term]:
         ]
     if isinstance(protocol, GradientRounds):
         # Weights are public whatever they are: here all are sure of the last class.
-        sure = np.zeros_like(protocol.at(plan.sizes).start)
+        sure = np.zeros_like(protocol.at(plan.sizes).centre)
         sure[(-1, -1) if protocol.n_classes > 2 else -1] = 1e6
         return protocol.terms_at(PartyRows.of(records), plan.sizes, sure)
     return list(plan.terms(records))

@@ -499,18 +499,19 @@ def check_prior(
     timeout: float | None = None,
 ) -> tuple[Averaging, PriorFacts, dict[str, tuple[Receipt, ...]]]:
     """Ask every party, and return the average that follows, what was seen and what it cost."""
-    check = plan.check(sizes)
+    check, prior = plan.check(sizes), plan.prior
+    assert isinstance(prior, Prior)
     hidden = sizes.neighbours is Neighbours.ADD_REMOVE
     declared = math.ceil(sizes.total / len(sizes.counts)) if hidden else 0
     asked = CheckRequest(
-        plan.prior.coef[0],
+        prior.coef[0],
         epsilon=float(check.epsilon),
         base_rate=float(check.base_rate),
         deviation=float(check.deviation),
-        data_norm=float(plan.prior.data_norm),
+        data_norm=float(prior.data_norm),
         neighbours=str(sizes.neighbours),
         declared=declared,
-        feature_scale=plan.prior.feature_scale,
+        feature_scale=prior.feature_scale,
     )
 
     def expected(name: str) -> Expected:

@@ -89,7 +89,11 @@ _ROUND = _SUM_COMMON | {"delta", "rounds", "round"}
 
 
 def add_up(
-    federation: Federation, plan: Sums, *, quorum: float = 1.0, timeout: float | None = None
+    federation: Federation,
+    plan: OneMessage | GradientRounds,
+    *,
+    quorum: float = 1.0,
+    timeout: float | None = None,
 ) -> Outcome:
     """Run the protocol.
 
@@ -117,7 +121,7 @@ def add_up(
     mechanism = plan.mechanism(sizes)
     names = list(sizes.counts)
     if isinstance(plan, OneMessage):
-        asked = _request(plan, sizes, mechanism, plan.centre)
+        asked = _request(plan, sizes, mechanism, plan.told)
         summed = federation.sum(MINIMISER.name, asked, mechanism, to=names, timeout=timeout)
         weights = plan.weights_of(_whole(summed, sizes), sizes)
         return _outcome(plan, weights, sizes, summed, dict(summed.receipts))

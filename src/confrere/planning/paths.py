@@ -36,8 +36,7 @@ from confrere.planning.forecast import (
     noise_in_scores,
     plan,
 )
-from confrere.plans.checked_average import SHARE
-from confrere.plans.collaborative_plan import Averaging
+from confrere.plans.collaborative_plan import CHECK_SHARE, Averaging
 from confrere.plans.party_rows import Sizes
 from confrere.plans.sums_plan import GradientRounds, OneMessage
 from confrere.rows.frame import Frame
@@ -136,7 +135,7 @@ def recommend(
         how = "TransferClassifier(source=..., epsilon=...)"
         found.append(ExpectedPath("main to branches", area(both, DRIFT), how))
     if parties is not None:
-        total = told(sum(parties), SHARE if known else 0.0, len(parties))
+        total = told(sum(parties), CHECK_SHARE if known else 0.0, len(parties))
         how = f"CollaborativeClassifier({near}epsilon=...)"
         found.append(ExpectedPath("many centres", area(total), how))
     check = PriorCheck(epsilon=share * epsilon, n_samples=n, base_rate=base_rate)

@@ -96,10 +96,15 @@ class Sums(Collaboration):
         super().__post_init__()
         check_tries(self.reserve, self.quorum)
 
-    @cached_property
-    def start(self) -> Floats:
-        """The point that is shrunk towards, and where a descent starts."""
-        return np.zeros(self.shape) if self.centre is None else self.centre
+    @property
+    def told(self) -> Floats | None:
+        """The point that a request has to name: none is zero."""
+        return super().centre
+
+    @property
+    @override
+    def centre(self) -> Floats:
+        return np.zeros(self.shape) if self.told is None else self.told
 
     @property
     def slope(self) -> float:
@@ -183,7 +188,7 @@ class OneMessage(Sums):
                 self.space.size,
                 ridge=ridge * n / sizes.total,
                 linear_norm=0.0,
-                centre_norm=float(np.linalg.norm(self.start)),
+                centre_norm=float(np.linalg.norm(self.centre)),
                 n_classes=self.n_classes if self.n_classes > 2 else None,
             )
             for n in {max(told), min(told)}
@@ -205,7 +210,7 @@ class OneMessage(Sums):
         share = (len(y) if n_samples is None else n_samples) / sizes.total
         near: dict[str, Any] = {
             "ridge": self.ridge(sizes) * share,
-            "centre": self.start,
+            "centre": self.centre,
             "tolerance": self.tolerance(sizes),
         }
         try:
@@ -216,8 +221,8 @@ class OneMessage(Sums):
                 solved = minimise_softmax(X, codes, self.n_classes, **near).w
         except UNSOLVED:
             # A party that stays away because of its data would tell: it sends the centre.
-            solved = self.start
-        return coordinates(share * (solved - self.start))
+            solved = self.centre
+        return coordinates(share * (solved - self.centre))
 
     @override
     def run(self, parties: PartyRows, sizes: Sizes, source: RandomSource) -> Combined:
@@ -236,12 +241,12 @@ class OneMessage(Sums):
         noise of a known variance. The best linear estimate divides by ``s`` where noise allows.
         """
         if self.alpha != "auto":
-            return self.start + as_weights(released, self.n_classes)
+            return self.centre + as_weights(released, self.n_classes)
         curved = sizes.total * self.curvature * self.squares
         kept = np.maximum(curved, _SMALLEST) / (curved + self.ridge(sizes))
         noise = self.mechanism(sizes).deviation ** 2
         factor = kept / (kept**2 + noise / _OWN_VARIANCE)
-        return self.start + factor * as_weights(released, self.n_classes)
+        return self.centre + factor * as_weights(released, self.n_classes)
 
     @override
     def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
@@ -309,7 +314,7 @@ class GradientRounds(Sums):
         """Return the descent at its start, for whoever adds up."""
         ridge = self.ridge(sizes)
         metric = sizes.total * self.curvature * self.squares + ridge
-        return Descent(self.start, ridge, metric, self.n_classes)
+        return Descent(self.centre, ridge, metric, self.n_classes)
 
     @override
     def run(self, parties: PartyRows, sizes: Sizes, source: RandomSource) -> Combined:
@@ -328,7 +333,7 @@ class GradientRounds(Sums):
     @override
     def terms(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
         # At public weights every round is like the first.
-        return self.terms_at(parties, sizes, self.at(sizes).start)
+        return self.terms_at(parties, sizes, self.at(sizes).centre)
 
     def terms_at(self, parties: PartyRows, sizes: Sizes, weights: Floats) -> list[Term]:
         """Return one round's sum, at weights that everybody knows."""
