@@ -180,14 +180,14 @@ _LINES: tuple[tuple[str, Sequence[str], Mapping[int, str], str, bool, Sequence[s
     ("pst-h", _ONE, _CLASSES, "ball", False, ("", "check")),
     ("pst-h", _ONE, _GAUSSIAN, "ball", True, ("", "check")),
     ("pst-h", _ONE, _BODY, "body", False, ("", "check")),
-    ("average", _BOTH, _NORM, "ball", False, ("", "rounds", "check")),
-    ("average", _BOTH, _GAUSSIAN, "ball", True, ("", "rounds", "check")),
-    ("average", _BOTH, _BODIES, "body", False, ("", "rounds", "check")),
-    ("average", _BOTH, _GAUSSIAN, "body", True, ("", "rounds", "check")),
-    ("ofpa", _BOTH, _OFPA, "ball", False, ("", "rounds", "prior")),
-    ("ofpa", _BOTH, _OFPA, "body", False, ("", "prior")),
+    ("average", _RELATIONS, _NORM, "ball", False, ("", "rounds", "check")),
+    ("average", _RELATIONS, _GAUSSIAN, "ball", True, ("", "rounds", "check")),
+    ("average", _RELATIONS, _BODY, "body", False, ("", "rounds", "check")),
+    ("average", _RELATIONS, _GAUSSIAN, "body", True, ("", "rounds", "check")),
+    ("ofpa", _RELATIONS, _OFPA, "ball", False, ("", "rounds", "prior")),
+    ("ofpa", _RELATIONS, _OFPA, "body", False, ("", "prior")),
     *(
-        (method, _BOTH, law, geometry, law is _GAUSSIAN, options)
+        (method, _RELATIONS, law, geometry, law is _GAUSSIAN, options)
         for method, options in (
             ("ofaa", ("",)),
             ("laplace", ("", "prior")),
@@ -196,8 +196,8 @@ _LINES: tuple[tuple[str, Sequence[str], Mapping[int, str], str, bool, Sequence[s
         for law in (_L2, _GAUSSIAN)
         for geometry in ("ball", "body")
     ),
-    ("sums", _BOTH, _L2, "ball", False, ("reserve",)),
-    ("sums", _BOTH, _GAUSSIAN, "ball", True, ("reserve", "rounds")),
+    ("sums", _RELATIONS, _L2, "ball", False, ("reserve",)),
+    ("sums", _RELATIONS, _GAUSSIAN, "ball", True, ("reserve", "rounds")),
     ("vote", _ONE, _L2, "ball", False, ("",)),
     ("vote", _ONE, _GAUSSIAN, "ball", True, ("",)),
     ("soft", _ONE, _L2, "ball", False, ("",)),

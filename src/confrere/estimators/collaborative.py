@@ -263,13 +263,19 @@ class CollaborativeClassifier(LinearClassifier):
         encoder = self._encoder(facts.n_samples)
         if encoder is not None and not encodes(encoder, facts.features):
             encoder = None
-        protocol = self._protocol(facts.n_features, facts.n_classes, encoder)
+        # Whoever asks for a price names no columns: those of a body are the encoder's.
+        shaped = encoder is not None and encoder.shaped
+        width = len(encoder.names) if encoder is not None and shaped else facts.n_features
+        protocol = self._protocol(width, facts.n_classes, encoder)
         return CollaborativePlan(self.method, protocol, sizes)
 
     def protocol(self, n_features: int, n_classes: int = 2) -> Collaboration:
         """Return what parties are asked, whatever their number and sizes."""
         check_parameters(self)
-        return self._protocol(n_features, n_classes, self._encoder())
+        encoder = self._encoder()
+        if encoder is not None and encoder.shaped and len(encoder.names) != n_features:
+            raise InvalidParameter("n_features must be the number of columns that schema encodes.")
+        return self._protocol(n_features, n_classes, encoder)
 
     def _protocol(
         self, n_features: int, n_classes: int, encoder: SchemaEncoder | None
@@ -322,10 +328,6 @@ class CollaborativeClassifier(LinearClassifier):
     ) -> Coordinates | SchemaGeometry:
         """Return the public coordinates: a ball's, or those of an encoder's body."""
         if encoder is not None and encoder.shaped and self.noise != "ball":
-            if len(encoder.names) != n_features:
-                raise InvalidParameter(
-                    "n_features must be the number of columns that schema encodes."
-                )
             return SchemaGeometry(encoder, self.fit_intercept, _LEAVES[self.method])
         if self.noise == "schema":
             raise InvalidParameter(

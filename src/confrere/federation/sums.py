@@ -179,12 +179,8 @@ def _read(
     request: Payload, facts: PartyFacts, known: frozenset[str]
 ) -> tuple[dict[str, Any], Sizes]:
     """Read what all requests have; what does not fit is refused."""
-    values = dict(request.values)
-    if values.keys() != known or not request.arrays.keys() <= {
-        "feature_scale",
-        "roots",
-        "weights",
-    }:
+    values, arrays = dict(request.values), {"feature_scale", "roots", "weights"}
+    if values.keys() != known or not request.arrays.keys() <= arrays:
         raise InvalidMessage("the request has missing or unknown fields.")
     frame = coordinates_of(request)
     if facts.n_features != frame.n_features:

@@ -16,7 +16,6 @@ import numpy as np
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
-from confrere.kernel.accountants import free_ridge
 from confrere.kernel.norms import Body
 from confrere.maths.geometry import (
     BELIEF,
@@ -33,7 +32,7 @@ from confrere.maths.geometry import (
     least_ridge,
     pure_noise,
 )
-from confrere.maths.prior_ridge import noise_variance
+from confrere.maths.prior_ridge import free_ridge, noise_variance
 from confrere.plans.design import Allowance
 from confrere.rows.body import BodyFrame, l1_reach
 from confrere.schema import Number, PublicSchema, SchemaEncoder

@@ -21,8 +21,8 @@ from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.losses import Labels
 from confrere.kernel.streams import RandomSource
-from confrere.maths.solver.descent import residual
 from confrere.maths.solver import UNSOLVED, minimise, minimise_softmax, smallest_tolerance
+from confrere.maths.solver.descent import residual
 from confrere.mechanisms.hidden_size import largest_count, row_patterns
 from confrere.mechanisms.objective import some_rows
 from confrere.mechanisms.output_step import (

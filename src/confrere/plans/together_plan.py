@@ -111,7 +111,8 @@ class Collaboration(ABC):
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the weights."""
-        return self.loss.shape(self.space.size)
+        size = self.space.size
+        return (size,) if self.n_classes == 2 else (self.n_classes, size)
 
     @property
     def centre(self) -> Floats | None:

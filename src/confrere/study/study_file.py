@@ -469,6 +469,11 @@ def check_parameters(study: Study) -> None:
             _check_ridges(value)
         else:
             _check_kind(name, value, known[name].default)
+    if study.shaped and "prior" in study.parameters:
+        raise StudyError(
+            'method.prior: experts speak of columns of a ball, not of noise = "schema"; leave out '
+            "one of the two."
+        )
     for method in methods:
         if method.shape in ("transfer", "as-is"):
             continue  # its price is asked once there is a source; the source's comes first

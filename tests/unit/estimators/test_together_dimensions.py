@@ -1,4 +1,4 @@
-"""What parties do together: geometry, law, classes, prior and relation are values of each method."""
+"""What parties do together: geometry, law, classes, prior and relation are values of all."""
 
 import itertools
 
@@ -8,9 +8,9 @@ import pytest
 
 from confrere import CollaborativeClassifier, Ledger
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.accountants import gaussian_mu
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.streams import SeededSource
+from confrere.maths.accountants import gaussian_mu
 from confrere.maths.solver import minimise, minimise_softmax
 from confrere.mechanisms.functional import FunctionalMechanism
 from confrere.mechanisms.hidden_size import HiddenSize

@@ -147,7 +147,7 @@ def test_weights_that_are_not_of_a_prior_are_refused(edit):
         Learning.from_payload(Payload(asked.values, arrays))
 
 
-@pytest.mark.parametrize("name", ["ofpa", "sums", "pst-s"])
+@pytest.mark.parametrize("name", ["pst-s"])
 def test_noise_shaped_like_the_rows_is_not_for_every_method(edit, name):
     with pytest.raises(StudyError, match=r"method\.noise: "):
         ready(edit(name=f'name = "{name}"\nnoise = "schema"'))
