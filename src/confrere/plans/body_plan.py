@@ -166,7 +166,6 @@ def _better(
     return next((pair for pair in others if pair[0].signal > WORTH * pure[0].signal), pure)
 
 
-@lru_cache(maxsize=64)  # asked while one fit is planned, encoded, priced and kept
 def choose_form(
     schema: PublicSchema, noise: Noise, allowed: Allowance, *, each: bool = False
 ) -> Form:
@@ -178,6 +177,13 @@ def choose_form(
     more of the signal is expected to survive than with straight lines. Of several lines are better,
     or as good, on all tables that were tried.
     """
+    return _chosen_form(
+        replace(schema, paid=()), noise, allowed, each
+    )  # whoever paid for its facts
+
+
+@lru_cache(maxsize=64)  # asked while one fit is planned, encoded, priced and kept
+def _chosen_form(schema: PublicSchema, noise: Noise, allowed: Allowance, each: bool) -> Form:
     if noise == "auto" and (schema.has_importances or each):
         return "standardised"
     if noise == "ball" or (noise == "auto" and not fits(schema.encoder(form="curves").blocks())):
