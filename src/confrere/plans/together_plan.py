@@ -32,21 +32,11 @@ Method = Literal["average", "ofpa", "ofaa", "laplace", "sums"]
 
 @dataclass(frozen=True, eq=False)
 class Combined:
-    """What was made of the parties' releases.
+    """What was made of the parties' releases."""
 
-    Attributes
-    ----------
-    frame : Frame or BodyFrame
-        The coordinates that ``weights`` are in.
-    weights : (d,) or (K, d) array
-        The model.
-    prior : PriorFacts, optional
-        What a check of a prior has shown.
-    """
-
-    frame: Coordinates
-    weights: Floats
-    prior: PriorFacts | None = None
+    frame: Coordinates  #: That ``weights`` are in
+    weights: Floats  #: The model: ``(d,)``, of several classes ``(K, d)``
+    prior: PriorFacts | None = None  #: What a check of a prior has shown
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -159,19 +149,9 @@ class Collaboration(ABC):
 
 @dataclass(frozen=True, eq=False)
 class CollaborativePlan(Plan[Linear]):
-    """A protocol among parties of known sizes, all of whose rows are here.
+    """A protocol among parties of known sizes, all of whose rows are here."""
 
-    Attributes
-    ----------
-    method : str
-        How the catalogue calls it.
-    protocol : Collaboration
-        What parties release and what is made of it.
-    sizes : Sizes
-        The parties.
-    """
-
-    method: Method
+    method: Method  #: How the catalogue calls it
     protocol: Collaboration
     sizes: Sizes
 
