@@ -165,8 +165,8 @@ def test_a_request_for_shaped_noise_brings_the_schema(edit, name):
     assert sent.detail() == here.detail()
     if name == "pst-f":  # the schema's own importances deal out epsilon
         importances = [max(feature.importances) for feature in study.schema.features]
-        assert sum(sent.low.weights) == pytest.approx(1)
-        assert sent.low.weights[0] == pytest.approx(max(importances) / sum(importances))
+        assert sum(sent.low.exposure.weights) == pytest.approx(1)
+        assert sent.low.exposure.weights[0] == pytest.approx(max(importances) / sum(importances))
     for wrong in (b"", b"{}", b"[1]", b'{"features": 3}', b"\xff\xfe"):
         arrays = {**asked.arrays, "schema": np.frombuffer(wrong, dtype=np.uint8)}
         with pytest.raises(InvalidMessage, match="schema"):
