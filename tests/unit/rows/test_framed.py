@@ -12,7 +12,7 @@ from confrere.errors import InvalidData
 from confrere.kernel.norms import certify_rows
 from confrere.maths.solver import minimise_many, minimise_softmax, rounding_bound
 from confrere.maths.solver import row_blocks as row_blocks_module
-from confrere.maths.solver.descent import Binary
+from confrere.maths.solver.descent import BinarySum
 from confrere.maths.solver.row_blocks import Block, SolverRows, sparse_block
 from confrere.rows import frame as framed_module
 from confrere.rows.frame import Frame, FramedRows, rounded_down
@@ -145,7 +145,7 @@ def test_rounding_of_the_gradient_stays_below_its_bound(csr, far):
     y = np.where(rng.random(6000) < 0.5, 1.0, -1.0)
     w = far * np.append(np.tile([1.0, -1.0], 4), 1.0) + rng.standard_normal(9)
     zero = np.zeros((1, 9))
-    objective = Binary(
+    objective = BinarySum(
         rows=SolverRows(framed, 1.0), labels=y, ridge=1e-300, linear=zero, centre=zero
     )
     computed = objective.gradient(w[None])[0]
