@@ -62,8 +62,8 @@ _RECORDS, _RESERVE, _ROUNDS = 24, 2, 2
 #: A ridge that leaves next to nothing to the Jacobian, and one that leaves it its part.
 _STRONG, _MODERATE = 1e3, 2.0
 
-#: Log odds of somebody who is sure.
-_SURE = 30.0
+#: Log odds of somebody who is sure, and what is released around a public point unchecked.
+_SURE, _CENTRED = 30.0, ("ofpa", "laplace", "sums")
 
 #: What the constant takes of a row's length.
 _CONSTANT = 0.05
@@ -82,8 +82,8 @@ class AuditCase:
     #: groups that share a row's length (``joint``), that do not (``apart``), or a body each.
     geometry: str = "ball"
     delta: bool = False  #: Whether a delta is offered
-    #: What else is asked for: a ``prior``, a ``check`` of one, a ``reserve`` of tries, ``rounds``,
-    #: noise of the parties' own (``sum``), whole parties hidden (``party``).
+    #: What else is asked for: a ``check`` of a prior, a ``reserve`` of tries, ``rounds``, noise of
+    #: the parties' own (``sum``), whole parties hidden (``party``).
     option: str = ""
 
     @property
@@ -184,20 +184,19 @@ _LINES: tuple[tuple[str, Sequence[str], Mapping[int, str], str, bool, Sequence[s
     ("average", _RELATIONS, _GAUSSIAN, "ball", True, ("", "rounds", "check")),
     ("average", _RELATIONS, _BODY, "body", False, ("", "rounds", "check")),
     ("average", _RELATIONS, _GAUSSIAN, "body", True, ("", "rounds", "check")),
-    ("ofpa", _RELATIONS, _OFPA, "ball", False, ("", "rounds", "prior")),
-    ("ofpa", _RELATIONS, _OFPA, "body", False, ("", "prior")),
     *(
-        (method, _RELATIONS, law, geometry, law is _GAUSSIAN, options)
-        for method, options in (
-            ("ofaa", ("",)),
-            ("laplace", ("", "prior")),
-            ("sums", ("", "prior")),
-        )
-        for law in (_L2, _GAUSSIAN)
+        line
         for geometry in ("ball", "body")
+        for line in (
+            ("ofpa", _RELATIONS, _OFPA, geometry, False, ("", "rounds")),
+            ("ofaa", _RELATIONS, _L2, geometry, False, ("",)),
+            ("ofaa", _RELATIONS, _GAUSSIAN, geometry, True, ("",)),
+            ("laplace", _RELATIONS, _L2, geometry, False, ("", "rounds")),
+            ("laplace", _RELATIONS, _GAUSSIAN, geometry, True, ("", "rounds")),
+            ("sums", _RELATIONS, _L2, geometry, False, ("", "reserve")),
+            ("sums", _RELATIONS, _GAUSSIAN, geometry, True, ("", "reserve", "rounds")),
+        )
     ),
-    ("sums", _RELATIONS, _L2, "ball", False, ("reserve",)),
-    ("sums", _RELATIONS, _GAUSSIAN, "ball", True, ("reserve", "rounds")),
     ("vote", _ONE, _L2, "ball", False, ("",)),
     ("vote", _ONE, _GAUSSIAN, "ball", True, ("",)),
     ("soft", _ONE, _L2, "ball", False, ("",)),
@@ -289,6 +288,12 @@ def _estimator(row: AuditCase, epsilon: float) -> Any:
         settings |= asked("declared_samples", _RECORDS)
     if "neighbours" in offered:
         settings |= {"neighbours": row.relation}
+    if row.method in _CENTRED:
+        # Around one who is sure of the last class everywhere rows of the first move most.
+        level = [0.0] * (row.classes - 1) + [_SURE]
+        settings |= {"prior_intercept": level if row.classes > 2 else _SURE}
+    if row.geometry == "wide" and method.shape == "together":
+        raise InvalidParameter("parties spend a delta in any body: nothing new.")
     grouped = "clipping" in offered
     if (
         grouped == (row.geometry in ("ball", "body", "wide"))
@@ -317,18 +322,12 @@ def _delta(row: AuditCase) -> float:
 def _option(
     row: AuditCase, asked: Callable[..., dict[str, Any]], offered: Mapping[str, Any]
 ) -> Any:
-    if row.option in ("check", "prior"):
+    if row.option == "check":
         if "source" in offered:
             return {}
         columns = {"body": 8, "wide": 60}.get(row.geometry, 4)
         prior = np.zeros((row.classes, columns) if row.classes > 2 else columns)
         prior[..., 0] = np.linspace(0, 1, row.classes) if row.classes > 2 else 1.0
-        if row.option == "prior":
-            # Whoever is sure of the last class everywhere errs most on rows of the first.
-            level = np.zeros(row.classes)
-            level[-1] = _SURE
-            sure = asked("prior_intercept", level if row.classes > 2 else _SURE)
-            return asked("prior", prior) | sure | asked("prior_check", False)
         return asked("prior", prior) | asked("prior_check", True)
     if row.option == "reserve":
         if row.method != "sums":
