@@ -21,7 +21,7 @@ from confrere.federation import (
     Policy,
     serve,
 )
-from confrere.federation.protocols import ReleaseRequest
+from confrere.federation.protocols import ObjectiveWeights
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.ledger import LedgerWriter
 from confrere.ledger import Ledger
@@ -51,7 +51,7 @@ def answer(run: str, party: LocalParty) -> bytes:
     """Return what leaves."""
     sizes = Sizes({"clinic": 50}, Neighbours.REPLACE_ONE, {})
     plan = Averaging(frame=Frame(3), epsilon=EPSILON)
-    payload = ReleaseRequest.of(plan.request(EPSILON, sizes, None)).to_payload()
+    payload = ObjectiveWeights.of(plan.request(EPSILON, sizes, None)).write()
     return serve("objective", payload, party, run=run).encode()
 
 

@@ -8,7 +8,7 @@ from confrere.audit.adversary import worst_body_loss
 from confrere.errors import InvalidData, InvalidMessage, InvalidParameter
 from confrere.federation import Payload
 from confrere.federation.operation import OPERATIONS, PartyFacts
-from confrere.federation.protocols import ReleaseRequest
+from confrere.federation.protocols import ObjectiveWeights
 from confrere.kernel import norms
 from confrere.kernel import streams as samplers
 from confrere.kernel.guarantee import Neighbours
@@ -332,9 +332,10 @@ def test_any_row_at_all_is_mapped_inside():
 def asked_by_others(name, shares=None):
     """Return the request for a party's weights in a body of somebody else's, as the wire has it."""
     body = body_of(name)
-    asked = ReleaseRequest(
-        frame=BodyFrame(body, 0.4, constant=False), epsilon=1.0, ridge=0.4, cap=0.5
-    ).to_payload()
+    asked = ObjectiveWeights(
+        frame=BodyFrame(body, 0.4, constant=False), epsilon=1.0, ridge=0.4, cap=0.5,
+        alpha=0.0, neighbours="replace-one", declared=0,
+    ).write()  # fmt: skip
     frame = dict(asked.values["frame"])
     if shares is not None:  # a coordinator may ask for what no plan would
         frame["shares"] = list(shares)
@@ -343,7 +344,8 @@ def asked_by_others(name, shares=None):
 
 def answer_is_private(name, shares=None):
     """Check what a party runs when it is asked: ratios of corners, its rows, and its noise."""
-    asked = ReleaseRequest.from_payload(asked_by_others(name, shares))
+    request = asked_by_others(name, shares)
+    asked = ObjectiveWeights.read(request, PartyFacts(10, body_of(name).size))
     declared, mechanism = body_of(name), asked.objective(10)
     body = mechanism.act.norm
     assert 0.95 <= worst_of(mechanism, draws=4) <= (1 - SOLVER_SHARE) * ABOVE
@@ -379,7 +381,7 @@ def test_an_answer_in_a_body_that_others_chose_is_private(name, shares):
 def test_a_share_so_small_that_runs_could_fail_is_refused_before_a_price_is_said(share):
     asked = asked_by_others("two", (share, 1 - share))
     with pytest.raises((InvalidMessage, InvalidParameter), match="shares must each be at least"):
-        OPERATIONS["objective"].price(asked, PartyFacts(100, 3))
+        OPERATIONS["objective"].read(asked, PartyFacts(100, 3))
     with pytest.raises(InvalidParameter, match="shares must each be at least"):
         Body(body_of("two").roots, (0, 1), (share, 1 - share))
 

@@ -32,7 +32,7 @@ from confrere.audit.exact import exact_audit, gaussian_epsilon, loss_between
 from confrere.catalogue import find_method
 from confrere.errors import InvalidData, InvalidParameter, NotInstalled
 from confrere.estimators import FeatureStackingClassifier, PrivateLogisticRegression
-from confrere.federation.sums import fact_sum
+from confrere.federation.sums import FactsOfAll, sent_schema
 from confrere.kernel.guarantee import Guarantee, Neighbours, Unit, check_relation
 from confrere.learned_facts import FactsPlan
 from confrere.ledger import Ledger
@@ -448,16 +448,16 @@ def _facts(row: AuditCase, epsilon: float) -> Sides:
     if row.option != "sum":
         return Sides(plan, *([Term("facts", plan.counter, (one,))] for one in counted))
     hides = {"replace-one": "record", "add-remove": "presence"}[row.relation]
-    values = {
-        "hides": hides,
-        "epsilon": epsilon,
-        "n_parties": 3,
-        "colluding": 1,
-        "reserve": _RESERVE,
-        "quorum": 1.0,
-        "largest": 100,
-    }
-    summed = fact_sum(values, plan.counts)
+    summed = FactsOfAll.among(
+        3,
+        1,
+        1.0,
+        hides=hides,
+        epsilon=epsilon,
+        reserve=_RESERVE,
+        largest=100,
+        schema=sent_schema(plan.counts.schema),
+    ).mechanism
     nobody = np.zeros_like(counted[0], dtype=np.float64)
     both = (np.stack([one.astype(np.float64), nobody, nobody]) for one in counted)
     return Sides(summed, *([Term("facts", summed, (one,))] for one in both))

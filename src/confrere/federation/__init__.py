@@ -4,11 +4,11 @@ from confrere.federation.answers import Answers
 from confrere.federation.federation import Federation, LocalFederation
 from confrere.federation.grant import Grant, Policy, run_name
 from confrere.federation.messages import PROTOCOL, PartyError, Payload, Question, SignedAnswer
-from confrere.federation.operation import OPERATIONS, Operation, PartyFacts, install
+from confrere.federation.operation import OPERATIONS, Operation, PartyFacts, SumOperation, install
 from confrere.federation.party import Books, LocalParty, PartyGroup
 from confrere.federation.protocols import FederatedEvaluation, Outcome, average, evaluate, expand
 from confrere.federation.serving import serve
-from confrere.federation.summing import Summed, install_sum
+from confrere.federation.summing import Summed
 from confrere.federation.sums import add_up, evaluate_together, total_records
 from confrere.federation.votes import VotingOutcome, poll
 from confrere.plans.collaborative_plan import Averaging
@@ -39,6 +39,7 @@ __all__ = [
     "Question",
     "Released",
     "SignedAnswer",
+    "SumOperation",
     "Summed",
     "Voting",
     "VotingOutcome",
@@ -48,7 +49,6 @@ __all__ = [
     "evaluate_together",
     "expand",
     "install",
-    "install_sum",
     "poll",
     "run_name",
     "serve",

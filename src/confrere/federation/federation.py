@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Literal, final
 
 import numpy as np
@@ -21,20 +22,17 @@ from confrere.errors import InvalidMessage, InvalidParameter, QuorumMissed
 from confrere.federation.answers import Answers, Key
 from confrere.federation.masks import Announcement, Masking
 from confrere.federation.messages import Expect, PartyError, Payload, check_run, new_run
+from confrere.federation.operation import Operation, SumOperation
 from confrere.federation.party import LocalParty, PartyGroup, check_names
 from confrere.federation.serving import serve
 from confrere.federation.summing import (
-    READY,
+    Ready,
     SpoiledSum,
     Summed,
     added,
-    expected_key,
-    expected_share,
     read_key,
-    ready_question,
     share_question,
 )
-from confrere.mechanisms.secure_sum import SecureSum
 from confrere.schema import PublicSchema
 
 
@@ -117,10 +115,12 @@ class Round:
 
     Attributes
     ----------
-    operation, payload, step, timeout, quorum, expect
-        As they were given.
+    operation, payload, step, timeout, quorum
+        What is asked, and how.
     to : tuple of str
         Who is asked.
+    expect : callable or None
+        From a party's name to what its answer must be.
     whole : callable or None
         Is given all answers together before they are kept, and raises if they are not to be.
     later : int
@@ -211,26 +211,28 @@ class Federation(ABC):
 
     def gather(
         self,
-        operation: str,
-        payload: Payload,
+        request: Operation,
+        to: Mapping[str, int],
         *,
-        to: Sequence[str] | None = None,
         step: int = 0,
         timeout: float | None = None,
         quorum: float = 1.0,
-        expect: Expect | None = None,
     ) -> Mapping[str, Payload]:
         """Ask, drop errors and answers that are not as they must be, and insist on enough.
 
+        What an answer must be follows from the request and the party's size. One that is not has
+        the code ``"InvalidReply:"`` and a word: nobody uses it, and it is not kept.
+
         Parameters
         ----------
-        operation, payload, to, step, timeout
+        request : Operation
+            The same for every party.
+        to : mapping of str to int
+            Whom to ask, with their public numbers of records.
+        step, timeout
             As for :meth:`ask`.
         quorum : float, default=1.0
             Share of the parties asked that must answer.
-        expect : callable, optional
-            From a party's name to what its answer must be. One that is not has the code
-            ``"InvalidReply:"`` and a word: nobody uses it, and it is not kept.
 
         Raises
         ------
@@ -239,8 +241,18 @@ class Federation(ABC):
         """
         if isinstance(quorum, bool) or not 0 < quorum <= 1:
             raise InvalidParameter("quorum must be a number above 0 and at most 1.")
-        told = Round(operation, payload, self._named(to), step, timeout, quorum, expect)
-        return self._gathered(told)
+        wanted = cache(request.expected)
+        return self._gathered(
+            Round(
+                request.operation,
+                request.write(),
+                tuple(to),
+                step,
+                timeout,
+                quorum,
+                lambda name: wanted(to[name]),
+            )
+        )
 
     def _gathered(self, asked: Round) -> Mapping[str, Payload]:
         """Do what :meth:`gather` says; an engine that keeps or makes up answers does otherwise."""
@@ -270,11 +282,9 @@ class Federation(ABC):
 
     def sum(
         self,
-        operation: str,
-        payload: Payload,
-        mechanism: SecureSum,
-        *,
+        request: SumOperation,
         to: Sequence[str],
+        *,
         timeout: float | None = None,
         later: int = 0,
     ) -> Summed:
@@ -288,12 +298,8 @@ class Federation(ABC):
 
         Parameters
         ----------
-        operation : str
-            Name of an operation whose answers are added up.
-        payload : Payload
-            The same request for every party, without a roster.
-        mechanism : SecureSum
-            The sum that the request describes.
+        request : SumOperation
+            The same for every party.
         to : sequence of str
             Whom to ask.
         timeout : float, optional
@@ -306,11 +312,12 @@ class Federation(ABC):
         QuorumMissed
             If too few are ready, or no try is left.
         """
-        asked = Round(operation, payload, tuple(to), timeout=timeout, later=later)
-        return self._added(asked, mechanism)
+        asked = Round(request.operation, request.write(), tuple(to), timeout=timeout, later=later)
+        return self._added(asked, request)
 
-    def _added(self, asked: Round, mechanism: SecureSum) -> Summed:
+    def _added(self, asked: Round, request: SumOperation) -> Summed:
         """Do what :meth:`sum` says."""
+        mechanism, wanted = request.mechanism, request.expected(0)
         operation, most = asked.operation, mechanism.releases - asked.later
         while (step := self._tries.get(operation, 0)) < most:
             self._tries[operation] = step + 1
@@ -320,7 +327,7 @@ class Federation(ABC):
                 self._lost.lost(list(known), codes)
                 self.left_out |= codes
                 continue
-            roster = self._roster(asked, mechanism, step, most - step)
+            roster = self._roster(asked, request, step, most - step)
             names = [one.party for one in roster]
             codes = {}
             try:
@@ -331,7 +338,7 @@ class Federation(ABC):
                         tuple(names),
                         step,
                         asked.timeout,
-                        expect=lambda _: expected_share(mechanism),
+                        expect=lambda _: wanted,
                         whole=lambda found: added(mechanism, found),
                     )
                 )
@@ -359,22 +366,20 @@ class Federation(ABC):
         )
 
     def _roster(
-        self, asked: Round, mechanism: SecureSum, step: int, tries: int
+        self, asked: Round, request: SumOperation, step: int, tries: int
     ) -> list[Announcement]:
         """Return the keys of those who are ready for a try, of those who are to be in it."""
-        fewest = mechanism.roster
+        fewest = request.mechanism.roster
         chosen = self._lost.roster(asked.to, fewest=fewest, tries=tries)
-        question = ready_question(asked.operation, asked.payload)
+        question = Ready(summed=request)
         for to in (chosen, asked.to):
             try:
                 keys = self.gather(
-                    READY,
                     question,
-                    to=to,
+                    dict.fromkeys(to, 0),
                     step=step,
                     timeout=asked.timeout,
                     quorum=min(1.0, fewest / len(to)),
-                    expect=lambda _: expected_key(),
                 )
             except QuorumMissed:
                 if len(to) == len(asked.to):
@@ -505,7 +510,7 @@ class LocalFederation(Federation):
     def _asked(self, asked: Round) -> Mapping[str, Payload | PartyError]:
         """Ask parties one after the other, ``n_jobs`` at a time, or all at once as a group."""
         names = list(asked.to)
-        if asked.operation == READY:
+        if asked.operation == Ready.operation:
             self._introduce()
         if self._group is not None:
             return self._ask_group(self._group, names, asked)
@@ -521,13 +526,13 @@ class LocalFederation(Federation):
         """Have everyone encode its rows anew."""
         self._parties = {name: one.encoded_by(schema) for name, one in self._parties.items()}
 
-    def _added(self, asked: Round, mechanism: SecureSum) -> Summed:
+    def _added(self, asked: Round, request: SumOperation) -> Summed:
         """Add up; or, where a run goes on, add up again what everyone has sent already.
 
         A try is used once. One that everybody answered before the process ended is whole, and its
         uploads are on disk; one that was cut short is lost.
         """
-        operation, to = asked.operation, asked.to
+        operation, to, mechanism = asked.operation, asked.to, request.mechanism
         while self._parties and (step := self._tries.get(operation, 0)) < mechanism.releases:
             if not self._books(to[0]).asked(Key(self.run, operation, step)):
                 break
@@ -538,7 +543,7 @@ class LocalFederation(Federation):
             if len(answers) == len(to) and len(questions) == 1:
                 return added(mechanism, answers)
             logger.warning("%s: try %d was cut short and is lost", operation, step)
-        return super()._added(asked, mechanism)
+        return super()._added(asked, request)
 
     def _books(self, name: str) -> Answers:
         return self._parties[name].books.answers

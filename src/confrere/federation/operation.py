@@ -1,15 +1,27 @@
-"""What a party can be asked to do: an operation, its price, and the table of those installed."""
+"""What a party can be asked to do: operations, each a class whose fields say what a request holds.
+
+A request is data of declared types and bounds. There is one reader, which refuses whatever is not
+exactly that, and one writer; what an operation costs, what its answers must be and how they are
+made is asked of the request that was read, and of nobody's word.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import MISSING, dataclass, fields
+from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from typing_extensions import override
 
+from confrere.arrays import Floats
 from confrere.errors import (
     CalibrationError,
     InvalidData,
@@ -17,20 +29,22 @@ from confrere.errors import (
     InvalidParameter,
     OperationRefused,
 )
-from confrere.federation.messages import Payload
-from confrere.kernel.guarantee import Guarantee
+from confrere.federation.messages import MOST_RECORDS, Expected, Numbers, Payload
+from confrere.kernel.guarantee import RELATIONS, Guarantee, Split
 from confrere.kernel.streams import RandomSource
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.plans.linear_plan import Coordinates
 from confrere.rows.body import BodyFrame
-from confrere.rows.frame import FACTS, Frame
+from confrere.rows.frame import FACTS, LARGEST, Frame
 
 if TYPE_CHECKING:
     from confrere.federation.party import LocalParty, PartyGroup
 
+Arrays = dict[str, NDArray[Any]]
+Values = dict[str, Any]
 
-SMALLEST_EPSILON = 1e-6
-LARGEST_EPSILON = 1e9
+_UNKNOWN = "the request has missing or unknown fields."
+_LEFT_OUT = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,81 +56,153 @@ class PartyFacts:
     n_classes: int = 2
 
 
-@final
 @dataclass(frozen=True)
-class Operation:
-    """One thing that parties do with their data.
+class FieldKind:
+    """What one field of a request may be."""
 
-    Parameters
-    ----------
-    name : str
-        How it is asked for.
-    price : callable
-        ``(request, facts) -> Guarantee or None``: reads the whole request, refuses what does not
-        fit, and says what answering spends (None: only public facts leave). Touches no data.
-    run : callable
-        ``(request, party, source) -> Payload`` of arrays only. Called once the price is on disk.
-    run_group : callable, optional
-        The same for many small parties at once; arrays get one row per party. Without it, and for
-        a group that is not :attr:`~PartyGroup.many`, :attr:`run` for one after the other.
-    slot : str, default=""
-        What a run asks for once per step, if that is not the operation alone: of operations that
-        share a slot, a run gets one.
-    noised : bool, default=True
-        Whether an answer carries noise of its own, or public facts alone. One that does not is for
-        the coordinator only: it is never shown to another party.
-    chosen : tuple of str, default=()
-        Values of a request that mean nothing to the data, which a coordinator may choose.
-    sum_of : callable, optional
-        ``(request, facts) -> SecureSum``, of an operation whose answers are only ever added up:
-        they leave under masks, and the price is for all sums of a run together.
-    many_classes : bool, default=False
-        Whether it understands labels of more than two classes.
-    """
+    words: str  #: For people
+    fits: Callable[[Any], bool]  #: Whether something is that
+    array: bool = False  #: Whether it is an array of the message, and not a plain value
+    cast: Callable[[Any], Any] | None = None  #: To the type that it is written in
 
-    name: str
-    price: Callable[[Payload, PartyFacts], Guarantee | None]
-    run: Callable[[Payload, LocalParty, RandomSource], Payload]
-    run_group: Callable[[Payload, PartyGroup, RandomSource], Payload] | None = None
-    slot: str = ""
-    noised: bool = True
-    chosen: tuple[str, ...] = ()
-    sum_of: Callable[[Payload, PartyFacts], SecureSum] | None = None
-    many_classes: bool = False
+    def take(self, name: str, values: Values, arrays: Arrays) -> Any:
+        """Take the field out of a message, or refuse it; one that is not there is left out."""
+        found = (arrays if self.array else values).pop(name, _LEFT_OUT)
+        if found is not _LEFT_OUT and not self.fits(found):
+            raise InvalidMessage(f"{name} must be {self.words}.")
+        return found
 
-    def mechanism(self, request: Payload, facts: PartyFacts) -> SecureSum:
-        """Return the sum that answers belong to, or say that the request is wrong."""
-        if self.sum_of is None:
-            raise InvalidMessage(f"{self.name}: its answers are not for a sum.")
-        try:
-            return self.sum_of(request, facts)
-        except (InvalidParameter, InvalidData, CalibrationError) as error:
-            raise InvalidMessage(f"{self.name}: {error}") from error
-
-    def priced(self, request: Payload, facts: PartyFacts) -> Guarantee | None:
-        """Return the price, or say that the request is wrong; nothing is spent by asking."""
-        if facts.n_classes > 2 and not self.many_classes:
-            raise InvalidMessage(f"{self.name}: it is for labels of two classes.")
-        try:
-            return self.price(request, facts)
-        except (InvalidParameter, InvalidData, CalibrationError) as error:
-            raise InvalidMessage(f"{self.name}: {error}") from error
+    def put(self, name: str, value: Any) -> tuple[Values, Arrays]:
+        """Return the values and arrays that a message has for it."""
+        if self.array:
+            return {}, {name: value}
+        return {name: value if type(value) is str or self.cast is None else self.cast(value)}, {}
 
 
-def check_price(epsilon: object) -> float:
-    """Return the epsilon of a request; beyond any sense, floats would not carry the noise."""
-    if type(epsilon) is not float or not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
-        raise InvalidMessage(
-            f"epsilon must be a float from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}."
-        )
-    return epsilon
+def number(
+    kind: type,
+    lowest: float = -math.inf,
+    highest: float = math.inf,
+    *,
+    above: float = -math.inf,
+    below: float = math.inf,
+    others: tuple[str, ...] = (),
+) -> FieldKind:
+    """Return the kind of numbers of one type within bounds; or one of a few words."""
+    ends = {"from": lowest, "above": above, "to": highest, "below": below}
+    words = [f"{word} {at:g}" for word, at in ends.items() if math.isfinite(at)]
+
+    def fits(value: Any) -> bool:
+        told: Any = value if type(value) is kind else None
+        if told is None:
+            return type(value) is str and value in others
+        return bool(lowest <= told <= highest and above < told < below)
+
+    return FieldKind(
+        " ".join([f"a number ({kind.__name__})", *words, *(f"or {one!r}" for one in others)]),
+        fits,
+        cast=kind,
+    )
 
 
-def check_prices(values: Mapping[str, Any]) -> None:
-    """Refuse a request whose epsilon, or whose delta if it has one, makes no sense."""
-    check_price(values["epsilon"])
-    if "delta" in values and not (type(values["delta"]) is float and 0 < values["delta"] < 1):
-        raise InvalidMessage("delta must be a float between 0 and 1, or left out.")
+def one_of(*choices: str) -> FieldKind:
+    """Return the kind of a few texts."""
+    known = tuple(map(str, choices))
+    return FieldKind(
+        f"one of {', '.join(known)}",
+        lambda value: type(value) is str and value in known,
+        cast=str,
+    )
+
+
+def numbers(
+    *dimensions: int, dtype: str = "<f8", lowest: float = -math.inf, highest: float = LARGEST
+) -> FieldKind:
+    """Return the kind of arrays of so many dimensions, not empty, with bounded entries."""
+    return FieldKind(
+        f"an array ({dtype}) of {' or '.join(map(str, dimensions))} dimensions, in bounds",
+        lambda array: bool(
+            array.dtype.str == dtype
+            and array.ndim in dimensions
+            and array.size
+            and array.min() >= max(lowest, -highest)
+            and array.max() <= highest
+        ),
+        array=True,
+    )
+
+
+#: Beyond any sense, floats would not carry the noise.
+EPSILON = number(float, 1e-6, 1e9)
+
+Epsilon = Annotated[float, EPSILON]
+#: Left out of what is pure.
+Delta = Annotated[float, number(float, above=0.0, below=1.0)]
+Least = Annotated[float, number(float, 0.0, LARGEST)]
+Positive = Annotated[float, number(float, above=0.0, highest=LARGEST)]
+Share = Annotated[float, number(float, above=0.0, highest=1.0)]
+Whole = Annotated[int, number(int, 0, MOST_RECORDS)]
+Flag = Annotated[bool, number(bool)]
+Relation = Annotated[str, one_of(*RELATIONS)]
+Digest = Annotated[str, FieldKind("a digest", lambda value: bool(_HEX.fullmatch(str(value))))]
+Records = Annotated[
+    Mapping[str, int],
+    FieldKind(
+        "a number of records for every party",
+        lambda told: (
+            type(told) is dict
+            and bool(told)
+            and all(type(n) is int and 0 < n <= MOST_RECORDS for n in told.values())
+        ),
+        cast=lambda told: {name: int(count) for name, count in told.items()},
+    ),
+]
+Vector = Annotated[Floats, numbers(1)]
+Matrix = Annotated[Floats, numbers(2)]
+Weights = Annotated[Floats | None, numbers(1, 2)]
+_SCALE = numbers(1, lowest=0.0)
+_HEX = re.compile("[0-9a-f]{32,64}")
+
+
+@dataclass(frozen=True)
+class _Coordinates(FieldKind):
+    """The public coordinates of a request, with the arrays that belong to them."""
+
+    def take(self, name: str, values: Values, arrays: Arrays) -> Any:
+        frame = read_frame(values.pop(name, None), arrays)
+        if not self.fits(frame):
+            raise InvalidMessage(f"{name} must be {self.words}.")
+        return frame
+
+    def put(self, name: str, value: Coordinates) -> tuple[Values, Arrays]:
+        told = {n: array for n, array in value.arrays().items() if array is not None}
+        return {name: value.facts()}, told
+
+
+def read_frame(facts: Any, arrays: Arrays) -> Coordinates:
+    """Read coordinates that somebody else has written, and take their array out of a message's."""
+    try:
+        if isinstance(facts, dict) and "sizes" in facts:
+            return BodyFrame.read(facts, arrays.pop("roots", None))
+        if not isinstance(facts, dict) or facts.keys() != set(FACTS):
+            raise InvalidMessage("a request must say in which coordinates: frame.")
+        for name in ("data_norm", "constant"):
+            if type(facts[name]) is not float:
+                raise InvalidMessage(f"frame: {name} must be a float.")
+        scale = _SCALE.take("feature_scale", {}, arrays)
+        return Frame(**facts, feature_scale=None if scale is _LEFT_OUT else scale)
+    except (InvalidParameter, TypeError) as error:
+        raise InvalidMessage(f"frame: {error}") from error
+
+
+InCoordinates = Annotated[Coordinates, _Coordinates("public coordinates", lambda _: True)]
+InBall = Annotated[
+    Frame,
+    _Coordinates(
+        "coordinates of a ball in L2",
+        lambda frame: isinstance(frame, Frame) and frame.norm == "l2",
+    ),
+]
 
 
 def framed(frame: Coordinates, values: Mapping[str, Any], **arrays: ArrayLike | None) -> Payload:
@@ -128,65 +214,181 @@ def framed(frame: Coordinates, values: Mapping[str, Any], **arrays: ArrayLike | 
     )
 
 
-def coordinates_of(message: Payload) -> Coordinates:
-    """Read the coordinates of a message that may be a body's."""
-    values = message.values.get("frame")
-    if not isinstance(values, dict) or "sizes" not in values:
-        return frame_of(message)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Operation(ABC):
+    """One thing that parties are asked for; a subclass declares what a message says, and how."""
+
+    operation: ClassVar[str]  #: How it is asked for
+    #: What a run asks for once per step, if that is not the operation alone.
+    slot: ClassVar[str] = ""
+    #: Whether an answer carries noise of its own, or public facts alone. One that does not is for
+    #: the coordinator only: it is never shown to another party.
+    noised: ClassVar[bool] = True
+    #: Values that mean nothing to the data, which a coordinator may choose.
+    chosen: ClassVar[tuple[str, ...]] = ()
+    two_classes: ClassVar[bool] = False  #: Whether it is for labels of two classes only
+
+    n_classes: int = 2  #: What a party knows itself, and a message need not say
+
+    @classmethod
+    @cache
+    def kinds(cls) -> Mapping[str, FieldKind]:
+        """Return the kind of every field that a message has."""
+        hints = get_type_hints(cls, include_extras=True)
+        told = {one.name: getattr(hints[one.name], "__metadata__", ()) for one in fields(cls)}
+        return {name: kinds[0] for name, kinds in told.items() if kinds}
+
+    @classmethod
+    def of(cls, asked: object, **more: Any) -> Self:
+        """Return the request for what a protocol asks, which has the same words for it."""
+        names = [one.name for one in fields(cls) if one.name not in more]
+        return cls(**{name: getattr(asked, name) for name in names}, **more)
+
+    @classmethod
+    def read(cls, payload: Payload, facts: PartyFacts) -> Self:
+        """Read a message to a party; what is not exactly a request for its rows is refused."""
+        values, arrays = dict(payload.values), dict(payload.arrays)
+        found: Values = {"n_classes": facts.n_classes}
+        with refusing(cls.operation):
+            for name, kind in cls.kinds().items():
+                found[name] = kind.take(name, values, arrays)
+            if values or arrays:
+                raise InvalidMessage(_UNKNOWN)
+            defaults = {one.name: one.default for one in fields(cls)}
+            left_out = [name for name, one in found.items() if one is _LEFT_OUT]
+            if any(defaults[name] is MISSING for name in left_out):
+                raise InvalidMessage(_UNKNOWN)
+            found |= {name: defaults[name] for name in left_out}
+            asked = cls(**found)
+            asked.check(facts)
+        return asked
+
+    def write(self) -> Payload:
+        """Return the message; what is as if nothing were said is left out."""
+        values: Values = {}
+        arrays: Arrays = {}
+        defaults = {one.name: one.default for one in fields(self)}
+        for name, kind in self.kinds().items():
+            value, default = getattr(self, name), defaults[name]
+            if value is None or (not kind.array and default is not MISSING and value == default):
+                continue
+            told, sent = kind.put(name, value)
+            values |= told
+            arrays |= sent
+        return Payload(values, arrays)
+
+    @property
+    def n_features(self) -> int | None:
+        """Columns of the rows that it is about; None if it does not matter."""
+        frame: Coordinates | None = getattr(self, "frame", None)
+        return None if frame is None else frame.n_features
+
+    def check(self, facts: PartyFacts) -> None:
+        """Refuse what the fields' kinds do not, for a party's rows."""
+        if self.n_features not in (None, facts.n_features):
+            raise InvalidMessage("the request is for rows of another number of columns.")
+        if facts.n_classes != self.n_classes or (self.two_classes and facts.n_classes > 2):
+            raise InvalidMessage("the request is for labels of another number of classes.")
+
+    @abstractmethod
+    def expected(self, n_samples: int) -> Expected:
+        """Return what a party of that size may answer, and what it spends; touches no data."""
+
+    @abstractmethod
+    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
+        """Return the arrays of an answer, once its price is on disk."""
+
+    def answers(self, group: PartyGroup, source: RandomSource) -> Arrays:
+        """Return everybody's arrays, one row per party."""
+        made = [
+            self.answer(member, own)
+            for member, own in zip(
+                group.members(), source.apart(Split.BY_ORGANISATION), strict=False
+            )
+        ]
+        return {name: np.stack([one[name] for one in made]) for name in made[0]}
+
+    def price(self, n_samples: int) -> Guarantee | None:
+        """Return what answering spends, or say that the request is wrong; nothing is spent by it.
+
+        None: only public facts leave.
+        """
+        with refusing(self.operation):
+            return self.expected(n_samples).price
+
+
+#: The value that makes a request for a share in a sum of one for the sum.
+ROSTER = "roster"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SumOperation(Operation):
+    """A request whose answers are only ever added up.
+
+    They leave under masks, and the price is for all sums of a run together.
+    """
+
+    chosen: ClassVar[tuple[str, ...]] = (ROSTER,)
+
+    @property
+    @abstractmethod
+    def mechanism(self) -> SecureSum:
+        """The sum that answers belong to: its law, its lattice, its price."""
+
+    @abstractmethod
+    def vector(self, party: LocalParty) -> Floats:
+        """Return what a party adds, before its share of the noise."""
+
+    @classmethod
+    def read(cls, payload: Payload, facts: PartyFacts) -> Self:
+        """Read a message, whoever is on its roster."""
+        values = {name: value for name, value in payload.values.items() if name != ROSTER}
+        return super().read(Payload(values, payload.arrays), facts)
+
+    @override
+    def check(self, facts: PartyFacts) -> None:
+        super().check(facts)
+        # Uploads on different lattices would add up to nothing.
+        if getattr(self, "spacing", self.mechanism.spacing) != self.mechanism.spacing:
+            raise InvalidMessage("spacing is not the one that follows from the request.")
+
+    @override
+    def expected(self, n_samples: int) -> Expected:
+        words = Numbers((self.mechanism.size,), "<i8")
+        return Expected({"masked": words}, self.mechanism.guarantee())
+
+    @override
+    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
+        upload = self.mechanism.upload(self.vector(party), source=source)
+        return {"masked": upload.view(np.int64)}
+
+
+@contextmanager
+def refusing(operation: str) -> Iterator[None]:
+    """Say that a request is wrong where a plan or a mechanism would not be made of it."""
     try:
-        return BodyFrame.read(values, message.arrays.get("roots"))
-    except (InvalidParameter, TypeError) as error:
-        raise InvalidMessage(f"frame: {error}") from error
+        yield
+    except (InvalidParameter, InvalidData, CalibrationError) as error:
+        raise InvalidMessage(f"{operation}: {error}") from error
 
 
-def frame_of(message: Payload) -> Frame:
-    """Read the coordinates of a message."""
-    values = message.values.get("frame")
-    if not isinstance(values, dict) or values.keys() != set(FACTS):
-        raise InvalidMessage("a request must say in which coordinates: frame.")
-    for name in ("data_norm", "constant"):
-        if type(values[name]) is not float:
-            raise InvalidMessage(f"frame: {name} must be a float.")
-    try:
-        return Frame(**values, feature_scale=message.arrays.get("feature_scale"))
-    except InvalidParameter as error:
-        raise InvalidMessage(str(error)) from error
-
-
-def own_frame(message: Payload, facts: PartyFacts) -> Frame:
-    """Read the coordinates of a message that must be about a party's own columns."""
-    frame = frame_of(message)
-    if facts.n_features != frame.n_features:
-        raise InvalidMessage("the request is for rows of another number of columns.")
-    return frame
-
-
-def auxiliary_of(message: Payload, frame: Frame) -> NDArray[np.float64] | None:
-    """Read a message's public rows, if it has any."""
-    rows = message.arrays.get("auxiliary")
-    fits = rows is None or (
-        rows.dtype == np.float64 and rows.ndim == 2 and rows.shape[1] == frame.n_features
-    )
-    if not fits or (rows is not None and not len(rows)):
-        raise InvalidMessage("auxiliary must be rows of one float64 per column.")
-    return rows
-
-
-_installed: dict[str, Operation] = {}
+_installed: dict[str, type[Operation]] = {}
 
 #: Every operation that this installation knows, by name.
-OPERATIONS: Mapping[str, Operation] = MappingProxyType(_installed)
+OPERATIONS: Mapping[str, type[Operation]] = MappingProxyType(_installed)
+
+R = TypeVar("R", bound=type[Operation])
 
 
-def install(operation: Operation) -> Operation:
+def install(request: R) -> R:
     """Make an operation known; a party's policy still decides whether it is allowed."""
-    if operation.name in _installed:
-        raise InvalidParameter(f"operation {operation.name!r} is already installed.")
-    _installed[operation.name] = operation
-    return operation
+    if request.operation in _installed:
+        raise InvalidParameter(f"operation {request.operation!r} is already installed.")
+    _installed[request.operation] = request
+    return request
 
 
-def installed(name: str) -> Operation:
+def installed(name: str) -> type[Operation]:
     """Return an operation, or refuse one that nobody installed here."""
     try:
         return _installed[name]

@@ -151,13 +151,13 @@ class LocalParty(_Holder):
         """The sizes of its data."""
         return PartyFacts(int(self.X.shape[0]), self.n_features, self.n_classes)
 
-    def price(self, act: Operation, request: Payload) -> Guarantee | None:
+    def price(self, request: Operation) -> Guarantee | None:
         """Return what answering costs, or say that the request is wrong."""
-        return act.priced(request, self.facts)
+        return request.price(self.facts.n_samples)
 
-    def release(self, act: Operation, request: Payload, source: RandomSource) -> Payload:
+    def release(self, request: Operation, source: RandomSource) -> Payload:
         """Do what is asked, once it is paid for."""
-        return act.run(request, self, source)
+        return Payload(arrays=request.answer(self, source))
 
 
 @dataclass(frozen=True)
@@ -219,34 +219,21 @@ class PartyGroup(_Holder):
         return self.rows.sizes
 
     @property
-    def many(self) -> bool:
-        """Whether members are many and small; see :class:`PartyRows`."""
-        return self.rows.many
+    def facts(self) -> PartyFacts:
+        """What all members have in common, and how many records there are."""
+        return PartyFacts(len(self.y), self.n_features)
 
-    def distinct_facts(self) -> dict[int, PartyFacts]:
-        """Return the sizes of the members' data, each once, by number of rows."""
-        return {size: PartyFacts(size, self.n_features) for size in self.rows.distinct_sizes}
-
-    def price(self, act: Operation, request: Payload) -> Guarantee | None:
+    def price(self, request: Operation) -> Guarantee | None:
         """Return the price of asking all members: they hold disjoint records."""
-        prices = [act.priced(request, each) for each in self.distinct_facts().values()]
+        prices = [request.price(size) for size in self.rows.distinct_sizes]
         guarantees = [price for price in prices if price is not None]
         if len(guarantees) <= 1 and len(self.names) == 1:
             return prices[0]
         return in_parallel(guarantees, split=Split.BY_ORGANISATION) if guarantees else None
 
-    def release(self, act: Operation, request: Payload, source: RandomSource) -> Payload:
+    def release(self, request: Operation, source: RandomSource) -> Payload:
         """Do what is asked for all members, and stack what they release."""
-        if act.run_group is not None and self.many:
-            return act.run_group(request, self, source)
-        answers = [
-            act.run(request, member, own)
-            for member, own in zip(
-                self.members(), source.apart(Split.BY_ORGANISATION), strict=False
-            )
-        ]
-        names = answers[0].arrays
-        return Payload(arrays={n: np.stack([a.arrays[n] for a in answers]) for n in names})
+        return Payload(arrays=request.answers(self, source))
 
     def members(self) -> Iterator[LocalParty]:
         """Yield the parties one by one."""

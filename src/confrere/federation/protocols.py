@@ -13,15 +13,16 @@ objective_perturbation.md, output_perturbation.md, functional_mechanism.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+from typing_extensions import override
 
 from confrere.arrays import Floats
-from confrere.errors import InvalidMessage, InvalidParameter
+from confrere.errors import InvalidMessage
 from confrere.federation.federation import Federation, StackedAnswers, stacked
 from confrere.federation.messages import (
     FARTHEST,
@@ -32,21 +33,28 @@ from confrere.federation.messages import (
     receipt_of,
 )
 from confrere.federation.operation import (
+    Arrays,
+    Delta,
+    Epsilon,
+    InCoordinates,
+    Least,
     Operation,
     PartyFacts,
-    check_price,
-    check_prices,
-    coordinates_of,
+    Positive,
+    Relation,
+    Vector,
     framed,
     install,
+    number,
+    numbers,
+    read_frame,
 )
 from confrere.federation.party import LocalParty, PartyGroup
-from confrere.kernel.guarantee import RELATIONS, Guarantee, Neighbours, in_sequence
+from confrere.kernel.guarantee import Guarantee, Neighbours, in_sequence
 from confrere.kernel.streams import RandomSource
 from confrere.ledger import Receipt
 from confrere.mechanisms.counts import PrivateCounts
-from confrere.mechanisms.functional import LINEAR_SHARE, FunctionalMechanism
-from confrere.mechanisms.hidden_size import HiddenSize, RowCount, largest_count
+from confrere.mechanisms.hidden_size import HiddenSize, largest_count
 from confrere.mechanisms.objective import Objective
 from confrere.mechanisms.output_perturbation import OutputPerturbation
 from confrere.mechanisms.prior_check import Belief, PriorCheck
@@ -59,7 +67,12 @@ from confrere.plans.expansion_plan import Expansion
 from confrere.plans.linear_plan import Coordinates
 from confrere.plans.party_rows import Combine, Sizes, combine_weights, over_parties, run_parties
 from confrere.rows.engines import opened_engine
-from confrere.rows.frame import LARGEST
+
+#: A prior with a coordinate further out than this is a mistake or an attack.
+FARTHEST_PRIOR = 1e6
+
+#: More records than this are no party's.
+LARGEST_DECLARED = 10**9
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +135,7 @@ class Outcome:
                 name: tuple(Receipt.from_dict(r) for r in paid)
                 for name, paid in payload.values["receipts"].items()
             }
-            frame = coordinates_of(payload)
+            frame = read_frame(payload.values["frame"], dict(payload.arrays))
             known = payload.values.get("prior")
             prior = None if known is None else PriorFacts(**known)
             return cls(frame, payload.arrays["weights"], payload.values["sizes"], receipts, prior)
@@ -162,106 +175,282 @@ def joined(
     }
 
 
+@install
+class Size(Operation):
+    """The number of records: where one is replaced by another, it is public."""
+
+    operation: ClassVar[str] = "size"
+
+    @override
+    def expected(self, n_samples: int) -> Expected:
+        return Expected({"size": Numbers((), "<i8", lowest=1, highest=MOST_RECORDS)})
+
+    @override
+    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
+        return {"size": np.array(party.facts.n_samples)}
+
+    @override
+    def answers(self, group: PartyGroup, source: RandomSource) -> Arrays:
+        return {"size": group.sizes}
+
+
 THEOREM = "docs/proofs/counting.md"
 
 
-def _price_size(request: Payload, facts: PartyFacts) -> None:  # noqa: ARG001
-    # Where one record is replaced by another, the number of records is public.
-    if request.values or request.arrays:
-        raise InvalidMessage("size takes no arguments.")
-
-
-def _run_size(request: Payload, party: LocalParty, source: RandomSource) -> Payload:  # noqa: ARG001
-    return Payload(arrays={"size": np.int64(party.facts.n_samples)})
-
-
-def _run_sizes(request: Payload, group: PartyGroup, source: RandomSource) -> Payload:  # noqa: ARG001
-    return Payload(arrays={"size": group.sizes})
-
-
-def _count(request: Payload) -> PrivateCounts:
-    if request.values.keys() != {"epsilon"} or request.arrays:
-        raise InvalidMessage("a count takes an epsilon and nothing else.")
-    # A record that comes or goes moves the count by one, as a replaced one moves other counts.
-    return PrivateCounts(
-        epsilon=check_price(request.values["epsilon"]),
-        sensitivity=1,
-        neighbours=Neighbours.ADD_REMOVE,
-        public=("number of features", "every parameter"),
-    )
-
-
-def _price_count(request: Payload, facts: PartyFacts) -> Guarantee:  # noqa: ARG001
-    return replace(_count(request).guarantee(), theorem=THEOREM)
-
-
-def _run_count(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
-    size = np.array(party.facts.n_samples)
-    return Payload(arrays={"size": _count(request).run(size, source=source)})
-
-
-def _errors(request: Payload, facts: PartyFacts) -> PrivateCounts:
-    if request.values.keys() != {"epsilon", "intercept"}:
-        raise InvalidMessage("errors takes an epsilon, an intercept and coef.")
-    check_model(request, facts)
-    return PrivateCounts(epsilon=check_price(request.values["epsilon"]), sensitivity=1)
-
-
-def check_model(request: Payload, facts: PartyFacts) -> None:
-    """Refuse a request whose model is none for a party's rows."""
-    values = request.values
-    if request.arrays.keys() != {"coef"}:
-        raise InvalidMessage("errors are counted of a model: coef.")
-    if type(values["intercept"]) is not float or not math.isfinite(values["intercept"]):
-        raise InvalidMessage("intercept must be a finite float.")
-    coef = request.arrays["coef"]
-    if coef.dtype != np.float64 or coef.shape != (facts.n_features,):
-        raise InvalidMessage("coef must be one float64 per column.")
-    if not np.isfinite(coef).all():
-        raise InvalidMessage("coef must be finite.")
-
-
-def _price_errors(request: Payload, facts: PartyFacts) -> Guarantee:
-    return _errors(request, facts).guarantee()
-
-
-def count_errors(request: Payload, party: LocalParty) -> int:
-    """Return how many records of a party the model of a request gets wrong, without noise."""
-    rows = readable_rows(party.X, party.n_features)
-    intercept = np.array([request.values["intercept"]])
-    score = scores(rows, request.arrays["coef"][None], intercept)[:, 0]
-    return int(np.count_nonzero((score > 0) != (party.y > 0)))
-
-
-def _run_errors(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
-    wrong = np.array(count_errors(request, party))
-    return Payload(arrays={"errors": _errors(request, party.facts).run(wrong, source=source)})
-
-
-def expected_count(operation: Operation, request: Payload, n_samples: int) -> Expected:
-    """Return what a noised count of at most so many records must be.
-
-    Parameters
-    ----------
-    operation : Operation
-        ``count`` or ``errors``.
-    request : Payload
-        What was asked.
-    n_samples : int
-        The party's public number of records, or a bound on it.
-    """
-    columns = request.arrays["coef"].shape[0] if "coef" in request.arrays else 1
-    price = operation.priced(request, PartyFacts(n_samples, columns))
+def _within(counts: PrivateCounts, most: int) -> Numbers:
+    """Return what a noised count of at most so many records must be."""
     # The tail of discrete Laplace noise of scale 1/epsilon, and one for the rounding.
-    reach = 1 + math.ceil(-math.log(FARTHEST) / request.values["epsilon"])
-    name = "errors" if operation.name == "errors" else "size"
-    numbers = Numbers((), "<i8", lowest=-reach, highest=n_samples + reach)
-    return Expected({name: numbers}, price)
+    reach = 1 + math.ceil(-math.log(FARTHEST) / counts.epsilon)
+    return Numbers((), "<i8", lowest=-reach, highest=most + reach)
 
 
-SIZE = install(Operation("size", _price_size, _run_size, _run_sizes, many_classes=True))
-COUNT = install(Operation("count", _price_count, _run_count, many_classes=True))
-ERRORS = install(Operation("errors", _price_errors, _run_errors))
+@install
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Count(Operation):
+    """The number of records, with noise: where one may come or go."""
+
+    operation: ClassVar[str] = "count"
+    epsilon: Epsilon
+
+    @property
+    def mechanism(self) -> PrivateCounts:
+        """What counts: a record that comes or goes moves it by one, as a replaced one others."""
+        return PrivateCounts(
+            epsilon=self.epsilon,
+            sensitivity=1,
+            neighbours=Neighbours.ADD_REMOVE,
+            public=("number of features", "every parameter"),
+        )
+
+    @override
+    def expected(self, n_samples: int) -> Expected:
+        price = replace(self.mechanism.guarantee(), theorem=THEOREM)
+        return Expected({"size": _within(self.mechanism, MOST_RECORDS)}, price)
+
+    @override
+    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
+        return {"size": self.mechanism.run(np.array(party.facts.n_samples), source=source)}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scored(Operation):
+    """What is asked about a public model of two classes."""
+
+    two_classes: ClassVar[bool] = True
+    coef: Vector
+    intercept: Annotated[float, number(float)]
+
+    @property
+    def n_features(self) -> int:
+        """Columns of the rows that it is about."""
+        return len(self.coef)
+
+    def errors_of(self, party: LocalParty) -> int:
+        """Return how many records of a party the model gets wrong, without noise."""
+        rows = readable_rows(party.X, party.n_features)
+        score = scores(rows, self.coef[None], np.array([self.intercept]))[:, 0]
+        return int(np.count_nonzero((score > 0) != (party.y > 0)))
+
+
+@install
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Errors(Scored):
+    """How many records a public model gets wrong, with noise."""
+
+    operation: ClassVar[str] = "errors"
+    epsilon: Epsilon
+
+    @property
+    def mechanism(self) -> PrivateCounts:
+        """What counts."""
+        return PrivateCounts(epsilon=self.epsilon, sensitivity=1)
+
+    @override
+    def expected(self, n_samples: int) -> Expected:
+        counted = _within(self.mechanism, n_samples)
+        return Expected({"errors": counted}, self.mechanism.guarantee())
+
+    @override
+    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
+        return {"errors": self.mechanism.run(np.array(self.errors_of(party)), source=source)}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Related(Operation):
+    """What is asked of rows that are hidden by a relation."""
+
+    neighbours: Relation
+    declared: Annotated[int, number(int, 0, LARGEST_DECLARED)]
+
+    @override
+    def check(self, facts: PartyFacts) -> None:
+        super().check(facts)
+        if (self.declared > 0) != (self.neighbours == Neighbours.ADD_REMOVE):
+            raise InvalidMessage(
+                "declared must be a number of records under add-remove neighbours, else 0."
+            )
+
+
+@install
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Check(Related):
+    """How far a prior holds, with noise."""
+
+    operation: ClassVar[str] = "check"
+    two_classes: ClassVar[bool] = True
+    coef: Vector
+    epsilon: Epsilon
+    base_rate: Annotated[float, number(float, above=0.0, below=1.0)]
+    deviation: Positive
+    data_norm: Positive
+    feature_scale: Annotated[Floats | None, numbers(1)] = None
+
+    @property
+    def n_features(self) -> int:
+        """Columns of the rows that it is about."""
+        return len(self.coef)
+
+    @property
+    def prior(self) -> Prior:
+        """What is checked."""
+        return Prior(self.coef, data_norm=self.data_norm, feature_scale=self.feature_scale)
+
+    @override
+    def check(self, facts: PartyFacts) -> None:
+        super().check(facts)
+        _ = self.prior.frame  # says so if there is none
+
+    def mechanism(self, n_samples: int) -> PriorCheck:
+        """Return what a party of that size runs."""
+        hidden = self.neighbours == Neighbours.ADD_REMOVE
+        return PriorCheck(
+            epsilon=self.epsilon,
+            n_samples=HiddenSize(self.declared) if hidden else n_samples,
+            base_rate=self.base_rate,
+            deviation=self.deviation,
+            neighbours=Neighbours(self.neighbours),
+        )
+
+    @override
+    def expected(self, n_samples: int) -> Expected:
+        one = self.mechanism(n_samples)
+        return Expected({"prior": Numbers((1,), longest=one.longest)}, one.guarantee())
+
+    @override
+    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
+        seen = self.mechanism(party.facts.n_samples)
+        told = seen.run(self.prior.scores(party.X), party.y, source=source)
+        return {"prior": np.array([float(told)])}
+
+
+@install
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ObjectiveWeights(WeightRequest, Related):
+    """Weights, with noise in the objective."""
+
+    operation: ClassVar[str] = "objective"
+    frame: InCoordinates
+    epsilon: Epsilon
+    ridge: Least
+    alpha: Least = field()  # what a plan may leave out, a message says
+    cap: Least = field()
+    neighbours: Relation = field()
+    declared: Annotated[int, number(int, 0, LARGEST_DECLARED)] = field()
+    delta: Delta = 0.0
+    centre: Annotated[Floats | None, numbers(1, 2, highest=FARTHEST_PRIOR)] = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the weights."""
+        return (self.frame.size,) if self.n_classes == 2 else (self.n_classes, self.frame.size)
+
+    @override
+    def check(self, facts: PartyFacts) -> None:
+        super().check(facts)
+        if self.centre is not None and self.centre.shape != self.shape:
+            raise InvalidMessage("centre must be one number per weight of every class.")
+
+    def mechanism(self, n_samples: int) -> Objective | OutputPerturbation:
+        """Return what a party of that size runs."""
+        return self.objective(n_samples)
+
+    @override
+    def expected(self, n_samples: int) -> Expected:
+        made = self.mechanism(n_samples)
+        longest = longest_weights(made)
+        return Expected({"weights": Numbers(self.shape, longest=longest)}, made.guarantee())
+
+    @override
+    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
+        made = self.mechanism(party.facts.n_samples)
+        with opened_engine(party.engine) as engine:
+            rows = self.frame.lazy(party.X, engine)
+            if isinstance(made, OutputPerturbation):
+                told = made.run(rows, party.y, source=source, centre=self.centre)
+                return {"weights": told}
+            (weights,) = made.run([rows], party.y, source=source, centres=[self.centre])
+        return {"weights": weights}
+
+    @override
+    def answers(self, group: PartyGroup, source: RandomSource) -> Arrays:
+        made = {size: self.mechanism(size) for size in group.rows.distinct_sizes}
+        run = run_parties(made, group.rows, self.frame, source=source, centre=self.centre)
+        return {"weights": run}
+
+
+@install
+class OutputWeights(ObjectiveWeights):
+    """Weights, with noise on the minimiser."""
+
+    operation: ClassVar[str] = "output"
+
+    @override
+    def mechanism(self, n_samples: int) -> OutputPerturbation:
+        return self.output(n_samples)
+
+
+def longest_weights(mechanism: Objective | OutputPerturbation) -> float:
+    """Return a bound on the released weights' norm from public facts alone.
+
+    Noise on the output comes on top of what the gradients allow, undivided by the ridge.
+    """
+    if not isinstance(mechanism, OutputPerturbation):
+        return mechanism.act.longest
+    slope = mechanism.cap if mechanism.n_classes == 2 else math.sqrt(2)
+    slopes = largest_count(mechanism.n_samples) * slope / mechanism.ridge
+    noise = mechanism.noise
+    return 1.01 * (mechanism.prior_norm + slopes + noise.law.longest) + 1.0
+
+
+@install
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Coefficients(Expansion, Operation):
+    """Coefficients of the expanded loss."""
+
+    operation: ClassVar[str] = "coefficients"
+    frame: InCoordinates
+    epsilon: Epsilon
+    linear_share: Annotated[float, number(float, above=0.0, below=1.0)] = field()
+    delta: Delta = 0.0
+
+    def expected(self, n_samples: int) -> Expected:
+        """Return what a party may answer: ``v`` and ``M`` are sums of n records' parts, noised."""
+        made = self.mechanism(n_samples)
+        linear, quadratic = (
+            1.01 * (n_samples * length + noise.law.longest) + 1
+            for length, noise in zip(made.lengths, made.noises, strict=True)
+        )
+        bounds = {
+            "linear": Numbers(self.shape, longest=linear),
+            "quadratic": Numbers((made.noises[1].size,), longest=quadratic),
+        }
+        return Expected(bounds, made.guarantee())
+
+    @override
+    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
+        rows = self.frame.rows(party.X)
+        made = self.mechanism(party.facts.n_samples).run(rows, party.y, source=source)
+        return dict(zip(("linear", "quadratic"), made, strict=True))
 
 
 def ask_sizes(
@@ -284,16 +473,12 @@ def ask_sizes(
     step, to, quorum, timeout
         As for :meth:`~confrere.federation.Federation.gather`.
     """
-    told_by: dict[str, Any] = {"to": to, "step": step, "quorum": quorum, "timeout": timeout}
-    if count_epsilon is None:
-        declared = Expected({"size": Numbers((), "<i8", lowest=1, highest=MOST_RECORDS)})
-        answers = federation.gather(SIZE.name, Payload(), expect=lambda _: declared, **told_by)
-        neighbours = Neighbours.REPLACE_ONE
-    else:
-        request = Payload({"epsilon": float(count_epsilon)})
-        counted = expected_count(COUNT, request, MOST_RECORDS)
-        answers = federation.gather(COUNT.name, request, expect=lambda _: counted, **told_by)
-        neighbours = Neighbours.ADD_REMOVE
+    request = Size() if count_epsilon is None else Count(epsilon=count_epsilon)
+    names = federation.parties() if to is None else to
+    answers = federation.gather(
+        request, dict.fromkeys(names, 0), step=step, quorum=quorum, timeout=timeout
+    )
+    neighbours = Neighbours.REPLACE_ONE if count_epsilon is None else Neighbours.ADD_REMOVE
     told: list[int] = np.maximum(1, stacked(answers, "size", (), "<i8")).tolist()
     counts = dict(zip(answers, told, strict=True))
     return Sizes(counts, neighbours, receipts_in(answers) if count_epsilon is not None else {})
@@ -329,12 +514,9 @@ class FederatedEvaluation:
         return guarantee_of(self.receipts)
 
 
-def scored_by(coef: ArrayLike, intercept: float, values: Mapping[str, Any]) -> Payload:
-    """Return a request about the errors of a public model."""
-    return Payload(
-        {**values, "intercept": float(intercept)},
-        {"coef": np.asarray(coef, dtype=np.float64).ravel()},
-    )
+def public_coef(coef: ArrayLike) -> Floats:
+    """Return the coefficients of a public model, as a message has them."""
+    return np.asarray(coef, dtype=np.float64).ravel()
 
 
 def evaluate(
@@ -369,16 +551,8 @@ def evaluate(
     known = sizes
     if known is None:
         known = ask_sizes(federation, quorum=quorum, timeout=timeout).counts
-    request = scored_by(coef, intercept, {"epsilon": float(epsilon)})
-    answers = federation.gather(
-        ERRORS.name,
-        request,
-        to=list(known),
-        step=step,
-        quorum=quorum,
-        timeout=timeout,
-        expect=lambda name: expected_count(ERRORS, request, known[name]),
-    )
+    request = Errors(epsilon=epsilon, coef=public_coef(coef), intercept=intercept)
+    answers = federation.gather(request, known, step=step, quorum=quorum, timeout=timeout)
     counts = {name: int(answer.arrays["errors"]) for name, answer in answers.items()}
     return FederatedEvaluation(counts, {n: known[n] for n in answers}, receipts_in(answers))
 
@@ -391,103 +565,6 @@ def few_enough(sizes: Sizes, delta: float) -> Sizes:
 
 #: Rehearsals have parties with one record, and with far more than this.
 _REHEARSED = 1000
-
-_CHECK_VALUES = frozenset(
-    {"epsilon", "base_rate", "deviation", "data_norm", "neighbours", "declared"}
-)
-
-
-@dataclass(frozen=True, eq=False)
-class CheckRequest:
-    """What a coordinator asks about a prior.
-
-    Parameters
-    ----------
-    coef : array
-        The prior's log odds per unit of each column.
-    epsilon, base_rate, deviation : float
-        As in :class:`PriorCheck`.
-    data_norm : float
-        Declared bound on the rows' norm.
-    neighbours : str
-        The relation that the answer's guarantee speaks of.
-    declared : int, default=0
-        Under add-remove neighbours: what stands for a party's number of records.
-    feature_scale : array, optional
-        Public factors of the columns.
-    """
-
-    coef: NDArray[np.float64]
-    epsilon: float
-    base_rate: float
-    deviation: float
-    data_norm: float
-    neighbours: str
-    declared: int = 0
-    feature_scale: NDArray[np.float64] | None = None
-
-    def mechanism(self, n_samples: int) -> PriorCheck:
-        """Return what a party of that size runs."""
-        hidden = self.neighbours == Neighbours.ADD_REMOVE
-        count: RowCount = HiddenSize(self.declared) if hidden else n_samples
-        return PriorCheck(
-            epsilon=self.epsilon,
-            n_samples=count,
-            base_rate=self.base_rate,
-            deviation=self.deviation,
-            neighbours=Neighbours(self.neighbours),
-        )
-
-    @property
-    def prior(self) -> Prior:
-        """What is checked."""
-        return Prior(self.coef, data_norm=self.data_norm, feature_scale=self.feature_scale)
-
-    def to_payload(self) -> Payload:
-        """Return the message."""
-        arrays = {"coef": self.coef}
-        if self.feature_scale is not None:
-            arrays["feature_scale"] = self.feature_scale
-        return Payload({name: getattr(self, name) for name in _CHECK_VALUES}, arrays)
-
-    @classmethod
-    def from_payload(cls, request: Payload, facts: PartyFacts) -> CheckRequest:
-        """Read a message; what does not fit is refused."""
-        values, coef = request.values, request.arrays.get("coef")
-        scale = request.arrays.get("feature_scale")
-        known = {"coef", "feature_scale"}
-        if values.keys() != _CHECK_VALUES or coef is None or not request.arrays.keys() <= known:
-            raise InvalidMessage("the request has missing or unknown fields.")
-        check_price(values["epsilon"])
-        for name in ("base_rate", "deviation", "data_norm"):
-            if type(values[name]) is not float or not 0 < values[name] <= LARGEST:
-                raise InvalidMessage(f"{name} must be a float above 0, to {LARGEST:g}.")
-        if values["neighbours"] not in RELATIONS or type(values["declared"]) is not int:
-            raise InvalidMessage("neighbours must be a known relation, declared a whole number.")
-        if coef.dtype != np.float64 or coef.shape != (facts.n_features,):
-            raise InvalidMessage("coef must be one number per column.")
-        if not float(np.abs(coef).max()) <= LARGEST:
-            raise InvalidMessage("coef must be of reasonable length.")
-        found = cls(coef, feature_scale=scale, **{name: values[name] for name in _CHECK_VALUES})
-        try:
-            _ = found.prior.frame
-        except InvalidParameter as error:
-            raise InvalidMessage(str(error)) from error
-        return found
-
-
-def _price_check(request: Payload, facts: PartyFacts) -> Guarantee:
-    return CheckRequest.from_payload(request, facts).mechanism(facts.n_samples).guarantee()
-
-
-def _run_check(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
-    asked = CheckRequest.from_payload(request, party.facts)
-    scores = asked.prior.scores(party.X)
-    seen = asked.mechanism(party.facts.n_samples).run(scores, party.y, source=source)
-    return Payload(arrays={"prior": np.array([float(seen)])})
-
-
-CHECK = install(Operation("check", _price_check, _run_check))
 
 
 def check_prior(
@@ -503,29 +580,17 @@ def check_prior(
     assert isinstance(prior, Prior)
     hidden = sizes.neighbours is Neighbours.ADD_REMOVE
     declared = math.ceil(sizes.total / len(sizes.counts)) if hidden else 0
-    asked = CheckRequest(
-        prior.coef[0],
-        epsilon=float(check.epsilon),
-        base_rate=float(check.base_rate),
-        deviation=float(check.deviation),
-        data_norm=float(prior.data_norm),
-        neighbours=str(sizes.neighbours),
+    asked = Check(
+        coef=prior.coef[0],
+        epsilon=check.epsilon,
+        base_rate=check.base_rate,
+        deviation=check.deviation,
+        data_norm=prior.data_norm,
+        neighbours=sizes.neighbours,
         declared=declared,
         feature_scale=prior.feature_scale,
     )
-
-    def expected(name: str) -> Expected:
-        one = asked.mechanism(sizes.counts[name])
-        return Expected({"prior": Numbers((1,), longest=one.longest)}, one.guarantee())
-
-    answers = federation.gather(
-        CHECK.name,
-        asked.to_payload(),
-        to=list(sizes.counts),
-        quorum=quorum,
-        timeout=timeout,
-        expect=expected,
-    )
+    answers = federation.gather(asked, sizes.counts, quorum=quorum, timeout=timeout)
     seen = float(stacked(answers, "prior", (1,)).sum())
     belief = check.belief(seen)
     if federation.rehearses:  # made-up sums may all lead to one belief, and must not
@@ -537,132 +602,6 @@ def check_prior(
         prior_facts(Belief(belief.factor, check.sigma), check),
         receipts_in(answers),
     )
-
-
-#: A prior with a coordinate further out than this is a mistake or an attack.
-FARTHEST_PRIOR = 1e6
-
-#: More records than this are no party's.
-LARGEST_DECLARED = 10**9
-
-_RELEASE_VALUES = frozenset({"frame", "epsilon", "ridge", "alpha", "cap", "neighbours", "declared"})
-
-#: What only some requests have: pure ones have no delta.
-_RELEASE_MORE = frozenset({"delta"})
-
-
-class ReleaseRequest(WeightRequest):
-    """What a coordinator asks for when it asks for weights, as a message."""
-
-    @classmethod
-    def of(cls, request: WeightRequest) -> ReleaseRequest:
-        """Return what a plan asks."""
-        return cls(**{each.name: getattr(request, each.name) for each in fields(request)})
-
-    def to_payload(self) -> Payload:
-        """Return the message."""
-        values = {name: getattr(self, name) for name in _RELEASE_VALUES - {"frame"}}
-        for name in _RELEASE_MORE:
-            if getattr(self, name):
-                values[name] = float(getattr(self, name))
-        floats = {name: float(values[name]) for name in ("epsilon", "ridge", "alpha", "cap")}
-        return framed(self.frame, values | floats, centre=self.centre)
-
-    @classmethod
-    def from_payload(cls, request: Payload) -> ReleaseRequest:
-        """Read a message; what does not fit is refused."""
-        values = request.values
-        if values.keys() - _RELEASE_MORE != _RELEASE_VALUES or not request.arrays.keys() <= {
-            "centre",
-            "feature_scale",
-            "roots",
-        }:
-            raise InvalidMessage("the request has missing or unknown fields.")
-        check_prices(values)
-        for name in ("ridge", "alpha", "cap"):
-            if type(values[name]) is not float or not 0 <= values[name] <= LARGEST:
-                raise InvalidMessage(f"{name} must be a float from 0 to {LARGEST:g}.")
-        if values["neighbours"] not in RELATIONS:
-            raise InvalidMessage("neighbours must be a known relation.")
-        hidden = values["neighbours"] == Neighbours.ADD_REMOVE
-        if (
-            type(values["declared"]) is not int
-            or not 0 <= values["declared"] <= LARGEST_DECLARED
-            or (values["declared"] > 0) != hidden
-        ):
-            raise InvalidMessage(
-                f"declared must be a number of records up to {LARGEST_DECLARED:g} under "
-                "add-remove neighbours, and 0 under others."
-            )
-        frame = coordinates_of(request)
-        centre = request.arrays.get("centre")
-        if centre is not None and (
-            centre.dtype != np.float64
-            or centre.ndim not in (1, 2)
-            or centre.shape[-1] != frame.size
-            or float(np.abs(centre).max()) > FARTHEST_PRIOR
-        ):
-            raise InvalidMessage("centre must be one number per weight, of reasonable length.")
-        known = {name: value for name, value in values.items() if name != "frame"}
-        return cls(frame=frame, centre=centre, **known)
-
-    def checked(self, facts: PartyFacts) -> ReleaseRequest:
-        """Return the request for a party's own number of classes; refuse one for other rows."""
-        if facts.n_features != self.frame.n_features:
-            raise InvalidMessage("the request is for rows of another number of columns.")
-        shape: tuple[int, ...] = (self.frame.size,)
-        if facts.n_classes > 2:
-            shape = (facts.n_classes, *shape)
-        if self.centre is not None and self.centre.shape != shape:
-            raise InvalidMessage("centre must be one number per weight of every class.")
-        return replace(self, n_classes=facts.n_classes)
-
-
-def longest_weights(mechanism: Objective | OutputPerturbation) -> float:
-    """Return a bound on the released weights' norm from public facts alone.
-
-    Noise on the output comes on top of what the gradients allow, undivided by the ridge.
-    """
-    if not isinstance(mechanism, OutputPerturbation):
-        return mechanism.act.longest
-    slope = mechanism.cap if mechanism.n_classes == 2 else math.sqrt(2)
-    slopes = largest_count(mechanism.n_samples) * slope / mechanism.ridge
-    noise = mechanism.noise
-    return 1.01 * (slopes + noise.law.longest) + 1.0
-
-
-def _releasing(name: Literal["objective", "output"]) -> Operation:
-    """Install what parties release weights by: the mechanism of that name of a request."""
-
-    def read(request: Payload, facts: PartyFacts) -> tuple[ReleaseRequest, Callable[[int], Any]]:
-        asked = ReleaseRequest.from_payload(request).checked(facts)
-        return asked, getattr(asked, name)
-
-    def price(request: Payload, facts: PartyFacts) -> Guarantee:
-        guarantee: Guarantee = read(request, facts)[1](facts.n_samples).guarantee()
-        return guarantee
-
-    def run(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
-        asked, mechanism = read(request, party.facts)
-        made = mechanism(party.facts.n_samples)
-        with opened_engine(party.engine) as engine:
-            rows = asked.frame.lazy(party.X, engine)
-            if isinstance(made, OutputPerturbation):
-                weights = made.run(rows, party.y, source=source, centre=asked.centre)
-            else:
-                (weights,) = made.run([rows], party.y, source=source, centres=[asked.centre])
-        return Payload(arrays={"weights": weights})
-
-    def run_group(request: Payload, group: PartyGroup, source: RandomSource) -> Payload:
-        asked, mechanism = read(request, next(iter(group.distinct_facts().values())))
-        made = {size: mechanism(size) for size in group.rows.distinct_sizes}
-        weights = run_parties(made, group.rows, asked.frame, source=source, centre=asked.centre)
-        return Payload(arrays={"weights": weights})
-
-    return install(Operation(name, price, run, run_group, many_classes=True))
-
-
-OBJECTIVE, OUTPUT = _releasing("objective"), _releasing("output")
 
 
 def average(
@@ -701,19 +640,16 @@ def average(
         receipts = joined(receipts, paid)
         names = [name for name in names if name in paid]
     plan = plan.at(sizes)
-    operation = OBJECTIVE if plan.perturb == "objective" else OUTPUT
+    operation = ObjectiveWeights if plan.perturb == "objective" else OutputWeights
     centre = plan.centre
     for step, epsilon in enumerate(plan.round_epsilons):
-        asked = ReleaseRequest.of(plan.request(epsilon, sizes, centre))
-        bounds = {n: expected_weights(plan, asked, n) for n in set(sizes.counts.values())}
+        asked = operation.of(plan.request(epsilon, sizes, centre))
         answers = federation.gather(
-            operation.name,
-            asked.to_payload(),
-            to=names,
+            asked,
+            {name: sizes.counts[name] for name in names},
             step=step,
             quorum=quorum,
             timeout=timeout,
-            expect=lambda name, bounds=bounds: bounds[sizes.counts[name]],  # type: ignore[misc]
         )
         receipts = joined(receipts, receipts_in(answers))
         before, centre = centre, combined(answers, sizes.counts, plan.shape, plan.combine)
@@ -721,13 +657,6 @@ def average(
             break
     assert centre is not None
     return Outcome(plan.space, centre, {n: sizes.counts[n] for n in answers}, receipts, known)
-
-
-def expected_weights(plan: Averaging, request: ReleaseRequest, n_samples: int) -> Expected:
-    """Return what a party of that size may answer."""
-    mechanism = plan.mechanism(request, n_samples)
-    bound = {"weights": Numbers(plan.shape, longest=longest_weights(mechanism))}
-    return Expected(bound, mechanism.guarantee())
 
 
 def combined(
@@ -739,113 +668,6 @@ def combined(
     """Return the parties' weights as one vector, or one matrix of several classes."""
     released = stacked(answers, "weights", shape)
     return combine_weights(released, [counts[name] for name in answers], how)
-
-
-_COEFFICIENT_VALUES = frozenset({"frame", "epsilon", "linear_share"})
-
-#: What only some requests have: pure ones have no delta.
-_COEFFICIENT_MORE = frozenset({"delta"})
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class CoefficientRequest:
-    """What a coordinator asks for when it asks for coefficients.
-
-    Parameters
-    ----------
-    frame : Frame or BodyFrame
-        The public coordinates.
-    epsilon : float
-        What the answer may spend.
-    linear_share : float, default=0.7
-        Share of it for the linear coefficients.
-    delta : float, default=0.0
-        What the answer may spend of it.
-    """
-
-    frame: Coordinates
-    epsilon: float
-    linear_share: float = LINEAR_SHARE
-    delta: float = 0.0
-
-    @classmethod
-    def of(cls, plan: Expansion) -> CoefficientRequest:
-        """Return what a plan asks."""
-        return cls(
-            frame=plan.space,
-            epsilon=float(plan.epsilon),
-            linear_share=float(plan.linear_share),
-            delta=float(plan.delta),
-        )
-
-    def to_payload(self) -> Payload:
-        """Return the message."""
-        values = {"epsilon": float(self.epsilon), "linear_share": float(self.linear_share)}
-        if self.delta:
-            values["delta"] = float(self.delta)
-        return framed(self.frame, values)
-
-    @classmethod
-    def from_payload(cls, request: Payload) -> CoefficientRequest:
-        """Read a message; what does not fit is refused."""
-        values = request.values
-        if (
-            values.keys() - _COEFFICIENT_MORE != _COEFFICIENT_VALUES
-            or not request.arrays.keys() <= {"feature_scale", "roots"}
-        ):
-            raise InvalidMessage("the request has missing or unknown fields.")
-        check_prices(values)
-        if type(values["linear_share"]) is not float:
-            raise InvalidMessage("linear_share must be a float.")
-        frame = coordinates_of(request)
-        known = {name: value for name, value in values.items() if name != "frame"}
-        return cls(frame=frame, **known)
-
-    def mechanism(self, facts: PartyFacts) -> FunctionalMechanism:
-        """Return the mechanism of a party of these sizes."""
-        if facts.n_features != self.frame.n_features:
-            raise InvalidMessage("the request is for rows of another number of columns.")
-        plan = Expansion(
-            frame=self.frame,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            n_classes=facts.n_classes,
-            linear_share=self.linear_share,
-        )
-        return plan.mechanism(facts.n_samples)
-
-    def expected(self, n_samples: int, shape: tuple[int, ...]) -> Expected:
-        """Return what a party of that size may answer; ``shape`` is that of the weights.
-
-        ``v`` and ``M`` are sums of n records' parts, and noise.
-        """
-        n_classes = 2 if len(shape) == 1 else shape[0]
-        mechanism = self.mechanism(PartyFacts(n_samples, self.frame.n_features, n_classes))
-        linear, quadratic = (
-            1.01 * (n_samples * length + noise.law.longest) + 1
-            for length, noise in zip(mechanism.lengths, mechanism.noises, strict=True)
-        )
-        bounds = {
-            "linear": Numbers(shape, longest=linear),
-            "quadratic": Numbers((mechanism.noises[1].size,), longest=quadratic),
-        }
-        return Expected(bounds, mechanism.guarantee())
-
-
-def _price_coefficients(request: Payload, facts: PartyFacts) -> Guarantee:
-    return CoefficientRequest.from_payload(request).mechanism(facts).guarantee()
-
-
-def _run_coefficients(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
-    asked = CoefficientRequest.from_payload(request)
-    rows = asked.frame.rows(party.X)
-    linear, quadratic = asked.mechanism(party.facts).run(rows, party.y, source=source)
-    return Payload(arrays={"linear": linear, "quadratic": quadratic})
-
-
-COEFFICIENTS = install(
-    Operation("coefficients", _price_coefficients, _run_coefficients, many_classes=True)
-)
 
 
 def expand(
@@ -870,15 +692,8 @@ def expand(
     if federation.rehearses and plan.delta:
         sizes = few_enough(sizes, plan.delta)  # what is made up must be enough for a plan
     plan = plan.at(sizes)
-    asked = CoefficientRequest.of(plan)
-    answers = federation.gather(
-        COEFFICIENTS.name,
-        asked.to_payload(),
-        to=list(sizes.counts),
-        quorum=quorum,
-        timeout=timeout,
-        expect=lambda name: asked.expected(sizes.counts[name], plan.shape),
-    )
+    asked = Coefficients.of(plan, frame=plan.space)
+    answers = federation.gather(asked, sizes.counts, quorum=quorum, timeout=timeout)
     size = plan.space.size
     linear = stacked(answers, "linear", plan.shape)
     packed = stacked(answers, "quadratic", (size * (size + 1) // 2,))

@@ -29,13 +29,12 @@ from confrere.federation.messages import (
     check_run,
     receipt_of,
 )
-from confrere.federation.operation import Operation, installed
+from confrere.federation.operation import Operation, SumOperation, installed
 from confrere.federation.party import LocalParty, PartyGroup
 from confrere.federation.summing import (
-    READY,
+    Ready,
     agreed_masks,
     announce,
-    asked_of,
     check_try,
     hidden,
 )
@@ -108,46 +107,47 @@ def answer(question: Question, local: LocalParty | PartyGroup) -> Payload:
     _check_step(question.step)
     check_run(question.run)
     policy.check(question.operation, question.step, question.payload, question.run)
-    act = installed(question.operation)
-    if question.operation == READY:
-        return _ready(question, local)
-    price = local.price(act, question.payload)
+    asked = installed(question.operation).read(question.payload, local.facts)
+    if isinstance(asked, Ready):
+        return _ready(question, asked, local)
+    price = local.price(asked)
     policy.check_price(price)
-    key = Key(question.run, act.slot or question.operation, question.step)
+    key = Key(question.run, asked.slot or question.operation, question.step)
+    summed = asked if isinstance(asked, SumOperation) else None
     claim = answers.claim(
         key,
         question=question.digest,
         epsilon=0.0 if price is None else price.epsilon,
         cap=policy.epsilon_per_run,
-        once=act.sum_of is not None,
+        once=summed is not None,
     )
     if claim.failure is not None:
         raise FederationError(
             f"{question.operation} failed before ({claim.failure}); it is not repeated."
         )
     if claim.answer is not None:
-        return _sent(claim.answer, local, key, act, again=True)
+        return _sent(claim.answer, local, key, asked, again=True)
     with ExitStack() as stack:
         try:
             masks, terms = None, None
-            if act.sum_of is not None:
-                masks = agreed_masks(act, question, local)
-                terms = _terms(act, question.payload, local, question.step)
+            if summed is not None:
+                masks = agreed_masks(summed, question, local)
+                terms = _terms(summed, local, question.step)
             ticket = stack.enter_context(_paying(local, key, price, question, terms))
             receipt = None if price is None else ticket.receipt
-            if act.sum_of is not None and receipt is not None:
+            if summed is not None and receipt is not None:
                 _recognise(receipt, local, key)
         except Unpaid:
             # Another thread or process of this party has just answered: its bytes are the answer.
             kept = answers.kept(key.run).get((key.operation, key.step))
             if kept is None:
                 raise
-            return _sent(kept, local, key, act, again=True)
+            return _sent(kept, local, key, asked, again=True)
         except (LedgerError, CompositionError, OperationRefused):
             answers.withdraw(key)  # nothing was paid for this answer
             raise
         try:
-            made = local.release(act, question.payload, ticket)
+            made = local.release(asked, ticket)
             if masks is not None:
                 made = hidden(made, masks)  # what is kept and sent; the rest is forgotten
             kept = answers.keep(key, _signable(made, receipt, local, question).encode())
@@ -158,26 +158,24 @@ def answer(question: Question, local: LocalParty | PartyGroup) -> Payload:
                 logger.warning("%s: %s step %d of run %s failed (%s)", local.name, *key.named, code)
                 raise
             kept = earlier  # another process of this party had answered meanwhile
-        return _sent(kept, local, key, act, again=False)
+        return _sent(kept, local, key, asked, again=False)
 
 
-def _ready(question: Question, local: LocalParty | PartyGroup) -> Payload:
+def _ready(question: Question, asked: Ready, local: LocalParty | PartyGroup) -> Payload:
     """Say that one is ready for a sum: a key that is good for it alone, and not kept on disk."""
-    operation, request = asked_of(READY, question.payload)
-    _terms(installed(operation), request, local, question.step)
-    if local.books.answers.asked(Key(question.run, operation, question.step)):
+    _terms(asked.summed, local, question.step)
+    if local.books.answers.asked(Key(question.run, asked.summed.operation, question.step)):
         raise OperationRefused("this try of the run is over; take the next one.", "repeated")
-    return _signable(announce(question, local), None, local, question)
+    return _signable(announce(asked.summed, question, local), None, local, question)
 
 
-def _terms(act: Operation, payload: Payload, local: LocalParty | PartyGroup, step: int) -> str:
+def _terms(asked: SumOperation, local: LocalParty | PartyGroup, step: int) -> str:
     """Return the name of a sum's mechanism, of which a run has one, if there is a try left."""
     if isinstance(local, PartyGroup):
         raise OperationRefused("members of a group have no masks of their own.", "identity")
-    mechanism = act.mechanism(payload, local.facts)
-    check_try(mechanism, step)
-    local.books.policy.check_price(mechanism.guarantee())
-    return mechanism.digest
+    check_try(asked.mechanism, step)
+    local.books.policy.check_price(asked.mechanism.guarantee())
+    return asked.mechanism.digest
 
 
 def _check_step(step: object) -> None:
@@ -257,16 +255,16 @@ def _signable(
 
 
 def _sent(
-    content: bytes, local: LocalParty | PartyGroup, key: Key, act: Operation, *, again: bool
+    content: bytes, local: LocalParty | PartyGroup, key: Key, asked: Operation, *, again: bool
 ) -> Payload:
     answer = Payload.decode(content)
     receipt = receipt_of(answer)
     if receipt is not None:
         # Marking twice is harmless, and a kill may have come between keeping and marking. One
         # charge for several sums has no one digest.
-        digest = answer.digest if act.sum_of is None else None
-        local.books.ledger.mark_released(receipt, digest=digest)
-        if act.sum_of is not None:
+        summed = isinstance(asked, SumOperation)
+        local.books.ledger.mark_released(receipt, digest=None if summed else answer.digest)
+        if summed:
             local.books.ledger.note_model(receipt, digest=answer.digest)
     logger.info(
         "%s: %s step %d of run %s %s, %s, digest %s",

@@ -71,22 +71,20 @@ from confrere.federation.messages import (
     refusal,
     refused,
 )
-from confrere.federation.operation import PartyFacts, installed
+from confrere.federation.operation import PartyFacts, SumOperation, installed
 from confrere.federation.party import LocalParty
 from confrere.federation.serving import answer
 from confrere.federation.summing import (
-    READY,
+    OF,
+    Ready,
     Summed,
     added,
     asked_of,
-    expected_share,
-    ready_question,
     rehearsed,
     roster_of,
     without_roster,
 )
 from confrere.ledger import Receipt
-from confrere.mechanisms.secure_sum import SecureSum
 from confrere.release.card import presentable
 from confrere.release.signing import PrivateKey, PublicKey, public_line, read_private_key
 from confrere.release.signing import read_public_key as _public
@@ -247,10 +245,9 @@ def rehearse(
     n_features: int,
     *,
     n_classes: int = 2,
-    party: str | None = None,
     most: int | None = None,
-) -> tuple[Request, ...]:
-    """Return every question that a run may ask, and what in it depends on answers.
+) -> dict[str, tuple[Request, ...]]:
+    """Return every question that a run may ask each party, and what in it depends on answers.
 
     Two rehearsals with different made-up answers, of parties with one record and with a million:
     what is the same in both is fixed.
@@ -265,8 +262,6 @@ def rehearse(
         Its hash.
     n_features, n_classes : int
         Columns of encoded rows and declared labels, for the prices.
-    party : str, optional
-        Leave out what is not asked of this one.
     most : int, optional
         Bytes of a message that can be carried: a run whose evidence grows beyond would end in the
         middle, and paid for.
@@ -289,21 +284,22 @@ def rehearse(
             f"signed answers with its last question, and a message has {most >> 20} MiB at most: "
             "agree on fewer rounds or columns."
         )
-    every = zip(first.asked, second.asked, strict=True)
-    pairs = [pair for pair in every if party in (None, *pair[0].to)]
+    pairs = list(zip(first.asked, second.asked, strict=True))
     facts = PartyFacts(_FACTS, n_features, n_classes)
     sums = {one.operation: one.tries for one, _ in pairs if one.tries}
-    asked = [_request([one, other], facts) for one, other in pairs if not one.tries]
+    asked = [(one.to, _request([one, other], facts)) for one, other in pairs if not one.tries]
     for operation, tries in sums.items():
         # A sum's tries are for whichever sum of the run needs them: one request for all.
         each = [one for pair in pairs for one in pair if one.operation == operation]
-        ready = [replace(e, operation=READY, payload=_ready_for(e)) for e in each]
-        asked += [_request(ready, facts, tries), _request(each, facts, tries)]
-    return tuple(asked)
+        ready = [replace(e, operation=Ready.operation, payload=_ready_for(e)) for e in each]
+        both = [_request(ready, facts, tries), _request(each, facts, tries)]
+        asked += [(each[0].to, one) for one in both]
+    return {name: tuple(one for to, one in asked if name in to) for name in parties}
 
 
 def _ready_for(question: Next) -> Payload:
-    return ready_question(question.operation, question.payload)
+    told = {**question.payload.values, OF: question.operation}
+    return Payload(told, question.payload.arrays)
 
 
 def _request(asked: Sequence[Next], facts: PartyFacts, steps: int = 1) -> Request:
@@ -311,7 +307,7 @@ def _request(asked: Sequence[Next], facts: PartyFacts, steps: int = 1) -> Reques
     if any((one.operation, one.step) != (other.operation, other.step) for other in asked):
         raise InvalidMessage("the protocol's questions depend on answers; it cannot be granted.")
     operation = installed(one.operation)
-    price = operation.priced(one.payload, facts)
+    price = operation.read(one.payload, facts).price(facts.n_samples)
     a = one.payload
     chosen = [name for name in operation.chosen if one.tries or name in a.values]
     names = [name for each in asked for name in (*each.payload.values, *each.payload.arrays)]
@@ -374,7 +370,8 @@ class _Rehearsal(Federation):
     def _keep(self, asked: Round, answers: int) -> None:
         self.evidence += _SIGNED + len(asked.payload.encode()) + answers + _SIGNED * len(asked.to)
 
-    def _added(self, asked: Round, mechanism: SecureSum) -> Summed:
+    def _added(self, asked: Round, request: SumOperation) -> Summed:
+        mechanism = request.mechanism
         self._keep(asked, 8 * mechanism.size * len(asked.to))
         every = Next(asked.operation, 0, asked.payload, asked.to, mechanism.releases)
         self.asked.append(every)
@@ -478,7 +475,8 @@ class _Replay(Federation):
             raise OperationRefused("the evidence is of too few parties.", "evidence")
         return answers
 
-    def _added(self, asked: Round, mechanism: SecureSum) -> Summed:
+    def _added(self, asked: Round, request: SumOperation) -> Summed:
+        mechanism = request.mechanism
         found = [
             place
             for place, step in sorted(self.left.items())
@@ -491,7 +489,7 @@ class _Replay(Federation):
         roster = [one.party for one in roster_of(step.question.payload)]
         answers = {name: step.answers[name].payload for name in roster if name in step.answers}
         whole = set(roster) == set(step.answers) <= set(asked.to)
-        faulty = any(expected_share(mechanism).fault(answer) for answer in answers.values())
+        faulty = any(request.expected(0).fault(answer) for answer in answers.values())
         paid = len(roster) >= mechanism.roster and found[0][1] < mechanism.releases
         if not (whole and paid) or faulty:
             raise OperationRefused("the evidence holds a sum that is not valid.", "evidence")
@@ -607,7 +605,9 @@ class SignedFederation(Federation):
             raise FederationError(f"{operation}: nobody says what its answers must be.")
         digest = asked.payload.digest
         # One is ready for every sum of a run by itself.
-        entry = f"{READY} {asked_of(READY, asked.payload)[0]}" if operation == READY else operation
+        entry = operation
+        if operation == Ready.operation:
+            entry = f"{operation} {asked_of(operation, asked.payload)[0]}"
         kept = self._journal.kept(entry, step, digest)
         if kept:
             opened = {name: SignedAnswer.open(c, self._keys) for name, c in kept.items()}

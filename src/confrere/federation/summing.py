@@ -12,26 +12,32 @@ Proof: docs/proofs/secure_sums.md.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar, NoReturn, Self
 
 import numpy as np
+from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidMessage, OperationRefused
 from confrere.federation.masks import Announcement, Masking, Masks, SumContext, add_masked
 from confrere.federation.messages import Expected, Numbers, Payload, Question, receipt_of
-from confrere.federation.operation import Operation, PartyFacts, install, installed
+from confrere.federation.operation import (
+    ROSTER,
+    Operation,
+    PartyFacts,
+    SumOperation,
+    install,
+    installed,
+)
 from confrere.federation.party import LocalParty, PartyGroup
 from confrere.kernel.streams import RandomSource
 from confrere.ledger import Receipt
 from confrere.mechanisms.secure_sum import SecureSum
 
-#: The question that comes before every sum.
-READY = "ready"
-
-#: The values that turn a request into the question whether one is ready for it, or into its sum.
-_OF, _ROSTER = "sum", "roster"
+#: The value that turns a request into the question whether one is ready for it.
+OF = "sum"
 
 
 class SpoiledSum(InvalidMessage):
@@ -57,79 +63,56 @@ class Summed:
     receipts: Mapping[str, tuple[Receipt, ...]]
 
 
-def install_sum(
-    name: str,
-    mechanism: Callable[[Payload, PartyFacts], SecureSum],
-    vector: Callable[[Payload, LocalParty], Floats],
-    *,
-    many_classes: bool = False,
-) -> Operation:
-    """Install an operation whose answers are added up.
+@install
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ready(Operation):
+    """Whether a party is ready for a sum; nothing leaves but a key, of its own masking's making."""
 
-    Parameters
-    ----------
-    name : str
-    mechanism : callable
-        ``(request, facts) -> SecureSum``: reads the whole request and refuses what does not fit.
-    vector : callable
-        ``(request, party) -> array``: what the party adds, before its share of the noise.
-    many_classes : bool, default=False
-        Whether it understands labels of more than two classes.
-    """
+    operation: ClassVar[str] = "ready"
+    noised: ClassVar[bool] = False
+    summed: SumOperation
 
-    def run(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
-        asked = without_roster(request)
-        upload = mechanism(asked, party.facts).upload(vector(asked, party), source=source)
-        return Payload(arrays={"masked": upload.view(np.int64)})
+    @classmethod
+    @override
+    def read(cls, payload: Payload, facts: PartyFacts) -> Self:
+        operation, request = asked_of(cls.operation, payload)
+        summed = installed(operation).read(request, facts)
+        if not isinstance(summed, SumOperation):
+            raise InvalidMessage(f"{operation}: its answers are not for a sum.")
+        return cls(summed=summed, n_classes=facts.n_classes)
 
-    return install(
-        Operation(
-            name,
-            price=lambda request, facts: mechanism(without_roster(request), facts).guarantee(),
-            run=run,
-            chosen=(_ROSTER,),
-            sum_of=lambda request, facts: mechanism(without_roster(request), facts),
-            many_classes=many_classes,
-        )
-    )
+    @override
+    def write(self) -> Payload:
+        request = self.summed.write()
+        return Payload({**request.values, OF: self.summed.operation}, request.arrays)
 
+    @override
+    def expected(self, n_samples: int) -> Expected:
+        return Expected({"announcement": Numbers((96,), "|u1")})
 
-def _price_ready(request: Payload, facts: PartyFacts) -> None:
-    """Read the request that one is to be ready for; nothing leaves but a key."""
-    operation, asked = asked_of(READY, request)
-    installed(operation).mechanism(asked, facts)
-
-
-def _no_run(request: Payload, party: LocalParty, source: RandomSource) -> Payload:  # noqa: ARG001
-    raise OperationRefused("a key is made by the party's own masking.", "unknown")
-
-
-READY_OPERATION = install(Operation(READY, _price_ready, _no_run, noised=False, many_classes=True))
-
-
-def ready_question(operation: str, request: Payload) -> Payload:
-    """Return the question whether a party is ready for a sum."""
-    return Payload({**request.values, _OF: operation}, request.arrays)
+    @override
+    def answer(self, party: LocalParty, source: RandomSource) -> NoReturn:
+        raise OperationRefused("a key is made by the party's own masking.", "unknown")
 
 
 def share_question(request: Payload, roster: Sequence[Announcement]) -> Payload:
     """Return the question for a party's part in a sum of these."""
     told = {one.party: one.plain for one in roster}
-    return Payload({**request.values, _ROSTER: told}, request.arrays)
+    return Payload({**request.values, ROSTER: told}, request.arrays)
 
 
 def without_roster(request: Payload) -> Payload:
     """Return what is asked for, whoever takes part."""
-    values = {name: value for name, value in request.values.items() if name != _ROSTER}
+    values = {name: value for name, value in request.values.items() if name != ROSTER}
     return Payload(values, request.arrays)
 
 
 def asked_of(operation: str, question: Payload) -> tuple[str, Payload]:
     """Return the operation and the request that a question of a try is about."""
-    if operation != READY:
+    if operation != Ready.operation:
         return operation, without_roster(question)
     values = dict(question.values)
-    summed = values.pop(_OF, None)
+    summed = values.pop(OF, None)
     if not isinstance(summed, str):
         raise InvalidMessage("a party is ready for a sum that is named.")
     return summed, Payload(values, question.arrays)
@@ -137,20 +120,20 @@ def asked_of(operation: str, question: Payload) -> tuple[str, Payload]:
 
 def roster_of(question: Payload) -> list[Announcement]:
     """Read the roster of a question."""
-    told = question.values.get(_ROSTER)
+    told = question.values.get(ROSTER)
     if not isinstance(told, dict):
         raise OperationRefused("a sum has a roster of signed keys.", "roster")
     return [Announcement.read(name, one) for name, one in told.items()]
 
 
-def context_of(operation: str, request: Payload, question: Question) -> SumContext:
+def context_of(asked: SumOperation, question: Question) -> SumContext:
     """Return the name of a try: of the sum that a question is about."""
     return SumContext(
         study=hashlib.sha256((question.study or "").encode()).hexdigest(),
         run=question.run,
         step=0,
         attempt=question.step,
-        question=hashlib.sha256(f"{operation} {request.digest}".encode()).hexdigest(),
+        question=hashlib.sha256(f"{asked.operation} {asked.write().digest}".encode()).hexdigest(),
     )
 
 
@@ -162,24 +145,21 @@ def check_try(mechanism: SecureSum, step: int) -> None:
         )
 
 
-def announce(question: Question, local: LocalParty | PartyGroup) -> Payload:
+def announce(asked: SumOperation, question: Question, local: LocalParty | PartyGroup) -> Payload:
     """Return a party's key for a try."""
-    operation, request = asked_of(READY, question.payload)
-    one = _masking(local).ready(operation, context_of(operation, request, question))
+    one = _masking(local).ready(asked.operation, context_of(asked, question))
     told = np.frombuffer(one.key + one.signature, dtype=np.uint8)
     return Payload(arrays={"announcement": told})
 
 
-def agreed_masks(operation: Operation, question: Question, local: LocalParty | PartyGroup) -> Masks:
+def agreed_masks(asked: SumOperation, question: Question, local: LocalParty | PartyGroup) -> Masks:
     """Check a roster against the identities that the party knows, and agree with everyone on it."""
-    masking = _masking(local)
-    assert isinstance(local, LocalParty)
-    mechanism = operation.mechanism(question.payload, local.facts)
+    masking, mechanism = _masking(local), asked.mechanism
     roster = roster_of(question.payload)
     if len(roster) > mechanism.n_parties:
         raise OperationRefused("the roster is longer than the noise was made for.", "roster")
-    context = context_of(operation.name, without_roster(question.payload), question)
-    return masking.agree(operation.name, context, roster, fewest=mechanism.roster)
+    context = context_of(asked, question)
+    return masking.agree(asked.operation, context, roster, fewest=mechanism.roster)
 
 
 def hidden(answer: Payload, masks: Masks) -> Payload:
@@ -188,20 +168,10 @@ def hidden(answer: Payload, masks: Masks) -> Payload:
     return Payload(arrays={"masked": masks.hide(words).view(np.int64)})
 
 
-def expected_key() -> Expected:
-    """Return what the answer to whether one is ready must be."""
-    return Expected({"announcement": Numbers((96,), "|u1")})
-
-
 def read_key(party: str, answer: Payload) -> Announcement:
     """Return the announcement in an answer that was found as it must be."""
     told = answer.arrays["announcement"].tobytes()
     return Announcement(party, told[:32], told[32:])
-
-
-def expected_share(mechanism: SecureSum) -> Expected:
-    """Return what a party's part in a sum must be: masked words, and the price of the run."""
-    return Expected({"masked": Numbers((mechanism.size,), "<i8")}, mechanism.guarantee())
 
 
 def added(mechanism: SecureSum, answers: Mapping[str, Payload]) -> Summed:

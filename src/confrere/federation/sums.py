@@ -12,29 +12,45 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import Any
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidMessage, InvalidParameter, SchemaError
 from confrere.federation.federation import Federation
-from confrere.federation.messages import MOST_RECORDS, Payload
-from confrere.federation.operation import PartyFacts, check_price, coordinates_of, framed
+from confrere.federation.messages import MOST_RECORDS
+from confrere.federation.operation import (
+    Delta,
+    Epsilon,
+    InCoordinates,
+    PartyFacts,
+    Positive,
+    Records,
+    Share,
+    SumOperation,
+    Weights,
+    Whole,
+    install,
+    number,
+    numbers,
+    one_of,
+)
 from confrere.federation.party import LocalParty
 from confrere.federation.protocols import (
     FederatedEvaluation,
     Outcome,
+    Scored,
     ask_sizes,
-    check_model,
-    count_errors,
     joined,
-    scored_by,
+    public_coef,
 )
-from confrere.federation.summing import Summed, install_sum
+from confrere.federation.summing import Summed
 from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.mechanisms.secure_sum import (
     Colluding,
@@ -43,8 +59,10 @@ from confrere.mechanisms.secure_sum import (
     colluders_of,
     fewest_of,
 )
+from confrere.plans.design import Alpha
 from confrere.plans.party_rows import Sizes
-from confrere.plans.sums_plan import GradientRounds, OneMessage, Sums
+from confrere.plans.sums_plan import GradientRounds, OneMessage
+from confrere.rows.frame import LARGEST
 from confrere.schema import PublicSchema
 from confrere.schema.fact_counts import STEPS, FactCounts
 from confrere.schema.public_schema import PaidFacts
@@ -67,7 +85,7 @@ def sent_schema(schema: PublicSchema) -> NDArray[np.uint8]:
     return np.frombuffer(text.encode(), dtype=np.uint8)
 
 
-def received_schema(written: NDArray[Any]) -> PublicSchema:
+def received_schema(written: NDArray[np.uint8]) -> PublicSchema:
     """Read the schema of a request.
 
     Raises
@@ -81,11 +99,110 @@ def received_schema(written: NDArray[Any]) -> PublicSchema:
         raise InvalidMessage("schema is not one that can be read.") from None
 
 
-_SUM_COMMON = frozenset(
-    {"frame", "epsilon", "cap", "colluding", "reserve", "quorum", "sizes", "spacing"}
-)
-_ONE = _SUM_COMMON | {"alpha"}
-_ROUND = _SUM_COMMON | {"delta", "rounds", "round"}
+Sums = OneMessage | GradientRounds
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Addend(SumOperation):
+    """What a party adds to a sum of all, whose sizes are known."""
+
+    frame: InCoordinates
+    epsilon: Epsilon
+    cap: Share
+    colluding: Whole
+    reserve: Whole
+    quorum: Share
+    sizes: Records
+    spacing: Positive
+    weights: Weights = None
+
+    #: The plan that it is of.
+    kind: ClassVar[type[OneMessage | GradientRounds]]
+
+    @classmethod
+    def at(
+        cls, plan: Sums, sizes: Sizes, mechanism: SecureSum, weights: Floats | None, **more: Any
+    ) -> Self:
+        """Return the request for a sum of parties of these sizes."""
+        told = {
+            "frame": plan.space,
+            "sizes": sizes.counts,
+            "spacing": mechanism.spacing,
+            "colluding": mechanism.colluders,
+            "weights": weights,
+            **more,
+        }
+        return cls.of(plan, **told)
+
+    @cached_property
+    def counts(self) -> Sizes:
+        """Everybody's number of records."""
+        return Sizes(self.sizes)
+
+    @cached_property
+    def plan(self) -> Any:
+        """What everybody carries out."""
+        names = {one.name for one in fields(self.kind)} & {one.name for one in fields(self)}
+        return self.kind(**{name: getattr(self, name) for name in names}, prior=self._prior)
+
+    @property
+    def _prior(self) -> Floats | None:
+        return None
+
+    @cached_property
+    def mechanism(self) -> SecureSum:
+        mechanism: SecureSum = self.plan.mechanism(self.counts)
+        return mechanism
+
+    def check(self, facts: PartyFacts) -> None:
+        shape = (self.frame.size,) if facts.n_classes == 2 else (facts.n_classes, self.frame.size)
+        if self.weights is not None and self.weights.shape != shape:
+            raise InvalidMessage("weights must be one number per coordinate.")
+        super().check(facts)
+
+
+@install
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Minimiser(_Addend):
+    """A party's minimiser, near public weights."""
+
+    operation: ClassVar[str] = "minimiser"
+    kind: ClassVar[type[OneMessage | GradientRounds]] = OneMessage
+    alpha: Annotated[Alpha, number(float, above=0.0, highest=LARGEST, others=("auto",))]
+
+    @property
+    def _prior(self) -> Floats | None:
+        return self.weights
+
+    @override
+    def vector(self, party: LocalParty) -> Floats:
+        made: Floats = self.plan.message(
+            self.frame.rows(party.X), party.y, self.counts, len(party.y)
+        )
+        return made
+
+
+@install
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Gradient(_Addend):
+    """A party's gradient at public weights."""
+
+    operation: ClassVar[str] = "gradient"
+    kind: ClassVar[type[OneMessage | GradientRounds]] = GradientRounds
+    delta: Delta
+    rounds: Annotated[int, number(int, 1, 10**6)]
+    round: Whole
+
+    @override
+    def check(self, facts: PartyFacts) -> None:
+        super().check(facts)
+        if self.weights is None or self.round >= self.rounds:
+            raise InvalidMessage("a gradient is asked for at weights, in one of the rounds.")
+
+    @override
+    def vector(self, party: LocalParty) -> Floats:
+        made: Floats = self.plan.message(self.frame.rows(party.X), party.y, self.weights)
+        return made
 
 
 def add_up(
@@ -121,22 +238,15 @@ def add_up(
     mechanism = plan.mechanism(sizes)
     names = list(sizes.counts)
     if isinstance(plan, OneMessage):
-        asked = _request(plan, sizes, mechanism, plan.told)
-        summed = federation.sum(MINIMISER.name, asked, mechanism, to=names, timeout=timeout)
+        one = Minimiser.at(plan, sizes, mechanism, plan.told)
+        summed = federation.sum(one, names, timeout=timeout)
         weights = plan.weights_of(_whole(summed, sizes), sizes)
         return _outcome(plan, weights, sizes, summed, dict(summed.receipts))
     descent = plan.descent(sizes)
     receipts: dict[str, Any] = {}
-    for number in range(plan.rounds):
-        asked = _request(plan, sizes, mechanism, descent.weights, round=number)
-        summed = federation.sum(
-            GRADIENT.name,
-            asked,
-            mechanism,
-            to=names,
-            timeout=timeout,
-            later=plan.rounds - number - 1,
-        )
+    for step in range(plan.rounds):
+        asked = Gradient.at(plan, sizes, mechanism, descent.weights, round=step)
+        summed = federation.sum(asked, names, timeout=timeout, later=plan.rounds - step - 1)
         receipts = joined(receipts, summed.receipts)
         descent.take(_whole(summed, sizes))
     return _outcome(plan, descent.average, sizes, summed, receipts)
@@ -155,138 +265,77 @@ def _whole(summed: Summed, sizes: Sizes) -> Floats:
     return np.asarray(summed.value * (sizes.total / there))
 
 
-def _request(
-    plan: Sums, sizes: Sizes, mechanism: SecureSum, weights: Floats | None, **more: Any
-) -> Payload:
-    values: dict[str, Any] = {
-        "epsilon": float(plan.epsilon),
-        "cap": float(plan.cap),
-        "colluding": int(mechanism.colluders),
-        "reserve": int(plan.reserve),
-        "quorum": float(plan.quorum),
-        "sizes": {name: int(count) for name, count in sizes.counts.items()},
-        "spacing": float(mechanism.spacing),
-        **more,
-    }
-    if isinstance(plan, OneMessage):
-        values["alpha"] = plan.alpha if plan.alpha == "auto" else float(plan.alpha)
-    else:
-        values |= {"delta": float(plan.delta), "rounds": int(plan.rounds)}
-    return framed(plan.space, values, weights=weights)
-
-
-def _read(
-    request: Payload, facts: PartyFacts, known: frozenset[str]
-) -> tuple[dict[str, Any], Sizes]:
-    """Read what all requests have; what does not fit is refused."""
-    values, arrays = dict(request.values), {"feature_scale", "roots", "weights"}
-    if values.keys() != known or not request.arrays.keys() <= arrays:
-        raise InvalidMessage("the request has missing or unknown fields.")
-    frame = coordinates_of(request)
-    if facts.n_features != frame.n_features:
-        raise InvalidMessage("the request is for rows of another number of columns.")
-    weights = request.arrays.get("weights")
-    shape = (frame.size,) if facts.n_classes == 2 else (facts.n_classes, frame.size)
-    if weights is not None and (weights.dtype != np.float64 or weights.shape != shape):
-        raise InvalidMessage("weights must be one float64 per coordinate.")
-    check_price(values["epsilon"])
-    for name in ("cap", "quorum", "spacing"):
-        if type(values[name]) is not float or not values[name] > 0:
-            raise InvalidMessage(f"{name} must be a float above 0.")
-    for name in ("colluding", "reserve"):
-        if type(values[name]) is not int:
-            raise InvalidMessage(f"{name} must be an int.")
-    if not values["cap"] <= 1:
-        raise InvalidMessage("cap must be at most 1, the largest slope of the loss.")
-    counts = values["sizes"]
-    fit = isinstance(counts, dict) and all(type(n) is int and n > 0 for n in counts.values())
-    if not fit or not counts:
-        raise InvalidMessage("sizes must be a number of records for every party.")
-    settings = {n: values[n] for n in ("epsilon", "cap", "colluding", "reserve", "quorum")}
-    return settings | {"n_classes": facts.n_classes, "frame": frame}, Sizes(counts)
-
-
-def _one_message(request: Payload, facts: PartyFacts) -> tuple[OneMessage, Sizes]:
-    settings, sizes = _read(request, facts, _ONE)
-    alpha = request.values["alpha"]
-    if alpha != "auto" and not (type(alpha) is float and alpha > 0):
-        raise InvalidMessage("alpha must be 'auto' or a float above 0.")
-    return OneMessage(**settings, alpha=alpha, prior=request.arrays.get("weights")), sizes
-
-
-def _gradient_rounds(request: Payload, facts: PartyFacts) -> tuple[GradientRounds, Sizes]:
-    settings, sizes = _read(request, facts, _ROUND)
-    values = request.values
-    if type(values["delta"]) is not float or "weights" not in request.arrays:
-        raise InvalidMessage("a gradient is asked for with a delta, at weights.")
-    if type(values["rounds"]) is not int or type(values["round"]) is not int:
-        raise InvalidMessage("round and rounds must be ints.")
-    if not 0 <= values["round"] < values["rounds"]:
-        raise InvalidMessage("round must be one of the rounds.")
-    return GradientRounds(**settings, delta=values["delta"], rounds=values["rounds"]), sizes
-
-
-def _checked(mechanism: SecureSum, request: Payload) -> SecureSum:
-    # Uploads on different lattices would add up to nothing.
-    if request.values["spacing"] != mechanism.spacing:
-        raise InvalidMessage("spacing is not the one that follows from the request.")
-    return mechanism
-
-
-def _sum_minimisers(request: Payload, facts: PartyFacts) -> SecureSum:
-    plan, sizes = _one_message(request, facts)
-    return _checked(plan.mechanism(sizes), request)
-
-
-def _minimiser(request: Payload, party: LocalParty) -> Floats:
-    plan, sizes = _one_message(request, party.facts)
-    return plan.message(plan.space.rows(party.X), party.y, sizes, len(party.y))
-
-
-def _sum_gradients(request: Payload, facts: PartyFacts) -> SecureSum:
-    plan, sizes = _gradient_rounds(request, facts)
-    return _checked(plan.mechanism(sizes), request)
-
-
-def _gradient(request: Payload, party: LocalParty) -> Floats:
-    plan, _ = _gradient_rounds(request, party.facts)
-    return plan.message(plan.space.rows(party.X), party.y, request.arrays["weights"])
-
-
-MINIMISER = install_sum("minimiser", _sum_minimisers, _minimiser, many_classes=True)
-GRADIENT = install_sum("gradient", _sum_gradients, _gradient, many_classes=True)
-
-
-_COUNT_KINDS: Mapping[str, type] = {
-    "epsilon": float,
-    "n_parties": int,
-    "colluding": int,
-    "reserve": int,
-    "quorum": float,
-    "largest": int,
-}
-
 #: What stands for all parties where their counts are one.
 ALL = "all parties"
 
 
-def count_sum(values: Mapping[str, Any], neighbours: Neighbours) -> SecureSum:
-    """Return the sum of counts that one record moves by one."""
-    check_tries(values["reserve"], values["quorum"])
-    fewest = fewest_of(values["n_parties"], values["quorum"])
-    return SecureSum(
-        epsilon=values["epsilon"],
-        law="integer",
-        size=1,
-        sensitivity=1.0,
-        n_parties=values["n_parties"],
-        # Those who are left of a run may be few: never so few that they could all pool.
-        fewest=max(fewest, values["colluding"] + 1),
-        colluding=values["colluding"],
-        releases=1 + values["reserve"],
-        largest=float(values["largest"]),
-        neighbours=neighbours,
-    )
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CountOfAll(SumOperation):
+    """Counts of all parties, of which one record moves each by one."""
+
+    epsilon: Epsilon
+    n_parties: Whole
+    colluding: Whole  #: How many of them may pool what they know
+    reserve: Whole  #: How many lost sums are paid for
+    quorum: Share  #: Of the parties, that a sum needs
+    largest: Annotated[int, number(int, 1, MOST_RECORDS)]  #: No party counts more
+
+    @classmethod
+    def among(cls, n_parties: int, colluding: Colluding, quorum: float, **told: Any) -> Self:
+        """Return the request to so many parties, of which by default a minority may collude."""
+        known = colluders_of(colluding, n_parties, quorum)
+        return cls(n_parties=n_parties, colluding=known, quorum=quorum, **told)
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The relation that the promise speaks of."""
+        return Neighbours.REPLACE_ONE
+
+    @cached_property
+    @override
+    def mechanism(self) -> SecureSum:
+        check_tries(self.reserve, self.quorum)
+        return SecureSum(
+            epsilon=self.epsilon,
+            law="integer",
+            size=1,
+            sensitivity=1.0,
+            n_parties=self.n_parties,
+            # Those who are left of a run may be few: never so few that they could all pool.
+            fewest=max(fewest_of(self.n_parties, self.quorum), self.colluding + 1),
+            colluding=self.colluding,
+            releases=1 + self.reserve,
+            largest=float(self.largest),
+            neighbours=self.neighbours,
+        )
+
+
+@install
+class RecordsOfAll(CountOfAll):
+    """How many records all have together."""
+
+    operation: ClassVar[str] = "records_of_all"
+
+    @property
+    @override
+    def neighbours(self) -> Neighbours:
+        return Neighbours.ADD_REMOVE
+
+    @override
+    def vector(self, party: LocalParty) -> Floats:
+        return np.array([float(party.facts.n_samples)])
+
+
+@install
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ErrorsOfAll(CountOfAll, Scored):
+    """How many records of all a public model gets wrong."""
+
+    operation: ClassVar[str] = "errors_of_all"
+
+    @override
+    def vector(self, party: LocalParty) -> Floats:
+        return np.array([float(self.errors_of(party))])
 
 
 def total_records(
@@ -312,9 +361,9 @@ def total_records(
         As for :meth:`~confrere.federation.Federation.sum`.
     """
     names = federation.parties()
-    asked = settings_of_count(epsilon, len(names), colluding, reserve, quorum, MOST_RECORDS)
-    mechanism = count_sum(asked, Neighbours.ADD_REMOVE)
-    return federation.sum(RECORDS.name, Payload(asked), mechanism, to=names, timeout=timeout)
+    told: dict[str, Any] = {"epsilon": epsilon, "reserve": reserve, "largest": MOST_RECORDS}
+    asked = RecordsOfAll.among(len(names), colluding, quorum, **told)
+    return federation.sum(asked, names, timeout=timeout)
 
 
 def evaluate_together(
@@ -342,69 +391,19 @@ def evaluate_together(
     known = sizes
     if known is None:
         known = ask_sizes(federation, quorum=quorum, timeout=timeout).counts
-    asked = settings_of_count(epsilon, len(known), colluding, reserve, quorum, max(known.values()))
-    mechanism = count_sum(asked, Neighbours.REPLACE_ONE)
-    request = scored_by(coef, intercept, asked)
-    summed = federation.sum(ERRORS_OF_ALL.name, request, mechanism, to=list(known), timeout=timeout)
+    asked = ErrorsOfAll.among(
+        len(known),
+        colluding,
+        quorum,
+        epsilon=epsilon,
+        reserve=reserve,
+        largest=max(known.values()),
+        coef=public_coef(coef),
+        intercept=intercept,
+    )
+    summed = federation.sum(asked, list(known), timeout=timeout)
     there = {name: known[name] for name in summed.roster}
     return FederatedEvaluation({ALL: float(summed.value[0])}, there, summed.receipts)
-
-
-def settings_of_count(
-    epsilon: float,
-    n_parties: int,
-    colluding: Colluding,
-    reserve: int,
-    quorum: float,
-    largest: int,
-) -> dict[str, Any]:
-    """Return what every request for counts of all parties says."""
-    return {
-        "epsilon": float(epsilon),
-        "n_parties": int(n_parties),
-        "colluding": colluders_of(colluding, n_parties, quorum),
-        "reserve": int(reserve),
-        "quorum": float(quorum),
-        "largest": int(largest),
-    }
-
-
-def read_count(request: Payload, more: frozenset[str]) -> Mapping[str, Any]:
-    """Read a message; what does not fit is refused."""
-    values = request.values
-    if values.keys() != _COUNT_KINDS.keys() | more:
-        raise InvalidMessage("the request has missing or unknown fields.")
-    for name, kind in _COUNT_KINDS.items():
-        if type(values[name]) is not kind:
-            raise InvalidMessage(f"{name} is of the wrong kind.")
-    check_price(values["epsilon"])
-    if not 1 <= values["largest"] <= MOST_RECORDS:
-        raise InvalidMessage("largest is not a number of records.")
-    return values
-
-
-def _sum_records(request: Payload, facts: PartyFacts) -> SecureSum:  # noqa: ARG001
-    if request.arrays:
-        raise InvalidMessage("a count takes no arrays.")
-    return count_sum(read_count(request, frozenset()), Neighbours.ADD_REMOVE)
-
-
-def _sum_errors(request: Payload, facts: PartyFacts) -> SecureSum:
-    values = read_count(request, frozenset({"intercept"}))
-    check_model(request, facts)
-    return count_sum(values, Neighbours.REPLACE_ONE)
-
-
-def _counted(
-    count: Callable[[Payload, LocalParty], int],
-) -> Callable[[Payload, LocalParty], Floats]:
-    return lambda request, party: np.array([float(count(request, party))])
-
-
-RECORDS = install_sum(
-    "records_of_all", _sum_records, _counted(lambda _, party: party.facts.n_samples)
-)
-ERRORS_OF_ALL = install_sum("errors_of_all", _sum_errors, _counted(count_errors))
 
 
 #: Sizes are asked for once by facts, and by what comes after in its own steps.
@@ -465,26 +464,66 @@ class RawRows:
     encode: Callable[[PublicSchema], Floats]
 
 
-def fact_sum(values: Mapping[str, Any], counts: FactCounts) -> SecureSum:
-    """Return the sum of everybody's sums, which one record moves by the counts' sensitivity.
+@install
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FactsOfAll(CountOfAll):
+    """Everybody's sums, which one record moves by the counts' sensitivity.
 
     Where a record may come or go the number of records is one more sum; where whole parties are
     hidden everybody adds means.
     """
-    hides = Hides(values["hides"])
-    whole = count_sum(values, hides.neighbours)
-    moved = {
-        Hides.RECORD: counts.sensitivity,
-        Hides.PRESENCE: counts.longest + STEPS,
-        Hides.PARTY: counts.party_sensitivity,
-    }[hides]
-    return replace(
-        whole,
-        size=counts.size + (hides is Hides.PRESENCE),
-        sensitivity=float(moved),
-        largest=float(values["largest"] * STEPS),
-        unit=hides.unit,
-    )
+
+    operation: ClassVar[str] = "facts_of_all"
+    hides: Annotated[str, one_of(*Hides)]
+    schema: Annotated[NDArray[np.uint8], numbers(1, dtype="|u1", lowest=0)]
+
+    @cached_property
+    def counts(self) -> FactCounts:
+        """What is counted: the sensitivity follows from the schema, and is nobody's word."""
+        try:
+            return FactCounts(received_schema(self.schema))
+        except UNREADABLE:
+            raise InvalidMessage("schema is not one whose facts can be learned.") from None
+
+    @property
+    @override
+    def neighbours(self) -> Neighbours:
+        return Hides(self.hides).neighbours
+
+    @cached_property
+    @override
+    def mechanism(self) -> SecureSum:
+        hides, counts = Hides(self.hides), self.counts
+        moved = {
+            Hides.RECORD: counts.sensitivity,
+            Hides.PRESENCE: counts.longest + STEPS,
+            Hides.PARTY: counts.party_sensitivity,
+        }[hides]
+        return replace(
+            super().mechanism,
+            size=counts.size + (hides is Hides.PRESENCE),
+            sensitivity=float(moved),
+            largest=float(self.largest * STEPS),
+            unit=hides.unit,
+        )
+
+    @override
+    def check(self, facts: PartyFacts) -> None:
+        super().check(facts)
+        if self.hides == Hides.PARTY and self.largest != 1:
+            raise InvalidMessage("largest must be 1: whole parties add means.")
+
+    @override
+    def vector(self, party: LocalParty) -> Floats:
+        raw = party.raw
+        if raw is None or not np.array_equal(sent_schema(raw.counts.schema), self.schema):
+            raise InvalidMessage("this party has no raw rows of that schema to count.")
+        sums = raw.sums
+        if self.hides == Hides.PARTY:
+            sums = raw.counts.means(sums, raw.n_samples)
+        elif self.hides == Hides.PRESENCE:
+            sums = np.append(sums, STEPS * raw.n_samples)
+        return sums.astype(np.float64)
 
 
 def learn_together(
@@ -529,59 +568,30 @@ def learn_together(
     PublicSchema
         With everyone's receipts in ``paid``.
     """
-    counts, hides = FactCounts(schema), Hides.of(unit, neighbours)
+    hides = Hides.of(unit, neighbours)
     names = federation.parties()
     sizes = dict.fromkeys(names, 1 if hides is Hides.PARTY else most_records)
     if hides is Hides.RECORD:
         told = ask_sizes(federation, step=_SIZES_STEP, quorum=quorum, timeout=timeout)
         sizes = dict(told.counts)
-    largest = max(sizes.values())
-    asked = settings_of_count(epsilon, len(names), colluding, reserve, quorum, largest)
-    asked["hides"] = str(hides)
-    mechanism = fact_sum(asked, counts)
-    request = Payload(asked, {"schema": sent_schema(schema)})
-    summed = federation.sum(FACTS.name, request, mechanism, to=list(sizes), timeout=timeout)
+    asked = FactsOfAll.among(
+        len(names),
+        colluding,
+        quorum,
+        epsilon=epsilon,
+        reserve=reserve,
+        largest=max(sizes.values()),
+        hides=str(hides),
+        schema=sent_schema(schema),
+    )
+    summed = federation.sum(asked, list(sizes), timeout=timeout)
     n_samples = float(sum(sizes[name] for name in summed.roster))
     if hides is Hides.PRESENCE:
         n_samples = max(1.0, float(summed.value[-1]) / STEPS)
-    total = summed.value[: counts.size]
-    learned, what = counts.learned(total, n_samples, mechanism.deviation)
+    total = summed.value[: asked.counts.size]
+    learned, what = asked.counts.learned(total, n_samples, asked.mechanism.deviation)
     receipts = {name: paid[0].to_dict() for name, paid in summed.receipts.items() if paid}
     if receipts:  # in a rehearsal nobody has paid
         learned = replace(learned, paid=(*schema.paid, PaidFacts(what, receipts)))
     federation.use_schema(learned)
     return learned
-
-
-def _fact_counts(written: NDArray[Any]) -> FactCounts:
-    """Read the schema of a request; the sensitivity follows from it, and is nobody's word."""
-    try:
-        return FactCounts(received_schema(written))
-    except UNREADABLE:
-        raise InvalidMessage("schema is not one whose facts can be learned.") from None
-
-
-def _facts_mechanism(request: Payload, facts: PartyFacts) -> SecureSum:  # noqa: ARG001
-    if request.arrays.keys() != {"schema"}:
-        raise InvalidMessage("facts are learned of a schema, and take no other array.")
-    values = read_count(request, frozenset({"hides"}))
-    if values["hides"] not in tuple(Hides):
-        raise InvalidMessage("hides must say what one answer hides.")
-    if values["hides"] == Hides.PARTY and values["largest"] != 1:
-        raise InvalidMessage("largest must be 1: whole parties add means.")
-    return fact_sum(values, _fact_counts(request.arrays["schema"]))
-
-
-def _facts_vector(request: Payload, party: LocalParty) -> Floats:
-    raw = party.raw
-    if raw is None or not np.array_equal(sent_schema(raw.counts.schema), request.arrays["schema"]):
-        raise InvalidMessage("this party has no raw rows of that schema to count.")
-    hides, sums = Hides(request.values["hides"]), raw.sums
-    if hides is Hides.PARTY:
-        sums = raw.counts.means(sums, raw.n_samples)
-    elif hides is Hides.PRESENCE:
-        sums = np.append(sums, STEPS * raw.n_samples)
-    return sums.astype(np.float64)
-
-
-FACTS = install_sum("facts_of_all", _facts_mechanism, _facts_vector, many_classes=True)

@@ -13,13 +13,15 @@ Proofs: docs/proofs/multiparty.md, docs/proofs/secure_sums.md, and the page of e
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, cast, get_args
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal, Self, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidMessage, InvalidParameter, QuorumMissed
@@ -27,50 +29,76 @@ from confrere.federation.answers import Answers, Key
 from confrere.federation.federation import Federation, StackedAnswers, checked
 from confrere.federation.messages import Expected, Numbers, PartyError, Payload
 from confrere.federation.operation import (
+    Arrays,
+    Delta,
+    Digest,
+    Epsilon,
+    Flag,
+    InBall,
     Operation,
     PartyFacts,
-    auxiliary_of,
-    check_prices,
+    Positive,
+    Share,
+    SumOperation,
+    Whole,
     framed,
     install,
-    own_frame,
+    number,
+    numbers,
+    one_of,
 )
 from confrere.federation.party import LocalParty
 from confrere.federation.protocols import receipts_in
-from confrere.federation.summing import Summed, install_sum
-from confrere.kernel.guarantee import Guarantee, check_bound
+from confrere.federation.summing import Summed
 from confrere.kernel.release import paid_by_parties
 from confrere.kernel.streams import RandomSource, Seed, SeededSource, simulation_of
 from confrere.ledger import Receipt
 from confrere.maths.parties import PartySolutions, solve_parties, solve_parties_softmax
 from confrere.maths.public_cells import Cells
 from confrere.maths.voting import Tally, accumulate_votes, count_votes
-from confrere.mechanisms.party_average import PartyAverage
 from confrere.mechanisms.party_cells import WHOLE, PartyCells, shares_of_parties
 from confrere.mechanisms.party_statistic import PartyStatistic, Radius
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.plans.voting_plan import Method, Released, Voting
 from confrere.rows.frame import Frame
 
-Part = Literal["statistic", "cells", "weights"]
+Classes = Annotated[int, number(int, 2, 10**4)]
+Rows = Annotated[Floats | None, numbers(2)]
 
-#: The arrays that a request of a method has besides the frame's.
-_SUM_ARRAYS: dict[str, set[str]] = {"statistic": {"auxiliary"}, "cells": {"directions", "offsets"}}
 
-_SUM_VALUES = {
-    "frame": dict,
-    "epsilon": float,
-    "method": str,
-    "n_parties": int,
-    "n_classes": int,
-    "colluding": int,
-    "reserve": int,
-    "quorum": float,
-    "alpha": float,
-    "radius": str,
-    "normalise": bool,
-    "spacing": float,
-}
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Polled(Operation):
+    """What is asked of a whole party: votes on public rows, shares of cells, or weights."""
+
+    frame: InBall
+    epsilon: Epsilon
+    delta: Delta = 0.0
+    n_classes: Classes = 2
+    auxiliary: Rows = None
+    directions: Rows = None
+    offsets: Annotated[Floats | None, numbers(1)] = None
+
+    @cached_property
+    def partition(self) -> Cells | None:
+        """Public cells, if the request has any."""
+        if self.directions is None or self.offsets is None:
+            return None
+        return Cells(self.directions, self.offsets)
+
+    def check(self, facts: PartyFacts) -> None:
+        super().check(facts)
+        rows, cells = self.auxiliary, self.directions
+        if rows is not None and rows.shape[1] != facts.n_features:
+            raise InvalidMessage("auxiliary must be rows of one number per column.")
+        count = None if self.offsets is None else (len(self.offsets), self.frame.size)
+        if (None if cells is None else cells.shape) != count:
+            raise InvalidMessage("directions and offsets must be of the same cells.")
+
+    def given(self, *names: str) -> None:
+        """Refuse a request that has other arrays than these."""
+        each = ("auxiliary", "directions", "offsets")
+        if [name for name in each if getattr(self, name) is not None] != list(names):
+            raise InvalidMessage("the request has missing or unknown arrays.")
 
 
 def sum_parties(
@@ -88,103 +116,91 @@ def sum_parties(
         Seconds to wait for a question.
     """
     names = federation.parties()
-    mechanism = plan.shared(len(names))
-    request = _sum_request(plan, len(names), mechanism)
-    summed = federation.sum(PARTY_SHARE.name, request, mechanism, to=names, timeout=timeout)
+    summed = federation.sum(PartyShare.at(plan, len(names)), names, timeout=timeout)
     return plan.release_sum(summed.value, len(names)), summed
 
 
-def _sum_request(plan: Voting, n_parties: int, mechanism: SecureSum) -> Payload:
-    alpha = plan.average(n_parties).alpha if plan.method == "weights" else plan.local_alpha
-    values: dict[str, Any] = {
-        "epsilon": float(plan.epsilon),
-        "method": plan.method,
-        "n_parties": int(n_parties),
-        "n_classes": int(plan.n_classes),
-        "colluding": int(mechanism.colluders),
-        "reserve": int(plan.reserve),
-        "quorum": float(plan.quorum),
-        "alpha": float(alpha),
-        "radius": plan.radius,
-        "normalise": bool(plan.normalise),
-        "spacing": float(mechanism.spacing),
-    }
-    if plan.delta:
-        values["delta"] = float(plan.delta)
-    if plan.method == "cells":
-        return framed(plan.frame, values, **cell_arrays(plan.cells(n_parties)))
-    return framed(plan.frame, values, auxiliary=plan.auxiliary if plan.votes else None)
+@install
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PartyShare(SumOperation, _Polled):
+    """What a party adds to the sum that a model is made of."""
+
+    operation: ClassVar[str] = "party_share"
+    method: Annotated[str, one_of("statistic", "cells", "weights")]
+    n_parties: Whole
+    colluding: Whole
+    reserve: Whole
+    quorum: Share
+    alpha: Positive
+    radius: Annotated[str, one_of(*get_args(Radius))]
+    normalise: Flag
+    spacing: Positive
+
+    @classmethod
+    def at(cls, plan: Voting, n_parties: int) -> Self:
+        """Return the request to so many parties."""
+        mechanism = plan.shared(n_parties)
+        weights = plan.method == "weights"
+        return cls.of(
+            plan,
+            n_parties=n_parties,
+            colluding=mechanism.colluders,
+            alpha=plan.average(n_parties).alpha if weights else plan.local_alpha,
+            spacing=mechanism.spacing,
+            auxiliary=plan.auxiliary if plan.votes else None,
+            **cell_arrays(plan, n_parties),
+        )
+
+    @cached_property
+    def plan(self) -> Voting:
+        """What everybody carries out."""
+        return Voting(
+            frame=self.frame,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            method=cast(Method, self.method),
+            auxiliary=self.auxiliary,
+            n_classes=self.n_classes,
+            alpha=self.alpha if self.method == "weights" else "auto",
+            radius=cast(Radius, self.radius),
+            normalise=self.normalise,
+            trust="sum",
+            colluding=self.colluding,
+            reserve=self.reserve,
+            quorum=self.quorum,
+            partition=self.partition,
+        )
+
+    @cached_property
+    @override
+    def mechanism(self) -> SecureSum:
+        return self.plan.shared(self.n_parties)
+
+    @override
+    def check(self, facts: PartyFacts) -> None:
+        self.given(*_ARRAYS.get(self.method, ()))
+        super().check(facts)
+
+    def vector(self, party: LocalParty) -> Floats:
+        """Return what a party adds; one whose own problem cannot be solved adds nothing."""
+        plan = self.plan
+        summand = plan.summand(self.n_parties)
+        if isinstance(summand, PartyCells):
+            return summand.part(own_shares(party, plan.frame, plan.cells(self.n_parties)))
+        if isinstance(summand, PartyStatistic):
+            ballot = own_ballot(party, len(plan.rows))
+            if ballot is not None:
+                return summand.part(ballot)
+        found = own_solution(party, plan.frame, self.alpha)
+        if not found.solved[0]:
+            return np.zeros(plan.frame.size * (plan.n_classes - 1))
+        if isinstance(summand, PartyStatistic):
+            return summand.part(ballot_of(found.W, plan.rows))
+        return summand.part(found.W[0])
 
 
-def _read_part(request: Payload, facts: PartyFacts) -> tuple[Voting, float, int]:
-    """Read a message; what does not fit is refused."""
-    values = request.values
-    if values.keys() - {"delta"} != _SUM_VALUES.keys():
-        raise InvalidMessage("the request has missing or unknown fields.")
-    wrong = [name for name, kind in _SUM_VALUES.items() if type(values[name]) is not kind]
-    if wrong:
-        raise InvalidMessage(f"{wrong[0]} is of the wrong kind.")
-    method = values["method"]
-    if method not in get_args(Part):
-        raise InvalidMessage("method must be one whose parts can be added up.")
-    if request.arrays.keys() - {"feature_scale"} != _SUM_ARRAYS.get(method, set()):
-        raise InvalidMessage("the request has missing or unknown arrays.")
-    check_prices(values)
-    check_bound(values["alpha"], "alpha")
-    check_classes(values["n_classes"], facts)
-    frame = own_frame(request, facts)
-    auxiliary = auxiliary_of(request, frame)
-    plan = Voting(
-        frame=frame,
-        epsilon=values["epsilon"],
-        delta=values.get("delta", 0.0),
-        method=cast(Part, method),
-        auxiliary=auxiliary,
-        n_classes=facts.n_classes,
-        alpha=values["alpha"] if method == "weights" else "auto",
-        radius=cast(Radius, values["radius"]),  # checked by the plan
-        normalise=values["normalise"],
-        trust="sum",
-        colluding=values["colluding"],
-        reserve=values["reserve"],
-        quorum=values["quorum"],
-        partition=read_cells(request, frame) if method == "cells" else None,
-    )
-    return plan, values["alpha"], values["n_parties"]
-
-
-def _sum_of(request: Payload, facts: PartyFacts) -> SecureSum:
-    plan, _, n_parties = _read_part(request, facts)
-    mechanism = plan.shared(n_parties)
-    # Uploads on different lattices would add up to nothing.
-    if request.values["spacing"] != mechanism.spacing:
-        raise InvalidMessage("spacing is not the one that follows from the request.")
-    return mechanism
-
-
-def _part(request: Payload, party: LocalParty) -> Floats:
-    """Return what a party adds; one whose own problem cannot be solved adds nothing."""
-    plan, alpha, n_parties = _read_part(request, party.facts)
-    mechanism = plan.summand(n_parties)
-    if isinstance(mechanism, PartyCells):
-        return mechanism.part(own_shares(party, plan.frame, plan.cells(n_parties)))
-    if isinstance(mechanism, PartyStatistic):
-        ballot = own_ballot(party, len(plan.rows))
-        if ballot is not None:
-            return mechanism.part(ballot)
-    found = own_solution(party, plan.frame, alpha)
-    if not found.solved[0]:
-        return np.zeros(plan.frame.size * (plan.n_classes - 1))
-    if isinstance(mechanism, PartyStatistic):
-        return mechanism.part(ballot_of(found.W, plan.rows))
-    assert isinstance(mechanism, PartyAverage)
-    return mechanism.part(found.W[0])
-
-
-def check_classes(asked: object, facts: PartyFacts) -> None:
-    """Refuse a question about other numbers of classes than a party's labels have."""
-    if type(asked) is not int or asked != facts.n_classes:
-        raise InvalidMessage("n_classes must be the number of the party's declared labels.")
+#: The arrays that a request of a method has besides the frame's.
+_ARRAYS = {"statistic": ("auxiliary",), "cells": ("directions", "offsets")}
 
 
 def own_solution(party: LocalParty, frame: Frame, alpha: float) -> PartySolutions:
@@ -207,20 +223,13 @@ def ballot_of(W: Floats, rows: Floats) -> NDArray[np.bool_] | NDArray[np.int64]:
     return votes > 0 if votes.ndim == 1 else np.argmax(votes, axis=1).astype(np.int64)
 
 
-def cell_arrays(cells: Cells) -> dict[str, Floats]:
-    """Return a partition as arrays of a request."""
-    return {"directions": cells.directions, "offsets": cells.offsets}
-
-
-def read_cells(request: Payload, frame: Frame) -> Cells:
-    """Read a partition; what does not fit is refused."""
-    directions, offsets = request.arrays["directions"], request.arrays["offsets"]
-    fits = directions.dtype == offsets.dtype == np.float64 and offsets.ndim == 1
-    if not fits or len(offsets) == 0 or directions.shape != (len(offsets), frame.size):
-        raise InvalidMessage("directions and offsets must be float64, for one cell or more.")
-    if not (np.isfinite(directions).all() and np.isfinite(offsets).all()):
-        raise InvalidMessage("directions and offsets must be finite.")
-    return Cells(directions, offsets)
+def cell_arrays(plan: Voting, n_parties: int) -> dict[str, Floats | None]:
+    """Return the partition of a plan as arrays of a request."""
+    cells = plan.cells(n_parties) if plan.method == "cells" else None
+    return {
+        "directions": None if cells is None else cells.directions,
+        "offsets": None if cells is None else cells.offsets,
+    }
 
 
 def own_shares(party: LocalParty, frame: Frame, cells: Cells) -> NDArray[np.int64]:
@@ -230,21 +239,7 @@ def own_shares(party: LocalParty, frame: Frame, cells: Cells) -> NDArray[np.int6
     return np.asarray(found[0])
 
 
-PARTY_SHARE = install_sum("party_share", _sum_of, _part, many_classes=True)
-
-
-_HEX = re.compile("[0-9a-f]{32,64}")
-
 OnFaulty = Literal["leave-out", "refuse"]
-
-#: What a party is told besides coordinates, price and method; and what it sends.
-_POLL_FIELDS: dict[str, set[str]] = {
-    "ballot": {"alpha", "auxiliary_private"},
-    "upload": {"alpha"},
-    "shares": set(),
-}
-_SENT = {"ballot": "ballot", "upload": "weights", "shares": "shares"}
-_POLL_ARRAYS: dict[str, set[str]] = {"ballot": {"auxiliary"}, "shares": {"directions", "offsets"}}
 
 
 @dataclass(frozen=True, eq=False)
@@ -354,10 +349,10 @@ def poll(
     key, digest = Key(federation.run, "released", 0), plan_digest(plan, len(names))
     kept = releases.claim(key, question=digest, epsilon=plan.epsilon, cap=None).answer
     if kept is None:
-        request = _poll_request(plan, len(names), digest, releases.id)
-        answers = federation.ask(_operation(plan.method).name, request, to=names, timeout=timeout)
+        request = _operation(plan).at(plan, len(names), digest, releases.id)
+        answers = federation.ask(request.operation, request.write(), to=names, timeout=timeout)
         if not isinstance(answers, StackedAnswers):  # a group answers as a whole, in this process
-            wanted = _expected(plan, len(names))
+            wanted = request.expected(0)
             answers = {n: checked(answer, n, lambda _: wanted) for n, answer in answers.items()}
         elected = _elected(plan, answers, on_faulty, simulation_of(random_state))
         kept = releases.keep(key, elected.to_payload().encode())
@@ -381,8 +376,10 @@ def plan_digest(plan: Voting, n_parties: int) -> str:
     apart = {"frame", "auxiliary", "partition"}
     settings = {f.name: getattr(plan, f.name) for f in fields(plan) if f.name not in apart}
     values = settings | {"n_parties": n_parties}
-    cells = {} if plan.partition is None else cell_arrays(plan.partition)
-    return framed(plan.frame, values, auxiliary=plan.auxiliary, **cells).digest
+    arrays = {"auxiliary": plan.auxiliary}
+    if plan.partition is not None:
+        arrays |= cell_arrays(plan, n_parties)
+    return framed(plan.frame, values, **arrays).digest
 
 
 def _elected(
@@ -422,144 +419,146 @@ def _noised(
     return plan.release_mean(total, n_parties, source=source)
 
 
-def _operation(method: Method) -> Operation:
-    return {"weights": UPLOAD, "cells": SHARES}.get(method, BALLOT)
-
-
-def _poll_request(plan: Voting, n_parties: int, digest: str, releases: str) -> Payload:
-    values: dict[str, Any] = {
-        "epsilon": float(plan.epsilon),
-        "method": plan.method,
-        "n_classes": int(plan.n_classes),
-        "plan": digest,
-        "releases": releases,
-    }
-    if plan.delta:
-        values["delta"] = float(plan.delta)
-    if plan.method == "weights":
-        return framed(plan.frame, values | {"alpha": plan.average(1).alpha})
-    if plan.method == "cells":
-        return framed(plan.frame, values, **cell_arrays(plan.cells(n_parties)))
-    values |= {
-        "alpha": float(plan.local_alpha),
-        "auxiliary_private": bool(plan.auxiliary_private),
-    }
-    return framed(plan.frame, values, auxiliary=plan.auxiliary)
-
-
-def _expected(plan: Voting, n_parties: int) -> Expected:
-    """Return what a party may send; how long an upload may be, the mechanism sees to."""
-    if plan.method == "cells":
-        numbers = Numbers(plan.shares(n_parties).shape, "<i8", lowest=0, highest=WHOLE)
-    elif not plan.votes:
-        numbers = Numbers(plan.mean(n_parties).shape)
-    elif plan.n_classes == 2:
-        numbers = Numbers((len(plan.rows),), "|b1")
-    else:
-        numbers = Numbers((len(plan.rows),), "<i8", lowest=0, highest=plan.n_classes - 1)
-    return Expected({_SENT[_operation(plan.method).name]: numbers}, plan.guarantee())
+def _operation(plan: Voting) -> type[_Told]:
+    known: dict[str, type[_Told]] = {"weights": Upload, "cells": Shares}
+    return known.get(plan.method, Ballot)
 
 
 def _sent_by(answer: Payload | PartyError, plan: Voting) -> NDArray[Any] | str:
     """Return what a party sent, or why it does not count."""
     if isinstance(answer, PartyError):
         return answer.code
-    return answer.arrays[_SENT[_operation(plan.method).name]]
+    return answer.arrays[_operation(plan).sent]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Asked:
-    """A request as a party reads it."""
+class _Told(_Polled):
+    """What a trusted coordinator is told without noise; under a run there is one such poll."""
 
-    frame: Frame
-    alpha: float
-    price: Guarantee
-    auxiliary: Floats | None
-    cells: Cells | None
+    slot: ClassVar[str] = "poll"
+    noised: ClassVar[bool] = False
+    chosen: ClassVar[tuple[str, ...]] = ("releases",)
+    #: The array that a party sends.
+    sent: ClassVar[str]
+    method: Annotated[str, one_of(*get_args(Method))]
+    plan: Digest
+    releases: Digest
 
     @classmethod
-    def read(cls, request: Payload, facts: PartyFacts, operation: str) -> _Asked:
-        """Read a message; what does not fit is refused."""
-        values = request.values
-        known = {"frame", "epsilon", "method", "n_classes", "plan", "releases"}
-        known |= _POLL_FIELDS[operation]
-        arrays = _POLL_ARRAYS.get(operation, set())
-        if (
-            values.keys() - {"delta"} != known
-            or request.arrays.keys() - {"feature_scale"} != arrays
-        ):
-            raise InvalidMessage("the request has missing or unknown fields.")
-        check_prices(values)
-        alpha = values.get("alpha", 1.0)
-        if type(alpha) is not float:
-            raise InvalidMessage("alpha must be a float.")
-        private = values.get("auxiliary_private", False)
-        if type(private) is not bool or not isinstance(values["method"], str):
-            raise InvalidMessage("method must be a text and auxiliary_private a truth value.")
-        if not all(_HEX.fullmatch(str(values[name])) for name in ("plan", "releases")):
-            raise InvalidMessage("plan and releases must be digests.")
-        check_classes(values["n_classes"], facts)
-        frame = own_frame(request, facts)
-        auxiliary = auxiliary_of(request, frame)
-        cells = read_cells(request, frame) if operation == "shares" else None
-        plan = Voting(
-            frame=frame,
-            epsilon=values["epsilon"],
-            delta=values.get("delta", 0.0),
-            method=cast(Method, values["method"]),  # checked by the plan
-            n_classes=facts.n_classes,
-            auxiliary_private=private,
-            partition=cells,
+    def at(cls, plan: Voting, n_parties: int, digest: str, releases: str) -> Self:
+        """Return the request to so many parties."""
+        more: dict[str, Any] = {}
+        if plan.method == "weights":
+            more["alpha"] = plan.average(1).alpha
+        elif plan.votes:
+            more["alpha"] = plan.local_alpha
+        rows = plan.auxiliary if plan.votes else None
+        arrays = {"auxiliary": rows, **cell_arrays(plan, n_parties)}
+        return cls.of(plan, plan=digest, releases=releases, **more, **arrays)
+
+    @cached_property
+    def voting(self) -> Voting:
+        """The plan, as far as a party has to know it."""
+        return Voting(
+            frame=self.frame,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            method=cast(Method, self.method),
+            n_classes=self.n_classes,
+            auxiliary=self.auxiliary,
+            auxiliary_private=getattr(self, "auxiliary_private", False),
+            partition=self.partition,
         )
-        if _operation(plan.method).name != operation:
+
+    def check(self, facts: PartyFacts) -> None:
+        super().check(facts)
+        if _operation(self.voting) is not type(self):
             raise InvalidMessage("the method asks for something else.")
-        check_bound(alpha, "alpha")
-        return cls(
-            frame=frame, alpha=alpha, price=plan.guarantee(), auxiliary=auxiliary, cells=cells
-        )
+
+    @property
+    @abstractmethod
+    def numbers(self) -> Numbers:
+        """What a party may send; how long an upload may be, the mechanism sees to."""
+
+    @override
+    def expected(self, n_samples: int) -> Expected:
+        return Expected({self.sent: self.numbers}, self.voting.guarantee())
 
 
-def _ballot(asked: _Asked, party: LocalParty) -> NDArray[Any]:
-    assert asked.auxiliary is not None
-    ballot = own_ballot(party, len(asked.auxiliary))
-    if ballot is not None:
-        return ballot
-    found = own_solution(party, asked.frame, asked.alpha)
-    return ballot_of(found.W, asked.frame.rows(asked.auxiliary))
+@install
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ballot(_Told):
+    """How a party's own classifier votes on public rows."""
+
+    operation: ClassVar[str] = "ballot"
+    sent: ClassVar[str] = "ballot"
+    alpha: Positive
+    auxiliary_private: Flag
+
+    @override
+    def check(self, facts: PartyFacts) -> None:
+        self.given("auxiliary")
+        super().check(facts)
+
+    @property
+    @override
+    def numbers(self) -> Numbers:
+        n_rows = len(self.voting.rows)
+        if self.n_classes == 2:
+            return Numbers((n_rows,), "|b1")
+        return Numbers((n_rows,), "<i8", lowest=0, highest=self.n_classes - 1)
+
+    @override
+    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
+        ballot = own_ballot(party, len(self.voting.rows))
+        if ballot is None:
+            found = own_solution(party, self.frame, self.alpha)
+            ballot = ballot_of(found.W, self.voting.rows)
+        return {self.sent: ballot}
 
 
-def _upload(asked: _Asked, party: LocalParty) -> NDArray[Any]:
-    return np.asarray(own_solution(party, asked.frame, asked.alpha).W[0])
+@install
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Upload(_Told):
+    """The weights of a party's own classifier."""
+
+    operation: ClassVar[str] = "upload"
+    sent: ClassVar[str] = "weights"
+    alpha: Positive
+
+    @override
+    def check(self, facts: PartyFacts) -> None:
+        self.given()
+        super().check(facts)
+
+    @property
+    @override
+    def numbers(self) -> Numbers:
+        return Numbers(self.voting.mean(1).shape)
+
+    @override
+    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
+        return {self.sent: np.asarray(own_solution(party, self.frame, self.alpha).W[0])}
 
 
-def _shares(asked: _Asked, party: LocalParty) -> NDArray[Any]:
-    assert asked.cells is not None
-    return own_shares(party, asked.frame, asked.cells)
+@install
+class Shares(_Told):
+    """How a party's rows are shared over public cells and classes."""
 
+    operation: ClassVar[str] = "shares"
+    sent: ClassVar[str] = "shares"
 
-def _poll(name: str, sent: Callable[[_Asked, LocalParty], NDArray[Any]]) -> Operation:
-    """Install what parties are polled for; under a run there is one poll, whatever it asks for."""
+    @override
+    def check(self, facts: PartyFacts) -> None:
+        self.given("directions", "offsets")
+        super().check(facts)
 
-    def price(request: Payload, facts: PartyFacts) -> Guarantee:
-        return _Asked.read(request, facts, name).price
+    @property
+    @override
+    def numbers(self) -> Numbers:
+        return Numbers(self.voting.shares(1).shape, "<i8", lowest=0, highest=WHOLE)
 
-    def run(request: Payload, party: LocalParty, source: RandomSource) -> Payload:  # noqa: ARG001
-        asked = _Asked.read(request, party.facts, name)
-        return Payload(arrays={_SENT[name]: sent(asked, party)})
-
-    return install(
-        Operation(
-            name,
-            price,
-            run,
-            slot="poll",
-            noised=False,
-            chosen=("releases",),
-            many_classes=True,
-        )
-    )
-
-
-BALLOT = _poll("ballot", _ballot)
-UPLOAD = _poll("upload", _upload)
-SHARES = _poll("shares", _shares)
+    @override
+    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
+        assert self.partition is not None
+        return {self.sent: own_shares(party, self.frame, self.partition)}

@@ -26,10 +26,8 @@ from pydantic import ConfigDict, Field
 
 from confrere.catalogue import find_method
 from confrere.errors import BudgetExceeded, StudyError
-from confrere.federation.messages import Payload
-from confrere.federation.operation import PartyFacts
-from confrere.federation.protocols import ERRORS
-from confrere.federation.sums import ERRORS_OF_ALL, Hides, count_sum, fact_sum, settings_of_count
+from confrere.federation.protocols import Errors
+from confrere.federation.sums import ErrorsOfAll, FactsOfAll, Hides, sent_schema
 from confrere.kernel.guarantee import (
     Guarantee,
     Unit,
@@ -46,7 +44,6 @@ from confrere.ledger.witness import check_source, keep_source
 from confrere.notebook import BAD, bar, grid, panel, word
 from confrere.release import Spending
 from confrere.release.spending import receipts_for_facts
-from confrere.schema.fact_counts import FactCounts
 from confrere.study.local_file import FilePath, Local
 from confrere.study.study_file import (
     NOMINAL_ROWS,
@@ -442,25 +439,21 @@ def price_of(study: Study) -> Guarantee:
         price = in_sequence([_price_of_facts(study), price])
     if study.file.evaluation is None:
         return price
-    if study.method.counting == ERRORS_OF_ALL.name:
-        asked = {
-            "epsilon": study.file.evaluation.epsilon,
-            "n_parties": len(study.parties),
-            "colluding": model.colluding,
-            "reserve": model.reserve,
-            "quorum": study.quorum,
-            "largest": NOMINAL_ROWS,
-        }
-        return in_sequence([price, count_sum(asked, price.neighbours).guarantee()])
-    counting = ERRORS.priced(
-        Payload(
-            {"epsilon": study.file.evaluation.epsilon, "intercept": 0.0},
-            {"coef": np.zeros(len(study.columns))},
-        ),
-        PartyFacts(NOMINAL_ROWS, len(study.columns)),
-    )
-    assert counting is not None
-    return in_sequence([price, counting])
+    nothing = np.zeros(len(study.columns))
+    if study.method.counting == ErrorsOfAll.operation:
+        asked = ErrorsOfAll.among(
+            len(study.parties),
+            model.colluding,
+            study.quorum,
+            epsilon=study.file.evaluation.epsilon,
+            reserve=model.reserve,
+            largest=NOMINAL_ROWS,
+            coef=nothing,
+            intercept=0.0,
+        )
+        return in_sequence([price, asked.mechanism.guarantee()])
+    counted = Errors(epsilon=study.file.evaluation.epsilon, coef=nothing, intercept=0.0)
+    return in_sequence([price, counted.mechanism.guarantee()])
 
 
 def _with_earlier(price: Price, study: Study) -> Guarantee:
@@ -476,18 +469,17 @@ def _with_earlier(price: Price, study: Study) -> Guarantee:
 def _price_of_facts(study: Study) -> Guarantee:
     facts = study.file.facts
     assert facts is not None
-    asked = settings_of_count(
-        facts.epsilon,
+    asked = FactsOfAll.among(
         len(study.payers),
         facts.colluding,
-        facts.reserve,
         study.quorum_of_sums,
-        NOMINAL_ROWS,
+        epsilon=facts.epsilon,
+        reserve=facts.reserve,
+        largest=1 if study.promise.protects is Unit.PARTY else NOMINAL_ROWS,
+        hides=str(Hides.of(study.promise.protects, study.promise.relation)),
+        schema=sent_schema(study.schema),
     )
-    if study.promise.protects is Unit.PARTY:
-        asked["largest"] = 1
-    asked["hides"] = str(Hides.of(study.promise.protects, study.promise.relation))
-    return fact_sum(asked, FactCounts(study.schema)).guarantee()
+    return asked.mechanism.guarantee()
 
 
 def _finite(number: float) -> float | None:

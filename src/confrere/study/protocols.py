@@ -14,11 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from inspect import signature
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.catalogue import Method, find_method
@@ -39,7 +41,16 @@ from confrere.federation import (
     poll,
 )
 from confrere.federation.messages import Expected, Numbers, Payload
-from confrere.federation.operation import Operation, PartyFacts, check_price, install
+from confrere.federation.operation import (
+    EPSILON,
+    Arrays,
+    FieldKind,
+    Operation,
+    PartyFacts,
+    Values,
+    install,
+    numbers,
+)
 from confrere.federation.party import LocalParty
 from confrere.federation.protocols import ask_sizes, joined, receipts_in
 from confrere.federation.sums import learn_together, received_schema, sent_schema
@@ -56,11 +67,9 @@ from confrere.plans.sums_plan import GradientRounds, OneMessage
 from confrere.release import Release, Simulated
 from confrere.release.spending import seeded_facts, with_facts
 from confrere.rows.engines import opened_engine
-from confrere.rows.frame import LARGEST
 from confrere.schema import PublicSchema, SchemaEncoder
 from confrere.study.study_file import NOMINAL_ROWS, Study, body_encoder, estimator_for, settings_for
 
-_VALUES = frozenset({"method", "settings", "classes", "features", "sources"})
 _MADE = frozenset({"method", "settings", "n_samples"})
 _GIVEN = frozenset({"kind"})
 _PLAIN = (str, int, float, bool)
@@ -113,7 +122,7 @@ class Learning:
 
     def plan(self, n_samples: int) -> ModelPlan:
         """Return what an organisation of so many records carries out; touches no data."""
-        given: dict[str, Any] = {"classes": list(self.names.classes)}
+        given: Values = {"classes": list(self.names.classes)}
         if self.importance is not None:
             given["importance"] = self.importance
         if self.prior is not None and "prior" in signature(self.method.estimator).parameters:
@@ -154,79 +163,23 @@ class Learning:
         model = plan.assemble(numbers, self.names)
         return Start(self.method.name, model, spec, numbers, plan.guarantee())
 
-    def to_payload(self) -> Payload:
-        """Return the request."""
-        values = {
-            "method": self.method.name,
-            "settings": dict(self.settings),
-            "classes": list(self.names.classes),
-            "features": list(self.names.features),
-            "sources": [dict(start.spec) for start in self.starts],
-        }
-        arrays: dict[str, NDArray[Any]] = {}
-        if self.importance is not None:
-            arrays["importance"] = self.importance
-        if self.prior is not None:
-            arrays["prior"] = self.prior
-        if self.alpha is not None:
-            arrays["alpha"] = self.alpha
-        if self.weights is not None:
-            arrays["weights"] = self.weights
-        if self.schema is not None:
-            arrays["schema"] = sent_schema(self.schema)
-        for k, start in enumerate(self.starts):
-            arrays |= {f"source{k}_{name}": array for name, array in start.numbers.items()}
-        return Payload(values, arrays)
 
-    @classmethod
-    def from_payload(cls, request: Payload) -> Learning:
-        """Read a request; what does not fit is refused."""
-        values, arrays = request.values, dict(request.arrays)
-        if values.keys() != _VALUES:
-            raise InvalidMessage("the request has missing or unknown fields.")
-        for name in ("classes", "features", "sources"):
-            if not isinstance(values[name], list):
-                raise InvalidMessage(f"{name} must be a list.")
-        names = Names(tuple(values["classes"]), tuple(values["features"]))
-        told: dict[str, Any] = {
-            name: arrays.pop(name, None) for name in ("importance", "prior", "alpha", "weights")
-        }
-        for name, known in told.items():
-            if known is not None and (known.dtype != np.float64 or known.ndim != 1):
-                raise InvalidMessage(f"{name} must be one float64 per column.")
-        weights = told["weights"]
-        if weights is not None and (told["prior"] is None or len(weights) != len(names.features)):
-            raise InvalidMessage("weights must be one number per column, of a prior.")
-        if weights is not None and not np.all((weights >= 0) & (weights <= LARGEST)):
-            raise InvalidMessage(f"weights must be numbers from 0 to {LARGEST:g}.")
-        if "schema" in arrays:
-            told["schema"] = received_schema(arrays.pop("schema"))
-        starts = []
-        for k, spec in enumerate(values["sources"]):
-            prefix = f"source{k}_"
-            own = {n.removeprefix(prefix): arrays.pop(n) for n in [*arrays] if n.startswith(prefix)}
-            starts.append(_start(spec, own, names, told))
-        if arrays:
-            raise InvalidMessage("the request has unknown arrays.")
-        return cls(_method(values), _settings(values), names, starts=tuple(starts), **told)
-
-
-def _method(values: Mapping[str, Any]) -> Method:
+def _method(name: object) -> Method:
     try:
-        return find_method(values["method"])
+        return find_method(str(name))
     except InvalidParameter:
         raise InvalidMessage("method must be one of the catalogue's.") from None
 
 
-def _settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    settings = values["settings"]
+def _settings(settings: Any) -> Values:
     if not isinstance(settings, dict) or not all(type(v) in _PLAIN for v in settings.values()):
         raise InvalidMessage("settings must be a table of plain values.")
-    check_price(settings.get("epsilon"))
+    if not EPSILON.fits(settings.get("epsilon")):
+        raise InvalidMessage(f"epsilon must be {EPSILON.words}.")
     return dict(settings)
 
 
-def _start(spec: Any, numbers: dict[str, Any], names: Names, told: Mapping[str, Any]) -> Start:
+def _start(spec: Any, numbers: Arrays, names: Names, told: Mapping[str, Any]) -> Start:
     if not isinstance(spec, dict) or spec.keys() not in (_MADE, _GIVEN):
         raise InvalidMessage("a source is a method with its settings and size, or a model.")
     if spec.keys() == _GIVEN:
@@ -237,42 +190,130 @@ def _start(spec: Any, numbers: dict[str, Any], names: Names, told: Mapping[str, 
         return Start(spec["kind"], model, spec, numbers, Guarantee(1.0))
     if type(spec["n_samples"]) is not int:
         raise InvalidMessage("a source has a number of records.")
-    learning = Learning(_method(spec), _settings(spec), names, starts=(), **told)
+    made = _method(spec["method"]), _settings(spec["settings"])
+    learning = Learning(*made, names, starts=(), **told)
     wanted = learning.expected(spec["n_samples"])
     if wanted.fault(Payload(arrays=numbers)) is not None:
         raise InvalidMessage("a source's numbers are not what its method releases.")
     return learning.start(spec["n_samples"], numbers)
 
 
-def _planned(request: Payload, facts: PartyFacts) -> tuple[Learning, ModelPlan]:
-    try:
-        learning = Learning.from_payload(request)
-        names = learning.names
-        if (len(names.features), len(names.classes)) != (facts.n_features, facts.n_classes):
-            raise InvalidMessage("the request is for another number of columns or classes.")
-        return learning, learning.plan(facts.n_samples)
-    except ConfrereError:
-        raise
-    except (TypeError, ValueError, ArithmeticError, LookupError) as error:
-        raise InvalidMessage(f"the request makes no plan ({type(error).__name__}).") from error
+@dataclass(frozen=True)
+class _OfSources(FieldKind):
+    """The numbers of released models, each under the name of its place among the sources."""
+
+    @override
+    def take(self, name: str, values: Values, arrays: Arrays) -> Any:
+        return {n: arrays.pop(n) for n in [*arrays] if n.startswith("source")}
+
+    @override
+    def put(self, name: str, value: Any) -> tuple[Values, Arrays]:
+        return {}, dict(value)
 
 
-def _price(request: Payload, facts: PartyFacts) -> Guarantee:
-    return _planned(request, facts)[1].guarantee()
+Table = Annotated[
+    Mapping[str, Any], FieldKind("a table", lambda told: type(told) is dict, cast=dict)
+]
+Listed = Annotated[Sequence[Any], FieldKind("a list", lambda told: type(told) is list, cast=list)]
+Columns = Annotated[Floats | None, numbers(1)]
 
 
-def _run(request: Payload, party: LocalParty, source: RandomSource) -> Payload:
-    learning, plan = _planned(request, party.facts)
-    codes = (party.y > 0) if party.n_classes == 2 else party.y
-    classes = np.unique(learning.names.classes)
-    with opened_engine(party.engine) as engine:
-        table = LabelledTable(
-            party.X, codes.astype(np.intp), classes, learning.names.features, engine=engine
+@install
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Learn(Operation):
+    """One organisation's model: the noised numbers that a method of the catalogue makes it of."""
+
+    operation: ClassVar[str] = "learn"
+    method: Annotated[str, FieldKind("a text", lambda told: type(told) is str)]
+    settings: Table
+    classes: Listed
+    features: Listed
+    sources: Listed
+    released: Annotated[Mapping[str, NDArray[Any]], _OfSources("numbers", bool)]
+    importance: Columns = None
+    prior: Columns = None
+    alpha: Columns = None
+    weights: Annotated[Floats | None, numbers(1, lowest=0.0)] = None
+    schema: Annotated[NDArray[np.uint8] | None, numbers(1, dtype="|u1", lowest=0)] = None
+    #: Whoever asks knows it already.
+    known: Learning | None = None
+
+    @classmethod
+    def at(cls, learning: Learning) -> Learn:
+        """Return the request for what an organisation is to do by itself."""
+        schema = learning.schema
+        return cls.of(
+            learning,
+            method=learning.method.name,
+            classes=learning.names.classes,
+            features=learning.names.features,
+            sources=[dict(start.spec) for start in learning.starts],
+            released={
+                f"source{k}_{name}": array
+                for k, start in enumerate(learning.starts)
+                for name, array in start.numbers.items()
+            },
+            schema=None if schema is None else sent_schema(schema),
+            n_classes=len(learning.names.classes),
+            known=learning,
         )
-        return Payload(arrays=plan.release(table, source))
 
+    @cached_property
+    def learning(self) -> Learning:
+        """The same, as an organisation carries it out; what does not fit is refused."""
+        if self.known is not None:
+            return self.known
+        names = Names(tuple(self.classes), tuple(self.features))
+        told: Values = {
+            name: getattr(self, name) for name in ("importance", "prior", "alpha", "weights")
+        }
+        if self.weights is not None and (
+            self.prior is None or len(self.weights) != len(names.features)
+        ):
+            raise InvalidMessage("weights must be one number per column, of a prior.")
+        if self.schema is not None:
+            told["schema"] = received_schema(self.schema)
+        starts, left = [], dict(self.released)
+        for k, spec in enumerate(self.sources):
+            prefix = f"source{k}_"
+            own = {n.removeprefix(prefix): left.pop(n) for n in [*left] if n.startswith(prefix)}
+            starts.append(_start(spec, own, names, told))
+        if left:
+            raise InvalidMessage("the request has unknown arrays.")
+        made = _method(self.method), _settings(self.settings)
+        return Learning(*made, names, starts=tuple(starts), **told)
 
-LEARN = install(Operation("learn", _price, _run, many_classes=True))
+    @property
+    def n_features(self) -> int:
+        """Columns of the rows that it is about."""
+        return len(self.features)
+
+    @override
+    def check(self, facts: PartyFacts) -> None:
+        super().check(facts)
+        if len(self.classes) != facts.n_classes:
+            raise InvalidMessage("the request is for another number of classes.")
+        self._plan(facts.n_samples)
+
+    def _plan(self, n_samples: int) -> ModelPlan:
+        try:
+            return self.learning.plan(n_samples)
+        except ConfrereError:
+            raise
+        except (TypeError, ValueError, ArithmeticError, LookupError) as error:
+            raise InvalidMessage(f"the request makes no plan ({type(error).__name__}).") from error
+
+    @override
+    def expected(self, n_samples: int) -> Expected:
+        return self.learning.expected(n_samples)
+
+    @override
+    def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
+        names, plan = self.learning.names, self._plan(party.facts.n_samples)
+        classes = np.unique(names.classes)
+        with opened_engine(party.engine) as engine:
+            table = LabelledTable(party.X, party.codes, classes, names.features, engine=engine)
+            return dict(plan.release(table, source))
 
 
 Receipts = Mapping[str, tuple[Receipt, ...]]
@@ -318,7 +359,7 @@ class Learned:
         """What leaves, without the study's words."""
         if self.guarantee is None:
             raise InvalidParameter("nobody was asked: a rehearsal releases nothing.")
-        paid: dict[str, Any] = dict(self.receipts)
+        paid: Values = dict(self.receipts)
         (first, *others) = self.receipts.values()
         alone = self.kind not in ("collaborative", "multiparty") and not others
         if alone:
@@ -413,7 +454,7 @@ def _together(study: Study, federation: Federation, timeout: float | None) -> Le
     model = _linear(study, *coefficients(outcome.frame, outcome.weights), facts)
     receipts, counted = outcome.receipts, None
     if study.file.evaluation is not None:
-        settings: dict[str, Any] = {
+        settings: Values = {
             "epsilon": study.file.evaluation.epsilon,
             "sizes": outcome.sizes,
             "quorum": study.quorum,
@@ -486,13 +527,11 @@ def _learned(
         ordered = [party.name for party in study.parties if party.name in starts]
         learning = learning_of(study, method, tuple(starts[name] for name in ordered))
         answers = federation.gather(
-            LEARN.name,
-            learning.to_payload(),
-            to=to,
+            Learn.at(learning),
+            {name: sizes[name] for name in to},
             step=step,
             quorum=study.quorum,
             timeout=timeout,
-            expect=lambda name: learning.expected(sizes[name]),
         )
         paid = {_source(k, len(ordered)): behind[name] for k, name in enumerate(ordered)}
         receipts = receipts_in(answers)

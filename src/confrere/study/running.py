@@ -25,7 +25,6 @@ from confrere.federation.messages import MAX_MESSAGE
 from confrere.federation.protocols import joined
 from confrere.federation.signed import rehearse
 from confrere.federation.sums import RawRows
-from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import ChargeApproval, Ledger, Receipt
 from confrere.model import Encoder
 from confrere.release import (
@@ -199,6 +198,7 @@ class Runner:
     locals_: Mapping[str, Local]
     rows: Mapping[str, Rows]
     given: Given
+    requests: Mapping[str, tuple[Request, ...]]
 
     def run(self, approval: ChargeApproval | None = None) -> list[Made]:
         """Ask every party here, and describe what comes of it; each pays before it answers.
@@ -210,17 +210,31 @@ class Runner:
         if study.method.shape == "votes" and study.trust == "coordinator":
             beside = self.locals_[names[0]].ledger_path
             given = replace(given, kept=Answers(f"{beside}.releases"))
-        price = self.plan.prices[0].guarantee
-        policies = {
-            name: policy_of(study, name, price, (run,), given, names, approval)
-            for name in self.locals_
-        }
         parties = [
-            local_party(study, local, self.rows[name], policies[name], given.rows(study))
+            local_party(
+                study, local, self.rows[name], self._policy(name, approval), given.rows(study)
+            )
             for name, local in self.locals_.items()
         ]
         federation = LocalFederation(parties, run=run, study=study.sha256, on_error="raise")
         return [self._made(learned) for learned in protocol_of(study, given)(federation)]
+
+    def _policy(self, name: str, approval: ChargeApproval | None) -> Policy:
+        """Return what a party answers: its own study's questions, in this run, at the price."""
+        requests, price = self.requests[name], self.plan.prices[0].guarantee
+        return Policy(
+            operations=frozenset(request.operation for request in requests),
+            unit=price.unit,
+            neighbours=price.neighbours,
+            epsilon_per_run=price.epsilon,
+            delta_per_answer=price.delta,
+            study=self.study.sha256,
+            study_id=self.study.id,
+            approval=approval,
+            trust=str(trust_of(self.study, len(self.locals_))),
+            runs=frozenset([self.plan.plan_id]),
+            requests=requests,
+        )
 
     def _made(self, learned: Learned) -> Made:
         ledgers = {name: Ledger(self.locals_[name].ledger_path) for name in learned.receipts}
@@ -277,50 +291,22 @@ def prepare(
                 "--allow-uncapped. Nothing was spent."
             )
     given = Given(sources or {}, auxiliary_rows(study, auxiliary, here))
-    for name in here:  # what cannot be asked is found before data are read
-        requests_of(study, name, given, list(here))
+    requests = requests_of(study, given, list(here))  # what cannot be asked is found before data
     rows = {name: rows_of(study, local) for name, local in here.items()}
-    return Runner(study, plan, here, rows, given)
+    return Runner(study, plan, here, rows, given, requests)
 
 
 def requests_of(
-    study: Study, party: str, given: Given, among: Sequence[str] | None = None
-) -> tuple[Request, ...]:
-    """Return every question that a run of the study may ask a party."""
+    study: Study, given: Given, among: Sequence[str] | None = None
+) -> Mapping[str, tuple[Request, ...]]:
+    """Return every question that a run of the study may ask each party."""
     return rehearse(
         protocol_of(study, given),
         [each.name for each in study.payers] if among is None else among,
         study.sha256,
         len(study.columns),
         n_classes=study.n_classes,
-        party=party,
         most=MAX_MESSAGE if study.engine == "flower" else None,
-    )
-
-
-def policy_of(
-    study: Study,
-    party: str,
-    price: Guarantee,
-    runs: Sequence[str],
-    given: Given,
-    among: Sequence[str] | None = None,
-    approval: ChargeApproval | None = None,
-) -> Policy:
-    """Return what a party answers: the questions of its own study, once per run, at the price."""
-    requests = requests_of(study, party, given, among)
-    return Policy(
-        operations=frozenset(request.operation for request in requests),
-        unit=price.unit,
-        neighbours=price.neighbours,
-        epsilon_per_run=price.epsilon,
-        delta_per_answer=price.delta,
-        study=study.sha256,
-        study_id=study.id,
-        approval=approval,
-        trust=str(trust_of(study, 1 if among is None else len(among))),
-        runs=frozenset(runs),
-        requests=requests,
     )
 
 

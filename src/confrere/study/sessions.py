@@ -252,7 +252,7 @@ def make_grant(
     check_peers(study, local)
     price = price_of(study)
     given = Given(auxiliary=auxiliary_rows(study, None, {party.name: local}))
-    requests = requests_of(study, party.name, given)
+    requests = requests_of(study, given)[party.name]
     if not requests:
         raise StudyError(f"{party.name} is asked nothing: it uses the others' release as it is.")
     began = now or datetime.now(UTC)

@@ -41,8 +41,8 @@ from confrere.errors import (
     SchemaError,
     StudyError,
 )
-from confrere.federation.summing import READY
-from confrere.federation.sums import FACTS, Hides
+from confrere.federation.summing import Ready
+from confrere.federation.sums import FactsOfAll, Hides
 from confrere.kernel.guarantee import RELATIONS, Guarantee, Neighbours, Unit, check_relation
 from confrere.mechanisms.secure_sum import colluders_of, quorum_of_sums
 from confrere.release.signing import public_line, read_key_line, read_public_key
@@ -639,7 +639,7 @@ class Study:
     @property
     def adds_up(self) -> bool:
         """Whether the method's answers are added up where nobody sees into the sum."""
-        return READY in self._asked
+        return Ready.operation in self._asked
 
     @property
     def colluding(self) -> int:
@@ -684,7 +684,8 @@ class Study:
         if self.file.facts is not None:
             # Where whole parties are hidden, so is how many records they have.
             sized = () if self.promise.protects is Unit.PARTY else ("size",)
-            asked = tuple(dict.fromkeys((*sized, READY, FACTS.name, *asked)))
+            more = (*sized, Ready.operation, FactsOfAll.operation)
+            asked = tuple(dict.fromkeys((*more, *asked)))
         return asked + ((self.method.counting,) if self.file.evaluation else ())
 
     @property

@@ -87,7 +87,7 @@ class Organisations:
             "account": "study",
             "study_id": "a-study",
             "study_sha256": STUDY,
-            "requests": rehearse(self.protocol, self.names, STUDY, COLUMNS),
+            "requests": rehearse(self.protocol, self.names, STUDY, COLUMNS)[name],
             "unit": "record",
             "relation": "replace-one",
             "epsilon_per_run": epsilon,

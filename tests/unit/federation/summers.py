@@ -3,8 +3,9 @@
 import numpy as np
 
 from confrere.federation import Frame, Payload, summing
-from confrere.federation.messages import MOST_RECORDS, Expected, Numbers, Question, SignedAnswer
-from confrere.federation.sums import GRADIENT, MINIMISER, _request
+from confrere.federation.messages import Question, SignedAnswer
+from confrere.federation.protocols import Size
+from confrere.federation.sums import Gradient, Minimiser
 from confrere.plans.party_rows import Sizes
 from confrere.plans.sums_plan import GradientRounds, OneMessage
 from tests.unit.federation.signed_run import COLUMNS, Loopback, Organisations
@@ -23,18 +24,25 @@ class Summers(Organisations):
 
     @property
     def operation(self):
-        return (MINIMISER if isinstance(self.plan, OneMessage) else GRADIENT).name
+        return self.kind.operation
+
+    @property
+    def kind(self):
+        return Minimiser if isinstance(self.plan, OneMessage) else Gradient
 
     def sized(self):
         return Sizes({name: self.sizes[name] for name in self.names})
 
-    def request(self, **more):
+    def request(self):
         """The first request of a run, as the coordinator derives it."""
+        return self.asked().write()
+
+    def asked(self):
         plan = type(self.plan)(**{**vars_of(self.plan), "quorum": self.quorum})
         sizes = self.sized()
         weights = plan.prior if isinstance(plan, OneMessage) else plan.centre
-        more = more if isinstance(plan, OneMessage) else {"round": 0} | more
-        return _request(plan, sizes, plan.mechanism(sizes), weights, **more)
+        more = {} if isinstance(plan, OneMessage) else {"round": 0}
+        return self.kind.at(plan, sizes, plan.mechanism(sizes), weights, **more)
 
     def mechanism(self):
         plan = type(self.plan)(**{**vars_of(self.plan), "quorum": self.quorum})
@@ -43,11 +51,11 @@ class Summers(Organisations):
     def begun(self):
         """Ask for sizes, and return the evidence that every further question needs."""
         federation = self.federation(journal="by-hand")
-        federation.gather("size", Payload(), expect=lambda _: _size())
+        federation.gather(Size(), dict.fromkeys(self.names, 0))
         return federation._steps
 
     def announcement(self, name, evidence, step=0):
-        question = summing.ready_question(self.operation, self.request())
+        question = ready_for(self.operation, self.request())
         reply = self.ask(name, "ready", question, step=step, evidence=evidence)
         assert isinstance(reply, bytes), reply
         return summing.read_key(name, SignedAnswer.open(reply, self.public).payload)
@@ -67,8 +75,9 @@ def vars_of(plan):
     return {name: getattr(plan, name) for name in plan.__dataclass_fields__}
 
 
-def _size():
-    return Expected({"size": Numbers((), "<i8", lowest=1, highest=MOST_RECORDS)})
+def ready_for(operation, request):
+    """Return the question whether one is ready for a sum."""
+    return Payload({**request.values, "sum": operation}, request.arrays)
 
 
 def asked_for(content, there):

@@ -21,7 +21,7 @@ from confrere.federation import (
     poll,
 )
 from confrere.federation.operation import OPERATIONS, PartyFacts
-from confrere.federation.protocols import Outcome, ReleaseRequest
+from confrere.federation.protocols import ObjectiveWeights, Outcome
 from confrere.federation.signed import rehearse
 from confrere.kernel.guarantee import Neighbours
 from confrere.maths.solver import minimise, minimise_softmax
@@ -119,8 +119,8 @@ def with_body(payload, roots=None, **facts):
 def test_a_body_that_cannot_be_one_has_no_price(three):
     sizes = Sizes({"a": 60, "b": 45, "c": 15})
     plan = shaped().at(sizes)
-    good = ReleaseRequest.of(plan.request(1.0, sizes, None)).to_payload()
-    assert ReleaseRequest.from_payload(good).to_payload() == good
+    good = ObjectiveWeights.of(plan.request(1.0, sizes, None)).write()
+    assert ObjectiveWeights.read(good, three[0].facts).write() == good
     roots = good.arrays["roots"]
     singular = roots.copy()
     singular[1:5] = 0.3 * roots[0]
@@ -143,7 +143,7 @@ def test_a_body_that_cannot_be_one_has_no_price(three):
     party = three[0]
     for what, payload in wrong.items():
         with pytest.raises((InvalidMessage, InvalidParameter)) as refused:
-            OPERATIONS["objective"].price(payload, party.facts)
+            OPERATIONS["objective"].read(payload, party.facts)
         assert str(refused.value), what
 
 
@@ -248,18 +248,19 @@ def test_a_delta_is_in_the_question_and_in_the_grant(ask, n_classes):
     }
     if "votes" in ask and n_classes > 2:
         return  # parties of a federation vote on two
-    requests = rehearse(protocols[ask], ["a", "b", "c"], "0" * 64, 3, n_classes=n_classes)
+    asked = rehearse(protocols[ask], ["a", "b", "c"], "0" * 64, 3, n_classes=n_classes)
+    requests = asked["a"]
     paid = sum(Decimal(str(request.delta)) for request in requests)
     assert Decimal("0.99e-6") < paid <= Decimal("1e-6")
 
 
 def test_a_centre_for_other_classes_is_refused():
-    request = ReleaseRequest.of(
+    request = ObjectiveWeights.of(
         Averaging(frame=Frame(3), epsilon=1.0).request(1.0, Sizes({"a": 60}), np.zeros(4))
-    )
-    assert request.checked(PartyFacts(60, 3)).n_classes == 2
+    ).write()
+    assert ObjectiveWeights.read(request, PartyFacts(60, 3)).n_classes == 2
     with pytest.raises(InvalidMessage, match="centre"):
-        request.checked(PartyFacts(60, 3, 3))
+        ObjectiveWeights.read(request, PartyFacts(60, 3, 3))
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from confrere.federation import LocalFederation, Payload, evaluate
-from confrere.federation.protocols import COUNT
+from confrere.federation import LocalFederation, evaluate
+from confrere.federation.protocols import Count
 from confrere.kernel.streams import SeededSource
 
 
 def test_the_law_is_two_sided_geometric(make_party):
-    party, request, source = make_party(n=100), Payload({"epsilon": 0.7}), SeededSource(2)
-    drawn = np.array(
-        [int(COUNT.run(request, party, source).arrays["size"]) - 100 for _ in range(6_000)]
-    )
+    party, request, source = make_party(n=100), Count(epsilon=0.7), SeededSource(2)
+    drawn = np.array([int(request.answer(party, source)["size"]) - 100 for _ in range(6_000)])
     q = np.exp(-0.7)
     support = np.arange(-6, 7)
     expected = (1 - q) / (1 + q) * q ** np.abs(support)

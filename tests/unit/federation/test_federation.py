@@ -16,7 +16,7 @@ from confrere.federation import (
     Policy,
     average,
 )
-from confrere.federation.protocols import ReleaseRequest
+from confrere.federation.protocols import ObjectiveWeights, OutputWeights
 from confrere.ledger import Ledger
 from tests.unit.federation.conftest import make_data
 
@@ -54,16 +54,16 @@ def test_errors_are_codes_without_words(make_party):
     poor = make_party("b", cap=0.1)
     strict = make_party("c", operations={"size"})
     federation = LocalFederation([allowed, poor, strict])
-    request = ReleaseRequest.of(plan().request(1.0, sizes_of(federation), None)).to_payload()
-    answers = federation.ask("objective", request)
+    request = ObjectiveWeights.of(plan().request(1.0, sizes_of(federation), None))
+    answers = federation.ask("objective", request.write())
     assert isinstance(answers["a"], Payload)
     assert answers["b"] == PartyError("BudgetExceeded")
     assert answers["c"] == PartyError("OperationRefused:operation")
     with pytest.raises(QuorumMissed, match=r"1 of 3.*b: BudgetExceeded"):
-        federation.gather("objective", request, quorum=0.5)
-    assert list(federation.gather("objective", request, quorum=0.3)) == ["a"]
+        federation.gather(request, dict.fromkeys("abc", 20), quorum=0.5)
+    assert list(federation.gather(request, dict.fromkeys("abc", 20), quorum=0.3)) == ["a"]
     with pytest.raises(BudgetExceeded):
-        LocalFederation([poor], on_error="raise").ask("objective", request)
+        LocalFederation([poor], on_error="raise").ask("objective", request.write())
 
 
 def sizes_of(federation):
@@ -156,7 +156,7 @@ def test_members_of_a_group_have_noise_of_their_own(ledger):
     request = plan(perturb="output", epsilon=0.5)
     federation = LocalFederation(same)
     answers = federation.ask(
-        "output", ReleaseRequest.of(request.request(0.5, sizes_of(federation), None)).to_payload()
+        "output", OutputWeights.of(request.request(0.5, sizes_of(federation), None)).write()
     )
     assert len({answer.arrays["weights"].tobytes() for answer in answers.values()}) == 6
 

@@ -22,14 +22,14 @@ from confrere.federation import (
     signed,
 )
 from confrere.federation.messages import refusal, refused
-from confrere.federation.protocols import CoefficientRequest, ReleaseRequest
+from confrere.federation.protocols import Coefficients, ObjectiveWeights, OutputWeights
 from confrere.kernel.guarantee import Neighbours
 from confrere.ledger import Ledger
 from confrere.plans.party_rows import Sizes
 from tests.unit.federation.conftest import make_data
 from tests.unit.federation.signed_run import STUDY, Organisations
 
-SIZES = Sizes({"a": 40}, Neighbours.REPLACE_ONE, {})
+SIZES = Sizes({"a": 40}, Neighbours.REPLACE_ONE)
 #: Refused before anything is spent, whatever the bytes.
 HARMLESS = ("InvalidMessage", "InvalidParameter", "OperationRefused:", "InvalidReply")
 
@@ -41,9 +41,9 @@ def questions():
     )
     output = Averaging(frame=frame, epsilon=0.5, perturb="output").request(0.5, SIZES, None)
     requests = {
-        "objective": ReleaseRequest.of(objective).to_payload(),
-        "output": ReleaseRequest.of(output).to_payload(),
-        "coefficients": CoefficientRequest.of(Expansion(frame=frame, epsilon=0.5)).to_payload(),
+        "objective": ObjectiveWeights.of(objective).write(),
+        "output": OutputWeights.of(output).write(),
+        "coefficients": Coefficients.of(Expansion(frame=frame, epsilon=0.5)).write(),
         "errors": Payload({"epsilon": 0.5, "intercept": 0.0}, {"coef": np.ones(3)}),
         "count": Payload({"epsilon": 0.5}),
         "size": Payload(),

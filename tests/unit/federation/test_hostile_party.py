@@ -17,14 +17,13 @@ from confrere.federation import (
     LocalParty,
     PartyError,
     Payload,
-    protocols,
 )
 from confrere.federation.answers import Journal
 from confrere.federation.messages import Question, SignedAnswer, join_parts, refusal, split_parts
 from confrere.federation.operation import installed
-from confrere.federation.protocols import ReleaseRequest, Sizes
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.streams import SeededSource
+from confrere.plans.party_rows import Sizes
 from tests.unit.federation.conftest import loose_books
 from tests.unit.federation.signed_run import COLUMNS, Loopback, Organisations
 
@@ -285,14 +284,13 @@ def test_honest_answers_are_within_the_bounds(tmp_path):
     X = rng.normal(size=(30, COLUMNS)) / 3
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
     party = LocalParty("a", X, y, loose_books())
-    sizes = Sizes({"a": 30}, Neighbours.REPLACE_ONE, {})
+    sizes = Sizes({"a": 30}, Neighbours.REPLACE_ONE)
     source = SeededSource(1)
     for epsilon in (0.01, 1.0, 100.0):
         for perturb in ("objective", "output"):
             plan = Averaging(frame=Frame(COLUMNS), epsilon=epsilon, perturb=perturb)
-            request = ReleaseRequest.of(plan.request(epsilon, sizes, None))
-            expected = protocols.expected_weights(plan, request, 30)
-            run = installed(perturb).run
+            request = installed(perturb).of(plan.request(epsilon, sizes, None))
+            expected = request.expected(30)
             for _ in range(330):
-                answer = run(request.to_payload(), party, source)
+                answer = Payload(arrays=request.answer(party, source))
                 assert expected.fault(answer) is None

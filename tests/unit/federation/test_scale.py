@@ -58,5 +58,5 @@ def test_blocks_hold_every_member_once():
 
 @pytest.mark.parametrize(("sizes", "many"), [([9] * 99, False), ([9] * 100, True)])
 def test_few_or_large_parties_are_not_worth_stacking(sizes, many):
-    assert make_group(sizes).many is many
-    assert not make_group([*sizes, 40_000]).many
+    assert make_group(sizes).rows.many is many
+    assert not make_group([*sizes, 40_000]).rows.many

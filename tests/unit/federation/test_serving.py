@@ -1,6 +1,7 @@
 """The party's side: policy, charge, answer, in that order, once."""
 
 import threading
+from copy import copy
 
 import numpy as np
 import pytest
@@ -15,23 +16,22 @@ from confrere.errors import (
 from confrere.federation import (
     Books,
     Frame,
-    Operation,
     Payload,
     Policy,
     operation,
-    protocols,
     serve,
 )
 from confrere.federation.messages import receipt_of
-from confrere.federation.protocols import ReleaseRequest
+from confrere.federation.protocols import ObjectiveWeights, Size
 from confrere.kernel.guarantee import Neighbours
 from confrere.ledger import Ledger
 from tests.world import each
 
 
 def release(epsilon=0.5, *, d=3, **changes):
-    settings = {"frame": Frame(d), "epsilon": epsilon, "ridge": 5.0, "cap": 0.5} | changes
-    return ReleaseRequest(**settings).to_payload()
+    settings = {"frame": Frame(d), "epsilon": epsilon, "ridge": 5.0, "cap": 0.5, "alpha": 0.0}
+    settings |= {"neighbours": "replace-one", "declared": 0} | changes
+    return ObjectiveWeights(**settings).write()
 
 
 def spent(party):
@@ -172,16 +172,7 @@ def test_a_wrong_request_costs_nothing(party, request_):
 @pytest.mark.parametrize(
     ("operation", "request_"),
     [
-        ("errors", error_request(coef=(1.0, 0.0))),
-        ("errors", Payload({"epsilon": 1.0, "intercept": 0.0}, {"coef": np.ones(3, np.float32)})),
-        ("errors", Payload({"epsilon": 1.0, "intercept": 1}, {"coef": np.ones(3)})),
-        ("errors", Payload({"epsilon": 1.0}, {"coef": np.ones(3)})),
-        ("size", Payload({"epsilon": 1.0})),
-        ("count", Payload()),
-        ("count", Payload({"epsilon": 1.0}, {"x": np.ones(1)})),
         ("coefficients", release()),
-        ("output", release(centre=np.ones(4))),
-        ("output", release(frame=Frame(3, norm="l1"))),
     ],
 )
 def test_so_do_wrong_requests_of_other_operations(party, operation, request_):
@@ -214,7 +205,7 @@ def test_a_failure_is_charged_and_final(party, monkeypatch):
         raise RuntimeError("out of paper")
 
     with monkeypatch.context() as patch:
-        patch.setattr(protocols.ReleaseRequest, "objective", working_price_broken_run(broken))
+        patch.setattr(ObjectiveWeights, "objective", working_price_broken_run(broken))
         with pytest.raises(RuntimeError):
             serve("objective", release(), party, run="r1")
     assert states(party) == ["failed"]
@@ -225,10 +216,10 @@ def test_a_failure_is_charged_and_final(party, monkeypatch):
 
 
 def working_price_broken_run(broken):
-    original = protocols.ReleaseRequest.objective
+    original = ObjectiveWeights.objective
 
     def objective(self, facts):
-        mechanism = original(self, facts)
+        mechanism = copy(original(self, facts))
         object.__setattr__(mechanism, "run", broken)
         return mechanism
 
@@ -264,7 +255,7 @@ def test_a_private_size_does_not_mix_with_a_public_one(make_party):
 
 def test_names_of_operations_are_taken_once():
     with pytest.raises(InvalidParameter):
-        operation.install(Operation("size", lambda *_: None, lambda *_: Payload()))
+        operation.install(Size)
 
 
 def test_a_policy_is_empty_unless_said_otherwise():

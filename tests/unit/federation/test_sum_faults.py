@@ -12,14 +12,22 @@ from confrere.errors import InvalidMessage, OperationRefused, QuorumMissed, Unpa
 from confrere.federation import PartyError, Payload, Policy, serving, summing
 from confrere.federation import masks as masks_module
 from confrere.federation.masks import Masking, SumKey, add_masked
-from confrere.federation.sums import GRADIENT
+from confrere.federation.sums import Gradient
 from confrere.kernel.release import paying
 from confrere.kernel.streams import SeededSource
 from confrere.maths.accountants import gaussian_delta
 from confrere.maths.solver import UNSOLVED
 from confrere.mechanisms.secure_sum import SecureSum
 from confrere.plans import sums_plan
-from tests.unit.federation.summers import FOUR, ONE, ROUNDS, Summers, asked_for, carrier_with
+from tests.unit.federation.summers import (
+    FOUR,
+    ONE,
+    ROUNDS,
+    Summers,
+    asked_for,
+    carrier_with,
+    ready_for,
+)
 
 # What a party does on purpose or by accident.
 
@@ -32,13 +40,13 @@ def test_a_party_gone_after_its_upload_is_in_that_sum_and_left_out_of_the_next(t
     def vanish(exchange, questions):
         asked = {name: c for name, c in questions.items() if name not in gone}
         replies = exchange(asked) if asked else {}
-        if asked_for(next(iter(questions.values())), there) == GRADIENT.name and not gone:
+        if asked_for(next(iter(questions.values())), there) == Gradient.operation and not gone:
             gone.append("d")
         return {name: replies.get(name, PartyError("Timeout")) for name in questions}
 
     federation = there.federation(carrier=carrier_with(there, vanish))
     outcome = there.protocol(federation)
-    assert federation._tries == {GRADIENT.name: ROUNDS.rounds}, "no try was lost"
+    assert federation._tries == {Gradient.operation: ROUNDS.rounds}, "no try was lost"
     assert set(outcome.sizes) == {"a", "b", "c"}
     assert [there.spent(name) for name in FOUR] == [1.0] * 4
     assert "d" in outcome.receipts, "it has paid for the sum that it was in"
@@ -251,7 +259,7 @@ def uploads_in_a_run(there, most=9):
         masking = Masking(name, there.keys[name], there.public)
         own[name] = replace(party, masking=masking, books=replace(party.books, policy=policy))
     request, given = there.request(), 0
-    ready = summing.ready_question(there.operation, request)
+    ready = ready_for(there.operation, request)
     for step in range(most):
         asked = {"run": there.run, "step": step}
         try:

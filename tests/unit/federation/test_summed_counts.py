@@ -6,17 +6,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from confrere.errors import InvalidMessage, InvalidParameter, OperationRefused
+from confrere.errors import InvalidParameter, OperationRefused
 from confrere.federation import (
     LocalFederation,
     LocalParty,
-    Payload,
     evaluate_together,
     total_records,
 )
-from confrere.federation.operation import PartyFacts
-from confrere.federation.sums import ALL, ERRORS_OF_ALL, RECORDS, count_sum
-from confrere.kernel.guarantee import Neighbours
+from confrere.federation.sums import ALL, ErrorsOfAll
 from confrere.kernel.streams import SeededSource
 from confrere.mechanisms.secure_sum import SecureSum
 from tests.unit.federation.conftest import loose_books, make_data
@@ -33,7 +30,7 @@ ASKED = {
 
 
 def counts(**settings):
-    return count_sum(ASKED | settings, Neighbours.REPLACE_ONE)
+    return ErrorsOfAll(**ASKED | settings, coef=np.ones(3), intercept=0.0).mechanism
 
 
 def parties(neighbours="replace-one"):
@@ -129,28 +126,6 @@ def test_records_are_counted_under_add_remove():
 def test_numbers_out_of_range_are_named(change, told):
     with pytest.raises(InvalidParameter, match=told):
         counts(**change)
-
-
-@pytest.mark.parametrize(
-    "change", [{"epsilon": 1}, {"largest": 0}, {"largest": 10**11}, {"quorum": 2.0}, {"x": 1}]
-)
-def test_requests_that_do_not_fit_are_refused(change):
-    facts = PartyFacts(40, 3)
-    with pytest.raises(InvalidMessage):
-        RECORDS.priced(Payload(ASKED | change), facts)
-    with pytest.raises(InvalidMessage):
-        ERRORS_OF_ALL.priced(
-            Payload(ASKED | {"intercept": 0.0} | change, {"coef": np.ones(3)}), facts
-        )
-
-
-def test_models_that_do_not_fit_are_refused():
-    facts = PartyFacts(40, 3)
-    for arrays in ({}, {"coef": np.ones(4)}, {"coef": np.ones(3, dtype=np.float32)}):
-        with pytest.raises(InvalidMessage):
-            ERRORS_OF_ALL.priced(Payload(ASKED | {"intercept": 0.0}, arrays), facts)
-    with pytest.raises(InvalidMessage, match="no arrays"):
-        RECORDS.priced(Payload(ASKED, {"coef": np.ones(3)}), facts)
 
 
 def test_any_vector_is_made_whole_and_bounded():

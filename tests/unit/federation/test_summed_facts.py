@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 from confrere.errors import InvalidMessage, InvalidParameter
-from confrere.federation import Books, LocalFederation, LocalParty, Policy, sums
+from confrere.federation import Books, LocalFederation, LocalParty, Policy
 from confrere.federation.messages import Payload
 from confrere.federation.operation import PartyFacts
 from confrere.federation.signed import rehearse
-from confrere.federation.sums import FACTS, RawRows, fact_sum, learn_together, settings_of_count
+from confrere.federation.sums import FactsOfAll, RawRows, learn_together
 from confrere.kernel.guarantee import Neighbours, Unit
 from confrere.ledger import Ledger
 from confrere.schema import Category, Label, Number, PublicSchema
@@ -71,14 +71,14 @@ def test_facts_are_those_of_all_records_and_everyone_pays_once():
 
 def test_the_noise_follows_from_the_schema_and_from_nobody_s_word():
     counts = FactCounts(SCHEMA)
-    values = settings_of_count(EPSILON, 3, 1, 0, 1.0, 3_000) | {"hides": "record"}
-    mechanism = fact_sum(values, counts)
+    text = json.dumps(SCHEMA.to_dict(), sort_keys=True, separators=(",", ":"))
+    asked = asked_for("record", text)
+    values, mechanism = asked.write().values, asked.mechanism
     assert mechanism.sensitivity == counts.sensitivity
     assert mechanism.size == counts.size
     assert mechanism.scale * mechanism.spacing >= counts.sensitivity / EPSILON
-    text = json.dumps(SCHEMA.to_dict(), sort_keys=True, separators=(",", ":"))
     facts = PartyFacts(3_000, 3)
-    assert FACTS.mechanism(Payload(values, written(text)), facts) == mechanism
+    assert FactsOfAll.read(Payload(values, written(text)), facts).mechanism == mechanism
     wrong = [
         Payload(values | {"schema": text}),
         Payload(values, written("{}")),
@@ -91,7 +91,7 @@ def test_the_noise_follows_from_the_schema_and_from_nobody_s_word():
     ]
     for request in wrong:
         with pytest.raises(InvalidMessage):
-            FACTS.mechanism(request, facts)
+            FactsOfAll.read(request, facts)
 
 
 def test_where_records_come_and_go_their_number_is_counted_and_nobody_tells_it():
@@ -106,7 +106,9 @@ def test_where_records_come_and_go_their_number_is_counted_and_nobody_tells_it()
         (entry,) = one.books.ledger.entries()
         assert entry.guarantee.neighbours is Neighbours.ADD_REMOVE
         assert "size of every party" not in entry.guarantee.public
-    steps = rehearse(lambda f: learn_together(f, SCHEMA, epsilon=1.0, **hidden), "pqr", "5" * 64, 3)
+    steps = rehearse(
+        lambda f: learn_together(f, SCHEMA, epsilon=1.0, **hidden), "pqr", "5" * 64, 3
+    )["p"]
     assert [one.operation for one in steps] == ["ready", "facts_of_all"]
 
 
@@ -121,7 +123,9 @@ def test_where_whole_parties_are_hidden_facts_are_means_of_their_means():
     for one in parties:
         (entry,) = one.books.ledger.entries()
         assert entry.guarantee.unit is Unit.PARTY
-    steps = rehearse(lambda f: learn_together(f, SCHEMA, epsilon=1.0, **hidden), "pqr", "5" * 64, 3)
+    steps = rehearse(
+        lambda f: learn_together(f, SCHEMA, epsilon=1.0, **hidden), "pqr", "5" * 64, 3
+    )["p"]
     assert [one.operation for one in steps] == ["ready", "facts_of_all"]
 
 
@@ -141,15 +145,13 @@ WORST = {
 def moved(name):
     """Return how much of its epsilon a change costs, exactly: steps of the sum over its scale."""
     counts = FactCounts(SCHEMA)
-    largest = 1 if name == "party" else 3_000
-    values = settings_of_count(EPSILON, 3, 1, 0, 1.0, largest) | {"hides": name}
-    mechanism, (party, *_) = fact_sum(values, counts), federation()[1]
     text = json.dumps(SCHEMA.to_dict(), sort_keys=True, separators=(",", ":"))
-    request = Payload(values, written(text))
+    request, (party, *_) = asked_for(name, text), federation()[1]
+    mechanism = request.mechanism
     sent = []
     for table in WORST[name]:
         raw = RawRows(counts, counts.sums(table), len(table), lambda schema: None)
-        sent.append(sums._facts_vector(request, replace(party, raw=raw)))
+        sent.append(request.vector(replace(party, raw=raw)))
     steps = np.abs(sent[0] - sent[1]).sum() / mechanism.spacing
     return steps / mechanism.scale / EPSILON
 
@@ -174,6 +176,19 @@ def test_what_no_proof_hides_is_refused():
         )
 
 
+def asked_for(hides, text):
+    return FactsOfAll.among(
+        3,
+        1,
+        1.0,
+        epsilon=EPSILON,
+        reserve=0,
+        largest=1 if hides == "party" else 3_000,
+        hides=hides,
+        **written(text),
+    )
+
+
 def written(text):
     return {"schema": np.frombuffer(text.encode(), dtype=np.uint8)}
 
@@ -181,7 +196,7 @@ def written(text):
 def test_a_schema_may_have_many_columns():
     columns = [Number(f"laboratory value {k}", bounds=(0, 100)) for k in range(400)]
     wide = PublicSchema(columns, Label("ill", positive=(1,)))
-    asked = rehearse(lambda f: learn_together(f, wide, epsilon=1.0), "pqr", "5" * 64, 400)
+    asked = rehearse(lambda f: learn_together(f, wide, epsilon=1.0), "pqr", "5" * 64, 400)["p"]
     assert [one.operation for one in asked] == ["size", "ready", "facts_of_all"]
 
 

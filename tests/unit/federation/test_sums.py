@@ -18,13 +18,21 @@ from confrere.federation import (
 from confrere.federation.masks import Announcement, Masking, add_masked
 from confrere.federation.messages import Question
 from confrere.federation.signed import rehearse
-from confrere.federation.sums import MINIMISER
+from confrere.federation.sums import Minimiser
 from confrere.kernel.streams import SeededSource
 from confrere.plans.party_rows import PartyRows, Sizes
 from confrere.release.signing import verify_bytes
 from tests.unit.federation.conftest import loose_books, make_data
 from tests.unit.federation.signed_run import COLUMNS, SIGNED, STUDY, Loopback
-from tests.unit.federation.summers import FOUR, PLANS, ROUNDS, Summers, asked_for, vars_of
+from tests.unit.federation.summers import (
+    FOUR,
+    PLANS,
+    ROUNDS,
+    Summers,
+    asked_for,
+    ready_for,
+    vars_of,
+)
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
@@ -77,7 +85,7 @@ def test_a_restarted_party_has_paid_nothing_and_the_others_are_not_refunded(tmp_
     exchange = carrier.exchange
 
     def restarting(questions, timeout):
-        if asked_for(next(iter(questions.values())), there) == MINIMISER.name:
+        if asked_for(next(iter(questions.values())), there) == Minimiser.operation:
             there.restart("c")
         return exchange(questions, timeout)
 
@@ -87,7 +95,7 @@ def test_a_restarted_party_has_paid_nothing_and_the_others_are_not_refunded(tmp_
     assert [there.spent(name) for name in FOUR] == [1.0, 1.0, 0.0, 1.0]
     # Nobody gets another vector out of those who paid, whatever the coordinator asks now.
     evidence = there.begun()
-    question = summing.ready_question(there.operation, there.request())
+    question = ready_for(there.operation, there.request())
     for step, code in ((0, "OperationRefused:repeated"), (1, "OperationRefused:step")):
         assert there.ask("a", "ready", question, step=step, evidence=evidence) == code
 
@@ -137,7 +145,7 @@ def forged(one, kind, there):
         masking = Masking(one.party, Ed25519PrivateKey.generate(), there.public)
         request = there.request()
         asked = Question(there.run, STUDY, there.operation, request)
-        context = summing.context_of(there.operation, request, asked)
+        context = summing.context_of(there.asked(), asked)
         return masking.ready(there.operation, context)
     return Announcement(one.party, bytes(32), one.signature)
 
@@ -183,14 +191,14 @@ def test_a_request_that_does_not_follow_is_refused(tmp_path):
     honest = there.request()
     far = Payload(honest.values, {**honest.arrays, "weights": np.ones(COLUMNS + 1)})
     for bad in (
-        there.request(round=1),
+        Payload({**honest.values, "round": 1}, honest.arrays),
         far,
         Payload({**honest.values, "reserve": 0}, honest.arrays),
         Payload({**honest.values, "quorum": 0.5}, honest.arrays),
         Payload({**honest.values, "spacing": honest.values["spacing"] / 2}, honest.arrays),
         Payload({**honest.values, "sizes": {**honest.values["sizes"], "a": 10**9}}, honest.arrays),
     ):
-        question = summing.ready_question(there.operation, bad)
+        question = ready_for(there.operation, bad)
         told = there.ask("a", "ready", question, evidence=evidence)
         assert told in ("OperationRefused:request", "InvalidMessage")
 
@@ -201,7 +209,7 @@ def test_a_group_has_no_masks(tmp_path):
     books = loose_books()
     group = PartyGroup(("a", "b"), data.X, data.y, np.array([0, 10, len(data.y)]), books)
     with pytest.raises(OperationRefused, match="group"):
-        serve("ready", summing.ready_question(there.operation, there.request()), group, run="r")
+        serve("ready", ready_for(there.operation, there.request()), group, run="r")
 
 
 def test_a_try_that_fails_after_the_charge_is_not_paid_back(tmp_path, monkeypatch):

@@ -9,8 +9,9 @@ from scipy import sparse, stats
 
 from confrere import PrivateLogisticRegression
 from confrere.errors import InvalidMessage, InvalidParameter
+from confrere.federation.messages import Payload
 from confrere.federation.operation import PartyFacts
-from confrere.federation.protocols import OBJECTIVE, OUTPUT, ReleaseRequest
+from confrere.federation.protocols import ObjectiveWeights, OutputWeights
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.norms import L1
 from confrere.kernel.streams import SeededSource
@@ -33,9 +34,9 @@ KINDS = {
 }
 
 
-def question(centre=None, declared=1000, **changes):
-    settings = {"frame": Frame(20), "epsilon": 0.5, "ridge": 10.0, "cap": 0.5}
-    return ReleaseRequest(
+def question(centre=None, declared=1000, kind=ObjectiveWeights, **changes):
+    settings = {"frame": Frame(20), "epsilon": 0.5, "ridge": 10.0, "cap": 0.5, "alpha": 0.0}
+    return kind(
         **settings | {"neighbours": "add-remove", "declared": declared, "centre": centre} | changes
     )
 
@@ -46,30 +47,29 @@ def rows(n, d=20, seed=0):
     return X / (1.001 * np.abs(X).sum(axis=1, keepdims=True)), np.where(X[:, 0] > 0, 1.0, -1.0)
 
 
-@pytest.mark.parametrize("operation", [OBJECTIVE, OUTPUT], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "operation", [ObjectiveWeights, OutputWeights], ids=lambda one: one.operation
+)
 def test_no_centre_tells_a_thousand_rows_from_one_more(operation):
     """Spacings that followed n told them apart in every answer, at 256971.67 in this frame."""
     centres = [None]
-    if operation is OBJECTIVE:
+    if operation is ObjectiveWeights:
         centres += [np.full(21, length) for length in (1.0, 256971.67013221033, 1e6)]
     for centre in centres:
-        asked = question(centre)
+        asked = question(centre, kind=operation)
         spacings = set()
         for n in (1000, 1001, 500_000):
-            facts = PartyFacts(n, 20)
-            if operation is OBJECTIVE:
+            if operation is ObjectiveWeights:
                 spacings.add(asked.objective(n).act.output_step.spacing)
             else:
                 spacings.add(asked.output(n).noise.output_step.spacing)
-            assert operation.price(asked.to_payload(), facts) == operation.price(
-                asked.to_payload(), PartyFacts(3, 20)
-            )
+            assert asked.price(n) == asked.price(3)
         assert len(spacings) == 1
     # And so it is with what leaves.
     for n in (1000, 1001):
         X, y = rows(n)
         party = SimpleNamespace(X=X, y=y, facts=PartyFacts(n, 20), engine=None)
-        answer = operation.run(asked.to_payload(), party, SeededSource(0)).arrays["weights"]
+        answer = asked.answer(party, SeededSource(0))["weights"]
         steps = answer / spacings.copy().pop()
         assert np.array_equal(steps, np.rint(steps))
         assert np.any(steps % 2)
@@ -78,11 +78,11 @@ def test_no_centre_tells_a_thousand_rows_from_one_more(operation):
 @pytest.mark.parametrize("changes", [{"declared": 0}, {"declared": 2.0}, {"declared": 10**10}])
 def test_a_question_says_what_stands_for_the_number(changes):
     with pytest.raises(InvalidMessage, match="declared"):
-        ReleaseRequest.from_payload(question(**changes).to_payload())
+        ObjectiveWeights.read(Payload({**question().write().values, **changes}), PartyFacts(5, 20))
     with pytest.raises(InvalidMessage, match="declared"):
-        ReleaseRequest.from_payload(question(neighbours="replace-one").to_payload())
+        ObjectiveWeights.read(question(neighbours="replace-one").write(), PartyFacts(5, 20))
     with pytest.raises(InvalidMessage, match="alpha"):
-        OBJECTIVE.priced(question(alpha=0.1).to_payload(), PartyFacts(1000, 20))
+        question(alpha=0.1).price(1000)
 
 
 @pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)

@@ -22,6 +22,7 @@ from confrere.estimators import (
     ReleasedClassifier,
 )
 from confrere.federation.messages import Payload
+from confrere.federation.operation import PartyFacts
 from confrere.ledger import Ledger
 from confrere.mechanisms.objective import Objective
 from confrere.mechanisms.prior_check import Belief
@@ -41,7 +42,7 @@ from confrere.study import (
     save_made,
 )
 from confrere.study.encoded_rows import UnitCounts
-from confrere.study.protocols import Learning, learning_of
+from confrere.study.protocols import Learn, learning_of
 from confrere.study.study_file import estimator_for
 from tests.unit.study.conftest import ready
 
@@ -103,7 +104,7 @@ def test_a_study_takes_importances_back_as_python_does(edit, factor):
     assert study.encoder().weighted
     size = len(study.schema.feature_names)
     facts = PublicFacts(n_samples=500, n_features=size)
-    sent = Learning.from_payload(learning_of(study, study.method).to_payload())
+    sent = received(study, Learn.at(learning_of(study, study.method)).write())
     belief = Belief(factor, 0.1)
     here = estimator_for(study, study.method).plan(facts).fit(belief)
     there = sent.plan(500).fit(belief)
@@ -135,16 +136,21 @@ def test_intercepts_start_from_the_base_rate_where_it_costs_no_ranking(edit, eps
     assert estimator_for(study, study.method).prior_intercept == pytest.approx(told)
 
 
+def received(study, payload):
+    """Return what a party of 500 records makes of a request."""
+    return Learn.read(payload, PartyFacts(500, len(study.columns), study.n_classes)).learning
+
+
 def test_weights_that_are_not_of_a_prior_are_refused(edit):
     study = read_study(edit(name='name = "plr"\nprior = "experts"'))
-    asked = learning_of(study, study.method).to_payload()
+    asked = Learn.at(learning_of(study, study.method)).write()
     arrays = dict(asked.arrays)
     for wrong in (arrays["weights"][1:], -arrays["weights"], arrays["weights"].astype(np.float32)):
         with pytest.raises(InvalidMessage, match="weights"):
-            Learning.from_payload(Payload(asked.values, {**arrays, "weights": wrong}))
+            received(study, Payload(asked.values, {**arrays, "weights": wrong}))
     del arrays["prior"]
     with pytest.raises(InvalidMessage, match="weights"):
-        Learning.from_payload(Payload(asked.values, arrays))
+        received(study, Payload(asked.values, arrays))
 
 
 @pytest.mark.parametrize("name", ["pst-s"])
@@ -157,8 +163,8 @@ def test_noise_shaped_like_the_rows_is_not_for_every_method(edit, name):
 def test_a_request_for_shaped_noise_brings_the_schema(edit, name):
     """Whoever reads it makes the plan that the study's own estimator makes."""
     study = read_study(edit(name=f'name = "{name}"\nnoise = "schema"'))
-    asked = learning_of(study, study.method).to_payload()
-    sent = Learning.from_payload(Payload.decode(asked.encode())).plan(500)
+    asked = Learn.at(learning_of(study, study.method)).write()
+    sent = received(study, Payload.decode(asked.encode())).plan(500)
     facts = PublicFacts(n_samples=500, n_features=len(study.columns), features=study.columns)
     here = estimator_for(study, study.method).plan(facts)
     assert sent.guarantee() == here.guarantee()
@@ -170,15 +176,15 @@ def test_a_request_for_shaped_noise_brings_the_schema(edit, name):
     for wrong in (b"", b"{}", b"[1]", b'{"features": 3}', b"\xff\xfe"):
         arrays = {**asked.arrays, "schema": np.frombuffer(wrong, dtype=np.uint8)}
         with pytest.raises(InvalidMessage, match="schema"):
-            Learning.from_payload(Payload(asked.values, arrays))
+            received(study, Payload(asked.values, arrays))
 
 
 def test_a_schema_of_other_columns_makes_no_plan(edit):
     study = read_study(edit(name='name = "plr"\nnoise = "schema"'))
     asked = learning_of(study, study.method)
     other = replace(asked, schema=PublicSchema(study.schema.features[1:], study.schema.outcome))
-    with pytest.raises(InvalidParameter, match="noise='schema'"):
-        Learning.from_payload(other.to_payload()).plan(500)
+    with pytest.raises(InvalidMessage, match="noise='schema'"):
+        received(study, Learn.at(other).write())
 
 
 def test_a_plan_pays_once_and_carried_out_again_gives_the_same(edit, folder):
