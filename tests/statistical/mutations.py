@@ -571,7 +571,11 @@ MUTATIONS = {
     ),
     "sums: reserve of one message": Mutation(
         "a sum that may be tried again has the price of one",
-        _edited("plans.sums_plan:OneMessage.mechanism", "releases=1 + self.reserve", "releases=1"),
+        _edited(
+            "plans.sums_plan:Sums._sum",
+            "releases=self.rounds + self.reserve",
+            "releases=self.rounds",
+        ),
         ("sums",),
         ("price",),
         row={"option": "reserve"},
@@ -579,7 +583,7 @@ MUTATIONS = {
     "sums: reserve of rounds": Mutation(
         "rounds that may be tried again have the price of the rounds alone",
         _edited(
-            "plans.sums_plan:GradientRounds.mechanism",
+            "plans.sums_plan:Sums._sum",
             "releases=self.rounds + self.reserve",
             "releases=self.rounds",
         ),
@@ -743,9 +747,9 @@ MUTATIONS = {
     "sums: classes with a delta": Mutation(
         "gradients of three classes, with a delta, have the sensitivity of one record",
         _edited(
-            "plans.sums_plan:GradientRounds.mechanism",
-            "sensitivity=2 * slope,",
-            "sensitivity=(2 if self.n_classes == 2 else 1) * slope,",
+            "plans.sums_plan:Sums._sum",
+            "sensitivity=changed * move,",
+            "sensitivity=(changed if self.n_classes == 2 else 1) * move,",
         ),
         ("sums",),
         ("ratio",),
