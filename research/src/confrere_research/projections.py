@@ -19,8 +19,9 @@ from sklearn.base import (
 from sklearn.decomposition import PCA
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.schema.encoding import RowRule, bounded_rows, check_clip_norm, check_rows
+from confrere.schema.encoding import RowRule, check_clip_norm, check_rows
 
 
 class PublicProjection(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
@@ -333,3 +334,34 @@ class PublicPCA(ClassNamePrefixFeaturesOutMixin, PublicProjection):  # type: ign
 
     def _public(self) -> Any:
         return check_array(self.public_X, accept_sparse="csr", dtype=np.float64)
+
+
+def bounded_rows(columns: Floats, rows: RowRule, clip_norm: float) -> Floats:
+    """Return the table whose transpose is ``columns``, every row of norm at most 1.
+
+    ``"clip"``: a row is divided by ``clip_norm``, then shrunk to norm 1 if it is longer.
+    ``"unit"``: a row is divided by its norm; a row of zeros stays so.
+
+    The bound holds in floating point: rows that touch it are shorter by a few roundings. Only
+    operations on single entries are used, so a row's result does not depend on its neighbours,
+    to the last bit. ``columns`` is overwritten.
+    """
+    check_rows(rows)
+    margin = 1 + (len(columns) + 8) * float(np.finfo(np.float64).eps)
+    # Dividing by the largest entry first keeps squares from overflowing or vanishing.
+    peaks = np.zeros(columns.shape[1])
+    for column in columns:
+        np.maximum(peaks, np.abs(column), out=peaks)
+    peaks[peaks == 0] = 1.0
+    squares = np.zeros_like(peaks)
+    for column in columns:
+        share = column / peaks
+        squares += share * share
+    lengths = np.sqrt(squares) * margin
+    if rows == "unit":
+        lengths[lengths == 0] = 1.0
+        columns /= peaks
+        columns /= lengths
+    else:
+        columns /= np.maximum(peaks * lengths, clip_norm)
+    return np.ascontiguousarray(columns.T)

@@ -219,7 +219,7 @@ def _centre(size: int, rng: np.random.Generator) -> Patients:
     frame = pd.DataFrame(
         {t.public.column: _measured(t, latent[:, place]) for place, t in enumerate(TRAITS)}
     )
-    score = effects @ standardised_columns(SCHEMA, frame)
+    score = standardised_columns(SCHEMA, frame).times(effects[None])[0]
     score *= LOG_ODDS_SPREAD / score.std()
     chance = expit(score + _intercept(score, prevalence))
     return Patients(frame, (rng.random(size) < chance).astype(np.int64))

@@ -55,7 +55,7 @@ from confrere.release import Release, Simulated
 from confrere.release.spending import promised_with, schema_of, seeded_facts, with_facts
 from confrere.rows.frame import RowSource
 from confrere.rows.row_tables import RowTable
-from confrere.schema import SchemaEncoder
+from confrere.schema import PublicSchema, SchemaEncoder
 from confrere.schema.cells import is_table, n_rows_of, plain_labels, plain_series
 from confrere.schema.encoding import Form
 
@@ -257,8 +257,9 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
     _sparse = True
     _dtype: ClassVar[Any] = np.float64
     _many_classes = True
+    _coded = False
     #: Whether it learns best from columns that are weighted by declared importances.
-    _weighted, _batched = True, False
+    _weighted = True
 
     @abstractmethod
     def plan(self, facts: PublicFacts) -> Plan[Any]:
@@ -284,13 +285,8 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         price = plan.guarantee()
         return price if self.schema is None else promised_with(schema_of(self._encoder()), price)
 
-    def _look_at(self, rows: Any) -> None:
-        if isinstance(rows, RowTable | RowSource) != self._batched:
-            self._batched = not self._batched  # noted only if that is not how it was
-
     def _sizes(self, n_samples: Any, n_features: int | None, n_classes: int | None) -> PublicFacts:
         """Return the public sizes that a price depends on."""
-        self._look_at(n_samples)
         if not isinstance(n_samples, int | np.integer):
             if self.schema is None:
                 n_features = n_features or int(np.shape(n_samples)[1])
@@ -309,7 +305,6 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
     def prepare(self, X: Any, y: Any) -> tuple[Plan[Any], Any]:
         """Return what ``fit`` would run, and the records as it would see them; spends nothing."""
         check_parameters(self)
-        self._look_at(X)
         table = self._table(X, y)
         facts = PublicFacts(
             n_samples=table.X.shape[0],
@@ -455,11 +450,11 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         """Return what encodes raw tables; as studies do, unless the schema comes with its own.
 
         How columns are encoded may follow from a public number of rows; without one, only what
-        they mean is asked. Rows that are read in batches are encoded for the ball.
+        they mean is asked.
         """
         if self.schema is None or isinstance(self.schema, SchemaEncoder):
             return self.schema
-        form = "standardised" if n_samples is None or self._batched else self._form(n_samples)
+        form = "standardised" if n_samples is None else self._form(n_samples)
         if form != "standardised":
             return self.schema.encoder(form=form)
         weighted = self.schema.has_importances and self._weighted
@@ -518,14 +513,17 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
             raise InvalidParameter("classes: the schema declares the label; leave classes out.")
         return declared
 
-    def _encoded(self, encoder: SchemaEncoder, X: Any) -> NDArray[np.float64]:
+    def _encoded(self, encoder: SchemaEncoder, X: Any) -> Any:
         """Return bounded rows of a raw table."""
-        rows = np.asarray(encoder.transform(X), dtype=np.float64)
+        rows: Any = encoder.coded(X) if self._coded else encoder.transform(X)
         if len(rows) < self._least_rows:
             raise InvalidData("X has no rows; a minimum of 1 is required.")
-        self.n_features_in_ = len(encoder.schema.columns)
-        self.feature_names_in_ = np.array(encoder.schema.columns, dtype=object)
+        self._note_columns(encoder.schema)
         return rows
+
+    def _note_columns(self, schema: PublicSchema) -> None:
+        self.n_features_in_ = len(schema.columns)
+        self.feature_names_in_ = np.array(schema.columns, dtype=object)
 
     def _labels(self, encoder: SchemaEncoder, X: Any, y: Any) -> NDArray[Any]:
         """Return labels as the schema codes them: -1 and 1, or the declared classes."""
@@ -599,8 +597,8 @@ class LinearClassifier(FittedLinear, PrivateClassifier):
         encoder = self._body_encoder(facts)
         if self.noise == "schema" and encoder is None:
             raise InvalidParameter(
-                "noise='schema' needs schema=, a PublicSchema of raw columns, a table that is read "
-                "at once, and sources, if any, whose noise was shaped so."
+                "noise='schema' needs schema=, a PublicSchema of raw columns, and sources, if any, "
+                "whose noise was shaped so."
             )
         if self.noise != "ball" and encoder is not None:
             return SchemaGeometry(encoder, self.fit_intercept)

@@ -31,7 +31,7 @@ from confrere.plans.design import Allowance, allowance, row_count
 from confrere.plans.linear_plan import LinearPlan, design_linear
 from confrere.rows.engines import opened_engine
 from confrere.rows.frame import RowSource
-from confrere.rows.row_tables import RowTable, declared_batches, decoded, gathered
+from confrere.rows.row_tables import RowTable, declared_batches, decoded, gathered_codes
 from confrere.rows.spill import WatchedMap, mapped_file
 from confrere.schema import PublicSchema, SchemaEncoder
 from confrere.schema.encoding import Form
@@ -49,6 +49,7 @@ class StreamedClassifier(LinearClassifier):
     engine: RowEngine = None
 
     _dtype: ClassVar[Any] = [np.float64, np.float32]
+    _coded = True
 
     def _pay_and_learn(self, ledger: Ledger, plan: Plan[Any], data: Any) -> Self:
         if self.engine is None:
@@ -64,12 +65,12 @@ class StreamedClassifier(LinearClassifier):
         file = mapped_file(table.X)
         return table if file is None else replace(table, X=WatchedMap(table.X, file))
 
-    def _streamed(self, X: RowTable | RowSource, y: Any) -> LabelledTable:
+    def _streamed(self, X: Any, y: Any) -> LabelledTable:
         """Return the rows of a table that is read in batches, or of a source, checked."""
         names = None
         encoder = self._encoder()
         if encoder is not None:
-            X, y = self._encoded_batches(encoder, X, y)
+            X, y, encoder = self._encoded_batches(encoder, X, y)
         elif isinstance(X, RowTable):
             if not isinstance(y, str):
                 raise InvalidParameter("y must be the name of the table's label column.")
@@ -86,26 +87,30 @@ class StreamedClassifier(LinearClassifier):
 
     def _encoded_batches(
         self, encoder: SchemaEncoder, X: RowTable | RowSource, y: Any
-    ) -> tuple[RowSource, NDArray[Any] | None]:
-        """Return the bounded rows and labels of a raw table, encoded batch by batch."""
+    ) -> tuple[Any, NDArray[Any] | None, SchemaEncoder]:
+        """Return the bounded rows and labels of a raw table, read batch by batch, and the encoder.
+
+        A cell's code hangs on the schema alone: what it becomes is decided when rows are counted.
+        """
         if not isinstance(X, RowTable):
             raise InvalidParameter("schema: a source holds rows that are encoded; leave it out.")
-        outcome = encoder.schema.outcome
+        schema, outcome = encoder.schema, encoder.schema.outcome
         label = y if outcome is None else outcome.column
         if not isinstance(label, str):
             raise InvalidParameter("y must be the name of the table's label column.")
-        columns = [*encoder.schema.columns, label]
-        batches = declared_batches(X, columns, encoder.schema)
+        columns = [*schema.columns, label]
+        batches = declared_batches(X, columns, schema)
         if not self._least_rows:
             batches = _or_none(batches, columns)
-        blocks = (
-            (
-                self._encoded(encoder, batch),
-                self._labels(encoder, batch, batch[label] if outcome is None else None),
-            )
+        own = label if outcome is None else None
+        pairs = (
+            (encoder.encoding().codes(batch), self._labels(encoder, batch, own and batch[own]))
             for batch in batches
         )
-        return gathered(blocks, len(encoder.schema.feature_names), X.rows)
+        stores, labels = gathered_codes(pairs, X.rows)
+        chosen = self._encoder(len(stores[0].codes)) or encoder
+        self._note_columns(schema)
+        return chosen.encoding().coded(stores), labels, chosen
 
 
 def _or_none(batches: Iterator[pd.DataFrame], columns: list[str]) -> Iterator[pd.DataFrame]:

@@ -352,6 +352,6 @@ class MultipartyClassifier(LinearClassifier):
             return None
         encoder = self._encoder()
         if encoder is not None:
-            return self._encoded(encoder, auxiliary)
+            return np.asarray(self._encoded(encoder, auxiliary))
         rows = self._checked(auxiliary, accept_sparse="csr", dtype=np.float64, reset=False)
         return dense(rows)

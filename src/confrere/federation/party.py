@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -20,8 +21,9 @@ from confrere.federation.operation import Operation, PartyFacts
 from confrere.kernel.guarantee import Guarantee, Neighbours, Split, in_parallel
 from confrere.kernel.streams import RandomSource, Seed, SeededSource, simulation_of
 from confrere.ledger import Ledger, Limit
+from confrere.maths.solver.row_blocks import Engine
 from confrere.plans.party_rows import PartyRows
-from confrere.rows.engines import check_engine
+from confrere.rows.engines import check_engine, opened_engine
 from confrere.schema import PublicSchema
 
 if TYPE_CHECKING:
@@ -99,14 +101,8 @@ class LocalParty(_Holder):
         Rows, encoded by the public schema; finite.
     y : (n,) array
         Labels -1 and +1; of more than two classes their codes, from 0.
-    books : Books
-        Its ledger, policy and answers.
-    random_state : int or generator, optional
-        Simulation only.
     masking : Masking, optional
         Its keys, for sums that nobody sees into.
-    n_classes : int, default=2
-        How many labels are declared.
     ballot : (N,) array of bool, optional
         What its own classifier votes on the public rows of its study, of more than two classes
         their codes; by default logistic regression does. It is of the party's making alone, and
@@ -129,11 +125,16 @@ class LocalParty(_Holder):
     raw: RawRows | None = None
 
     def __post_init__(self) -> None:
-        check_engine(self.engine, "engine")
+        if self.engine is not None:
+            check_engine(self.engine, "engine")
         _check_name(self.name)
         object.__setattr__(self, "X", np.asarray(self.X, dtype=np.float64))
         object.__setattr__(self, "y", np.asarray(self.y, dtype=np.float64))
         _check_data(self.X, self.y, self.n_classes, least=_least_rows(self.books))
+
+    def opened_engine(self) -> AbstractContextManager[Engine | None]:
+        """Return who reads the rows, to be closed: a loop unless one is named."""
+        return nullcontext() if self.engine is None else opened_engine(self.engine)
 
     def encoded_by(self, schema: PublicSchema) -> LocalParty:
         """Return the party with rows that are encoded by a schema whose facts were learned."""

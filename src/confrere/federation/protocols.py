@@ -66,7 +66,6 @@ from confrere.plans.declared_priors import Prior
 from confrere.plans.expansion_plan import Expansion
 from confrere.plans.linear_plan import Coordinates
 from confrere.plans.party_rows import Combine, Sizes, combine_weights, over_parties, run_parties
-from confrere.rows.engines import opened_engine
 
 #: A prior with a coordinate further out than this is a mistake or an attack.
 FARTHEST_PRIOR = 1e6
@@ -383,7 +382,7 @@ class ObjectiveWeights(WeightRequest, Related):
     @override
     def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
         made = self.mechanism(party.facts.n_samples)
-        with opened_engine(party.engine) as engine:
+        with party.opened_engine() as engine:
             rows = self.frame.lazy(party.X, engine)
             if isinstance(made, OutputPerturbation):
                 told = made.run(rows, party.y, source=source, centre=self.centre)

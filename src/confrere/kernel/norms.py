@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal, TypeAlias
@@ -246,9 +247,24 @@ class Body(Norm):
     def certify(self, rows: Rows) -> None:
         """Refuse rows outside the body, and outside the unit ball that the ridge speaks of."""
         # Written so that NaN is refused: no comparison with it is true.
-        if rows.shape[0] and not float(self.factor_norms(np.asarray(rows)).max()) <= 1:
+        if rows.shape[0] and not self._worst(rows) <= 1:
             raise InvalidData("a row lies outside the declared body; map the rows into it first.")
         certify_rows(rows)
+
+    def _worst(self, rows: Rows) -> float:
+        """Return the largest norm of a factor; of rows that consist of corners, of these."""
+        if not isinstance(rows, MeasuredRows) or rows.corners is None:
+            return float(self.factor_norms(np.asarray(rows)).max())
+        ends = np.cumsum([table.shape[1] for table in rows.corners])
+        found = []
+        for part, inverse in zip(self.parts, self.inverses, strict=True):
+            j = int(np.searchsorted(ends, part.start, side="right"))
+            if part.stop > ends[j]:
+                return math.inf  # a factor of two tables
+            before = ends[j] - rows.corners[j].shape[1]
+            own = rows.corners[j][:, part.start - before : part.stop - before]
+            found.append(float(np.abs(own @ inverse.T).sum(axis=1).max()))
+        return float(np.max(found))
 
     def draw(self, rho: float, source: RandomSource, count: int) -> Floats:
         """Return ``(count, size)`` draws: a product body's law in every group."""
@@ -430,11 +446,14 @@ class MeasuredRows(ABC):
         What they were measured in.
     longest : float
         The norm of the longest.
+    corners : sequence of arrays, optional
+        Tables of which every row has one row of each, side by side: where rows are codes.
     """
 
     norm: Ball
     longest: float
     shape: tuple[int, int]
+    corners: Sequence[Floats] | None = None
 
 
 #: Rows in blocks, written down, or sparse.
@@ -452,6 +471,10 @@ def certify_rows(X: Rows, bound: float = 1.0, norm: Ball = "l2") -> None:
     if isinstance(X, MeasuredRows):
         # No row is longer in L2 than in L1.
         longest = X.longest if X.norm in (norm, "l1") else math.inf
+        if X.corners is not None:
+            power = 1 if norm == "l1" else 2
+            reach = [float((np.abs(table) ** power).sum(axis=1).max()) for table in X.corners]
+            longest = float(sum(reach) ** (1 / power))
     elif X.shape[0]:
         longest = float(row_norms(X, norm).max())
     # Written so that NaN is refused: no comparison with it is true.

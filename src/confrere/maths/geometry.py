@@ -245,7 +245,7 @@ class NoiseModel:
             The group's part of the rate.
         """
         dimension = sum(count * factor.size for factor, count in group.items())
-        length = squared_length(group)
+        length = squared_length(group) if self.gaussian else 0.0
         for factor, count in group.items():
             if self.gaussian:
                 each = length / (share * factor.length * factor.scales * self.rate**2)

@@ -25,7 +25,7 @@ from confrere.model.strict_json import json_bytes, read_json, validated
 from confrere.schema import PublicSchema
 from confrere.schema.encoding import Encoding, Form, NumberColumn
 
-SCHEMA = "confrere-model/3"
+SCHEMA = "confrere-model/4"
 
 #: How far two machines' tanh and exp may be apart; everything else has no slack at all.
 TOLERANCE = 1e-12
@@ -148,7 +148,7 @@ class _Stack(_Common):
 
 
 class _Document(_Form):
-    schema_: Literal["confrere-model/3"] = Field(alias="schema")
+    schema_: Literal["confrere-model/4"] = Field(alias="schema")
     kind: str
     model: Annotated[_Linear | _Stack, Field(discriminator="kind")]
     test_vectors: list[dict[str, Any]]

@@ -22,7 +22,7 @@ from pydantic import ConfigDict
 from scipy import sparse, special
 
 from confrere.arrays import Floats
-from confrere.errors import InvalidData, InvalidParameter, InvalidRelease
+from confrere.errors import InvalidData, InvalidRelease
 from confrere.model.strict_json import canonical_bytes, hashed_array
 from confrere.schema import PublicSchema, SchemaEncoder
 from confrere.schema.encoding import Encoding, Form
@@ -112,8 +112,6 @@ class Encoder:
     @classmethod
     def of(cls, encoder: SchemaEncoder, *, labelled: bool = True) -> Encoder:
         """Return what a release carries of an encoder; ``labelled`` if classes are -1 and 1."""
-        if np.dtype(encoder.dtype) != np.float64:
-            raise InvalidParameter("dtype must be float64 for an encoder that is released.")
         outcome = encoder.schema.outcome
         return cls(
             schema=encoder.schema,

@@ -306,15 +306,29 @@ def _number(graph: Graph, column: NumberColumn) -> list[str]:
         number = meaning(token)
         if isinstance(number, float):
             absent = graph.add("Or", absent, graph.add("Equal", x, _one(graph, number)))
-    low, high = column.clip
-    u = graph.add("Clip", x, _one(graph, low), _one(graph, high))
+    low, high = (_one(graph, end) for end in column.clip)
+    u = x
     if column.log:
-        shifted = graph.add("Add", graph.add("Sub", u, _one(graph, low)), _one(graph, 1.0))
-        u = graph.add("Log", shifted)
+        above = graph.add("Sub", graph.add("Clip", x, low, high), low)
+        u = graph.add("Log", graph.add("Add", above, _one(graph, 1.0)))
+    u = _nearest(graph, u, np.array(column.grid), float(column.steps))
+    if not column.log:
+        u = graph.add("Clip", u, low, high)
     basis = _hats(graph, u, column.knots) if column.knots else u
     centred = graph.add("Sub", basis, graph.constant(np.array([column.centre])))
     scaled = graph.add("Div", centred, graph.constant(np.array([column.scale])))
     return _with_missing(graph, column, absent, scaled)
+
+
+def _nearest(graph: Graph, u: str, grid: np.ndarray, steps: float) -> str:
+    """Add what moves a number to the nearest point."""
+    widths, zero, one = graph.constant(np.diff(grid)[None]), _one(graph, 0.0), _one(graph, 1.0)
+    shares = graph.add("Div", graph.add("Sub", u, graph.constant(grid[None, :-1])), widths)
+    inside = graph.add("Mul", graph.add("Clip", shares, zero, one), _one(graph, steps))
+    whole = graph.add("Div", graph.add("Round", inside), _one(graph, steps))
+    axis = graph.constant(np.array([1], dtype=np.int64))
+    moved = graph.add("ReduceSum", graph.add("Mul", whole, widths), axis)
+    return graph.add("Add", moved, _one(graph, float(grid[0])))
 
 
 def _hats(graph: Graph, u: str, knots: tuple[float, ...]) -> str:

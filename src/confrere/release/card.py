@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from confrere.release.release import Release
 
 
-SCHEMA = "confrere-card/3"
+SCHEMA = "confrere-card/4"
 
 #: Differential privacy bounds a risk; nothing in a card may claim that there is none.
 _FORBIDDEN = re.compile("anonym", re.IGNORECASE)
@@ -288,7 +288,7 @@ class Card(_Part):
         Naming the key that is wrong, never its value.
     """
 
-    schema_: Literal["confrere-card/3"] = Field(alias="schema")
+    schema_: Literal["confrere-card/4"] = Field(alias="schema")
     release_id: ReleaseId
     created: Time
     product: Product

@@ -6,8 +6,9 @@ Proof: docs/proofs/geometry.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -18,7 +19,8 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import check_bound, check_positive
 from confrere.kernel.norms import L1, Body, into_factors
 from confrere.maths.partition import Clipping, Groups
-from confrere.rows.frame import check_factors, into_ball
+from confrere.rows.frame import FramedRows, check_factors, into_ball
+from confrere.schema.codes import FEW, Coded
 
 #: Of bodies that others ask for: the most columns of one factor, and how far rows may have to stay
 #: away from the bound for rounding's sake.
@@ -26,6 +28,16 @@ LARGEST_FACTOR, LARGEST_MARGIN = 4096, 1e-6
 
 #: The smallest factor of a column beside the largest, and what keeps rounding inside the ball.
 _SMALLEST, _HAIR = 2.0**-10, 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """Some columns as encoded, the map that turns them, and the factors that they become."""
+
+    turn: Floats | None
+    body: Body
+    into: slice
+    part: slice
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +73,10 @@ class BodyFrame:
         check_bound(self.scale, "scale")
         if self.constant and self.body.sizes[-1] != 1:
             raise InvalidParameter("the constant is an interval of one column.")
-        if self.turns and sum(len(turn) for turn in self.turns) != self.body.size - self.constant:
-            raise InvalidParameter("turns must lead to the columns of the body.")
+        ends = np.cumsum(self.body.sizes)[: len(self.body.sizes) - self.constant].tolist()
+        turned = np.cumsum([len(turn) for turn in self.turns]).tolist()
+        if turned and (turned[-1] != ends[-1] or not {*turned} <= {*ends}):
+            raise InvalidParameter("turns must lead to the factors of the body.")
         if not self.n_features:
             raise InvalidParameter("a body needs a column besides the constant.")
         if self.norm not in ("body", "l1") or (self.norm == "l1" and l1_reach(self.body.roots) > 1):
@@ -90,18 +104,56 @@ class BodyFrame:
         if X.shape[1:] != (self.n_features,):
             raise InvalidData("X does not have the number of columns that was agreed.")
         given = X.toarray() if hasattr(X, "toarray") else np.asarray(X, dtype=np.float64)
-        turned = np.ones((len(given), self.body.size))
-        with np.errstate(over="ignore", invalid="ignore"):
-            if not self.turns:
-                np.multiply(given, self.scale, out=turned[:, : self.n_features])
-            for turn, into, part in self._turned():
-                np.matmul(given[:, part] * self.scale, turn.T, out=turned[:, into])
-        inside = into_factors(turned, self.body.sizes, 1 - self.body.margin)
-        return self.body.coordinates(inside)
+        out = np.full((len(given), self.body.size), self._constant)
+        for block in self._blocks:
+            out[:, block.into] = self._image(given[:, block.part], block)
+        return out
 
-    def lazy(self, X: Any, engine: Any = None) -> Floats:  # noqa: ARG002
-        """Return the rows."""
-        return self.rows(X)
+    def lazy(self, X: Any, engine: Any = None) -> Floats | FramedRows:
+        """Return the rows; coded ones stay so, by the coordinates of their vertices."""
+        blocks = self._blocks
+        if not isinstance(X, Coded) or len(X) < FEW or X.parts != [one.part for one in blocks]:
+            return self.rows(X)
+
+        mapped = X.map(lambda j, table: self._image(table, blocks[j]))
+        return FramedRows.inside(mapped, self._constant, engine)
+
+    @property
+    def _constant(self) -> float:
+        """The constant's coordinate."""
+        return float((1 - self.body.margin) * self.body.roots[-1][0, 0]) if self.constant else 0.0
+
+    def _image(self, given: Floats, block: _Block) -> Floats:
+        """Return what becomes of the columns of one block."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            turned = given * self.scale
+            if block.turn is not None:
+                turned = turned @ block.turn.T
+        inside = into_factors(turned, block.body.sizes, 1 - self.body.margin)
+        return block.body.coordinates(inside)
+
+    @cached_property
+    def _blocks(self) -> list[_Block]:
+        """What maps some columns as encoded to some of the body, one after the other."""
+        roots = self.body.roots[: len(self.body.roots) - self.constant]
+        shapes = [one.shape for one in self.turns or roots]
+        found = []
+        into = part = first = 0
+        for j, (rows, columns) in enumerate(shapes):
+            last, size = first, 0
+            while size < rows:
+                size += len(roots[last])
+                last += 1
+            found.append(
+                _Block(
+                    self.turns[j] if self.turns else None,
+                    Body(roots[first:last], (0,) * (last - first)),
+                    slice(into, into + rows),
+                    slice(part, part + columns),
+                )
+            )
+            into, part, first = into + rows, part + columns, last
+        return found
 
     def facts(self) -> dict[str, Any]:
         """Return the plain values, the roots apart, for a message."""
@@ -173,9 +225,9 @@ class BodyFrame:
         each = np.maximum(given / max(float(given.max()), 1e-300), _SMALLEST)
         own = np.ones(self.body.size)
         own[: self.n_features] = each if not self.turns else own[: self.n_features]
-        for turn, into, part in self._turned():
+        for block, turn in zip(self._blocks, self.turns, strict=False):
             squares = np.square(turn)
-            own[into] = np.sqrt(squares @ each[part] ** 2 / squares.sum(axis=1))
+            own[block.into] = np.sqrt(squares @ each[block.part] ** 2 / squares.sum(axis=1))
         pairs = zip(self.body.parts, self.body.roots, strict=True)
         roots = [root * own[part] for part, root in pairs]
         if self.norm == "l1":
@@ -202,11 +254,11 @@ class BodyFrame:
         point = np.append(given, intercept) if self.constant else given
         if self.turns:
             point = np.zeros(self.body.size)
-            for turn, into, part in self._turned():
+            for block, turn in zip(self._blocks, self.turns, strict=True):
                 level = len(turn) < turn.shape[1] and self.constant
                 map_ = np.vstack([turn, np.ones((int(level), turn.shape[1]))])
-                found = np.linalg.lstsq(map_.T, given[part], rcond=None)[0]
-                point[into] = found[: len(turn)]
+                found = np.linalg.lstsq(map_.T, given[block.part], rcond=None)[0]
+                point[block.into] = found[: len(turn)]
                 intercept += float(found[len(turn) :].sum())
             if self.constant:
                 point[-1] = intercept
@@ -219,7 +271,8 @@ class BodyFrame:
         point = np.concatenate([weights[part] @ root for part, root in pairs])
         coef = point[: self.body.size - self.constant]
         if self.turns:
-            coef = np.concatenate([point[into] @ turn for turn, into, _ in self._turned()])
+            turned = zip(self._blocks, self.turns, strict=True)
+            coef = np.concatenate([point[block.into] @ turn for block, turn in turned])
         return coef * self.scale, float(point[-1]) if self.constant else 0.0
 
     def mean_squares(self, columns: ArrayLike | None = None) -> Floats:
@@ -236,18 +289,11 @@ class BodyFrame:
         if columns is not None:
             given = np.asarray(columns, dtype=np.float64) * self.scale**2
             if self.turns:
-                given = np.concatenate([turn**2 @ given[part] for turn, _, part in self._turned()])
+                turned = zip(self._blocks, self.turns, strict=True)
+                given = np.concatenate([turn**2 @ given[block.part] for block, turn in turned])
             point[: self.body.size - self.constant] = given
         pairs = zip(self.body.parts, self.body.roots, strict=True)
         return np.concatenate([root**2 @ point[part] for part, root in pairs])
-
-    def _turned(self) -> Iterator[tuple[Floats, slice, slice]]:
-        """Yield every map with its columns of the body, and of the rows as encoded."""
-        into = part = 0
-        for turn in self.turns:
-            rows, columns = turn.shape
-            yield turn, slice(into, into + rows), slice(part, part + columns)
-            into, part = into + rows, part + columns
 
 
 def l1_reach(roots: Sequence[Floats]) -> float:
@@ -260,20 +306,11 @@ RowRule = Literal["clip", "unit"]
 
 @dataclass(frozen=True)
 class GroupRows:
-    """The public map from a row to the bounded rows of its groups.
+    """The public map from a row to the bounded rows of its groups of columns.
 
-    Parameters
-    ----------
-    groups : tuple of int arrays
-        Columns of every group in use.
-    norms : tuple of float
-        Declared bound of every group (separate clipping) or of the whole row, repeated (joint).
-    rule : {"clip", "unit"}
-        Shorten rows that are too long, or give every row length one.
-    clipping : {"separate", "joint"}
-        Whether the bound is a group's own or the whole row's.
-    constant : float
-        The public constant appended to every group inside the bound.
+    ``norms`` are declared bounds of every group (separate clipping) or of the whole row, repeated
+    (joint). The rule shortens rows that are too long, or gives every row length one. The public
+    ``constant`` is appended to every group inside the bound.
     """
 
     groups: Groups
@@ -340,15 +377,7 @@ class GroupRows:
 
 @dataclass(frozen=True, eq=False)
 class GroupBodies:
-    """The same map where noise is shaped like the rows: every group has a body of its own.
-
-    Parameters
-    ----------
-    groups : tuple of int arrays
-        Columns of every group in use, as encoded.
-    frames : tuple of BodyFrame
-        Of every group's columns and a constant.
-    """
+    """The same map where noise is shaped like the rows: every group has a body of its own."""
 
     groups: Groups
     frames: tuple[BodyFrame, ...]

@@ -19,6 +19,7 @@ from confrere.extras import extra
 from confrere.maths.solver.row_blocks import ArrayRows, Engine, Sums
 from confrere.rows.frame import ArraySource, ChosenSource, FramedRows, RowSource
 from confrere.rows.spill import MappedRows, SpillFolder, mapped
+from confrere.schema.codes import Coded
 
 
 class Threads:
@@ -102,6 +103,8 @@ class DaskCluster:
             return data
         if isinstance(data, FramedRows):
             return data.elsewhere(self.keep)
+        if isinstance(data, Coded):
+            return data.kept(self.keep)
         if isinstance(data, ArraySource):
             return mapped(data.X, self._folder, name)
         if isinstance(data, ChosenSource):

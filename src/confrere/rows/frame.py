@@ -65,23 +65,30 @@ from confrere.maths.solver.row_blocks import (
     csr_view,
     sparse_block,
 )
+from confrere.schema.codes import FEW, Coded
+
+
+class CodedBlock(Block):
+    """A block of :class:`~confrere.schema.codes.Coded` rows."""
+
+    def _stored_times(self, W: Floats) -> Floats:
+        return self.stored.times(W)  # type: ignore[no-any-return]
+
+    def _pull_stored(self, R: Floats) -> Floats:
+        return self.stored.pull(R)  # type: ignore[no-any-return]
+
+
+def coded_steps(d: int) -> tuple[int, int]:
+    """Return how many coded rows make a block and a partition; see the certificate."""
+    return 2048 * max(1, min(8, 1024 // d)), 2**20
+
 
 #: Types whose values a double holds, and that are read as they are.
 _AS_THEY_ARE = (np.float64, np.float32)
 
 
 class RowSource(ABC):
-    """Rows that can be read again.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Rows and columns.
-    sparse : bool
-        Whether :meth:`read` returns CSR.
-    width : int
-        Stored numbers per row.
-    """
+    """Rows that can be read again: their shape, numbers per row, and whether these are CSR."""
 
     shape: tuple[int, int]
     sparse: bool = False
@@ -160,8 +167,13 @@ class ChosenSource(RowSource):
         self.source.check_unchanged()
 
 
+RowSource.register(Coded)
+
+
 def as_source(X: Any) -> RowSource:
     """Return rows as a source: an array, CSR, or what is one already."""
+    if isinstance(X, Coded) and len(X) < FEW:
+        X = X.toarray()
     if isinstance(X, RowSource):
         return X
     if sparse.issparse(X):
@@ -195,26 +207,10 @@ def into_ball(
 ) -> Written:
     """Return every row's image in the unit ball; see the module for what it is.
 
-    Parameters
-    ----------
-    X : (n, d) array or CSR
-        Any numbers at all. CSR stays CSR.
-    bound : float, default=1.0
-        Declared bound on a row's norm after the factors; longer rows are clipped to it.
-    factors : (d,) array, optional
-        Public factors on the columns, at least 0.
-    constant : float, default=0.0
-        Public constant inside the bound; 0 for none.
-    columns : int, default=1
-        How many equal columns the constant is spread over, keeping its norm.
-    norm : {"l2", "l1"}, default="l2"
-        Which ball.
-    unit : bool, default=False
-        Give every row the length of the bound, short ones too; rows of zeros stay.
-
-    Returns
-    -------
-    (n, d) or (n, d + columns) array or CSR
+    Any numbers at all, an array or CSR, which stays CSR. Rows are clipped to the bound after the
+    public factors on their columns. The public constant inside the bound, if it is not 0, is spread
+    over so many equal columns, keeping its norm. With ``unit`` short rows get the length of the
+    bound too; rows of zeros stay.
     """
     rows: Written
     if isinstance(X, np.ndarray):
@@ -353,20 +349,8 @@ _COPIED = 2**22
 class FramedRows(BlockRows, MeasuredRows):
     """Rows of a source, in the unit ball with the constant: what a frame makes of them.
 
-    Parameters
-    ----------
-    X : array, CSR or RowSource
-        Rows as given.
-    bound : float
-        Declared bound on a row's norm after ``scale``.
-    scale : (d,) array, optional
-        Public factors on the columns, at least 0.
-    constant : float, default=0.0
-        Public constant inside the bound.
-    norm : {"l2", "l1"}, default="l2"
-        Which ball.
-    engine : Engine, optional
-        Who reads the partitions.
+    The bound is on a row's norm after the public factors ``scale``; the engine reads the
+    partitions.
     """
 
     def __init__(
@@ -384,6 +368,7 @@ class FramedRows(BlockRows, MeasuredRows):
         self.shape = (n, width + (constant > 0))
         self.sparse, self.width = self.source.sparse, self.source.width
         self.engine = engine
+        self.steps = coded_steps(width) if isinstance(self.source, Coded) else None
         self.bound, self.scale, self.norm = bound, scale, norm
         inside = 1 - rounding_margin(self.shape[1])
         room = math.sqrt(1 - constant**2) if norm == "l2" else 1 - constant
@@ -398,6 +383,21 @@ class FramedRows(BlockRows, MeasuredRows):
         self.longest = math.hypot(inner, self.constant) if norm == "l2" else inner + self.constant
         self.certified = self.longest <= 1
 
+    @classmethod
+    def inside(cls, source: Coded, constant: float, engine: Engine | None) -> FramedRows:
+        """Return coded rows of a body's coordinates as they are."""
+        rows = object.__new__(cls)
+        rows.source, rows.engine, rows.norm = as_source(source), engine, "l2"
+        rows.shape = (len(source), source.shape[1] + (constant != 0))
+        rows.width, rows.steps = source.width, coded_steps(source.shape[1])
+        rows.factors, rows.constant, rows.shrink = 1.0, constant, None
+        rows.odd = np.empty(0, dtype=np.intp)
+        rows.corners = [*source.tables, *([np.array([[constant]])] if constant else [])]
+        reach = sum(float(np.square(table).sum(axis=1).max()) for table in rows.corners)
+        rows.longest = math.sqrt(reach)
+        rows.certified = rows.longest <= 1
+        return rows
+
     @property
     def dtype(self) -> np.dtype[np.float64]:
         """Rows are doubles when they are read."""
@@ -409,7 +409,8 @@ class FramedRows(BlockRows, MeasuredRows):
         for part in parts:
             stored = self._stored(part, buffer)
             shrink = None if self.shrink is None else self.shrink[part]
-            yield Block(stored, shrink, self.factors, self.constant)
+            kind = CodedBlock if isinstance(stored, Coded) else Block
+            yield kind(stored, shrink, self.factors, self.constant)
 
     def __getitem__(self, chosen: NDArray[np.intp]) -> FramedRows:
         """Return some of the rows, by their numbers, which grow."""
@@ -417,9 +418,7 @@ class FramedRows(BlockRows, MeasuredRows):
         vars(some).update(vars(self))
         some.shape = (len(chosen), self.shape[1])
         if len(chosen) * self.width <= _COPIED:
-            copied = self.source.take(chosen)
-            some.source = SparseSource(copied) if self.sparse else ArraySource(copied)
-            some.engine = None
+            some.source, some.engine = as_source(self.source.take(chosen)), None
         else:
             some.source = ChosenSource(self.source, chosen)
         some.shrink = None if self.shrink is None else self.shrink[chosen]
@@ -453,6 +452,8 @@ class FramedRows(BlockRows, MeasuredRows):
             odd = odd[first:last] - part.start
         if self.sparse:
             return self._without_odd(stored, odd)
+        if isinstance(stored, Coded):
+            return stored
         rows = buffer.doubles(stored)
         if not len(odd):
             return rows
@@ -473,11 +474,12 @@ class FramedRows(BlockRows, MeasuredRows):
     def _measure(self) -> float:
         """Find the rows' factors and which rows are odd; return how long a row is, factors left."""
         n, d = self.shape
-        step = partition_rows(d, sparse=self.sparse)
-        source = self.source if self.engine is None else self.engine.keep(self.source)
-        task = _Measuring(
-            source, self.scale, self.bound, self.norm, block_rows(d, sparse=self.sparse), step
+        block, step = self.steps or (
+            block_rows(d, sparse=self.sparse),
+            partition_rows(d, sparse=self.sparse),
         )
+        source = self.source if self.engine is None else self.engine.keep(self.source)
+        task = _Measuring(source, self.scale, self.bound, self.norm, block, step)
         parts = range(math.ceil(n / step))
         found = map(task, parts) if self.engine is None else self.engine.map(task, parts)
         odd, most = [], 0.0
@@ -534,6 +536,9 @@ class _Measuring:
     def _norms(self, stored: Any, buffer: Buffer, room: Buffer) -> tuple[Floats, NDArray[np.bool_]]:
         """Return the norms after the scale, and which rows have none that can be used."""
         with np.errstate(all="ignore"):
+            if isinstance(stored, Coded):
+                norms = stored.norms(self.scale, self.norm)
+                return norms, np.zeros(len(norms), dtype=np.bool_)
             if not isinstance(stored, np.ndarray):
                 return self._sparse_norms(stored)
             rows = buffer.doubles(stored)
@@ -621,18 +626,9 @@ def check_factors(factors: ArrayLike, n_features: int) -> Floats:
 class Frame:
     """From rows as encoded to rows in the unit ball, and from weights there back to coefficients.
 
-    Parameters
-    ----------
-    n_features : int
-        Columns of the rows as encoded.
-    data_norm : float, default=1.0
-        Declared bound on a row's norm after ``feature_scale``; longer rows are clipped to it.
-    constant : float, default=0.4
-        Public constant inside the bound that carries the intercept; 0 for no intercept.
-    feature_scale : array of shape (n_features,), optional
-        Public factors (importances) on the columns.
-    norm : {"l2", "l1"}, default="l2"
-        Which ball.
+    ``data_norm`` is the declared bound on a row's norm after ``feature_scale``, public factors on
+    the columns; longer rows are clipped to it. ``constant`` is the public constant inside the bound
+    that carries the intercept; 0 for no intercept.
     """
 
     n_features: int
@@ -691,15 +687,7 @@ class Frame:
         return cast(Floats, rows)
 
     def lazy(self, X: Any, engine: Engine | None = None) -> FramedRows:
-        """Return the same rows without writing them down: for as many as there are.
-
-        Parameters
-        ----------
-        X : array, CSR or RowSource
-            Rows as given; they stay as they are.
-        engine : Engine, optional
-            Who reads the partitions; by default one after the other.
-        """
+        """Return the same rows without writing them down: for as many as there are."""
         if X.shape[1:] != (self.n_features,):
             raise InvalidData("X does not have the number of columns that was agreed.")
         return FramedRows(
@@ -744,10 +732,7 @@ class Frame:
     def mean_squares(self, columns: ArrayLike | None = None) -> Floats:
         """Return public mean squares of the coordinates from those of the columns as encoded.
 
-        Parameters
-        ----------
-        columns : array of shape (n_features,), optional
-            By default as if rows were at the bound, and columns alike before they are scaled.
+        By default as if rows were at the bound, and columns alike before they are scaled.
         """
         if columns is None:
             share = np.square(self._factors)

@@ -18,11 +18,11 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -31,10 +31,16 @@ from numpy.typing import NDArray
 
 from confrere.errors import ConfrereError, InvalidData, InvalidParameter, NoRows
 from confrere.extras import extra, installed
-from confrere.rows.frame import ArraySource, RowSource
+from confrere.rows.frame import RowSource, as_source
 from confrere.rows.spill import SpillFolder, SpillWriter
 from confrere.schema import PublicSchema
 from confrere.schema.cells import meaning, plain_labels, read_numbers
+from confrere.schema.codes import PackedCodes
+
+Array: TypeAlias = NDArray[Any]
+
+#: Arrays of some rows, and their labels.
+Block: TypeAlias = tuple[Sequence[Array], Array | None]
 
 #: Characters of a line at most; a cell has at most those that the csv module allows (131072).
 MAX_LINE = 1 << 22
@@ -42,15 +48,7 @@ _ROWS_AT_ONCE = 20_000
 
 
 def text_batches(path: Path, columns: Collection[str] | None) -> Iterator[pd.DataFrame]:
-    """Return some rows of a file after the other, with errors that quote nothing.
-
-    Parameters
-    ----------
-    path : Path
-        A file in UTF-8, whose first line names the columns.
-    columns : collection of str or None
-        Columns to keep, as far as they are there; all if None.
-    """
+    """Return some rows of a file in UTF-8 after the other, with errors that quote nothing."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             yield from _read(path.name, _lines(path.name, file), columns)
@@ -122,15 +120,7 @@ _BATCH_ENTRIES = 2**22
 
 
 class RowTable(ABC):
-    """Named columns, in batches of rows.
-
-    Attributes
-    ----------
-    name : str
-        What errors call it.
-    rows : int or None
-        How many there are, where that is known without reading them.
-    """
+    """Named columns, in batches of rows; ``rows`` is how many, if that is known without reading."""
 
     name: str
     rows: int | None = None
@@ -418,13 +408,7 @@ def declared_batches(
     *,
     all_of_them: bool = True,
 ) -> Iterator[pd.DataFrame]:
-    """Return a table's columns in batches; of files of text, without a spreadsheet's formulas.
-
-    Raises
-    ------
-    InvalidData
-        If it cannot be read, or a column is lacking; the message quotes nothing from it.
-    """
+    """Return a table's columns in batches; of files of text, without a spreadsheet's formulas."""
     for batch in table.read(columns, all_of_them=all_of_them):
         if isinstance(table, Csv):
             for column in batch:
@@ -438,24 +422,10 @@ def read_table(
     schema: PublicSchema | None = None,
     texts: Collection[str] = (),
 ) -> pd.DataFrame:
-    """Read a whole table; of its columns, only those that are needed.
+    """Read a whole table; of its columns, as far as they are there, only those that are needed.
 
-    Parameters
-    ----------
-    path : Path or RowTable
-        A CSV file in UTF-8, whose first line names the columns; a Parquet file, a folder, or a
-        table in a database.
-    columns : collection of str, optional
-        Columns to keep, as far as they are there; all by default.
-    schema : PublicSchema, optional
-        What columns hold. Without one, columns whose texts all say a number become numbers.
-    texts : collection of str
-        Columns whose cells stay as they are written even so: identifiers.
-
-    Raises
-    ------
-    InvalidData
-        If it cannot be read; the message quotes nothing from it.
+    Without a schema, columns of a file of texts that all say a number become numbers, except those
+    that are named in ``texts``: identifiers.
     """
     table = open_table(path)
     wanted = None if columns is None else sorted(columns)
@@ -495,8 +465,8 @@ def _refuse_formulas(column: str, values: pd.Series[Any], schema: PublicSchema |
         )
 
 
-#: Numbers that are kept in memory: 128 MB.
-_IN_MEMORY = 2**24
+#: Bytes that are kept in memory.
+_IN_MEMORY = 2**27
 
 #: Types whose numbers single precision holds exactly.
 _SINGLE = ("float32", "float16", "int8", "uint8", "int16", "uint16", "bool")
@@ -507,20 +477,10 @@ Progress = Callable[[int, int | None], None]
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
-    """A table's numbers.
-
-    Attributes
-    ----------
-    X : RowSource
-        In single precision if all columns are, else in double.
-    y : array or None
-        Labels.
-    columns : tuple of str
-        What the columns of ``X`` are called.
-    """
+    """A table's numbers, in single precision if all columns are, else in double; and its labels."""
 
     X: RowSource
-    y: NDArray[Any] | None
+    y: Array | None
     columns: tuple[str, ...]
 
 
@@ -531,18 +491,10 @@ def decoded(
     label: str | None = None,
     progress: Progress | None = None,
 ) -> Decoded:
-    """Return the numbers of a table, decoded once.
+    """Return the numbers of a table, decoded once: text, missing values and infinities are refused.
 
-    Parameters
-    ----------
-    table : RowTable
-        Its columns are numbers; text, missing values and infinities are refused.
-    columns : sequence of str, optional
-        Which columns are features; by default all but the label.
-    label : str, optional
-        Which column holds the labels.
-    progress : callable, optional
-        Told how far it is after every batch; by default a bar where a person watches.
+    Features are all columns but the label unless they are named. ``progress`` is told how far it is
+    after every batch; by default there is a bar where a person watches.
     """
     wanted = None if columns is None else [*columns, *([label] if label is not None else ())]
     batches = table.read(wanted)
@@ -553,51 +505,63 @@ def decoded(
     names = tuple(str(name) for name in first.columns if name != label)
     single = all(str(first[name].dtype) in _SINGLE for name in names)
 
-    def blocks() -> Iterator[tuple[NDArray[Any], NDArray[Any] | None]]:
-        for batch in _chained(first, batches):
+    def blocks() -> Iterator[Block]:
+        for batch in chain([first], batches):
             rows = _numbers(batch[list(names)], single, table.name)
-            yield rows, None if label is None else _small(label, batch[label])
+            yield [rows], None if label is None else _small(label, batch[label])
 
-    X, y = gathered(blocks(), len(names), table.rows, progress)
-    return Decoded(X, y, names)
+    (X,), y = gathered(blocks(), table.rows, progress)
+    return Decoded(as_source(X), y, names)
 
 
 def gathered(
-    blocks: Iterable[tuple[NDArray[Any], NDArray[Any] | None]],
-    width: int,
-    expected: int | None = None,
-    progress: Progress | None = None,
-) -> tuple[RowSource, NDArray[Any] | None]:
-    """Return blocks of rows and labels as one: in memory if they are few, else in a file."""
-    kept: list[NDArray[Any]] = []
-    labels: list[NDArray[Any]] = []
-    writer: SpillWriter | None = None
+    blocks: Iterable[Block], expected: int | None = None, progress: Progress | None = None
+) -> tuple[list[Any], Array | None]:
+    """Return arrays and labels, block after block, as one: in memory if small, else in files."""
+    kept: list[Sequence[Array]] = []
+    labels: list[Array] = []
+    writers: list[SpillWriter] = []
     done = 0
     with _Told(progress, expected) as told:
-        for rows, some in blocks:
-            done += len(rows)
-            if some is not None:
-                labels.append(some)
-            if writer is None and max(done, expected or 0) * width > _IN_MEMORY:
-                writer = SpillWriter(SpillFolder(), "rows", width, expected or done)
-                for earlier in kept:
-                    writer.append(earlier)
-                kept.clear()
-            if writer is None:
-                kept.append(rows)
-            else:
-                writer.append(rows)
+        for arrays, some in blocks:
+            done += len(arrays[0])
+            labels += [] if some is None else [some]
+            kept.append(arrays)
+            if not writers and _bytes(arrays, max(done, expected or 0)) > _IN_MEMORY:
+                folder = SpillFolder()
+                writers = [
+                    SpillWriter(folder, f"rows-{k}", sum(array.shape[1:]), done)
+                    for k, array in enumerate(arrays)
+                ]
+            for writer, pieces in zip(writers, zip(*kept, strict=True), strict=False):
+                writer.append(np.concatenate(pieces))
+            del kept[: len(kept) * bool(writers)]
             told(done, expected)
-    source = ArraySource(np.concatenate(kept)) if writer is None else writer.finish()
-    return source, np.concatenate(labels) if labels else None
+    found: list[Any] = [writer.finish() for writer in writers]
+    found = found or [np.concatenate(pieces) for pieces in zip(*kept, strict=True)]
+    return found, np.concatenate(labels) if labels else None
 
 
-def _chained(first: pd.DataFrame, rest: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-    yield first
-    yield from rest
+def _bytes(arrays: Sequence[Array], rows: int) -> float:
+    return sum(array.nbytes for array in arrays) / max(1, len(arrays[0])) * rows
 
 
-def _numbers(batch: pd.DataFrame, single: bool, name: str) -> NDArray[Any]:
+def gathered_codes(
+    blocks: Iterable[tuple[Sequence[PackedCodes], Array | None]], expected: int | None = None
+) -> tuple[list[PackedCodes], Array | None]:
+    """Return codes and labels, block after block, as one."""
+    first: list[Sequence[PackedCodes]] = []
+
+    def arrays() -> Iterator[Block]:
+        for stores, labels in blocks:
+            first[:] = [stores]
+            yield [store.codes for store in stores], labels
+
+    found, labels = gathered(arrays(), expected)
+    return [replace(one, codes=codes) for one, codes in zip(*first, found, strict=True)], labels
+
+
+def _numbers(batch: pd.DataFrame, single: bool, name: str) -> Array:
     """Return a batch as numbers, or say that it holds something else; nothing is quoted."""
     for column in batch:
         if not isinstance(batch[column].dtype, np.dtype) or batch[column].dtype.kind not in "biuf":
@@ -617,7 +581,7 @@ def _numbers(batch: pd.DataFrame, single: bool, name: str) -> NDArray[Any]:
     return rows
 
 
-def _small(column: str, values: pd.Series[Any]) -> NDArray[Any]:
+def _small(column: str, values: pd.Series[Any]) -> Array:
     """Return labels 0 and 1 in one byte each; others as they are."""
     labels = plain_labels(column, values)
     if labels.dtype.kind in "biuf" and bool(((labels == 0) | (labels == 1)).all()):

@@ -107,17 +107,9 @@ def _megabytes(size: int) -> str:
 
 
 class SpillWriter:
-    """Rows of one type, block after block, into a file.
+    """Rows of one type, block after block, into a file; ``width`` is 0 for a single column.
 
-    Parameters
-    ----------
-    folder : SpillFolder
-    name : str
-        Of the file.
-    width : int
-        Columns; 0 for a single one that is read as a vector.
-    rows : int, optional
-        How many are expected, to look for room.
+    ``rows`` are those that are expected, to look for room.
     """
 
     def __init__(self, folder: SpillFolder, name: str, width: int, rows: int = 0) -> None:
@@ -158,18 +150,9 @@ class SpillWriter:
 
 
 class MappedRows(RowSource):
-    """Rows, or one number per row, in a file of raw numbers: opened where they are read.
+    """Rows, or one number per row, in a file of raw numbers in C order: opened where they are read.
 
-    Parameters
-    ----------
-    path : Path
-        Numbers in C order, nothing else.
-    dtype : dtype
-        Their type.
-    shape : tuple of int
-        ``(n, d)``, or ``(n,)``.
-    folder : SpillFolder, optional
-        Kept as long as this is.
+    The folder is kept as long as this is.
     """
 
     def __init__(
@@ -224,15 +207,7 @@ class MappedRows(RowSource):
 
 
 class WatchedMap(ArraySource):
-    """The rows of a memory map that somebody else may write to.
-
-    Parameters
-    ----------
-    X : array
-        The map, or a view of it.
-    file : Path
-        What it shows; see :func:`mapped_file`.
-    """
+    """The rows of a memory map that somebody else may write to; ``file`` is what it shows."""
 
     def __init__(self, X: NDArray[Any], file: Path) -> None:
         super().__init__(X)

@@ -40,16 +40,8 @@ def n_rows_of(X: Any) -> int:
     return len(X) if isinstance(X, pd.DataFrame) or not is_table(X) else len(_eager(X))
 
 
-def declared_columns(
-    # Table, or array of shape (rows, declared columns). An array has the declared columns in their
-    # order.
-    X: Any,
-    names: Sequence[str],  # The declared columns
-) -> pd.DataFrame:
-    """Return the declared columns of a table, in their order.
-
-    Raises InvalidData if a column is lacking, or there twice.
-    """
+def declared_columns(X: Any, names: Sequence[str]) -> pd.DataFrame:
+    """Return the declared columns of a table, each there once, in order; an array has them so."""
     if not is_table(X):
         if np.ndim(X) != 2 or np.shape(X)[1] != len(names):
             raise InvalidData(

@@ -213,7 +213,6 @@ class ColumnLook:
     def _refusal(self) -> str | None:
         """Read the column; return what encoding says of it, if it refuses it."""
         self.constant = False
-        encoded = np.empty((len(self.feature.names), len(self.values)))
         column = self.feature.compiled()
         try:
             if isinstance(column, NumberColumn):
@@ -222,10 +221,10 @@ class ColumnLook:
             else:
                 places = read_places(column.column, self.values, column.codes)
                 self.absent, self.strange = places == MISSING, places == UNKNOWN
-            column.write(self.values, encoded)
+            vertices = column.vertices(self.values)
         except InvalidData as error:
             return str(error)
-        self.constant = len(self.values) > 1 and not np.ptp(encoded, axis=1).any()
+        self.constant = len(self.values) > 1 and not np.ptp(vertices)
         return None
 
     def counts(self) -> ColumnCounts:

@@ -1,20 +1,23 @@
 """Raw rows become encoded ones by declared facts alone: nothing is learned, each row by itself.
 
-There is one closed language for it, and one evaluator. A raw cell becomes basis numbers ``b``: a
-clipped number or its logarithm, hats over knots, a score, or ones and zeros. They are centred and
-scaled, ``(b - centre) / scale``, weighted by importance, and the row is bounded: what the
-mechanisms' sensitivity rests on. There is nothing else that it can say, and all of it is declared.
-A release carries it: whoever reads plain JSON can encode a row. Where noise is shaped like the
-rows, columns are intervals, corners, or hats that make a curve.
+There is one closed language for it, and one evaluator. A raw cell is one of its column's
+*vertices*: a declared value, no value, any other one, or of a number the nearest point of a public
+grid; which one, hangs on the declared column alone. A vertex has basis numbers ``b``: a clipped
+number or its logarithm, hats over knots, a score, or ones and zeros. They are centred and scaled,
+``(b - centre) / scale``, weighted by importance, and the row is bounded: what the mechanisms'
+sensitivity rests on. There is nothing else that it can say, and all of it is declared. A release
+carries it: whoever reads plain JSON can encode a row. Where noise is shaped like the rows, columns
+are intervals, corners, or hats that make a curve.
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias, get_args
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias, TypeVar, cast, get_args
 
 import numpy as np
 import pandas as pd
@@ -37,9 +40,27 @@ from confrere.schema.cells import (
     read_places,
     refuse,
 )
+from confrere.schema.codes import Coded, PackedCodes, stored
 
 if TYPE_CHECKING:
     from confrere.schema.public_schema import PublicSchema
+
+
+_Rule = TypeVar("_Rule", bound=Callable[..., Any])
+
+
+def once(rule: _Rule) -> _Rule:
+    """Remember what a rule says, on the object itself: an equal one may mean other texts."""
+
+    @wraps(rule)
+    def asked(about: Any, *facts: object, **named: object) -> object:
+        known = about.__dict__.setdefault("_said", {})
+        key = (rule.__qualname__, facts, *sorted(named.items()))
+        if key not in known:
+            known[key] = rule(about, *facts, **named)
+        return known[key]
+
+    return cast(_Rule, asked)
 
 
 #: Hats of a curve whose knots are not declared, and the most that may be declared.
@@ -56,6 +77,10 @@ KNOTS_REACH = 2.5
 #: cut at :data:`REACH` standard deviations.
 SPREAD = 1 / 3
 
+#: Points of a number's grid; between whole bounds so many steps at most, of which a declared
+#: deviation has as many at least.
+POINTS, WHOLE, FINE = 1024, 1000, 32
+
 #: A scale is longer by this share, so that rounding keeps numbers within one.
 HAIR = 1e-12
 
@@ -67,19 +92,10 @@ Curve: TypeAlias = bool | Literal["auto"] | tuple[float, ...]
 class BodyBlock:
     """The encoded columns of one raw column, where noise is shaped like the rows.
 
-    Attributes
-    ----------
-    size : int
-        How many there are; magnitudes add up to one at most.
-    kind : {"number", "flag", "category", "curve"}
-        What they come from.
-    spread : float
-        Mean square of one of them, as the declared facts imply it.
-    line : tuple of float, default=()
-        Where the first ones are neighbouring hats of a curve: what a straight line is at their
-        knots, from -1 to 1.
-    known : bool, default=False
-        Whether the mean and the deviation of a curve's number are declared.
+    Magnitudes of its ``size`` columns add up to one at most; ``spread`` is the mean square of one
+    of them, as the declared facts imply it. Where the first ones are neighbouring hats of a curve,
+    ``line`` is what a straight line is at their knots, from -1 to 1, and ``known`` says whether
+    mean and deviation of the number are declared.
     """
 
     size: int
@@ -95,13 +111,7 @@ class BodyBlock:
 
 
 def checked_curve(curve: object, bounds: tuple[float, float]) -> Curve:
-    """Return what was declared of a number's curve.
-
-    Raises
-    ------
-    ValueError
-        Saying what it must be.
-    """
+    """Return what was declared of a number's curve, or say in a ValueError what it must be."""
     if isinstance(curve, bool) or (isinstance(curve, str) and curve == "auto"):
         return curve  # type: ignore[return-value]
     if isinstance(curve, str) or not isinstance(curve, Sequence | np.ndarray):
@@ -118,13 +128,7 @@ def checked_curve(curve: object, bounds: tuple[float, float]) -> Curve:
 
 
 def checked_quantiles(quantiles: object, bounds: tuple[float, float]) -> tuple[float, ...]:
-    """Return quantiles from bound to bound.
-
-    Raises
-    ------
-    ValueError
-        Saying what they must be.
-    """
+    """Return quantiles from bound to bound, or say in a ValueError what they must be."""
     try:
         found = checked_curve(quantiles, bounds)
     except ValueError:
@@ -170,16 +174,9 @@ _NO_VALUE = "no value, and the schema does not say what missing means"
 class RawColumn:
     """What becomes of one raw column.
 
-    Attributes
-    ----------
-    column : str
-        Its name.
-    centre, scale : tuple of float
-        One of each per basis number.
-    present : tuple of float
-        What follows them where the cell has a value: the indicator of a missing one, or nothing.
-    missing : tuple of float or None
-        All encoded numbers of a missing cell; None refuses it.
+    ``centre`` and ``scale`` are of its basis numbers. ``present`` is what follows them where the
+    cell has a value: the indicator of a missing one, or nothing. ``missing`` are all encoded
+    numbers of a missing cell; None refuses it.
     """
 
     __pydantic_config__ = _STRICT
@@ -195,25 +192,36 @@ class RawColumn:
         """Number of encoded columns."""
         return len(self.centre) + len(self.present)
 
+    @property
     @abstractmethod
-    def _write(self, values: Series, out: Floats) -> NDArray[np.bool_]:
-        """Write scaled basis numbers into the rows of ``out``; return which cells are missing."""
+    def size(self) -> int:
+        """Number of vertices; the last is that of a missing cell."""
 
-    def write(self, values: Series, out: Floats) -> None:
-        """Write one row per encoded column into ``out`` of shape (width, rows)."""
-        absent = self._write(values, out)
-        for place, number in enumerate(self.present, start=len(self.centre)):
-            out[place] = number
-        if self.missing is None:
-            refuse(self.column, absent, _NO_VALUE)
-        elif absent.any():
-            out[:, absent] = np.array(self.missing)[:, None]
+    @abstractmethod
+    def vertices(self, values: Series) -> NDArray[np.intp]:
+        """Return which vertex each cell is; refuse those that the schema does not allow."""
+
+    @abstractmethod
+    def _basis(self, codes: NDArray[np.intp]) -> Iterator[Floats]:
+        """Return, for each basis number, that of vertices; of a missing cell, any."""
+
+    @once
+    def table(self) -> Floats:
+        """Return the encoded numbers of every vertex: one row each."""
+        codes = np.arange(self.size)
+        out = np.empty((self.size, self.width))
+        own = zip(self._basis(codes), self.centre, self.scale, strict=True)
+        for place, (basis, centre, scale) in enumerate(own):
+            out[:, place] = (basis - centre) / scale
+        out[:, len(self.centre) :] = self.present
+        for last, numbers in enumerate((self.missing, getattr(self, "unknown", None)), start=1):
+            if numbers is not None:
+                out[-last] = numbers
+        return out
 
     def vector(self, value: Value) -> tuple[float, ...]:
         """Return the encoded numbers of one cell."""
-        out = np.empty((self.width, 1))
-        self.write(pd.Series([value], dtype=object), out)
-        return tuple(out[:, 0].tolist())
+        return tuple(self.table()[self.vertices(pd.Series([value], dtype=object))][0].tolist())
 
     def with_missing(self, value: Value | None, share: float | None = None) -> Self:
         """Return the column with its rule for missing cells, as a schema declares it."""
@@ -238,39 +246,61 @@ class RawColumn:
 
 @dataclass(frozen=True, kw_only=True)
 class NumberColumn(RawColumn):
-    """A number ``u = clip(x, *clip)``, or ``log(1 + u - clip[0])``; with knots, its hats.
+    """A number ``u``, or ``log(1 + u - clip[0])``, at the nearest point; with knots, its hats.
 
-    Hat ``j`` is 1 at knot ``j``, 0 at the others, linear between, constant beyond the outermost.
-
-    Attributes
-    ----------
-    na : tuple of str, int or float
-        Cells that mean missing, beside those that always do.
-    clip : pair of float
-    log : bool
-    knots : tuple of float
-        Increasing, on the scale of the logarithm if there is one; without any, ``u`` itself.
+    Between neighbours of the ``grid``, on the scale of the logarithm if there is one, lie equal
+    ``steps``, whose ends are the points. A number that is no logarithm is clipped then. Hat ``j``
+    is 1 at knot ``j``, 0 at the others, linear between, constant beyond the outermost. ``na`` are
+    cells that mean missing, beside those that always do.
     """
 
     kind: Literal["number"] = "number"
     na: tuple[str | int | float, ...] = ()
     clip: tuple[float, float]
     log: bool = False
+    grid: tuple[float, ...]
+    steps: int
     knots: tuple[float, ...] = ()
 
-    def _write(self, values: Series, out: Floats) -> NDArray[np.bool_]:
+    @property
+    def size(self) -> int:
+        """Points, and no value."""
+        return (len(self.grid) - 1) * self.steps + 2
+
+    def vertices(self, values: Series) -> NDArray[np.intp]:
+        """Return the nearest points."""
         u, absent = self.places(values)
-        basis = self._hats(u) if self.knots else iter((u,))
-        for row, b, centre, scale in zip(out, basis, self.centre, self.scale, strict=False):
-            np.divide(b - centre, scale, out=row)
-        return absent
+        if self.missing is None:
+            refuse(self.column, absent, _NO_VALUE)
+        grid = np.array(self.grid)
+        at = np.searchsorted(grid[1:-1], u, side="right")
+        with np.errstate(invalid="ignore"):
+            # What a reader of the release computes, operation by operation.
+            share = np.clip((u - grid[at]) / np.diff(grid)[at], 0.0, 1.0)
+            found = at * self.steps + np.rint(share * self.steps).astype(np.intp)
+        return np.where(absent, self.size - 1, found)
+
+    def points(self) -> Floats:
+        """Return the points of the grid."""
+        grid = np.array(self.grid)
+        steps = np.arange(self.steps) / self.steps
+        inner = grid[:-1, None] + steps * np.diff(grid)[:, None]
+        return np.append(inner, grid[-1])
+
+    def _basis(self, codes: NDArray[np.intp]) -> Iterator[Floats]:
+        u = self.points().take(codes, mode="clip")
+        if not self.log:
+            u = np.clip(u, *self.clip)
+        return self._hats(u) if self.knots else iter((u,))
 
     def places(self, values: Series) -> tuple[Floats, NDArray[np.bool_]]:
         """Return ``u`` of every cell, on the scale of the logarithm, and which are missing."""
         x, strange = read_numbers(self.column, values, self.na)
         refuse(self.column, strange, _NO_NUMBER)
-        u = np.clip(x, *self.clip)
-        return np.log1p(u - self.clip[0]) if self.log else u, np.asarray(np.isnan(x))
+        u = np.clip(x, self.grid[0], self.grid[-1])
+        if self.log:
+            u = np.log1p(np.clip(x, *self.clip) - self.clip[0])
+        return u, np.asarray(np.isnan(x))
 
     def _hats(self, u: Floats) -> Iterator[Floats]:
         knots = self.knots
@@ -285,14 +315,9 @@ class NumberColumn(RawColumn):
 
 @dataclass(frozen=True, kw_only=True)
 class TextColumn(RawColumn):
-    """A column whose cells are looked up by their text.
+    """A column whose cells are looked up by their text: ``codes`` are places, -1 means missing.
 
-    Attributes
-    ----------
-    codes : mapping of str to int
-        The place of every text that has a meaning; -1 means missing.
-    unknown : tuple of float or None
-        All encoded numbers of any other cell; None refuses it.
+    ``unknown`` are all encoded numbers of any other cell; None refuses it.
     """
 
     codes: dict[str, int]
@@ -302,27 +327,21 @@ class TextColumn(RawColumn):
         unknown = None if self.unknown is None else (*self.unknown, present)
         return replace(super()._indicated(present, missing), unknown=unknown)
 
-    @abstractmethod
-    def _basis(self) -> Iterator[Floats]:
-        """Return, for each encoded column, the number of every place."""
+    @property
+    def size(self) -> int:
+        """Declared values, any other one, no value."""
+        return max(self.codes.values()) + 3
 
-    def _write(self, values: Series, out: Floats) -> NDArray[np.bool_]:
+    def vertices(self, values: Series) -> NDArray[np.intp]:
+        """Return places among the declared values."""
         places = read_places(self.column, values, self.codes)
-        absent, unknown = places == MISSING, places == UNKNOWN
         if self.unknown is None:
-            refuse(self.column, unknown, "a value that is not declared")
-        else:
-            places[unknown] = 0
-        places[absent] = 0
-        for row, basis, centre, scale in zip(
-            out, self._basis(), self.centre, self.scale, strict=False
-        ):
-            # "raise" would copy through a buffer
-            np.take((basis - centre) / scale, places, out=row, mode="wrap")
-        if self.unknown is not None and unknown.any():
-            own = len(self.centre)
-            out[:own, unknown] = np.array(self.unknown[:own])[:, None]
-        return np.asarray(absent)
+            refuse(self.column, places == UNKNOWN, "a value that is not declared")
+        if self.missing is None:
+            refuse(self.column, places == MISSING, _NO_VALUE)
+        # No value is -1, the last; any other one is -2.
+        places[places < 0] += self.size
+        return places
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -332,8 +351,8 @@ class ScoreColumn(TextColumn):
     kind: Literal["score"] = "score"
     scores: tuple[float, ...]
 
-    def _basis(self) -> Iterator[Floats]:
-        yield np.array(self.scores)
+    def _basis(self, codes: NDArray[np.intp]) -> Iterator[Floats]:
+        yield np.array(self.scores).take(codes, mode="clip")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -342,8 +361,9 @@ class OneHotColumn(TextColumn):
 
     kind: Literal["one-hot"] = "one-hot"
 
-    def _basis(self) -> Iterator[Floats]:
-        yield from np.eye(len(self.centre))
+    def _basis(self, codes: NDArray[np.intp]) -> Iterator[Floats]:
+        for place in range(len(self.centre)):
+            yield (codes == place).astype(np.float64)
 
 
 AnyColumn: TypeAlias = Annotated[
@@ -355,19 +375,10 @@ AnyColumn: TypeAlias = Annotated[
 class Encoding:
     """From raw rows to bounded ones.
 
-    Attributes
-    ----------
-    columns : tuple of NumberColumn, ScoreColumn and OneHotColumn
-        In the order of the encoded columns.
-    na : tuple of str
-        Texts that mean missing in every column, for readers without this library.
-    weights : tuple of float or None
-        Factors on the encoded columns.
-    rows : {"clip", "unit"}
-        ``"clip"``: a row is divided by ``norm``, or by its own Euclidean norm if that is larger.
-        ``"unit"``: by its own norm; a row of zeros stays so.
-    norm : float
-        The public norm of ``"clip"``.
+    ``na`` are texts that mean missing in every column, for readers without this library;
+    ``weights`` are factors on the encoded columns. With the rule ``"clip"`` a row is divided by the
+    public ``norm``, or by its own Euclidean norm if that is larger; with ``"unit"`` by its own
+    norm, and a row of zeros stays so.
     """
 
     __pydantic_config__ = _STRICT
@@ -383,35 +394,46 @@ class Encoding:
         """Number of encoded columns."""
         return sum(column.width for column in self.columns)
 
-    def standardised(self, X: Any) -> Floats:
-        """Return centred and scaled columns, shape (encoded columns, rows), before any bound.
+    def vertices(self, X: Any) -> list[NDArray[np.intp]]:
+        """Return which vertex every cell is, one array per raw column.
 
-        Raises
-        ------
-        InvalidData
-            Naming every column in which something is wrong, and never a value.
+        What is wrong is said of every column at once, and never with a value.
         """
         table = declared_columns(X, [column.column for column in self.columns])
-        out = np.empty((self.width, len(table)))
-        start = 0
-        problems = []
+        found, problems = [], []
         for column in self.columns:
-            stop = start + column.width
             try:
-                column.write(table[column.column], out[start:stop])
+                found.append(column.vertices(table[column.column]))
             except InvalidData as problem:
                 problems.append(str(problem))
-            start = stop
         if problems:
             raise InvalidData("\n".join(problems))
-        return out
+        return found
 
-    def transform(self, X: Any, dtype: Any = np.float64) -> NDArray[Any]:
-        """Return rows of Euclidean norm at most 1, shape (rows, encoded columns)."""
-        columns = self.standardised(X)
-        if self.weights is not None:
-            columns *= np.array(self.weights)[:, None]
-        return bounded_rows(columns, self.rows, self.norm, dtype)
+    def codes(self, X: Any) -> list[PackedCodes]:
+        """Return the codes of a raw table, whatever the form."""
+        return stored(self.vertices(X), [column.size for column in self.columns])
+
+    def coded(self, stores: Sequence[PackedCodes]) -> Coded:
+        """Return rows of Euclidean norm at most 1, never written down.
+
+        The bound holds in floating point: rows that touch it are shorter by a few roundings.
+        """
+        ends = np.cumsum([column.width for column in self.columns])
+        weights = np.split(np.array(self.weights or np.ones(self.width)) / self.norm, ends[:-1])
+        pairs = zip(self.columns, weights, strict=True)
+        rows = Coded(tuple(stores), tuple(column.table() * own for column, own in pairs))
+        margin = 1 + (self.width + 8) * float(np.finfo(np.float64).eps)
+        reach = sum(float(np.square(table).sum(axis=1).max()) for table in rows.tables)
+        if self.rows == "clip" and math.sqrt(reach) * margin <= 1:
+            return rows
+        lengths = rows.norms(None, "l2") * margin
+        lengths[lengths <= (1.0 if self.rows == "clip" else 0.0)] = 1.0
+        return replace(rows, shrink=1 / lengths)
+
+    def transform(self, X: Any) -> Floats:
+        """Return the same rows, written down: shape (rows, encoded columns)."""
+        return self.coded(self.codes(X)).toarray()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -436,51 +458,6 @@ def check_clip_norm(clip_norm: object) -> float | Literal["rms"]:
     return number
 
 
-def check_dtype(dtype: Any) -> np.dtype[Any]:
-    """Return the type of the encoded numbers, float64 or float32."""
-    try:
-        found: np.dtype[Any] = np.dtype(dtype)
-    except TypeError:
-        raise InvalidParameter("dtype must be float64 or float32.") from None
-    if found not in (np.dtype(np.float64), np.dtype(np.float32)):
-        raise InvalidParameter("dtype must be float64 or float32.")
-    return found
-
-
-def bounded_rows(
-    columns: Floats, rows: RowRule, clip_norm: float, dtype: Any = np.float64
-) -> NDArray[Any]:
-    """Return the table whose transpose is ``columns``, every row of norm at most 1.
-
-    ``"clip"``: a row is divided by ``clip_norm``, then shrunk to norm 1 if it is longer.
-    ``"unit"``: a row is divided by its norm; a row of zeros stays so.
-
-    The bound holds in floating point: rows that touch it are shorter by a few roundings. Only
-    operations on single entries are used, so a row's result does not depend on its neighbours,
-    to the last bit. ``columns`` is overwritten.
-    """
-    check_rows(rows)
-    kind = check_dtype(dtype)
-    margin = 1 + (len(columns) + 8) * float(np.finfo(kind).eps)
-    # Dividing by the largest entry first keeps squares from overflowing or vanishing.
-    peaks = np.zeros(columns.shape[1])
-    for column in columns:
-        np.maximum(peaks, np.abs(column), out=peaks)
-    peaks[peaks == 0] = 1.0
-    squares = np.zeros_like(peaks)
-    for column in columns:
-        share = column / peaks
-        squares += share * share
-    lengths = np.sqrt(squares) * margin
-    if rows == "unit":
-        lengths[lengths == 0] = 1.0
-        columns /= peaks
-        columns /= lengths
-    else:
-        columns /= np.maximum(peaks * lengths, clip_norm)
-    return np.ascontiguousarray(columns.T, dtype=kind)
-
-
 #: How columns are encoded: for a ball, or for a body, with straight lines or with curves.
 Form: TypeAlias = Literal["standardised", "linear", "curves"]
 
@@ -493,18 +470,10 @@ def body_norm(n_columns: int) -> float:
     return 2.0 ** math.ceil(math.log2(1.01 * math.sqrt(n_columns)))
 
 
-def standardised_columns(schema: PublicSchema, X: Any) -> NDArray[np.float64]:
-    """Return the centred and scaled columns, shape (encoded columns, rows), before any bound."""
-    columns = tuple(feature.compiled() for feature in schema.features)
-    return Encoding(columns=columns).standardised(X)
-
-
-def refuse_extra(schema: PublicSchema, X: Any) -> None:
-    """Refuse a table with columns that are neither declared nor the label."""
-    declared = {*schema.columns} | ({schema.outcome.column} if schema.outcome else set())
-    count = len([c for c in column_names(X) if c not in declared]) if is_table(X) else 0
-    if count:
-        raise InvalidData(f"X has {count} columns that are not declared; drop them.")
+def standardised_columns(schema: PublicSchema, X: Any) -> Coded:
+    """Return rows of the centred and scaled columns, before any bound."""
+    encoding = Encoding(columns=tuple(feature.compiled() for feature in schema.features))
+    return Coded(tuple(encoding.codes(X)), tuple(column.table() for column in encoding.columns))
 
 
 class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -512,7 +481,8 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Values are clipped to declared bounds, centred and scaled by public facts, weighted by
     importance if asked, and every row is bounded by itself. ``fit`` learns nothing: the same row
-    maps to the same numbers, to the last bit, whatever else is in the table.
+    maps to the same numbers, to the last bit, whatever else is in the table. An array is accepted
+    instead of a data frame if its columns are the declared ones in order.
 
     Parameters
     ----------
@@ -535,12 +505,6 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         ``"linear"`` and ``"curves"`` are for noise that is shaped like the rows: numbers lie in an
         interval, or become hats, and of a category's columns one is one. The whole row is divided
         by a power of two, so that its norm is at most 1.
-    dtype : dtype, default=float64
-        float64 or float32.
-
-    Notes
-    -----
-    An array is accepted instead of a data frame if its columns are the declared ones in order.
     """
 
     def __init__(
@@ -553,7 +517,6 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         clip_norm: float | Literal["rms"] | None = None,
         extra: Literal["ignore", "refuse"] = "ignore",
         form: Form = "standardised",
-        dtype: Any = np.float64,
     ) -> None:
         self.schema = schema
         self.weighted = weighted
@@ -562,31 +525,25 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.clip_norm = clip_norm
         self.extra = extra
         self.form = form
-        self.dtype = dtype
 
     def fit(self, X: Any = None, y: Any = None) -> Self:  # noqa: ARG002
         """Do nothing: all there is to know is declared."""
         return self
 
     def transform(self, X: Any) -> NDArray[Any]:
-        """Encode a table.
+        """Return the rows of a table, or of an array of the declared columns, of norm at most 1."""
+        return self.coded(X).toarray()
 
-        Parameters
-        ----------
-        X : table of pandas, polars or pyarrow, or array of shape (rows, declared columns)
-            The raw table.
-
-        Returns
-        -------
-        array of shape (rows, encoded columns)
-            Every row has Euclidean norm at most 1.
-        """
+    def coded(self, X: Any) -> Coded:
+        """Return the same rows as codes."""
         encoding = self.encoding()
         if self.extra not in ("ignore", "refuse"):
             raise InvalidParameter('extra must be "ignore" or "refuse".')
-        if self.extra == "refuse":
-            refuse_extra(self.schema, X)
-        return encoding.transform(X, self.dtype)
+        outcome = self.schema.outcome
+        known = {*self.schema.columns, *(() if outcome is None else (outcome.column,))}
+        if self.extra == "refuse" and is_table(X) and not {*column_names(X)} <= known:
+            raise InvalidData("X has columns that are not declared; drop them.")
+        return encoding.coded(encoding.codes(X))
 
     def encoding(self) -> Encoding:
         """Return the same map in the closed language that a release carries."""
@@ -601,18 +558,6 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             rows=self.rows,
             norm=self._clip_norm(),
         )
-
-    def expert_direction(self) -> NDArray[np.float64]:
-        """Return the unit vector along which encoded rows follow the experts' expectation.
-
-        Before rows are bounded, ``X @ expert_direction()`` ranks as ``schema.expert_score`` does.
-        """
-        multipliers = self.multipliers()
-        useful = multipliers > 0
-        direction = np.zeros_like(multipliers)
-        np.divide(self.schema.expert_weights(), multipliers, out=direction, where=useful)
-        unit: NDArray[np.float64] = direction / np.linalg.norm(direction)
-        return unit
 
     def expert_prior(self) -> NDArray[np.float64]:
         """Return the experts' log odds per unit of each encoded column.

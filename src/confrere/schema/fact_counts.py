@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter, SchemaError
-from confrere.schema.cells import MISSING, UNKNOWN, Series, declared_columns, read_places, refuse
-from confrere.schema.encoding import NumberColumn, OneHotColumn, ScoreColumn
+from confrere.schema.cells import Series, declared_columns, refuse
+from confrere.schema.encoding import NumberColumn, ScoreColumn
 from confrere.schema.feature import ZEROS, Category, Feature, Flag, Label, Number, Ordered
 from confrere.schema.public_schema import PublicSchema
 
@@ -101,10 +101,8 @@ class MomentSums(ColumnSums):
 
     feature: Number | Ordered
 
-    @property
-    def own(self) -> int:
-        """Two."""
-        return 2
+    # ``|v| + v^2``
+    own, longest = 2, 2 * STEPS
 
     @property
     def moved(self) -> int:
@@ -116,11 +114,6 @@ class MomentSums(ColumnSums):
             return 9 * STEPS // 4 + 1
         ranks = self._vectors(np.clip(_ranks(self.feature), -1.0, 1.0))
         return max(int(np.abs(ranks - one[:, None]).sum(axis=0).max()) for one in ranks.T)
-
-    @property
-    def longest(self) -> int:
-        """``|v| + v^2``."""
-        return 2 * STEPS
 
     def vectors(self, values: Series) -> tuple[Integers, NDArray[np.bool_]]:
         """Return rounded numbers and their rounded squares."""
@@ -160,20 +153,8 @@ class CellSums(ColumnSums):
     feature: Number
     quantiles: int
 
-    @property
-    def own(self) -> int:
-        """One per cell."""
-        return CELLS
-
-    @property
-    def moved(self) -> int:
-        """One cell loses a record, another gains it."""
-        return 2 * STEPS
-
-    @property
-    def longest(self) -> int:
-        """A record is in one cell."""
-        return STEPS
+    # A record is in one cell; if it moves, that one loses it and another gains it.
+    own, moved, longest = CELLS, 2 * STEPS, STEPS
 
     def vectors(self, values: Series) -> tuple[Integers, NDArray[np.bool_]]:
         """Return one at a number's cell."""
@@ -208,10 +189,7 @@ class ShareSums(ColumnSums):
         """One value loses a record, another gains it; a side alone loses it or gains it."""
         return self.longest if self.own == 1 else 2 * STEPS
 
-    @property
-    def longest(self) -> int:
-        """A record has one value."""
-        return STEPS
+    longest = STEPS  # a record has one value
 
     def vectors(self, values: Series) -> tuple[Integers, NDArray[np.bool_]]:
         """Return one at a record's value."""
@@ -249,20 +227,7 @@ class GapSums(ColumnSums):
 
     feature: Feature
 
-    @property
-    def own(self) -> int:
-        """None."""
-        return 0
-
-    @property
-    def moved(self) -> int:
-        """Nothing."""
-        return 0
-
-    @property
-    def longest(self) -> int:
-        """Nothing."""
-        return 0
+    own = moved = longest = 0
 
     def vectors(self, values: Series) -> tuple[Integers, NDArray[np.bool_]]:
         """Return which cells are missing."""
@@ -312,11 +277,8 @@ def _declared_places(
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """Return which declared value a cell is, and which are missing; refuse what is undeclared."""
     column = feature.compiled()
-    assert isinstance(column, ScoreColumn | OneHotColumn)
-    places = read_places(feature.column, values, column.codes)
-    absent, unknown = places == MISSING, places == UNKNOWN
-    if column.unknown is None:
-        refuse(feature.column, unknown, "a value that is not declared")
+    places = column.vertices(values)
+    absent, unknown = places == column.size - 1, places == column.size - 2
     bucket = feature.unknown_place() if isinstance(feature, Category) else None
     # What nobody declared is in its bucket, or beyond the last, in none.
     places[unknown] = len(feature.declared_values()) if bucket is None else bucket

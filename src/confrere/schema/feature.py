@@ -27,11 +27,14 @@ from confrere.schema.cells import (
     refuse,
 )
 from confrere.schema.encoding import (
+    FINE,
     HAIR,
     HATS,
     KNOTS_REACH,
+    POINTS,
     REACH,
     SPREAD,
+    WHOLE,
     AnyColumn,
     BodyBlock,
     Curve,
@@ -42,6 +45,7 @@ from confrere.schema.encoding import (
     checked_quantiles,
     count_hats,
     line_at,
+    once,
 )
 
 INDICATOR = "indicator"
@@ -217,29 +221,28 @@ class Feature(ABC):
         """Expected sign of each encoded column; 0 where nobody knows."""
         return self._spread(self.sign) + ((0,) if self.has_indicator else ())
 
+    @once
     def compiled(self) -> AnyColumn:
         """Return what becomes of the column, in the language that a release carries."""
         return self._column().with_missing(self.missing, self.missing_share)
 
+    @once
     def in_body(self, curves: bool) -> tuple[AnyColumn, BodyBlock]:
         """Return what becomes of the column where noise is shaped like the rows.
 
-        Magnitudes of its encoded numbers add up to one at most: a missing value has a corner of
-        its own, or is the centre.
-
-        Parameters
-        ----------
-        curves : bool
-            Whether numbers whose curve is left to the public rule become hats.
+        Magnitudes of its encoded numbers add up to one at most: a missing value has a corner of its
+        own, or is the centre. ``curves`` says whether numbers whose curve is left to the public
+        rule become hats.
         """
         column, block = self._body_column(curves)
         if self.has_indicator:
             return column.with_corner(), replace(block, size=block.size + 1)
         return column.with_missing(self.missing), block
 
+    @once
     def body_names(self, curves: bool) -> tuple[str, ...]:
         """Return the names of the encoded columns of :meth:`in_body`."""
-        smooth = self._body_column(curves)[1].smooth
+        smooth = self.in_body(curves)[1].smooth
         own = tuple(f"{self.column}~{j + 1}" for j in range(smooth)) or self._own_names()
         return own + ((f"{self.column}=missing",) if self.has_indicator else ())
 
@@ -364,23 +367,37 @@ class Number(Feature):
         centre, scale = (low + high) / 2, (high - low) / 2
         if self.mean is not None and self.sd is not None:
             centre, scale = self.mean, self.sd
+        grid, steps = self._grid()
         return NumberColumn(
             column=self.column,
             na=tuple(int(token) if isinstance(token, bool) else token for token in self.na),
             clip=self.bounds,
             log=self.log,
+            grid=grid,
+            steps=steps,
             centre=(centre,),
             scale=(scale,),
         )
 
-    def knots(self, curves: bool) -> tuple[float, ...]:
-        """Return the knots in raw units, or nothing where a line stays straight.
+    def _grid(self) -> tuple[tuple[float, ...], int]:
+        """Return where points lie closer or farther apart, and the steps between: of facts alone.
 
-        Parameters
-        ----------
-        curves : bool
-            What the public rule says.
+        Whole numbers between whole bounds are points, unless more is known of where records are:
+        then there are as many between knots as beyond them.
         """
+        low, high = self._range()
+        whole = not self.log and low.is_integer() and high.is_integer() and high - low <= WHOLE
+        steps = int(WHOLE // (high - low) * (high - low)) if whole else 1
+        finest = math.inf if self.sd is None else self.sd / FINE
+        if whole and (high - low) / steps <= finest and self.quantiles is None:
+            return (low, high), steps
+        places = {low, high, *self._reached(KNOTS_REACH), *map(self._place, self.knots(True))}
+        places |= set() if self.mean is None else {self.mean}
+        inside = sorted(place for place in places if low <= place <= high)
+        return tuple(inside), (POINTS - 1) // (len(inside) - 1)
+
+    def knots(self, curves: bool) -> tuple[float, ...]:
+        """Return the knots in raw units, or nothing where a line stays straight."""
         if isinstance(self.curve, tuple):
             return self.curve
         if not (curves if self.curve == "auto" else self.curve):

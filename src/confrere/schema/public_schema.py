@@ -49,10 +49,7 @@ class TooDeep(ValueError):
 
 
 def parse_bounded(text: str) -> dict[str, Any]:
-    """Return what a TOML text holds.
-
-    Raises TooDeep if it breaks a bound. Raises tomllib.TOMLDecodeError if it is not TOML.
-    """
+    """Return what a TOML text holds, or raise TooDeep if it breaks a bound."""
     tables = 0
     for number, line in enumerate(text.split("\n"), 1):
         tables += line.lstrip().startswith("[")
@@ -692,23 +689,17 @@ class PublicSchema:
         return self.encoder().expert_prior()
 
     def expert_score(self, X: Any) -> NDArray[np.float64]:
-        """Score rows by sign times importance: what is known with no data at all.
+        """Score rows by sign times importance, the likelier side higher: known without any data.
 
         Parameters
         ----------
         X : data frame or array
             A data frame is a raw table, scaled without bounding its rows; an array is one that
             ``schema.encoder()`` has encoded without weights.
-
-        Returns
-        -------
-        array of shape (rows,)
-            The higher, the likelier the positive side.
         """
         weights = self.expert_weights()
         if is_table(X):
-            scores: NDArray[np.float64] = weights @ standardised_columns(self, X)
-            return scores
+            return np.asarray(standardised_columns(self, X).times(weights[None])[0])
         if np.ndim(X) != 2 or np.shape(X)[1] != len(weights):
             raise InvalidData(f"X must be a data frame or an array of {len(weights)} columns.")
         encoded: NDArray[np.float64] = np.asarray(X, dtype=np.float64) @ weights
@@ -869,8 +860,9 @@ def draft_schema(
 ) -> PublicSchema:
     """Draft a schema from a table that everyone may see; never from private data.
 
-    Bounds, means, shares and lists of values are read off the table without any noise. On private
-    data that is a leak that no later mechanism repairs.
+    Bounds (the 0.5% and 99.5% quantiles, rounded outwards), means, shares and lists of values are
+    read off the table without any noise. On private data that is a leak that no later mechanism
+    repairs.
 
     Parameters
     ----------
@@ -886,16 +878,9 @@ def draft_schema(
         Of a column with more distinct values the most frequent ones stay, and the others become
         ``"other"``. A column whose values hardly ever repeat is taken for a name and left out.
     source : str, optional
-        Where the table comes from; stands in the note.
+        Where the table comes from; stands in the note, beside the columns that were left out.
     i_confirm_this_table_is_public : bool, default=False
         Must be True.
-
-    Returns
-    -------
-    PublicSchema
-        Numbers get bounds (the 0.5% and 99.5% quantiles, rounded outwards), mean and standard
-        deviation; texts become flags or categories with shares. The note says where it comes from
-        and which columns were left out.
     """
     if i_confirm_this_table_is_public is not True:
         raise InvalidParameter(

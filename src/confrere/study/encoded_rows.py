@@ -18,7 +18,7 @@ from confrere.files import write_whole
 from confrere.model import Model
 from confrere.plans.base_plan import encode_labels
 from confrere.release import Release, read_folder
-from confrere.rows.row_tables import RowTable, declared_batches, gathered, read_table
+from confrere.rows.row_tables import Block, RowTable, declared_batches, gathered, read_table
 from confrere.schema import DataReport, data_report
 from confrere.schema.fact_counts import FactCounts
 from confrere.study.study_file import Study, study_from_bytes
@@ -56,17 +56,17 @@ def read_rows(study: Study, table: RowTable, *, counted: bool = False) -> Rows:
     counts = FactCounts(schema) if counted else None
     sums = np.zeros(0 if counts is None else counts.size, dtype=np.int64)
 
-    def blocks() -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    def blocks() -> Iterator[Block]:
         for batch in declared_batches(table, list(columns), schema):
             kept = seen.bounded(batch)
             if len(kept):
                 if counts is not None:
                     sums[:] += counts.sums(kept)
-                yield np.asarray(encoder.transform(kept), dtype=np.float64), schema.label(kept)
+                yield [encoder.transform(kept)], schema.label(kept)
 
-    rows, labels = gathered(blocks(), len(study.columns), table.rows)
+    (rows,), labels = gathered(blocks(), table.rows)
     assert labels is not None
-    return Rows(rows.read(slice(0, len(rows))), labels, sums if counted else None)
+    return Rows(rows[:], labels, sums if counted else None)
 
 
 def encoded(study: Study, table: pd.DataFrame) -> pd.DataFrame:

@@ -66,7 +66,6 @@ from confrere.plans.linear_plan import coefficients
 from confrere.plans.sums_plan import GradientRounds, OneMessage
 from confrere.release import Release, Simulated
 from confrere.release.spending import seeded_facts, with_facts
-from confrere.rows.engines import opened_engine
 from confrere.schema import PublicSchema, SchemaEncoder
 from confrere.study.study_file import NOMINAL_ROWS, Study, body_encoder, estimator_for, settings_for
 
@@ -311,7 +310,7 @@ class Learn(Operation):
     def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
         names, plan = self.learning.names, self._plan(party.facts.n_samples)
         classes = np.unique(names.classes)
-        with opened_engine(party.engine) as engine:
+        with party.opened_engine() as engine:
             table = LabelledTable(party.X, party.codes, classes, names.features, engine=engine)
             return dict(plan.release(table, source))
 

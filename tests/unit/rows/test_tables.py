@@ -145,24 +145,38 @@ def test_single_precision_stays_so_and_other_numbers_are_doubles(tmp_path):
     assert decoded(Parquet(tmp_path / "whole.parquet")).X.read(slice(0, 5)).dtype == np.float64
 
 
-def test_a_schema_encodes_batches_as_it_encodes_tables(tmp_path, kept):
-    X, y = made()
-    frame = frame_of(X, y).assign(ward=np.where(X[:, 2] > 0, "north", "south"), more=1)
-    schema = PublicSchema(
-        (Number("age", bounds=(-1, 1)), Category("ward", values=("north", "south"))),
-        outcome=Label("ill", positive=(1,), negative=(0,)),
+@pytest.mark.parametrize("n", [500, 2500])  # written down, and as codes
+@pytest.mark.parametrize("settings", [{}, {"noise": "ball"}])
+def test_a_schema_learns_the_same_bits_from_everywhere(tmp_path, kept, monkeypatch, n, settings):
+    X, y = made(n)
+    ward = np.where(X[:, 2] > 0, "north", "south").astype(object)
+    frame = frame_of(X, y).assign(dose=ward, lab=(X[:, 1] > 0.1).astype(int))
+    features = (
+        Number("age", bounds=(-1, 1), curve=True),
+        Category("dose", values=("north", "south")),
+        Category("lab", values=(0, 1, 2), missing="indicator"),
     )
-    expected = weights(frame, None, schema=schema, noise="ball")
-    frame.to_parquet(tmp_path / "raw.parquet", index=False)
-    table = Parquet(tmp_path / "raw.parquet")
-    model = PrivateLogisticRegression(epsilon=1.0, random_state=3, schema=schema).fit(table)
-    assert np.array_equal(np.append(model.coef_, model.intercept_), expected)
-    assert model.predict(frame).shape == (500,)
-    frame.to_csv(tmp_path / "raw.csv", index=False)
-    model.fit(Csv(tmp_path / "raw.csv"))
-    assert np.array_equal(np.append(model.coef_, model.intercept_), expected)
-    with pytest.raises(InvalidData, match="'ward'"):
-        model.fit(Frames(frame.drop(columns="ward")))
+    outcome = Label("ill", positive=(1,), negative=(0,))
+    settings = {**settings, "schema": PublicSchema(features, outcome=outcome)}
+    expected = weights(frame, None, **settings)
+    assert len(expected) == (8 if "noise" in settings else 10)
+    kinds = [{"dose": "category", "lab": "category"}, {"dose": "string", "lab": "Int64"}]
+    kinds += [
+        {"dose": "string[pyarrow]", "lab": "int8[pyarrow]"},
+        {"lab": "float64"},
+        {"ill": bool},
+    ]
+    for kind in kinds:
+        assert np.array_equal(weights(frame.astype(kind), None, **settings), expected), kind
+    for name, table in tables(tmp_path, frame).items():
+        assert np.array_equal(weights(table, None, **settings), expected), name
+        native = getattr(table, "frame", frame)
+        assert np.array_equal(weights(native, None, **settings), expected), name
+    with pytest.raises(InvalidData, match="'dose'"):
+        weights(Frames(frame.drop(columns="dose")), None, **settings)
+    for module in ("body", "frame"):  # the same rows, written down
+        monkeypatch.setattr(f"confrere.rows.{module}.FEW", n + 1)
+    assert np.array_equal(weights(frame, None, **settings), expected)
 
 
 def test_with_a_schema_a_cell_of_text_means_the_same_in_every_batch(tmp_path, monkeypatch):

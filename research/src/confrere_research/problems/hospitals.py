@@ -71,6 +71,7 @@ def _encoded(
     ]
     kept = data.get("branches", range(1, len(centres)))
     encoder = schema.encoder(weighted=data["encoding"] == "weighted")
+    prior = encoder.expert_prior()
     rate = schema.outcome.base_rate if schema.outcome else None
     return SourceAndTargets(
         source=centres[0].train,
@@ -78,8 +79,8 @@ def _encoded(
         importance=schema.importances(),
         norm=norm,
         base_log_odds=0.0 if rate is None else math.log(rate / (1 - rate)),
-        expert=encoder.expert_direction(),
-        expert_prior=encoder.expert_prior(),
+        expert=prior / np.linalg.norm(prior),
+        expert_prior=prior,
     )
 
 

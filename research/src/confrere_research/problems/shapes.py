@@ -115,7 +115,9 @@ def encoded_rows(frame: pd.DataFrame, schema: PublicSchema, encoding: str) -> tu
     """
     if encoding in ("range", "codes"):
         columns = (
-            _codes(frame, schema) if encoding == "codes" else standardised_columns(schema, frame)
+            _codes(frame, schema)
+            if encoding == "codes"
+            else standardised_columns(schema, frame).toarray().T
         )
         low = columns.min(axis=1, keepdims=True)
         span = np.maximum(columns.max(axis=1, keepdims=True) - low, 1e-12)

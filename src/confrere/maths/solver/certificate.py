@@ -23,7 +23,8 @@ By Cauchy-Schwarz it is enough that the root mean square of the row norms is at 
 
 The constants below are rounded up generously (16 for 10; :math:`d + 4` for :math:`d + 3`), which
 also covers the terms of second order and adding the penalty's gradient to the sum. Whether rows are
-sparse is not known where a tolerance is chosen, so the larger of both kinds of sums counts.
+sparse is not known where a tolerance is chosen, so the larger of both kinds of sums counts; coded
+rows see fewer additions than either (docs/proofs/rows.md).
 
 In the softmax of :math:`K` classes a record's residual has norm at most :math:`\sqrt 2`, it is
 1/2-Lipschitz in the margins, subtracting the largest of them adds :math:`(1 + \sqrt K)\,u\,q\|W\|`

@@ -104,7 +104,7 @@ class Block:
     def squares(self, weights: Floats) -> Floats:
         """Return the diagonals of :meth:`gram`: ``(m, size)``."""
         shrink = None if self.shrink is None else np.square(self.shrink, dtype=np.float64)
-        squared = Block(self.stored**2, shrink, np.square(self.factors), self.constant**2)
+        squared = type(self)(self.stored**2, shrink, np.square(self.factors), self.constant**2)
         return squared.pull(weights)
 
     def written(self) -> Floats:
@@ -157,6 +157,8 @@ class BlockRows(ABC):
     #: Stored numbers per row.
     width: int
     engine: Engine | None = None
+    #: Rows of a block and of a partition, where they are not those of stored numbers.
+    steps: tuple[int, int] | None = None
 
     @abstractmethod
     def blocks(self, parts: Iterable[slice]) -> Iterator[Block]:
@@ -305,8 +307,10 @@ class SolverRows:
         self.data: BlockRows = X if isinstance(X, BlockRows) else ArrayRows(X)
         self.n, self.d = self.data.shape
         self.row_norm = row_norm
-        self._block = block_rows(self.d, sparse=self.data.sparse)
-        self._partition = partition_rows(self.d, sparse=self.data.sparse)
+        self._block, self._partition = self.data.steps or (
+            block_rows(self.d, sparse=self.data.sparse),
+            partition_rows(self.d, sparse=self.data.sparse),
+        )
         self._checked = self.data.certified and row_norm >= 1.0
         self._engine = self.data.engine
         few = self.n * self.d <= _WRITTEN_ENTRIES and self.n <= self._partition
