@@ -55,6 +55,7 @@ from confrere.maths.prior_ridge import (
     precision_of,
     variance_near,
 )
+from confrere.mechanisms.hidden_size import HiddenSize
 from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.model import Encoder, LowLevelModel, Stack, StackFacts
 from confrere.plans.base_plan import PublicFacts
@@ -111,14 +112,14 @@ class StackingClassifier(FittedStack, PrivateClassifier):
     high_alpha: Ridge = "auto"
     loss: Literal["capped", "logistic"] = "capped"
     split_seed: int | None = 0
+    declared_samples: int | None = None
 
     _sparse = False
 
     def _allowed(self, n_samples: int, n_classes: int) -> Allowance:
         """Return what both levels may spend, each on records of its own."""
-        return allowance(
-            self.epsilon, n_samples, delta=self.delta, loss=self.loss, n_classes=n_classes
-        )
+        count = n_samples if self.declared_samples is None else HiddenSize(self.declared_samples)
+        return allowance(self.epsilon, count, delta=self.delta, loss=self.loss, n_classes=n_classes)
 
     def _draw_groups(self, ax: Any) -> Any:
         """Draw importances, shares and noise of the low level."""

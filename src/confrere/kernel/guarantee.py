@@ -175,6 +175,7 @@ class Split(StrEnum):
     BY_INDEX = "by index"
     SEEDED_PERMUTATION = "seeded permutation"
     BY_ORGANISATION = "by organisation"
+    BY_OWN_DRAW = "by a draw of every row"
 
 
 def in_sequence(guarantees: Iterable[Guarantee], *, theorem: str | None = None) -> Guarantee:

@@ -272,6 +272,12 @@ class Ticket(RandomSource):
             yield Ticket(_Share(self._purse, largest), self._receipt, self._simulation)
 
     @override
+    def _dealt(self, n_rows: int) -> NDArray[np.float64]:
+        if self._simulation is not None:
+            return self._simulation.uniforms(n_rows)
+        return np.frombuffer(os.urandom(8 * n_rows), dtype=np.uint64) / 2.0**64
+
+    @override
     def repeated(self, guarantee: Guarantee, each: Guarantee) -> tuple[RandomSource, RandomSource]:
         if not _covers(guarantee, each):
             raise Unpaid("what is repeated costs no more each time than all of it together.")

@@ -100,6 +100,19 @@ class RandomSource(ABC):
         del split
         return repeat(self)
 
+    def deal(self, n_rows: int, fractions: Sequence[float]) -> list[NDArray[np.intp]]:
+        """Return the rows of disjoint parts, into which every row falls by a draw of its own.
+
+        So a row that comes or goes moves no other, and what is drawn for the parts comes from
+        :meth:`apart`, at the price of the dearest. Nothing of the draws may be released.
+        """
+        ends = np.cumsum(fractions) / math.fsum(fractions)
+        place = np.searchsorted(ends[:-1], self._dealt(n_rows), side="right")
+        return [np.flatnonzero(place == part) for part in range(len(fractions))]
+
+    def _dealt(self, n_rows: int) -> NDArray[np.float64]:
+        return self.uniforms(n_rows)
+
     def repeated(self, guarantee: Guarantee, each: Guarantee) -> tuple[RandomSource, RandomSource]:
         """Book a mechanism that draws another one a random number of times, at ``each`` a time.
 

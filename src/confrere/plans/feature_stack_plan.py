@@ -6,20 +6,20 @@ Proof: docs/proofs/feature_groups.md; towards released stacks: docs/proofs/trans
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData
-from confrere.kernel.guarantee import Guarantee, Split
+from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.norms import L2, Norm
-from confrere.kernel.streams import RandomSource
 from confrere.maths.accountants import Exposure, gaussian_rate, gaussian_sigmas
-from confrere.maths.partition import high_share, split_rows
+from confrere.maths.partition import high_share
 from confrere.mechanisms.objective import Act, Columns, Objective
 from confrere.model import Clip, Facts, LowLevelModel, StackFacts
 from confrere.model.models import UNIT_ROWS
@@ -29,6 +29,7 @@ from confrere.plans.linear_plan import Source, levels_noted, sources_noted
 from confrere.plans.shaped_groups import PlannedGroups, SchemaGroups
 from confrere.plans.stack_plan import (
     Combiner,
+    Division,
     HighStart,
     StackPlan,
     check_stack_classes,
@@ -107,7 +108,8 @@ class FeatureStackPlan(StackPlan):
                 }
             )
         noted: dict[str, Any] = {"parts": parts}
-        noted |= {"rows_low": len(self.parts[0]), "rows_high": len(self.parts[1])}
+        low, high_rows = self.division.records
+        noted |= {"rows_low": low, "rows_high": high_rows}
         if self.low.delta:
             noted["levels"] = [self.low.noise_facts(), *levels_noted([self.high])]
         return noted | sources_noted(self.sources)
@@ -115,14 +117,14 @@ class FeatureStackPlan(StackPlan):
     def facts(self) -> Facts:
         """Return the public facts that a release of this stack carries."""
         return Facts(
-            n_samples=sum(len(part) for part in self.parts),
+            n_samples=sum(self.division.records),
             body=self._body,
             stack=StackFacts(
                 norms=tuple(map(float, self.rows.norms)),
                 rows=self.rows.rule,
                 clipping=self.rows.clipping,
                 constant=float(self.rows.constant),
-                n_low=len(self.parts[0]),
+                n_low=self.division.records[0],
                 baseline=float(self.baseline),
                 ridges=self.ridges,
                 rates=self.rates,
@@ -164,14 +166,9 @@ class FeatureStackPlan(StackPlan):
         """Return every group's act."""
         return self.low.acts
 
-    def run_low(self, data: LabelledTable, parts: Iterator[RandomSource]) -> list[Floats]:
-        """Return every group's released weights."""
-        (term,) = self.terms(data)
-        return self.low.run(*term.data, source=next(parts), **term.settings)
-
-    def terms(self, data: LabelledTable) -> list[Term]:
-        """Return the groups' objectives; see :meth:`later_mechanisms` for the high level."""
-        used = self.parts[0]
+    def low_terms(self, data: LabelledTable, parts: Sequence[NDArray[np.intp]]) -> list[Term]:
+        """Return the groups' objectives."""
+        used = parts[0]
         rows = self.rows(data.X[used])
         return [Term("groups", self.low, (rows, data.labels[used]), {"centres": self.centres})]
 
@@ -224,10 +221,10 @@ def plan_feature_stack(
     check_stack_classes(n_classes, baseline)
     stacked = combiner == "stack" and len(groups.groups) > 1
     share = high_share(high_fraction, allowed.records, n_classes) if stacked else 0.0
-    low_rows, high_rows = split_rows(allowed.records, [1 - share, share], seed=split_seed)
-    if not len(low_rows) or (stacked and not len(high_rows)):
+    division = Division(allowed.count, (1 - share, share), split_seed)
+    if min(division.records[: 1 + stacked]) == 0:
         raise InvalidData("n_samples is too small: each of both levels needs one sample.")
-    own = allowed.on(len(low_rows))
+    own = allowed.on(division.counts[0])
     rows: GroupRows | GroupBodies
     if isinstance(groups, SchemaGroups):
         rows = groups.at(own, weights.tolist(), variance=variance)
@@ -280,7 +277,7 @@ def plan_feature_stack(
         if high_start is not None:
             prior = high_start.weights
             known = Near(variance=high_start.variance, base_rate=rate if n_classes == 2 else 0.5)
-        high = high_level_mechanism(allowed.on(len(high_rows)), high_alpha, prior, known)
+        high = high_level_mechanism(allowed.on(division.counts[1]), high_alpha, prior, known)
     return FeatureStackPlan(
         combiner=combiner,
         rows=rows,
@@ -289,8 +286,7 @@ def plan_feature_stack(
         centres=points,
         sources=sources,
         high=high,
-        parts=(low_rows, high_rows),
-        split=Split.BY_INDEX if split_seed is None else Split.SEEDED_PERMUTATION,
+        division=division,
         baseline=baseline,
         high_start=high_start,
         n_classes=n_classes,

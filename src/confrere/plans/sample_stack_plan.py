@@ -5,23 +5,25 @@ Proof: docs/proofs/sample_stacking.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData
-from confrere.kernel.guarantee import Guarantee, Split
-from confrere.kernel.streams import RandomSource
-from confrere.maths.partition import high_share, split_rows
+from confrere.kernel.guarantee import Guarantee
+from confrere.maths.partition import high_share
+from confrere.mechanisms.hidden_size import declared_count
 from confrere.mechanisms.objective import Act, Objective
 from confrere.model import Facts, LowLevelModel
 from confrere.plans.base_plan import LabelledTable, Term
 from confrere.plans.design import Allowance, Alpha, ridge_for
 from confrere.plans.linear_plan import levels_noted
 from confrere.plans.stack_plan import (
+    Division,
     StackPlan,
     check_stack_classes,
     class_coefficients,
@@ -71,7 +73,12 @@ class SampleStackPlan(StackPlan):
         mechanisms = [*self.low, *([] if self.high is None else [self.high])]
         noted: dict[str, Any] = {
             "parts": [
-                {"part": f"part {k}", "rows": m.n_samples, "epsilon": m.epsilon, "rate": m.rate}
+                {
+                    "part": f"part {k}",
+                    "rows": declared_count(m.n_samples),
+                    "epsilon": m.epsilon,
+                    "rate": m.rate,
+                }
                 for k, m in enumerate(mechanisms)
             ]
         }
@@ -81,27 +88,19 @@ class SampleStackPlan(StackPlan):
 
     def facts(self) -> Facts:
         """Return the public facts that a release of this stack carries."""
-        rows = sum(len(part) for part in self.parts)
-        return Facts(n_samples=rows)
+        return Facts(n_samples=sum(self.division.records))
 
     def low_minimisers(self) -> Sequence[Act]:
         """Return every part's act."""
         return [mechanism.act for mechanism in self.low]
 
-    def run_low(self, data: LabelledTable, parts: Iterator[RandomSource]) -> list[Floats]:
-        """Return every part's released weights."""
-        return [
-            term.mechanism.run(*term.data, source=next(parts), **term.settings)[0]
-            for term in self.terms(data)
-        ]
-
-    def terms(self, data: LabelledTable) -> list[Term]:
-        """Return every part's objective; see :meth:`later_mechanisms` for the high level."""
+    def low_terms(self, data: LabelledTable, parts: Sequence[NDArray[np.intp]]) -> list[Term]:
+        """Return every part's objective."""
         rows, labels = self.frame.rows(data.X), data.labels
         centre = self.baselines[0]
         return [
             Term(f"part {k}", mechanism, ([rows[part]], labels[part]), {"centres": [centre]})
-            for k, (part, mechanism) in enumerate(zip(self.parts, self.low, strict=False))
+            for k, (part, mechanism) in enumerate(zip(parts, self.low, strict=False))
         ]
 
     def model(self, k: int, weights: Floats, sharpness: float) -> LowLevelModel:
@@ -109,7 +108,7 @@ class SampleStackPlan(StackPlan):
         coef, intercept = class_coefficients(self.frame.coefficients, weights)
         mechanism = self.low[k]
         return LowLevelModel(
-            name=f"part {k} ({mechanism.n_samples} rows)",
+            name=f"part {k} ({declared_count(mechanism.n_samples)} rows)",
             features=np.arange(self.frame.n_features),
             coef=coef,
             intercept=intercept,
@@ -143,25 +142,24 @@ def plan_sample_stack(
     stacked = combiner == "stack" and n_groups > 1
     share = high_share(high_fraction, allowed.records, n_classes) if stacked else 0.0
     fractions = [(1 - share) / n_groups] * n_groups + [share] * stacked
-    parts = split_rows(allowed.records, fractions, seed=split_seed)
-    if any(len(part) == 0 for part in parts):
+    division = Division(allowed.count, tuple(fractions), split_seed)
+    if min(division.records) == 0:
         raise InvalidData("n_samples is too small: every part needs one sample; lower n_groups.")
     centre = frame.weights(None, baseline)
     low = []
-    for part in parts[:n_groups]:
-        own = allowed.on(len(part))
+    for count in division.counts[:n_groups]:
+        own = allowed.on(count)
         low.append(own.objective(frame.bound, ridge_for(own, frame.size, alpha), centre))
     high = None
     if stacked:
         prior = high_level_prior([1 / n_groups] * n_groups, baseline, n_classes)
-        high = high_level_mechanism(allowed.on(len(parts[-1])), high_alpha, prior)
+        high = high_level_mechanism(allowed.on(division.counts[-1]), high_alpha, prior)
     return SampleStackPlan(
         frame=frame,
         low=tuple(low),
         combiner=combiner,
         high=high,
-        parts=tuple(parts),
-        split=Split.BY_INDEX if split_seed is None else Split.SEEDED_PERMUTATION,
+        division=division,
         baseline=float(baseline),
         n_classes=n_classes,
     )

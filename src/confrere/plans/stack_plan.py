@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -15,11 +16,13 @@ from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Split, in_parallel
 from confrere.kernel.norms import L2
-from confrere.kernel.streams import RandomSource
+from confrere.kernel.streams import RandomSource, SeededSource
+from confrere.maths.partition import split_rows
+from confrere.mechanisms.hidden_size import HiddenSize, RowCount, declared_count
 from confrere.mechanisms.objective import Act, Objective, run_parties
 from confrere.model import Clip, LowLevelModel, Stack
 from confrere.model.models import meta_features
-from confrere.plans.base_plan import LabelledTable, ModelPlan, Names
+from confrere.plans.base_plan import LabelledTable, ModelPlan, Names, Term
 from confrere.plans.design import Allowance, Alpha, Near, ridge_for
 from confrere.rows.frame import into_ball
 
@@ -48,6 +51,53 @@ class HighStart:
     variance: float
 
 
+@dataclass(frozen=True, eq=False)
+class Division:
+    """Disjoint parts of the rows, made without looking at them.
+
+    Attributes
+    ----------
+    count : int or HiddenSize
+        Of all rows. Where it is not public every row draws its part: a place among the others would
+        move when one of them goes.
+    fractions : tuple of float
+        Of the parts; the high level's last.
+    seed : int or None
+        Public, of the permutation; None keeps the rows in their order.
+    """
+
+    count: RowCount
+    fractions: tuple[float, ...]
+    seed: int | None
+
+    @property
+    def split(self) -> Split:
+        """How the parts are made."""
+        if isinstance(self.count, HiddenSize):
+            return Split.BY_OWN_DRAW
+        return Split.BY_INDEX if self.seed is None else Split.SEEDED_PERMUTATION
+
+    @cached_property
+    def counts(self) -> tuple[RowCount, ...]:
+        """How many rows the parts have, or what stands for it."""
+        if not isinstance(self.count, HiddenSize):
+            return tuple(map(len, self.parts(self.count, None)))
+        declared, whole = self.count.declared, math.fsum(self.fractions)
+        return tuple(HiddenSize(max(1, round(declared * f / whole))) for f in self.fractions)
+
+    def parts(self, n_rows: int, source: RandomSource | None) -> list[NDArray[np.intp]]:
+        """Return the rows of every part."""
+        if isinstance(self.count, HiddenSize):
+            assert source is not None
+            return source.deal(n_rows, self.fractions)
+        return split_rows(self.count, self.fractions, seed=self.seed)
+
+    @property
+    def records(self) -> tuple[int, ...]:
+        """How many rows the parts have, as far as that is public."""
+        return tuple(map(declared_count, self.counts))
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StackPlan(ModelPlan):
     """Low-level models on parts of the data, then a high level on rows that they did not see.
@@ -56,10 +106,8 @@ class StackPlan(ModelPlan):
     ----------
     high : Objective or None
         None where votes or a single model need no second part.
-    parts : tuple of int arrays
-        Rows of the low level, and those of the high level last.
-    split : Split
-        How the parts were made.
+    division : Division
+        Into parts of the low level, and the high level's last.
     baseline : float
         Public score of the base rate: what every intercept shrinks towards.
     combiner : {"stack", "vote", "weighted_vote"}
@@ -75,8 +123,7 @@ class StackPlan(ModelPlan):
 
     combiner: Combiner
     high: Objective | None
-    parts: tuple[NDArray[np.intp], ...]
-    split: Split
+    division: Division
     baseline: float
     theorem: str
     high_start: HighStart | None = None
@@ -98,8 +145,8 @@ class StackPlan(ModelPlan):
         """Weights of the low-level models' logits that the high level shrinks towards."""
 
     @abstractmethod
-    def run_low(self, data: LabelledTable, parts: Iterator[RandomSource]) -> list[Floats]:
-        """Return the released weights of every low-level model, each part from a source."""
+    def low_terms(self, data: LabelledTable, parts: Sequence[NDArray[np.intp]]) -> list[Term]:
+        """Return the mechanisms of the low level with their rows, of each part."""
 
     @abstractmethod
     def model(self, k: int, weights: Floats, sharpness: float) -> LowLevelModel:
@@ -112,7 +159,7 @@ class StackPlan(ModelPlan):
     def guarantee(self) -> Guarantee:
         """Return the price of the whole stack: disjoint parts, so the largest of them."""
         parts = self.low_guarantees + ([] if self.high is None else [self.high.guarantee()])
-        return in_parallel(parts, split=self.split, theorem=self.theorem)
+        return in_parallel(parts, split=self.division.split, theorem=self.theorem)
 
     @abstractmethod
     def low_minimisers(self) -> Sequence[Act]:
@@ -125,11 +172,13 @@ class StackPlan(ModelPlan):
 
     def release(self, data: LabelledTable, source: RandomSource) -> dict[str, Floats]:
         """Return every low-level model's noised weights, and the high level's if there is one."""
-        parts = source.apart(self.split)
-        weights = self.run_low(data, parts)
+        own, rows_of = source.apart(self.division.split), self._parts(data, source)
+        weights: list[Floats] = []
+        for term in self.low_terms(data, rows_of):
+            weights += term.mechanism.run(*term.data, source=next(own), **term.settings)
         released = {_low(k): w for k, w in enumerate(weights)}
         if self.high is not None:
-            last = self.parts[-1]
+            last = rows_of[-1]
             scores = self.scores(self._models(weights), data.X[last])
             labels = data.signs[last]
             if self.n_classes > 2:
@@ -137,14 +186,21 @@ class StackPlan(ModelPlan):
             else:
                 rows = high_level_rows(scores)
             (released["high"],) = self.high.run(
-                [rows], labels, source=next(parts), centres=[self.high_prior]
+                [rows], labels, source=next(own), centres=[self.high_prior]
             )
         return released
+
+    def terms(self, data: LabelledTable) -> list[Term]:
+        """Return the low level; see :meth:`later_mechanisms` for the high one."""
+        return self.low_terms(data, self._parts(data, SeededSource(0)))
+
+    def _parts(self, data: LabelledTable, source: RandomSource) -> list[NDArray[np.intp]]:
+        return self.division.parts(len(data.codes), source)
 
     @property
     def batched(self) -> bool:
         """Whether many runs share their passes over the rows."""
-        return self.n_classes == 2
+        return self.n_classes == 2 and isinstance(self.division.count, int)
 
     def assemble(self, released: Mapping[str, Floats], names: Names) -> Stack:
         """Return the stack of rows as given."""
@@ -221,7 +277,7 @@ class StackPlan(ModelPlan):
         A score is an affine function of its model's weights, and zero at the baseline's: it is
         read off at every unit vector, and the runs are multiplied through.
         """
-        last = self.parts[-1]
+        last = self._parts(data, source)[-1]
         learned = self._learned(weights)
         count = len(learned[0])
         runs = np.empty((count, len(last), len(learned)))
