@@ -559,6 +559,30 @@ class PrivateClassifier(KnownParameters, Fitted, ClassifierMixin, BaseEstimator)
         sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False
         return self._checked(X, accept_sparse=sparse, dtype=np.float64, reset=False)
 
+    def _body_encoder(self, facts: PublicFacts) -> SchemaEncoder | None:
+        """Return what rows are encoded by, if that is for a body."""
+        encoder = self._encoder(facts.n_samples)
+        shaped = encoder is not None and encoder.shaped and encodes(encoder, facts.features)
+        return encoder if shaped else None
+
+    def _geometry(self: Any, facts: PublicFacts) -> Geometry:
+        """Return where rows are: in a body if they are encoded for one, or in a ball."""
+        encoder = self._body_encoder(facts)
+        if self.noise == "schema" and encoder is None:
+            raise InvalidParameter(
+                "noise='schema' needs schema=, a PublicSchema of raw columns, and sources, if any, "
+                "whose noise was shaped so."
+            )
+        if self.noise != "ball" and encoder is not None:
+            return SchemaGeometry(encoder, getattr(self, "fit_intercept", True))
+        plain = linear_frame(
+            facts.n_features,
+            data_norm=self.data_norm,
+            fit_intercept=getattr(self, "fit_intercept", True),
+            intercept_scale=self.intercept_scale,
+        )
+        return BallGeometry(plain)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._sparse
@@ -585,30 +609,6 @@ class FittedLinear(Fitted):
 @dataclass(kw_only=True, eq=False, repr=False)
 class LinearClassifier(FittedLinear, PrivateClassifier):
     """A private classifier that learns a linear model."""
-
-    def _body_encoder(self, facts: PublicFacts) -> SchemaEncoder | None:
-        """Return what rows are encoded by, if that is for a body."""
-        encoder = self._encoder(facts.n_samples)
-        shaped = encoder is not None and encoder.shaped and encodes(encoder, facts.features)
-        return encoder if shaped else None
-
-    def _geometry(self: Any, facts: PublicFacts) -> Geometry:
-        """Return where rows are: in a body if they are encoded for one, or in a ball."""
-        encoder = self._body_encoder(facts)
-        if self.noise == "schema" and encoder is None:
-            raise InvalidParameter(
-                "noise='schema' needs schema=, a PublicSchema of raw columns, and sources, if any, "
-                "whose noise was shaped so."
-            )
-        if self.noise != "ball" and encoder is not None:
-            return SchemaGeometry(encoder, self.fit_intercept)
-        plain = linear_frame(
-            facts.n_features,
-            data_norm=self.data_norm,
-            fit_intercept=self.fit_intercept,
-            intercept_scale=self.intercept_scale,
-        )
-        return BallGeometry(plain)
 
 
 def _without_values(error: ValueError) -> ValueError:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -59,12 +59,18 @@ from confrere.mechanisms.hidden_size import HiddenSize
 from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.model import Encoder, LowLevelModel, Stack, StackFacts
 from confrere.plans.base_plan import PublicFacts
-from confrere.plans.body_plan import Noise, declared_number, encodes, form_for, refuse_beyond
+from confrere.plans.body_plan import (
+    Noise,
+    choose_form,
+    declared_number,
+    encodes,
+    form_for,
+    refuse_beyond,
+)
 from confrere.plans.checked_plan import CheckedPlan, plan_near
 from confrere.plans.declared_priors import Prior
 from confrere.plans.design import Allowance, allowance
 from confrere.plans.feature_stack_plan import Centres, FeatureStackPlan, plan_feature_stack
-from confrere.plans.linear_plan import linear_frame
 from confrere.plans.sample_stack_plan import SampleStackPlan, plan_sample_stack
 from confrere.plans.shaped_groups import PlannedGroups, SchemaGroups, encoded_columns
 from confrere.plans.stack_plan import HighStart, high_level_coefficients, high_level_weights
@@ -100,6 +106,9 @@ class FittedStack(Fitted):
         return HighLevelModel(self.model_.coef, self.model_.intercept)
 
 
+_Stacked = TypeVar("_Stacked", SampleStackPlan, FeatureStackPlan)
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class StackingClassifier(FittedStack, PrivateClassifier):
     """What every stacking classifier takes."""
@@ -120,6 +129,15 @@ class StackingClassifier(FittedStack, PrivateClassifier):
         """Return what both levels may spend, each on records of its own."""
         count = n_samples if self.declared_samples is None else HiddenSize(self.declared_samples)
         return allowance(self.epsilon, count, delta=self.delta, loss=self.loss, n_classes=n_classes)
+
+    def _near(
+        self, facts: PublicFacts, prior: Prior | None, fit: Callable[[Allowance, Belief], _Stacked]
+    ) -> _Stacked | CheckedPlan:
+        """Return the plan of a stack, after a paid check of its prior if there is one."""
+        allowed = self._allowed(facts.n_samples, facts.n_classes)
+        if prior is None or not self.prior_check:
+            return fit(allowed, UNCHECKED)
+        return plan_near(prior, fit, allowed)
 
     def _draw_groups(self, ax: Any) -> Any:
         """Draw importances, shares and noise of the low level."""
@@ -202,8 +220,18 @@ class SampleStackingClassifier(StackingClassifier):
     prior_intercept : float, default=0.0
         Public log-odds of the second class (of a declared base rate) that intercepts shrink
         towards.
+    prior : array of shape (n_features,) or (n_classes, n_features), or "experts", optional
+        Public coefficients that every part shrinks towards, as far as a paid ``prior_check`` finds
+        that they hold; see :class:`PrivateLogisticRegression`.
+    prior_check : bool, default=True
+        Whether they are checked.
+    noise : {"ball", "auto", "schema"}, default="ball"
+        Which body noise is made for; see :class:`PrivateLogisticRegression`.
     split_seed : int or None, default=0
         Public seed of the split; None splits by index.
+    declared_samples : int, optional
+        Public stand-in for the number of rows: given, that number is hidden (add-remove
+        neighbours), and every row draws its part of the split.
     classes : list, optional
         The public label set. Of more than two labels every low-level model is a softmax
         regression, and the high level weighs groups, the same for all classes.
@@ -224,7 +252,7 @@ class SampleStackingClassifier(StackingClassifier):
     **Privacy**
 
     :Unit: record
-    :Neighbours: replace one row of ``(X, y)``
+    :Neighbours: replace one row of ``(X, y)``; with ``declared_samples`` one is there or not
     :Guarantee: ``epsilon``-DP, pure; ``(epsilon, delta)``-DP with a ``delta``
     :Spends: ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
     :Public: n_samples, n_features, the label set, the split, every parameter
@@ -236,26 +264,44 @@ class SampleStackingClassifier(StackingClassifier):
     n_groups: Count = 5
     combiner: Literal["stack", "vote"] = "stack"
     intercept_scale: Fraction = 0.4
+    prior: Experts = None
+    prior_check: bool = True
     prior_intercept: Finite = 0.0
+    noise: Noise = "ball"
 
     _kind = "pst-s"
 
-    def plan(self, facts: PublicFacts) -> SampleStackPlan:
+    def plan(self, facts: PublicFacts) -> SampleStackPlan | CheckedPlan:
         """Return everything that is decided before the data are touched."""
-        frame = linear_frame(
-            facts.n_features, data_norm=self.data_norm, intercept_scale=self.intercept_scale
+        geometry, encoder = self._geometry(facts), self._body_encoder(facts)
+        opinion = opinion_of(self.prior, self.prior_intercept, self._encoder(), facts.n_classes)
+        prior = opinion.prior(
+            self.data_norm, facts.n_features, n_classes=facts.n_classes, encoder=encoder
         )
-        return plan_sample_stack(
-            self._allowed(facts.n_samples, facts.n_classes),
-            frame,
-            n_groups=self.n_groups,
-            combiner=self.combiner,
-            high_fraction=self.high_fraction,
-            alpha=self.alpha,
-            high_alpha=self.high_alpha,
-            baseline=self.prior_intercept,
-            split_seed=self.split_seed,
-        )
+
+        def fit(left: Allowance, belief: Belief) -> SampleStackPlan:
+            return plan_sample_stack(
+                left,
+                geometry,
+                prior,
+                belief,
+                n_groups=self.n_groups,
+                combiner=self.combiner,
+                high_fraction=self.high_fraction,
+                alpha=self.alpha,
+                high_alpha=self.high_alpha,
+                baseline=self.prior_intercept,
+                split_seed=self.split_seed,
+            )
+
+        return self._near(facts, prior, fit)
+
+    def _form(self, n_samples: int) -> Form:
+        """Return how a schema's columns are encoded: a rule of public facts."""
+        assert isinstance(self.schema, PublicSchema)
+        low = max(1, n_samples // (self.n_groups + 1))
+        allowed = self._allowed(low, declared_number(self.schema, self.classes))
+        return choose_form(self.schema, self.noise, allowed, each=self.prior is not None)
 
 
 def _by_name(groups: Sequence[ArrayLike]) -> bool:
@@ -296,8 +342,6 @@ class FeatureStackingClassifier(StackingClassifier):
         Shorten long rows to the bound, or give every row's part length one.
     clipping : {"joint", "separate"}, default="joint"
         Bound the whole row at once, or every group by itself (the papers).
-    allocation : {"importance", "least-noise"}, default="importance"
-        Shares in proportion to importance (the papers), or those with the least weighted noise.
     alpha, high_alpha : float or "auto", default="auto"
         Ridge on the mean loss of the low and of the high level, for rows in the unit ball.
         ``alpha`` may be one number per group in use, in the groups' order.
@@ -316,10 +360,12 @@ class FeatureStackingClassifier(StackingClassifier):
     noise : {"auto", "ball", "schema"}, default="auto"
         Which body noise is made for; see :class:`PrivateLogisticRegression`. Where it is the one
         that the schema declares, groups are of whole columns of the schema, each with a body of its
-        own. ``importance``, ``groups`` by positions, ``rows="unit"``, a ``prior`` and a ``delta``
-        are the ball's, as are ``data_norm``, ``clipping`` and ``intercept_scale``.
+        own. ``importance``, ``groups`` by positions and ``rows="unit"`` are the ball's, as are ``data_norm``, ``clipping`` and ``intercept_scale``.
     split_seed : int or None, default=0
         Public seed of the split of rows and of random groups; None splits rows by their index.
+    declared_samples : int, optional
+        Public stand-in for the number of rows: given, that number is hidden (add-remove
+        neighbours), and every row draws its part of the split.
     classes : list, optional
         The public label set. Of more than two labels every low-level model is a softmax
         regression, and the high level weighs groups, the same for all classes.
@@ -340,7 +386,7 @@ class FeatureStackingClassifier(StackingClassifier):
     **Privacy**
 
     :Unit: record
-    :Neighbours: replace one row of ``(X, y)``
+    :Neighbours: replace one row of ``(X, y)``; with ``declared_samples`` one is there or not
     :Guarantee: ``epsilon``-DP, pure; ``(epsilon, delta)``-DP with a ``delta``
     :Spends: ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
     :Public: n_samples, n_features, the label set, groups, importances, every parameter
@@ -355,7 +401,6 @@ class FeatureStackingClassifier(StackingClassifier):
     groups: Sequence[ArrayLike] | None = None
     rows: Literal["clip", "unit"] = "clip"
     clipping: Literal["joint", "separate"] = "joint"
-    allocation: Literal["importance", "least-noise"] = "importance"
     intercept_scale: Fraction = 0.4
     prior_intercept: Finite = 0.0
     prior: Experts = None
@@ -368,15 +413,12 @@ class FeatureStackingClassifier(StackingClassifier):
     def plan(self, facts: PublicFacts) -> FeatureStackPlan | CheckedPlan:
         """Return everything that is decided before the data are touched."""
         norm = 1.0 if self.rows == "unit" else float(np.max(self.data_norm))
-        opinion = self._opinion()
-        if facts.n_classes > 2 and (opinion.coef is not None or opinion.intercept != 0):
-            raise InvalidParameter("prior is for two classes.")
-        prior = opinion.prior(norm, facts.n_features)
-        allowed = self._allowed(facts.n_samples, facts.n_classes)
-        if prior is None or not self.prior_check:
-            return self._fit_plan(facts, allowed, prior, UNCHECKED)
-        return plan_near(
-            prior, lambda left, belief: self._fit_plan(facts, left, prior, belief), allowed
+        encoder = self._body_encoder(facts) if self.noise != "ball" else None
+        prior = self._opinion(facts.n_classes).prior(
+            norm, facts.n_features, n_classes=facts.n_classes, encoder=encoder
+        )
+        return self._near(
+            facts, prior, lambda left, belief: self._fit_plan(facts, left, prior, belief)
         )
 
     def _fit_plan(
@@ -387,16 +429,13 @@ class FeatureStackingClassifier(StackingClassifier):
         if prior is not None:
             importances = importances**belief.trust
             importances /= importances.sum()
-        weights = allocate(
-            importances,
-            [len(group) for group in rows.groups],
-            clipping=rows.clipping,
-            allocation=self.allocation,
-        )
+        weights = allocate(importances, clipping=rows.clipping)
         known: dict[str, Any] = {}
         if prior is not None:
-            coef = prior.factor_at(belief) * prior.coef[0]
-            known["centres"] = [(coef[group], prior.intercept[0]) for group in rows.groups]
+            coef, level = prior.factor_at(belief) * prior.coef, prior.intercept
+            if not prior.several:
+                coef, level = coef[0], level[0]
+            known["centres"] = [(coef[..., group], level) for group in rows.groups]
             known["variance"] = prior.variance_at(belief)
         return plan_feature_stack(
             allowed,
@@ -408,13 +447,13 @@ class FeatureStackingClassifier(StackingClassifier):
             alpha=self.alpha,
             high_alpha=self.high_alpha,
             split_seed=self.split_seed,
-            baseline=self._opinion().intercept,
+            baseline=self._opinion(facts.n_classes).intercept if facts.n_classes == 2 else 0.0,
             **known,
         )
 
-    def _opinion(self) -> Opinion:
+    def _opinion(self, n_classes: int) -> Opinion:
         """Return what is declared about the columns and the base rate."""
-        return opinion_of(self.prior, self.prior_intercept, self._encoder())
+        return opinion_of(self.prior, self.prior_intercept, self._encoder(), n_classes)
 
     def plot_groups(self, ax: Any = None) -> Any:
         """Draw every group's importance, share of epsilon and noise; returns the axes."""
@@ -423,6 +462,8 @@ class FeatureStackingClassifier(StackingClassifier):
     def _form(self, n_samples: int) -> Form:
         """Return how a schema's columns are encoded: a rule of public facts."""
         assert isinstance(self.schema, PublicSchema)
+        if self.noise == "auto" and (self.delta or self.prior is not None):
+            return "standardised"
         stacked = self.combiner == "stack"
         share = high_share(self.high_fraction, n_samples, 2) if stacked else 0.0
         low = max(1, round((1 - share) * n_samples))
@@ -432,8 +473,6 @@ class FeatureStackingClassifier(StackingClassifier):
     def _beyond(self) -> dict[str, bool]:
         """Return by name what noise shaped like the rows does not know, and whether it is set."""
         return {
-            "delta": self.delta > 0,
-            "prior": self.prior is not None,
             "rows='unit'": self.rows == "unit",
             "importance=": self.importance is not None,
             "groups by positions": self.groups is not None and not _by_name(self.groups),
@@ -540,7 +579,7 @@ class TransferStackingClassifier(StackingClassifier):
         Price of one ``fit``, paid by the target's records.
     delta : float, default=0.0
         Probability with which epsilon may not hold; 0 is pure. With one, noise is Gaussian.
-    combiner, high_fraction, allocation, alpha, high_alpha, loss, split_seed
+    combiner, high_fraction, alpha, high_alpha, loss, split_seed, declared_samples
         As in :class:`FeatureStackingClassifier`. Automatic ridges follow
         from what the sources' records and noise leave unknown; their high level is where the
         target's starts.
@@ -574,7 +613,8 @@ class TransferStackingClassifier(StackingClassifier):
     **Privacy**
 
     :Unit: record
-    :Neighbours: replace one row of the target's ``(X, y)``
+    :Neighbours: replace one row of the target's ``(X, y)``; with ``declared_samples`` one is there or
+        not
     :Guarantee: ``epsilon``-DP, pure, for the target's records (with a ``delta``
         ``(epsilon, delta)``-DP); the sources' hold as released
     :Spends: ``epsilon`` on ``account``, once per ``fit``, before noise is drawn
@@ -588,7 +628,6 @@ class TransferStackingClassifier(StackingClassifier):
     prior_check: bool = True
     noise: Noise = "auto"
     data_norm: None = None
-    allocation: Literal["importance", "least-noise"] = "importance"
     source_keys: Mapping[str, Any] | None = None
 
     _kind = "pst-h"
@@ -640,12 +679,7 @@ class TransferStackingClassifier(StackingClassifier):
             allowed,
             groups,
             importances,
-            allocate(
-                importances,
-                [len(group) for group in groups.groups],
-                clipping=groups.clipping,
-                allocation=self.allocation,
-            ),
+            allocate(importances, clipping=groups.clipping),
             combiner=self.combiner,
             high_fraction=self.high_fraction,
             alpha=self.alpha,
@@ -813,8 +847,8 @@ class _Start:
         for group, (scores, _) in zip(
             groups.groups, self.centres(np.ones(len(groups.groups))), strict=True
         ):
-            coef = np.zeros(len(groups.encoder.names))
-            coef[group] = scores
+            coef = np.zeros((np.atleast_2d(scores).shape[0], len(groups.encoder.names)))
+            coef[:, group] = scores
             deviation = Prior(coef, encoder=groups.encoder).deviation
             found.append(intercept_of(1.0, start.sharpness * deviation))
         return np.array(found)

@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from confrere.errors import InvalidParameter
 
 Clipping = Literal["separate", "joint"]
-Allocation = Literal["importance", "least-noise"]
 Groups = tuple[NDArray[np.intp], ...]
 
 #: Share of the rows for the high level of a stack, of two classes and of more; and the fewest of
@@ -85,27 +84,16 @@ def group_importance(importance: ArrayLike, groups: Groups) -> NDArray[np.float6
     return np.asarray(shares / shares.sum())
 
 
-def allocate(
-    importance: ArrayLike,
-    sizes: Sequence[int],
-    *,
-    clipping: Clipping = "separate",
-    allocation: Allocation = "importance",
-) -> NDArray[np.float64]:
+def allocate(importance: ArrayLike, *, clipping: Clipping = "separate") -> NDArray[np.float64]:
     """Return the weights ``q_k`` of the groups' noise rates: group ``k`` gets ``rho q_k``.
 
-    ``clipping="separate"`` bounds every group's rows by themselves and needs ``sum q_k = 1``;
-    ``"joint"`` bounds the whole row and needs only ``sum q_k^2 = 1``. ``"importance"`` is the
-    papers' rule, in proportion to importance; ``"least-noise"`` minimises the importance-weighted
-    noise ``sum a_k d_k^2 / q_k^2`` under the same constraint.
+    ``clipping="separate"`` bounds every group's rows by themselves and needs ``sum q_k = 1``, in
+    proportion to importance as in the papers; ``"joint"`` bounds the whole row and needs only
+    ``sum q_k^2 = 1``, the squares in proportion to it.
     """
-    a = check_importance(importance)
-    d = np.asarray(sizes, dtype=np.float64)
-    power = 1 if clipping == "separate" else 2
-    q = a if allocation == "importance" else (a * d**2) ** (1 / (2 + power))
-    if clipping == "joint" and allocation == "importance":
-        q = np.sqrt(a)
-    return np.asarray(q / np.sum(q**power) ** (1 / power))
+    shares = check_importance(importance)
+    shares = shares / shares.sum()
+    return np.asarray(shares if clipping == "separate" else np.sqrt(shares))
 
 
 def check_importance(importance: ArrayLike) -> NDArray[np.float64]:

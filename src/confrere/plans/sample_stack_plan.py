@@ -15,13 +15,16 @@ from numpy.typing import NDArray
 from confrere.arrays import Floats
 from confrere.errors import InvalidData
 from confrere.kernel.guarantee import Guarantee
+from confrere.maths.geometry import LOG_ODDS
 from confrere.maths.partition import high_share
 from confrere.mechanisms.hidden_size import declared_count
 from confrere.mechanisms.objective import Act, Objective
+from confrere.mechanisms.prior_check import UNCHECKED, Belief
 from confrere.model import Facts, LowLevelModel
 from confrere.plans.base_plan import LabelledTable, Term
+from confrere.plans.declared_priors import Prior
 from confrere.plans.design import Allowance, Alpha, ridge_for
-from confrere.plans.linear_plan import levels_noted
+from confrere.plans.linear_plan import Coordinates, Geometry, levels_noted
 from confrere.plans.stack_plan import (
     Division,
     StackPlan,
@@ -30,7 +33,7 @@ from confrere.plans.stack_plan import (
     high_level_mechanism,
     high_level_prior,
 )
-from confrere.rows.frame import Frame
+from confrere.rows.body import BodyFrame
 
 THEOREM = "docs/proofs/sample_stacking.md"
 
@@ -41,14 +44,17 @@ class SampleStackPlan(StackPlan):
 
     Attributes
     ----------
-    frame : Frame
+    frame : Frame or BodyFrame
         The public coordinates of all parts.
     low : tuple of Objective
         One per part.
+    centre : array
+        The public point that every part shrinks towards.
     """
 
-    frame: Frame
+    frame: Coordinates
     low: tuple[Objective, ...]
+    centre: Floats
     theorem: str = THEOREM
 
     @property
@@ -96,8 +102,7 @@ class SampleStackPlan(StackPlan):
 
     def low_terms(self, data: LabelledTable, parts: Sequence[NDArray[np.intp]]) -> list[Term]:
         """Return every part's objective."""
-        rows, labels = self.frame.rows(data.X), data.labels
-        centre = self.baselines[0]
+        rows, labels, centre = self.frame.rows(data.X), data.labels, self.centre
         return [
             Term(f"part {k}", mechanism, ([rows[part]], labels[part]), {"centres": [centre]})
             for k, (part, mechanism) in enumerate(zip(parts, self.low, strict=False))
@@ -126,7 +131,9 @@ class SampleStackPlan(StackPlan):
 
 def plan_sample_stack(
     allowed: Allowance,
-    frame: Frame,
+    geometry: Geometry,
+    prior: Prior | None = None,
+    belief: Belief = UNCHECKED,
     *,
     n_groups: int,
     combiner: Literal["stack", "vote"],
@@ -145,18 +152,29 @@ def plan_sample_stack(
     division = Division(allowed.count, tuple(fractions), split_seed)
     if min(division.records) == 0:
         raise InvalidData("n_samples is too small: every part needs one sample; lower n_groups.")
-    centre = frame.weights(None, baseline)
+    variance = LOG_ODDS if prior is None else prior.variance_at(belief)
+    part = geometry.law(allowed.on(division.counts[0]), variance)
+    frame: Coordinates = geometry.frame(part, variance)
+    centre, near = frame.weights(None, baseline), None
+    if n_classes > 2:
+        centre = np.zeros((n_classes, frame.size))
+    if prior is not None:
+        centre, near = prior.point(frame, belief), prior.near(belief)
     low = []
     for count in division.counts[:n_groups]:
-        own = allowed.on(count)
-        low.append(own.objective(frame.bound, ridge_for(own, frame.size, alpha), centre))
+        own = part.on(count)
+        ridge = ridge_for(own, frame.size, alpha, near=near)
+        if alpha == "auto" and isinstance(frame, BodyFrame):
+            ridge = frame.ridge
+        low.append(own.objective(frame.bound, ridge, centre))
     high = None
     if stacked:
-        prior = high_level_prior([1 / n_groups] * n_groups, baseline, n_classes)
-        high = high_level_mechanism(allowed.on(division.counts[-1]), high_alpha, prior)
+        start = high_level_prior([1 / n_groups] * n_groups, baseline, n_classes)
+        high = high_level_mechanism(part.on(division.counts[-1]), high_alpha, start)
     return SampleStackPlan(
         frame=frame,
         low=tuple(low),
+        centre=centre,
         combiner=combiner,
         high=high,
         division=division,

@@ -34,8 +34,7 @@ def auc(model):
 @pytest.mark.parametrize("clipping", ["joint", "separate"])
 @pytest.mark.parametrize("rows", ["clip", "unit"])
 @pytest.mark.parametrize("combiner", ["stack", "vote", "weighted_vote"])
-@pytest.mark.parametrize("allocation", ["importance", "least-noise"])
-def test_every_combination_learns(clipping, rows, combiner, allocation):
+def test_every_combination_learns(clipping, rows, combiner):
     model = FeatureStackingClassifier(
         **SETTINGS,
         n_groups=3,
@@ -43,7 +42,6 @@ def test_every_combination_learns(clipping, rows, combiner, allocation):
         clipping=clipping,
         rows=rows,
         combiner=combiner,
-        allocation=allocation,
     ).fit(X, Y)
     assert auc(model) > 0.7
     probabilities = model.predict_proba(X)
@@ -144,22 +142,10 @@ def test_bad_settings_are_named():
         SampleStackingClassifier(n_groups=5).fit(X[:6], Y[:6])
 
 
-def test_allocations_meet_their_constraints():
-    a, d = np.array([0.6, 0.3, 0.1]), [4, 4, 8]
-    for allocation in ("importance", "least-noise"):
-        separate = allocate(a, d, clipping="separate", allocation=allocation)
-        assert separate.sum() == pytest.approx(1)
-        joint = allocate(a, d, clipping="joint", allocation=allocation)
-        assert (joint**2).sum() == pytest.approx(1)
-
-    def weighted_noise(q):
-        return np.sum(a * np.square(d) / q**2)
-
-    best = allocate(a, d, clipping="separate", allocation="least-noise")
-    rng = np.random.default_rng(0)
-    for _ in range(200):
-        q = rng.dirichlet(np.ones(3))
-        assert weighted_noise(best) <= weighted_noise(q) * (1 + 1e-9)
+def test_weights_of_groups_meet_their_constraints():
+    importance = np.array([6.0, 3.0, 1.0])
+    assert allocate(importance, clipping="separate").sum() == pytest.approx(1)
+    np.testing.assert_allclose(allocate(importance, clipping="joint") ** 2, [0.6, 0.3, 0.1])
 
 
 @pytest.mark.parametrize("clipping", ["joint", "separate"])
